@@ -1,0 +1,37 @@
+/* alloc.h - what one job holds: which GPUs, whole or shared.
+ *
+ * An allocation is a list of parts ordered by (node, board). A part names up
+ * to 64 GPUs of one node by bit mask; a node with more GPUs than that has
+ * several boards, so a 192-GPU node is three boards of 64. Each (node, board)
+ * appears at most once in an allocation and no mask is empty.
+ */
+#ifndef FIRN_ALLOC_H
+#define FIRN_ALLOC_H
+#include <firn/cluster.h>
+#include <stdint.h>
+
+struct firn_part {
+    firn_node_id node;
+    int board;     /* GPUs 64*board .. 64*board+63 of the node */
+    uint64_t gpus; /* bit i: GPU 64*board + i */
+};
+
+struct firn_alloc {
+    struct firn_part *parts; /* owned by the job (current) or the plan */
+    int nparts;              /* 0: holds nothing */
+    int ngpus;               /* bits set in all parts */
+    bool is_shared;          /* half-shares: another job may join these GPUs */
+};
+
+/* Same GPUs, same way of holding them. */
+FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
+                               const struct firn_alloc *b);
+
+/* How many different nodes it touches. */
+FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
+
+/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared. */
+FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
+                               struct firn_buf *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* engine.h - who runs jobs: the simulator, processes on this host, Slurm.
+ *
+ * An engine turns steps into running jobs and tells what happens as events.
+ * It owns the only clock below this line. The simulator's engine
+ * (sim/simengine.c) is one whose `next` moves virtual time; that is the whole
+ * difference between `firn sim` and a live scheduler.
+ */
+#ifndef FIRN_ENGINE_H
+#define FIRN_ENGINE_H
+#include <firn/event.h>
+#include <firn/option.h>
+
+enum firn_step_kind {
+    FIRN_STEP_START,  /* from nothing to `to` */
+    FIRN_STEP_STOP,   /* from what it holds to nothing */
+    FIRN_STEP_RESIZE, /* other number of GPUs */
+    FIRN_STEP_MOVE,   /* as many GPUs, but others, or held another way */
+};
+
+/* One difference between what runs and what the plan wants. */
+struct firn_step {
+    enum firn_step_kind kind;
+    const struct firn_job *job;  /* as it was before the step */
+    const struct firn_alloc *to; /* nparts 0 for STOP; borrowed */
+    double at_s;
+    bool is_loss; /* STOP because the node died: work may be lost */
+};
+
+struct firn_engine_def {
+    const char *name, *summary;
+    const struct firn_option *options;
+    size_t state_size;
+    enum firn_status (*open)(void *state, struct firn_error *err);
+    void (*close)(void *state);
+    double (*now_s)(void *state);
+    enum firn_status (*discover)(void *state, struct firn_cluster *out,
+                                 struct firn_error *err);
+    /* Never waits. All steps of a round that take GPUs away come before those
+     * that give some. `settled` follows the last one: the engine may then look
+     * at who shares with whom. */
+    enum firn_status (*apply)(void *state, const struct firn_step *step,
+                              struct firn_error *err);
+    enum firn_status (*settled)(void *state, struct firn_error *err);
+    /* The next event at or before `until_s`; false when there is none, and the
+     * clock then stands at `until_s` (or where it was, if that is infinite).
+     */
+    bool (*next)(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *err);
+    enum firn_status (*adopt)(void *state, const struct firn_job *job,
+                              struct firn_error *err); /* after a restart */
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* event.h - something happened: what an engine tells the round.
+ */
+#ifndef FIRN_EVENT_H
+#define FIRN_EVENT_H
+#include <firn/job.h>
+
+enum firn_event_kind {
+    FIRN_EVENT_SUBMIT,    /* spec: a new job, id `job` above all before it */
+    FIRN_EVENT_DONE,      /* job: finished its work */
+    FIRN_EVENT_FAIL,      /* job: ended without finishing */
+    FIRN_EVENT_REPORT,    /* job, report: progress; asks for no new decision */
+    FIRN_EVENT_NODE_UP,   /* node */
+    FIRN_EVENT_NODE_DOWN, /* node: its jobs are stopped */
+    FIRN_EVENT_TIMER,     /* a wake-up somebody asked for */
+};
+
+/* From `resumes_s` on, a job gains `rate` reference seconds a second, having
+ * `done_s` at that moment. */
+struct firn_report {
+    double done_s, rate, resumes_s;
+};
+
+struct firn_event {
+    enum firn_event_kind kind;
+    double at_s;
+    firn_job_id job;
+    firn_node_id node;
+    const struct firn_job_spec *spec; /* SUBMIT: borrowed until next event */
+    struct firn_report report;        /* REPORT */
+};
+
+#endif

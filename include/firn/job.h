@@ -1,0 +1,86 @@
+/* job.h - a job: what the user asked, and how far it is.
+ *
+ * `struct firn_job_spec` never changes after submission. `struct firn_job`
+ * adds what core has seen: what the job holds, how long it has held GPUs, and
+ * the last progress its engine reported. Progress is counted in reference
+ * seconds: a job is done after `duration_s` of them, and gains `rate` of them
+ * a second from `resumes_s` on (before that it is restarting).
+ */
+#ifndef FIRN_JOB_H
+#define FIRN_JOB_H
+#include <firn/alloc.h>
+#include <firn/status.h>
+#include <stdint.h>
+
+typedef int firn_job_id;
+
+enum { FIRN_NO_JOB = -1 };
+
+struct firn_job_spec {
+    const char *name;  /* unique in its trace; never NULL */
+    const char *app;   /* application; "" when not known */
+    const char *group; /* virtual cluster, user or trace; "" for none */
+    double submit_s;   /* >= 0 */
+    int gpus;          /* what `duration_s` refers to, >= 1 */
+    int gpus_min;      /* a gang (gpus_min == gpus == gpus_max) holds exactly */
+    int gpus_max;      /* that many or none; an elastic job min..max */
+    double duration_s; /* run time on `gpus` reference GPUs, > 0; oracle */
+    double restart_s;  /* cost of a restart; < 0: the simulation's default */
+    double mem_gib;    /* memory it needs on each GPU; 0: not known */
+    int batch;         /* total batch; 0: not known */
+    int priority;      /* higher is more urgent; 0 */
+    const char *types; /* "v100|a100": GPU types it accepts; "" for any */
+    bool may_share;    /* accepts half-shares */
+    bool is_nominal;   /* duration_s was estimated from the application's name,
+                        * not recorded in the trace */
+    long line;         /* where in the trace; 0 for none */
+};
+
+enum firn_job_state {
+    FIRN_JOB_WAITING, /* submitted, holds nothing */
+    FIRN_JOB_RUNNING, /* holds GPUs */
+    FIRN_JOB_ENDED,   /* done, rejected or failed for good */
+};
+
+struct firn_job {
+    firn_job_id id; /* in order of submission; stable for life */
+    int slot;       /* small; reused after the job has ended */
+    enum firn_job_state state;
+    struct firn_job_spec spec;
+    uint32_t type_mask; /* cluster types it may use; bit per firn_type_id */
+
+    struct firn_alloc held; /* what it holds now */
+    double since_s;         /* when it last began or ceased to hold GPUs */
+    double first_start_s;   /* NaN until it has started */
+    double held_s;          /* time with GPUs, up to since_s */
+    double served_gpu_s;    /* GPU-seconds held, up to since_s */
+    int starts;             /* times it got GPUs or was moved or resized */
+
+    double done_s;    /* reference seconds done at `resumes_s` */
+    double rate;      /* reference seconds a second while it holds GPUs */
+    double resumes_s; /* progress counts from here */
+    char note[64];    /* why it waits: the policy's last word */
+};
+
+/* GPU-seconds held until now. */
+FIRN_API double firn_job_served_gpu_s(const struct firn_job *job, double now_s);
+
+/* Reference seconds done until now, as reported. */
+FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
+
+/* Seconds until it is done: at its present rate, with the rest of a restart,
+ * if it runs; on the GPUs it asked for if it waits. Needs durations. */
+FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
+
+/* A gang: only ever runs on exactly the GPUs it asked for. */
+FIRN_API bool firn_job_is_gang(const struct firn_job *job);
+
+/* Three-way comparison of two keys, for orders: -1, 0, 1. */
+static inline int firn_cmp(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b);
+
+#endif

@@ -1,0 +1,57 @@
+/* option.h - one setting of a policy or engine, in one record.
+ *
+ * Name, type, default, range and help stand together, and `offset` says where
+ * the value goes in the plug-in's state. Parsing, range checks, `firn
+ * policies` and the docs all read this one record, so they cannot disagree.
+ */
+#ifndef FIRN_OPTION_H
+#define FIRN_OPTION_H
+#include <firn/status.h>
+#include <stddef.h>
+
+struct firn_buf;
+
+enum firn_option_type {
+    FIRN_OPTION_BOOL,   /* bool: 0/1, no/yes, off/on, false/true */
+    FIRN_OPTION_INT,    /* int */
+    FIRN_OPTION_DOUBLE, /* double */
+    FIRN_OPTION_CHOICE, /* int: index into `choices` */
+    FIRN_OPTION_LIST,   /* struct firn_list: ascending positive doubles */
+};
+
+enum { FIRN_LIST_MAX = 8 };
+
+/* A short list of numbers, such as queue thresholds. */
+struct firn_list {
+    int n;
+    double at[FIRN_LIST_MAX];
+};
+
+struct firn_option {
+    const char *name; /* [a-z0-9-]+; NULL ends the table */
+    enum firn_option_type type;
+    const char *fallback;       /* the default, as the user would type it */
+    double min, max;            /* INT and DOUBLE (and each of a LIST) */
+    const char *const *choices; /* CHOICE: ends with NULL */
+    const char *help;           /* one line */
+    size_t offset;              /* where the value goes in the state */
+};
+
+/* Fills every option of `table` (NULL for none) in `state` with its default.
+ * A default that does not parse is a bug. */
+FIRN_API void firn_options_default(const struct firn_option *table,
+                                   void *state);
+
+/* Sets one option from text. FIRN_ENOENT for an unknown name, with the
+ * nearest known one; FIRN_EINVAL for a bad or out-of-range value. `owner` is
+ * the plug-in's name, for the sentence. */
+FIRN_API enum firn_status firn_option_set(const struct firn_option *table,
+                                          void *state, const char *owner,
+                                          const char *name, const char *value,
+                                          struct firn_error *err);
+
+/* "number >= 0" and the like, for help pages; appended to `out`. */
+FIRN_API void firn_option_describe(const struct firn_option *option,
+                                   struct firn_buf *out);
+
+#endif

@@ -1,0 +1,102 @@
+/* plan.h - what a policy wants: a transaction over GPUs.
+ *
+ * A plan starts empty, as if every GPU that is up were free: a job not
+ * mentioned will hold nothing. firn_plan_keep_all() starts instead from what
+ * runs now, at no cost, and then only the changes are mentioned; that is how
+ * a round over ten thousand running jobs costs what it changes. A policy uses
+ * one or the other.
+ *
+ * Nothing here changes the cluster. Core checks the finished plan on its own
+ * (core/check.c) and refuses it whole when it is wrong.
+ */
+#ifndef FIRN_PLAN_H
+#define FIRN_PLAN_H
+#include <firn/view.h>
+
+struct firn_plan;
+
+/* Everything that runs stays as it is, unless mentioned later. Must be the
+ * first call on the plan. O(1). */
+FIRN_API void firn_plan_keep_all(struct firn_plan *plan);
+
+/* `job` keeps exactly what it holds. False, and no change, when it holds
+ * nothing or its GPUs are taken in this plan. */
+FIRN_API bool firn_plan_keep(struct firn_plan *plan,
+                             const struct firn_job *job);
+
+/* How firn_plan_give() chooses. Zeroed: any type the job accepts, one type if
+ * one can hold it all, mixed otherwise. */
+struct firn_want {
+    int gpus;
+    uint32_t types;    /* mask of types allowed; 0: all the job accepts */
+    bool one_type;     /* never mix types */
+    bool fastest;      /* fastest type first, rather than the best fit */
+    bool one_node;     /* only if a single node can hold it */
+    const int *counts; /* how many of each type exactly, by type id; or NULL */
+};
+
+/* Gives `job` that many whole GPUs: where it is if it already holds that many,
+ * else on the fewest nodes, best fit. False, and no change, when there is no
+ * room. O(nodes) at most. */
+FIRN_API bool firn_plan_give(struct firn_plan *plan, const struct firn_job *job,
+                             int gpus);
+FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
+                                  const struct firn_job *job,
+                                  const struct firn_want *want);
+
+/* Gives `job` half-shares of exactly the GPUs that `host` has in this plan;
+ * both are then shared. False when a job on them does not share, they are
+ * full, or the host has none. */
+FIRN_API bool firn_plan_share(struct firn_plan *plan,
+                              const struct firn_job *job,
+                              const struct firn_job *host);
+
+/* Gives `job` exactly these GPUs. Copied. Wrong GPUs are noticed when the plan
+ * is checked, not here. */
+FIRN_API void firn_plan_place(struct firn_plan *plan,
+                              const struct firn_job *job,
+                              const struct firn_alloc *alloc);
+
+/* `job` holds nothing. */
+FIRN_API void firn_plan_drop(struct firn_plan *plan,
+                             const struct firn_job *job);
+
+/* `job` will never be run: it ends with this reason. */
+FIRN_API void firn_plan_reject(struct firn_plan *plan,
+                               const struct firn_job *job, const char *reason);
+
+/* Why `job` waits or got what it got; for `firn why`. Not undone. */
+FIRN_API void firn_plan_note(struct firn_plan *plan, const struct firn_job *job,
+                             const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Try and take back: everything since the mark is undone. Marks nest. */
+FIRN_API size_t firn_plan_mark(const struct firn_plan *plan);
+FIRN_API void firn_plan_undo(struct firn_plan *plan, size_t mark);
+
+/* GPUs nobody has in the plan so far: all, or those of one type. */
+FIRN_API int firn_plan_free(const struct firn_plan *plan);
+FIRN_API int firn_plan_free_of(const struct firn_plan *plan, firn_type_id type);
+
+/* What `job` has in the plan so far; nparts is 0 for nothing. */
+FIRN_API const struct firn_alloc *firn_plan_of(const struct firn_plan *plan,
+                                               const struct firn_job *job);
+
+/* How firn_plan_serve() treats jobs that do not fit. */
+enum firn_serve {
+    FIRN_SERVE_STRICT = 0, /* a job that does not fit blocks those behind it */
+    FIRN_SERVE_SKIP = 1,   /* it is passed over */
+    FIRN_SERVE_PREEMPT = 2, /* running jobs give way to those before them */
+    FIRN_SERVE_ONE_TYPE = 4, /* a job's GPUs are all of one type */
+    FIRN_SERVE_FASTEST = 8,  /* fastest type first */
+};
+
+/* Serves jobs in the order of the policy's `rank`, each with the GPUs it asked
+ * for; `how` is a mask of enum firn_serve. Who runs is decided by counting,
+ * then those that stay keep their place and the new ones are placed. The whole
+ * plan of fifo, sjf, srtf and tiresias. O(changes log jobs) a round where
+ * every job accepts every GPU, O(jobs) otherwise. */
+FIRN_API void firn_plan_serve(struct firn_plan *plan,
+                              const struct firn_view *view, unsigned how);
+
+#endif

@@ -1,0 +1,131 @@
+/* sim.h - a trace, a cluster and a policy in; times and ratios out.
+ *
+ * The simulator is event-driven: time jumps to the next arrival, completion,
+ * wake-up or failure, and between events every job goes at a constant rate.
+ * Every cost is charged. The same trace, seed and policy give the same bytes,
+ * except for `cpu_s`, which is measured.
+ */
+#ifndef FIRN_SIM_H
+#define FIRN_SIM_H
+#include <firn/cluster.h>
+#include <firn/trace.h>
+#include <signal.h>
+#include <stdint.h>
+
+/* Called now and then with how far a run is, 0..1. */
+typedef void firn_sim_progress(void *arg, double share);
+
+/* One application's own restart cost. */
+struct firn_restart_cost {
+    const char *app;
+    double cost_s;
+};
+
+struct firn_sim_options {
+    const char *trace;  /* path, or path#group */
+    const struct firn_cluster *cluster;
+    const char *policy; /* a name that firn_policy_find() knows */
+    const char *const *settings; /* "policy.option=value"; those of other
+                                  * policies are passed over */
+    size_t nsettings;
+    uint64_t seed; /* failures; and policies that draw */
+    bool strict;   /* bad rows stop the run */
+
+    /* How fast jobs go (sim/truth.h). */
+    double scaling;        /* rate = (gpus held / gpus asked)^scaling */
+    double share_slowdown; /* step time on shared GPUs / alone, >= 1 */
+
+    /* What a change of GPUs costs (seconds without progress). */
+    double restart_s; /* for jobs and applications that name no cost */
+    const struct firn_restart_cost *restarts; /* by application */
+    size_t nrestarts;
+
+    /* When decisions are made (sim/cadence.h). */
+    double interval_s;        /* 0: at each event; else only at k*interval */
+    double quantum_s;         /* completions rounded up to it; 0: exact */
+    bool charges_first_start; /* the first start costs a restart too */
+
+    /* Failures: from a file "time_s,node,down|up", or drawn. */
+    const char *failures;
+    double mtbf_s, mttr_s; /* per node; 0: no failures */
+    double checkpoint_s;   /* work lost at a failure: since the last multiple
+                            * of this much running; 0: none lost */
+
+    /* Files to write; NULL for none. */
+    const char *jobs_path, *log_path, *timeline_path;
+    double timeline_s; /* one row each so many seconds; 0: 500 rows or so */
+
+    firn_sim_progress *progress;
+    void *progress_arg;
+    const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
+};
+
+/* The options with their defaults; set trace, cluster and policy. */
+FIRN_API struct firn_sim_options firn_sim_defaults(void);
+
+enum { FIRN_CLASSES = 4 }; /* by GPUs asked for: 1, 2-4, 5-8, more */
+
+struct firn_sim_class {
+    long jobs;
+    double jct_mean_s; /* NaN when there are no jobs */
+};
+
+/* Plain data: it may be copied and sent through a pipe. Percentiles
+ * interpolate linearly between ranks. */
+struct firn_sim_result {
+    char trace[256]; /* as named by the user */
+    char policy[FIRN_NAME_MAX];
+    char cluster[FIRN_NAME_MAX];
+    uint64_t seed;
+    double restart_s;
+
+    long jobs;       /* finished */
+    long unfinished; /* left when nothing more could happen */
+    long rejected;   /* ended by the policy, unrun */
+    long bad_rows, ignored_rows, unsorted_rows, nominal_jobs;
+    char first_bad[3][FIRN_ERROR_TEXT];
+
+    double jct_mean_s, jct_p50_s, jct_p90_s, jct_p99_s, jct_max_s;
+    struct firn_sim_class classes[FIRN_CLASSES];
+    double queue_mean_s, queue_p50_s, queue_p99_s; /* time without GPUs */
+    double makespan_s;      /* last completion - first submission */
+    double gpu_alloc_ratio; /* GPU-seconds held / GPU-seconds up, over the
+                             * makespan; a GPU held by two counts once */
+    double gpu_util_ratio;  /* the same for GPU-seconds that made progress */
+    double fragmentation;   /* time average: of the free GPUs, how many sit on
+                             * nodes that are partly used */
+    long restarts;          /* changes of GPUs after the first start */
+    long failures;          /* nodes lost */
+    double rho_mean, rho_p50, rho_p99, rho_max; /* finish-time fairness: JCT / time with 1/N
+                             * of the cluster, N = mean number of jobs in the
+                             * system during the job's life */
+    double unfair_share;    /* jobs with rho > 1 */
+
+    /* Where the GPU-seconds went: given = useful + overhead + lost. */
+    double gpu_s_given, gpu_s_useful, gpu_s_overhead, gpu_s_lost;
+
+    long rounds, events, steps;
+    double cpu_s; /* measured; the only field that may differ */
+};
+
+/* Runs one simulation. On FIRN_ESTALLED and FIRN_EINTR `out` has what was
+ * finished until then. */
+FIRN_API enum firn_status firn_sim_run(const struct firn_sim_options *options,
+                                       struct firn_sim_result *out,
+                                       struct firn_error *err);
+
+enum firn_sim_format { FIRN_SIM_TABLE, FIRN_SIM_JSON, FIRN_SIM_CSV };
+
+/* Renders results, aligned table, JSON {"results":[...]} or CSV, into `out`. */
+FIRN_API void firn_sim_print(const struct firn_sim_result *results, size_t n,
+                             enum firn_sim_format format,
+                             struct firn_buf *out);
+
+/* Reads an event log that a run wrote and checks it on its own: no GPU held
+ * twice, no dead node used, every job's work adds up, and the summary at its
+ * end is what its lines say. FIRN_EINVAL with file and line otherwise. */
+FIRN_API enum firn_status firn_sim_replay(const char *log_path,
+                                          struct firn_sim_result *out,
+                                          struct firn_error *err);
+
+#endif

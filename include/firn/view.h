@@ -1,0 +1,46 @@
+/* view.h - the frozen picture a policy decides on.
+ *
+ * A view lives for one round. Arrays that functions here return are made on
+ * first use, live in the round's scratch memory and are ordered by job id
+ * unless said otherwise. Jobs that have ended are not in a view.
+ */
+#ifndef FIRN_VIEW_H
+#define FIRN_VIEW_H
+#include <firn/job.h>
+
+struct arena;
+struct state;
+
+struct firn_view {
+    double now_s;
+    const struct firn_cluster *cluster;
+    size_t njobs;    /* waiting and running */
+    size_t nwaiting; /* hold nothing */
+    size_t nrunning; /* hold GPUs */
+    int gpus_up;     /* GPUs on nodes that are up */
+    int gpus_free;   /* of those, held by nobody */
+    struct arena *scratch;
+    const struct state *state; /* core's; policies leave it alone */
+};
+
+/* All jobs; view->njobs of them. O(jobs) on the first call of a round. */
+FIRN_API const struct firn_job *const *firn_view_jobs(
+    const struct firn_view *view);
+
+/* The waiting jobs; view->nwaiting of them. O(waiting). */
+FIRN_API const struct firn_job *const *firn_view_waiting(
+    const struct firn_view *view);
+
+/* The running jobs; view->nrunning of them. O(running). */
+FIRN_API const struct firn_job *const *firn_view_running(
+    const struct firn_view *view);
+
+/* All jobs in the order given, ties by id. A fresh array each call.
+ * O(n log n). */
+FIRN_API const struct firn_job **firn_view_sorted(const struct firn_view *view,
+                                                  firn_job_order *order);
+
+/* Zeroed memory that lives until the end of the round; never NULL. */
+FIRN_API void *firn_view_alloc(const struct firn_view *view, size_t bytes);
+
+#endif

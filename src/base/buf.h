@@ -1,0 +1,32 @@
+/* buf.h - filling a struct firn_buf: text, numbers, JSON strings.
+ *
+ * Numbers are written with the fewest digits that read back as the same
+ * double, so output has all its digits and no noise: 20023.4736, not
+ * 20023.473600000001.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+#include <firn/bytes.h>
+
+enum { BUF_DOUBLE_MAX = 32 };
+
+void buf_add(struct firn_buf *buf, const char *bytes, size_t n);
+void buf_puts(struct firn_buf *buf, const char *text);
+void buf_putc(struct firn_buf *buf, char c);
+void buf_printf(struct firn_buf *buf, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Shortest form that reads back equal; "nan", "inf", "-inf". */
+void buf_double(struct firn_buf *buf, double value);
+/* The same into a char[BUF_DOUBLE_MAX]; returns it. */
+const char *double_text(double value, char out[BUF_DOUBLE_MAX]);
+/* JSON: a number, null when it is not finite. */
+void buf_json_double(struct firn_buf *buf, double value);
+/* JSON: quoted and escaped; bytes that are not UTF-8 become U+FFFD. */
+void buf_json_string(struct firn_buf *buf, const char *text);
+/* CSV: quoted when it must be. */
+void buf_csv_string(struct firn_buf *buf, const char *text);
+/* Empties it, keeps the memory. */
+void buf_clear(struct firn_buf *buf);
+void buf_release(struct firn_buf *buf);
+
+#endif
