@@ -30,7 +30,7 @@ int64_t lines_offset(const struct lines *lines);
 bool lines_bad(const struct lines *lines);
 /* Goes to a place that lines_offset gave, where line `number` starts. */
 void lines_seek(struct lines *lines, int64_t offset, long number);
-/* Bytes read and bytes in all. */
+/* Bytes read and bytes in all (-1: not known, a pipe). */
 int64_t lines_at(const struct lines *lines);
 int64_t lines_size(const struct lines *lines);
 /* A read error happened (not the end of the file). */
