@@ -1,14 +1,267 @@
-# minimal until the build is finished
-CC ?= gcc
-CFLAGS := -std=c17 -O2 -g -ffp-contract=off -fvisibility=hidden -fPIC -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc
-LIBS := $(shell pkg-config --libs libcyaml) -lm
-SRC := $(wildcard src/base/*.c src/core/*.c src/policy/*.c src/trace/*.c src/sim/*.c)
-CLI := $(wildcard src/cli/*.c)
-OBJ := $(SRC:%.c=build/obj/%.o)
-CLIOBJ := $(CLI:%.c=build/obj/%.o)
-build/firn: $(OBJ) $(CLIOBJ)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
-build/obj/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -c -o $@ $<
--include $(OBJ:.o=.d) $(CLIOBJ:.o=.d)
+# Makefile - builds, tests and installs firn. `make help` lists the targets.
+#
+# Files are found by wildcard, header dependencies come from -MMD, and the
+# version is read from include/firn/version.h. Everything made lies under
+# $(BUILD). The flags in use are kept in $(BUILD)/flags; when they change,
+# everything in that folder is made again, so CC=clang or OPT=-O0 just works.
+# A second set of flags lives beside the first when it is given a folder of
+# its own: `make BUILD=build/O0 OPT=-O0`.
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD  ?= build
+OPT    ?= -O2
+WERROR ?= -Werror
+SAN    ?=
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_S ?= 10
+V      ?= 0
+
+version = $(shell sed -n 's/^.define FIRN_VERSION_$(1) *//p' \
+            include/firn/version.h)
+MAJOR   := $(call version,MAJOR)
+VERSION := $(MAJOR).$(call version,MINOR).$(call version,PATCH)
+
+# --- flags -----------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion
+FLAGS := -std=c17 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(OPT) -g \
+         -ffp-contract=off -fvisibility=hidden -fPIC $(WARN)
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
+              -fno-omit-frame-pointer)
+ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
+TESTINC := -I. -Itests -Itests/lib
+PKGFLAGS := $(shell pkg-config --cflags libcyaml 2>/dev/null)
+LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
+        -lm
+
+# --- files -----------------------------------------------------------------
+
+LIBDIRS := base math wire model core policy trace engine sim
+LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
+CLISRC  := $(sort $(wildcard src/cli/*.c))
+TLIBSRC := $(sort $(wildcard tests/lib/*.c))
+TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+BENCHSRC := $(sort $(wildcard bench/*.c))
+FUZZSRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+HEADERS := $(sort $(wildcard include/firn/*.h))
+CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
+             bench/*.[ch]))
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIBOBJ  := $(call obj,$(LIBSRC))
+CLIOBJ  := $(call obj,$(CLISRC))
+TLIBOBJ := $(call obj,$(TLIBSRC))
+TESTS   := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
+BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
+
+# fuzz_trace.c is one target for each line of traces.def.
+FORMATS := $(if $(filter tests/fuzz/fuzz_trace.c,$(FUZZSRC)),$(shell \
+             sed -n 's/^TRACE(\([a-z0-9_]*\)).*/\1/p' src/trace/traces.def))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
+             %/fuzz_trace.c,$(FUZZSRC))) $(FORMATS:%=$(BUILD)/fuzz_trace_%)
+
+# Shell tests: numbers give the order. Those from 900 on build something
+# themselves and are run once only, not under a sanitizer.
+STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
+E2E   := $(sort $(wildcard tests/e2e/*.sh tests/golden/*.sh tests/cli/*.sh))
+E2E_SAN := $(filter-out tests/e2e/9%,$(E2E))
+
+# --- how a command is shown ------------------------------------------------
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-4s %s\n'
+MAKEFLAGS += --no-print-directory
+endif
+RUN := tools/run_tests.sh -j $(JOBS)
+export CC BUILD
+export FIRN := $(abspath $(BUILD)/firn)
+
+# --- build -----------------------------------------------------------------
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+SO := libfirn.so.$(VERSION)
+all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO)
+firn: $(BUILD)/firn
+tests: $(TESTS)
+
+$(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Made afresh each time, and by q, not r: two files may have the same name.
+$(BUILD)/libfirn.a: $(LIBOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/$(SO): $(LIBOBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared \
+	    -Wl,-soname,libfirn.so.$(MAJOR) -o $@ $^ $(LIBS)
+	$(Q)ln -sf $(SO) $(BUILD)/libfirn.so.$(MAJOR)
+	$(Q)ln -sf libfirn.so.$(MAJOR) $(BUILD)/libfirn.so
+
+$(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: ALL_CFLAGS += $(TESTINC)
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	$(say) CC $<
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(if $(TLIBOBJ),-lcmocka) $(LIBS)
+
+# Rewritten only when it differs, so that its date tells when flags changed.
+$(BUILD)/flags: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || \
+	    echo '$(CC) $(ALL_CFLAGS)' >$@
+
+# --- tests -----------------------------------------------------------------
+
+test: $(TESTS)
+	$(Q)$(RUN) $(TESTS)
+
+style:
+	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
+
+e2e: all
+	$(Q)$(RUN) $(E2E)
+
+smoke: all
+	$(Q)$(RUN) $(E2E_SAN)
+
+# One summary for all of it: each part adds its counts to the tally.
+check: all tests
+	$(Q)mkdir -p $(BUILD) && rm -f $(BUILD)/tally
+	$(Q)for part in style test e2e fuzz; do \
+	    $(MAKE) $$part TALLY=$(BUILD)/tally || :; done; \
+	    tools/run_tests.sh --sum $(BUILD)/tally
+export TALLY
+
+# UBSan and ASan together. What a compiler warns of with its sanitizers on is
+# often not so; warnings are errors in the plain build.
+asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 WERROR=
+asan:
+	$(Q)$(MAKE) $(SUB) all tests
+	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) test
+	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) smoke
+
+tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread OPT=-O1 WERROR=
+tsan:
+	$(Q)$(MAKE) $(SUB) tests
+	$(Q)FIRN_QUICK=1 tools/with_tsan.sh $(RUN) \
+	    $(TESTS:$(BUILD)/%=$(BUILD)/tsan/%)
+
+valgrind: $(TESTS)
+	$(Q)FIRN_QUICK=1 $(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
+	    --leak-check=full --errors-for-leak-kinds=definite,possible" $(TESTS)
+
+tidy:
+	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
+
+# Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
+# so the library is only marked for it, and the targets are linked with it.
+FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 WERROR= \
+       SAN=fuzzer-no-link,address,undefined
+fuzz:
+	$(Q)$(MAKE) $(FUZZ) fuzzers
+	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
+fuzzers: $(FUZZERS)
+fuzz-run: $(FUZZERS)
+	$(Q)$(RUN) -t $$(($(FUZZ_S) + 120)) -w "tools/run_fuzzer.sh $(FUZZ_S)" \
+	    $(FUZZERS)
+
+$(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
+	$(say) FUZZ $@
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
+	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
+$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
+	$(say) FUZZ $@
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
+	    $(WERROR) -o $@ $^ $(LIBS)
+
+soak: $(TESTS)
+	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
+	$(Q)$(MAKE) fuzz FUZZ_S=600
+
+bench: all $(BENCHES)
+	$(Q)if [ -f bench/run.sh ]; then sh bench/run.sh; else \
+	    for b in $(BENCHES); do $$b || exit 1; done; fi
+
+# --- install ---------------------------------------------------------------
+
+BINDIR := $(DESTDIR)$(PREFIX)/bin
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+INCDIR := $(DESTDIR)$(PREFIX)/include/firn
+MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
+
+install: all
+	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
+	install -m 755 $(BUILD)/firn $(BINDIR)/
+	install -m 644 $(HEADERS) $(INCDIR)/
+	install -m 644 $(BUILD)/libfirn.a $(LIBDIR)/
+	install -m 755 $(BUILD)/$(SO) $(LIBDIR)/
+	ln -sf $(SO) $(LIBDIR)/libfirn.so.$(MAJOR)
+	ln -sf libfirn.so.$(MAJOR) $(LIBDIR)/libfirn.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	    tools/firn.pc.in >$(LIBDIR)/pkgconfig/firn.pc
+	install -m 644 docs/firn.1 $(MANDIR)/
+
+uninstall:
+	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn.a $(LIBDIR)/libfirn.so \
+	    $(LIBDIR)/libfirn.so.$(MAJOR) $(LIBDIR)/$(SO) \
+	    $(LIBDIR)/pkgconfig/firn.pc $(MANDIR)/firn.1
+	rm -rf $(INCDIR)
+
+# --- the rest --------------------------------------------------------------
+
+format:
+	$(Q)clang-format -i $(CFILES)
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@echo 'make            build/firn, build/libfirn.a, build/$(SO)'
+	@echo 'make test       the unit tests'
+	@echo 'make e2e        the shell tests: the program, golden results,'
+	@echo '                installation, determinism'
+	@echo 'make style      layers, headers, style, and the tests of these'
+	@echo 'make check      style, test, e2e and fuzz, with one summary'
+	@echo 'make asan       unit and shell tests under ASan and UBSan'
+	@echo 'make tsan       unit tests under TSan'
+	@echo 'make valgrind   unit tests under valgrind'
+	@echo 'make tidy       clang-tidy and cppcheck'
+	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
+	@echo 'make soak       longer property tests, ten minutes per fuzz target'
+	@echo 'make bench      the benchmarks'
+	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
+	@echo 'make format     clang-format over all C files'
+	@echo 'make clean      removes $(BUILD)'
+	@echo 'Variables: CC=$(CC) OPT=$(OPT) BUILD=$(BUILD) CFLAGS LDFLAGS V=1'
+	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
+
+FORCE:
+.PHONY: all firn tests test style e2e smoke check asan tsan valgrind tidy \
+        fuzz fuzzers fuzz-run soak bench install uninstall format clean help \
+        FORCE
+
+-include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
+           $(call obj,$(TESTSRC) $(BENCHSRC)))

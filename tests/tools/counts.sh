@@ -1,0 +1,74 @@
+#!/bin/sh
+# counts.sh - the runner of tests counts what happened, and its last line and
+# exit status say so. TAP on stdout.
+
+run=$(cd "$(dirname "$0")/../../tools" && pwd)/run_tests.sh
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-counts.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+unset TALLY
+n=0
+
+# script NAME TEXT: an executable shell script.
+script()
+{
+    printf '#!/bin/sh\n%s\n' "$2" >"$tmp/$1"
+    chmod +x "$tmp/$1"
+}
+
+# expect STATUS LINE NAME TEST...: the runner's status and last line.
+expect()
+{
+    status=$1 line=$2 name=$3
+    shift 3
+    n=$((n + 1))
+    "$run" -j 2 "$@" >"$tmp/said" 2>&1
+    rc=$?
+    last=$(tail -n 1 "$tmp/said")
+    if [ $rc -eq "$status" ] && [ "$last" = "$line" ]; then
+        echo "ok $n - $name"
+    else
+        echo "not ok $n - $name"
+        echo "# status $rc, last line: $last"
+    fi
+}
+
+script good 'exit 0'
+script bad 'echo its words; exit 3'
+script skipped 'exit 77'
+script three 'printf "1..3\nok 1 - a\nok 2 - b\nnot ok 3 # SKIP c\n"'
+script mixed 'printf "1..2\nok 1 - a\nnot ok 2 - b\n"; exit 1'
+script cut 'printf "1..5\nok 1 - a\n"; kill -ABRT $$'
+script leaky 'printf "1..1\nok 1 - a\n"; exit 23'
+script slow 'sleep 30'
+
+expect 0 "1 passed, 0 failed, 0 skipped" a_script_is_one_case "$tmp/good"
+expect 1 "1 passed, 1 failed, 0 skipped" a_status_is_a_failure \
+    "$tmp/good" "$tmp/bad"
+expect 0 "0 passed, 0 failed, 1 skipped" status_77_is_a_skip "$tmp/skipped"
+expect 0 "2 passed, 0 failed, 1 skipped" tap_cases_are_counted "$tmp/three"
+expect 1 "1 passed, 1 failed, 0 skipped" a_failed_case_fails_the_run \
+    "$tmp/mixed"
+expect 1 "1 passed, 4 failed, 0 skipped" cases_not_reached_have_failed \
+    "$tmp/cut"
+expect 1 "1 passed, 1 failed, 0 skipped" a_bad_end_after_good_cases_fails \
+    "$tmp/leaky"
+expect 1 "0 passed, 0 failed, 0 skipped" nothing_run_is_a_failure
+expect 1 "0 passed, 1 failed, 0 skipped" a_missing_test_is_a_failure \
+    "$tmp/none"
+expect 1 "0 passed, 1 failed, 0 skipped" a_test_that_hangs_is_ended \
+    -t 1 "$tmp/slow"
+expect 1 "0 passed, 1 failed, 0 skipped" what_failed_is_shown "$tmp/bad"
+n=$((n + 1))
+if grep -q 'its words' "$tmp/said"; then
+    echo "ok $n - the_output_of_a_failed_test_is_printed"
+else
+    echo "not ok $n - the_output_of_a_failed_test_is_printed"
+fi
+TALLY=$tmp/tally "$run" "$tmp/three" "$tmp/bad" >/dev/null
+n=$((n + 1))
+if [ "$("$run" --sum "$tmp/tally")" = "2 passed, 1 failed, 1 skipped" ]; then
+    echo "ok $n - a_tally_adds_up_over_runs"
+else
+    echo "not ok $n - a_tally_adds_up_over_runs"
+fi
+echo "1..$n"

@@ -1,0 +1,46 @@
+#!/bin/sh
+# check_headers.sh - fails when a header does not compile alone.
+#
+#   check_headers.sh [ROOT]
+#
+# Public headers are compiled with include/ only, as a user of the library
+# would, the others with src/ too; by gcc and, where it is there, by clang.
+# Says file:line and the compiler's words; exits 1 on any.
+
+cd "${1:-$(dirname "$0")/..}" || exit 2
+warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
+flags="-std=c17 -D_POSIX_C_SOURCE=200809L -fsyntax-only $warn -Werror"
+bad=0
+
+compilers=
+for cc in gcc clang; do
+    command -v $cc >/dev/null && compilers="$compilers $cc"
+done
+[ -n "$compilers" ] || { echo "no C compiler found"; exit 2; }
+
+# alone HEADER AS FLAGS...: compiles a file with that one include line.
+alone()
+{
+    header=$1 as=$2
+    shift 2
+    for cc in $compilers; do
+        # The header is included twice: its guard is part of the promise.
+        printf '#include <%s>\n#include <%s>\nextern int unused_;\n' \
+            "$as" "$as" | $cc $flags "$@" -x c - || {
+            echo "$header:1: does not compile alone with $cc"
+            bad=1
+        }
+    done
+}
+
+for header in include/firn/*.h; do
+    [ -f "$header" ] && alone "$header" "${header#include/}" -Iinclude
+done
+for header in src/*/*.h; do
+    [ -f "$header" ] && alone "$header" "${header#src/}" -Iinclude -Isrc
+done
+for header in tests/lib/*.h; do
+    [ -f "$header" ] && alone "$header" "$header" \
+        -I. -Itests -Itests/lib -Iinclude -Isrc
+done
+exit $bad

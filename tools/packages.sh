@@ -1,0 +1,177 @@
+# packages.sh - finds out what is missing on this machine, and installs it.
+#
+# To be sourced by ./quickstart and ./check, from the root of the tree. POSIX
+# sh: a bare Debian has nothing else. What is there is found by looking for
+# the thing itself (a command, a pkg-config name), so that a machine which has
+# it from elsewhere is left alone; what is missing is named by its Debian
+# package. Nothing is asked for, and no network is used, when all is there.
+
+build_packages="build-essential pkg-config libcyaml-dev"
+check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
+    clang-runtime"
+
+# why PACKAGE: what it is for, in words.
+why()
+{
+    case $1 in
+    build-essential) echo "C compiler and make" ;;
+    pkg-config) echo "finds the libraries" ;;
+    libcyaml-dev) echo "reads YAML cluster files" ;;
+    libcmocka-dev) echo "unit tests" ;;
+    clang) echo "second compiler, fuzzing" ;;
+    libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
+    clang-tidy | cppcheck) echo "static analysis" ;;
+    clang-format) echo "format check" ;;
+    valgrind) echo "memory checks" ;;
+    libc6-dbg) echo "lets valgrind start" ;;
+    *) echo "needed" ;;
+    esac
+}
+
+has_command()
+{
+    command -v "$1" >/dev/null 2>&1
+}
+
+has_library()
+{
+    has_command pkg-config && pkg-config --exists "$1" 2>/dev/null
+}
+
+# Can clang build and start a fuzz target? That needs its runtime.
+has_clang_runtime()
+{
+    has_command clang || return 1
+    try=$(mktemp -d "${TMPDIR:-/tmp}/firn-clang.XXXXXX") || return 1
+    echo '#include <stdint.h>
+#include <stddef.h>
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{ (void)p; (void)n; return 0; }' >"$try/t.c"
+    clang -fsanitize=fuzzer,address "$try/t.c" -o "$try/t" >/dev/null 2>&1
+    built=$?
+    rm -rf "$try"
+    return $built
+}
+
+# is_there PACKAGE
+is_there()
+{
+    case $1 in
+    build-essential) has_command gcc && has_command make && has_command ar &&
+        [ -f /usr/include/stdio.h ] ;;
+    libcyaml-dev) has_library libcyaml ;;
+    libcmocka-dev) has_library cmocka ||
+        [ -f /usr/include/cmocka.h ] ;;
+    clang-runtime) has_clang_runtime ;;
+    valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
+    *) has_command "$1" ;;
+    esac
+}
+
+# missing PACKAGE...: those that are not there.
+missing()
+{
+    for package in "$@"; do
+        is_there "$package" || printf '%s ' "$package"
+    done
+}
+
+# The packages apt should install for those names. What clang's runtime is
+# called depends on which clang there is, or which apt would bring.
+apt_names()
+{
+    for package in "$@"; do
+        case $package in
+        clang-runtime)
+            n=$(clang -dumpversion 2>/dev/null | sed 's/\..*//')
+            [ -n "$n" ] || n=$(apt-cache depends clang 2>/dev/null |
+                sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+            if apt-cache show "libclang-rt-$n-dev" >/dev/null 2>&1; then
+                printf '%s ' "libclang-rt-$n-dev"
+            else
+                printf '%s ' "libclang-common-$n-dev"
+            fi
+            ;;
+        valgrind)
+            # There, but does not start: it lacks the C library's symbols.
+            if has_command valgrind; then
+                printf 'libc6-dbg '
+            else
+                printf 'valgrind '
+            fi
+            ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+# install_missing PACKAGE...: sees to it that all are there, or says what to
+# do and exits.
+install_missing()
+{
+    lacking=$(missing "$@")
+    [ -n "$lacking" ] || return 0
+    if ! has_command apt-get; then
+        echo "This machine lacks: $lacking" >&2
+        echo "These are Debian's names, and there is no apt-get here: install" \
+            "the like with your own package manager, then run $0 again." >&2
+        exit 1
+    fi
+    root=
+    if [ "$(id -u)" -ne 0 ]; then
+        root=sudo
+        if ! has_command sudo; then
+            names=$(apt_names $lacking | sed 's/ *$//')
+            echo "Some packages are missing, and installing them needs root." \
+                "Have somebody run:" >&2
+            echo "    apt-get update && apt-get install -y" \
+                "--no-install-recommends $names" >&2
+            exit 1
+        fi
+    fi
+    install_with "$root" $lacking
+    # What could not be seen before the first were there.
+    lacking=$(missing "$@")
+    [ -z "$lacking" ] || install_with "$root" $lacking
+    lacking=$(missing "$@")
+    if [ -n "$lacking" ]; then
+        echo "Still missing after the installation: $lacking" >&2
+        exit 1
+    fi
+}
+
+# install_with SUDO PACKAGE...
+install_with()
+{
+    root=$1
+    shift
+    if [ -n "$root" ]; then
+        echo "Some packages are missing; sudo may ask for your password."
+    fi
+    if [ -z "$updated" ]; then
+        echo "Reading the list of packages (apt-get update)."
+        quietly $root apt-get update
+        updated=1
+    fi
+    names=$(apt_names "$@")
+    echo "Installing:"
+    for package in $names; do
+        printf '    %-20s %s\n' "$package" "$(why "$package")"
+    done
+    quietly $root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y --no-install-recommends $names
+}
+
+# quietly COMMAND...: shows its output only when it fails, then exits.
+quietly()
+{
+    log=$(mktemp "${TMPDIR:-/tmp}/firn-apt.XXXXXX") || exit 1
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        echo "This failed: $*" >&2
+        exit 1
+    fi
+    rm -f "$log"
+}

