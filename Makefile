@@ -59,7 +59,7 @@ BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
 
 # fuzz_trace.c is one target for each line of traces.def.
 FORMATS := $(if $(filter tests/fuzz/fuzz_trace.c,$(FUZZSRC)),$(shell \
-             sed -n 's/^TRACE(\([a-z0-9_]*\)).*/\1/p' src/trace/traces.def))
+             sed -n 's/^TRACE(\([a-z0-9_]*\)[,)].*/\1/p' src/trace/traces.def))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
              %/fuzz_trace.c,$(FUZZSRC))) $(FORMATS:%=$(BUILD)/fuzz_trace_%)
 

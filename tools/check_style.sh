@@ -33,7 +33,7 @@ say()
 # in_list DEF MACRO ID: the .def has MACRO(ID).
 in_list()
 {
-    grep -q "^$2($3)" "$1" 2>/dev/null
+    grep -q "^$2($3[,)]" "$1" 2>/dev/null
 }
 
 # plugins FOLDER MACRO DEF KIND: files that define firn_KIND_<id>, against the

@@ -6,7 +6,8 @@
 # it from elsewhere is left alone; what is missing is named by its Debian
 # package. Nothing is asked for, and no network is used, when all is there.
 
-build_packages="build-essential pkg-config libcyaml-dev"
+# libcyaml-dev wants libyaml when linking, but does not bring it.
+build_packages="build-essential pkg-config libcyaml-dev libyaml-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime"
 
@@ -17,6 +18,7 @@ why()
     build-essential) echo "C compiler and make" ;;
     pkg-config) echo "finds the libraries" ;;
     libcyaml-dev) echo "reads YAML cluster files" ;;
+    libyaml-dev) echo "libcyaml stands on it" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
@@ -61,6 +63,7 @@ is_there()
     build-essential) has_command gcc && has_command make && has_command ar &&
         [ -f /usr/include/stdio.h ] ;;
     libcyaml-dev) has_library libcyaml ;;
+    libyaml-dev) has_library yaml-0.1 ;;
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;

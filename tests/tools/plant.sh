@@ -49,7 +49,7 @@ fresh()
     echo 'ENGINE(local)' >src/engine/engines.def
     c_file src/sim/sim.c '#include <firn/sim.h>'
     c_file src/cli/cmd_sim.c '#include <firn/sim.h>'
-    echo 'COMMAND(sim)' >src/cli/commands.def
+    echo 'COMMAND(sim, "replay")' >src/cli/commands.def
     for folder in src/*/; do
         echo "# $folder" >"${folder}README.md"
     done

@@ -1,0 +1,102 @@
+#!/bin/sh
+# 910-determinism.sh - same trace, seed and policy: the same bytes.
+#
+# Builds firn again without optimisation, with much of it, and with clang, and
+# runs each of them and the plain build with one and with eight processes: the
+# bundled trace and a drawn one, every policy, node failures drawn from a
+# seed. Summaries and all files written must be equal byte for byte; the
+# measured cpu_s is the one thing that may differ. TAP on stdout, one case for
+# each build.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=${BUILD:-build}
+FIRN=${FIRN:-$BUILD/firn}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-det.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+n=0
+
+"$FIRN" trace generate --jobs 400 --seed 11 >"$tmp/drawn.csv" || {
+    echo "cannot draw a trace"
+    exit 1
+}
+
+# without_cpu: the results with the measured field taken out.
+without_cpu()
+{
+    sed 's/"cpu_s": *[0-9.e+-]*//'
+}
+
+# results PROGRAM JOBS FOLDER: all that firn says, under FOLDER.
+results()
+{
+    mkdir -p "$3"
+    "$1" trace generate --jobs 400 --seed 11 >"$3/drawn.csv" || return 1
+    for trace in traces/quickstart.csv "$tmp/drawn.csv"; do
+        to=$3/$(basename "$trace" .csv)
+        simulate "$1" "$2" "$trace" csv --out "$to" >"$to.csv" || return 1
+        simulate "$1" "$2" "$trace" json >"$to.full.json" || return 1
+        without_cpu <"$to.full.json" >"$to.json"
+        rm "$to.full.json"
+    done
+}
+
+# simulate PROGRAM JOBS TRACE FORMAT [OPTION...]
+simulate()
+{
+    program=$1 jobs=$2 trace=$3 format=$4
+    shift 4
+    "$program" sim --trace "$trace" --cluster pollux --policy all --seed 5 \
+        --mtbf 200h --mttr 1h -j "$jobs" -o "$format" "$@"
+}
+
+# same NAME FOLDER: equal to the first results.
+same()
+{
+    n=$((n + 1))
+    if diff -r "$tmp/plain" "$2" >"$tmp/diff" 2>&1; then
+        echo "ok $n - $1"
+    else
+        echo "not ok $n - $1"
+        head -n 10 "$tmp/diff" | cut -c 1-200 | sed 's/^/# /'
+    fi
+}
+
+# variant NAME CC OPT: builds it, runs it, compares.
+variant()
+{
+    make -s -j "$(nproc)" BUILD="$BUILD/det/$1" CC="$2" OPT="$3" \
+        "$BUILD/det/$1/firn" >"$tmp/log" 2>&1 || {
+        tail -n 20 "$tmp/log" | sed 's/^/# /'
+        n=$((n + 1))
+        echo "not ok $n - $1_builds"
+        return
+    }
+    for jobs in 1 8; do
+        results "$BUILD/det/$1/firn" $jobs "$tmp/$1-$jobs" 2>"$tmp/err" ||
+            sed 's/^/# /' "$tmp/err"
+        same "$1_with_${jobs}_processes_gives_the_same_bytes" "$tmp/$1-$jobs"
+        rm -rf "${tmp:?}/$1-$jobs"
+    done
+}
+
+results "$FIRN" 1 "$tmp/plain" || exit 1
+files=$(find "$tmp/plain" -type f | wc -l)
+policies=$("$FIRN" policies | wc -l)
+n=$((n + 1))
+if [ "$files" -gt "$policies" ]; then
+    echo "ok $n - there_is_something_to_compare"
+else
+    echo "not ok $n - there_is_something_to_compare"
+    echo "# only $files files"
+fi
+results "$FIRN" 8 "$tmp/again" || exit 1
+same the_same_program_twice_gives_the_same_bytes "$tmp/again"
+variant gcc-O0 gcc -O0
+variant gcc-O3 gcc -O3
+if command -v clang >/dev/null; then
+    variant clang-O2 clang -O2
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP no clang here"
+fi
+echo "1..$n"
