@@ -20,7 +20,7 @@ struct firn_alloc {
     struct firn_part *parts; /* owned by the job (current) or the plan */
     int nparts;              /* 0: holds nothing */
     int ngpus;               /* bits set in all parts */
-    bool is_shared;          /* half-shares: another job may join these GPUs */
+    bool is_shared;          /* half-shares: other jobs may join these GPUs */
 };
 
 /* Same GPUs, same way of holding them. */

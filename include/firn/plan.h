@@ -32,6 +32,7 @@ struct firn_want {
     bool one_type;     /* never mix types */
     bool fastest;      /* fastest type first, rather than the best fit */
     bool one_node;     /* only if a single node can hold it */
+    bool shared;       /* held as half-shares: others may join later */
     const int *counts; /* how many of each type exactly, by type id; or NULL */
 };
 
@@ -44,9 +45,9 @@ FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
                                   const struct firn_job *job,
                                   const struct firn_want *want);
 
-/* Gives `job` half-shares of exactly the GPUs that `host` has in this plan;
- * both are then shared. False when a job on them does not share, they are
- * full, or the host has none. */
+/* Gives `job` half-shares of exactly the GPUs that `host` has in this plan.
+ * False, and no change, when the host holds them whole, has none, or one of
+ * them is full. */
 FIRN_API bool firn_plan_share(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);

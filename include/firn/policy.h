@@ -30,10 +30,8 @@ enum firn_does {
 
 /* A job's place in the order of service: lower keys first, ties by id. */
 struct firn_rank {
-    double key;        /* not NaN */
-    double until_s;    /* core asks again then, and for a new decision */
-    bool is_countdown; /* the key falls by 1 a second while the job runs; all
-                        * running jobs or none */
+    double key;     /* not NaN */
+    double until_s; /* core asks again then, and for a new decision */
 };
 
 struct firn_policy_def {
@@ -56,6 +54,7 @@ struct firn_policy_def {
      * or reports, and at `until_s`; between, the answer must not change. */
     struct firn_rank (*rank)(const void *state, const struct firn_job *job,
                              double now_s);
+    bool rank_counts_down; /* the key of a running job falls by 1 a second */
 
     /* MAY be set; NULL means nothing to do. `init` runs after the options are
      * filled. */

@@ -1,0 +1,20 @@
+/* accept.h - can this cluster ever run that job?
+ */
+#ifndef CORE_ACCEPT_H
+#define CORE_ACCEPT_H
+#include <firn/job.h>
+
+enum { JOB_WHY_MAX = 160 };
+
+struct job_accept {
+    uint32_t types; /* mask of the types the job accepts and fits on */
+    int gpus;       /* how many GPUs those are, up or down */
+};
+
+/* False, with a reason in `why`, when even the whole empty cluster could not
+ * run it. */
+bool job_accept(const struct firn_job_spec *spec,
+                const struct firn_cluster *cluster, struct job_accept *out,
+                char why[JOB_WHY_MAX]);
+
+#endif

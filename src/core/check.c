@@ -1,0 +1,159 @@
+/* check.c - refuses wrong plans with a sentence.
+ *
+ * The check trusts nothing the plan recorded about GPUs being free: it
+ * replays the steps against state's own map, which between rounds holds
+ * exactly what runs. First everything that is let go is given back, then
+ * everything wanted is taken, job by job; the first that cannot be taken is
+ * the lie. Afterwards the map is put back. A wrong policy can be unfair; it
+ * cannot oversubscribe.
+ */
+#include "core/check.h"
+#include "base/buf.h"
+
+static enum firn_status refuse(const struct firn_plan *plan,
+                               const struct firn_step *step,
+                               struct firn_error *err, const char *what)
+{
+    struct firn_buf text = {0};
+    firn_alloc_print(&step->job->held, &text);
+    firn_fail(err, FIRN_EREFUSED,
+              "plan of policy %s at %g s refused: job %d ('%.40s', has %.80s) "
+              "%s",
+              plan->state->policy->name, plan->view->now_s, step->job->id,
+              step->job->spec.name, text.at, what);
+    buf_release(&text);
+    return FIRN_EREFUSED;
+}
+
+/* Well formed: existing GPUs in order, each named once, and counted right. */
+static const char *malformed(const struct firn_cluster *cluster,
+                             const struct firn_alloc *to)
+{
+    int ngpus = 0;
+    for (int i = 0; i < to->nparts; i++) {
+        const struct firn_part *part = &to->parts[i];
+        if (part->node < 0 || part->node >= cluster->nnodes)
+            return "would use a node that is not there";
+        const struct firn_node *node = &cluster->nodes[part->node];
+        int boards = (node->ngpus + FIRN_BOARD_GPUS - 1) / FIRN_BOARD_GPUS;
+        if (part->board < 0 || part->board >= boards || part->gpus == 0)
+            return "would use a GPU that is not there";
+        int top = 63 - __builtin_clzll(part->gpus);
+        if (part->board * FIRN_BOARD_GPUS + top >= node->ngpus)
+            return "would use a GPU that is not there";
+        if (i > 0 && (part[-1].node > part->node ||
+                      (part[-1].node == part->node &&
+                       part[-1].board >= part->board)))
+            return "names a node twice or out of order";
+        ngpus += __builtin_popcountll(part->gpus);
+    }
+    return ngpus == to->ngpus ? NULL : "has its GPUs counted wrong";
+}
+
+/* May this job run on that many GPUs of those types? */
+static const char *unsuitable(const struct firn_cluster *cluster,
+                              const struct firn_job *job,
+                              const struct firn_alloc *to)
+{
+    for (int i = 0; i < to->nparts; i++) {
+        const struct firn_node *node = &cluster->nodes[to->parts[i].node];
+        if (!node->is_up)
+            return "would use a node that is down";
+        if ((job->type_mask >> node->type & 1) == 0)
+            return "would use a GPU type it does not accept";
+    }
+    if (to->ngpus < job->spec.gpus_min || to->ngpus > job->spec.gpus_max)
+        return firn_job_is_gang(job)
+                   ? "is a gang and would be split"
+                   : "would hold fewer or more GPUs than it allows";
+    if (to->is_shared && !job->spec.may_share)
+        return "would share GPUs but does not allow it";
+    return NULL;
+}
+
+static const char *beyond(const struct firn_step *step, unsigned does)
+{
+    static const struct {
+        unsigned need;
+        const char *text;
+    } rules[] = {
+        [FIRN_STEP_START] = {0, ""},
+        [FIRN_STEP_STOP] = {FIRN_DOES_PREEMPT,
+                            "would be stopped by a policy that does not "
+                            "preempt"},
+        [FIRN_STEP_RESIZE] = {FIRN_DOES_RESIZE,
+                              "would be resized by a policy that does not "
+                              "resize"},
+        [FIRN_STEP_MOVE] = {FIRN_DOES_MOVE,
+                            "would be moved by a policy that does not move"},
+    };
+    unsigned need = rules[step->kind].need;
+    if ((does & need) != need)
+        return rules[step->kind].text;
+    if (step->to->is_shared && (does & FIRN_DOES_SHARE) == 0)
+        return "would share GPUs under a policy that does not share";
+    return NULL;
+}
+
+static const char *wrong(const struct firn_plan *plan,
+                         const struct firn_step *step)
+{
+    const char *what = NULL;
+    if (step->to->nparts > 0) {
+        what = malformed(&plan->state->cluster, step->to);
+        if (what == NULL)
+            what = unsuitable(&plan->state->cluster, step->job, step->to);
+    }
+    return what ? what : beyond(step, plan->state->policy->does);
+}
+
+/* Replays the steps on the map and back; returns the step that cannot be. */
+static const struct firn_step *replay(struct freemap *map,
+                                      const struct diff *changes)
+{
+    const struct firn_step *bad = NULL;
+    size_t n = changes->nsteps, done = 0;
+    for (size_t i = 0; i < n; i++)
+        if (changes->steps[i].job->held.nparts > 0)
+            freemap_give(map, &changes->steps[i].job->held);
+    for (; done < n && bad == NULL; done++) {
+        const struct firn_step *step = &changes->steps[done];
+        if (!freemap_can_take(map, step->to))
+            bad = step;
+        else
+            freemap_take(map, step->to);
+    }
+    for (size_t i = bad ? done - 1 : done; i > 0; i--)
+        freemap_give(map, changes->steps[i - 1].to);
+    for (size_t i = 0; i < n; i++)
+        if (changes->steps[i].job->held.nparts > 0)
+            freemap_take(map, &changes->steps[i].job->held);
+    return bad;
+}
+
+enum firn_status check_plan(const struct firn_plan *plan,
+                            const struct diff *changes, struct firn_error *err)
+{
+    for (size_t i = 0; i < plan->entries.n; i++) {
+        const struct plan_entry *entry = &plan->entries.at[i];
+        if (entry->kind == PLAN_HOLD && entry->alloc.nparts <= 0) {
+            struct firn_step step = {.job = entry->job};
+            return refuse(plan, &step, err, "is given an empty set of GPUs");
+        }
+    }
+    for (size_t i = 0; i < changes->nsteps; i++) {
+        const char *what = wrong(plan, &changes->steps[i]);
+        if (what != NULL)
+            return refuse(plan, &changes->steps[i], err, what);
+    }
+    if (changes->nrejects > 0 &&
+        (plan->state->policy->does & FIRN_DOES_REJECT) == 0) {
+        struct firn_step step = {.job = changes->rejects[0]->job};
+        return refuse(plan, &step, err,
+                      "would be rejected by a policy that does not reject");
+    }
+    const struct firn_step *bad = replay(&plan->state->map, changes);
+    if (bad != NULL)
+        return refuse(plan, bad, err, "would use a GPU that another job has");
+    return FIRN_OK;
+}

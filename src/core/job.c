@@ -1,0 +1,83 @@
+/* job.c - what can be said of a job from what it asked and what was seen.
+ */
+#include "core/accept.h"
+#include <firn/job.h>
+
+#include "base/str.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double firn_job_served_gpu_s(const struct firn_job *job, double now_s)
+{
+    if (job->state != FIRN_JOB_RUNNING)
+        return job->served_gpu_s;
+    return job->served_gpu_s + job->held.ngpus * (now_s - job->since_s);
+}
+
+double firn_job_done_s(const struct firn_job *job, double now_s)
+{
+    if (job->state != FIRN_JOB_RUNNING || now_s <= job->resumes_s)
+        return job->done_s;
+    return job->done_s + job->rate * (now_s - job->resumes_s);
+}
+
+double firn_job_left_s(const struct firn_job *job, double now_s)
+{
+    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    if (job->state != FIRN_JOB_RUNNING || job->rate <= 0)
+        return left_s;
+    double restart_s = job->resumes_s > now_s ? job->resumes_s - now_s : 0;
+    return restart_s + left_s / job->rate;
+}
+
+bool firn_job_is_gang(const struct firn_job *job)
+{
+    return job->spec.gpus_min == job->spec.gpus_max;
+}
+
+/* Does the list "v100|a100" (any case; empty for any) name this type? */
+static bool names_type(const char *list, const char *type)
+{
+    if (*list == '\0')
+        return true;
+    while (*list != '\0') {
+        size_t n = strcspn(list, "|");
+        char name[FIRN_NAME_MAX];
+        snprintf(name, sizeof name, "%.*s", (int)n, list);
+        if (n < sizeof name && str_equal_nocase(name, type))
+            return true;
+        list += n + (list[n] == '|');
+    }
+    return false;
+}
+
+bool job_accept(const struct firn_job_spec *spec,
+                const struct firn_cluster *cluster, struct job_accept *out,
+                char why[JOB_WHY_MAX])
+{
+    out->types = 0;
+    out->gpus = 0;
+    for (int t = 0; t < cluster->ntypes; t++) {
+        const struct firn_gpu_type *type = &cluster->types[t];
+        if (!names_type(spec->types, type->name))
+            continue;
+        if (type->mem_gib > 0 && spec->mem_gib > type->mem_gib)
+            continue;
+        out->types |= (uint32_t)1 << t;
+        out->gpus += type->ngpus;
+    }
+    if (out->types == 0) {
+        snprintf(why, JOB_WHY_MAX,
+                 "no GPU of the cluster suits it (types '%.60s', %g GiB)",
+                 spec->types, spec->mem_gib);
+        return false;
+    }
+    if (spec->gpus_min > out->gpus || spec->gpus > out->gpus) {
+        snprintf(why, JOB_WHY_MAX, "it wants %d GPUs, the cluster has %d%s",
+                 spec->gpus, out->gpus,
+                 out->gpus < cluster->ngpus ? " that suit it" : "");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,313 @@
+/* plan.c - a transaction over free GPUs, with marks.
+ *
+ * The plan works on a map of free GPUs: its own empty one, or state's live one
+ * after keep_all. Each entry says what one job has from then on; making it
+ * gives back what the job had in the plan before and takes the new GPUs.
+ *
+ * Invariants:
+ * (1) undoing entries in reverse order restores the map exactly, so a closed
+ *     plan leaves both maps as they were and none is ever copied;
+ * (2) an entry that names GPUs the map cannot give is recorded with in_map
+ *     false and takes nothing: the plan stays usable, and core/check.c refuses
+ *     it later with a sentence;
+ * (3) latest[slot] points at the newest entry of the job in that slot.
+ *
+ * Cost: O(parts) per entry, nothing per job that is not mentioned.
+ */
+#include "core/plan.h"
+#include "core/place.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void plan_init(struct firn_plan *plan, struct state *state)
+{
+    *plan = (struct firn_plan){.state = state};
+    freemap_init(&plan->empty, &state->cluster);
+}
+
+void plan_release(struct firn_plan *plan)
+{
+    freemap_release(&plan->empty);
+    vec_release(&plan->entries);
+    vec_release(&plan->latest);
+    vec_release(&plan->notes);
+}
+
+void plan_node(struct firn_plan *plan, firn_node_id node)
+{
+    freemap_node_changed(&plan->empty, node);
+}
+
+void plan_open(struct firn_plan *plan, const struct firn_view *view)
+{
+    plan->view = view;
+    plan->map = &plan->empty;
+    plan->keeps_all = false;
+    plan->entries.n = 0;
+    plan->notes.n = 0;
+    vec_reserve(&plan->latest, plan->state->by_slot.n);
+}
+
+void firn_plan_keep_all(struct firn_plan *plan)
+{
+    if (plan->entries.n > 0)
+        FIRN_BUG("firn_plan_keep_all must come first");
+    plan->keeps_all = true;
+    plan->map = &plan->state->map;
+}
+
+const struct plan_entry *plan_entry_of(const struct firn_plan *plan,
+                                       const struct firn_job *job)
+{
+    int latest = plan->latest.at[job->slot];
+    return latest > 0 ? &plan->entries.at[latest - 1] : NULL;
+}
+
+const struct firn_alloc *firn_plan_of(const struct firn_plan *plan,
+                                      const struct firn_job *job)
+{
+    static const struct firn_alloc nothing = {0};
+    const struct plan_entry *entry = plan_entry_of(plan, job);
+    if (entry != NULL)
+        return entry->kind == PLAN_HOLD ? &entry->alloc : &nothing;
+    return plan->keeps_all ? &job->held : &nothing;
+}
+
+/* What the job has taken in the map before an entry, or NULL for nothing. */
+static const struct firn_alloc *taken(const struct firn_plan *plan,
+                                      const struct firn_job *job, int latest)
+{
+    if (latest > 0) {
+        const struct plan_entry *entry = &plan->entries.at[latest - 1];
+        return entry->in_map ? &entry->alloc : NULL;
+    }
+    return plan->keeps_all && job->held.nparts > 0 ? &job->held : NULL;
+}
+
+static void give_back(struct firn_plan *plan, const struct firn_job *job)
+{
+    const struct firn_alloc *had =
+        taken(plan, job, plan->latest.at[job->slot]);
+    if (had != NULL)
+        freemap_give(plan->map, had);
+}
+
+/* The inverse of give_back. */
+static void take_again(struct firn_plan *plan, const struct firn_job *job)
+{
+    const struct firn_alloc *had =
+        taken(plan, job, plan->latest.at[job->slot]);
+    if (had != NULL)
+        freemap_take(plan->map, had);
+}
+
+/* Records an entry whose GPUs are already as it says in the map. */
+static void record(struct firn_plan *plan, struct plan_entry entry)
+{
+    int *latest = &plan->latest.at[entry.job->slot];
+    entry.previous = *latest - 1;
+    vec_add(&plan->entries, entry);
+    *latest = (int)plan->entries.n;
+}
+
+bool firn_plan_keep(struct firn_plan *plan, const struct firn_job *job)
+{
+    if (job->held.nparts == 0)
+        return false;
+    if (plan->keeps_all && plan_entry_of(plan, job) == NULL)
+        return true;
+    give_back(plan, job);
+    if (!freemap_can_take(plan->map, &job->held)) {
+        take_again(plan, job);
+        return false;
+    }
+    freemap_take(plan->map, &job->held);
+    record(plan, (struct plan_entry){.job = job,
+                                     .kind = PLAN_HOLD,
+                                     .alloc = job->held,
+                                     .in_map = true});
+    return true;
+}
+
+bool firn_plan_give(struct firn_plan *plan, const struct firn_job *job,
+                    int gpus)
+{
+    return firn_plan_give_want(plan, job, &(struct firn_want){.gpus = gpus});
+}
+
+/* Is what the job holds now just what is wanted? */
+static bool holds_wanted(const struct firn_plan *plan,
+                         const struct firn_job *job,
+                         const struct firn_want *want)
+{
+    if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared)
+        return false;
+    const struct firn_node *nodes = plan->state->cluster.nodes;
+    int counts[FIRN_TYPES_MAX] = {0};
+    for (int i = 0; i < job->held.nparts; i++) {
+        firn_type_id type = nodes[job->held.parts[i].node].type;
+        if (want->types != 0 && (want->types >> type & 1) == 0)
+            return false;
+        counts[type] += __builtin_popcountll(job->held.parts[i].gpus);
+    }
+    int types = 0;
+    for (int t = 0; t < plan->state->cluster.ntypes; t++) {
+        types += counts[t] > 0;
+        if (want->counts != NULL && want->counts[t] != counts[t])
+            return false;
+    }
+    if (want->one_node && firn_alloc_nodes(&job->held) > 1)
+        return false;
+    return !want->one_type || types == 1;
+}
+
+bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
+                         const struct firn_want *want)
+{
+    if (holds_wanted(plan, job, want) && firn_plan_keep(plan, job))
+        return true;
+    give_back(plan, job);
+    struct plan_entry entry = {
+        .job = job, .kind = PLAN_HOLD, .in_map = true};
+    if (!place_take(plan->map, want, job->type_mask, plan->view->scratch,
+                    &entry.alloc)) {
+        take_again(plan, job);
+        return false;
+    }
+    record(plan, entry);
+    return true;
+}
+
+static struct firn_alloc copy_alloc(struct firn_plan *plan,
+                                    const struct firn_alloc *alloc)
+{
+    struct firn_alloc copy = *alloc;
+    size_t bytes = (size_t)(alloc->nparts > 0 ? alloc->nparts : 0) *
+                   sizeof *copy.parts;
+    copy.parts = arena_alloc(plan->view->scratch, bytes);
+    if (bytes > 0)
+        memcpy(copy.parts, alloc->parts, bytes);
+    return copy;
+}
+
+bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
+                     const struct firn_job *host)
+{
+    const struct firn_alloc *shared = firn_plan_of(plan, host);
+    if (job == host || shared->nparts == 0 || !shared->is_shared)
+        return false;
+    struct plan_entry entry = {.job = job,
+                               .kind = PLAN_HOLD,
+                               .alloc = copy_alloc(plan, shared),
+                               .in_map = true};
+    give_back(plan, job);
+    if (!freemap_can_take(plan->map, &entry.alloc)) {
+        take_again(plan, job);
+        return false;
+    }
+    freemap_take(plan->map, &entry.alloc);
+    record(plan, entry);
+    return true;
+}
+
+/* Each board at most once, so that taking and giving back are inverse. */
+static bool in_order(const struct firn_alloc *alloc)
+{
+    for (int i = 1; i < alloc->nparts; i++) {
+        const struct firn_part *a = &alloc->parts[i - 1];
+        const struct firn_part *b = &alloc->parts[i];
+        if (a->node > b->node || (a->node == b->node && a->board >= b->board))
+            return false;
+    }
+    return true;
+}
+
+void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
+                     const struct firn_alloc *alloc)
+{
+    struct plan_entry entry = {.job = job,
+                               .kind = PLAN_HOLD,
+                               .alloc = copy_alloc(plan, alloc)};
+    give_back(plan, job);
+    entry.in_map = in_order(&entry.alloc) &&
+                   freemap_can_take(plan->map, &entry.alloc); /* (2) */
+    if (entry.in_map)
+        freemap_take(plan->map, &entry.alloc);
+    record(plan, entry);
+}
+
+void firn_plan_drop(struct firn_plan *plan, const struct firn_job *job)
+{
+    give_back(plan, job);
+    record(plan, (struct plan_entry){.job = job, .kind = PLAN_NONE});
+}
+
+void firn_plan_reject(struct firn_plan *plan, const struct firn_job *job,
+                      const char *reason)
+{
+    give_back(plan, job);
+    record(plan, (struct plan_entry){
+                     .job = job,
+                     .kind = PLAN_REJECT,
+                     .reason = arena_strdup(plan->view->scratch, reason)});
+}
+
+void firn_plan_note(struct firn_plan *plan, const struct firn_job *job,
+                    const char *fmt, ...)
+{
+    struct plan_note note = {.job = job->id};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(note.text, sizeof note.text, fmt, args);
+    va_end(args);
+    vec_add(&plan->notes, note);
+}
+
+size_t firn_plan_mark(const struct firn_plan *plan)
+{
+    return plan->entries.n;
+}
+
+/* Takes the newest entry back out of the map. */
+static void unmake(struct firn_plan *plan, size_t index)
+{
+    const struct plan_entry *entry = &plan->entries.at[index];
+    if (entry->in_map)
+        freemap_give(plan->map, &entry->alloc);
+    plan->latest.at[entry->job->slot] = entry->previous + 1;
+    take_again(plan, entry->job);
+}
+
+void firn_plan_undo(struct firn_plan *plan, size_t mark)
+{
+    while (plan->entries.n > mark) {
+        unmake(plan, plan->entries.n - 1);
+        plan->entries.n--;
+    }
+}
+
+void plan_close(struct firn_plan *plan)
+{
+    for (size_t i = plan->entries.n; i > 0; i--)
+        unmake(plan, i - 1);
+    for (size_t i = 0; i < plan->entries.n; i++)
+        plan->latest.at[plan->entries.at[i].job->slot] = (int)i + 1; /* (3) */
+}
+
+void plan_clear(struct firn_plan *plan)
+{
+    for (size_t i = 0; i < plan->entries.n; i++)
+        plan->latest.at[plan->entries.at[i].job->slot] = 0;
+    plan->entries.n = 0;
+}
+
+int firn_plan_free(const struct firn_plan *plan)
+{
+    return plan->map->free_gpus;
+}
+
+int firn_plan_free_of(const struct firn_plan *plan, firn_type_id type)
+{
+    return plan->map->types[type].free;
+}

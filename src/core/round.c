@@ -1,0 +1,335 @@
+/* round.c - events in, steps out; the loop body that simulator and daemon
+ * share.
+ *
+ * Invariants:
+ * (1) a refused plan changes nothing: check comes before the first step;
+ * (2) GPUs are let go before any are taken, so applying never holds one
+ *     twice, however jobs trade places;
+ * (3) the engine hears of a step before state changes, so `step->job` is the
+ *     job as it was.
+ *
+ * Cost: what the policy does, plus O(changes).
+ */
+#include "core/round.h"
+#include "core/check.h"
+#include "core/diff.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct round {
+    struct round_config config;
+    void *policy_state;
+    struct state state;
+    struct firn_plan plan;
+    struct arena scratch;
+    bool is_due;
+    double policy_wake_s;
+    long rounds, steps;
+};
+
+/* "fifo.skip=1" for policy fifo: sets it. Those of others: passed over. */
+static enum firn_status apply_setting(const struct firn_policy_def *policy,
+                                      void *policy_state, const char *setting,
+                                      struct firn_error *err)
+{
+    size_t n = strlen(policy->name);
+    if (strncmp(setting, policy->name, n) != 0 || setting[n] != '.')
+        return FIRN_OK;
+    const char *name = setting + n + 1, *equals = strchr(name, '=');
+    char option[FIRN_NAME_MAX];
+    if (equals == NULL || equals == name ||
+        (size_t)(equals - name) >= sizeof option)
+        return firn_fail(err, FIRN_EINVAL,
+                         "setting '%.80s' is not policy.option=value",
+                         setting);
+    snprintf(option, sizeof option, "%.*s", (int)(equals - name), name);
+    return firn_option_set(policy->options, policy_state, policy->name, option,
+                           equals + 1, err);
+}
+
+static enum firn_status start_policy(struct round *round,
+                                     struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    firn_options_default(policy->options, round->policy_state);
+    for (size_t i = 0; i < round->config.nsettings; i++)
+        FIRN_TRY(apply_setting(policy, round->policy_state,
+                               round->config.settings[i], err));
+    return policy->init ? policy->init(round->policy_state, err) : FIRN_OK;
+}
+
+enum firn_status round_new(struct round **out,
+                           const struct round_config *config,
+                           struct firn_error *err)
+{
+    struct round *round = mem_new(1, sizeof *round);
+    round->config = *config;
+    round->policy_state = mem_new(1, config->policy->state_size);
+    round->policy_wake_s = INFINITY;
+    enum firn_status status = start_policy(round, err);
+    if (status != FIRN_OK) {
+        mem_free(round->policy_state);
+        mem_free(round);
+        return status;
+    }
+    state_init(&round->state, config->cluster, config->policy,
+               round->policy_state);
+    plan_init(&round->plan, &round->state);
+    *out = round;
+    return FIRN_OK;
+}
+
+void round_free(struct round *round)
+{
+    if (round == NULL)
+        return;
+    if (round->config.policy->fini)
+        round->config.policy->fini(round->policy_state);
+    plan_release(&round->plan);
+    state_release(&round->state);
+    arena_release(&round->scratch);
+    mem_free(round->policy_state);
+    mem_free(round);
+}
+
+static void tell_changed(struct round *round, double now_s)
+{
+    const struct round_watch *watch = &round->config.watch;
+    if (watch->changed)
+        watch->changed(watch->arg, &round->state, now_s);
+}
+
+static void end_job(struct round *round, struct firn_job *job, const char *how,
+                    double now_s)
+{
+    const struct round_watch *watch = &round->config.watch;
+    if (watch->end)
+        watch->end(watch->arg, job, how, now_s);
+    state_end(&round->state, job, now_s);
+}
+
+/* Tells engine and watcher of a step, before it happens: (3). */
+static enum firn_status announce(struct round *round,
+                                 const struct firn_step *step,
+                                 struct firn_error *err)
+{
+    const struct round_watch *watch = &round->config.watch;
+    FIRN_TRY(round->config.engine->apply(round->config.engine_state, step,
+                                         err));
+    if (watch->step)
+        watch->step(watch->arg, step);
+    round->steps++;
+    return FIRN_OK;
+}
+
+static enum firn_status settled(struct round *round, struct firn_error *err)
+{
+    const struct firn_engine_def *engine = round->config.engine;
+    return engine->settled ? engine->settled(round->config.engine_state, err)
+                           : FIRN_OK;
+}
+
+/* A node is lost: its jobs stop and wait again. */
+static enum firn_status node_down(struct round *round,
+                                  const struct firn_event *event,
+                                  struct firn_error *err)
+{
+    static const struct firn_alloc nothing = {0};
+    for (struct state_job *sj = round->state.first; sj; sj = sj->after) {
+        bool is_hit = false;
+        for (int i = 0; i < sj->job.held.nparts && !is_hit; i++)
+            is_hit = sj->job.held.parts[i].node == event->node;
+        if (!is_hit)
+            continue;
+        struct firn_step step = {.kind = FIRN_STEP_STOP,
+                                 .job = &sj->job,
+                                 .to = &nothing,
+                                 .at_s = event->at_s,
+                                 .is_loss = true};
+        FIRN_TRY(announce(round, &step, err));
+        state_drop(&round->state, &sj->job, event->at_s);
+    }
+    return settled(round, err);
+}
+
+static enum firn_status node_event(struct round *round,
+                                   const struct firn_event *event,
+                                   struct firn_error *err)
+{
+    firn_node_id node = event->node;
+    bool is_up = event->kind == FIRN_EVENT_NODE_UP;
+    if (node < 0 || node >= round->state.cluster.nnodes)
+        return firn_fail(err, FIRN_EINVAL, "there is no node %d", node);
+    if (round->state.cluster.nodes[node].is_up == is_up)
+        return FIRN_OK;
+    if (!is_up)
+        FIRN_TRY(node_down(round, event, err));
+    state_node(&round->state, node, is_up);
+    plan_node(&round->plan, node);
+    return FIRN_OK;
+}
+
+static enum firn_status job_event(struct round *round,
+                                  const struct firn_event *event,
+                                  struct firn_error *err)
+{
+    struct firn_job *job = state_job(&round->state, event->job);
+    if (job == NULL)
+        return firn_fail(err, FIRN_EINVAL, "event for job %d, which is not there",
+                         event->job);
+    if (event->kind == FIRN_EVENT_REPORT) {
+        state_report(&round->state, job, &event->report, event->at_s);
+        return FIRN_OK;
+    }
+    bool is_done = event->kind == FIRN_EVENT_DONE;
+    end_job(round, job, is_done ? "done" : "fail", event->at_s);
+    return FIRN_OK;
+}
+
+enum firn_status round_event(struct round *round,
+                             const struct firn_event *event,
+                             struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    switch (event->kind) {
+    case FIRN_EVENT_SUBMIT:
+        FIRN_TRY(state_submit(&round->state, event->job, event->spec,
+                              event->at_s, err));
+        break;
+    case FIRN_EVENT_DONE:
+    case FIRN_EVENT_FAIL:
+    case FIRN_EVENT_REPORT:
+        FIRN_TRY(job_event(round, event, err));
+        break;
+    case FIRN_EVENT_NODE_UP:
+    case FIRN_EVENT_NODE_DOWN:
+        FIRN_TRY(node_event(round, event, err));
+        break;
+    case FIRN_EVENT_TIMER:
+        break;
+    }
+    if (policy->observe)
+        policy->observe(round->policy_state, event);
+    if (event->kind != FIRN_EVENT_REPORT) {
+        round->is_due = true;
+        tell_changed(round, event->at_s);
+    }
+    return FIRN_OK;
+}
+
+void round_tick(struct round *round, double now_s)
+{
+    if (state_rank_expired(&round->state, now_s))
+        round->is_due = true;
+    if (round->policy_wake_s <= now_s) {
+        round->policy_wake_s = INFINITY;
+        round->is_due = true;
+    }
+}
+
+bool round_is_due(const struct round *round)
+{
+    return round->is_due;
+}
+
+double round_wake_s(const struct round *round)
+{
+    return fmin(state_rank_end_s(&round->state), round->policy_wake_s);
+}
+
+struct firn_view round_view(struct round *round, double now_s)
+{
+    const struct state *state = &round->state;
+    return (struct firn_view){.now_s = now_s,
+                              .cluster = &state->cluster,
+                              .njobs = state->nwaiting + state->nrunning,
+                              .nwaiting = state->nwaiting,
+                              .nrunning = state->nrunning,
+                              .gpus_up = state->map.up_gpus,
+                              .gpus_free = state->map.free_gpus,
+                              .scratch = &round->scratch,
+                              .state = state};
+}
+
+static void keep_notes(struct round *round)
+{
+    for (size_t i = 0; i < round->plan.notes.n; i++) {
+        const struct plan_note *note = &round->plan.notes.at[i];
+        struct firn_job *job = state_job(&round->state, note->job);
+        if (job != NULL)
+            memcpy(job->note, note->text, sizeof job->note);
+    }
+}
+
+static enum firn_status apply(struct round *round, const struct diff *diff,
+                              double now_s, struct firn_error *err)
+{
+    struct state *state = &round->state;
+    for (size_t i = 0; i < diff->nsteps; i++)
+        FIRN_TRY(announce(round, &diff->steps[i], err));
+    for (size_t i = 0; i < diff->nsteps; i++) /* (2) */
+        if (diff->steps[i].kind != FIRN_STEP_START)
+            state_drop(state, state_job(state, diff->steps[i].job->id), now_s);
+    for (size_t i = 0; i < diff->nsteps; i++)
+        if (diff->steps[i].kind != FIRN_STEP_STOP)
+            state_hold(state, state_job(state, diff->steps[i].job->id),
+                       diff->steps[i].to, now_s);
+    for (size_t i = 0; i < diff->nrejects; i++) {
+        struct firn_job *job =
+            state_job(state, diff->rejects[i]->job->id);
+        snprintf(job->note, sizeof job->note, "%s", diff->rejects[i]->reason);
+        end_job(round, job, "reject", now_s);
+    }
+    keep_notes(round);
+    FIRN_TRY(settled(round, err));
+    if (diff->nsteps + diff->nrejects > 0)
+        tell_changed(round, now_s);
+    return FIRN_OK;
+}
+
+enum firn_status round_decide(struct round *round, double now_s,
+                              struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    arena_reset(&round->scratch);
+    struct firn_view view = round_view(round, now_s);
+    struct diff diff = {0};
+    round->is_due = false;
+    round->rounds++;
+    plan_open(&round->plan, &view);
+    enum firn_status status =
+        policy->decide(round->policy_state, &view, &round->plan);
+    plan_close(&round->plan);
+    if (status != FIRN_OK)
+        firn_fail(err, status, "policy %s failed: %s", policy->name,
+                  firn_status_text(status));
+    if (status == FIRN_OK) {
+        diff_plan(&round->plan, &diff);
+        status = check_plan(&round->plan, &diff, err);
+    }
+    plan_clear(&round->plan);
+    FIRN_TRY(status); /* (1) */
+    FIRN_TRY(apply(round, &diff, now_s, err));
+    if (policy->wake_s) {
+        view = round_view(round, now_s);
+        double wake_s = policy->wake_s(round->policy_state, &view);
+        round->policy_wake_s = wake_s > now_s ? wake_s : INFINITY;
+    }
+    return FIRN_OK;
+}
+
+const struct state *round_state(const struct round *round)
+{
+    return &round->state;
+}
+
+long round_count(const struct round *round)
+{
+    return round->rounds;
+}
+
+long round_steps(const struct round *round)
+{
+    return round->steps;
+}

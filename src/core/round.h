@@ -1,0 +1,67 @@
+/* round.h - one decision: view, policy, plan, check, diff, steps.
+ *
+ *   events -> view -> policy.decide -> plan -> check -> diff -> steps -> engine
+ *             frozen   pure            txn     refuse   pure
+ *
+ * The simulator and the daemon run this same code; only the engine differs.
+ * A round is asked for by events (a job came or went, a node changed), by a
+ * rank that ended, or by the policy's own wake_s.
+ */
+#ifndef CORE_ROUND_H
+#define CORE_ROUND_H
+#include "core/plan.h"
+#include <firn/engine.h>
+
+/* Told of everything that changes, for logs and metrics; any may be NULL. */
+struct round_watch {
+    void *arg;
+    void (*step)(void *arg, const struct firn_step *step);
+    /* A job is about to be forgotten: done, failed or rejected. */
+    void (*end)(void *arg, const struct firn_job *job, const char *how,
+                double now_s);
+    /* After each instant at which anything changed. */
+    void (*changed)(void *arg, const struct state *state, double now_s);
+};
+
+struct round;
+
+struct round_config {
+    const struct firn_cluster *cluster;
+    const struct firn_policy_def *policy;
+    const char *const *settings; /* "policy.option=value" */
+    size_t nsettings;
+    const struct firn_engine_def *engine;
+    void *engine_state;
+    struct round_watch watch;
+};
+
+/* FIRN_EINVAL or FIRN_ENOENT for a bad setting of this policy; settings of
+ * other policies are passed over. The caller frees it. */
+enum firn_status round_new(struct round **out,
+                           const struct round_config *config,
+                           struct firn_error *err);
+void round_free(struct round *round);
+
+/* Takes one event in. */
+enum firn_status round_event(struct round *round,
+                             const struct firn_event *event,
+                             struct firn_error *err);
+/* Time has come to `now_s`: ends ranks and the policy's wait. */
+void round_tick(struct round *round, double now_s);
+/* Is a decision asked for? */
+bool round_is_due(const struct round *round);
+/* When round_tick must be called next at the latest; infinity for never. */
+double round_wake_s(const struct round *round);
+/* Decides, checks and applies. FIRN_EREFUSED when the plan is wrong; nothing
+ * has changed then. */
+enum firn_status round_decide(struct round *round, double now_s,
+                              struct firn_error *err);
+
+const struct state *round_state(const struct round *round);
+/* The round's picture of now; its arrays die with the next decision. */
+struct firn_view round_view(struct round *round, double now_s);
+/* Decisions and steps so far. */
+long round_count(const struct round *round);
+long round_steps(const struct round *round);
+
+#endif

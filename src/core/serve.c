@@ -1,0 +1,315 @@
+/* serve.c - jobs in rank order, each with the GPUs it asked for.
+ *
+ * The rule: walk all jobs in rank order; a job that fits in what is left runs,
+ * another is passed over (or, when strict, ends the walk). Without preemption
+ * the running jobs are outside the walk and keep what they hold.
+ *
+ * Two ways to the same answer:
+ *
+ * - quick(), when every job accepts every GPU: then fitting is counting. With
+ *   preemption, waiting job w runs exactly when the running jobs before it
+ *   hold at most C - gpus(w). That sum only grows along the order, so among
+ *   jobs of one size only the first can be the next; the ladder has it at
+ *   hand. Admit the first in rank of those firsts, push the last in rank out
+ *   while more than C GPUs are held, and repeat until nobody qualifies. What
+ *   is pushed out and still fits comes back by the same rule, so the end is
+ *   the walk's answer: the set in which each job runs exactly when those
+ *   before it that run leave it room, which is unique. Cost: O(changes x sizes
+ *   x log jobs), whatever the number of jobs.
+ * - walk(), when some jobs accept only some types or a job's GPUs must be of
+ *   one type: counts per type, job by job. O(jobs log jobs). It is also the
+ *   oracle of the first in the tests.
+ *
+ * Who stays keeps its place; the new ones are placed after that, in order.
+ */
+#include "core/serve.h"
+#include "core/plan.h"
+#include <string.h>
+
+struct service {
+    struct firn_plan *plan;
+    const struct firn_view *view;
+    struct ladder *ladder;
+    unsigned how;
+    int64_t room; /* GPUs left (without preemption) */
+    int *moves; /* slots moved in the ladder, to be moved back */
+    size_t nmoves, cap;
+};
+
+static struct firn_job *job_in(const struct service *s, int slot)
+{
+    return &s->plan->state->by_slot.at[slot]->job;
+}
+
+static void flip(struct service *s, int slot)
+{
+    ladder_flip(s->ladder, job_in(s, slot), s->view->now_s);
+    if (s->nmoves == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 16;
+        int *moves = firn_view_alloc(s->view, cap * sizeof *moves);
+        if (s->nmoves > 0)
+            memcpy(moves, s->moves, s->nmoves * sizeof *moves);
+        s->moves = moves;
+        s->cap = cap;
+    }
+    s->moves[s->nmoves++] = slot;
+}
+
+static bool fits(const struct service *s, int slot, int gpus)
+{
+    if ((s->how & FIRN_SERVE_PREEMPT) == 0)
+        return gpus <= s->room;
+    int64_t before = ladder_before(s->ladder, slot, s->view->now_s);
+    return before + gpus <= s->view->gpus_up;
+}
+
+/* Is the waiting job in slot `a` before the one in `b`? */
+static bool before(const struct service *s, int a, int b)
+{
+    const struct treap_node *at = s->ladder->pool.at;
+    int c = firn_cmp(at[a].key, at[b].key);
+    return c != 0 ? c < 0 : at[a].id < at[b].id;
+}
+
+/* The next waiting job to run, or TREAP_NONE. */
+static int next_up(const struct service *s)
+{
+    bool skips = s->how & (FIRN_SERVE_SKIP | FIRN_SERVE_PREEMPT);
+    int best = TREAP_NONE;
+    for (size_t i = 0; i < s->ladder->classes.n; i++) {
+        const struct ladder_class *c = &s->ladder->classes.at[i];
+        int64_t most =
+            s->how & FIRN_SERVE_PREEMPT ? s->view->gpus_up : s->room;
+        if (skips && c->gpus > most)
+            break; /* classes are by size */
+        int slot = treap_first(&s->ladder->pool, c->root);
+        if (slot == TREAP_NONE ||
+            (best != TREAP_NONE && before(s, best, slot)))
+            continue;
+        if (!skips || fits(s, slot, c->gpus))
+            best = slot;
+    }
+    if (best != TREAP_NONE && !skips &&
+        !fits(s, best, s->ladder->pool.at[best].weight))
+        return TREAP_NONE; /* the first in line blocks the rest */
+    return best;
+}
+
+static void push_out_last(struct service *s)
+{
+    while (treap_sum(&s->ladder->pool, s->ladder->running) >
+           s->view->gpus_up)
+        flip(s, treap_last(&s->ladder->pool, s->ladder->running));
+}
+
+static void give(struct service *s, const struct firn_job *job,
+                 const int *counts)
+{
+    struct firn_want want = {.gpus = job->spec.gpus,
+                             .one_type = s->how & FIRN_SERVE_ONE_TYPE,
+                             .fastest = s->how & FIRN_SERVE_FASTEST,
+                             .counts = counts};
+    if (!firn_plan_give_want(s->plan, job, &want))
+        firn_plan_note(s->plan, job, "no room for %d GPUs", job->spec.gpus);
+}
+
+/* Turns the ladder's moves into the plan, and takes them back. */
+static void settle(struct service *s)
+{
+    for (size_t i = 0; i < s->nmoves; i++) {
+        const struct firn_job *job = job_in(s, s->moves[i]);
+        if (job->state == FIRN_JOB_RUNNING &&
+            !s->ladder->is_running.at[job->slot] &&
+            firn_plan_of(s->plan, job)->nparts > 0)
+            firn_plan_drop(s->plan, job);
+    }
+    for (size_t i = 0; i < s->nmoves; i++) {
+        const struct firn_job *job = job_in(s, s->moves[i]);
+        if (job->state == FIRN_JOB_WAITING &&
+            s->ladder->is_running.at[job->slot] &&
+            firn_plan_of(s->plan, job)->nparts == 0)
+            give(s, job, NULL);
+    }
+    for (size_t i = s->nmoves; i > 0; i--)
+        ladder_flip(s->ladder, job_in(s, s->moves[i - 1]),
+                    s->view->now_s);
+}
+
+static void quick(struct service *s)
+{
+    firn_plan_keep_all(s->plan);
+    s->room = s->view->gpus_free;
+    for (int slot; (slot = next_up(s)) != TREAP_NONE;) {
+        s->room -= s->ladder->pool.at[slot].weight;
+        flip(s, slot);
+        if (s->how & FIRN_SERVE_PREEMPT)
+            push_out_last(s);
+    }
+    settle(s);
+}
+
+/* ---- the walk ---- */
+
+struct walker {
+    const struct firn_job *job;
+    double key;
+    int *counts; /* GPUs of each type; NULL: passed over */
+    bool stays;  /* on the GPUs it has */
+};
+
+static void sort_walkers(struct walker *jobs, struct walker *spare, size_t n)
+{
+    if (n < 2)
+        return;
+    size_t half = n / 2;
+    sort_walkers(jobs, spare, half);
+    sort_walkers(jobs + half, spare, n - half);
+    memcpy(spare, jobs, half * sizeof *jobs);
+    size_t a = 0, b = half, to = 0;
+    while (a < half && b < n)
+        jobs[to++] = spare[a].key <= jobs[b].key ? spare[a++] : jobs[b++];
+    while (a < half)
+        jobs[to++] = spare[a++];
+}
+
+/* Every job that is not settled beforehand, in rank order (ties by id: the
+ * list is by id and the sort is stable). */
+static struct walker *line_up(const struct service *s, size_t *n)
+{
+    const struct firn_view *view = s->view;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    struct walker *line =
+        firn_view_alloc(view, (view->njobs + 1) * sizeof *line);
+    *n = 0;
+    for (size_t i = 0; i < view->njobs; i++) {
+        bool runs = jobs[i]->state == FIRN_JOB_RUNNING;
+        if (runs && (s->how & FIRN_SERVE_PREEMPT) == 0)
+            continue;
+        double key = ladder_key(s->ladder, jobs[i]->slot, view->now_s);
+        line[(*n)++] = (struct walker){.job = jobs[i], .key = key};
+    }
+    struct walker *spare = firn_view_alloc(view, (*n + 1) * sizeof *spare);
+    sort_walkers(line, spare, *n);
+    return line;
+}
+
+/* The GPUs of each type a running job has; false when `left` lacks them. */
+static bool count_held(const struct service *s, struct walker *w,
+                       const int *left)
+{
+    const struct firn_cluster *cluster = s->view->cluster;
+    const struct firn_alloc *held = &w->job->held;
+    if (held->nparts == 0 || held->ngpus != w->job->spec.gpus)
+        return false;
+    int *counts =
+        firn_view_alloc(s->view, (size_t)cluster->ntypes * sizeof *counts);
+    for (int i = 0; i < held->nparts; i++)
+        counts[cluster->nodes[held->parts[i].node].type] +=
+            __builtin_popcountll(held->parts[i].gpus);
+    for (int t = 0; t < cluster->ntypes; t++)
+        if (counts[t] > left[t])
+            return false;
+    w->counts = counts;
+    w->stays = true;
+    return true;
+}
+
+/* The type to draw from: one that has `need` if there is any; of several the
+ * fastest, or that with most left. -1 for none. */
+static firn_type_id pick_type(const struct service *s, uint32_t mask,
+                              const int *left, int need)
+{
+    const struct firn_gpu_type *types = s->view->cluster->types;
+    firn_type_id best = -1;
+    for (int t = 0; t < s->view->cluster->ntypes; t++) {
+        if ((mask >> t & 1) == 0 || left[t] == 0)
+            continue;
+        if (best < 0) {
+            best = t;
+            continue;
+        }
+        bool has = left[t] >= need, had = left[best] >= need;
+        if (has != had)
+            best = has ? t : best;
+        else if (s->how & FIRN_SERVE_FASTEST)
+            best = types[t].speed > types[best].speed ? t : best;
+        else
+            best = left[t] > left[best] ? t : best;
+    }
+    return best;
+}
+
+/* New GPUs for a job, by count; false when `left` has no room. */
+static bool count_new(const struct service *s, struct walker *w,
+                      const int *left)
+{
+    int ntypes = s->view->cluster->ntypes;
+    int *counts = firn_view_alloc(s->view, (size_t)ntypes * sizeof *counts);
+    uint32_t mask = w->job->type_mask;
+    for (int need = w->job->spec.gpus; need > 0;) {
+        firn_type_id t = pick_type(s, mask, left, need);
+        if (t < 0 || ((s->how & FIRN_SERVE_ONE_TYPE) && left[t] < need))
+            return false;
+        counts[t] = left[t] < need ? left[t] : need;
+        need -= counts[t];
+        mask &= ~((uint32_t)1 << t);
+    }
+    w->counts = counts;
+    return true;
+}
+
+static void walk(struct service *s)
+{
+    bool preempts = s->how & FIRN_SERVE_PREEMPT;
+    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX];
+    for (int t = 0; t < ntypes; t++) {
+        const struct freemap_type *type = &s->plan->state->map.types[t];
+        left[t] = preempts ? type->up : type->free;
+    }
+    size_t n;
+    struct walker *line = line_up(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!count_held(s, &line[i], left) && !count_new(s, &line[i], left)) {
+            if (s->how & (FIRN_SERVE_SKIP | FIRN_SERVE_PREEMPT))
+                continue;
+            break;
+        }
+        for (int t = 0; t < ntypes; t++)
+            left[t] -= line[i].counts[t];
+    }
+    if (!preempts)
+        firn_plan_keep_all(s->plan);
+    for (size_t i = 0; i < n; i++)
+        if (line[i].stays)
+            firn_plan_keep(s->plan, line[i].job);
+    for (size_t i = 0; i < n; i++)
+        if (line[i].counts != NULL && !line[i].stays)
+            give(s, line[i].job, line[i].counts);
+}
+
+void serve_walk(struct firn_plan *plan, const struct firn_view *view,
+                unsigned how)
+{
+    struct service s = {.plan = plan,
+                        .view = view,
+                        .ladder = &plan->state->ladder,
+                        .how = how};
+    walk(&s);
+}
+
+void firn_plan_serve(struct firn_plan *plan, const struct firn_view *view,
+                     unsigned how)
+{
+    struct service s = {.plan = plan,
+                        .view = view,
+                        .ladder = &plan->state->ladder,
+                        .how = how};
+    if (plan->state->policy->rank == NULL)
+        FIRN_BUG("policy %s serves by rank but has none",
+                 plan->state->policy->name);
+    bool one_type = (how & FIRN_SERVE_ONE_TYPE) && view->cluster->ntypes > 1;
+    if (plan->state->nchoosy > 0 || one_type)
+        walk(&s);
+    else
+        quick(&s);
+}

@@ -1,0 +1,69 @@
+/* state.h - what core knows: the cluster, its free GPUs, the jobs, their
+ * order.
+ *
+ * The one place that changes jobs. A round reads it through a view; events and
+ * steps change it through the functions below. Jobs are kept in a list by id;
+ * their slots are small and reused, for arrays on the side.
+ */
+#ifndef CORE_STATE_H
+#define CORE_STATE_H
+#include "base/arena.h"
+#include "base/heap.h"
+#include "base/map.h"
+#include "core/freemap.h"
+#include "core/ladder.h"
+
+/* A job with core's own links. `job` comes first, so that one pointer is both.
+ */
+struct state_job {
+    struct firn_job job;
+    struct state_job *before, *after; /* list of the living, by id */
+    int parts_cap;                    /* room in job.held.parts */
+};
+
+struct state {
+    struct firn_cluster cluster; /* own copy of the nodes: is_up changes */
+    struct freemap map;
+    VEC(struct state_job *) by_slot;
+    VEC(int) free_slots;
+    VEC(struct state_job *) by_id; /* NULL when ended */
+    struct state_job *first, *last;
+    size_t nwaiting, nrunning;
+    size_t nchoosy; /* living jobs that do not accept every GPU type */
+    struct map names;  /* interned application, group and type names */
+
+    const struct firn_policy_def *policy;
+    void *policy_state;
+    struct ladder ladder;  /* used when the policy has a rank */
+    struct heap rank_ends; /* slots by the time their rank ends */
+};
+
+void state_init(struct state *state, const struct firn_cluster *cluster,
+                const struct firn_policy_def *policy, void *policy_state);
+void state_release(struct state *state);
+
+/* A new job. FIRN_EINVAL when the cluster could never run it or the id is not
+ * above all before. Strings are copied. */
+enum firn_status state_submit(struct state *state, firn_job_id id,
+                              const struct firn_job_spec *spec, double now_s,
+                              struct firn_error *err);
+/* The living job with this id, or NULL. */
+struct firn_job *state_job(const struct state *state, firn_job_id id);
+/* Takes away what it holds; it waits. Its counters are brought up to now. */
+void state_drop(struct state *state, struct firn_job *job, double now_s);
+/* A waiting job now holds these GPUs (copied), which must be free. */
+void state_hold(struct state *state, struct firn_job *job,
+                const struct firn_alloc *alloc, double now_s);
+void state_report(struct state *state, struct firn_job *job,
+                  const struct firn_report *report, double now_s);
+/* The job is over and forgotten: the pointer dies. */
+void state_end(struct state *state, struct firn_job *job, double now_s);
+/* Nothing may be held on a node that goes down. */
+void state_node(struct state *state, firn_node_id node, bool is_up);
+
+/* When the next rank ends; infinity for never. */
+double state_rank_end_s(const struct state *state);
+/* Ranks anew the jobs whose rank has ended; true when there were any. */
+bool state_rank_expired(struct state *state, double now_s);
+
+#endif

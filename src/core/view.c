@@ -1,0 +1,74 @@
+/* view.c - lists of jobs for a policy, made when asked for.
+ *
+ * A round that asks for no list costs nothing here: the counts come from
+ * state, and the arrays are built in scratch memory on demand. Building walks
+ * the list of living jobs, which is by id.
+ */
+#include <firn/view.h>
+
+#include "core/state.h"
+
+enum { ANY = -1 };
+
+/* The living jobs in one state (or ANY), by id. */
+static const struct firn_job **collect(const struct firn_view *view, int only,
+                                       size_t n)
+{
+    const struct firn_job **out =
+        arena_alloc(view->scratch, (n + 1) * sizeof *out);
+    size_t i = 0;
+    for (struct state_job *sj = view->state->first; sj; sj = sj->after)
+        if (only == ANY || sj->job.state == (enum firn_job_state)only)
+            out[i++] = &sj->job;
+    return out;
+}
+
+const struct firn_job *const *firn_view_jobs(const struct firn_view *view)
+{
+    return collect(view, ANY, view->njobs);
+}
+
+const struct firn_job *const *firn_view_waiting(const struct firn_view *view)
+{
+    return collect(view, FIRN_JOB_WAITING, view->nwaiting);
+}
+
+const struct firn_job *const *firn_view_running(const struct firn_view *view)
+{
+    return collect(view, FIRN_JOB_RUNNING, view->nrunning);
+}
+
+/* Merge sort: stable, so jobs that are equal stay by id. */
+static void sort_jobs(const struct firn_job **jobs,
+                      const struct firn_job **spare, size_t n,
+                      firn_job_order *order)
+{
+    if (n < 2)
+        return;
+    size_t half = n / 2;
+    sort_jobs(jobs, spare, half, order);
+    sort_jobs(jobs + half, spare, n - half, order);
+    for (size_t i = 0; i < half; i++)
+        spare[i] = jobs[i];
+    size_t a = 0, b = half, to = 0;
+    while (a < half && b < n)
+        jobs[to++] =
+            order(spare[a], jobs[b]) <= 0 ? spare[a++] : jobs[b++];
+    while (a < half)
+        jobs[to++] = spare[a++];
+}
+
+const struct firn_job **firn_view_sorted(const struct firn_view *view,
+                                         firn_job_order *order)
+{
+    const struct firn_job **jobs = collect(view, ANY, view->njobs);
+    const struct firn_job **spare =
+        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *spare);
+    sort_jobs(jobs, spare, view->njobs, order);
+    return jobs;
+}
+
+void *firn_view_alloc(const struct firn_view *view, size_t bytes)
+{
+    return arena_alloc(view->scratch, bytes);
+}

@@ -1,0 +1,48 @@
+/* opportunistic.c - first come, first served, on the fastest GPUs there are.
+ *
+ * The baseline of Frenzy's evaluation: whoever is next takes the fastest type
+ * that can hold it all, or else whatever is idle, fastest first. It looks
+ * neither at memory headroom nor at who could have used the fast GPUs better.
+ *
+ * Cost: O(log jobs) per job started.
+ */
+#include <firn/policy.h>
+
+struct opportunistic {
+    bool skip;
+};
+
+static const struct firn_option options[] = {
+    {.name = "skip",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "0",
+     .help = "let later jobs pass one that does not fit",
+     .offset = offsetof(struct opportunistic, skip)},
+    {0},
+};
+
+static struct firn_rank rank(const void *state, const struct firn_job *job,
+                             double now_s)
+{
+    (void)state, (void)job, (void)now_s;
+    return (struct firn_rank){0, INFINITY};
+}
+
+static enum firn_status decide(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    const struct opportunistic *options_set = state;
+    unsigned skip = options_set->skip ? FIRN_SERVE_SKIP : FIRN_SERVE_STRICT;
+    firn_plan_serve(plan, view, skip | FIRN_SERVE_FASTEST);
+    return FIRN_OK;
+}
+
+const struct firn_policy_def firn_policy_opportunistic = {
+    .name = "opportunistic",
+    .summary = "first come, first served, fastest GPU type first",
+    .paper = "baseline of Frenzy",
+    .options = options,
+    .state_size = sizeof(struct opportunistic),
+    .decide = decide,
+    .rank = rank,
+};
