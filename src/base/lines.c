@@ -21,7 +21,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { WINDOW = 4 * LINES_MAX };
+enum {
+    WINDOW = 4 * LINES_MAX,
+    SEEK_STEP = 512, /* a row that is sought alone costs one short read */
+};
 
 struct lines {
     FILE *file; /* NULL: memory */
@@ -31,6 +34,7 @@ struct lines {
     int64_t offset; /* of the line just read */
     long number;    /* of the line just read */
     size_t start, end;
+    size_t step; /* what the next fill reads: doubles after a seek */
     bool is_bad, has_ended, has_failed;
     char window[WINDOW + 1];
 };
@@ -88,6 +92,10 @@ static void fill(struct lines *lines)
     lines->start = 0;
     lines->end = rest;
     size_t room = WINDOW - rest;
+    if (lines->step > 0 && lines->step < room) {
+        room = lines->step;
+        lines->step *= 2;
+    }
     size_t n = read_source(lines, lines->window + rest, room);
     lines->has_ended = n < room;
     lines->end += n;
@@ -179,6 +187,7 @@ void lines_seek(struct lines *lines, int64_t offset, long number)
         lines->has_failed = lines->has_ended = true;
     lines->base = offset;
     lines->start = lines->end = 0;
+    lines->step = SEEK_STEP;
 }
 
 int64_t lines_at(const struct lines *lines)

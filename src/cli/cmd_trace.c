@@ -1,0 +1,425 @@
+/* cmd_trace.c - `firn trace`: describe, convert and make traces.
+ *
+ *     firn trace stat F...      what is in a trace
+ *     firn trace convert F      the same jobs in firn's CSV
+ *     firn trace gen            made-up jobs
+ *     firn trace formats        what firn reads
+ *
+ * Bad rows are named on standard error and skipped; with --strict the first
+ * one is a failure. Output goes to standard output or to a file; a file is
+ * opened only after the input has proved readable, so that a failure leaves
+ * what was there.
+ */
+#include "base/buf.h"
+#include "base/table.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/trace_stat.h"
+#include "trace/synth.h"
+#include "trace/write.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CHUNK = 1 << 16 };
+
+static int failed(const struct firn_error *err)
+{
+    fprintf(stderr, "firn trace: %s\n", err->text);
+    return 1;
+}
+
+static void name_bad_rows(const struct firn_trace_report *report)
+{
+    long shown = report->bad < 3 ? report->bad : 3;
+    for (long i = 0; i < shown; i++)
+        fprintf(stderr, "firn trace: %s\n", report->first_bad[i]);
+    if (report->bad > shown)
+        fprintf(stderr, "firn trace: and %ld more bad rows\n",
+                report->bad - shown);
+}
+
+/* Where output goes: standard output, or a file. */
+struct sink {
+    FILE *file;
+    const char *path; /* NULL: standard output */
+    struct firn_buf buf;
+    bool has_failed;
+};
+
+static enum firn_status sink_open(struct sink *sink, const char *path,
+                                  struct firn_error *err)
+{
+    *sink = (struct sink){.file = stdout, .path = path};
+    if (path == NULL)
+        return FIRN_OK;
+    sink->file = fopen(path, "wb");
+    if (sink->file == NULL)
+        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
+    return FIRN_OK;
+}
+
+/* Writes the buffer out once it holds `enough`. */
+static void sink_flush(struct sink *sink, size_t enough)
+{
+    if (sink->buf.n == 0 || sink->buf.n < enough)
+        return;
+    if (fwrite(sink->buf.at, 1, sink->buf.n, sink->file) != sink->buf.n)
+        sink->has_failed = true;
+    buf_clear(&sink->buf);
+}
+
+static enum firn_status sink_close(struct sink *sink, struct firn_error *err)
+{
+    sink_flush(sink, 0);
+    sink->has_failed |= fflush(sink->file) != 0;
+    if (sink->path != NULL)
+        sink->has_failed |= fclose(sink->file) != 0;
+    buf_release(&sink->buf);
+    if (!sink->has_failed)
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EIO, "%s: cannot be written",
+                     sink->path != NULL ? sink->path : "standard output");
+}
+
+/* --- stat --- */
+
+struct stat_args {
+    const char *out, *cluster;
+    bool strict;
+};
+
+static const struct flag stat_flags[] = {
+    {"output", 'o', "table|json", "how to print (table)", flag_text,
+     offsetof(struct stat_args, out)},
+    {"cluster", 'c', "C", "preset, spec or file: also print the load on it",
+     flag_text, offsetof(struct stat_args, cluster)},
+    {"strict", 0, NULL, "the first bad or early row is a failure", flag_yes,
+     offsetof(struct stat_args, strict)},
+    {0},
+};
+
+static const struct flags_page stat_page = {
+    .command = "trace stat",
+    .usage = "[options] F [F...]",
+    .about = "Describes traces: jobs, GPUs, load, durations, arrivals.\n"
+             "F#GROUP reads one group (virtual cluster) of F.",
+    .table = stat_flags,
+};
+
+static int print_stats(const struct stat_args *args, char **paths, int n,
+                       const struct firn_cluster *cluster)
+{
+    struct firn_buf out = {0};
+    struct firn_error err = {0};
+    bool is_json = strcmp(args->out, "json") == 0;
+    int rc = 0;
+    buf_puts(&out, is_json ? "{\"traces\":[" : "");
+    for (int i = 0, printed = 0; i < n; i++) {
+        struct trace_stat stat;
+        if (trace_stat_read(&stat, paths[i], args->strict, cluster, &err) !=
+            FIRN_OK) {
+            rc = failed(&err);
+            continue;
+        }
+        name_bad_rows(&stat.report);
+        if (printed++ > 0)
+            buf_putc(&out, is_json ? ',' : '\n');
+        if (is_json)
+            trace_stat_json(&stat, &out);
+        else
+            trace_stat_table(&stat, &out);
+        trace_stat_release(&stat);
+    }
+    buf_puts(&out, is_json ? "]}\n" : "");
+    fwrite(out.at, 1, out.n, stdout);
+    buf_release(&out);
+    return rc;
+}
+
+static int run_stat(int argc, char **argv)
+{
+    struct stat_args args = {.out = "table"};
+    int rc = flags_parse(&stat_page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc < 2)
+        return flags_wrong(&stat_page, "no trace named");
+    if (strcmp(args.out, "table") != 0 && strcmp(args.out, "json") != 0)
+        return flags_wrong(&stat_page, "--output is '%s': table or json",
+                           args.out);
+    struct firn_cluster cluster = {0};
+    struct firn_error err = {0};
+    if (args.cluster != NULL &&
+        firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
+        return failed(&err);
+    rc = print_stats(&args, argv + 1, argc - 1,
+                     args.cluster != NULL ? &cluster : NULL);
+    firn_cluster_release(&cluster);
+    return rc;
+}
+
+/* --- convert --- */
+
+struct convert_args {
+    const char *out;
+    bool strict;
+};
+
+static const struct flag convert_flags[] = {
+    {"output", 'o', "OUT", "file to write (standard output)", flag_text,
+     offsetof(struct convert_args, out)},
+    {"strict", 0, NULL, "the first bad or early row is a failure", flag_yes,
+     offsetof(struct convert_args, strict)},
+    {0},
+};
+
+static const struct flags_page convert_page = {
+    .command = "trace convert",
+    .usage = "[options] F",
+    .about = "Writes the jobs of a trace as firn's own CSV, in order of\n"
+             "submission. F#GROUP takes one group of F.",
+    .table = convert_flags,
+};
+
+/* Would writing `out` destroy `in`? */
+static bool is_same_file(const char *in, const char *out)
+{
+    struct stat a, b;
+    char path[4096];
+    size_t n = strlen(in);
+    if (stat(in, &a) != 0) { /* perhaps it names a group */
+        const char *mark = strrchr(in, '#');
+        n = mark != NULL ? (size_t)(mark - in) : n;
+    }
+    if (n >= sizeof path)
+        return false;
+    memcpy(path, in, n);
+    path[n] = '\0';
+    return stat(path, &a) == 0 && stat(out, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* Reads the whole trace and writes it to `sink`; or, without one, finds the
+ * columns it needs. */
+static enum firn_status pass(const char *path, bool strict, struct sink *sink,
+                             unsigned *mask, struct firn_error *err)
+{
+    struct firn_trace *trace;
+    struct firn_trace_options options = {.strict = strict};
+    struct firn_job_spec spec;
+    struct firn_error end = {0};
+    FIRN_TRY(firn_trace_open(&trace, path, &options, err));
+    if (sink != NULL)
+        write_header(&sink->buf, *mask);
+    while (firn_trace_next(trace, &spec, &end)) {
+        if (sink == NULL) {
+            *mask |= write_mask(&spec);
+            continue;
+        }
+        write_row(&sink->buf, &spec, *mask);
+        sink_flush(sink, CHUNK);
+    }
+    if (sink != NULL)
+        name_bad_rows(firn_trace_report(trace));
+    firn_trace_close(trace);
+    if (end.status != FIRN_OK)
+        return firn_fail(err, end.status, "%s", end.text);
+    return FIRN_OK;
+}
+
+static enum firn_status convert(const char *path,
+                                const struct convert_args *args,
+                                struct firn_error *err)
+{
+    unsigned mask = 0;
+    struct sink sink;
+    FIRN_TRY(pass(path, args->strict, NULL, &mask, err));
+    if (args->out != NULL && is_same_file(path, args->out))
+        return firn_fail(err, FIRN_EINVAL, "%s: is the trace itself",
+                         args->out);
+    FIRN_TRY(sink_open(&sink, args->out, err));
+    enum firn_status status = pass(path, args->strict, &sink, &mask, err);
+    struct firn_error closing = {0};
+    if (sink_close(&sink, &closing) != FIRN_OK && status == FIRN_OK)
+        return firn_fail(err, closing.status, "%s", closing.text);
+    return status;
+}
+
+static int run_convert(int argc, char **argv)
+{
+    struct convert_args args = {0};
+    struct firn_error err = {0};
+    int rc = flags_parse(&convert_page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc != 2)
+        return flags_wrong(&convert_page, "name one trace");
+    return convert(argv[1], &args, &err) == FIRN_OK ? 0 : failed(&err);
+}
+
+/* --- gen --- */
+
+struct gen_args {
+    long jobs;
+    uint64_t seed;
+    const char *arrivals, *cluster, *out;
+    double load, elastic;
+    int gpus_max;
+    struct words apps;
+};
+
+static const struct flag gen_flags[] = {
+    {"jobs", 'n', "N", "how many jobs (1000)", flag_whole,
+     offsetof(struct gen_args, jobs)},
+    {"seed", 's', "S", "same seed, same jobs (1)", flag_seed,
+     offsetof(struct gen_args, seed)},
+    {"arrivals", 0, "poisson|diurnal", "even, or with the day (poisson)",
+     flag_text, offsetof(struct gen_args, arrivals)},
+    {"load", 0, "L", "GPU-seconds asked for over those there are (0.8)",
+     flag_positive, offsetof(struct gen_args, load)},
+    {"cluster", 'c', "C", "preset, spec or file that the load refers to",
+     flag_text, offsetof(struct gen_args, cluster)},
+    {"gpus-max", 0, "N", "no job asks for more (the cluster)", flag_count,
+     offsetof(struct gen_args, gpus_max)},
+    {"elastic", 0, "SHARE", "share of jobs that are elastic (0)", flag_double,
+     offsetof(struct gen_args, elastic)},
+    {"apps", 0, "A,B,...", "application names to draw from (none)", flag_words,
+     offsetof(struct gen_args, apps)},
+    {"output", 'o', "OUT", "file to write (standard output)", flag_text,
+     offsetof(struct gen_args, out)},
+    {0},
+};
+
+static const struct flags_page gen_page = {
+    .command = "trace gen",
+    .usage = "--cluster C [options]",
+    .about = "Makes a trace: GPUs and durations like Philly's, arrivals\n"
+             "stretched so that the jobs ask for LOAD of the cluster.",
+    .table = gen_flags,
+};
+
+static enum firn_status gen(const struct gen_args *args, int ngpus,
+                            struct firn_error *err)
+{
+    struct synth_options options = {
+        .jobs = args->jobs,
+        .seed = args->seed,
+        .arrivals = strcmp(args->arrivals, "diurnal") == 0 ? SYNTH_DIURNAL
+                                                           : SYNTH_POISSON,
+        .load = args->load,
+        .cluster_gpus = ngpus,
+        .gpus_max = args->gpus_max,
+        .elastic = args->elastic,
+        .apps = (const char *const *)args->apps.at,
+        .napps = args->apps.n,
+    };
+    struct synth synth;
+    struct sink sink;
+    struct firn_job_spec spec;
+    FIRN_TRY(synth_init(&synth, &options, err));
+    FIRN_TRY(sink_open(&sink, args->out, err));
+    unsigned mask = 0;
+    if (args->elastic > 0)
+        mask |= 1u << WRITE_MIN | 1u << WRITE_MAX;
+    if (args->apps.n > 0)
+        mask |= 1u << WRITE_APP;
+    write_header(&sink.buf, mask);
+    while (!sink.has_failed && synth_next(&synth, &spec)) {
+        write_row(&sink.buf, &spec, mask);
+        sink_flush(&sink, CHUNK);
+    }
+    return sink_close(&sink, err);
+}
+
+static int check_gen(const struct gen_args *args, int argc)
+{
+    if (argc > 1)
+        return flags_wrong(&gen_page, "takes options only");
+    if (args->cluster == NULL)
+        return flags_wrong(&gen_page, "--cluster is needed: load refers to it");
+    if (strcmp(args->arrivals, "poisson") != 0 &&
+        strcmp(args->arrivals, "diurnal") != 0)
+        return flags_wrong(&gen_page, "--arrivals is '%s': poisson or diurnal",
+                           args->arrivals);
+    return -1;
+}
+
+static int run_gen(int argc, char **argv)
+{
+    struct gen_args args = {
+        .jobs = 1000, .seed = 1, .arrivals = "poisson", .load = 0.8};
+    struct firn_cluster cluster = {0};
+    struct firn_error err = {0};
+    int rc = flags_parse(&gen_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = check_gen(&args, argc);
+    if (rc < 0 && firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
+        rc = failed(&err);
+    if (rc < 0)
+        rc = gen(&args, cluster.ngpus, &err) == FIRN_OK ? 0 : failed(&err);
+    firn_cluster_release(&cluster);
+    words_release(&args.apps);
+    return rc;
+}
+
+/* --- formats --- */
+
+static const struct flags_page formats_page = {
+    .command = "trace formats",
+    .about = "Lists the trace formats; a file's is known by its first line.",
+};
+
+static int run_formats(int argc, char **argv)
+{
+    int rc = flags_parse(&formats_page, NULL, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc > 1)
+        return flags_wrong(&formats_page, "takes no operand");
+    size_t n;
+    const struct firn_trace_def *const *defs = firn_traces(&n);
+    struct firn_buf out = {0};
+    struct table table;
+    table_init(&table, "ll");
+    for (size_t i = 0; i < n; i++) {
+        table_cell(&table, defs[i]->name);
+        table_cell(&table, defs[i]->summary);
+    }
+    table_print(&table, &out);
+    fwrite(out.at, 1, out.n, stdout);
+    table_release(&table);
+    buf_release(&out);
+    return 0;
+}
+
+static const struct flags_page trace_page = {
+    .command = "trace",
+    .usage = "stat F...      describe traces\n"
+             "convert F      write one as firn's own CSV\n"
+             "gen            make one up\n"
+             "formats        list the formats firn reads",
+    .about = "Each has its own --help.",
+};
+
+int cmd_trace(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } table[] = {{"stat", run_stat},
+                 {"convert", run_convert},
+                 {"gen", run_gen},
+                 {"formats", run_formats}};
+    for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
+        if (strcmp(argv[1], table[i].name) == 0)
+            return table[i].run(argc - 1, argv + 1);
+    int rc = flags_parse(&trace_page, NULL, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc < 2)
+        return flags_wrong(&trace_page, "say stat, convert, gen or formats");
+    return flags_wrong(&trace_page, "no '%s': stat, convert, gen or formats",
+                       argv[1]);
+}

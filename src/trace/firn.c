@@ -1,0 +1,159 @@
+/* firn.c - firn's own CSV, as `firn trace convert` and `gen` write it.
+ *
+ *     #firn-trace 1
+ *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
+ *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
+ *
+ * The first line says format and version. Columns may come in any order; the
+ * first four are needed, any other may be missing, and a field of theirs may
+ * be empty: both mean the default (gpus_min and gpus_max: gpus; texts: empty;
+ * numbers: 0; restart_s: -1, the simulation's). A column with another name is
+ * an error, as it would be a mistyped one. Lines that begin with '#' are
+ * comments. write.c writes it; docs/trace-formats.md is the manual.
+ */
+#include "base/str.h"
+#include "trace/row.h"
+#include "trace/write.h"
+#include <string.h>
+
+static const char *const columns[] = {
+#define X(id, name) name,
+    WRITE_COLUMNS(X)
+#undef X
+        NULL};
+
+static const char mark[] = "#firn-trace 1";
+
+/* The first line, with or without a UTF-8 mark and white space behind. */
+static bool is_mark(const char *line, size_t n)
+{
+    if (n >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) {
+        line += 3;
+        n -= 3;
+    }
+    while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\r'))
+        n--;
+    return n == sizeof mark - 1 && memcmp(line, mark, n) == 0;
+}
+
+static bool sniff(struct firn_bytes head)
+{
+    const char *end = head.n > 0 ? memchr(head.at, '\n', head.n) : NULL;
+    return is_mark(head.at, end != NULL ? (size_t)(end - head.at) : head.n);
+}
+
+/* Every column of the header must be one of ours. */
+static enum firn_status check_columns(const struct row *row,
+                                      struct firn_error *err)
+{
+    for (int i = 0; i < row->ncolumns; i++) {
+        int near = str_nearest(row->fields[i], columns, WRITE_NCOLUMNS);
+        if (near >= 0 && strcmp(columns[near], row->fields[i]) == 0)
+            continue;
+        return firn_fail(err, FIRN_EINVAL,
+                         "header: no column '%.40s' in this format%s%s",
+                         row->fields[i], near >= 0 ? "; nearest is " : "",
+                         near >= 0 ? columns[near] : "");
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status open(void *state, struct lines *in,
+                             struct firn_error *err)
+{
+    struct row *row = state;
+    const char *line = lines_next(in);
+    if (line == NULL || lines_bad(in) || !is_mark(line, strlen(line)))
+        return firn_fail(err, FIRN_EINVAL, "the first line is not '%s'", mark);
+    row->comment = '#';
+    FIRN_TRY(row_open(row, in, columns, WRITE_NEEDED, err));
+    return check_columns(row, err);
+}
+
+/* An optional whole number; `out` keeps its default when the field is empty. */
+static bool maybe_int(const struct row *row, int column, int min, int max,
+                      int *out, struct firn_error *err)
+{
+    return *row_text(row, column) == '\0' ||
+           row_int(row, column, min, max, out, err);
+}
+
+static bool maybe_number(const struct row *row, int column, double min,
+                         double *out, struct firn_error *err)
+{
+    return *row_text(row, column) == '\0' ||
+           row_number(row, column, min, 1e15, out, err);
+}
+
+static bool read_gpus(const struct row *row, struct firn_job_spec *spec,
+                      struct firn_error *err)
+{
+    if (!row_gang(row, WRITE_GPUS, spec, err) ||
+        !maybe_int(row, WRITE_MIN, 1, ROW_GPUS_MAX, &spec->gpus_min, err) ||
+        !maybe_int(row, WRITE_MAX, 1, ROW_GPUS_MAX, &spec->gpus_max, err))
+        return false;
+    if (spec->gpus_min <= spec->gpus && spec->gpus <= spec->gpus_max)
+        return true;
+    firn_fail(err, FIRN_EINVAL, "'gpus' is %d, not within %d to %d", spec->gpus,
+              spec->gpus_min, spec->gpus_max);
+    return false;
+}
+
+static bool read_restart(const struct row *row, struct firn_job_spec *spec,
+                         struct firn_error *err)
+{
+    if (!maybe_number(row, WRITE_RESTART, -1, &spec->restart_s, err))
+        return false;
+    if (spec->restart_s >= 0 || spec->restart_s <= -1)
+        return true;
+    firn_fail(err, FIRN_EINVAL, "'restart_s' is %g: must be -1, or from 0",
+              spec->restart_s);
+    return false;
+}
+
+static bool read_rest(const struct row *row, struct firn_job_spec *spec,
+                      struct firn_error *err)
+{
+    int may_share = 0, is_nominal = 0;
+    if (!maybe_int(row, WRITE_BATCH, 0, ROW_NUMBER_MAX, &spec->batch, err) ||
+        !maybe_int(row, WRITE_PRIORITY, -ROW_NUMBER_MAX, ROW_NUMBER_MAX,
+                   &spec->priority, err) ||
+        !maybe_number(row, WRITE_MEM, 0, &spec->mem_gib, err) ||
+        !maybe_int(row, WRITE_SHARE, 0, 1, &may_share, err) ||
+        !maybe_int(row, WRITE_NOMINAL, 0, 1, &is_nominal, err) ||
+        !read_restart(row, spec, err))
+        return false;
+    spec->may_share = may_share != 0;
+    spec->is_nominal = is_nominal != 0;
+    spec->app = row_text(row, WRITE_APP);
+    spec->group = row_text(row, WRITE_GROUP);
+    spec->types = row_text(row, WRITE_TYPES);
+    return true;
+}
+
+static enum firn_row next(void *state, struct lines *in,
+                          struct firn_job_spec *out, struct firn_error *err)
+{
+    struct row *row = state;
+    enum firn_row got = row_next(row, in, err);
+    if (got != FIRN_ROW_JOB)
+        return got;
+    struct firn_job_spec spec = row_spec(in);
+    if (!row_name(row, WRITE_NAME, &spec.name, err) ||
+        !row_time(row, WRITE_SUBMIT, &spec.submit_s, err) ||
+        !read_gpus(row, &spec, err) ||
+        !row_span(row, WRITE_DURATION, &spec.duration_s, err) ||
+        !read_rest(row, &spec, err))
+        return FIRN_ROW_BAD;
+    *out = spec;
+    return FIRN_ROW_JOB;
+}
+
+const struct firn_trace_def firn_trace_firn = {
+    .name = "firn",
+    .summary = "firn's own CSV, written by trace convert and gen",
+    .state_size = sizeof(struct row),
+    .sniff = sniff,
+    .open = open,
+    .next = next,
+};

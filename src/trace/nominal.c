@@ -1,0 +1,52 @@
+/* nominal.c - the table of nominal.def, and what to say when a name is not in
+ * it.
+ *
+ * Linear search: the longest list has some forty names, and a workload a
+ * thousand rows.
+ */
+#include "trace/nominal.h"
+#include "base/str.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct nominal table[] = {
+#define NOMINAL(format, app, gpu, gpu_s, restart_s) \
+    {#format, app, gpu, gpu_s, restart_s},
+#include "trace/nominal.def"
+#undef NOMINAL
+};
+
+enum { NTABLE = sizeof table / sizeof *table };
+
+const struct nominal *nominal_find(const char *format, const char *app,
+                                   const char *gpu)
+{
+    for (int i = 0; i < NTABLE; i++)
+        if (strcmp(table[i].app, app) == 0 &&
+            strcmp(table[i].format, format) == 0 &&
+            str_equal_nocase(table[i].gpu, gpu))
+            return &table[i];
+    return NULL;
+}
+
+void nominal_unknown(const char *format, const char *app,
+                     struct firn_error *err)
+{
+    char known[FIRN_ERROR_TEXT] = "";
+    size_t n = 0;
+    const char *last = "";
+    for (int i = 0; i < NTABLE; i++) {
+        if (strcmp(table[i].format, format) != 0 ||
+            strcmp(table[i].app, last) == 0)
+            continue;
+        last = table[i].app;
+        size_t room = sizeof known - n;
+        int wrote = snprintf(known + n, room, "%s%s", n > 0 ? ", " : "", last);
+        if (wrote < 0 || (size_t)wrote >= room)
+            break;
+        n += (size_t)wrote;
+    }
+    known[n] = '\0';
+    firn_fail(err, FIRN_EINVAL, "no application '%.40s'; known: %s", app,
+              known);
+}

@@ -1,0 +1,31 @@
+/* nominal.h - how much work an application is, for traces that do not say.
+ *
+ * Pollux, Titan and EasyScale workloads name an application and leave its
+ * duration to their simulators. nominal.def holds one number for each: the
+ * seconds of one GPU of the named type that the work takes (EasyScale: that
+ * one epoch takes), as the authors' own tables give it. A job's duration is
+ * that number over its GPUs: perfect scaling, which is why such jobs carry
+ * `is_nominal`.
+ */
+#ifndef TRACE_NOMINAL_H
+#define TRACE_NOMINAL_H
+#include <firn/status.h>
+
+struct nominal {
+    const char *format; /* which trace format the name belongs to */
+    const char *app;
+    const char *gpu;  /* type the seconds were measured on */
+    double gpu_s;     /* GPU-seconds of all its work, or of one epoch */
+    double restart_s; /* what a restart costs */
+};
+
+/* The entry of that application on that type of GPU; NULL for none. Case
+ * counts in the application, not in the GPU. */
+const struct nominal *nominal_find(const char *format, const char *app,
+                                   const char *gpu);
+
+/* Says that the application is not known, and which ones are. */
+void nominal_unknown(const char *format, const char *app,
+                     struct firn_error *err);
+
+#endif

@@ -1,0 +1,205 @@
+/* synth.c - Philly-like GPUs, durations and arrivals from a seed.
+ *
+ * GPUs: the counts of the Philly trace (82247 jobs), cut at gpus_max.
+ *
+ * Durations: a mixture of three log-normals for jobs of one GPU and another
+ * for jobs of more, fitted by expectation maximisation to the logarithms of
+ * Philly's durations. Seconds, Philly against the fit:
+ *
+ *                    p50          p90            p99             mean
+ *     1 GPU     1117  1164    8512   8900   135404   86520    8301   5843
+ *     more      4584  4278  209130 219236   906798 1135233   79058  87272
+ *
+ * so the far tail of small jobs is lighter than Philly's. Whole seconds, from
+ * 1 to 60 days (Philly's longest has 54).
+ *
+ * Arrivals: exponential gaps. Diurnal: the same moments, mapped through the
+ * inverse of
+ *
+ *     L(t) = t - (A day / 2 pi) (cos(2 pi (t/day - phase)) - cos(2 pi phase))
+ *
+ * the integral of the rate 1 + A sin(2 pi (t/day - phase)). Philly's hours of
+ * the day have a first harmonic of A = 0.29, over users in many time zones;
+ * A is 0.5 here, a day that one can see. The trace starts at midnight and the
+ * peak is at noon, so phase is 1/4.
+ *
+ * (1) Only rng.h and fmath.h: the same bytes on any machine.
+ * (2) The first job comes at 0 and the last at span_s, to a millisecond.
+ * Elastic jobs take from a quarter of their GPUs (at least 1) to twice as many
+ * (at most gpus_max).
+ */
+#include "trace/synth.h"
+#include "base/fmath.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int gpus;
+    uint64_t jobs;
+} sizes[] = {
+    {1, 76627}, {2, 1818}, {4, 1870}, {8, 1643}, {12, 7},
+    {16, 199},  {24, 7},   {32, 67},  {64, 6},   {128, 3},
+};
+
+enum { NSIZES = sizeof sizes / sizeof *sizes };
+
+static const struct part {
+    double weight, mean, deviation; /* of ln(seconds) */
+} one_gpu[] = {{0.1869, 4.1711, 0.1726},
+               {0.2148, 7.6162, 0.5108},
+               {0.5983, 7.1926, 1.9627}},
+  more_gpus[] = {{0.1970, 2.9009, 0.3380},
+                 {0.3224, 5.6541, 1.9980},
+                 {0.4806, 11.1970, 1.3476}};
+
+enum { NPARTS = 3 };
+
+static const double duration_max_s = 60 * 86400.0;
+static const double day_s = 86400.0;
+static const double swing = 0.5;  /* A */
+static const double phase = 0.25; /* in days */
+static const double two_pi = 6.283185307179586;
+
+static struct synth_draws seed_draws(uint64_t seed)
+{
+    struct rng root;
+    struct synth_draws draws;
+    rng_seed(&root, seed);
+    rng_seed(&draws.arrival, rng_u64(&root));
+    rng_seed(&draws.gpus, rng_u64(&root));
+    rng_seed(&draws.duration, rng_u64(&root));
+    rng_seed(&draws.elastic, rng_u64(&root));
+    rng_seed(&draws.app, rng_u64(&root));
+    return draws;
+}
+
+static int draw_gpus(struct rng *rng, int gpus_max)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < NSIZES && sizes[i].gpus <= gpus_max; i++)
+        total += sizes[i].jobs;
+    uint64_t at = rng_below(rng, total);
+    int i = 0;
+    while (at >= sizes[i].jobs)
+        at -= sizes[i++].jobs;
+    return sizes[i].gpus;
+}
+
+static double draw_duration_s(struct rng *rng, int gpus)
+{
+    const struct part *parts = gpus == 1 ? one_gpu : more_gpus;
+    double at = rng_unit(rng), normal = rng_normal(rng);
+    int i = 0;
+    while (i < NPARTS - 1 && at >= parts[i].weight)
+        at -= parts[i++].weight;
+    double seconds =
+        floor(fm_exp(parts[i].mean + parts[i].deviation * normal) + 0.5);
+    return fmin(fmax(seconds, 1), duration_max_s);
+}
+
+/* cos(2 pi x) */
+static double cos_turn(double turns)
+{
+    return fm_sin_turn(turns + 0.25);
+}
+
+/* L(t) of the essay. */
+static double work_until(double t_s)
+{
+    return t_s - swing * day_s / two_pi *
+                     (cos_turn(t_s / day_s - phase) - cos_turn(phase));
+}
+
+/* The t with L(t) = `work` within [0, end_s], by halving: L only rises. */
+static double when_done(double work, double end_s)
+{
+    double low = 0, high = end_s;
+    for (int i = 0; i < 60 && high - low > 1e-5; i++) {
+        double middle = low + (high - low) / 2;
+        if (work_until(middle) < work)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low + (high - low) / 2;
+}
+
+/* When a share 0..1 of all gaps has passed. */
+static double moment_s(const struct synth *synth, double share)
+{
+    double t_s = share * synth->span_s;
+    if (synth->options.arrivals == SYNTH_DIURNAL)
+        t_s = when_done(share * work_until(synth->span_s), synth->span_s);
+    return floor(t_s * 1000 + 0.5) / 1000;
+}
+
+static enum firn_status check(const struct synth_options *options,
+                              struct firn_error *err)
+{
+    if (options->jobs < 1)
+        return firn_fail(err, FIRN_EINVAL, "jobs is %ld: must be 1 or more",
+                         options->jobs);
+    if (!(options->load > 0) || !isfinite(options->load))
+        return firn_fail(err, FIRN_EINVAL, "load is %g: must be above 0",
+                         options->load);
+    if (options->cluster_gpus < 1)
+        return firn_fail(err, FIRN_EINVAL, "the cluster has no GPU");
+    if (options->gpus_max < 0)
+        return firn_fail(err, FIRN_EINVAL, "gpus-max is %d: must be 1 or more",
+                         options->gpus_max);
+    if (!(options->elastic >= 0 && options->elastic <= 1))
+        return firn_fail(err, FIRN_EINVAL, "elastic is %g: must be from 0 to 1",
+                         options->elastic);
+    return FIRN_OK;
+}
+
+enum firn_status synth_init(struct synth *synth,
+                            const struct synth_options *options,
+                            struct firn_error *err)
+{
+    FIRN_TRY(check(options, err));
+    struct synth made = {.options = *options};
+    if (made.options.gpus_max == 0)
+        made.options.gpus_max = options->cluster_gpus;
+    struct synth_draws draws = seed_draws(options->seed);
+    for (long i = 0; i < options->jobs; i++) {
+        int gpus = draw_gpus(&draws.gpus, made.options.gpus_max);
+        made.gpu_s += gpus * draw_duration_s(&draws.duration, gpus);
+        if (i > 0)
+            made.gap_total += rng_exp(&draws.arrival, 1);
+    }
+    made.span_s = made.gpu_s / (options->cluster_gpus * options->load);
+    made.draws = seed_draws(options->seed);
+    *synth = made;
+    return FIRN_OK;
+}
+
+bool synth_next(struct synth *synth, struct firn_job_spec *out)
+{
+    const struct synth_options *o = &synth->options;
+    struct synth_draws *draws = &synth->draws;
+    if (synth->made == o->jobs)
+        return false;
+    if (synth->made > 0)
+        synth->gap_sum += rng_exp(&draws->arrival, 1);
+    double share = synth->gap_total > 0 ? synth->gap_sum / synth->gap_total : 0;
+    snprintf(synth->name, sizeof synth->name, "j%ld", synth->made++);
+    struct firn_job_spec spec = {.name = synth->name,
+                                 .app = "",
+                                 .group = "",
+                                 .types = "",
+                                 .restart_s = -1,
+                                 .submit_s = moment_s(synth, share)};
+    int gpus = draw_gpus(&draws->gpus, o->gpus_max);
+    spec.duration_s = draw_duration_s(&draws->duration, gpus);
+    spec.gpus = spec.gpus_min = spec.gpus_max = gpus;
+    if (rng_unit(&draws->elastic) < o->elastic) {
+        spec.gpus_min = gpus >= 4 ? gpus / 4 : 1;
+        spec.gpus_max = 2 * gpus < o->gpus_max ? 2 * gpus : o->gpus_max;
+    }
+    if (o->napps > 0)
+        spec.app = o->apps[rng_below(&draws->app, o->napps)];
+    *out = spec;
+    return true;
+}

@@ -1,0 +1,128 @@
+/* write.c - one job, one line of firn's CSV.
+ *
+ * firn.c reads what this writes. (1) Defaults are the same in both: gpus_min
+ * and gpus_max are gpus, texts empty, numbers 0, restart_s -1; a column that
+ * is not written means its default. (2) A name that begins with '#' is quoted,
+ * since a line that begins so is a comment.
+ */
+#include "trace/write.h"
+#include "base/buf.h"
+
+static const unsigned always = (1u << WRITE_NEEDED) - 1;
+
+unsigned write_mask(const struct firn_job_spec *spec)
+{
+    unsigned mask = always;
+    mask |= (unsigned)(spec->gpus_min != spec->gpus) << WRITE_MIN;
+    mask |= (unsigned)(spec->gpus_max != spec->gpus) << WRITE_MAX;
+    mask |= (unsigned)(*spec->app != '\0') << WRITE_APP;
+    mask |= (unsigned)(*spec->group != '\0') << WRITE_GROUP;
+    mask |= (unsigned)(spec->batch != 0) << WRITE_BATCH;
+    mask |= (unsigned)(spec->priority != 0) << WRITE_PRIORITY;
+    mask |= (unsigned)(spec->mem_gib > 0) << WRITE_MEM;
+    mask |= (unsigned)(*spec->types != '\0') << WRITE_TYPES;
+    mask |= (unsigned)spec->may_share << WRITE_SHARE;
+    mask |= (unsigned)(spec->restart_s >= 0) << WRITE_RESTART;
+    mask |= (unsigned)spec->is_nominal << WRITE_NOMINAL;
+    return mask;
+}
+
+void write_header(struct firn_buf *out, unsigned mask)
+{
+    static const char *const names[] = {
+#define X(id, name) name,
+        WRITE_COLUMNS(X)
+#undef X
+    };
+    buf_puts(out, "#firn-trace 1\n");
+    for (int i = 0; i < WRITE_NCOLUMNS; i++) {
+        if (!((mask | always) & 1u << i))
+            continue;
+        if (i > 0)
+            buf_putc(out, ',');
+        buf_puts(out, names[i]);
+    }
+    buf_putc(out, '\n');
+}
+
+static void write_name(struct firn_buf *out, const char *name)
+{
+    if (*name != '#') {
+        buf_csv_string(out, name);
+        return;
+    }
+    buf_putc(out, '"'); /* (2) */
+    for (; *name != '\0'; name++) {
+        if (*name == '"')
+            buf_putc(out, '"');
+        buf_putc(out, *name);
+    }
+    buf_putc(out, '"');
+}
+
+static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
+                        enum write_column column)
+{
+    switch (column) {
+    case WRITE_NAME:
+        write_name(out, spec->name);
+        return;
+    case WRITE_SUBMIT:
+        buf_double(out, spec->submit_s);
+        return;
+    case WRITE_GPUS:
+        buf_double(out, spec->gpus);
+        return;
+    case WRITE_DURATION:
+        buf_double(out, spec->duration_s);
+        return;
+    case WRITE_MIN:
+        buf_double(out, spec->gpus_min);
+        return;
+    case WRITE_MAX:
+        buf_double(out, spec->gpus_max);
+        return;
+    case WRITE_APP:
+        buf_csv_string(out, spec->app);
+        return;
+    case WRITE_GROUP:
+        buf_csv_string(out, spec->group);
+        return;
+    case WRITE_BATCH:
+        buf_double(out, spec->batch);
+        return;
+    case WRITE_PRIORITY:
+        buf_double(out, spec->priority);
+        return;
+    case WRITE_MEM:
+        buf_double(out, spec->mem_gib);
+        return;
+    case WRITE_TYPES:
+        buf_csv_string(out, spec->types);
+        return;
+    case WRITE_SHARE:
+        buf_putc(out, spec->may_share ? '1' : '0');
+        return;
+    case WRITE_RESTART:
+        buf_double(out, spec->restart_s >= 0 ? spec->restart_s : -1);
+        return;
+    case WRITE_NOMINAL:
+        buf_putc(out, spec->is_nominal ? '1' : '0');
+        return;
+    case WRITE_NCOLUMNS:
+        break;
+    }
+}
+
+void write_row(struct firn_buf *out, const struct firn_job_spec *spec,
+               unsigned mask)
+{
+    for (int i = 0; i < WRITE_NCOLUMNS; i++) {
+        if (!((mask | always) & 1u << i))
+            continue;
+        if (i > 0)
+            buf_putc(out, ',');
+        write_field(out, spec, (enum write_column)i);
+    }
+    buf_putc(out, '\n');
+}
