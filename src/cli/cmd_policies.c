@@ -1,0 +1,208 @@
+/* cmd_policies.c - firn policies: what there is, from the policies' records.
+ *
+ * Everything printed comes from struct firn_policy_def and its options, so a
+ * new policy needs no line here.
+ */
+#include "base/buf.h"
+#include "base/table.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include <firn/policy.h>
+#include <stdio.h>
+
+static const struct word {
+    unsigned bit;
+    const char *text;
+} does_words[] =
+    {
+        {FIRN_DOES_PREEMPT, "preempt"}, {FIRN_DOES_RESIZE, "resize"},
+        {FIRN_DOES_MOVE, "move"},       {FIRN_DOES_SHARE, "share"},
+        {FIRN_DOES_REJECT, "reject"},   {0, NULL},
+},
+  need_words[] = {
+      {FIRN_NEED_DURATION, "durations"},
+      {FIRN_NEED_TYPES, "rates by GPU type"},
+      {0, NULL},
+};
+
+static void put_words(const struct word *words, unsigned mask, bool is_json,
+                      struct firn_buf *out)
+{
+    bool has_any = false;
+    for (; words->text; words++) {
+        if (!(mask & words->bit))
+            continue;
+        buf_puts(out, has_any ? (is_json ? "," : ", ") : "");
+        if (is_json)
+            buf_json_string(out, words->text);
+        else
+            buf_puts(out, words->text);
+        has_any = true;
+    }
+    if (!has_any && !is_json)
+        buf_putc(out, '-');
+}
+
+static void put_option_json(const struct firn_option *option,
+                            struct firn_buf *out)
+{
+    struct firn_buf range = {0};
+    firn_option_describe(option, &range);
+    buf_puts(out, "{\"name\":");
+    buf_json_string(out, option->name);
+    buf_puts(out, ",\"default\":");
+    buf_json_string(out, option->fallback);
+    buf_puts(out, ",\"range\":");
+    buf_json_string(out, range.at ? range.at : "");
+    buf_puts(out, ",\"help\":");
+    buf_json_string(out, option->help);
+    buf_putc(out, '}');
+    buf_release(&range);
+}
+
+static void put_json(const struct firn_policy_def *policy, struct firn_buf *out)
+{
+    buf_puts(out, "{\"name\":");
+    buf_json_string(out, policy->name);
+    buf_puts(out, ",\"summary\":");
+    buf_json_string(out, policy->summary);
+    buf_puts(out, ",\"paper\":");
+    if (policy->paper)
+        buf_json_string(out, policy->paper);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"does\":[");
+    put_words(does_words, policy->does, true, out);
+    buf_puts(out, "],\"needs\":[");
+    put_words(need_words, policy->needs, true, out);
+    buf_puts(out, "],\"options\":[");
+    for (const struct firn_option *o = policy->options; o && o->name; o++) {
+        buf_puts(out, o == policy->options ? "" : ",");
+        put_option_json(o, out);
+    }
+    buf_puts(out, "]}");
+}
+
+static void put_options(const struct firn_policy_def *policy,
+                        struct firn_buf *out)
+{
+    static const char *const heads[] = {"", "option", "default", "value", ""};
+    struct firn_buf range = {0};
+    struct table table;
+    table_init(&table, "lllll");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (const struct firn_option *o = policy->options; o && o->name; o++) {
+        buf_clear(&range);
+        buf_puts(&range, "");
+        firn_option_describe(o, &range);
+        table_cell(&table, "");
+        table_cellf(&table, "%s.%s", policy->name, o->name);
+        table_cell(&table, o->fallback);
+        table_cell(&table, range.at);
+        table_cell(&table, o->help);
+    }
+    buf_putc(out, '\n');
+    table_print(&table, out);
+    table_release(&table);
+    buf_release(&range);
+}
+
+static void put_one(const struct firn_policy_def *policy, struct firn_buf *out)
+{
+    buf_printf(out, "%s: %s\n", policy->name, policy->summary);
+    buf_printf(out, "  from   %s\n", policy->paper ? policy->paper : "-");
+    buf_puts(out, "  may    ");
+    put_words(does_words, policy->does, false, out);
+    buf_puts(out, "\n  needs  ");
+    put_words(need_words, policy->needs, false, out);
+    buf_putc(out, '\n');
+    if (policy->options && policy->options->name)
+        put_options(policy, out);
+}
+
+static void put_list(const struct firn_policy_def *const *all, size_t n,
+                     struct firn_buf *out)
+{
+    static const char *const heads[] = {"policy", "summary", "may", "needs",
+                                        "from"};
+    struct table table;
+    table_init(&table, "lllll");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct firn_buf does = {0}, needs = {0};
+        put_words(does_words, all[i]->does, false, &does);
+        put_words(need_words, all[i]->needs, false, &needs);
+        table_cell(&table, all[i]->name);
+        table_cell(&table, all[i]->summary);
+        table_cell(&table, does.at);
+        table_cell(&table, needs.at);
+        table_cell(&table, all[i]->paper ? all[i]->paper : "-");
+        buf_release(&does);
+        buf_release(&needs);
+    }
+    table_print(&table, out);
+    table_release(&table);
+    for (size_t i = 0; i < n; i++)
+        if (all[i]->options && all[i]->options->name)
+            put_options(all[i], out);
+    buf_puts(out, "\nset an option with: firn sim --set policy.option=value\n");
+}
+
+static void print(const struct firn_policy_def *const *all, size_t n,
+                  bool is_json, bool is_one, struct firn_buf *out)
+{
+    if (!is_json) {
+        if (is_one)
+            put_one(all[0], out);
+        else
+            put_list(all, n, out);
+        return;
+    }
+    buf_puts(out, "{\"policies\":[");
+    for (size_t i = 0; i < n; i++) {
+        buf_puts(out, i ? ",\n" : "\n");
+        put_json(all[i], out);
+    }
+    buf_puts(out, "\n]}\n");
+}
+
+int cmd_policies(int argc, char **argv)
+{
+    static const char *const formats[] = {"table", "json", NULL};
+    struct args {
+        const char *format;
+    } args = {"table"};
+    static const struct flag table[] = {
+        {"output", 'o', "FORMAT", "table or json", flag_text,
+         offsetof(struct args, format)},
+        {0},
+    };
+    static const struct flags_page page = {
+        .command = "policies",
+        .usage = "[NAME] [options]",
+        .about = "Lists the policies with their options, or describes one.",
+        .table = table,
+    };
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    int format = output_format(page.command, args.format, formats);
+    if (format < 0)
+        return 2;
+    if (argc > 2)
+        return flags_wrong(&page, "one policy at a time");
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    const struct firn_policy_def *one = NULL;
+    struct firn_error err = {0};
+    if (argc == 2 && !(one = firn_policy_find(argv[1], &err)))
+        return flags_wrong(&page, "%s", err.text);
+    struct firn_buf out = {0};
+    print(one ? &one : all, one ? 1 : n, format == 1, one != NULL, &out);
+    rc = output_write(page.command, &out);
+    buf_release(&out);
+    return rc;
+}
