@@ -85,8 +85,8 @@ FIRN_API const struct firn_alloc *firn_plan_of(const struct firn_plan *plan,
 
 /* How firn_plan_serve() treats jobs that do not fit. */
 enum firn_serve {
-    FIRN_SERVE_STRICT = 0, /* a job that does not fit blocks those behind it */
-    FIRN_SERVE_SKIP = 1,   /* it is passed over */
+    FIRN_SERVE_STRICT = 0,  /* a job that does not fit blocks those behind it */
+    FIRN_SERVE_SKIP = 1,    /* it is passed over */
     FIRN_SERVE_PREEMPT = 2, /* running jobs give way to those before them */
     FIRN_SERVE_ONE_TYPE = 4, /* a job's GPUs are all of one type */
     FIRN_SERVE_FASTEST = 8,  /* fastest type first */

@@ -41,7 +41,7 @@ struct firn_policy_def {
     unsigned needs;                    /* FIRN_NEED_* */
     unsigned does;                     /* FIRN_DOES_* */
     const struct firn_option *options; /* ends with {0}; NULL for none */
-    size_t state_size; /* bytes, zeroed, passed to each hook */
+    size_t state_size;                 /* bytes, zeroed, passed to each hook */
 
     /* MUST be set. Write into `plan` what each job should hold from now on.
      * Must not keep pointers into `view`. Called twice on the same view it
@@ -66,6 +66,11 @@ struct firn_policy_def {
     enum firn_status (*load)(void *state, struct firn_bytes in,
                              struct firn_error *err);
 };
+
+/* The rank of first come, first served: all keys equal, so ties by id decide,
+ * and ids are in order of submission. */
+FIRN_API struct firn_rank
+firn_rank_fcfs(const void *state, const struct firn_job *job, double now_s);
 
 /* The policy called `name`, or NULL with a sentence that has the nearest
  * name. */

@@ -22,9 +22,9 @@ struct firn_restart_cost {
 };
 
 struct firn_sim_options {
-    const char *trace;  /* path, or path#group */
+    const char *trace; /* path, or path#group */
     const struct firn_cluster *cluster;
-    const char *policy; /* a name that firn_policy_find() knows */
+    const char *policy;          /* a name that firn_policy_find() knows */
     const char *const *settings; /* "policy.option=value"; those of other
                                   * policies are passed over */
     size_t nsettings;
@@ -96,10 +96,11 @@ struct firn_sim_result {
                              * nodes that are partly used */
     long restarts;          /* changes of GPUs after the first start */
     long failures;          /* nodes lost */
-    double rho_mean, rho_p50, rho_p99, rho_max; /* finish-time fairness: JCT / time with 1/N
-                             * of the cluster, N = mean number of jobs in the
-                             * system during the job's life */
-    double unfair_share;    /* jobs with rho > 1 */
+    double rho_mean, rho_p50, rho_p99,
+        rho_max;         /* finish-time fairness: JCT / time with 1/N
+                          * of the cluster, N = mean number of jobs in the
+                          * system during the job's life */
+    double unfair_share; /* jobs with rho > 1 */
 
     /* Where the GPU-seconds went: given = useful + overhead + lost. */
     double gpu_s_given, gpu_s_useful, gpu_s_overhead, gpu_s_lost;
@@ -118,8 +119,7 @@ enum firn_sim_format { FIRN_SIM_TABLE, FIRN_SIM_JSON, FIRN_SIM_CSV };
 
 /* Renders results, aligned table, JSON {"results":[...]} or CSV, into `out`. */
 FIRN_API void firn_sim_print(const struct firn_sim_result *results, size_t n,
-                             enum firn_sim_format format,
-                             struct firn_buf *out);
+                             enum firn_sim_format format, struct firn_buf *out);
 
 /* Reads an event log that a run wrote and checks it on its own: no GPU held
  * twice, no dead node used, every job's work adds up, and the summary at its

@@ -12,14 +12,14 @@
 #define FIRN_API __attribute__((visibility("default")))
 
 /* code, name in messages, HTTP status it maps to */
-#define FIRN_STATUS_MAP(X)            \
-    X(OK, "ok", 200)                  \
-    X(EINVAL, "invalid input", 400)   \
-    X(ENOENT, "not found", 404)       \
-    X(EDATA, "not enough data", 422)  \
-    X(EIO, "input/output error", 500) \
-    X(ENOMEM, "out of memory", 500)   \
-    X(EREFUSED, "plan refused", 409)  \
+#define FIRN_STATUS_MAP(X)                     \
+    X(OK, "ok", 200)                           \
+    X(EINVAL, "invalid input", 400)            \
+    X(ENOENT, "not found", 404)                \
+    X(EDATA, "not enough data", 422)           \
+    X(EIO, "input/output error", 500)          \
+    X(ENOMEM, "out of memory", 500)            \
+    X(EREFUSED, "plan refused", 409)           \
     X(ESTALLED, "nothing left to happen", 500) \
     X(EINTR, "interrupted", 503)
 
@@ -55,11 +55,11 @@ FIRN_API enum firn_status firn_fail_in(struct firn_error *err,
                                        const char *context);
 
 /* Passes a failure up unchanged. */
-#define FIRN_TRY(call)                            \
-    do {                                          \
+#define FIRN_TRY(call)                              \
+    do {                                            \
         enum firn_status firn_try_status_ = (call); \
-        if (firn_try_status_ != FIRN_OK)          \
-            return firn_try_status_;              \
+        if (firn_try_status_ != FIRN_OK)            \
+            return firn_try_status_;                \
     } while (0)
 
 /* A bug in firn itself: says where and why, then aborts, in all builds. */

@@ -14,7 +14,7 @@
 struct lines; /* base/lines.h */
 
 enum firn_row {
-    FIRN_ROW_JOB,     /* `out` is filled; its strings live until the next call */
+    FIRN_ROW_JOB, /* `out` is filled; its strings live until the next call */
     FIRN_ROW_IGNORED, /* fine, but not a GPU job */
     FIRN_ROW_BAD,     /* err has the sentence, without file and line */
     FIRN_ROW_END,
@@ -50,9 +50,10 @@ struct firn_trace_report {
 /* Opens `path` ("-" is not a trace: it must be seekable); "path#group" reads
  * one group. FIRN_EINVAL when no format knows it, with the formats there are.
  */
-FIRN_API enum firn_status firn_trace_open(
-    struct firn_trace **out, const char *path,
-    const struct firn_trace_options *options, struct firn_error *err);
+FIRN_API enum firn_status
+firn_trace_open(struct firn_trace **out, const char *path,
+                const struct firn_trace_options *options,
+                struct firn_error *err);
 
 /* The next job, by submission time, ties by line. False at the end, or when
  * strict and a row is bad: then `err->status` is not FIRN_OK. */
@@ -67,10 +68,10 @@ FIRN_API enum firn_status firn_trace_refuse(struct firn_trace *trace,
                                             const char *why,
                                             struct firn_error *err);
 
-FIRN_API const struct firn_trace_report *firn_trace_report(
-    const struct firn_trace *trace);
-FIRN_API const struct firn_trace_def *firn_trace_format(
-    const struct firn_trace *trace);
+FIRN_API const struct firn_trace_report *
+firn_trace_report(const struct firn_trace *trace);
+FIRN_API const struct firn_trace_def *
+firn_trace_format(const struct firn_trace *trace);
 /* How much of the file has been read, 0..1, for progress bars. */
 FIRN_API double firn_trace_progress(const struct firn_trace *trace);
 FIRN_API void firn_trace_close(struct firn_trace *trace);

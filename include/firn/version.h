@@ -8,6 +8,6 @@
 #define FIRN_VERSION_MAJOR 0
 #define FIRN_VERSION_MINOR 1
 #define FIRN_VERSION_PATCH 0
-#define FIRN_VERSION "0.1.0"
+#define FIRN_VERSION       "0.1.0"
 
 #endif

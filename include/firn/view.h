@@ -24,16 +24,16 @@ struct firn_view {
 };
 
 /* All jobs; view->njobs of them. O(jobs) on the first call of a round. */
-FIRN_API const struct firn_job *const *firn_view_jobs(
-    const struct firn_view *view);
+FIRN_API const struct firn_job *const *
+firn_view_jobs(const struct firn_view *view);
 
 /* The waiting jobs; view->nwaiting of them. O(waiting). */
-FIRN_API const struct firn_job *const *firn_view_waiting(
-    const struct firn_view *view);
+FIRN_API const struct firn_job *const *
+firn_view_waiting(const struct firn_view *view);
 
 /* The running jobs; view->nrunning of them. O(running). */
-FIRN_API const struct firn_job *const *firn_view_running(
-    const struct firn_view *view);
+FIRN_API const struct firn_job *const *
+firn_view_running(const struct firn_view *view);
 
 /* All jobs in the order given, ties by id. A fresh array each call.
  * O(n log n). */

@@ -41,9 +41,9 @@ static const char *malformed(const struct firn_cluster *cluster,
         int top = 63 - __builtin_clzll(part->gpus);
         if (part->board * FIRN_BOARD_GPUS + top >= node->ngpus)
             return "would use a GPU that is not there";
-        if (i > 0 && (part[-1].node > part->node ||
-                      (part[-1].node == part->node &&
-                       part[-1].board >= part->board)))
+        if (i > 0 &&
+            (part[-1].node > part->node ||
+             (part[-1].node == part->node && part[-1].board >= part->board)))
             return "names a node twice or out of order";
         ngpus += __builtin_popcountll(part->gpus);
     }

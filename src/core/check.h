@@ -10,7 +10,6 @@
  * gives a job a number or type of GPUs it cannot use, or goes beyond what the
  * policy says it does. State is as before. O(changes). */
 enum firn_status check_plan(const struct firn_plan *plan,
-                            const struct diff *changes,
-                            struct firn_error *err);
+                            const struct diff *changes, struct firn_error *err);
 
 #endif

@@ -110,8 +110,8 @@ void freemap_init(struct freemap *map, const struct firn_cluster *cluster)
     int boards = 0;
     for (int i = 0; i < cluster->nnodes; i++) {
         map->first_board[i] = boards;
-        boards += (cluster->nodes[i].ngpus + FIRN_BOARD_GPUS - 1) /
-                  FIRN_BOARD_GPUS;
+        boards +=
+            (cluster->nodes[i].ngpus + FIRN_BOARD_GPUS - 1) / FIRN_BOARD_GPUS;
     }
     map->first_board[cluster->nnodes] = boards;
     map->free = mem_new((size_t)boards, sizeof *map->free);
@@ -155,8 +155,7 @@ void freemap_node_changed(struct freemap *map, firn_node_id node)
     set_node_free(map, node, n->is_up ? n->ngpus : 0);
 }
 
-static bool part_exists(const struct freemap *map,
-                        const struct firn_part *part)
+static bool part_exists(const struct freemap *map, const struct firn_part *part)
 {
     const struct firn_cluster *cluster = map->cluster;
     if (part->node < 0 || part->node >= cluster->nnodes || part->board < 0 ||
@@ -178,8 +177,7 @@ static bool can_share(const struct freemap *map, int board, uint64_t gpus)
     return true;
 }
 
-bool freemap_can_take(const struct freemap *map,
-                      const struct firn_alloc *alloc)
+bool freemap_can_take(const struct freemap *map, const struct firn_alloc *alloc)
 {
     for (int i = 0; i < alloc->nparts; i++) {
         const struct firn_part *part = &alloc->parts[i];

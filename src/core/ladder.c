@@ -55,8 +55,8 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
     size_t slot = (size_t)job->slot;
     vec_reserve(&ladder->is_running, slot + 1);
     ladder->is_running.at[slot] = runs;
-    int *root = runs ? &ladder->running
-                     : &class_of(ladder, job->spec.gpus)->root;
+    int *root =
+        runs ? &ladder->running : &class_of(ladder, job->spec.gpus)->root;
     double stored = runs && ladder->counts_down ? key + now_s : key; /* (2) */
     treap_insert(&ladder->pool, root, job->slot, stored, job->id,
                  job->spec.gpus);

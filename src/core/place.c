@@ -92,9 +92,9 @@ static firn_type_id next_type(const struct freemap *map, bool fastest,
         if ((accepts >> t & 1) == 0 || map->types[t].free == 0)
             continue;
         const struct firn_gpu_type *types = map->cluster->types;
-        bool wins = best < 0 || (fastest ? types[t].speed > types[best].speed
-                                         : map->types[t].free >
-                                               map->types[best].free);
+        bool wins =
+            best < 0 || (fastest ? types[t].speed > types[best].speed
+                                 : map->types[t].free > map->types[best].free);
         if (wins)
             best = t;
     }
@@ -143,8 +143,7 @@ static int by_place(const void *a, const void *b)
 }
 
 bool place_take(struct freemap *map, const struct firn_want *want,
-                uint32_t accepts, struct arena *scratch,
-                struct firn_alloc *out)
+                uint32_t accepts, struct arena *scratch, struct firn_alloc *out)
 {
     if (want->types != 0)
         accepts &= want->types;
@@ -161,8 +160,7 @@ bool place_take(struct freemap *map, const struct firn_want *want,
     }
     /* Each GPU is in one part at most, so this is always room enough. */
     *out = (struct firn_alloc){.is_shared = want->shared};
-    out->parts =
-        arena_alloc(scratch, (size_t)want->gpus * sizeof *out->parts);
+    out->parts = arena_alloc(scratch, (size_t)want->gpus * sizeof *out->parts);
     if (want->counts != NULL) {
         for (int t = 0; t < map->cluster->ntypes; t++)
             take_type(map, t, want->counts[t], out);

@@ -87,8 +87,7 @@ static const struct firn_alloc *taken(const struct firn_plan *plan,
 
 static void give_back(struct firn_plan *plan, const struct firn_job *job)
 {
-    const struct firn_alloc *had =
-        taken(plan, job, plan->latest.at[job->slot]);
+    const struct firn_alloc *had = taken(plan, job, plan->latest.at[job->slot]);
     if (had != NULL)
         freemap_give(plan->map, had);
 }
@@ -96,8 +95,7 @@ static void give_back(struct firn_plan *plan, const struct firn_job *job)
 /* The inverse of give_back. */
 static void take_again(struct firn_plan *plan, const struct firn_job *job)
 {
-    const struct firn_alloc *had =
-        taken(plan, job, plan->latest.at[job->slot]);
+    const struct firn_alloc *had = taken(plan, job, plan->latest.at[job->slot]);
     if (had != NULL)
         freemap_take(plan->map, had);
 }
@@ -168,8 +166,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
     if (holds_wanted(plan, job, want) && firn_plan_keep(plan, job))
         return true;
     give_back(plan, job);
-    struct plan_entry entry = {
-        .job = job, .kind = PLAN_HOLD, .in_map = true};
+    struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
     if (!place_take(plan->map, want, job->type_mask, plan->view->scratch,
                     &entry.alloc)) {
         take_again(plan, job);
@@ -183,8 +180,8 @@ static struct firn_alloc copy_alloc(struct firn_plan *plan,
                                     const struct firn_alloc *alloc)
 {
     struct firn_alloc copy = *alloc;
-    size_t bytes = (size_t)(alloc->nparts > 0 ? alloc->nparts : 0) *
-                   sizeof *copy.parts;
+    size_t bytes =
+        (size_t)(alloc->nparts > 0 ? alloc->nparts : 0) * sizeof *copy.parts;
     copy.parts = arena_alloc(plan->view->scratch, bytes);
     if (bytes > 0)
         memcpy(copy.parts, alloc->parts, bytes);
@@ -226,9 +223,8 @@ static bool in_order(const struct firn_alloc *alloc)
 void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
                      const struct firn_alloc *alloc)
 {
-    struct plan_entry entry = {.job = job,
-                               .kind = PLAN_HOLD,
-                               .alloc = copy_alloc(plan, alloc)};
+    struct plan_entry entry = {
+        .job = job, .kind = PLAN_HOLD, .alloc = copy_alloc(plan, alloc)};
     give_back(plan, job);
     entry.in_map = in_order(&entry.alloc) &&
                    freemap_can_take(plan->map, &entry.alloc); /* (2) */

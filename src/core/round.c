@@ -41,8 +41,7 @@ static enum firn_status apply_setting(const struct firn_policy_def *policy,
     if (equals == NULL || equals == name ||
         (size_t)(equals - name) >= sizeof option)
         return firn_fail(err, FIRN_EINVAL,
-                         "setting '%.80s' is not policy.option=value",
-                         setting);
+                         "setting '%.80s' is not policy.option=value", setting);
     snprintf(option, sizeof option, "%.*s", (int)(equals - name), name);
     return firn_option_set(policy->options, policy_state, policy->name, option,
                            equals + 1, err);
@@ -115,8 +114,8 @@ static enum firn_status announce(struct round *round,
                                  struct firn_error *err)
 {
     const struct round_watch *watch = &round->config.watch;
-    FIRN_TRY(round->config.engine->apply(round->config.engine_state, step,
-                                         err));
+    FIRN_TRY(
+        round->config.engine->apply(round->config.engine_state, step, err));
     if (watch->step)
         watch->step(watch->arg, step);
     round->steps++;
@@ -150,7 +149,7 @@ static enum firn_status node_down(struct round *round,
         FIRN_TRY(announce(round, &step, err));
         state_drop(&round->state, &sj->job, event->at_s);
     }
-    return settled(round, err);
+    return FIRN_OK;
 }
 
 static enum firn_status node_event(struct round *round,
@@ -176,8 +175,8 @@ static enum firn_status job_event(struct round *round,
 {
     struct firn_job *job = state_job(&round->state, event->job);
     if (job == NULL)
-        return firn_fail(err, FIRN_EINVAL, "event for job %d, which is not there",
-                         event->job);
+        return firn_fail(err, FIRN_EINVAL,
+                         "event for job %d, which is not there", event->job);
     if (event->kind == FIRN_EVENT_REPORT) {
         state_report(&round->state, job, &event->report, event->at_s);
         return FIRN_OK;
@@ -211,11 +210,11 @@ enum firn_status round_event(struct round *round,
     }
     if (policy->observe)
         policy->observe(round->policy_state, event);
-    if (event->kind != FIRN_EVENT_REPORT) {
-        round->is_due = true;
-        tell_changed(round, event->at_s);
-    }
-    return FIRN_OK;
+    if (event->kind == FIRN_EVENT_REPORT)
+        return FIRN_OK;
+    round->is_due = true;
+    tell_changed(round, event->at_s);
+    return settled(round, err);
 }
 
 void round_tick(struct round *round, double now_s)
@@ -276,8 +275,7 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
             state_hold(state, state_job(state, diff->steps[i].job->id),
                        diff->steps[i].to, now_s);
     for (size_t i = 0; i < diff->nrejects; i++) {
-        struct firn_job *job =
-            state_job(state, diff->rejects[i]->job->id);
+        struct firn_job *job = state_job(state, diff->rejects[i]->job->id);
         snprintf(job->note, sizeof job->note, "%s", diff->rejects[i]->reason);
         end_job(round, job, "reject", now_s);
     }

@@ -32,7 +32,7 @@ struct service {
     struct ladder *ladder;
     unsigned how;
     int64_t room; /* GPUs left (without preemption) */
-    int *moves; /* slots moved in the ladder, to be moved back */
+    int *moves;   /* slots moved in the ladder, to be moved back */
     size_t nmoves, cap;
 };
 
@@ -78,13 +78,11 @@ static int next_up(const struct service *s)
     int best = TREAP_NONE;
     for (size_t i = 0; i < s->ladder->classes.n; i++) {
         const struct ladder_class *c = &s->ladder->classes.at[i];
-        int64_t most =
-            s->how & FIRN_SERVE_PREEMPT ? s->view->gpus_up : s->room;
+        int64_t most = s->how & FIRN_SERVE_PREEMPT ? s->view->gpus_up : s->room;
         if (skips && c->gpus > most)
             break; /* classes are by size */
         int slot = treap_first(&s->ladder->pool, c->root);
-        if (slot == TREAP_NONE ||
-            (best != TREAP_NONE && before(s, best, slot)))
+        if (slot == TREAP_NONE || (best != TREAP_NONE && before(s, best, slot)))
             continue;
         if (!skips || fits(s, slot, c->gpus))
             best = slot;
@@ -97,8 +95,7 @@ static int next_up(const struct service *s)
 
 static void push_out_last(struct service *s)
 {
-    while (treap_sum(&s->ladder->pool, s->ladder->running) >
-           s->view->gpus_up)
+    while (treap_sum(&s->ladder->pool, s->ladder->running) > s->view->gpus_up)
         flip(s, treap_last(&s->ladder->pool, s->ladder->running));
 }
 
@@ -131,8 +128,7 @@ static void settle(struct service *s)
             give(s, job, NULL);
     }
     for (size_t i = s->nmoves; i > 0; i--)
-        ladder_flip(s->ladder, job_in(s, s->moves[i - 1]),
-                    s->view->now_s);
+        ladder_flip(s->ladder, job_in(s, s->moves[i - 1]), s->view->now_s);
 }
 
 static void quick(struct service *s)
@@ -287,23 +283,26 @@ static void walk(struct service *s)
             give(s, line[i].job, line[i].counts);
 }
 
+struct firn_rank firn_rank_fcfs(const void *state, const struct firn_job *job,
+                                double now_s)
+{
+    (void)state, (void)job, (void)now_s;
+    return (struct firn_rank){0, INFINITY};
+}
+
 void serve_walk(struct firn_plan *plan, const struct firn_view *view,
                 unsigned how)
 {
-    struct service s = {.plan = plan,
-                        .view = view,
-                        .ladder = &plan->state->ladder,
-                        .how = how};
+    struct service s = {
+        .plan = plan, .view = view, .ladder = &plan->state->ladder, .how = how};
     walk(&s);
 }
 
 void firn_plan_serve(struct firn_plan *plan, const struct firn_view *view,
                      unsigned how)
 {
-    struct service s = {.plan = plan,
-                        .view = view,
-                        .ladder = &plan->state->ladder,
-                        .how = how};
+    struct service s = {
+        .plan = plan, .view = view, .ladder = &plan->state->ladder, .how = how};
     if (plan->state->policy->rank == NULL)
         FIRN_BUG("policy %s serves by rank but has none",
                  plan->state->policy->name);

@@ -17,9 +17,8 @@
 void state_init(struct state *state, const struct firn_cluster *cluster,
                 const struct firn_policy_def *policy, void *policy_state)
 {
-    *state = (struct state){.cluster = *cluster,
-                            .policy = policy,
-                            .policy_state = policy_state};
+    *state = (struct state){
+        .cluster = *cluster, .policy = policy, .policy_state = policy_state};
     size_t n = (size_t)cluster->nnodes;
     state->cluster.nodes = mem_new(n, sizeof *cluster->nodes);
     memcpy(state->cluster.nodes, cluster->nodes, n * sizeof *cluster->nodes);
@@ -57,8 +56,7 @@ static void rank_in(struct state *state, struct firn_job *job, double now_s)
     bool runs = job->state == FIRN_JOB_RUNNING;
     ladder_add(&state->ladder, job, rank.key, now_s, runs);
     if (isfinite(rank.until_s))
-        heap_set(&state->rank_ends, job->slot, rank.until_s,
-                 (uint64_t)job->id);
+        heap_set(&state->rank_ends, job->slot, rank.until_s, (uint64_t)job->id);
 }
 
 static void rank_out(struct state *state, struct firn_job *job)

@@ -29,8 +29,8 @@ struct state {
     VEC(struct state_job *) by_id; /* NULL when ended */
     struct state_job *first, *last;
     size_t nwaiting, nrunning;
-    size_t nchoosy; /* living jobs that do not accept every GPU type */
-    struct map names;  /* interned application, group and type names */
+    size_t nchoosy;   /* living jobs that do not accept every GPU type */
+    struct map names; /* interned application, group and type names */
 
     const struct firn_policy_def *policy;
     void *policy_state;

@@ -52,8 +52,7 @@ static void sort_jobs(const struct firn_job **jobs,
         spare[i] = jobs[i];
     size_t a = 0, b = half, to = 0;
     while (a < half && b < n)
-        jobs[to++] =
-            order(spare[a], jobs[b]) <= 0 ? spare[a++] : jobs[b++];
+        jobs[to++] = order(spare[a], jobs[b]) <= 0 ? spare[a++] : jobs[b++];
     while (a < half)
         jobs[to++] = spare[a++];
 }

@@ -25,13 +25,6 @@ static const struct firn_option options[] = {
     {0},
 };
 
-static struct firn_rank rank(const void *state, const struct firn_job *job,
-                             double now_s)
-{
-    (void)state, (void)job, (void)now_s;
-    return (struct firn_rank){0, INFINITY}; /* ties by id: by submission */
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -47,5 +40,5 @@ const struct firn_policy_def firn_policy_fifo = {
     .options = options,
     .state_size = sizeof(struct fifo),
     .decide = decide,
-    .rank = rank,
+    .rank = firn_rank_fcfs,
 };

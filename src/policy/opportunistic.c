@@ -21,13 +21,6 @@ static const struct firn_option options[] = {
     {0},
 };
 
-static struct firn_rank rank(const void *state, const struct firn_job *job,
-                             double now_s)
-{
-    (void)state, (void)job, (void)now_s;
-    return (struct firn_rank){0, INFINITY};
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -44,5 +37,5 @@ const struct firn_policy_def firn_policy_opportunistic = {
     .options = options,
     .state_size = sizeof(struct opportunistic),
     .decide = decide,
-    .rank = rank,
+    .rank = firn_rank_fcfs,
 };

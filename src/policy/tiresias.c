@@ -50,8 +50,8 @@ static struct firn_rank rank(const void *state, const struct firn_job *job,
         queue++;
     double until_s = INFINITY;
     if (job->state == FIRN_JOB_RUNNING && queue < tiresias->thresholds.n)
-        until_s = now_s + (tiresias->thresholds.at[queue] - served) /
-                              job->held.ngpus;
+        until_s =
+            now_s + (tiresias->thresholds.at[queue] - served) / job->held.ngpus;
     return (struct firn_rank){queue, until_s};
 }
 

@@ -11,13 +11,6 @@
  */
 #include <firn/policy.h>
 
-static struct firn_rank rank(const void *state, const struct firn_job *job,
-                             double now_s)
-{
-    (void)state, (void)job, (void)now_s;
-    return (struct firn_rank){0, INFINITY};
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -31,5 +24,5 @@ const struct firn_policy_def firn_policy_yarn_cs = {
     .summary = "FIFO of gangs, each on one GPU type",
     .paper = "YARN capacity scheduler, as compared with in EasyScale, SC 2023",
     .decide = decide,
-    .rank = rank,
+    .rank = firn_rank_fcfs,
 };

@@ -1,0 +1,21 @@
+/* sharers.h - who is on which shared GPU, in the simulator.
+ *
+ * Only jobs that hold half-shares are entered; a simulation without sharing
+ * pays nothing.
+ */
+#ifndef SIM_SHARERS_H
+#define SIM_SHARERS_H
+
+struct simengine;
+struct simjob;
+struct firn_alloc;
+
+/* Enters a job; returns the most jobs on any of its GPUs, itself included (1
+ * when it does not share). Those it meets are marked dirty. O(GPUs). */
+int sharers_join(struct simengine *engine, struct simjob *sj,
+                 const struct firn_alloc *alloc);
+/* The reverse; those left behind are marked dirty. */
+void sharers_leave(struct simengine *engine, struct simjob *sj);
+int sharers_most(const struct simengine *engine, const struct simjob *sj);
+
+#endif

@@ -1,0 +1,333 @@
+/* sim.c - the simulator's loop: engine, round, metrics, files.
+ *
+ *   until = when a decision or a wake-up is due
+ *   the engine has an event until then: take it in
+ *   else: time is `until`; decide if it is time
+ *
+ * All events of one instant are taken in before the decision of that instant,
+ * because a decision is due at a time and the engine is asked for everything
+ * up to it first. The daemon's loop is the same with another engine.
+ *
+ * It ends when no job is left and none will come. If jobs are left and nothing
+ * can ever happen again, that is a failure with a sentence, not a hang.
+ */
+#include "sim/eventlog.h"
+#include "sim/jobscsv.h"
+#include "sim/metrics.h"
+#include "sim/simengine.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "core/round.h"
+#include <firn/policy.h>
+#include <math.h>
+#include <string.h>
+
+enum { PROGRESS_EVERY = 4096 }; /* events between two looks at the clock */
+
+struct sim {
+    const struct firn_sim_options *options;
+    struct simengine engine;
+    struct round *round;
+    struct metrics metrics;
+    struct eventlog *log;
+    struct jobscsv *jobs;
+    struct timeline *timeline;
+    double due_s; /* the next decision; infinity when none is due */
+    long events;
+};
+
+struct firn_sim_options firn_sim_defaults(void)
+{
+    return (struct firn_sim_options){.seed = 1,
+                                     .scaling = 1,
+                                     .share_slowdown = 1.5,
+                                     .restart_s = 30,
+                                     .mttr_s = 3600};
+}
+
+/* ---- what the round tells ---- */
+
+static void on_step(void *arg, const struct firn_step *step)
+{
+    struct sim *sim = arg;
+    eventlog_step(sim->log, step);
+    metrics_step(&sim->metrics, step);
+}
+
+static void on_end(void *arg, const struct firn_job *job, const char *how,
+                   double now_s)
+{
+    struct sim *sim = arg;
+    eventlog_end(sim->log, job, now_s, how);
+    if (strcmp(how, "done") == 0)
+        jobscsv_add(sim->jobs, job, now_s,
+                    metrics_done(&sim->metrics, job, now_s));
+    else
+        sim->metrics.rejected++;
+}
+
+static void on_changed(void *arg, const struct state *state, double now_s)
+{
+    struct sim *sim = arg;
+    metrics_changed(&sim->metrics, state, now_s);
+}
+
+/* ---- the loop ---- */
+
+/* After an event has been taken in: what files and sums make of it. */
+static void record(struct sim *sim, const struct firn_event *event)
+{
+    const struct firn_job *job = state_job(round_state(sim->round), event->job);
+    switch (event->kind) {
+    case FIRN_EVENT_SUBMIT:
+        eventlog_submit(sim->log, job, event->at_s);
+        metrics_submitted(&sim->metrics, job);
+        break;
+    case FIRN_EVENT_REPORT:
+        if (job->state == FIRN_JOB_RUNNING)
+            eventlog_report(sim->log, job, event->at_s, &event->report);
+        metrics_report(&sim->metrics, job, event->report.resumes_s,
+                       event->at_s);
+        break;
+    case FIRN_EVENT_NODE_DOWN:
+        sim->metrics.failures++;
+        eventlog_node(sim->log, event->node, false, event->at_s);
+        break;
+    case FIRN_EVENT_NODE_UP:
+        eventlog_node(sim->log, event->node, true, event->at_s);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A node event that changes nothing (a file may say "down" twice). */
+static bool is_idle(const struct sim *sim, const struct firn_event *event)
+{
+    bool is_up = event->kind == FIRN_EVENT_NODE_UP;
+    if (!is_up && event->kind != FIRN_EVENT_NODE_DOWN)
+        return false;
+    return round_state(sim->round)->cluster.nodes[event->node].is_up == is_up;
+}
+
+static enum firn_status take_in(struct sim *sim, const struct firn_event *event,
+                                struct firn_error *err)
+{
+    if (is_idle(sim, event))
+        return FIRN_OK;
+    bool is_submit = event->kind == FIRN_EVENT_SUBMIT;
+    if (is_submit) /* before the sums move on to the new number of jobs */
+        metrics_arriving(&sim->metrics, event->at_s);
+    FIRN_TRY(round_event(sim->round, event, err));
+    record(sim, event);
+    if (round_is_due(sim->round) && isinf(sim->due_s))
+        sim->due_s =
+            sim->engine.cadence.decide_s(&sim->engine.cadence, event->at_s);
+    return FIRN_OK;
+}
+
+static enum firn_status look_up(struct sim *sim, struct firn_error *err)
+{
+    const struct firn_sim_options *options = sim->options;
+    if (options->progress != NULL)
+        options->progress(options->progress_arg,
+                          firn_trace_progress(sim->engine.trace));
+    if (options->stop != NULL && *options->stop)
+        return firn_fail(err, FIRN_EINTR, "interrupted");
+    return FIRN_OK;
+}
+
+/* Jobs are left, and neither events nor wake-ups can come. */
+static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
+{
+    const struct state *state = round_state(sim->round);
+    return firn_fail(err, FIRN_ESTALLED,
+                     "policy %s leaves %zu jobs waiting at %g s with nothing "
+                     "left to happen",
+                     sim->options->policy, state->nwaiting, sim->engine.now_s);
+}
+
+/* Only drawn failures, which never end, are still to come. */
+static bool waits_for_ever(const struct sim *sim)
+{
+    const struct state *state = round_state(sim->round);
+    return failures_are_drawn(&sim->engine.failures) &&
+           simengine_drained(&sim->engine) && state->nrunning == 0 &&
+           state->map.up_gpus == state->cluster.ngpus &&
+           isinf(round_wake_s(sim->round)) && isinf(sim->due_s);
+}
+
+static enum firn_status decide(struct sim *sim, struct firn_error *err)
+{
+    round_tick(sim->round, sim->engine.now_s);
+    if (isinf(sim->due_s) && round_is_due(sim->round))
+        sim->due_s = sim->engine.cadence.decide_s(&sim->engine.cadence,
+                                                  sim->engine.now_s);
+    if (sim->due_s > sim->engine.now_s)
+        return FIRN_OK;
+    sim->due_s = INFINITY;
+    return round_decide(sim->round, sim->engine.now_s, err);
+}
+
+static enum firn_status run(struct sim *sim, struct firn_error *err)
+{
+    struct firn_event event;
+    struct firn_error failed = {0};
+    for (;;) {
+        const struct state *state = round_state(sim->round);
+        double until_s = fmin(sim->due_s, round_wake_s(sim->round));
+        if (simengine_def.next(&sim->engine, until_s, &event, &failed)) {
+            FIRN_TRY(take_in(sim, &event, err));
+            if (++sim->events % PROGRESS_EVERY == 0)
+                FIRN_TRY(look_up(sim, err));
+        } else if (failed.status != FIRN_OK) {
+            return firn_fail(err, failed.status, "%s", failed.text);
+        } else if (isfinite(until_s)) {
+            FIRN_TRY(decide(sim, err));
+        } else {
+            return state->nwaiting > 0 ? stalled(sim, err) : FIRN_OK;
+        }
+        if (state->nwaiting + state->nrunning == 0 &&
+            simengine_drained(&sim->engine))
+            return FIRN_OK;
+        if (state->nwaiting > 0 && waits_for_ever(sim))
+            return stalled(sim, err);
+    }
+}
+
+/* ---- setting up ---- */
+
+static enum firn_status check_options(const struct firn_sim_options *options,
+                                      struct firn_error *err)
+{
+    const struct {
+        const char *name;
+        double value, min;
+    } numbers[] = {
+        {"scaling", options->scaling, 0},
+        {"share slowdown", options->share_slowdown, 1},
+        {"restart cost", options->restart_s, 0},
+        {"interval", options->interval_s, 0},
+        {"quantum", options->quantum_s, 0},
+        {"mtbf", options->mtbf_s, 0},
+        {"mttr", options->mttr_s, 0},
+        {"checkpoint interval", options->checkpoint_s, 0},
+        {"timeline step", options->timeline_s, 0},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isfinite(numbers[i].value) || numbers[i].value < numbers[i].min)
+            return firn_fail(err, FIRN_EINVAL, "%s is %g; it must be >= %g",
+                             numbers[i].name, numbers[i].value, numbers[i].min);
+    if (options->mtbf_s > 0 && options->mttr_s <= 0)
+        return firn_fail(err, FIRN_EINVAL, "failures need a time to repair");
+    if (options->failures != NULL && options->mtbf_s > 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "failures come from a file or are drawn, not both");
+    return FIRN_OK;
+}
+
+static enum firn_status open_sim(struct sim *sim, struct firn_error *err)
+{
+    const struct firn_sim_options *options = sim->options;
+    struct firn_error missing = {0};
+    const struct firn_policy_def *policy =
+        firn_policy_find(options->policy, &missing);
+    if (policy == NULL)
+        return firn_fail(err, missing.status, "%s", missing.text);
+    struct round_config config = {
+        .cluster = options->cluster,
+        .policy = policy,
+        .settings = options->settings,
+        .nsettings = options->nsettings,
+        .engine = &simengine_def,
+        .engine_state = &sim->engine,
+        .watch = {sim, on_step, on_end, on_changed},
+    };
+    FIRN_TRY(round_new(&sim->round, &config, err));
+    FIRN_TRY(simengine_def.open(&sim->engine, err));
+    if (options->log_path != NULL)
+        FIRN_TRY(eventlog_open(&sim->log, options->log_path, options, err));
+    if (options->jobs_path != NULL)
+        FIRN_TRY(jobscsv_open(&sim->jobs, options->jobs_path, err));
+    if (options->timeline_path != NULL)
+        FIRN_TRY(timeline_open(&sim->timeline, options->timeline_path,
+                               options->timeline_s, err));
+    metrics_init(&sim->metrics, options->cluster, options->scaling,
+                 sim->timeline);
+    return FIRN_OK;
+}
+
+static void collect(struct sim *sim, struct firn_sim_result *out)
+{
+    const struct firn_trace_report *report =
+        firn_trace_report(sim->engine.trace);
+    const struct simspent *spent = &sim->engine.spent;
+    metrics_result(&sim->metrics, out);
+    out->bad_rows = report->bad;
+    out->ignored_rows = report->ignored;
+    out->unsorted_rows = report->unsorted;
+    out->nominal_jobs = sim->engine.nominal_jobs;
+    memcpy(out->first_bad, report->first_bad, sizeof out->first_bad);
+    out->gpu_s_given = spent->given;
+    out->gpu_s_useful = spent->useful;
+    out->gpu_s_overhead = spent->overhead;
+    out->gpu_s_lost = spent->lost;
+    out->gpu_util_ratio =
+        spent->given > 0 ? out->gpu_alloc_ratio * spent->useful / spent->given
+                         : NAN;
+    out->rounds = round_count(sim->round);
+    out->steps = round_steps(sim->round);
+    out->events = sim->events;
+}
+
+/* Closes the files; the first failure of all wins. */
+static enum firn_status close_sim(struct sim *sim, enum firn_status status,
+                                  const struct firn_sim_result *result,
+                                  struct firn_error *err)
+{
+    bool ok = status == FIRN_OK;
+    struct firn_error *into = ok ? err : NULL;
+    enum firn_status closed[] = {
+        eventlog_close(sim->log, ok ? result : NULL, into),
+        jobscsv_close(sim->jobs, into),
+        timeline_close(sim->timeline, into),
+    };
+    for (size_t i = 0; i < sizeof closed / sizeof *closed && ok; i++)
+        if (closed[i] != FIRN_OK && status == FIRN_OK)
+            status = closed[i];
+    round_free(sim->round);
+    simengine_def.close(&sim->engine);
+    metrics_release(&sim->metrics);
+    return status;
+}
+
+enum firn_status firn_sim_run(const struct firn_sim_options *options,
+                              struct firn_sim_result *out,
+                              struct firn_error *err)
+{
+    double begin_cpu_s = clock_cpu_s();
+    struct firn_sim_result result = {.seed = options->seed,
+                                     .restart_s = options->restart_s};
+    struct sim sim = {.options = options, .due_s = INFINITY};
+    FIRN_TRY(check_options(options, err));
+    str_copy(result.trace, sizeof result.trace, options->trace);
+    str_copy(result.policy, sizeof result.policy, options->policy);
+    str_copy(result.cluster, sizeof result.cluster, options->cluster->name);
+    sim.engine.options = options;
+    sim.engine.truth = truth_from_trace(options->cluster, options->scaling,
+                                        options->share_slowdown);
+    sim.engine.cadence = cadence_every(options->interval_s, options->quantum_s,
+                                       options->charges_first_start);
+    enum firn_status status = open_sim(&sim, err);
+    bool is_open = status == FIRN_OK;
+    if (is_open) {
+        status = run(&sim, err);
+        collect(&sim, &result);
+    }
+    status = close_sim(&sim, status, &result, err);
+    result.cpu_s = clock_cpu_s() - begin_cpu_s;
+    if (is_open)
+        *out = result;
+    return status;
+}

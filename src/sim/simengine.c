@@ -1,0 +1,308 @@
+/* simengine.c - virtual time: jobs progress at constant rates between events.
+ *
+ * A job that gets GPUs at t makes no progress until t + restart cost (its
+ * first start is free unless the cadence charges it), then gains `rate`
+ * reference seconds a second, and completes when it has duration_s of them.
+ *
+ * Invariants:
+ * (1) done_s is exact at since_s; between events nothing is computed;
+ * (2) a job is in `finishes` exactly while it holds GPUs;
+ * (3) given = useful + overhead + lost, each summed from the same intervals;
+ * (4) equal times come out by kind, then by id.
+ *
+ * Cost: O(log running) per event.
+ */
+#include "sim/simengine.h"
+#include "core/accept.h"
+#include "sim/sharers.h"
+#include <math.h>
+#include <string.h>
+
+static double restart_cost_s(const struct simengine *engine,
+                             const struct firn_job *job)
+{
+    const struct firn_sim_options *options = engine->options;
+    if (job->starts == 0 && !engine->cadence.charges_first_start)
+        return 0;
+    for (size_t i = 0; i < options->nrestarts; i++)
+        if (strcmp(options->restarts[i].app, job->spec.app) == 0)
+            return options->restarts[i].cost_s;
+    return job->spec.restart_s >= 0 ? job->spec.restart_s : options->restart_s;
+}
+
+/* Brings a job up to now: (1), (3). */
+static void account(struct simengine *engine, struct simjob *sj)
+{
+    double now_s = engine->now_s;
+    double begin_s = fmin(fmax(sj->resumes_s, sj->since_s), now_s);
+    double idle_s = begin_s - sj->since_s, ran_s = now_s - begin_s;
+    double every_s = engine->options->checkpoint_s;
+    if (every_s > 0) {
+        double last_s = floor((sj->run_s + ran_s) / every_s) * every_s;
+        if (last_s > sj->run_s)
+            sj->saved_s = sj->done_s + sj->rate * (last_s - sj->run_s);
+    }
+    sj->run_s += ran_s;
+    sj->done_s += sj->rate * ran_s;
+    sj->since_s = now_s;
+    engine->spent.given += sj->gpus * (idle_s + ran_s);
+    engine->spent.overhead += sj->gpus * idle_s;
+    engine->spent.useful += sj->gpus * ran_s;
+}
+
+/* Back to the last checkpoint: what was done since is lost. */
+static void roll_back(struct simengine *engine, struct simjob *sj)
+{
+    double every_s = engine->options->checkpoint_s;
+    if (every_s <= 0)
+        return;
+    double lost_s = sj->run_s - floor(sj->run_s / every_s) * every_s;
+    sj->done_s = sj->saved_s;
+    engine->spent.useful -= sj->gpus * lost_s;
+    engine->spent.lost += sj->gpus * lost_s;
+}
+
+/* Files the completion and tells core how fast the job goes. */
+static void schedule(struct simengine *engine, struct simjob *sj)
+{
+    const struct firn_job *job = sj->job;
+    double begin_s = fmax(sj->resumes_s, engine->now_s);
+    double left_s = fmax(job->spec.duration_s - sj->done_s, 0);
+    double end_s = begin_s + left_s / sj->rate;
+    heap_set(&engine->finishes, job->slot,
+             engine->cadence.finish_s(&engine->cadence, end_s),
+             (uint64_t)job->id);
+    struct firn_event report = {.kind = FIRN_EVENT_REPORT,
+                                .at_s = engine->now_s,
+                                .job = job->id,
+                                .report = {sj->done_s, sj->rate, begin_s}};
+    vec_add(&engine->reports, report);
+}
+
+static void start(struct simengine *engine, const struct firn_step *step)
+{
+    const struct firn_job *job = step->job;
+    struct simjob *sj = &engine->jobs.at[job->slot];
+    if (job->starts == 0)
+        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts}};
+    sj->job = job;
+    sj->gpus = step->to->ngpus;
+    sj->since_s = engine->now_s;
+    sj->resumes_s = engine->now_s + restart_cost_s(engine, job);
+    sj->run_s = 0;
+    sj->saved_s = sj->done_s;
+    int sharers = sharers_join(engine, sj, step->to);
+    sj->rate = engine->truth.rate(&engine->truth, job, step->to, sharers);
+    if (!(sj->rate > 0))
+        FIRN_BUG("job %d goes at rate %g", job->id, sj->rate);
+    schedule(engine, sj);
+}
+
+static void stop(struct simengine *engine, const struct firn_step *step)
+{
+    struct simjob *sj = &engine->jobs.at[step->job->slot];
+    account(engine, sj);
+    if (step->is_loss)
+        roll_back(engine, sj);
+    sharers_leave(engine, sj);
+    heap_remove(&engine->finishes, step->job->slot);
+}
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
+{
+    struct simengine *engine = state;
+    (void)err;
+    engine->now_s = step->at_s;
+    vec_reserve(&engine->jobs, (size_t)step->job->slot + 1);
+    if (step->kind != FIRN_STEP_START)
+        stop(engine, step);
+    if (step->kind == FIRN_STEP_STOP && step->is_loss) {
+        /* Core believes the last report; tell it what is left. */
+        struct simjob *sj = &engine->jobs.at[step->job->slot];
+        struct firn_event report = {.kind = FIRN_EVENT_REPORT,
+                                    .at_s = engine->now_s,
+                                    .job = step->job->id,
+                                    .report = {sj->done_s, 0, engine->now_s}};
+        vec_add(&engine->reports, report);
+    }
+    if (step->kind != FIRN_STEP_STOP)
+        start(engine, step);
+    return FIRN_OK;
+}
+
+/* Jobs whose neighbours changed go at another rate from now on. */
+static enum firn_status settled(void *state, struct firn_error *err)
+{
+    struct simengine *engine = state;
+    (void)err;
+    for (size_t i = 0; i < engine->dirty.n; i++) {
+        struct simjob *sj = &engine->jobs.at[engine->dirty.at[i]];
+        sj->is_dirty = false;
+        if (!heap_has(&engine->finishes, engine->dirty.at[i]))
+            continue;
+        double rate = engine->truth.rate(&engine->truth, sj->job, &sj->alloc,
+                                         sharers_most(engine, sj));
+        if (rate == sj->rate)
+            continue;
+        account(engine, sj);
+        sj->rate = rate;
+        schedule(engine, sj);
+    }
+    engine->dirty.n = 0;
+    return FIRN_OK;
+}
+
+/* Reads arrivals until one that the cluster can run; false when the trace has
+ * failed (err) or is over. */
+static bool fetch(struct simengine *engine, struct firn_error *err)
+{
+    struct job_accept accept;
+    char why[JOB_WHY_MAX];
+    engine->has_spec = false;
+    while (firn_trace_next(engine->trace, &engine->spec, err)) {
+        if (job_accept(&engine->spec, engine->options->cluster, &accept, why)) {
+            engine->has_spec = true;
+            return true;
+        }
+        if (firn_trace_refuse(engine->trace, &engine->spec, why, err) !=
+            FIRN_OK)
+            return false;
+    }
+    engine->is_over = true;
+    return false;
+}
+
+static enum firn_status open_engine(void *state, struct firn_error *err)
+{
+    struct simengine *engine = state;
+    const struct firn_sim_options *options = engine->options;
+    struct firn_trace_options reading = {.strict = options->strict};
+    struct firn_error failed = {0};
+    FIRN_TRY(firn_trace_open(&engine->trace, options->trace, &reading, err));
+    if (options->failures != NULL)
+        FIRN_TRY(failures_read(&engine->failures, options->failures,
+                               options->cluster->nnodes, err));
+    else if (options->mtbf_s > 0)
+        failures_draw(&engine->failures, options->cluster->nnodes,
+                      options->mtbf_s, options->mttr_s, options->seed);
+    fetch(engine, &failed);
+    if (failed.status != FIRN_OK)
+        return firn_fail(err, failed.status, "%s", failed.text);
+    if (!engine->has_spec) {
+        const struct firn_trace_report *report =
+            firn_trace_report(engine->trace);
+        return firn_fail(
+            err, FIRN_EINVAL, "%s: not one job that can run; %ld bad rows%s%s",
+            options->trace, report->bad, report->bad ? ", the first: " : "",
+            report->first_bad[0]);
+    }
+    return FIRN_OK;
+}
+
+static void close_engine(void *state)
+{
+    struct simengine *engine = state;
+    firn_trace_close(engine->trace);
+    for (size_t i = 0; i < engine->jobs.cap; i++)
+        mem_free(engine->jobs.at[i].alloc.parts);
+    vec_release(&engine->jobs);
+    vec_release(&engine->reports);
+    vec_release(&engine->dirty);
+    heap_release(&engine->finishes);
+    failures_release(&engine->failures);
+    mem_free(engine->occupants);
+    mem_free(engine->first_gpu);
+}
+
+static double now_s(void *state)
+{
+    return ((struct simengine *)state)->now_s;
+}
+
+static bool next_report(struct simengine *engine, struct firn_event *out)
+{
+    if (engine->next_report >= engine->reports.n) {
+        engine->reports.n = 0;
+        engine->next_report = 0;
+        return false;
+    }
+    *out = engine->reports.at[engine->next_report++];
+    return true;
+}
+
+static void take_finish(struct simengine *engine, struct firn_event *out)
+{
+    int slot = heap_top(&engine->finishes)->item;
+    struct simjob *sj = &engine->jobs.at[slot];
+    account(engine, sj);
+    heap_remove(&engine->finishes, slot);
+    sharers_leave(engine, sj);
+    *out = (struct firn_event){
+        .kind = FIRN_EVENT_DONE, .at_s = engine->now_s, .job = sj->job->id};
+}
+
+static void take_failure(struct simengine *engine, struct firn_event *out)
+{
+    struct failure_row row = failures_take(&engine->failures);
+    *out = (struct firn_event){.kind = row.is_up ? FIRN_EVENT_NODE_UP
+                                                 : FIRN_EVENT_NODE_DOWN,
+                               .at_s = engine->now_s,
+                               .node = row.node};
+}
+
+static void take_arrival(struct simengine *engine, struct firn_event *out)
+{
+    engine->nominal_jobs += engine->spec.is_nominal;
+    engine->has_spec = false; /* fetched when next asked */
+    *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
+                               .at_s = engine->now_s,
+                               .job = engine->next_id++,
+                               .spec = &engine->spec};
+}
+
+static bool next(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *err)
+{
+    struct simengine *engine = state;
+    if (next_report(engine, out))
+        return true;
+    if (!engine->has_spec && !engine->is_over && !fetch(engine, err) &&
+        err->status != FIRN_OK)
+        return false;
+    const struct heap_item *top = heap_top(&engine->finishes);
+    double finish_s = top ? top->key : INFINITY;
+    double failure_s = failures_next_s(&engine->failures);
+    double submit_s = engine->has_spec ? engine->spec.submit_s : INFINITY;
+    double first_s = fmin(finish_s, fmin(failure_s, submit_s));
+    if (!(first_s <= until_s) || isinf(first_s)) {
+        if (isfinite(until_s))
+            engine->now_s = fmax(engine->now_s, until_s);
+        return false;
+    }
+    engine->now_s = fmax(engine->now_s, first_s);
+    if (finish_s <= first_s) /* (4) */
+        take_finish(engine, out);
+    else if (failure_s <= first_s)
+        take_failure(engine, out);
+    else
+        take_arrival(engine, out);
+    return true;
+}
+
+bool simengine_drained(const struct simengine *engine)
+{
+    return engine->is_over && !engine->has_spec;
+}
+
+const struct firn_engine_def simengine_def = {
+    .name = "sim",
+    .summary = "virtual time over a trace",
+    .state_size = sizeof(struct simengine),
+    .open = open_engine,
+    .close = close_engine,
+    .now_s = now_s,
+    .apply = apply,
+    .settled = settled,
+    .next = next,
+};

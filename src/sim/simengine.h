@@ -1,0 +1,66 @@
+/* simengine.h - the engine whose clock is virtual.
+ *
+ * Arrivals come from a trace, completions from rates, failures from a list;
+ * `next` jumps to whichever is first. At one instant completions come before
+ * node changes and those before arrivals.
+ */
+#ifndef SIM_SIMENGINE_H
+#define SIM_SIMENGINE_H
+#include "base/heap.h"
+#include "base/vec.h"
+#include "sim/cadence.h"
+#include "sim/failure.h"
+#include "sim/truth.h"
+#include <firn/engine.h>
+#include <firn/sim.h>
+
+/* The truth about one job, by slot. */
+struct simjob {
+    const struct firn_job *job;
+    struct firn_alloc alloc; /* parts kept only while shared */
+    double since_s;          /* accounted for until here */
+    double resumes_s;        /* no progress before */
+    double rate;             /* reference seconds a second */
+    double done_s;           /* at since_s */
+    double run_s;            /* progressing since the last (re)start */
+    double saved_s;          /* done_s at the last checkpoint */
+    int gpus;
+    bool is_dirty; /* whom it shares with has changed */
+};
+
+/* Where GPU-seconds went. */
+struct simspent {
+    double given, useful, overhead, lost;
+};
+
+struct simengine {
+    /* Set before `open`. */
+    const struct firn_sim_options *options;
+    struct truth truth;
+    struct cadence cadence;
+
+    double now_s;
+    struct firn_trace *trace;
+    struct firn_job_spec spec; /* the next arrival */
+    bool has_spec, is_over;    /* there is one; there will be no more */
+    firn_job_id next_id;
+    long nominal_jobs; /* whose duration is an estimate */
+    VEC(struct simjob) jobs;
+    struct heap finishes; /* slots by time of completion */
+    VEC(struct firn_event) reports;
+    size_t next_report;
+    struct failures failures;
+    struct simspent spent;
+
+    /* Who is on each shared GPU, jobs_per_gpu slots each, GPUs numbered
+     * through the nodes; made when the first job shares. */
+    int *occupants, *first_gpu;
+    VEC(int) dirty;
+};
+
+extern const struct firn_engine_def simengine_def;
+
+/* No job will arrive any more. */
+bool simengine_drained(const struct simengine *engine);
+
+#endif
