@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,10 +54,20 @@ static void exp_is_near(void **state)
     }
 }
 
+/* Is long double wider than double? Valgrind computes it no better, and then
+ * powl() is no oracle. */
+static bool has_oracle(void)
+{
+    volatile long double tiny = 0x1p-60L;
+    return 1.0L + tiny != 1.0L;
+}
+
 static void pow_is_near(void **state)
 {
     (void)state;
     struct rng rng;
+    if (!has_oracle())
+        skip();
     rng_seed(&rng, 3);
     for (int i = 0; i < DRAWS; i++) {
         double x = fm_exp(rng_unit(&rng) * 40.0 - 20.0);
