@@ -84,24 +84,27 @@ static void put_json(const struct firn_policy_def *policy, struct firn_buf *out)
     buf_puts(out, "]}");
 }
 
-static void put_options(const struct firn_policy_def *policy,
+/* One table of all options of n policies. */
+static void put_options(const struct firn_policy_def *const *all, size_t n,
                         struct firn_buf *out)
 {
-    static const char *const heads[] = {"", "option", "default", "value", ""};
+    static const char *const heads[] = {"option", "default", "value", "help"};
     struct firn_buf range = {0};
     struct table table;
-    table_init(&table, "lllll");
+    table_init(&table, "llll");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
-    for (const struct firn_option *o = policy->options; o && o->name; o++) {
-        buf_clear(&range);
-        buf_puts(&range, "");
-        firn_option_describe(o, &range);
-        table_cell(&table, "");
-        table_cellf(&table, "%s.%s", policy->name, o->name);
-        table_cell(&table, o->fallback);
-        table_cell(&table, range.at);
-        table_cell(&table, o->help);
+    for (size_t i = 0; i < n; i++) {
+        const struct firn_option *o = all[i]->options;
+        for (; o && o->name; o++) {
+            buf_clear(&range);
+            buf_puts(&range, "");
+            firn_option_describe(o, &range);
+            table_cellf(&table, "%s.%s", all[i]->name, o->name);
+            table_cell(&table, o->fallback);
+            table_cell(&table, range.at);
+            table_cell(&table, o->help);
+        }
     }
     buf_putc(out, '\n');
     table_print(&table, out);
@@ -119,7 +122,7 @@ static void put_one(const struct firn_policy_def *policy, struct firn_buf *out)
     put_words(need_words, policy->needs, false, out);
     buf_putc(out, '\n');
     if (policy->options && policy->options->name)
-        put_options(policy, out);
+        put_options(&policy, 1, out);
 }
 
 static void put_list(const struct firn_policy_def *const *all, size_t n,
@@ -145,9 +148,7 @@ static void put_list(const struct firn_policy_def *const *all, size_t n,
     }
     table_print(&table, out);
     table_release(&table);
-    for (size_t i = 0; i < n; i++)
-        if (all[i]->options && all[i]->options->name)
-            put_options(all[i], out);
+    put_options(all, n, out);
     buf_puts(out, "\nset an option with: firn sim --set policy.option=value\n");
 }
 

@@ -192,7 +192,7 @@ static void put_flag(const struct flag *flag)
     n += printf("--%s", flag->name);
     if (flag->metavar)
         n += printf(" %s", flag->metavar);
-    put_wrapped(flag->help, n + 1);
+    put_wrapped(flag->help, n);
 }
 
 void flags_help(const struct flags_page *page)

@@ -236,9 +236,7 @@ static int check_options(const struct sim_args *args)
     if (args->policies.n == 0)
         return flags_wrong(&page, "--policy is missing");
     if (o->mtbf_s > 0 && !(o->mttr_s > 0))
-        return flags_wrong(&page, "--mtbf needs --mttr");
-    if (o->mttr_s > 0 && !(o->mtbf_s > 0))
-        return flags_wrong(&page, "--mttr needs --mtbf");
+        return flags_wrong(&page, "--mtbf needs a --mttr above 0");
     if (o->failures && o->mtbf_s > 0)
         return flags_wrong(&page, "--failures and --mtbf exclude each other");
     if (o->timeline_s > 0 && !args->out_dir)
