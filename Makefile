@@ -110,7 +110,7 @@ $(BUILD)/$(SO): $(LIBOBJ)
 	$(Q)ln -sf $(SO) $(BUILD)/libfirn.so.$(MAJOR)
 	$(Q)ln -sf libfirn.so.$(MAJOR) $(BUILD)/libfirn.so
 
-$(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: ALL_CFLAGS += $(TESTINC)
+$(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
