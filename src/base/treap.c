@@ -17,7 +17,7 @@
  * (3) sum is weight plus the sums of both sides;
  * (4) priority is a one-to-one function of the id, so it never ties and the
  *     shape does not depend on the order of the work.
- * Not here: parents, ranks, walking in order. Two items of one tree must not
+ * Not here: parents, ranks. Two items of one tree must not
  * have both key and id in common; a key is never NaN.
  */
 #include "base/treap.h"
@@ -155,6 +155,19 @@ int treap_last(const struct treap_pool *pool, int root)
     while (pool->at[root].right != TREAP_NONE)
         root = pool->at[root].right;
     return root;
+}
+
+int treap_after(const struct treap_pool *pool, int root, double key, int id)
+{
+    int after = TREAP_NONE;
+    while (root != TREAP_NONE) {
+        const struct treap_node *node = &pool->at[root];
+        bool is_past =
+            !is_before(node, key, id) && (node->key != key || node->id != id);
+        after = is_past ? root : after;
+        root = is_past ? node->left : node->right;
+    }
+    return after;
 }
 
 int64_t treap_sum_before(const struct treap_pool *pool, int root, double key,

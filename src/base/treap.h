@@ -13,8 +13,8 @@
 
 struct treap_node {
     double key;
-    int64_t sum;    /* weights in the subtree */
-    int id, weight; /* id breaks ties */
+    int64_t sum;     /* weights in the subtree */
+    int id, weight;  /* id breaks ties */
     int left, right; /* slots, -1 for none */
     uint32_t priority;
 };
@@ -33,6 +33,8 @@ void treap_remove(struct treap_pool *pool, int *root, int slot);
 /* First and last in order, or TREAP_NONE. */
 int treap_first(const struct treap_pool *pool, int root);
 int treap_last(const struct treap_pool *pool, int root);
+/* The first item after (key, id), which need not be in; or TREAP_NONE. */
+int treap_after(const struct treap_pool *pool, int root, double key, int id);
 /* Sum of the weights of all items before (key, id). */
 int64_t treap_sum_before(const struct treap_pool *pool, int root, double key,
                          int id);

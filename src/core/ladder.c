@@ -3,7 +3,8 @@
  *
  * Invariants:
  * (1) every job is in exactly one tree: `running` if it is on the running
- *     side, else that of the class of spec.gpus;
+ *     side, else that of the class of spec.gpus (without contest the running
+ *     are in none);
  * (2) a waiting job's stored key is its key; a running job's is its key too,
  *     or, when keys count down, key + now at the time it was stored. All
  *     running keys fall at the same pace, so their order never changes with
@@ -15,10 +16,11 @@
 #include "core/ladder.h"
 #include <string.h>
 
-void ladder_init(struct ladder *ladder, bool counts_down)
+void ladder_init(struct ladder *ladder, const struct firn_policy_def *policy)
 {
-    *ladder =
-        (struct ladder){.running = TREAP_NONE, .counts_down = counts_down};
+    *ladder = (struct ladder){.running = TREAP_NONE,
+                              .counts_down = policy->rank_counts_down,
+                              .has_contest = policy->does & FIRN_DOES_PREEMPT};
 }
 
 void ladder_release(struct ladder *ladder)
@@ -55,6 +57,8 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
     size_t slot = (size_t)job->slot;
     vec_reserve(&ladder->is_running, slot + 1);
     ladder->is_running.at[slot] = runs;
+    if (runs && !ladder->has_contest)
+        return;
     int *root =
         runs ? &ladder->running : &class_of(ladder, job->spec.gpus)->root;
     double stored = runs && ladder->counts_down ? key + now_s : key; /* (2) */
@@ -64,9 +68,11 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
 
 void ladder_remove(struct ladder *ladder, const struct firn_job *job)
 {
-    int *root = ladder->is_running.at[job->slot]
-                    ? &ladder->running
-                    : &class_of(ladder, job->spec.gpus)->root;
+    bool runs = ladder->is_running.at[job->slot];
+    if (runs && !ladder->has_contest)
+        return;
+    int *root =
+        runs ? &ladder->running : &class_of(ladder, job->spec.gpus)->root;
     treap_remove(&ladder->pool, root, job->slot);
 }
 

@@ -24,9 +24,12 @@ struct ladder {
     VEC(struct ladder_class) classes; /* by gpus, ascending */
     VEC(bool) is_running;             /* by slot: which side it is on */
     bool counts_down;                 /* running keys fall with time */
+    bool has_contest; /* running jobs can be preempted: order them too */
 };
 
-void ladder_init(struct ladder *ladder, bool counts_down);
+/* A policy that never preempts asks nothing about running jobs; then they are
+ * not kept in order. */
+void ladder_init(struct ladder *ladder, const struct firn_policy_def *policy);
 void ladder_release(struct ladder *ladder);
 
 /* Puts a job in, on the side asked for. `key` is its rank's key at `now_s`. */
@@ -39,7 +42,8 @@ void ladder_flip(struct ladder *ladder, const struct firn_job *job,
 
 /* Its key at `now_s`. */
 double ladder_key(const struct ladder *ladder, int slot, double now_s);
-/* GPUs that running jobs before this waiting one ask for, at `now_s`. */
+/* GPUs that running jobs before this waiting one ask for, at `now_s`. Only
+ * for policies that preempt. */
 int64_t ladder_before(const struct ladder *ladder, int slot, double now_s);
 
 #endif

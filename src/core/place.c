@@ -71,11 +71,11 @@ static firn_type_id one_type(const struct freemap *map,
     for (int t = 0; t < map->cluster->ntypes; t++) {
         if ((accepts >> t & 1) == 0)
             continue;
-        int nodes = freemap_nodes_needed(map, t, want->gpus);
+        firn_node_id fit = freemap_best_fit(map, t, want->gpus);
+        int nodes = fit >= 0 ? 1 : freemap_nodes_needed(map, t, want->gpus);
         if (nodes < 0 || (want->one_node && nodes > 1))
             continue;
-        firn_node_id fit = freemap_best_fit(map, t, want->gpus);
-        int spare = fit < 0 ? 0 : map->node_free[fit] - want->gpus;
+        int spare = fit >= 0 ? map->node_free[fit] - want->gpus : 0;
         struct choice c = {t, nodes, spare};
         if (best.type < 0 || better(map, want, &c, &best))
             best = c;

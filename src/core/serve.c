@@ -6,16 +6,16 @@
  *
  * Two ways to the same answer:
  *
- * - quick(), when every job accepts every GPU: then fitting is counting. With
- *   preemption, waiting job w runs exactly when the running jobs before it
- *   hold at most C - gpus(w). That sum only grows along the order, so among
- *   jobs of one size only the first can be the next; the ladder has it at
- *   hand. Admit the first in rank of those firsts, push the last in rank out
- *   while more than C GPUs are held, and repeat until nobody qualifies. What
- *   is pushed out and still fits comes back by the same rule, so the end is
- *   the walk's answer: the set in which each job runs exactly when those
- *   before it that run leave it room, which is unique. Cost: O(changes x sizes
- *   x log jobs), whatever the number of jobs.
+ * - quick(), when every job accepts every GPU: then fitting is counting, and
+ *   among the waiting jobs of one size only the first can be the next; the
+ *   ladder has it at hand. With preemption, waiting job w runs exactly when
+ *   the running jobs before it hold at most C - gpus(w). Admit the first in
+ * rank of those firsts, push the last in rank out while more than C GPUs are
+ * held, and repeat until nobody qualifies. What is pushed out and still fits
+ * comes back by the same rule, so the end is the walk's answer: the set in
+ * which each job runs exactly when those before it that run leave it room,
+ * which is unique. Cost: O(changes x sizes x log jobs), whatever the number of
+ * jobs.
  * - walk(), when some jobs accept only some types or a job's GPUs must be of
  *   one type: counts per type, job by job. O(jobs log jobs). It is also the
  *   oracle of the first in the tests.
@@ -31,8 +31,7 @@ struct service {
     const struct firn_view *view;
     struct ladder *ladder;
     unsigned how;
-    int64_t room; /* GPUs left (without preemption) */
-    int *moves;   /* slots moved in the ladder, to be moved back */
+    int *moves; /* slots moved in the ladder, to be moved back */
     size_t nmoves, cap;
 };
 
@@ -55,12 +54,15 @@ static void flip(struct service *s, int slot)
     s->moves[s->nmoves++] = slot;
 }
 
-static bool fits(const struct service *s, int slot, int gpus)
+static void give(struct service *s, const struct firn_job *job,
+                 const int *counts)
 {
-    if ((s->how & FIRN_SERVE_PREEMPT) == 0)
-        return gpus <= s->room;
-    int64_t before = ladder_before(s->ladder, slot, s->view->now_s);
-    return before + gpus <= s->view->gpus_up;
+    struct firn_want want = {.gpus = job->spec.gpus,
+                             .one_type = s->how & FIRN_SERVE_ONE_TYPE,
+                             .fastest = s->how & FIRN_SERVE_FASTEST,
+                             .counts = counts};
+    if (!firn_plan_give_want(s->plan, job, &want))
+        firn_plan_note(s->plan, job, "no room for %d GPUs", job->spec.gpus);
 }
 
 /* Is the waiting job in slot `a` before the one in `b`? */
@@ -71,25 +73,60 @@ static bool before(const struct service *s, int a, int b)
     return c != 0 ? c < 0 : at[a].id < at[b].id;
 }
 
+/* ---- without preemption: each class has a cursor ---- */
+
+/* The class whose cursor is next in rank (of those that fit, when skipping),
+ * or -1. */
+static int next_class(const struct service *s, const int *cursors, int room)
+{
+    int best = -1;
+    for (size_t i = 0; i < s->ladder->classes.n; i++) {
+        if ((s->how & FIRN_SERVE_SKIP) && s->ladder->classes.at[i].gpus > room)
+            break; /* classes are by size */
+        if (cursors[i] != TREAP_NONE &&
+            (best < 0 || before(s, cursors[i], cursors[best])))
+            best = (int)i;
+    }
+    bool is_blocked = best >= 0 && s->ladder->classes.at[best].gpus > room;
+    return is_blocked ? -1 : best;
+}
+
+static void take_turns(struct service *s)
+{
+    const struct ladder *ladder = s->ladder;
+    int room = s->view->gpus_free;
+    if (room == 0)
+        return;
+    int *cursors =
+        firn_view_alloc(s->view, (ladder->classes.n + 1) * sizeof *cursors);
+    for (size_t i = 0; i < ladder->classes.n; i++)
+        cursors[i] = treap_first(&ladder->pool, ladder->classes.at[i].root);
+    for (int c; (c = next_class(s, cursors, room)) >= 0;) {
+        const struct treap_node *node = &ladder->pool.at[cursors[c]];
+        room -= node->weight;
+        give(s, job_in(s, cursors[c]), NULL);
+        cursors[c] = treap_after(&ladder->pool, ladder->classes.at[c].root,
+                                 node->key, node->id);
+    }
+}
+
+/* ---- with preemption: jobs change sides in the ladder ---- */
+
 /* The next waiting job to run, or TREAP_NONE. */
 static int next_up(const struct service *s)
 {
-    bool skips = s->how & (FIRN_SERVE_SKIP | FIRN_SERVE_PREEMPT);
     int best = TREAP_NONE;
     for (size_t i = 0; i < s->ladder->classes.n; i++) {
         const struct ladder_class *c = &s->ladder->classes.at[i];
-        int64_t most = s->how & FIRN_SERVE_PREEMPT ? s->view->gpus_up : s->room;
-        if (skips && c->gpus > most)
+        if (c->gpus > s->view->gpus_up)
             break; /* classes are by size */
         int slot = treap_first(&s->ladder->pool, c->root);
         if (slot == TREAP_NONE || (best != TREAP_NONE && before(s, best, slot)))
             continue;
-        if (!skips || fits(s, slot, c->gpus))
+        int64_t held = ladder_before(s->ladder, slot, s->view->now_s);
+        if (held + c->gpus <= s->view->gpus_up)
             best = slot;
     }
-    if (best != TREAP_NONE && !skips &&
-        !fits(s, best, s->ladder->pool.at[best].weight))
-        return TREAP_NONE; /* the first in line blocks the rest */
     return best;
 }
 
@@ -97,17 +134,6 @@ static void push_out_last(struct service *s)
 {
     while (treap_sum(&s->ladder->pool, s->ladder->running) > s->view->gpus_up)
         flip(s, treap_last(&s->ladder->pool, s->ladder->running));
-}
-
-static void give(struct service *s, const struct firn_job *job,
-                 const int *counts)
-{
-    struct firn_want want = {.gpus = job->spec.gpus,
-                             .one_type = s->how & FIRN_SERVE_ONE_TYPE,
-                             .fastest = s->how & FIRN_SERVE_FASTEST,
-                             .counts = counts};
-    if (!firn_plan_give_want(s->plan, job, &want))
-        firn_plan_note(s->plan, job, "no room for %d GPUs", job->spec.gpus);
 }
 
 /* Turns the ladder's moves into the plan, and takes them back. */
@@ -131,17 +157,22 @@ static void settle(struct service *s)
         ladder_flip(s->ladder, job_in(s, s->moves[i - 1]), s->view->now_s);
 }
 
+static void contend(struct service *s)
+{
+    for (int slot; (slot = next_up(s)) != TREAP_NONE;) {
+        flip(s, slot);
+        push_out_last(s);
+    }
+    settle(s);
+}
+
 static void quick(struct service *s)
 {
     firn_plan_keep_all(s->plan);
-    s->room = s->view->gpus_free;
-    for (int slot; (slot = next_up(s)) != TREAP_NONE;) {
-        s->room -= s->ladder->pool.at[slot].weight;
-        flip(s, slot);
-        if (s->how & FIRN_SERVE_PREEMPT)
-            push_out_last(s);
-    }
-    settle(s);
+    if (s->how & FIRN_SERVE_PREEMPT)
+        contend(s);
+    else
+        take_turns(s);
 }
 
 /* ---- the walk ---- */

@@ -23,7 +23,7 @@ void state_init(struct state *state, const struct firn_cluster *cluster,
     state->cluster.nodes = mem_new(n, sizeof *cluster->nodes);
     memcpy(state->cluster.nodes, cluster->nodes, n * sizeof *cluster->nodes);
     freemap_init(&state->map, &state->cluster);
-    ladder_init(&state->ladder, policy->rank_counts_down);
+    ladder_init(&state->ladder, policy);
 }
 
 void state_release(struct state *state)
@@ -208,11 +208,16 @@ void state_hold(struct state *state, struct firn_job *job,
 void state_report(struct state *state, struct firn_job *job,
                   const struct firn_report *report, double now_s)
 {
-    rank_out(state, job);
+    bool is_ranked =
+        state->policy->rank != NULL &&
+        (job->state != FIRN_JOB_RUNNING || state->ladder.has_contest);
+    if (is_ranked)
+        rank_out(state, job);
     job->done_s = report->done_s;
     job->rate = report->rate;
     job->resumes_s = report->resumes_s;
-    rank_in(state, job, now_s);
+    if (is_ranked)
+        rank_in(state, job, now_s);
 }
 
 void state_end(struct state *state, struct firn_job *job, double now_s)
