@@ -44,7 +44,7 @@ has_all_files()
 
 version()
 {
-    sed -n 's/^#define FIRN_VERSION "\(.*\)"/\1/p' include/firn/version.h
+    sed -n 's/^#define FIRN_VERSION *"\(.*\)"/\1/p' include/firn/version.h
 }
 
 has_soname()
@@ -70,7 +70,7 @@ exports_only_its_own()
 
 exports_what_headers_promise()
 {
-    cat include/firn/*.h | tr '\n' ' ' | grep -o 'FIRN_API [^;(]*(' |
+    cat include/firn/*.h | grep -v '^#' | tr '\n' ' ' | grep -o 'FIRN_API [^;(]*(' |
         sed 's/($//; s/.*[ *]//' | sort -u >"$tmp/promised"
     [ -s "$tmp/promised" ] || return 1
     sort -u "$tmp/exported" >"$tmp/sorted"
