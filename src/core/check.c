@@ -107,27 +107,27 @@ static const char *wrong(const struct firn_plan *plan,
     return what ? what : beyond(step, plan->state->policy->does);
 }
 
-/* Replays the steps on the map and back; returns the step that cannot be. */
+/* Replays the steps on the map and back; returns the step that cannot be. The
+ * last step is only tried: nothing after it could be in its way. */
 static const struct firn_step *replay(struct freemap *map,
                                       const struct diff *changes)
 {
-    const struct firn_step *bad = NULL;
-    size_t n = changes->nsteps, done = 0;
+    const struct firn_step *steps = changes->steps, *bad = NULL;
+    size_t n = changes->nsteps, taken = 0;
     for (size_t i = 0; i < n; i++)
-        if (changes->steps[i].job->held.nparts > 0)
-            freemap_give(map, &changes->steps[i].job->held);
-    for (; done < n && bad == NULL; done++) {
-        const struct firn_step *step = &changes->steps[done];
-        if (!freemap_can_take(map, step->to))
-            bad = step;
-        else
-            freemap_take(map, step->to);
+        if (steps[i].job->held.nparts > 0)
+            freemap_give(map, &steps[i].job->held);
+    for (size_t i = 0; i < n && bad == NULL; i++) {
+        if (!freemap_can_take(map, steps[i].to))
+            bad = &steps[i];
+        else if (i + 1 < n)
+            freemap_take(map, steps[taken++].to);
     }
-    for (size_t i = bad ? done - 1 : done; i > 0; i--)
-        freemap_give(map, changes->steps[i - 1].to);
+    while (taken > 0)
+        freemap_give(map, steps[--taken].to);
     for (size_t i = 0; i < n; i++)
-        if (changes->steps[i].job->held.nparts > 0)
-            freemap_take(map, &changes->steps[i].job->held);
+        if (steps[i].job->held.nparts > 0)
+            freemap_take(map, &steps[i].job->held);
     return bad;
 }
 

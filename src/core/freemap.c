@@ -218,12 +218,11 @@ void freemap_take(struct freemap *map, const struct firn_alloc *alloc)
     for (int i = 0; i < alloc->nparts; i++) {
         const struct firn_part *part = &alloc->parts[i];
         int board = map->first_board[part->node] + part->board;
-        int before = popcount(map->free[board]);
+        int taken = popcount(part->gpus & map->free[board]);
         if (alloc->is_shared)
             count_sharers(map, board, part->gpus, true);
         else
             map->free[board] &= ~part->gpus;
-        int taken = before - popcount(map->free[board]);
         set_node_free(map, part->node, map->node_free[part->node] - taken);
     }
 }
@@ -238,12 +237,11 @@ void freemap_give(struct freemap *map, const struct firn_alloc *alloc)
                             : ~(map->free[board] | map->shared[board]);
         if (!part_exists(map, part) || (part->gpus & ~held) != 0)
             FIRN_BUG("GPUs are given back that are not held");
-        int before = popcount(map->free[board]);
         if (alloc->is_shared)
             count_sharers(map, board, part->gpus, false);
         else
             map->free[board] |= part->gpus;
-        int given = popcount(map->free[board]) - before;
+        int given = popcount(part->gpus & map->free[board]);
         set_node_free(map, part->node, map->node_free[part->node] + given);
     }
 }

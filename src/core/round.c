@@ -234,7 +234,8 @@ bool round_is_due(const struct round *round)
 
 double round_wake_s(const struct round *round)
 {
-    return fmin(state_rank_end_s(&round->state), round->policy_wake_s);
+    double rank_s = state_rank_end_s(&round->state);
+    return rank_s < round->policy_wake_s ? rank_s : round->policy_wake_s;
 }
 
 struct firn_view round_view(struct round *round, double now_s)

@@ -79,7 +79,7 @@ static struct state_job *new_job(struct state *state)
 
 static const char *intern(struct state *state, const char *text)
 {
-    return map_name(&state->names, map_add(&state->names, text));
+    return *text ? map_name(&state->names, map_add(&state->names, text)) : "";
 }
 
 /* A fresh job in a slot whose memory may be used again. */

@@ -17,8 +17,8 @@
  */
 #include "sim/metrics.h"
 #include "base/fmath.h"
+#include "base/sort.h"
 #include <math.h>
-#include <stdlib.h>
 
 void metrics_init(struct metrics *metrics, const struct firn_cluster *cluster,
                   double scaling, struct timeline *timeline)
@@ -180,12 +180,6 @@ static double mean(const double *values, size_t n)
     return n ? sum / (double)n : NAN;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of sorted values, linear between ranks. */
 static double percentile(const double *values, size_t n, double percent)
 {
@@ -206,10 +200,8 @@ static void times(struct metrics *metrics, struct firn_sim_result *out)
     out->jobs = (long)n;
     out->jct_mean_s = mean(jct, n);
     out->queue_mean_s = mean(queue, n);
-    if (n > 1) {
-        qsort(jct, n, sizeof *jct, by_value);
-        qsort(queue, n, sizeof *queue, by_value);
-    }
+    sort_doubles(jct, n);
+    sort_doubles(queue, n);
     out->jct_p50_s = percentile(jct, n, 50);
     out->jct_p90_s = percentile(jct, n, 90);
     out->jct_p99_s = percentile(jct, n, 99);
@@ -232,8 +224,7 @@ static void fair(struct metrics *metrics, struct firn_sim_result *out)
         unfair += rho[i] > 1;
     out->rho_mean = mean(rho, n);
     out->unfair_share = n ? (double)unfair / (double)n : NAN;
-    if (n > 1)
-        qsort(rho, n, sizeof *rho, by_value);
+    sort_doubles(rho, n);
     out->rho_p50 = percentile(rho, n, 50);
     out->rho_p99 = percentile(rho, n, 99);
     out->rho_max = percentile(rho, n, 100);

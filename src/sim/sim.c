@@ -176,7 +176,8 @@ static enum firn_status run(struct sim *sim, struct firn_error *err)
     struct firn_error failed = {0};
     for (;;) {
         const struct state *state = round_state(sim->round);
-        double until_s = fmin(sim->due_s, round_wake_s(sim->round));
+        double wake_s = round_wake_s(sim->round);
+        double until_s = wake_s < sim->due_s ? wake_s : sim->due_s;
         if (simengine_def.next(&sim->engine, until_s, &event, &failed)) {
             FIRN_TRY(take_in(sim, &event, err));
             if (++sim->events % PROGRESS_EVERY == 0)

@@ -18,6 +18,17 @@
 #include <math.h>
 #include <string.h>
 
+/* As fmin and fmax, which are calls into libm; nothing here is NaN. */
+static double earlier(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 static double restart_cost_s(const struct simengine *engine,
                              const struct firn_job *job)
 {
@@ -34,7 +45,7 @@ static double restart_cost_s(const struct simengine *engine,
 static void account(struct simengine *engine, struct simjob *sj)
 {
     double now_s = engine->now_s;
-    double begin_s = fmin(fmax(sj->resumes_s, sj->since_s), now_s);
+    double begin_s = earlier(later(sj->resumes_s, sj->since_s), now_s);
     double idle_s = begin_s - sj->since_s, ran_s = now_s - begin_s;
     double every_s = engine->options->checkpoint_s;
     if (every_s > 0) {
@@ -66,8 +77,8 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
 static void schedule(struct simengine *engine, struct simjob *sj)
 {
     const struct firn_job *job = sj->job;
-    double begin_s = fmax(sj->resumes_s, engine->now_s);
-    double left_s = fmax(job->spec.duration_s - sj->done_s, 0);
+    double begin_s = later(sj->resumes_s, engine->now_s);
+    double left_s = later(job->spec.duration_s - sj->done_s, 0);
     double end_s = begin_s + left_s / sj->rate;
     heap_set(&engine->finishes, job->slot,
              engine->cadence.finish_s(&engine->cadence, end_s),
@@ -274,13 +285,13 @@ static bool next(void *state, double until_s, struct firn_event *out,
     double finish_s = top ? top->key : INFINITY;
     double failure_s = failures_next_s(&engine->failures);
     double submit_s = engine->has_spec ? engine->spec.submit_s : INFINITY;
-    double first_s = fmin(finish_s, fmin(failure_s, submit_s));
+    double first_s = earlier(finish_s, earlier(failure_s, submit_s));
     if (!(first_s <= until_s) || isinf(first_s)) {
         if (isfinite(until_s))
-            engine->now_s = fmax(engine->now_s, until_s);
+            engine->now_s = later(engine->now_s, until_s);
         return false;
     }
-    engine->now_s = fmax(engine->now_s, first_s);
+    engine->now_s = later(engine->now_s, first_s);
     if (finish_s <= first_s) /* (4) */
         take_finish(engine, out);
     else if (failure_s <= first_s)
