@@ -130,8 +130,10 @@ static const char *printed_text(double value, char out[BUF_DOUBLE_MAX])
     locale_t before = uselocale(plain);
     int first = fabs(value) < DBL_MIN ? 1 : 15; /* subnormals have fewer */
     for (int digits = first; digits <= 17; digits++) {
+        char text[64]; /* more than needed, which compilers cannot know */
         double back = 0.0;
-        snprintf(out, BUF_DOUBLE_MAX, "%.*g", digits, value);
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        str_copy(out, BUF_DOUBLE_MAX, text); /* at most 24 bytes */
         if (digits == 17 || (str_double(out, &back) && back == value))
             break;
     }
