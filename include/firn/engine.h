@@ -28,6 +28,7 @@ struct firn_step {
 
 struct firn_engine_def {
     const char *name, *summary;
+    unsigned gives; /* FIRN_NEED_*: facts about jobs that it can tell */
     const struct firn_option *options;
     size_t state_size;
     enum firn_status (*open)(void *state, struct firn_error *err);

@@ -81,6 +81,13 @@ static inline int firn_cmp(double a, double b)
     return (a > b) - (a < b);
 }
 
+/* Facts a policy reads and not every engine knows. A program refuses to start
+ * a policy without those it needs, rather than feed it zeros. */
+enum firn_need {
+    FIRN_NEED_DURATION = 1, /* oracle run times: spec.duration_s */
+    FIRN_NEED_TYPES = 2,    /* how fast each GPU type is */
+};
+
 typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b);
 
 #endif

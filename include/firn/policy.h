@@ -13,12 +13,6 @@
 #include <firn/plan.h>
 #include <math.h>
 
-/* Facts a policy reads; the program refuses to start it without them. */
-enum firn_need {
-    FIRN_NEED_DURATION = 1, /* oracle run times */
-    FIRN_NEED_TYPES = 2,    /* rates by GPU type */
-};
-
 /* Steps a policy may plan; core refuses plans beyond them. */
 enum firn_does {
     FIRN_DOES_PREEMPT = 1, /* take all GPUs from a running job */

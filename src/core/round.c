@@ -47,10 +47,30 @@ static enum firn_status apply_setting(const struct firn_policy_def *policy,
                            equals + 1, err);
 }
 
+/* Does the engine know what the policy has to know? */
+static enum firn_status check_needs(const struct firn_policy_def *policy,
+                                    const struct firn_engine_def *engine,
+                                    struct firn_error *err)
+{
+    static const struct {
+        unsigned need;
+        const char *words;
+    } facts[] = {{FIRN_NEED_DURATION, "run times of jobs"},
+                 {FIRN_NEED_TYPES, "speeds of GPU types"}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (policy->needs & ~engine->gives & facts[i].need)
+            return firn_fail(err, FIRN_EINVAL,
+                             "policy %s needs the %s, which engine %s does "
+                             "not know",
+                             policy->name, facts[i].words, engine->name);
+    return FIRN_OK;
+}
+
 static enum firn_status start_policy(struct round *round,
                                      struct firn_error *err)
 {
     const struct firn_policy_def *policy = round->config.policy;
+    FIRN_TRY(check_needs(policy, round->config.engine, err));
     firn_options_default(policy->options, round->policy_state);
     for (size_t i = 0; i < round->config.nsettings; i++)
         FIRN_TRY(apply_setting(policy, round->policy_state,

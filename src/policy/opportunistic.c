@@ -34,6 +34,7 @@ const struct firn_policy_def firn_policy_opportunistic = {
     .name = "opportunistic",
     .summary = "first come, first served, fastest GPU type first",
     .paper = "baseline of Frenzy",
+    .needs = FIRN_NEED_TYPES,
     .options = options,
     .state_size = sizeof(struct opportunistic),
     .decide = decide,

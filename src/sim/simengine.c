@@ -309,6 +309,7 @@ bool simengine_drained(const struct simengine *engine)
 const struct firn_engine_def simengine_def = {
     .name = "sim",
     .summary = "virtual time over a trace",
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES,
     .state_size = sizeof(struct simengine),
     .open = open_engine,
     .close = close_engine,
