@@ -1,0 +1,25 @@
+#!/bin/sh
+# The policy in HACKING.md, taken from the page as it stands, builds and runs
+# as one file and one line, and passes the conformance suite.
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+cd "$root"
+tar cf - Makefile include src tests/lib tests/policy traces | tar xf - -C "$tmp"
+# The first C block that defines a policy, and the line behind it.
+awk '/^```c$/ { n++; on = 1; next } /^```$/ { on = 0 } on && n == 1' \
+    HACKING.md > "$tmp/src/policy/las.c"
+awk '/^```c$/ { n++; on = 1; next } /^```$/ { on = 0 } on && n == 2' \
+    HACKING.md >> "$tmp/src/policy/policies.def"
+grep -q 'firn_policy_las' "$tmp/src/policy/las.c"
+
+cd "$tmp"
+make -s build/firn > make.log 2>&1 || { cat make.log; exit 1; }
+build/firn sim --trace traces/quickstart.csv --cluster pollux \
+    --policy las -o csv > out.csv
+grep -q ',las,' out.csv || { cat out.csv; exit 1; }
+make -s build/tests/policy/test_all > make.log 2>&1 || { cat make.log; exit 1; }
+build/tests/policy/test_all > test.log 2>&1 || { cat test.log; exit 1; }
