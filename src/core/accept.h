@@ -11,8 +11,8 @@ struct job_accept {
     int gpus;       /* how many GPUs those are, up or down */
 };
 
-/* False, with a reason in `why`, when even the whole empty cluster could not
- * run it. */
+/* False, with a reason in `why` ("wants 8 GPUs, ..."), when even the whole
+ * empty cluster could not run it. */
 bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX]);

@@ -69,12 +69,12 @@ bool job_accept(const struct firn_job_spec *spec,
     }
     if (out->types == 0) {
         snprintf(why, JOB_WHY_MAX,
-                 "no GPU of the cluster suits it (types '%.60s', %g GiB)",
+                 "suits no GPU of the cluster (types '%.60s', %g GiB)",
                  spec->types, spec->mem_gib);
         return false;
     }
     if (spec->gpus_min > out->gpus || spec->gpus > out->gpus) {
-        snprintf(why, JOB_WHY_MAX, "it wants %d GPUs, the cluster has %d%s",
+        snprintf(why, JOB_WHY_MAX, "wants %d GPUs, the cluster has %d%s",
                  spec->gpus, out->gpus,
                  out->gpus < cluster->ngpus ? " that suit it" : "");
         return false;

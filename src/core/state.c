@@ -112,7 +112,7 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     struct job_accept accept;
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, &state->cluster, &accept, why))
-        return firn_fail(err, FIRN_EINVAL, "job '%.80s': %s", spec->name, why);
+        return firn_fail(err, FIRN_EINVAL, "job '%.80s' %s", spec->name, why);
     if (id < 0 || (size_t)id < state->by_id.n)
         return firn_fail(err, FIRN_EINVAL, "job '%.80s': id %d is not new",
                          spec->name, id);
