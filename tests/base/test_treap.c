@@ -86,6 +86,16 @@ static int64_t oracle_sum(const struct oracle *o, double key, int id)
     return sum;
 }
 
+static int oracle_after(const struct oracle *o, double key, int id)
+{
+    for (int i = 0; i < o->n; i++) {
+        int slot = o->slot[i];
+        if (before(key, id, o->key[slot], o->id[slot]))
+            return slot;
+    }
+    return TREAP_NONE;
+}
+
 static bool is_in(const struct oracle *o, int slot)
 {
     for (int i = 0; i < o->n; i++)
@@ -127,6 +137,8 @@ static void random_work_agrees_with_a_sorted_array(void **state)
             int last = o.n ? o.slot[o.n - 1] : TREAP_NONE;
             if (treap_first(&pool, root) != first ||
                 treap_last(&pool, root) != last ||
+                treap_after(&pool, root, key, id) !=
+                    oracle_after(&o, key, id) ||
                 treap_sum(&pool, root) != oracle_sum(&o, 1e9, 0) ||
                 treap_sum_before(&pool, root, key, id) !=
                     oracle_sum(&o, key, id))
