@@ -265,7 +265,7 @@ struct gen_args {
     long jobs;
     uint64_t seed;
     const char *arrivals, *cluster, *out;
-    double load, elastic;
+    double load, multi, duration_max_s, elastic;
     int gpus_max;
     struct words apps;
 };
@@ -283,6 +283,10 @@ static const struct flag gen_flags[] = {
      flag_text, offsetof(struct gen_args, cluster)},
     {"gpus-max", 0, "N", "no job asks for more (the cluster)", flag_count,
      offsetof(struct gen_args, gpus_max)},
+    {"multi", 0, "SHARE", "share of jobs with several GPUs (0.068)",
+     flag_positive, offsetof(struct gen_args, multi)},
+    {"duration-max", 0, "D", "no job lasts longer: 90, 15m, 2h, 1d (60d)",
+     flag_duration, offsetof(struct gen_args, duration_max_s)},
     {"elastic", 0, "SHARE", "share of jobs that are elastic (0)", flag_double,
      offsetof(struct gen_args, elastic)},
     {"apps", 0, "A,B,...", "application names to draw from (none)", flag_words,
@@ -311,6 +315,8 @@ static enum firn_status gen(const struct gen_args *args, int ngpus,
         .load = args->load,
         .cluster_gpus = ngpus,
         .gpus_max = args->gpus_max,
+        .multi = args->multi,
+        .duration_max_s = args->duration_max_s,
         .elastic = args->elastic,
         .apps = (const char *const *)args->apps.at,
         .napps = args->apps.n,

@@ -1,6 +1,7 @@
 /* synth.c - Philly-like GPUs, durations and arrivals from a seed.
  *
- * GPUs: the counts of the Philly trace (82247 jobs), cut at gpus_max.
+ * GPUs: the counts of the Philly trace (82247 jobs), cut at gpus_max. With
+ * `multi` that share of jobs has several, in Philly's proportions.
  *
  * Durations: a mixture of three log-normals for jobs of one GPU and another
  * for jobs of more, fitted by expectation maximisation to the logarithms of
@@ -11,17 +12,18 @@
  *     more      4584  4278  209130 219236   906798 1135233   79058  87272
  *
  * so the far tail of small jobs is lighter than Philly's. Whole seconds, from
- * 1 to 60 days (Philly's longest has 54).
+ * 1; longer ones than duration_max_s are drawn again (60 days by default;
+ * Philly's longest has 54).
  *
  * Arrivals: exponential gaps. Diurnal: the same moments, mapped through the
  * inverse of
  *
- *     L(t) = t - (A day / 2 pi) (cos(2 pi (t/day - phase)) - cos(2 pi phase))
+ *     L(t) = t - (A day / 2 pi) cos(2 pi (t/day - phase))
  *
  * the integral of the rate 1 + A sin(2 pi (t/day - phase)). Philly's hours of
  * the day have a first harmonic of A = 0.29, over users in many time zones;
  * A is 0.5 here, a day that one can see. The trace starts at midnight and the
- * peak is at noon, so phase is 1/4.
+ * peak is at noon, so phase is 1/4 and L(0) is 0.
  *
  * (1) Only rng.h and fmath.h: the same bytes on any machine.
  * (2) The first job comes at 0 and the last at span_s, to a millisecond.
@@ -55,7 +57,7 @@ static const struct part {
 
 enum { NPARTS = 3 };
 
-static const double duration_max_s = 60 * 86400.0;
+static const double longest_s = 60 * 86400.0;
 static const double day_s = 86400.0;
 static const double swing = 0.5;  /* A */
 static const double phase = 0.25; /* in days */
@@ -74,55 +76,68 @@ static struct synth_draws seed_draws(uint64_t seed)
     return draws;
 }
 
-static int draw_gpus(struct rng *rng, int gpus_max)
+/* One of sizes[first] and those behind it, as often as Philly has them. */
+static int draw_size(struct rng *rng, int first, int gpus_max)
 {
     uint64_t total = 0;
-    for (int i = 0; i < NSIZES && sizes[i].gpus <= gpus_max; i++)
+    for (int i = first; i < NSIZES && sizes[i].gpus <= gpus_max; i++)
         total += sizes[i].jobs;
     uint64_t at = rng_below(rng, total);
-    int i = 0;
+    int i = first;
     while (at >= sizes[i].jobs)
         at -= sizes[i++].jobs;
     return sizes[i].gpus;
 }
 
-static double draw_duration_s(struct rng *rng, int gpus)
+static int draw_gpus(struct rng *rng, const struct synth_options *options)
 {
-    const struct part *parts = gpus == 1 ? one_gpu : more_gpus;
+    if (options->multi <= 0 || options->gpus_max < 2)
+        return draw_size(rng, 0, options->gpus_max);
+    if (rng_unit(rng) >= options->multi)
+        return 1;
+    return draw_size(rng, 1, options->gpus_max);
+}
+
+static double draw_one_s(struct rng *rng, const struct part *parts)
+{
     double at = rng_unit(rng), normal = rng_normal(rng);
     int i = 0;
     while (i < NPARTS - 1 && at >= parts[i].weight)
         at -= parts[i++].weight;
-    double seconds =
-        floor(fm_exp(parts[i].mean + parts[i].deviation * normal) + 0.5);
-    return fmin(fmax(seconds, 1), duration_max_s);
+    return floor(fm_exp(parts[i].mean + parts[i].deviation * normal) + 0.5);
 }
 
-/* cos(2 pi x) */
-static double cos_turn(double turns)
+/* Draws until it is short enough: about one in five is below a minute. */
+static double draw_duration_s(struct rng *rng, int gpus, double max_s)
 {
-    return fm_sin_turn(turns + 0.25);
+    for (;;) {
+        double seconds = draw_one_s(rng, gpus == 1 ? one_gpu : more_gpus);
+        if (seconds <= max_s)
+            return seconds >= 1 ? seconds : 1;
+    }
 }
 
-/* L(t) of the essay. */
+/* L(t) of the essay; cos(2 pi phase) is 0. */
 static double work_until(double t_s)
 {
-    return t_s - swing * day_s / two_pi *
-                     (cos_turn(t_s / day_s - phase) - cos_turn(phase));
+    double swung = fm_sin_turn(t_s / day_s - phase + 0.25); /* cosine */
+    return t_s - swing * day_s / two_pi * swung;
 }
 
-/* The t with L(t) = `work` within [0, end_s], by halving: L only rises. */
-static double when_done(double work, double end_s)
+/* The t with L(t) = `work`, by Newton's steps. L rises at 0.5 to 1.5 and bends
+ * by less than 3.7e-5, so an error e becomes less than 3.7e-5 e^2; the first
+ * is below 13752 s, and seven steps leave less than a microsecond. */
+static double when_done(double work)
 {
-    double low = 0, high = end_s;
-    for (int i = 0; i < 60 && high - low > 1e-5; i++) {
-        double middle = low + (high - low) / 2;
-        if (work_until(middle) < work)
-            low = middle;
-        else
-            high = middle;
+    double t_s = work;
+    for (int i = 0; i < 7; i++) {
+        double rate = 1 + swing * fm_sin_turn(t_s / day_s - phase);
+        double step_s = (work_until(t_s) - work) / rate;
+        t_s -= step_s;
+        if (step_s < 1e-6 && step_s > -1e-6)
+            break;
     }
-    return low + (high - low) / 2;
+    return t_s > 0 ? t_s : 0;
 }
 
 /* When a share 0..1 of all gaps has passed. */
@@ -130,7 +145,7 @@ static double moment_s(const struct synth *synth, double share)
 {
     double t_s = share * synth->span_s;
     if (synth->options.arrivals == SYNTH_DIURNAL)
-        t_s = when_done(share * work_until(synth->span_s), synth->span_s);
+        t_s = when_done(share * work_until(synth->span_s));
     return floor(t_s * 1000 + 0.5) / 1000;
 }
 
@@ -148,6 +163,13 @@ static enum firn_status check(const struct synth_options *options,
     if (options->gpus_max < 0)
         return firn_fail(err, FIRN_EINVAL, "gpus-max is %d: must be 1 or more",
                          options->gpus_max);
+    if (!(options->multi >= 0 && options->multi <= 1))
+        return firn_fail(err, FIRN_EINVAL, "multi is %g: must be from 0 to 1",
+                         options->multi);
+    if (options->duration_max_s != 0 && !(options->duration_max_s >= 60))
+        return firn_fail(err, FIRN_EINVAL,
+                         "duration-max is %g s: must be 60 or more",
+                         options->duration_max_s);
     if (!(options->elastic >= 0 && options->elastic <= 1))
         return firn_fail(err, FIRN_EINVAL, "elastic is %g: must be from 0 to 1",
                          options->elastic);
@@ -162,10 +184,13 @@ enum firn_status synth_init(struct synth *synth,
     struct synth made = {.options = *options};
     if (made.options.gpus_max == 0)
         made.options.gpus_max = options->cluster_gpus;
+    if (made.options.duration_max_s == 0)
+        made.options.duration_max_s = longest_s;
     struct synth_draws draws = seed_draws(options->seed);
     for (long i = 0; i < options->jobs; i++) {
-        int gpus = draw_gpus(&draws.gpus, made.options.gpus_max);
-        made.gpu_s += gpus * draw_duration_s(&draws.duration, gpus);
+        int gpus = draw_gpus(&draws.gpus, &made.options);
+        made.gpu_s += gpus * draw_duration_s(&draws.duration, gpus,
+                                             made.options.duration_max_s);
         if (i > 0)
             made.gap_total += rng_exp(&draws.arrival, 1);
     }
@@ -191,8 +216,9 @@ bool synth_next(struct synth *synth, struct firn_job_spec *out)
                                  .types = "",
                                  .restart_s = -1,
                                  .submit_s = moment_s(synth, share)};
-    int gpus = draw_gpus(&draws->gpus, o->gpus_max);
-    spec.duration_s = draw_duration_s(&draws->duration, gpus);
+    int gpus = draw_gpus(&draws->gpus, o);
+    spec.duration_s =
+        draw_duration_s(&draws->duration, gpus, o->duration_max_s);
     spec.gpus = spec.gpus_min = spec.gpus_max = gpus;
     if (rng_unit(&draws->elastic) < o->elastic) {
         spec.gpus_min = gpus >= 4 ? gpus / 4 : 1;

@@ -24,6 +24,8 @@ struct synth_options {
     double load;             /* > 0 */
     int cluster_gpus;        /* >= 1 */
     int gpus_max;            /* no job asks for more; 0: cluster_gpus */
+    double multi;            /* share of jobs with several GPUs; 0: Philly's */
+    double duration_max_s;   /* no job lasts longer; 0: 60 days */
     double elastic;          /* share of jobs that are elastic, 0..1 */
     const char *const *apps; /* names to draw from, borrowed; or NULL */
     size_t napps;

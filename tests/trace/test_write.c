@@ -1,0 +1,132 @@
+/* test_write.c - what is written reads back as the same jobs. */
+#include "base/buf.h"
+#include "base/fmath.h"
+#include "base/lines.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "lib/trace_text.h"
+#include "trace/write.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t seed = 20240;
+
+static const char *draw_text(struct rng *rng, bool may_be_empty)
+{
+    static const char *const texts[] = {
+        "",           "a",      "#hash",  "#\"",       "with, comma",
+        "\"quoted\"", " edge ", "tab\tx", "v100|a100", "caf\xc3\xa9",
+        "cr\rx",      "\"\"\""};
+    size_t n = sizeof texts / sizeof *texts;
+    return texts[may_be_empty ? rng_below(rng, n) : 1 + rng_below(rng, n - 1)];
+}
+
+static double draw_number(struct rng *rng)
+{
+    return fm_exp(60 * rng_unit(rng) - 30) * (1 + rng_unit(rng));
+}
+
+static struct firn_job_spec draw_spec(struct rng *rng)
+{
+    struct firn_job_spec spec = {.name = draw_text(rng, false),
+                                 .app = draw_text(rng, true),
+                                 .group = draw_text(rng, true),
+                                 .types = draw_text(rng, true)};
+    spec.submit_s = rng_below(rng, 4) == 0 ? 0 : draw_number(rng);
+    spec.duration_s = draw_number(rng);
+    spec.gpus = 1 + (int)rng_below(rng, 64);
+    spec.gpus_min = 1 + (int)rng_below(rng, (uint64_t)spec.gpus);
+    spec.gpus_max = spec.gpus + (int)rng_below(rng, 3);
+    spec.restart_s = rng_below(rng, 2) == 0 ? -1 : draw_number(rng);
+    spec.mem_gib = rng_below(rng, 2) == 0 ? 0 : draw_number(rng);
+    spec.batch = (int)rng_below(rng, 3) * 1000003;
+    spec.priority = (int)rng_below(rng, 5) - 2;
+    spec.may_share = rng_below(rng, 2) == 1;
+    spec.is_nominal = rng_below(rng, 2) == 1;
+    return spec;
+}
+
+static bool same(const struct firn_job_spec *a, const struct firn_job_spec *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->app, b->app) == 0 &&
+           strcmp(a->group, b->group) == 0 && strcmp(a->types, b->types) == 0 &&
+           memcmp(&a->submit_s, &b->submit_s, sizeof(double)) == 0 &&
+           memcmp(&a->duration_s, &b->duration_s, sizeof(double)) == 0 &&
+           memcmp(&a->restart_s, &b->restart_s, sizeof(double)) == 0 &&
+           memcmp(&a->mem_gib, &b->mem_gib, sizeof(double)) == 0 &&
+           a->gpus == b->gpus && a->gpus_min == b->gpus_min &&
+           a->gpus_max == b->gpus_max && a->batch == b->batch &&
+           a->priority == b->priority && a->may_share == b->may_share &&
+           a->is_nominal == b->is_nominal;
+}
+
+static void jobs_survive_the_trip_bit_for_bit(void **state)
+{
+    (void)state;
+    const struct firn_trace_def *def = trace_def("firn");
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 5000; i++) {
+        struct firn_job_spec spec = draw_spec(&rng), back;
+        struct firn_buf text = {0};
+        struct firn_error err = {0};
+        write_header(&text, write_mask(&spec));
+        write_row(&text, &spec, write_mask(&spec));
+        struct lines *in = lines_from((struct firn_bytes){text.at, text.n});
+        void *reader = mem_new(1, def->state_size);
+        if (def->open(reader, in, &err) != FIRN_OK ||
+            def->next(reader, in, &back, &err) != FIRN_ROW_JOB ||
+            !same(&spec, &back))
+            fail_msg("seed %llu, job %d: %s\n%s", (unsigned long long)seed, i,
+                     err.text, text.at);
+        mem_free(reader);
+        lines_close(in);
+        buf_release(&text);
+    }
+}
+
+static void only_columns_that_say_something_are_written(void **state)
+{
+    (void)state;
+    struct firn_job_spec spec = {.name = "a",
+                                 .app = "",
+                                 .group = "",
+                                 .types = "",
+                                 .submit_s = 1.5,
+                                 .gpus = 2,
+                                 .gpus_min = 2,
+                                 .gpus_max = 2,
+                                 .duration_s = 0.1,
+                                 .restart_s = -1};
+    struct firn_buf text = {0};
+    write_header(&text, write_mask(&spec));
+    write_row(&text, &spec, write_mask(&spec));
+    assert_string_equal(text.at, "#firn-trace 1\n"
+                                 "name,submit_s,gpus,duration_s\n"
+                                 "a,1.5,2,0.1\n");
+    buf_clear(&text);
+    spec.gpus_max = 4;
+    spec.restart_s = 0;
+    write_header(&text, write_mask(&spec));
+    write_row(&text, &spec, write_mask(&spec));
+    assert_string_equal(text.at, "#firn-trace 1\n"
+                                 "name,submit_s,gpus,duration_s,gpus_max,"
+                                 "restart_s\n"
+                                 "a,1.5,2,0.1,4,0\n");
+    buf_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_survive_the_trip_bit_for_bit),
+        cmocka_unit_test(only_columns_that_say_something_are_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
