@@ -1,0 +1,185 @@
+/* test_pool.c - tasks in child processes: order, crashes, interruption.
+ *
+ * The task here is a fake: what it does depends on its number.
+ */
+#include "cli/pool.c" /* programs link libfirn.a, which has no cli */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/resource.h>
+
+enum act { SQUARE, FAIL, CRASH, LEAVE, HANG, DEAF };
+
+struct fake {
+    const enum act *acts;
+    int watched;       /* times the parent looked */
+    double seen_share; /* how far the second task said it was */
+};
+
+static void sleep_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static enum firn_status act(void *arg, size_t task, struct pool_child *child,
+                            void *out, struct firn_error *err)
+{
+    const struct fake *fake = arg;
+    *(long *)out = (long)(task * task);
+    pool_share(child, 0.25);
+    switch (fake->acts ? fake->acts[task] : SQUARE) {
+    case SQUARE: /* later ones are done sooner */
+        sleep_ms(task < 8 ? 40 - 5 * (long)task : 0);
+        return FIRN_OK;
+    case FAIL:
+        return firn_fail(err, FIRN_EINVAL, "task %zu is bad", task);
+    case CRASH: {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGABRT, SIG_DFL);
+        raise(SIGABRT);
+        return FIRN_OK;
+    }
+    case LEAVE:
+        _exit(3);
+    case HANG:
+        while (!*pool_stop())
+            sleep_ms(5);
+        return firn_fail(err, FIRN_EINTR, "interrupted");
+    case DEAF:
+        for (;;)
+            sleep_ms(1000);
+    }
+    return FIRN_OK;
+}
+
+static void run_pool(struct pool *pool, struct fake *fake, size_t ntasks,
+                     int width)
+{
+    *pool = (struct pool){.ntasks = ntasks,
+                          .out_size = sizeof(long),
+                          .width = width,
+                          .arg = fake,
+                          .run = act};
+}
+
+static void outcomes_are_kept_by_task_whatever_ends_first(void **state)
+{
+    (void)state;
+    static const int widths[] = {1, 3, 8, 100};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        struct fake fake = {0};
+        struct pool pool;
+        run_pool(&pool, &fake, 20, widths[w]);
+        pool_run(&pool);
+        assert_false(pool.is_interrupted);
+        for (size_t i = 0; i < 20; i++) {
+            assert_int_equal(pool.outcomes[i].state, POOL_ENDED);
+            assert_int_equal(pool.outcomes[i].status, FIRN_OK);
+            assert_true(pool.outcomes[i].has_out);
+            assert_int_equal(*(long *)pool.outcomes[i].out, (long)(i * i));
+        }
+        pool_release(&pool);
+    }
+}
+
+static void a_crash_is_named_and_the_others_go_on(void **state)
+{
+    (void)state;
+    static const enum act acts[] = {SQUARE, CRASH, FAIL, LEAVE, SQUARE};
+    struct fake fake = {.acts = acts};
+    struct pool pool;
+    run_pool(&pool, &fake, 5, 2);
+    pool_run(&pool);
+    assert_int_equal(pool.outcomes[0].status, FIRN_OK);
+    assert_int_equal(pool.outcomes[1].status, FIRN_EIO);
+    assert_false(pool.outcomes[1].has_out);
+    assert_non_null(strstr(pool.outcomes[1].text, "ended by signal 6 ("));
+    assert_int_equal(pool.outcomes[2].status, FIRN_EINVAL);
+    assert_string_equal(pool.outcomes[2].text, "task 2 is bad");
+    assert_string_equal(pool.outcomes[3].text,
+                        "the process left with status 3 and no result");
+    assert_int_equal(*(long *)pool.outcomes[4].out, 16);
+    pool_release(&pool);
+}
+
+/* Interrupts once the two that can end have ended. */
+static void interrupt(void *arg, const struct pool *pool)
+{
+    struct fake *fake = arg;
+    size_t ended = 0;
+    for (size_t i = 0; i < pool->ntasks; i++)
+        ended += pool->outcomes[i].state == POOL_ENDED;
+    if (ended == 2 && fake->watched++ == 0) {
+        fake->seen_share = pool->outcomes[1].share;
+        raise(SIGINT);
+    }
+}
+
+static void an_interrupt_keeps_what_is_finished(void **state)
+{
+    (void)state;
+    static const enum act acts[] = {SQUARE, HANG, SQUARE, HANG, SQUARE};
+    struct fake fake = {.acts = acts};
+    struct pool pool;
+    run_pool(&pool, &fake, 5, 2);
+    pool.watch = interrupt;
+    pool_run(&pool);
+    assert_true(pool.is_interrupted);
+    assert_int_equal(pool.outcomes[0].state, POOL_ENDED);
+    assert_int_equal(pool.outcomes[1].state, POOL_STOPPED);
+    assert_int_equal(pool.outcomes[2].state, POOL_ENDED);
+    assert_int_equal(pool.outcomes[3].state, POOL_STOPPED);
+    assert_int_equal(pool.outcomes[4].state, POOL_WAITING);
+    assert_true(fake.seen_share == 0.25);
+    pool_release(&pool);
+}
+
+static void interrupt_twice(void *arg, const struct pool *pool)
+{
+    struct fake *fake = arg;
+    (void)pool;
+    if (fake->watched++ < 4)
+        raise(SIGTERM);
+}
+
+static void a_child_that_does_not_listen_is_killed(void **state)
+{
+    (void)state;
+    static const enum act acts[] = {DEAF};
+    struct fake fake = {.acts = acts};
+    struct pool pool;
+    run_pool(&pool, &fake, 1, 1);
+    pool.watch = interrupt_twice;
+    pool_run(&pool);
+    assert_true(pool.is_interrupted);
+    assert_int_equal(pool.outcomes[0].state, POOL_STOPPED);
+    pool_release(&pool);
+}
+
+static void no_tasks_are_done_at_once(void **state)
+{
+    (void)state;
+    struct fake fake = {0};
+    struct pool pool;
+    run_pool(&pool, &fake, 0, 4);
+    pool_run(&pool);
+    assert_false(pool.is_interrupted);
+    pool_release(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outcomes_are_kept_by_task_whatever_ends_first),
+        cmocka_unit_test(a_crash_is_named_and_the_others_go_on),
+        cmocka_unit_test(an_interrupt_keeps_what_is_finished),
+        cmocka_unit_test(a_child_that_does_not_listen_is_killed),
+        cmocka_unit_test(no_tasks_are_done_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
