@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/rng.h"
 #include "lib/brute.h"
-#include "lib/scene.h"
+#include "lib/play.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,25 +85,25 @@ static void draw(struct rng *rng, struct brute *b, char spec[32])
         b->thresholds[i] = at += 12 * (1 + below(rng, 30));
 }
 
-static void make_scene(struct scene *scene, const struct brute *b,
-                       const char *spec)
+static void make_play(struct play *play, const struct brute *b,
+                      const char *spec)
 {
     struct firn_buf text = {0};
     for (int i = 0; i < b->njobs; i++)
         buf_printf(&text, "j%d,%d,%d,%d\n", i, b->jobs[i].submit,
                    b->jobs[i].gpus, b->jobs[i].duration);
-    scene_open(scene, spec, text.at);
+    play_open(play, spec, text.at);
     buf_clear(&text);
     for (int i = 0; i < b->noutages; i++)
         buf_printf(&text, "%d,0,down\n%d,0,up\n", b->outages[i].down,
                    b->outages[i].up);
     if (b->noutages > 0)
-        scene_failures(scene, text.at);
+        play_failures(play, text.at);
     buf_release(&text);
-    scene->options.restart_s = b->jobs[0].restart;
-    scene->options.interval_s = b->interval > 1 ? b->interval : 0;
-    scene->options.checkpoint_s = b->checkpoint;
-    scene->options.charges_first_start = b->charges_first;
+    play->options.restart_s = b->jobs[0].restart;
+    play->options.interval_s = b->interval > 1 ? b->interval : 0;
+    play->options.checkpoint_s = b->checkpoint;
+    play->options.charges_first_start = b->charges_first;
 }
 
 static const char *thresholds(const struct brute *b, char out[96])
@@ -116,12 +116,12 @@ static const char *thresholds(const struct brute *b, char out[96])
 }
 
 static void compare_job(uint64_t seed, const struct brute *b, int i,
-                        const struct scene *scene)
+                        const struct play *play)
 {
     const struct brute_job *want = &b->jobs[i];
     char name[16];
     snprintf(name, sizeof name, "j%d", i);
-    const struct scene_job *got = scene_job(scene, name);
+    const struct play_job *got = play_job(play, name);
     if (got->end_s == want->end && got->held_s == want->held &&
         got->first_start_s == want->first_start &&
         got->restarts == want->starts - 1 && got->served_gpu_s == want->served)
@@ -137,25 +137,24 @@ static void check_seed(uint64_t seed)
 {
     struct rng rng;
     struct brute b;
-    struct scene scene;
+    struct play play;
     char spec[32], queues[96];
     rng_seed(&rng, seed);
     draw(&rng, &b, spec);
-    make_scene(&scene, &b, spec);
+    make_play(&play, &b, spec);
     const char *settings[] = {policies[b.policy].setting,
                               thresholds(&b, queues)};
     bool ours = b.policy == BRUTE_TIRESIAS, none = b.policy == BRUTE_SRTF;
-    scene.options.settings = ours ? settings + 1 : settings;
-    scene.options.nsettings = none ? 0 : 1;
+    play.options.settings = ours ? settings + 1 : settings;
+    play.options.nsettings = none ? 0 : 1;
     if (!brute_run(&b, LIMIT_S))
         fail_msg("FIRN_SEED=%llu: the brute force does not end",
                  (unsigned long long)seed);
-    if (scene_try(&scene, policies[b.policy].name) != FIRN_OK)
-        fail_msg("FIRN_SEED=%llu: %s", (unsigned long long)seed,
-                 scene.err.text);
+    if (play_try(&play, policies[b.policy].name) != FIRN_OK)
+        fail_msg("FIRN_SEED=%llu: %s", (unsigned long long)seed, play.err.text);
     for (int i = 0; i < b.njobs; i++)
-        compare_job(seed, &b, i, &scene);
-    const struct firn_sim_result *got = &scene.result;
+        compare_job(seed, &b, i, &play);
+    const struct firn_sim_result *got = &play.result;
     if (got->gpu_s_given != (double)b.given ||
         got->gpu_s_overhead != (double)b.overhead ||
         got->gpu_s_lost != (double)b.lost)
@@ -164,7 +163,7 @@ static void check_seed(uint64_t seed)
                  (unsigned long long)seed, got->gpu_s_given,
                  got->gpu_s_overhead, got->gpu_s_lost, b.given, b.overhead,
                  b.lost);
-    scene_close(&scene);
+    play_close(&play);
 }
 
 static void agrees_with_brute_force_on_random_scenes(void **state)
