@@ -26,7 +26,6 @@
 #include "base/vec.h"
 #include <firn/trace.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -208,8 +207,8 @@ static bool is_early(struct survey *seen, const struct firn_job_spec *spec)
     return false;
 }
 
-/* The first pass: ends at the first early row. When strict, an early row is an
- * error, and a bad row ends the pass, to be met again when it is read. */
+/* The first pass. When strict, an early row is an error, and a bad row ends the
+ * pass, to be met again when it is read. */
 static enum firn_status survey_rows(struct firn_trace *trace,
                                     struct survey *seen, struct firn_error *err)
 {
@@ -231,7 +230,7 @@ static enum firn_status survey_rows(struct firn_trace *trace,
             continue;
         seen->has_early = true;
         if (!trace->strict)
-            break;
+            continue;
         return firn_fail(err, FIRN_EINVAL,
                          "%s: line %ld: submitted at %.15g s, before line "
                          "%ld at %.15g s: not in order",
@@ -244,20 +243,47 @@ static enum firn_status survey_rows(struct firn_trace *trace,
     return FIRN_OK;
 }
 
-static int by_time(const void *a, const void *b)
+static bool is_before(const struct entry *a, const struct entry *b)
 {
-    const struct entry *x = a, *y = b;
-    int order = firn_cmp(x->submit_s, y->submit_s);
-    return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+    return a->submit_s != b->submit_s ? a->submit_s < b->submit_s
+                                      : a->line < b->line;
+}
+
+/* Sinks at[i] until both entries below it are not after it. */
+static void sink_entry(struct entry *at, size_t n, size_t i)
+{
+    struct entry moved = at[i];
+    for (size_t below; (below = 2 * i + 1) < n; i = below) {
+        if (below + 1 < n && is_before(&at[below], &at[below + 1]))
+            below++;
+        if (!is_before(&moved, &at[below]))
+            break;
+        at[i] = at[below];
+    }
+    at[i] = moved;
+}
+
+/* Heapsort: in place, as the index may be most of the memory there is. */
+static void sort_entries(struct entry *at, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sink_entry(at, n, i);
+    while (n > 1) {
+        struct entry last = at[--n];
+        at[n] = at[0];
+        at[0] = last;
+        sink_entry(at, n, 0);
+    }
 }
 
 /* The index of a file that is not in order, and what is not in it (2). */
-static void index_rows(struct firn_trace *trace)
+static void index_rows(struct firn_trace *trace, long jobs)
 {
     struct firn_job_spec spec;
     struct firn_error bad;
     struct survey seen = {0};
     enum firn_row got;
+    vec_reserve(&trace->index, (size_t)jobs);
     while ((got = next_row(trace, &spec, &bad)) != FIRN_ROW_END) {
         if (got == FIRN_ROW_IGNORED)
             trace->report.ignored++;
@@ -270,7 +296,7 @@ static void index_rows(struct firn_trace *trace)
                 ((struct entry){spec.submit_s, lines_offset(trace->in),
                                 spec.line}));
     }
-    qsort(trace->index.at, trace->index.n, sizeof *trace->index.at, by_time);
+    sort_entries(trace->index.at, trace->index.n);
     trace->is_indexed = true;
 }
 
@@ -303,7 +329,7 @@ static enum firn_status open_all(struct firn_trace *trace,
     if (seen.jobs == 0 && (seen.others == 0 || trace->group != NULL))
         return no_jobs(trace, &seen, err);
     if (seen.has_early)
-        index_rows(trace);
+        index_rows(trace, seen.jobs);
     return FIRN_OK;
 }
 
