@@ -149,8 +149,9 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
     for (size_t i = 0; i < 3 && result->first_bad[i][0] != '\0'; i++, told++)
         fprintf(stderr, "firn sim: %s\n", result->first_bad[i]);
     if (result->bad_rows > told)
-        fprintf(stderr, "firn sim: %s: %ld more bad rows\n", result->trace,
-                result->bad_rows - told);
+        fprintf(stderr, "firn sim: %s: %ld more bad row%s\n", result->trace,
+                result->bad_rows - told,
+                result->bad_rows - told == 1 ? "" : "s");
 }
 
 static int report(const struct batch *batch, const struct pool *pool)

@@ -303,6 +303,15 @@ static void attend(struct crew *crew, struct pollfd *polls)
             read_kid(crew, &crew->kids[i]);
 }
 
+/* Unless it is ignored: a shell does that for what runs in the background. */
+static void listen(int number, const struct sigaction *act,
+                   struct sigaction *before)
+{
+    sigaction(number, NULL, before);
+    if (before->sa_handler != SIG_IGN)
+        sigaction(number, act, NULL);
+}
+
 void pool_run(struct pool *pool)
 {
     struct sigaction act = {.sa_handler = on_signal}, on_int, on_term;
@@ -316,8 +325,8 @@ void pool_run(struct pool *pool)
         pool->outcomes[i].out = mem_new(1, pool->out_size);
     sigemptyset(&act.sa_mask);
     stop_count = 0;
-    sigaction(SIGINT, &act, &on_int);
-    sigaction(SIGTERM, &act, &on_term);
+    listen(SIGINT, &act, &on_int);
+    listen(SIGTERM, &act, &on_term);
     for (start_some(&crew); crew.nkids > 0; start_some(&crew)) {
         attend(&crew, polls);
         pass_on(&crew);

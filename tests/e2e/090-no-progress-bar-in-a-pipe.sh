@@ -1,0 +1,20 @@
+#!/bin/sh
+# 090-no-progress-bar-in-a-pipe.sh - only a terminal sees one.
+. tests/lib/e2e.sh
+trace "$tmp/jobs.csv" 60000
+run 0 sim --trace "$tmp/jobs.csv" --cluster 2x8:v100 --policy fifo,srtf
+err_is_empty
+command -v script >/dev/null 2>&1 || skip "no script(1) to make a terminal"
+cat >"$tmp/go" <<T
+exec "$FIRN" sim --trace "$tmp/jobs.csv" --cluster 2x8:v100 \\
+    --policy fifo,srtf >"$tmp/out"
+T
+script -qc "sh $tmp/go" /dev/null >"$tmp/terminal" </dev/null ||
+    fail "it does not run on a terminal"
+grep -q 'of 2 done' "$tmp/terminal" || fail "no bar on a terminal"
+out_has "jobs.csv  srtf"
+grep -q 'of 2 done' "$tmp/out" && fail "the bar is in the results"
+sed 's/ sim / sim --quiet /' "$tmp/go" >"$tmp/quiet"
+script -qc "sh $tmp/quiet" /dev/null >"$tmp/terminal" </dev/null
+grep -q 'of 2 done' "$tmp/terminal" && fail "a bar in spite of --quiet"
+exit 0
