@@ -26,9 +26,7 @@ static struct firn_llm_shape shape(const char *name)
     return s;
 }
 
-* /
-
-    static void parameter_counts_are_the_published_ones(void **state)
+static void parameter_counts_are_the_published_ones(void **state)
 {
     (void)state;
     static const struct {
@@ -117,9 +115,7 @@ static void lora_counts_both_thin_matrices(void **state)
     assert_true(firn_llm_lora_params(&s, 2, FIRN_LLM_GATE) == 0);
 }
 
-* /
-
-    static void marp_is_the_printed_formula(void **state)
+static void marp_is_the_printed_formula(void **state)
 {
     (void)state;
     /* h 4, l 2, V 10: W = 40 + 2 (192 + 52) = 528.

@@ -53,10 +53,8 @@ static struct firn_memory_fit bare(void)
                                     .tokens_max = 1e12};
 }
 
-* /
-
-    /* h 8, f 32, l 2, a 2, V 100, s 4: W = 800 + 32 + 2 (768 + 104) + 16. */
-    static struct firn_memory_job tiny(void)
+/* h 8, f 32, l 2, a 2, V 100, s 4: W = 800 + 32 + 2 (768 + 104) + 16. */
+static struct firn_memory_job tiny(void)
 {
     struct firn_memory_job j = {.shape = {.hidden = 8,
                                           .layers = 2,

@@ -39,12 +39,7 @@ static struct firn_memory_job job(const char *name, int seq, int micro_batch)
                                     .dp = 1};
 }
 
-* /
-
-    enum {
-        ROWS_MAX = 512,
-        COLUMNS = 18
-    };
+enum { ROWS_MAX = 512, COLUMNS = 18 };
 
 struct table {
     size_t n;
