@@ -1,0 +1,80 @@
+/* llmplan.h - on which GPUs, and how split, a transformer can train.
+ *
+ * MARP's plans: for each GPU type, every tensor-parallel degree t and
+ * data-parallel degree d such that
+ *
+ *   (1) t is a power of two, divides the heads and is not above the GPUs of a
+ *       node;
+ *   (2) d divides the global batch B, and each GPU gets B / d samples;
+ *   (3) the cluster has t d GPUs of the type;
+ *   (4) the upper end of the predicted memory fits (memory 0: not known, fits).
+ *
+ * The paper orders them by "training efficiency" without defining it; here:
+ * more samples a second for each GPU, then fewer GPUs, then more memory left,
+ * then type, t, d.
+ *
+ * The speed is a simple model, good enough to rank. A step takes
+ *
+ *   compute  FLOPs B/(d t rate speed), FLOPs of a sample = 6 W s + 12 l h s^2,
+ *            four thirds of it when checkpointing
+ *   tensor   four all-reduces a layer of the layer's output, within the node:
+ *            4 l (B/d) s h x 2 (t-1)/t / node_bytes_s
+ *   data     one all-reduce of the gradients, 2 (d-1)/d bytes / bandwidth: the
+ *            node's when t d GPUs fit in one, else the network's, which the
+ *            GPUs of a node share
+ *
+ * and nothing overlaps. The constants are nominal figures of a V100 node.
+ */
+#ifndef FIRN_LLMPLAN_H
+#define FIRN_LLMPLAN_H
+#include <firn/memory.h>
+
+struct firn_llm_gpus {
+    const char *name; /* borrowed */
+    double mem_gib;   /* 0: not known */
+    double speed;     /* relative to a V100, > 0 */
+    int node_gpus;    /* in the largest node */
+    int count;        /* in all */
+};
+
+struct firn_llm_speed {
+    double half_flops_s; /* of speed 1 in bf16 or fp16 */
+    double fp32_flops_s;
+    double node_bytes_s; /* between two GPUs of a node */
+    double net_bytes_s;  /* of a node to the others */
+};
+
+struct firn_llm_plan {
+    int type; /* index into the GPU types */
+    int t, d;
+    int ngpus;       /* t d */
+    int micro_batch; /* B / d */
+    double samples_s, samples_s_gpu;
+    double headroom_mib; /* capacity less high; 0 when not known */
+    struct firn_memory memory;
+};
+
+/* The constants above. */
+FIRN_API const struct firn_llm_speed *firn_llm_speed_default(void);
+
+/* Samples a second of the job (its tp, dp and micro_batch count) on `gpus`. */
+FIRN_API double firn_llm_samples_s(const struct firn_memory_job *job,
+                                   const struct firn_llm_gpus *gpus,
+                                   const struct firn_llm_speed *speed);
+
+/* Writes the best `max` plans for a global batch into `out`, best first, and
+ * returns how many there are in all, which may be more. tp, dp and micro_batch
+ * of the job are not read. `fit` and `speed` NULL: the defaults. O(P max)
+ * for P plans. */
+struct firn_llm_plan_options {
+    const struct firn_llm_gpus *types;
+    size_t ntypes;
+    int batch; /* B */
+    const struct firn_memory_fit *fit;
+    const struct firn_llm_speed *speed;
+};
+FIRN_API size_t firn_llm_plans(const struct firn_memory_job *job,
+                               const struct firn_llm_plan_options *options,
+                               struct firn_llm_plan *out, size_t max);
+
+#endif

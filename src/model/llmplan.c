@@ -1,0 +1,139 @@
+/* llmplan.c - the feasible (type, t, d) of a transformer, best first.
+ *
+ * Plans are few (types x log node x divisors of the batch), so they are
+ * enumerated and each is put in its place of the caller's array, the worst
+ * falling out at the end. The order is total (type, t and d come last), so it
+ * does not depend on that of enumeration.
+ */
+#include <firn/llmplan.h>
+
+#define MIB_PER_GIB 1024.0
+
+/* V100: 125 TFLOP/s of half precision of which training reaches about a third,
+ * 15.7 in fp32 of which it reaches two thirds; NVLink 2 with 150 GB/s in each
+ * direction; a 100 Gbit/s network. Nominal, not measured. */
+static const struct firn_llm_speed v100 = {
+    .half_flops_s = 42e12,
+    .fp32_flops_s = 10.5e12,
+    .node_bytes_s = 150e9,
+    .net_bytes_s = 12.5e9,
+};
+
+const struct firn_llm_speed *firn_llm_speed_default(void)
+{
+    return &v100;
+}
+
+/* Seconds in which each of n GPUs has the sum of all their `bytes`. */
+static double all_reduce_s(double bytes, int n, double bytes_s)
+{
+    return 2.0 * (n - 1) / n * bytes / bytes_s;
+}
+
+double firn_llm_samples_s(const struct firn_memory_job *job,
+                          const struct firn_llm_gpus *gpus,
+                          const struct firn_llm_speed *speed)
+{
+    const struct firn_llm_shape *shape = &job->shape;
+    bool is_fp32 = job->precision == FIRN_PRECISION_FP32;
+    double size = is_fp32 ? 4 : 2;
+    double gradient = job->precision == FIRN_PRECISION_AMP ? 4 : size;
+    double s = job->seq, h = shape->hidden, l = shape->layers;
+    double params = firn_llm_params(shape, job->seq), trained = params;
+    if (job->lora_rank > 0)
+        trained = firn_llm_lora_params(shape, job->lora_rank, job->lora_on);
+    double flops = 6 * params * s + 12 * l * h * s * s;
+    if (job->is_checkpointing)
+        flops *= 4.0 / 3;
+    double rate =
+        gpus->speed * (is_fp32 ? speed->fp32_flops_s : speed->half_flops_s);
+    double compute_s = flops * job->micro_batch / (job->tp * rate);
+    double tensor_s = 4 * l *
+                      all_reduce_s(job->micro_batch * s * h * size, job->tp,
+                                   speed->node_bytes_s);
+    bool is_one_node = (long)job->tp * job->dp <= gpus->node_gpus;
+    double bytes_s = is_one_node ? speed->node_bytes_s
+                                 : speed->net_bytes_s / gpus->node_gpus;
+    double data_s =
+        all_reduce_s(gradient * trained / job->tp, job->dp, bytes_s);
+    return (double)job->micro_batch * job->dp / (compute_s + tensor_s + data_s);
+}
+
+static bool is_better(const struct firn_llm_plan *a,
+                      const struct firn_llm_plan *b)
+{
+    if (a->samples_s_gpu != b->samples_s_gpu)
+        return a->samples_s_gpu > b->samples_s_gpu;
+    if (a->ngpus != b->ngpus)
+        return a->ngpus < b->ngpus;
+    if (a->headroom_mib != b->headroom_mib)
+        return a->headroom_mib > b->headroom_mib;
+    if (a->type != b->type)
+        return a->type < b->type;
+    return a->t < b->t;
+}
+
+/* Puts it in its place among the n best of `max`. */
+static void keep(struct firn_llm_plan *out, size_t n, size_t max,
+                 const struct firn_llm_plan *plan)
+{
+    if (max == 0 || (n >= max && !is_better(plan, &out[max - 1])))
+        return;
+    size_t at = n < max ? n : max - 1;
+    for (; at > 0 && is_better(plan, &out[at - 1]); at--)
+        out[at] = out[at - 1];
+    out[at] = *plan;
+}
+
+/* False: it does not fit. */
+static bool make(struct firn_memory_job *job, int type,
+                 const struct firn_llm_plan_options *options,
+                 struct firn_llm_plan *out)
+{
+    const struct firn_llm_gpus *gpus = &options->types[type];
+    job->micro_batch = options->batch / job->dp;
+    struct firn_memory memory = firn_memory_of(job, options->fit);
+    double room_mib = gpus->mem_gib * MIB_PER_GIB - memory.high_mib;
+    if (gpus->mem_gib > 0 && room_mib < 0)
+        return false;
+    int ngpus = job->tp * job->dp;
+    double samples_s =
+        firn_llm_samples_s(job, gpus, options->speed ? options->speed : &v100);
+    *out = (struct firn_llm_plan){
+        .type = type,
+        .t = job->tp,
+        .d = job->dp,
+        .ngpus = ngpus,
+        .micro_batch = job->micro_batch,
+        .samples_s = samples_s,
+        .samples_s_gpu = samples_s / ngpus,
+        .headroom_mib = gpus->mem_gib > 0 ? room_mib : 0,
+        .memory = memory,
+    };
+    return true;
+}
+
+size_t firn_llm_plans(const struct firn_memory_job *job,
+                      const struct firn_llm_plan_options *options,
+                      struct firn_llm_plan *out, size_t max)
+{
+    struct firn_memory_job j = *job;
+    struct firn_llm_plan plan;
+    size_t n = 0;
+    for (int type = 0; type < (int)options->ntypes; type++) {
+        const struct firn_llm_gpus *gpus = &options->types[type];
+        for (j.tp = 1; j.tp <= gpus->node_gpus && j.tp <= j.shape.heads;
+             j.tp *= 2) {
+            if (j.shape.heads % j.tp != 0)
+                break;
+            for (j.dp = 1; j.dp <= options->batch && j.dp <= gpus->count / j.tp;
+                 j.dp++) {
+                if (options->batch % j.dp != 0 ||
+                    !make(&j, type, options, &plan))
+                    continue;
+                keep(out, n++, max, &plan);
+            }
+        }
+    }
+    return n;
+}

@@ -1,0 +1,180 @@
+/* waste.c - EasyScale's waste, and the layout that has least of it.
+ *
+ * The least step time T satisfies sum floor(T C_g) >= maxP and is one of the
+ * times k / C_g. Searching them needs no search at all: T >= T0 = maxP / sum
+ * C_g, and at T0 the floors sum to more than maxP - G, for each loses less
+ * than one. So the floors at T0 are given out at once, and each of the fewer
+ * than G threads left goes to the GPU that would finish it first, that is the
+ * one with the least (n_g + 1) / C_g. Taking the candidate times in order is
+ * what the search would do.
+ *
+ * Invariants:
+ * (1) Any thread given at once ends before T: T0 is taken a little low, so
+ *     that rounding up a floor cannot pass T.
+ * (2) p / C_g < q / C_h is decided as p C_h < q C_g in integers of 128 bits:
+ *     a double is m 2^e with m < 2^53, and p, q < 2^24.
+ *
+ * Cost: O(G) and at most G + 1 passes over G GPUs. No allocation.
+ */
+#include <firn/waste.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* Rates beyond this are no measurements. */
+static const double rate_max = 1e12, rate_min = 1e-12;
+
+static bool is_rate(double rate)
+{
+    return rate >= rate_min && rate <= rate_max; /* false for NaN */
+}
+
+static enum firn_status check_maxp(int maxp, struct firn_error *err)
+{
+    if (maxp >= 1 && maxp <= FIRN_WASTE_THREADS_MAX)
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL, "maxP is %d; 1 to %d are possible", maxp,
+                     FIRN_WASTE_THREADS_MAX);
+}
+
+static enum firn_status check_type(const struct firn_waste_type *type, int i,
+                                   struct firn_error *err)
+{
+    if (type->ngpus < 0 || type->ngpus > FIRN_WASTE_THREADS_MAX)
+        return firn_fail(err, FIRN_EINVAL, "type %d has %d GPUs", i,
+                         type->ngpus);
+    if (!is_rate(type->rate))
+        return firn_fail(err, FIRN_EINVAL,
+                         "type %d does %g mini-batches a second", i,
+                         type->rate);
+    if (type->threads < 0 || type->threads > FIRN_WASTE_THREADS_MAX)
+        return firn_fail(err, FIRN_EINVAL, "type %d has %d threads on a GPU", i,
+                         type->threads);
+    if (type->executors < 0 || type->executors > 1 << 16)
+        return firn_fail(err, FIRN_EINVAL, "type %d has %d executors", i,
+                         type->executors);
+    if (!(type->interference >= 0 && type->interference <= 1))
+        return firn_fail(err, FIRN_EINVAL, "type %d: interference is %g", i,
+                         type->interference);
+    return FIRN_OK;
+}
+
+/* MC_i and MA_i. */
+static double capability(const struct firn_waste_type *type)
+{
+    return (type->executors ? type->executors : 1) * type->rate *
+           (type->interference > 0 ? type->interference : 1);
+}
+
+static double load(const struct firn_waste_type *type)
+{
+    return (type->executors ? type->executors : 1) * (double)type->threads;
+}
+
+enum firn_status firn_waste_of(const struct firn_waste_type *types, int ntypes,
+                               int maxp, struct firn_waste *out,
+                               struct firn_error *err)
+{
+    struct firn_waste w = {0};
+    double total = 0;
+    FIRN_TRY(check_maxp(maxp, err));
+    for (int i = 0; i < ntypes; i++) {
+        FIRN_TRY(check_type(&types[i], i, err));
+        if (types[i].ngpus == 0)
+            continue;
+        double c = capability(&types[i]), a = load(&types[i]);
+        w.capacity += types[i].ngpus * a;
+        total += types[i].ngpus * c;
+        w.step_s = fmax(w.step_s, a / c);
+    }
+    if (total <= 0)
+        return firn_fail(err, FIRN_EINVAL, "no GPUs");
+    if (w.capacity < maxp)
+        return firn_fail(err, FIRN_EINVAL,
+                         "%d threads, but room for %.0f: (1a)", maxp,
+                         w.capacity);
+    for (int i = 0; i < ntypes; i++)
+        w.waste += types[i].ngpus *
+                   (capability(&types[i]) - load(&types[i]) / w.step_s);
+    w.waste += (w.capacity - maxp) / w.step_s;
+    w.waste_norm = w.waste / total;
+    w.perf = maxp / w.step_s;
+    *out = w;
+    return FIRN_OK;
+}
+
+/* p / c < q / d, exactly: invariant (2). */
+static bool is_sooner(int p, double c, int q, double d)
+{
+    int ce, de;
+    uint64_t cm = (uint64_t)ldexp(frexp(c, &ce), 53);
+    uint64_t dm = (uint64_t)ldexp(frexp(d, &de), 53);
+    uint128 left = (uint128)dm * (unsigned)p;  /* p d / 2^de */
+    uint128 right = (uint128)cm * (unsigned)q; /* q c / 2^ce */
+    int shift = de - ce;
+    /* Products have 53 to 77 bits: beyond 25 the exponents decide, and below
+     * nothing is shifted out. */
+    if (shift > 25)
+        return false;
+    if (shift < -25)
+        return true;
+    if (shift >= 0)
+        return left << shift < right;
+    return left < right << -shift;
+}
+
+/* The GPU that would be first to finish one more thread. */
+static int soonest(const double *rates, int ngpus, const int *threads)
+{
+    int best = 0;
+    for (int g = 1; g < ngpus; g++)
+        if (is_sooner(threads[g] + 1, rates[g], threads[best] + 1, rates[best]))
+            best = g;
+    return best;
+}
+
+static void measure(const double *rates, int ngpus, int maxp,
+                    const int *threads, struct firn_waste *out)
+{
+    struct firn_waste w = {.capacity = maxp};
+    double total = 0;
+    for (int g = 0; g < ngpus; g++) {
+        total += rates[g];
+        w.step_s = fmax(w.step_s, threads[g] / rates[g]);
+    }
+    w.perf = maxp / w.step_s;
+    w.waste = total - w.perf;
+    w.waste_norm = w.waste / total;
+    *out = w;
+}
+
+enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
+                                   int *threads, struct firn_waste *out,
+                                   struct firn_error *err)
+{
+    double total = 0;
+    FIRN_TRY(check_maxp(maxp, err));
+    if (ngpus < 1)
+        return firn_fail(err, FIRN_EINVAL, "no GPUs");
+    for (int g = 0; g < ngpus; g++) {
+        if (!is_rate(rates[g]))
+            return firn_fail(err, FIRN_EINVAL,
+                             "GPU %d does %g mini-batches a second", g,
+                             rates[g]);
+        total += rates[g];
+    }
+    double low_s = maxp / total * (1 - 1e-9); /* invariant (1) */
+    int left = maxp;
+    for (int g = 0; g < ngpus; g++) {
+        threads[g] = (int)(low_s * rates[g]);
+        left -= threads[g];
+    }
+    for (; left > 0; left--)
+        threads[soonest(rates, ngpus, threads)]++;
+    if (out)
+        measure(rates, ngpus, maxp, threads, out);
+    return FIRN_OK;
+}

@@ -1,0 +1,311 @@
+/* test_waste.c - EasyScale's equations by hand; layouts against brute force.
+ */
+#include "base/rng.h"
+#include <firn/waste.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fmax(1, fmax(fabs(a), fabs(b)));
+}
+
+static struct firn_waste waste(const struct firn_waste_type *types, int n,
+                               int maxp)
+{
+    struct firn_waste w;
+    struct firn_error err;
+    if (firn_waste_of(types, n, maxp, &w, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    return w;
+}
+
+static void equations_by_hand(void **state)
+{
+    (void)state;
+    /* 1 V100, 1 P100, 2 T4 (the paper's example of a mix), 8 threads. C = 4,
+     * 2, 1 and A = 4, 2, 1: (1a) 4 + 2 + 2 = 8; (1b) f = 1; nothing wasted;
+     * perf 8. */
+    struct firn_waste_type types[] = {
+        {1, 4, 4, 0, 0}, {1, 2, 2, 0, 0}, {2, 1, 1, 0, 0}};
+    struct firn_waste w = waste(types, 3, 8);
+    assert_true(w.capacity == 8 && w.step_s == 1);
+    assert_true(w.waste == 0 && w.waste_norm == 0 && w.perf == 8);
+    /* Even threads, 2 each: f = max(2/4, 2/2, 2/1) = 2;
+     * waste = (4 - 1) + (2 - 1) + 2 (1 - 1) + 0 = 4; of 8: a half; perf 4. */
+    types[0].threads = types[1].threads = types[2].threads = 2;
+    w = waste(types, 3, 8);
+    assert_true(w.step_s == 2 && w.waste == 4 && w.waste_norm == 0.5);
+    assert_true(w.perf == 4);
+}
+
+static void the_factor_n_makes_perf_what_it_is(void **state)
+{
+    (void)state;
+    /* 3 T4 with C = 1 and A = 2 beside 1 V100 with C = 2.45 (ResNet50's) and
+     * A = 5: capacity 11, f = max(2, 5/2.45 = 2.0408) = 2.0408. As printed the
+     * T4s' gap would count once: 0.02 instead of 0.06, and perf would exceed
+     * the 11 threads done in 2.0408 s. */
+    struct firn_waste_type types[] = {{1, 2.45, 5, 0, 0}, {3, 1, 2, 0, 0}};
+    struct firn_waste w = waste(types, 2, 11);
+    double f = 5 / 2.45;
+    assert_true(near(w.waste, 3 * (1 - 2 / f)));
+    assert_true(near(w.perf, 11 / f));
+    assert_true(near(w.perf, 2.45 + 3 - w.waste));
+    /* Ten threads leave one unit of the capacity unused: (1c)'s second part. */
+    w = waste(types, 2, 10);
+    assert_true(near(w.waste, 3 * (1 - 2 / f) + 1 / f));
+    assert_true(near(w.perf, 10 / f));
+}
+
+static void resnet50_on_a_v100_and_a_t4(void **state)
+{
+    (void)state;
+    /* 2.45 times faster on a V100 than on a T4. 7 threads: 5 and 2, step
+     * 2.0408 (5 / 2.45), waste 3.45 - 7/2.0408 = 0.02. Even halves (4 and 3)
+     * take 3 s. */
+    const double rates[] = {2.45, 1};
+    int threads[2];
+    struct firn_waste w;
+    assert_int_equal(firn_waste_layout(rates, 2, 7, threads, &w, NULL),
+                     FIRN_OK);
+    assert_int_equal(threads[0], 5);
+    assert_int_equal(threads[1], 2);
+    assert_true(near(w.step_s, 5 / 2.45) && near(w.waste, 3.45 - 7 * 0.49));
+}
+
+static void several_executors_multiply_both(void **state)
+{
+    (void)state;
+    /* m = 2, I = 0.6: MC = 2 x 10 x 0.6 = 12, MA = 2 x 3 = 6; f = 0.5; 12
+     * threads on 2 GPUs: nothing wasted, perf 24. */
+    struct firn_waste_type type = {2, 10, 3, 2, 0.6};
+    struct firn_waste w = waste(&type, 1, 12);
+    assert_true(near(w.step_s, 0.5) && near(w.perf, 24));
+    assert_true(near(w.waste, 0) && w.capacity == 12);
+}
+
+static void types_without_gpus_do_not_count(void **state)
+{
+    (void)state;
+    struct firn_waste_type types[] = {{2, 1, 1, 0, 0}, {0, 0.001, 50, 0, 0}};
+    struct firn_waste w = waste(types, 2, 2);
+    assert_true(w.step_s == 1 && w.waste == 0 && w.capacity == 2);
+}
+
+static void perf_and_waste_share_out_the_capability(void **state)
+{
+    (void)state;
+    const uint64_t seed = 4;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 5000; i++) {
+        struct firn_waste_type types[4];
+        double total = 0;
+        int room = 0, n = 1 + (int)rng_below(&rng, 4);
+        for (int k = 0; k < n; k++) {
+            types[k] = (struct firn_waste_type){
+                (int)rng_below(&rng, 5) + (k == 0), 0.1 + 5 * rng_unit(&rng),
+                1 + (int)rng_below(&rng, 6), 1 + (int)rng_below(&rng, 3),
+                0.3 + 0.7 * rng_unit(&rng)};
+            total += types[k].ngpus * types[k].executors * types[k].rate *
+                     types[k].interference;
+            room += types[k].ngpus * types[k].executors * types[k].threads;
+        }
+        struct firn_waste w =
+            waste(types, n, 1 + (int)rng_below(&rng, (uint64_t)room));
+        if (fabs(w.perf + w.waste - total) > 1e-9 * total ||
+            !(w.waste > -1e-9 * total) || !(w.waste_norm < 1))
+            fail_msg("seed %llu, case %d", (unsigned long long)seed, i);
+    }
+}
+
+/* --- layouts --- */
+
+/* The least max n_g / C_g over all layouts, tried one by one; rates are p/q
+ * with small p and q, so that cross products are exact. */
+struct oracle {
+    int p[5], q[5], n;
+    long best_num, best_den; /* of the step time */
+};
+
+static void try_all(struct oracle *o, int g, int left, long num, long den)
+{
+    if (o->best_den && num * o->best_den >= o->best_num * den)
+        return;
+    if (g == o->n) {
+        if (left == 0) {
+            o->best_num = num;
+            o->best_den = den;
+        }
+        return;
+    }
+    for (int k = 0; k <= left; k++) {
+        /* k / (p / q) = k q / p */
+        long t = (long)k * o->q[g], d = o->p[g];
+        bool is_later = t * den > num * d;
+        try_all(o, g + 1, left - k, is_later ? t : num, is_later ? d : den);
+    }
+}
+
+static void layouts_are_the_best_there_are(void **state)
+{
+    (void)state;
+    const uint64_t seed = 20230812;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 800; i++) {
+        struct oracle o = {.n = 1 + (int)rng_below(&rng, 5)};
+        double rates[5];
+        int threads[5], maxp = 1 + (int)rng_below(&rng, 14), sum = 0;
+        /* Denominators are powers of two: the rates are exact, and ties are
+         * frequent. */
+        for (int g = 0; g < o.n; g++) {
+            o.p[g] = 1 + (int)rng_below(&rng, 12);
+            o.q[g] = 1 << rng_below(&rng, 4);
+            rates[g] = (double)o.p[g] / o.q[g];
+        }
+        struct firn_waste w;
+        try_all(&o, 0, maxp, 0, 1);
+        assert_int_equal(firn_waste_layout(rates, o.n, maxp, threads, &w, NULL),
+                         FIRN_OK);
+        long num = 0, den = 1;
+        for (int g = 0; g < o.n; g++) {
+            long t = (long)threads[g] * o.q[g];
+            sum += threads[g];
+            if (t * den > num * o.p[g]) {
+                num = t;
+                den = o.p[g];
+            }
+        }
+        if (sum != maxp || num * o.best_den != o.best_num * den)
+            fail_msg("seed %llu, case %d: step %ld/%ld, best %ld/%ld",
+                     (unsigned long long)seed, i, num, den, o.best_num,
+                     o.best_den);
+        assert_true(near(w.perf * w.step_s, maxp));
+    }
+}
+
+static void the_floors_at_the_step_time_hold_all_threads(void **state)
+{
+    (void)state;
+    const uint64_t seed = 77;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 2000; i++) {
+        double rates[64], total = 0;
+        int threads[64], n = 1 + (int)rng_below(&rng, 64);
+        int maxp = 1 + (int)rng_below(&rng, 100000), sum = 0;
+        struct firn_waste w;
+        for (int g = 0; g < n; g++)
+            total += rates[g] = 0.01 + 10 * rng_unit(&rng);
+        assert_int_equal(firn_waste_layout(rates, n, maxp, threads, &w, NULL),
+                         FIRN_OK);
+        long before = 0;
+        for (int g = 0; g < n; g++) {
+            sum += threads[g];
+            before += (long)floor(w.step_s * (1 - 1e-12) * rates[g]);
+        }
+        /* All are placed, and a little earlier there is no room for all. */
+        if (sum != maxp || before >= maxp || w.step_s < maxp / total - 1e-9)
+            fail_msg("seed %llu, case %d", (unsigned long long)seed, i);
+    }
+}
+
+static void ties_are_decided_without_rounding(void **state)
+{
+    (void)state;
+    /* As doubles, 0.3 is less than three times 0.1, by 1/36028797018963968: so
+     * 3 threads at 0.3 end later than 1 at 0.1, though both quotients round to
+     * 10. Of 3 threads the slow GPU gets one; of 5 as well, for 4/0.3 < 2/0.1.
+     */
+    const double rates[] = {0.3, 0.1};
+    int threads[2];
+    assert_int_equal(firn_waste_layout(rates, 2, 3, threads, NULL, NULL),
+                     FIRN_OK);
+    assert_int_equal(threads[0], 2);
+    assert_int_equal(threads[1], 1);
+    assert_int_equal(firn_waste_layout(rates, 2, 5, threads, NULL, NULL),
+                     FIRN_OK);
+    assert_int_equal(threads[0], 4);
+    assert_int_equal(threads[1], 1);
+    /* Equal GPUs: the lower one first. */
+    const double same[] = {2, 2, 2};
+    int three[3];
+    assert_int_equal(firn_waste_layout(same, 3, 4, three, NULL, NULL), FIRN_OK);
+    assert_int_equal(three[0], 2);
+    assert_int_equal(three[1], 1);
+    /* Rates that are one unit in the last place apart. */
+    const double close[] = {1, nextafter(1, 2)};
+    assert_int_equal(firn_waste_layout(close, 2, 1, threads, NULL, NULL),
+                     FIRN_OK);
+    assert_int_equal(threads[1], 1);
+}
+
+static void a_gpu_far_too_slow_gets_nothing(void **state)
+{
+    (void)state;
+    const double rates[] = {1e-9, 1e9};
+    int threads[2];
+    struct firn_waste w;
+    assert_int_equal(
+        firn_waste_layout(rates, 2, FIRN_WASTE_THREADS_MAX, threads, &w, NULL),
+        FIRN_OK);
+    assert_int_equal(threads[0], 0);
+    assert_int_equal(threads[1], FIRN_WASTE_THREADS_MAX);
+}
+
+static void nonsense_is_refused_and_nothing_written(void **state)
+{
+    (void)state;
+    static const double bad[] = {0, -1, NAN, INFINITY};
+    struct firn_waste w = {.perf = 7};
+    struct firn_error err;
+    int threads[2] = {-9, -9};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const double rates[] = {1, bad[i]};
+        struct firn_waste_type types[] = {{1, 1, 1, 0, 0},
+                                          {1, bad[i], 1, 0, 0}};
+        assert_int_equal(firn_waste_layout(rates, 2, 4, threads, &w, &err),
+                         FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "GPU 1"));
+        assert_int_equal(firn_waste_of(types, 2, 2, &w, &err), FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "type 1"));
+    }
+    const double rates[] = {1, 1};
+    assert_int_equal(firn_waste_layout(rates, 2, 0, threads, &w, &err),
+                     FIRN_EINVAL);
+    assert_int_equal(firn_waste_layout(rates, 0, 1, threads, &w, &err),
+                     FIRN_EINVAL);
+    struct firn_waste_type type = {1, 1, 1, 0, 0};
+    assert_int_equal(firn_waste_of(&type, 1, 2, &w, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "(1a)"));
+    type.ngpus = 0;
+    assert_int_equal(firn_waste_of(&type, 1, 1, &w, &err), FIRN_EINVAL);
+    assert_true(w.perf == 7 && threads[0] == -9 && threads[1] == -9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test(equations_by_hand),
+        cmocka_unit_test(the_factor_n_makes_perf_what_it_is),
+        cmocka_unit_test(resnet50_on_a_v100_and_a_t4),
+        cmocka_unit_test(several_executors_multiply_both),
+        cmocka_unit_test(types_without_gpus_do_not_count),
+        cmocka_unit_test(perf_and_waste_share_out_the_capability),
+        cmocka_unit_test(layouts_are_the_best_there_are),
+        cmocka_unit_test(the_floors_at_the_step_time_hold_all_threads),
+        cmocka_unit_test(ties_are_decided_without_rounding),
+        cmocka_unit_test(a_gpu_far_too_slow_gets_nothing),
+        cmocka_unit_test(nonsense_is_refused_and_nothing_written),
+    };
+    return cmocka_run_group_tests(cases, NULL, NULL);
+}
