@@ -33,9 +33,9 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
               -fno-omit-frame-pointer)
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
-PKGFLAGS := $(shell pkg-config --cflags libcyaml 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lm
+        -lcminpack -llapacke -lm
 
 # --- files -----------------------------------------------------------------
 

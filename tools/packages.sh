@@ -7,7 +7,8 @@
 # package. Nothing is asked for, and no network is used, when all is there.
 
 # libcyaml-dev wants libyaml when linking, but does not bring it.
-build_packages="build-essential pkg-config libcyaml-dev libyaml-dev"
+build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
+    libcminpack-dev liblapacke-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime"
 
@@ -19,6 +20,8 @@ why()
     pkg-config) echo "finds the libraries" ;;
     libcyaml-dev) echo "reads YAML cluster files" ;;
     libyaml-dev) echo "libcyaml stands on it" ;;
+    libcminpack-dev) echo "fits performance models" ;;
+    liblapacke-dev) echo "linear least squares" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
@@ -64,6 +67,8 @@ is_there()
         [ -f /usr/include/stdio.h ] ;;
     libcyaml-dev) has_library libcyaml ;;
     libyaml-dev) has_library yaml-0.1 ;;
+    libcminpack-dev) has_library cminpack ;;
+    liblapacke-dev) has_library lapacke ;;
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;

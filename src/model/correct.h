@@ -1,0 +1,49 @@
+/* correct.h - what a smooth model cannot know, learned from its residuals.
+ *
+ * A convolution that takes twice as long at batch 23 as at 24, or a host whose
+ * processors are too few for its eighth GPU, follows no formula, but happens
+ * again each time. This is a table of multiplicative corrections to a
+ * predicted step time, one family each by
+ *
+ *   batch size; node class (1, 2, 3+) x GPUs on the fullest node; replicas x
+ *   node class; batch x frozen share; batch x GPUs on the fullest node
+ *
+ * each effect shrunk towards none by as much as its own scatter demands. A
+ * shape nobody has seen gets the effects of its neighbours in batch and frozen
+ * share, and none where there is no neighbour. A zeroed struct corrects
+ * nothing. Evaluation allocates nothing.
+ */
+#ifndef MODEL_CORRECT_H
+#define MODEL_CORRECT_H
+#include <firn/itertime.h>
+
+enum {
+    CORRECT_BATCHES = 48,
+    CORRECT_THETAS = 16,
+    CORRECT_FULLEST = 16,
+    CORRECT_GPUS = 64,
+    CORRECT_CLASSES = 3,
+};
+
+struct correction {
+    int nbatches, nthetas;
+    double batches[CORRECT_BATCHES]; /* ascending */
+    double thetas[CORRECT_THETAS];   /* ascending */
+    /* Logarithms of factors. */
+    double by_batch[CORRECT_BATCHES];
+    double by_place[CORRECT_CLASSES][CORRECT_FULLEST];
+    double by_gpus[CORRECT_CLASSES][CORRECT_GPUS];
+    double by_frozen[CORRECT_BATCHES][CORRECT_THETAS];
+    double by_crowd[CORRECT_BATCHES][CORRECT_FULLEST];
+};
+
+/* The factor for this shape; 1 with a zeroed correction. */
+double correction_factor(const struct correction *c,
+                         const struct firn_shape *shape);
+
+/* Learns from the usable ones of n measurements what `m` gets wrong. With
+ * fewer than 8 of them, nothing. */
+void correction_learn(struct correction *c, const struct firn_itertime *m,
+                      const struct firn_step_obs *obs, size_t n);
+
+#endif
