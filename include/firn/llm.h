@@ -31,7 +31,7 @@ struct firn_llm_shape {
     int kv_heads;  /* divides heads; 0: as many as heads */
     int ffn;       /* inner width of the MLP; 0: 4 h */
     int vocab;     /* V */
-    int positions; /* learned ones; 0: as many as the sequence is long */
+    int positions; /* learned ones; at least as many as the sequence is long */
 };
 
 /* Projections of a layer, for LoRA: a set of these. */

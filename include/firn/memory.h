@@ -49,6 +49,8 @@ struct firn_memory_job {
     enum firn_optimizer optimizer;
     enum firn_attention attention;
     bool is_checkpointing; /* activations of a layer computed again */
+    bool frees_gradients;  /* before each pass: zero_grad() as PyTorch has it,
+                            * and no accumulation */
     int lora_rank;         /* 0: all parameters are trained */
     unsigned lora_on;      /* FIRN_LLM_*: projections with an adapter */
     int zero;              /* 0: replicas; 1, 2, 3: ZeRO; 3 is also FSDP */

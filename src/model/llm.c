@@ -106,7 +106,7 @@ double firn_llm_params(const struct firn_llm_shape *shape, int seq)
     double h = shape->hidden;
     double words = (double)shape->vocab * h * (shape->is_tied ? 1 : 2);
     double layers = shape->layers * firn_llm_layer_params(shape);
-    double positions = (shape->positions ? shape->positions : seq) * h;
+    double positions = (shape->positions > seq ? shape->positions : seq) * h;
     switch (shape->family) {
     case FIRN_LLM_GPT2:
         return words + positions + layers + 2 * h;

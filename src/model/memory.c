@@ -1,7 +1,7 @@
 /* memory.c - Frenzy's MARP as printed, and a predictor that counts tensors.
  *
- * A step has few moments at which memory may peak; beside weights, gradients
- * and optimizer state, which are there at all of them, each holds:
+ * A step has few moments at which memory may peak; beside weights and the
+ * optimizer's state, which are there at all of them, each holds:
  *
  *   loss      the activations of all layers and 12 bytes a logit (the logits,
  *             their softmax in fp32, and the gradient); autocast's bf16 copies
@@ -10,7 +10,11 @@
  *             pass autocast's copies are there and 10 bytes a logit; in it the
  *             copies are gone and there are 12
  *   layer, checkpointing  the inputs, and one layer's activations
+ *   end       of the backward pass: one layer's activations
  *   step      the optimizer's scratch: one more tensor a parameter for Adam
+ *
+ * The gradients are there at all of them too, unless they are freed before
+ * each pass: then only at the last two.
  *
  * Activations of a layer in bytes per token. x is the size of a number that a
  * matrix product gives (2 for amp and bf16, 4 for fp32), n of one on the
@@ -21,14 +25,21 @@
  *          h 4 x + f g            q, k, v, their product; g of the GELU: its
  *                                 five operations keep x each, under autocast
  *                                 4 + 4 + 4 + 2 + 2 since pow() is in fp32
- *   BERT   the same with g = 2 x: a fused GELU keeps input and output
- *   LLAMA  h (two norms: 12 each in fp32, else 10: the input, its normalised
- *          copy, the output), h 4 x + f 4 x: gate, its SiLU, up, product
+ *   BERT   the same with g = 2 x: a fused GELU keeps input and output. Three
+ *          projections take the same input, and autocast copies it for each:
+ *          4 h more
+ *   LLAMA  a norm keeps its input in fp32, the normalised one and its output:
+ *          12 h in fp32, 8 h in bf16; under autocast 8 h and a copy of 2 h for
+ *          each of the 3 and 2 projections that take it. Both norms: 24, 16,
+ *          26. (2 h + 2 k) x + f 4 x: q, k, v, product; gate, its SiLU, up,
+ *          product; k is narrower than h with grouped queries, but without a
+ *          fused kernel keys and values are repeated: k = h
  *   Megatron precision: Korthikanti's 10 h + 24 h, of which 16 h = 4 f
  *
  * Eager attention keeps per token and head s times: softmax, mask and what
  * dropout leaves: 7 (amp), 9 (fp32), 5 (bf16, Megatron); LLaMA without
- * dropout 6, 4, 6.
+ * dropout 6, 4, 6. No fused kernel takes fp32 with grouped queries, so sdpa
+ * keeps the matrices there too.
  *
  * Invariants:
  * (1) weights + gradients + optimizer + activations + overhead = expected.
@@ -89,6 +100,8 @@ enum firn_status firn_memory_check(struct firn_memory_job *job,
     FIRN_TRY(
         in_range("the tensor-parallel degree", j.tp, 1, j.shape.heads, err));
     FIRN_TRY(in_range("the data-parallel degree", j.dp, 1, 1 << 20, err));
+    FIRN_TRY(in_range("micro-batch x replicas", (long)j.micro_batch * j.dp, 1,
+                      1 << 30, err));
     if (j.shape.heads % j.tp != 0)
         return firn_fail(err, FIRN_EINVAL,
                          "%d heads cannot be split over %d GPUs", j.shape.heads,
@@ -123,6 +136,14 @@ static struct per_param per_param(const struct firn_memory_job *job)
     return p;
 }
 
+/* Whether the s x s matrices are never written. */
+static bool is_fused(const struct firn_memory_job *job)
+{
+    return job->attention == FIRN_ATTENTION_SDPA &&
+           (job->precision != FIRN_PRECISION_FP32 ||
+            job->shape.kv_heads == job->shape.heads);
+}
+
 /* Bytes of a layer per token: on every tensor-parallel GPU, and divided. */
 static void layer_bytes(const struct firn_memory_job *job, double *shared,
                         double *divided)
@@ -133,15 +154,17 @@ static void layer_bytes(const struct firn_memory_job *job, double *shared,
     bool is_amp = job->precision == FIRN_PRECISION_AMP;
     bool is_llama = shape->family == FIRN_LLM_LLAMA;
     double x = is_fp32 ? 4 : 2, n = is_fp32 || is_amp ? 4 : 2;
+    double keys = is_fused(job) ? h / shape->heads * shape->kv_heads : h;
     if (job->precision == FIRN_PRECISION_MEGATRON) {
         *shared = 10 * h;
         *divided = 8 * h + (is_llama ? 8 : 4) * f;
     } else if (is_llama) {
-        *shared = 2 * (is_fp32 ? 12 : 10) * h;
-        *divided = 4 * x * h + 4 * x * f;
+        *shared = (is_fp32 ? 24 : is_amp ? 26 : 16) * h;
+        *divided = (2 * h + 2 * keys) * x + 4 * x * f;
     } else {
         double unfused = is_amp ? 16 : 5 * x;
-        *shared = (2 * n + 2 * x + 2) * h;
+        bool has_copies = is_amp && shape->family == FIRN_LLM_BERT;
+        *shared = (2 * n + 2 * x + 2 + (has_copies ? 4 : 0)) * h;
         *divided =
             4 * x * h + (shape->family == FIRN_LLM_GPT2 ? unfused : 2 * x) * f;
     }
@@ -151,83 +174,108 @@ static void layer_bytes(const struct firn_memory_job *job, double *shared,
 static double attention_bytes(const struct firn_memory_job *job)
 {
     static const double plain[] = {9, 5, 7, 5}, llama[] = {4, 6, 6, 5};
-    if (job->attention == FIRN_ATTENTION_SDPA)
+    if (is_fused(job))
         return 0;
     return (job->shape.family == FIRN_LLM_LLAMA ? llama
                                                 : plain)[job->precision];
 }
 
-/* Weights, gradients, optimizer; returns the bytes of copies of weights. */
-static struct memory_phase fill_static(const struct firn_memory_job *job,
-                                       struct memory_parts *parts)
+/* What there is by parameter, at one moment or another. */
+struct by_param {
+    double gradients, buckets; /* of data parallel */
+    double casts, scratch;
+};
+
+static struct by_param fill_static(const struct firn_memory_job *job,
+                                   struct memory_parts *parts)
 {
     struct per_param bytes = per_param(job);
     const struct firn_llm_shape *shape = &job->shape;
     double all = firn_llm_params(shape, job->seq) / job->tp;
-    double added = 0, trained = all;
+    double added = 0, trained = all, d = job->dp;
     if (job->lora_rank > 0)
         trained = added =
             firn_llm_lora_params(shape, job->lora_rank, job->lora_on) / job->tp;
     double frozen = all + added - trained;
-    double d = job->dp;
     parts->params = all + added;
     parts->weights = trained * bytes.weight + frozen * bytes.frozen;
-    parts->gradients = trained * bytes.gradient;
     parts->optimizer = trained * bytes.moments;
-    struct memory_phase phase = {.casts = parts->params * bytes.cast,
-                                 .scratch = trained * bytes.scratch};
+    struct by_param by = {.gradients = trained * bytes.gradient,
+                          .casts = parts->params * bytes.cast,
+                          .scratch = trained * bytes.scratch};
+    if (job->zero == 0 && d > 1)
+        by.buckets = by.gradients;
     if (job->zero >= 1) {
         parts->optimizer /= d;
-        phase.scratch /= d;
+        by.scratch /= d;
     }
     if (job->zero >= 2)
-        parts->gradients /= d;
-    else if (job->zero == 0 && d > 1)
-        parts->gradients *= 2; /* the buckets that are reduced */
+        by.gradients /= d;
     if (job->zero >= 3) {
         /* Two layers are whole at a time: in use, and fetched ahead. */
         double whole = 2 * firn_llm_layer_params(shape) / job->tp;
-        double size = job->precision == FIRN_PRECISION_FP32 ? 4 : 2;
         parts->weights /= d;
-        phase.casts = whole * size;
+        by.casts = whole * (job->precision == FIRN_PRECISION_FP32 ? 4 : 2);
     }
-    return phase;
+    return by;
+}
+
+/* Bytes of all tokens: activations and attention of one layer, one byte a
+ * logit, the input of one layer. */
+struct by_token {
+    double acts, attn, logit, input;
+};
+
+static struct by_token by_token(const struct firn_memory_job *job)
+{
+    double tokens = (double)job->micro_batch * job->seq, t = job->tp;
+    bool is_wide = job->precision == FIRN_PRECISION_FP32 ||
+                   job->precision == FIRN_PRECISION_AMP;
+    double shared, divided;
+    layer_bytes(job, &shared, &divided);
+    return (struct by_token){
+        .acts = tokens * (shared + divided / t),
+        .attn = tokens * attention_bytes(job) * job->shape.heads * job->seq / t,
+        .logit = tokens * job->shape.vocab / t,
+        .input = tokens * job->shape.hidden * (is_wide ? 4 : 2),
+    };
 }
 
 struct memory_parts memory_parts(const struct firn_memory_job *job)
 {
-    const struct firn_llm_shape *shape = &job->shape;
     struct memory_parts parts = {0};
-    struct memory_phase always = fill_static(job, &parts);
-    double tokens = (double)job->micro_batch * job->seq, l = shape->layers;
-    double shared, divided, t = job->tp;
-    layer_bytes(job, &shared, &divided);
-    double acts = tokens * (shared + divided / t);
-    double attn = tokens * attention_bytes(job) * shape->heads * job->seq / t;
-    double logit = tokens * shape->vocab / t;
-    double n = job->precision == FIRN_PRECISION_FP32 ||
-                       job->precision == FIRN_PRECISION_AMP
-                   ? 4
-                   : 2;
+    struct by_param by = fill_static(job, &parts);
+    struct by_token one = by_token(job);
+    double l = job->shape.layers, kept = l * one.input;
+    double after = by.gradients + by.buckets;
+    double before = job->frees_gradients ? by.buckets : after;
     struct memory_phase *phase = parts.phases;
-    parts.live = l * (acts + attn) + 12 * logit;
-    if (!job->is_checkpointing) {
-        *phase++ = (struct memory_phase){.casts = always.casts,
-                                         .acts = l * acts,
-                                         .attn = l * attn,
-                                         .logits = 12 * logit};
-    } else {
-        double kept = n * tokens * shape->hidden * l;
-        parts.kept = kept + 12 * logit;
-        *phase++ = (struct memory_phase){
-            .casts = always.casts, .kept = kept, .logits = 10 * logit};
-        *phase++ = (struct memory_phase){.kept = kept, .logits = 12 * logit};
-        *phase++ = (struct memory_phase){.casts = always.casts / l,
+    parts.live = l * (one.acts + one.attn) + 12 * one.logit;
+    parts.kept = kept + 12 * one.logit;
+    if (job->is_checkpointing) {
+        *phase++ = (struct memory_phase){.gradients = before,
+                                         .casts = by.casts,
                                          .kept = kept,
-                                         .acts = acts,
-                                         .attn = attn};
+                                         .logits = 10 * one.logit};
+        *phase++ = (struct memory_phase){
+            .gradients = before, .kept = kept, .logits = 12 * one.logit};
+        *phase++ = (struct memory_phase){.gradients = before,
+                                         .casts = by.casts / l,
+                                         .kept = kept,
+                                         .acts = one.acts,
+                                         .attn = one.attn};
+    } else {
+        *phase++ = (struct memory_phase){.gradients = before,
+                                         .casts = by.casts,
+                                         .acts = l * one.acts,
+                                         .attn = l * one.attn,
+                                         .logits = 12 * one.logit};
     }
-    *phase++ = (struct memory_phase){.scratch = always.scratch};
+    *phase++ = (struct memory_phase){.gradients = after,
+                                     .casts = by.casts / l,
+                                     .acts = one.acts,
+                                     .attn = one.attn};
+    *phase++ = (struct memory_phase){.gradients = after, .scratch = by.scratch};
     parts.nphases = (int)(phase - parts.phases);
     return parts;
 }
@@ -237,9 +285,10 @@ double memory_phase_bytes(const struct memory_parts *parts,
                           const struct firn_memory_fit *fit)
 {
     return fit->base_mib * MIB +
-           (1 + fit->static_share) * memory_static(parts) + phase->casts +
-           phase->scratch + phase->kept + fit->act_scale * phase->acts +
-           fit->attn_scale * phase->attn + fit->logit_scale * phase->logits;
+           (1 + fit->static_share) * memory_static(parts, phase) +
+           phase->casts + phase->scratch + phase->kept +
+           fit->act_scale * phase->acts + fit->attn_scale * phase->attn +
+           fit->logit_scale * phase->logits;
 }
 
 const struct memory_phase *memory_peak(const struct memory_parts *parts,
@@ -274,7 +323,8 @@ static bool is_unseen(const struct firn_memory_job *job,
 {
     double params = firn_llm_params(&job->shape, job->seq);
     if (job->shape.family != FIRN_LLM_GPT2 || job->tp > 1 || job->dp > 1 ||
-        job->lora_rank > 0 || job->optimizer == FIRN_OPTIMIZER_SGD_PLAIN ||
+        job->lora_rank > 0 || job->frees_gradients ||
+        job->optimizer == FIRN_OPTIMIZER_SGD_PLAIN ||
         job->precision == FIRN_PRECISION_MEGATRON)
         return true;
     if (job->is_checkpointing && (job->precision != FIRN_PRECISION_AMP ||
@@ -295,7 +345,7 @@ struct firn_memory firn_memory_of(const struct firn_memory_job *job,
     int c = job->is_checkpointing;
     struct firn_memory m = {
         .weights_mib = (parts.weights + peak->casts) / MIB,
-        .gradients_mib = parts.gradients / MIB,
+        .gradients_mib = peak->gradients / MIB,
         .optimizer_mib = (parts.optimizer + peak->scratch) / MIB,
         .activations_mib =
             (peak->kept + fit->act_scale * peak->acts +

@@ -33,8 +33,8 @@ enum { UNKNOWNS = 5, ROWS_MIN = 8 };
 
 /* Fitted to the 154 rows of $FIRN_DATA/h200/llm_memory.csv (one H200, PyTorch
  * 2.11, CUDA 13.0, GPT-2 shapes of 124, 354 and 774 million parameters);
- * tests/model/test_memory_fit.c fits them again. The context is an allowance for
- * what the driver takes besides the allocator. */
+ * tests/model/test_memory_fit.c fits them again. The context is an allowance
+ * for what the driver takes besides the allocator. */
 static const struct firn_memory_fit h200 = {
     .base_mib = 79.26,
     .static_share = 0.01053,
@@ -153,8 +153,8 @@ static bool add_alloc(struct system *s, const struct firn_memory_job *job,
     const struct memory_phase *loss = &parts.phases[0];
     if (job->is_checkpointing || memory_peak(&parts, &prior) != loss)
         return false;
-    double counted = memory_static(&parts) + loss->casts;
-    double x[UNKNOWNS] = {MIB / alloc, memory_static(&parts) / alloc,
+    double counted = memory_static(&parts, loss) + loss->casts;
+    double x[UNKNOWNS] = {MIB / alloc, memory_static(&parts, loss) / alloc,
                           loss->acts / alloc, loss->attn / alloc,
                           loss->logits / alloc};
     add_row(s, x, (alloc - counted) / alloc);

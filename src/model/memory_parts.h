@@ -6,10 +6,11 @@
 #define MODEL_MEMORY_PARTS_H
 #include <firn/memory.h>
 
-enum { MEMORY_PHASES = 4 };
+enum { MEMORY_PHASES = 5 };
 
 /* A moment of a step at which memory may peak, beside what is always there. */
 struct memory_phase {
+    double gradients;
     double casts;   /* copies of weights in the compute precision */
     double scratch; /* of the optimizer */
     double kept;    /* layer inputs kept by checkpointing */
@@ -17,8 +18,8 @@ struct memory_phase {
 };
 
 struct memory_parts {
-    double params;                        /* of this GPU */
-    double weights, gradients, optimizer; /* always there */
+    double params;             /* of this GPU */
+    double weights, optimizer; /* always there */
     double live; /* acts + attn + logits of the whole model; fragmentation */
     double kept; /* layer inputs + logits, when checkpointing */
     int nphases;
@@ -27,9 +28,10 @@ struct memory_parts {
 
 struct memory_parts memory_parts(const struct firn_memory_job *job);
 
-static inline double memory_static(const struct memory_parts *parts)
+static inline double memory_static(const struct memory_parts *parts,
+                                   const struct memory_phase *phase)
 {
-    return parts->weights + parts->gradients + parts->optimizer;
+    return parts->weights + parts->optimizer + phase->gradients;
 }
 
 /* The phase's bytes by this fit, without fragmentation. */

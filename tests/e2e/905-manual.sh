@@ -43,7 +43,7 @@ report()
 }
 
 for command in sim "trace stat" "trace convert" "trace gen" "trace formats" \
-    policies cluster help version; do
+    policies cluster memory help version; do
     in_help $command >"$tmp/help"
     in_manual "$command" >"$tmp/manual"
     diff "$tmp/help" "$tmp/manual" >"$tmp/diff"

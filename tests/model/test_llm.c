@@ -53,7 +53,7 @@ static void parameter_counts_are_the_published_ones(void **state)
     };
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct firn_llm_shape s = shape(published[i].name);
-        double got = firn_llm_params(&s, 1024);
+        double got = firn_llm_params(&s, 512);
         if (got != published[i].params)
             fail_msg("%s: %.0f parameters, not %.0f", s.name, got,
                      published[i].params);

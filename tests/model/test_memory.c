@@ -147,6 +147,29 @@ static void checkpointing_keeps_the_inputs_of_layers(void **state)
     assert_true(near(m.alloc_mib * MIB, 16 * w + 7680 + 118080));
 }
 
+static void freed_gradients_are_there_only_at_the_end(void **state)
+{
+    (void)state;
+    struct firn_memory_fit fit = bare();
+    struct firn_memory_job j = tiny();
+    j.frees_gradients = true;
+    /* fp32, 12 tokens: the loss has 12 W and 12 (2 x 984 + 1200) = 38016
+     * bytes; the step 16 W and 4 W of scratch, 20736 more than 12 W. */
+    struct firn_memory m = firn_memory_of(&j, &fit);
+    assert_true(near(m.alloc_mib * MIB, 12.0 * TINY_W + 38016));
+    assert_true(m.gradients_mib == 0);
+    /* A quarter of the tokens: the step wins. */
+    j.micro_batch = 1;
+    m = firn_memory_of(&j, &fit);
+    assert_true(near(m.alloc_mib * MIB, 20.0 * TINY_W));
+    assert_true(near(m.gradients_mib * MIB, 4.0 * TINY_W));
+    /* Plain SGD has no scratch: the end of the backward pass, 8 W and one
+     * layer of 4 tokens, 4 x 984; the loss would be 4 W + 12672. */
+    j.optimizer = FIRN_OPTIMIZER_SGD_PLAIN;
+    m = firn_memory_of(&j, &fit);
+    assert_true(near(m.alloc_mib * MIB, 8.0 * TINY_W + 3936));
+}
+
 static void tensor_parallel_divides_all_but_the_norms(void **state)
 {
     (void)state;
@@ -283,6 +306,7 @@ int main(void)
         cmocka_unit_test(each_precision_keeps_its_tensors),
         cmocka_unit_test(the_optimizer_keeps_its_moments),
         cmocka_unit_test(checkpointing_keeps_the_inputs_of_layers),
+        cmocka_unit_test(freed_gradients_are_there_only_at_the_end),
         cmocka_unit_test(tensor_parallel_divides_all_but_the_norms),
         cmocka_unit_test(zero_divides_stage_by_stage),
         cmocka_unit_test(lora_trains_only_the_adapters),
