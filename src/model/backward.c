@@ -1,0 +1,227 @@
+/* backward.c - backward time against what is frozen.
+ *
+ * IceFrog's (6), T_bwd(m, l) = alpha + beta theta^gamma T_bwd(m, 0), has one
+ * exponent for all of a network. Measured on large GPUs that is too stiff in
+ * two ways. Small models are bound by kernel launches: their time goes with
+ * the number of layers left, not with FLOPs. Convolutional networks spend
+ * more time per FLOP in front, so the curve is steep first and flat later.
+ * The form here (freeze.h) is linear in its coefficients, so non-negative
+ * least squares fits it exactly and fast, and with coefficients >= 0 every
+ * term falls as layers freeze. alpha = c0, and one c alone is (6) with gamma
+ * 0.5, 1 or 3.
+ *
+ * What is left of the error is systematic by frozen share (where a block is
+ * cut) and by batch (which kernel the library picked): its geometric mean,
+ * shrunk, is kept for each and interpolated between them. More kinds than the
+ * struct holds: the later ones are left out.
+ *
+ * Not done: autotuned kernels that change with the frozen share.
+ */
+#include "base/fmath.h"
+#include "model/lsq.h"
+#include <firn/freeze.h>
+#include <math.h>
+
+/* How many rows of "no deviation" each mean is shrunk with. */
+static const double level_shrink = 0.5;
+static const double batch_shrink = 2;
+
+struct effects {
+    size_t n, max;
+    double *at, *by;
+    double sum[FIRN_BACKWARD_LEVELS], count[FIRN_BACKWARD_LEVELS];
+};
+
+double firn_backward_printed(double alpha_s, double beta, double gamma,
+                             double theta, double base_s)
+{
+    double share = theta > 0 ? fm_pow(theta, gamma) : 0;
+    return alpha_s + beta * share * base_s;
+}
+
+struct firn_backward firn_backward_prior(void)
+{
+    return (struct firn_backward){.coef = {0, 0, 0.5, 0.5, 0, 0}};
+}
+
+static bool share(double x)
+{
+    return x >= 0 && x <= 1;
+}
+
+enum firn_status firn_backward_check(const struct firn_backward_obs *obs,
+                                     struct firn_error *err)
+{
+    if (!(obs->bwd_s > 0) || !isfinite(obs->bwd_s))
+        return firn_fail(err, FIRN_EINVAL, "the backward time is %g s",
+                         obs->bwd_s);
+    if (!(obs->base_s > 0) || !isfinite(obs->base_s))
+        return firn_fail(err, FIRN_EINVAL,
+                         "the backward time with nothing frozen is %g s",
+                         obs->base_s);
+    if (!(obs->batch > 0) || !isfinite(obs->batch))
+        return firn_fail(err, FIRN_EINVAL, "the batch is %g", obs->batch);
+    if (!(obs->nlayers > 0) || !share(obs->nfrozen / obs->nlayers))
+        return firn_fail(err, FIRN_EINVAL, "%g of %g layers are frozen",
+                         obs->nfrozen, obs->nlayers);
+    if (!share(obs->theta) || !share(obs->omega))
+        return firn_fail(err, FIRN_EINVAL,
+                         "the shares left are theta %g and omega %g, not "
+                         "within 0 and 1",
+                         obs->theta, obs->omega);
+    return FIRN_OK;
+}
+
+static void terms(const struct firn_backward_obs *o, double *x)
+{
+    double theta = o->theta;
+    x[0] = 1;
+    x[1] = 1 - o->nfrozen / o->nlayers;
+    x[2] = o->base_s * sqrt(theta);
+    x[3] = o->base_s * theta;
+    x[4] = o->base_s * theta * theta * theta;
+    x[5] = o->base_s * theta * o->omega;
+}
+
+static double mixture(const struct firn_backward *m,
+                      const struct firn_backward_obs *o)
+{
+    double x[FIRN_BACKWARD_TERMS];
+    terms(o, x);
+    double sum = 0;
+    for (int i = 0; i < FIRN_BACKWARD_TERMS; i++)
+        sum += m->coef[i] * x[i];
+    return sum;
+}
+
+/* A piecewise linear function through (at, by), flat outside; 1 when empty. */
+static double between(const double *at, const double *by, size_t n, double x)
+{
+    if (n == 0)
+        return 1;
+    if (x <= at[0])
+        return by[0];
+    for (size_t i = 1; i < n; i++)
+        if (x <= at[i])
+            return by[i - 1] +
+                   (by[i] - by[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
+    return by[n - 1];
+}
+
+struct firn_backward_time firn_backward_at(const struct firn_backward *model,
+                                           const struct firn_backward_obs *at)
+{
+    double frozen = at->nfrozen / at->nlayers;
+    double s =
+        mixture(model, at) *
+        between(model->level_at, model->level_by, model->nlevels, frozen) *
+        between(model->batch_at, model->batch_by, model->nbatches, at->batch);
+    bool out = model->nbatches == 0 || at->theta < model->theta_min ||
+               at->batch < model->batch_at[0] ||
+               at->batch > model->batch_at[model->nbatches - 1];
+    return (struct firn_backward_time){s, out};
+}
+
+/* Adds one deviation to the kind at `key`, keeping the kinds in order. */
+static void effect_add(struct effects *e, double key, double value)
+{
+    size_t i = 0;
+    while (i < e->n && e->at[i] < key)
+        i++;
+    if (i == e->n || e->at[i] > key) {
+        if (e->n == e->max)
+            return;
+        for (size_t j = e->n; j > i; j--) {
+            e->at[j] = e->at[j - 1];
+            e->sum[j] = e->sum[j - 1];
+            e->count[j] = e->count[j - 1];
+        }
+        e->at[i] = key;
+        e->sum[i] = e->count[i] = 0;
+        e->n++;
+    }
+    e->sum[i] += value;
+    e->count[i] += 1;
+}
+
+static void effect_close(struct effects *e, double shrink)
+{
+    for (size_t i = 0; i < e->n; i++)
+        e->by[i] = fm_exp(e->sum[i] / (e->count[i] + shrink));
+}
+
+/* The log of measured over predicted by the model as it stands. */
+static double deviation(const struct firn_backward *m,
+                        const struct firn_backward_obs *o)
+{
+    double predicted = firn_backward_at(m, o).bwd_s;
+    return predicted > 0 ? fm_log(o->bwd_s / predicted) : 0;
+}
+
+static void fit_effects(struct firn_backward *m,
+                        const struct firn_backward_obs *obs, size_t n)
+{
+    struct effects level = {.max = FIRN_BACKWARD_LEVELS};
+    double by[FIRN_BACKWARD_LEVELS];
+    level.at = m->level_at;
+    level.by = by;
+    for (size_t i = 0; i < n; i++)
+        if (firn_backward_check(&obs[i], NULL) == FIRN_OK)
+            effect_add(&level, obs[i].nfrozen / obs[i].nlayers,
+                       deviation(m, &obs[i]));
+    effect_close(&level, level_shrink);
+    for (size_t i = 0; i < level.n; i++)
+        m->level_by[i] = by[i];
+    m->nlevels = level.n;
+
+    struct effects batch = {.max = FIRN_BACKWARD_BATCHES};
+    batch.at = m->batch_at;
+    batch.by = by;
+    for (size_t i = 0; i < n; i++)
+        if (firn_backward_check(&obs[i], NULL) == FIRN_OK)
+            effect_add(&batch, obs[i].batch, deviation(m, &obs[i]));
+    effect_close(&batch, batch_shrink);
+    for (size_t i = 0; i < batch.n; i++)
+        m->batch_by[i] = by[i];
+    m->nbatches = batch.n;
+}
+
+/* Gathers the good rows; what was seen goes into m. */
+static void gather(struct lsq *rows, struct firn_backward *m,
+                   const struct firn_backward_obs *obs, size_t n)
+{
+    double x[FIRN_BACKWARD_TERMS];
+    for (size_t i = 0; i < n; i++) {
+        if (firn_backward_check(&obs[i], NULL) != FIRN_OK) {
+            m->nskipped++;
+            continue;
+        }
+        terms(&obs[i], x);
+        lsq_add(rows, x, obs[i].bwd_s, 1 / (obs[i].bwd_s * obs[i].bwd_s));
+        m->theta_min = fmin(m->theta_min, obs[i].theta);
+        m->nused++;
+    }
+}
+
+enum firn_status firn_backward_fit(struct firn_backward *model,
+                                   const struct firn_backward_obs *obs,
+                                   size_t n, struct firn_error *err)
+{
+    struct firn_backward m = {.theta_min = 1};
+    struct lsq rows;
+    lsq_init(&rows, FIRN_BACKWARD_TERMS, n);
+    gather(&rows, &m, obs, n);
+    bool enough = m.nused >= 4 && m.theta_min < 1;
+    if (enough)
+        lsq_solve_positive(&rows, m.coef);
+    lsq_release(&rows);
+    if (!enough)
+        return firn_fail(err, FIRN_EDATA,
+                         "%zu backward times (%zu refused), %s frozen: a fit "
+                         "needs four, some of them with layers frozen",
+                         m.nused, m.nskipped,
+                         m.theta_min < 1 ? "some" : "none");
+    fit_effects(&m, obs, n);
+    *model = m;
+    return FIRN_OK;
+}
