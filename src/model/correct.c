@@ -8,8 +8,9 @@
  * effect). A family that says nothing gets t2 = 0 and drops out by itself, so
  * noise is not learned.
  *
- * (1) Residuals are cut at CUT times their median size: a stalled step is not
- *     a property of a shape.
+ * (1) Residuals are cut at CUT times their median size, but not below
+ *     LEAST_CUT: a stalled step is not a property of a shape, while one odd
+ *     batch among many may well take half as long again.
  * (2) The order of rows does not matter beyond rounding; no randomness.
  *
  * Batches and frozen shares that were not measured lie between two that were:
@@ -25,7 +26,8 @@
 #include <string.h>
 
 enum { FAMILIES = 5, ROUNDS = 6, LEAST_ROWS = 8 };
-#define CUT 5
+#define CUT       5
+#define LEAST_CUT 0.5
 
 /* Between knots i and i + 1, with weight w of the latter. */
 struct between {
@@ -184,7 +186,7 @@ static void cut(double *e, size_t n, double *scratch)
 {
     for (size_t i = 0; i < n; i++)
         scratch[i] = fabs(e[i]);
-    double limit = CUT * stats_median(scratch, n);
+    double limit = fmax(CUT * stats_median(scratch, n), LEAST_CUT);
     for (size_t i = 0; i < n; i++)
         e[i] = fmin(fmax(e[i], -limit), limit);
 }
