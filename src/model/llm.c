@@ -88,6 +88,8 @@ enum firn_status firn_llm_complete(struct firn_llm_shape *shape,
 /* Width of the keys, and of the values. */
 static double kv_width(const struct firn_llm_shape *s)
 {
+    if (s->kv_heads == s->heads)
+        return s->hidden;
     return (double)s->hidden / s->heads * s->kv_heads;
 }
 

@@ -18,6 +18,8 @@ struct memory_phase {
 };
 
 struct memory_parts {
+    double model_params; /* of the whole model, without adapters */
+    double adapter_params;
     double params;             /* of this GPU */
     double weights, optimizer; /* always there */
     double live; /* acts + attn + logits of the whole model; fragmentation */

@@ -12,7 +12,8 @@
  * (1) Any thread given at once ends before T: T0 is taken a little low, so
  *     that rounding up a floor cannot pass T.
  * (2) p / C_g < q / C_h is decided as p C_h < q C_g in integers of 128 bits:
- *     a double is m 2^e with m < 2^53, and p, q < 2^24.
+ *     a double is m 2^e with m < 2^53, and p, q <= 2^24. Rounded products
+ *     decide where they differ by far more than rounding.
  *
  * Cost: O(G) and at most G + 1 passes over G GPUs. No allocation.
  */
@@ -109,18 +110,19 @@ enum firn_status firn_waste_of(const struct firn_waste_type *types, int ntypes,
 /* p / c < q / d, exactly: invariant (2). */
 static bool is_sooner(int p, double c, int q, double d)
 {
+    double near_left = p * d, near_right = q * c;
+    if (near_left < near_right * (1 - 1e-12))
+        return true;
+    if (near_left > near_right * (1 + 1e-12))
+        return false;
     int ce, de;
     uint64_t cm = (uint64_t)ldexp(frexp(c, &ce), 53);
     uint64_t dm = (uint64_t)ldexp(frexp(d, &de), 53);
     uint128 left = (uint128)dm * (unsigned)p;  /* p d / 2^de */
     uint128 right = (uint128)cm * (unsigned)q; /* q c / 2^ce */
+    /* The products have 53 to 78 bits and are all but equal, so the shift is
+     * below 26 and nothing is shifted out. */
     int shift = de - ce;
-    /* Products have 53 to 77 bits: beyond 25 the exponents decide, and below
-     * nothing is shifted out. */
-    if (shift > 25)
-        return false;
-    if (shift < -25)
-        return true;
     if (shift >= 0)
         return left << shift < right;
     return left < right << -shift;
