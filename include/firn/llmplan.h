@@ -62,10 +62,7 @@ FIRN_API double firn_llm_samples_s(const struct firn_memory_job *job,
                                    const struct firn_llm_gpus *gpus,
                                    const struct firn_llm_speed *speed);
 
-/* Writes the best `max` plans for a global batch into `out`, best first, and
- * returns how many there are in all, which may be more. tp, dp and micro_batch
- * of the job are not read. `fit` and `speed` NULL: the defaults. O(P max)
- * for P plans. */
+/* `fit` and `speed` NULL: the defaults. */
 struct firn_llm_plan_options {
     const struct firn_llm_gpus *types;
     size_t ntypes;
@@ -73,6 +70,11 @@ struct firn_llm_plan_options {
     const struct firn_memory_fit *fit;
     const struct firn_llm_speed *speed;
 };
+
+/* Writes the best `max` plans for a global batch into `out`, best first, and
+ * returns how many there are in all, which may be more. tp, dp and micro_batch
+ * of the job are not read. O(P max)
+ * for P plans. */
 FIRN_API size_t firn_llm_plans(const struct firn_memory_job *job,
                                const struct firn_llm_plan_options *options,
                                struct firn_llm_plan *out, size_t max);
