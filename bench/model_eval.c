@@ -80,7 +80,7 @@ int main(void)
     m.alpha_s = 0.05;
     m.beta_s = 0.002;
     m.gamma = 1.7;
-    m.phi = 0;
+    m.phi = m.phi_fixed = 0;
     m.local = (struct firn_sync_law){.alpha_s = 0.02, .beta_s = 0.004};
     m.pair = m.far = (struct firn_sync_law){.alpha_s = 0.1, .beta_s = 0.01};
     for (int i = 0; i < SHAPES; i++) {

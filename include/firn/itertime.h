@@ -10,7 +10,7 @@
  *                    = local.alpha + local.beta (r-2)  n = 1     P
  *                    = alpha + beta (r-2)              n > 1     P
  *               N   += byte_s M                                  S(4)
- *   forward     F = phi C,  backward at theta = 1: B = (1 - phi) C
+ *   forward     F = phi C,  backward at theta = 1: B = C - F
  *   frozen      B(theta) = min(B, flop.alpha + flop.beta theta^flop.gamma B)
  *               N(omega) = min(N, sync.alpha + sync.beta omega N)    I(6)(7)
  *   step        F + (B^gamma + N^gamma)^(1/gamma)                I(5)
@@ -21,10 +21,14 @@
  * nothing frozen (theta = omega = 1) I(6)(7) are not applied: they speak of
  * T(m, l) given T(m, 0). The minimum says that freezing never costs time.
  *
- * What measurements demanded beyond the papers, each 0 in their special case:
+ * What measurements demanded beyond the papers, each 0 in their special case
+ * (phi_fixed: phi):
  *   C(b) = ((alpha + beta b + curve b^2)^4 + floor^4)^(1/4) (1 + crowd (k-1))
  *       a floor below which small batches do not go, a slight bend, and GPUs
  *       that share a host's processors and bus;
+ *   F = phi (C - A) + phi_fixed A with A = alpha (1 + crowd (k-1)): the fixed
+ *       part is kernel launches and the optimizer, which freezing cuts with
+ *       the backward pass; phi_fixed = phi is the papers' F = phi C;
  *   N += crowd (k-1), for neighbours that share one network card; and two
  *       nodes apart from three and more, where rings and trees differ.
  *
@@ -56,9 +60,10 @@ struct firn_itertime {
     double alpha_s, beta_s; /* beta: per sample */
     double curve_s;         /* per sample^2 */
     double floor_s;
-    double crowd; /* share per further GPU on the node */
-    double phi;   /* forward's share of compute, [0, 0.9] */
-    double gamma; /* overlap: 1 none, 10 full */
+    double crowd;     /* share per further GPU on the node */
+    double phi;       /* forward's share of compute, [0, 0.9] */
+    double phi_fixed; /* and of its fixed part alpha; = phi in the papers */
+    double gamma;     /* overlap: 1 none, 10 full */
     struct firn_sync_law local, pair, far;      /* 1 node, 2 nodes, 3 or more */
     double byte_s, message_bytes;               /* S(4): seconds per byte, M */
     double flop_alpha_s, flop_beta, flop_gamma; /* I(6), gamma in [0.5, 1.2] */

@@ -97,17 +97,25 @@ static double frozen_backward(const struct firn_itertime *m, double b,
     return frozen < b ? frozen : b;
 }
 
-static double backward(const struct firn_itertime *m,
-                       const struct firn_shape *shape, double c)
+/* Forward's part of c seconds of compute. */
+static inline double forward(const struct firn_itertime *m, double c, int k)
 {
-    double b = (1 - m->phi) * c;
+    double fixed = m->alpha_s * (1 + m->crowd * (k - 1));
+    return m->phi * (c - fixed) + m->phi_fixed * fixed;
+}
+
+static double backward(const struct firn_itertime *m,
+                       const struct firn_shape *shape, double b)
+{
     return is_frozen(shape) ? frozen_backward(m, b, shape->theta) : b;
 }
 
 double firn_itertime_backward(const struct firn_itertime *m,
                               const struct firn_shape *shape)
 {
-    return backward(m, shape, firn_itertime_compute(m, shape));
+    int k = fullest(shape);
+    double c = compute(m, shape->batch_per_gpu, k);
+    return backward(m, shape, c - forward(m, c, k));
 }
 
 struct firn_itertime_parts firn_itertime_parts(const struct firn_itertime *m,
@@ -117,8 +125,8 @@ struct firn_itertime_parts firn_itertime_parts(const struct firn_itertime *m,
     int k = fullest(shape);
     double c = compute(m, shape->batch_per_gpu, k);
     int passes = shape->accum_steps > 1 ? shape->accum_steps : 1;
-    p.forward_s = m->phi * c;
-    p.backward_s = backward(m, shape, c);
+    p.forward_s = forward(m, c, k);
+    p.backward_s = backward(m, shape, c - p.forward_s);
     p.sync_s = synchronise(m, shape, k);
     p.step_s = p.forward_s + overlap(p.backward_s, p.sync_s, m->gamma);
     p.iteration_s = (passes - 1) * (p.forward_s + p.backward_s) + p.step_s;
@@ -134,7 +142,7 @@ double firn_itertime_iteration(const struct firn_itertime *m,
 {
     int k = fullest(shape);
     double c = compute(m, shape->batch_per_gpu, k);
-    double f = m->phi * c, b = backward(m, shape, c);
+    double f = forward(m, c, k), b = backward(m, shape, c - f);
     int passes = shape->accum_steps > 1 ? shape->accum_steps : 1;
     return (passes - 1) * (f + b) + f +
            overlap(b, synchronise(m, shape, k), m->gamma);
@@ -154,6 +162,7 @@ void firn_itertime_default(struct firn_itertime *m)
         .alpha_s = 0.5,
         .beta_s = 0.5,
         .phi = 0.33,
+        .phi_fixed = 0.33,
         .gamma = 1.5,
 
         .flop_beta = 1,

@@ -36,8 +36,8 @@
 static void pack(const struct firn_itertime *m, double *v)
 {
     const struct firn_sync_law *laws[] = {&m->local, &m->pair, &m->far};
-    double head[] = {m->alpha_s, m->beta_s, m->curve_s, m->floor_s,
-                     m->crowd,   m->phi,    m->gamma};
+    double head[] = {m->alpha_s, m->beta_s, m->curve_s,   m->floor_s,
+                     m->crowd,   m->phi,    m->phi_fixed, m->gamma};
     memcpy(v, head, sizeof head);
     for (int c = 0; c < 3; c++) {
         v[LOCAL + 3 * c] = laws[c]->alpha_s;
@@ -60,6 +60,7 @@ static void unpack(const double *v, struct firn_itertime *m)
     m->floor_s = v[FLOOR];
     m->crowd = v[CROWD];
     m->phi = v[PHI];
+    m->phi_fixed = v[PHI_FIXED];
     m->gamma = v[GAMMA];
     for (int c = 0; c < 3; c++) {
         laws[c]->alpha_s = v[LOCAL + 3 * c];
@@ -181,6 +182,9 @@ static void choose_columns(struct steprows *t, enum firn_itertime_form form)
         add_column(t, GAMMA);
     if (form != FIRN_FORM_POLLUX && (has_law || is_frozen))
         add_column(t, PHI);
+    t->column[PHI_FIXED] = t->column[PHI];
+    if (is_full && is_frozen && nbatches > 1)
+        add_column(t, PHI_FIXED);
     for (int law = LOCAL; law <= FAR; law += 3) {
         int nsizes = distinct(t, law, false);
         if (nsizes > 0)
@@ -224,8 +228,8 @@ static void make_bounds(const struct steprows *t, struct bounds *out)
     out->scale[CURVE] = step / batch / batch;
     out->scale[CROWD] = 0.1;
     out->upper[CROWD] = 2;
-    out->scale[PHI] = 0.3;
-    out->upper[PHI] = 0.9;
+    out->scale[PHI] = out->scale[PHI_FIXED] = 0.3;
+    out->upper[PHI] = out->upper[PHI_FIXED] = 0.9;
     out->lower[GAMMA] = out->scale[GAMMA] = 1;
     out->upper[GAMMA] = 10;
     for (int law = LOCAL; law <= FAR; law += 3)
@@ -349,7 +353,7 @@ static enum firn_status refit(struct firn_itertime *m, struct steprows *t,
     if (m->gpus_max == 0)
         guess_all(t, prior, scratch);
     if (fit->form == FIRN_FORM_POLLUX)
-        prior[PHI] = 0;
+        prior[PHI] = prior[PHI_FIXED] = 0;
     FIRN_TRY(run(t, prior, 0, v, &result, scratch, err));
     if (is_full && t->nrows >= 24 &&
         run(t, prior, 4, other, &second, scratch, NULL) == FIRN_OK &&

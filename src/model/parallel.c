@@ -43,7 +43,7 @@ double firn_sharded_iteration(const struct firn_sharded *m,
                               const struct firn_shape *shape)
 {
     double gather = law_at(&m->gather, shape);
-    double forward = m->base.phi * firn_itertime_compute(&m->base, shape);
+    double forward = firn_itertime_parts(&m->base, shape).forward_s;
     double backward = firn_sharded_backward(m, shape);
     double sync = firn_itertime_sync(&m->base, shape);
     int passes = shape->accum_steps > 1 ? shape->accum_steps : 1;

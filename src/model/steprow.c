@@ -50,6 +50,20 @@ static void add_compute(const struct steprow *w, const double *v, double root,
     d[CROWD] += by_c * root * w->k1;
 }
 
+/* Of F + B when dB/dB0 = g: F depends on C, on the fixed part and on its two
+ * shares, and B0 = C - F. */
+static void add_forward(const struct steprow *w, const double *v, double root,
+                        double g, double *d)
+{
+    double crowd = 1 + v[CROWD] * w->k1, fixed = v[ALPHA] * crowd;
+    double by_fixed = (1 - g) * (v[PHI_FIXED] - v[PHI]);
+    add_compute(w, v, root, v[PHI] * (1 - g) + g, d);
+    d[ALPHA] += by_fixed * crowd;
+    d[CROWD] += by_fixed * v[ALPHA] * w->k1;
+    d[PHI] += (1 - g) * (root * crowd - fixed);
+    d[PHI_FIXED] += (1 - g) * fixed;
+}
+
 static void overlap_slopes(double b, double n, double gamma, double o,
                            double *db, double *dn, double *dgamma)
 {
@@ -72,7 +86,9 @@ static void row_slopes(const struct steprows *t, const struct steprow *w,
     double a2 = a * a, f2 = v[FLOOR] * v[FLOOR];
     double root = sqrt(sqrt(a2 * a2 + f2 * f2));
     double c = root * (1 + v[CROWD] * w->k1);
-    double phi = v[PHI], b = (1 - phi) * c, n = 0;
+    double phi = v[PHI], more = v[PHI_FIXED] - phi, n = 0;
+    double fixed = v[ALPHA] * (1 + v[CROWD] * w->k1);
+    double f = phi * c + more * fixed, b = c - f;
     double by_flop[2] = {0}, by_sync[2] = {0}, b_by_b0 = 1, n_by_n0 = 1;
     double b0 = b, power = 0;
     if (w->law >= 0)
@@ -85,13 +101,11 @@ static void row_slopes(const struct steprows *t, const struct steprow *w,
     }
     double o = firn_overlap(b, n, v[GAMMA]), db, dn, dgamma;
     overlap_slopes(b, n, v[GAMMA], o, &db, &dn, &dgamma);
-    out->step = phi * c + o;
-    out->comp = phi * c + b;
+    out->step = f + o;
+    out->comp = f + b;
     double *ds = out->dstep, *dc = out->dcomp;
-    add_compute(w, v, root, phi + db * b_by_b0 * (1 - phi), ds);
-    add_compute(w, v, root, phi + b_by_b0 * (1 - phi), dc);
-    ds[PHI] = c * (1 - db * b_by_b0);
-    dc[PHI] = c * (1 - b_by_b0);
+    add_forward(w, v, root, db * b_by_b0, ds);
+    add_forward(w, v, root, b_by_b0, dc);
     ds[GAMMA] = dgamma;
     for (int j = 0; j < 2; j++) {
         ds[FLOP + j] = db * by_flop[j];
@@ -120,7 +134,8 @@ static void row_values(const struct steprows *t, const struct steprow *w,
     double a = v[ALPHA] + (v[BETA] + v[CURVE] * w->b) * w->b;
     double a2 = a * a, f2 = v[FLOOR] * v[FLOOR], unused[2], n = 0;
     double c = sqrt(sqrt(a2 * a2 + f2 * f2)) * (1 + v[CROWD] * w->k1);
-    double b = (1 - v[PHI]) * c;
+    double fixed = v[ALPHA] * (1 + v[CROWD] * w->k1);
+    double f = v[PHI] * (c - fixed) + v[PHI_FIXED] * fixed, b = c - f;
     if (w->law >= 0)
         n = v[w->law] + v[w->law + 1] * w->r2 + v[w->law + 2] * w->k1 +
             t->message_s;
@@ -130,8 +145,8 @@ static void row_values(const struct steprows *t, const struct steprow *w,
         shrink(v + FLOP, power, &b, unused);
         shrink(v + SYNC, w->omega, &n, unused);
     }
-    out->comp = v[PHI] * c + b;
-    out->step = v[PHI] * c + firn_overlap(b, n, v[GAMMA]);
+    out->comp = f + b;
+    out->step = f + firn_overlap(b, n, v[GAMMA]);
 }
 
 void steprow_residuals(void *ctx, const double *p, double *r, double *jac)

@@ -15,6 +15,7 @@ enum {
     FLOOR,
     CROWD,
     PHI,
+    PHI_FIXED,
     GAMMA,
     LOCAL, /* alpha, beta, crowd of each law */
     PAIR = LOCAL + 3,

@@ -99,11 +99,14 @@ static void the_step_is_icefrog_5_and_pollux_without_forward(void **state)
     struct firn_itertime_parts p = firn_itertime_parts(&m, &s);
     /* phi = 0: sqrt(0.48^2 + 0.36^2) = 0.6. */
     assert_true(near(p.step_s, 0.6) && near(p.iteration_s, 0.6));
-    m.phi = 0.25; /* F = 0.12, B = 0.36: 0.12 + 0.36 sqrt 2 */
+    m.phi = m.phi_fixed = 0.25; /* F = 0.12, B = 0.36: 0.12 + 0.36 sqrt 2 */
     p = firn_itertime_parts(&m, &s);
     assert_true(near(p.forward_s, 0.12) && near(p.backward_s, 0.36));
     assert_true(near(p.step_s, 0.12 + 0.36 * sqrt(2)));
-    assert_true(firn_itertime_iteration(&m, &s) == p.iteration_s);
+    assert_true(near(firn_itertime_iteration(&m, &s), p.iteration_s));
+    m.phi_fixed = 0; /* F = 0.25 (0.48 - 0.1) */
+    p = firn_itertime_parts(&m, &s);
+    assert_true(near(p.forward_s, 0.095) && near(p.backward_s, 0.385));
 }
 
 static void accumulation_repeats_compute_only(void **state)
@@ -122,7 +125,7 @@ static void freezing_shrinks_backward_and_sync(void **state)
     (void)state;
     struct firn_itertime m = model();
     struct firn_shape s = shape(2, 8, 38);
-    m.phi = 0.25;
+    m.phi = m.phi_fixed = 0.25;
     m.flop_alpha_s = 0.01;
     m.flop_beta = 0.9;
     m.flop_gamma = 0.5;
@@ -151,6 +154,7 @@ static struct firn_itertime draw_model(struct rng *rng)
         .floor_s = rng_unit(rng),
         .crowd = 0.1 * rng_unit(rng),
         .phi = 0.9 * rng_unit(rng),
+        .phi_fixed = 0.9 * rng_unit(rng),
         .gamma = 1 + 5 * rng_unit(rng),
         .flop_alpha_s = 0.1 * rng_unit(rng),
         .flop_beta = 0.2 + 0.8 * rng_unit(rng),
@@ -226,6 +230,8 @@ static void slopes_agree_with_finite_differences(void **state)
             p[j] = 0.1 + rng_unit(&rng);
         }
         p[GAMMA] += 1;
+        p[PHI] *= 0.7;
+        p[PHI_FIXED] *= 0.7;
         p[FLOP] *= 0.1;
         p[SYNC] *= 0.1;
         steprow_residuals(&t, p, r, jac);

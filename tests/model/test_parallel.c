@@ -23,6 +23,7 @@ static struct firn_sharded sharded(void)
     return (struct firn_sharded){
         .base = {.alpha_s = 1,
                  .phi = 0.2,
+                 .phi_fixed = 0.2,
                  .gamma = 1,
                  .local = law,
                  .pair = law,
