@@ -48,8 +48,8 @@ FIRN_API enum firn_status firn_loss_check(const struct firn_loss_obs *obs,
  * above in the caller's unit: a target that the job is known to be able to
  * reach lies above the floor (infinite: no such knowledge). Bad points are
  * skipped and counted. FIRN_EDATA with fewer than three at different k, or
- * when the loss does not fall at all; `curve` is then untouched. About 20
- * microseconds for ten points. */
+ * when the loss does not fall at all; `curve` is then untouched. Half
+ * a millisecond for ten points. */
 FIRN_API enum firn_status firn_losscurve_fit(struct firn_losscurve *curve,
                                              enum firn_losscurve_form form,
                                              double floor_max,

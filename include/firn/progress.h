@@ -37,8 +37,7 @@ FIRN_API void firn_progress_shares(double age_s, double left_samples,
                                    const double *progress_samples_s, size_t n,
                                    double *share);
 
-/* --- finish-time fairness ---------------------------------------------------
- */
+/* --- finish-time fairness ------------------------------------------- */
 
 /* T_independent: the job alone with its share of the cluster. alone_s is its
  * time with all the GPUs it asked for; `contention` the mean over its life of

@@ -11,7 +11,8 @@
  * multiplies throughput. (The paper prints 0 for a job alone, which would stop
  * it.) SJF-BSBF asks for more: xi, the factor on the iteration time of a job
  * beside a given other. The pair table below holds measured xi by pair of
- * applications and by pair of classes, and learns from what is observed.
+ * applications, by application and by pair of classes, and learns from what
+ * is observed.
  *
  * Pure functions of fitted numbers; the memory is the caller's.
  */
@@ -65,8 +66,7 @@ FIRN_API enum firn_status firn_usage_fit(struct firn_usage *usage,
 FIRN_API struct firn_usage_value firn_usage_at(const struct firn_usage *usage,
                                                const struct firn_usage_obs *at);
 
-/* --- the packing rules -----------------------------------------------------
- */
+/* --- the packing rules ---------------------------------------------- */
 
 /* The paper's factor on predicted memory, against running out of it. */
 #define FIRN_SHARING_MARGIN 1.1
@@ -94,8 +94,7 @@ FIRN_API double firn_share_lambda(size_t others,
                                   enum firn_share_verdict verdict,
                                   double lambda);
 
-/* --- the pair table ---------------------------------------------------------
- */
+/* --- the pair table ------------------------------------------------- */
 
 /* xi by pair of applications; apps and classes are small integers of the
  * caller. The storage is the caller's: FIRN_PAIRS_DOUBLES(napps, nclasses).
@@ -105,6 +104,8 @@ struct firn_pairs {
     const int *class_of; /* borrowed: the class of each application */
     double *pair_mean, *pair_weight;   /* [a * napps + b]: a beside b */
     double *class_mean, *class_weight; /* [ca * nclasses + cb] */
+    double *feels_mean, *feels_weight; /* [a]: a beside anything */
+    double *does_mean, *does_weight;   /* [b]: anything beside b */
     double all_mean, all_weight;
     /* How many observations a more general mean counts for, and the most that
      * an entry's past may weigh: beyond it old news fades exponentially. */
@@ -112,7 +113,7 @@ struct firn_pairs {
 };
 
 #define FIRN_PAIRS_DOUBLES(napps, nclasses) \
-    (2 * ((napps) * (napps) + (nclasses) * (nclasses)))
+    (2 * ((napps) * (napps) + (nclasses) * (nclasses)) + 4 * (napps))
 
 /* An empty table: every xi is `prior` (1.5 when it is not >= 1) until
  * something is seen. Shrinks of 1, memory of 20; the caller may change them. */
@@ -131,10 +132,12 @@ FIRN_API enum firn_status firn_pairs_add(struct firn_pairs *pairs, size_t a,
 struct firn_xi {
     double xi;         /* >= 1 */
     double weight;     /* of observations of this very pair */
-    bool extrapolated; /* neither the pair nor its classes were ever seen */
+    bool extrapolated; /* nothing of the pair, its classes or both of its
+                          applications was ever seen */
 };
 
-/* The pair's mean, shrunk to that of its classes, shrunk to that of all. An
+/* The pair's mean, shrunk to what its two applications do in other pairs,
+ * that shrunk to the mean of its classes, and that to the mean of all. An
  * index out of range gets the mean of all. O(1). */
 FIRN_API struct firn_xi firn_pairs_xi(const struct firn_pairs *pairs, size_t a,
                                       size_t b);

@@ -52,8 +52,7 @@ firn_gain_at(const struct firn_gain_model *model, double score);
 /* The score of training both together. */
 FIRN_API double firn_gain_spatial_score(double score_ab, double score_ba);
 
-/* --- spatial iterations ------------------------------------------------------
- */
+/* --- spatial iterations --------------------------------------------- */
 
 struct firn_task_size {
     double iterations; /* K, alone or after transfer */
@@ -65,8 +64,7 @@ struct firn_task_size {
 FIRN_API double firn_spatial_iterations(const struct firn_task_size *a,
                                         const struct firn_task_size *b);
 
-/* --- the look-up table -------------------------------------------------------
- */
+/* --- the look-up table ---------------------------------------------- */
 
 /* One configuration. `flags` holds the rest of cfgs (mixed precision,
  * checkpointing, pipeline, frozen layers), coded by the caller. */
@@ -82,12 +80,14 @@ struct firn_lut_entry {
 };
 
 /* Borrows `entries`, room for `cap`, kept sorted by (flags, gpus, accum,
- * batch). `drift` is the mean of observed over tabled time, applied to entries
- * that were not seen online themselves. Zero it, then set entries and cap. */
+ * batch). The drift is the mean of observed over tabled time, applied to
+ * entries that were not seen online themselves. Zero it, then set entries and
+ * cap. */
 struct firn_lut {
     struct firn_lut_entry *entries;
     size_t n, cap;
     double log_drift, drift_weight;
+    double drift; /* what it comes to: a factor, less 1 */
 };
 
 /* Puts an offline measurement in. FIRN_EINVAL when it is not positive;
@@ -115,8 +115,7 @@ struct firn_lut_value {
 FIRN_API bool firn_lut_find(const struct firn_lut *lut, struct firn_lut_key key,
                             struct firn_lut_value *out);
 
-/* --- the guard --------------------------------------------------------------
- */
+/* --- the guard ------------------------------------------------------ */
 
 /* Whether a merge should be undone: `accuracy` holds the task's validation
  * accuracy before it and after each epoch since (n values). True when `epochs`

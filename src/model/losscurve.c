@@ -23,7 +23,7 @@
 #include <firn/losscurve.h>
 #include <math.h>
 
-enum { GRID = 24, POINTS_MIN = 3 };
+enum { GRID = 12, POINTS_MIN = 3 };
 
 struct points {
     const struct firn_loss_obs *at;

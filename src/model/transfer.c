@@ -104,8 +104,7 @@ double firn_gain_spatial_score(double score_ab, double score_ba)
     return (score_ab + score_ba) / 2;
 }
 
-/* --- spatial iterations -----------------------------------------------------
- */
+/* --- spatial iterations --------------------------------------------- */
 
 static bool sized(const struct firn_task_size *t)
 {
@@ -123,8 +122,7 @@ double firn_spatial_iterations(const struct firn_task_size *a,
     return epochs * (a->samples + b->samples) / (a->batch + b->batch);
 }
 
-/* --- the look-up table ------------------------------------------------------
- */
+/* --- the look-up table ---------------------------------------------- */
 
 static int sign(long a, long b)
 {
@@ -199,6 +197,16 @@ enum firn_status firn_lut_put(struct firn_lut *lut, struct firn_lut_key key,
     return FIRN_OK;
 }
 
+static void learn_drift(struct firn_lut *lut, double log_ratio)
+{
+    double past = fmin(lut->drift_weight, drift_memory);
+    lut->drift_weight = past + 1;
+    lut->log_drift = (past * lut->log_drift + log_ratio) / lut->drift_weight;
+    /* One observation is shrunk by half, ten by a tenth. */
+    double trust = lut->drift_weight / (lut->drift_weight + 1);
+    lut->drift = fm_exp(trust * lut->log_drift) - 1;
+}
+
 enum firn_status firn_lut_observe(struct firn_lut *lut, struct firn_lut_key key,
                                   double iter_s, struct firn_error *err)
 {
@@ -210,12 +218,8 @@ enum firn_status firn_lut_observe(struct firn_lut *lut, struct firn_lut_key key,
         return FIRN_OK;
     }
     struct firn_lut_entry *e = &lut->entries[i];
-    if (e->weight <= 0) { /* later ones would compare with themselves */
-        double past = fmin(lut->drift_weight, drift_memory);
-        lut->log_drift =
-            (past * lut->log_drift + fm_log(iter_s / e->iter_s)) / (past + 1);
-        lut->drift_weight = past + 1;
-    }
+    if (e->weight <= 0) /* later ones would compare with themselves */
+        learn_drift(lut, fm_log(iter_s / e->iter_s));
     double past = fmin(e->weight, entry_memory);
     e->iter_s = (past * e->iter_s + iter_s) / (past + 1);
     e->weight = past + 1;
@@ -226,10 +230,7 @@ enum firn_status firn_lut_observe(struct firn_lut *lut, struct firn_lut_key key,
 static double corrected(const struct firn_lut *lut, size_t i)
 {
     const struct firn_lut_entry *e = &lut->entries[i];
-    /* One observation of drift is shrunk by half, ten by a tenth. */
-    double trust = lut->drift_weight / (lut->drift_weight + 1);
-    return e->weight > 0 ? e->iter_s
-                         : e->iter_s * fm_exp(trust * lut->log_drift);
+    return e->weight > 0 ? e->iter_s : e->iter_s * (1 + lut->drift);
 }
 
 bool firn_lut_find(const struct firn_lut *lut, struct firn_lut_key key,

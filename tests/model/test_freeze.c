@@ -144,8 +144,7 @@ static void penalty_agrees_with_the_printed_sums(void **state)
     }
 }
 
-/* --- tuner ------------------------------------------------------------------
- */
+/* --- tuner ---------------------------------------------------------- */
 
 /* Twice the batch: 1.5 times the rate; each frozen layer: 100 more. */
 static double rate(const void *context, int batch, size_t nfrozen)
@@ -246,8 +245,7 @@ static void tuner_stays_for_less_than_the_hysteresis(void **state)
     assert_false(best.kept);
 }
 
-/* --- FreezeOut --------------------------------------------------------------
- */
+/* --- FreezeOut ------------------------------------------------------ */
 
 static void freezeout_ends_layers_from_the_front(void **state)
 {

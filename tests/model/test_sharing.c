@@ -1,4 +1,4 @@
-/* test_sharing.c - usage, packing rules, pairs: by hand and as measured. */
+/* test_sharing.c - usage and packing rules: by hand and as measured. */
 #include "base/rng.h"
 #include "lib/csv.h"
 #include "lib/data.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 256, NAME = 32, APPS = 16, PAIRS = 128 };
+enum { ROWS = 256, NAME = 32, APPS = 16, SPLITS = 8 };
 
 static void assert_near(double a, double b, double tolerance)
 {
@@ -103,8 +103,7 @@ static void too_few_rows_are_said(void **state)
     assert_string_equal(err.text, "the measured value is -5");
 }
 
-/* --- rules -----------------------------------------------------------------
- */
+/* --- rules ---------------------------------------------------------- */
 
 static void two_rules_decide_who_may_share(void **state)
 {
@@ -125,112 +124,6 @@ static void lambda_is_one_alone_zero_when_forbidden(void **state)
     assert_near(firn_share_lambda(0, FIRN_SHARE_BUSY, 0.9), 1, 1e-12);
     assert_near(firn_share_lambda(1, FIRN_SHARE_OK, 0.9), 0.9, 1e-12);
     assert_near(firn_share_lambda(1, FIRN_SHARE_BUSY, 0.9) + 1, 1, 1e-12);
-}
-
-/* --- pairs -----------------------------------------------------------------
- */
-
-static void pairs_shrink_to_their_classes_and_these_to_all(void **state)
-{
-    (void)state;
-    static const int class_of[] = {0, 0, 1};
-    double storage[FIRN_PAIRS_DOUBLES(3, 2)];
-    struct firn_pairs p;
-    firn_pairs_init(&p, storage, 3, class_of, 2, 1.5);
-    assert_near(firn_pairs_xi(&p, 0, 2).xi, 1.5, 1e-12);
-    assert_true(firn_pairs_xi(&p, 0, 2).extrapolated);
-    assert_int_equal(firn_pairs_add(&p, 0, 2, 3, 1, NULL), FIRN_OK);
-    /* all: (1.5 + 3)/2 = 2.25; class 0 beside 1: (3 + 2.25)/2 = 2.625;
-     * the pair: (3 + 2.625)/2 = 2.8125; its class mate gets 2.625 */
-    assert_near(firn_pairs_xi(&p, 0, 2).xi, 2.8125, 1e-12);
-    assert_near(firn_pairs_xi(&p, 1, 2).xi, 2.625, 1e-12);
-    assert_false(firn_pairs_xi(&p, 1, 2).extrapolated);
-    assert_near(firn_pairs_xi(&p, 2, 0).xi, 2.25, 1e-12);
-    assert_true(firn_pairs_xi(&p, 2, 0).extrapolated);
-    assert_near(firn_pairs_xi(&p, 9, 0).xi, 2.25, 1e-12);
-}
-
-static void old_news_fades(void **state)
-{
-    (void)state;
-    static const int class_of[] = {0};
-    double storage[FIRN_PAIRS_DOUBLES(1, 1)];
-    struct firn_pairs p;
-    firn_pairs_init(&p, storage, 1, class_of, 1, 1.5);
-    p.pair_shrink = 0;
-    for (int i = 0; i < 200; i++)
-        assert_int_equal(firn_pairs_add(&p, 0, 0, 2, 1, NULL), FIRN_OK);
-    assert_near(firn_pairs_xi(&p, 0, 0).xi, 2, 1e-12);
-    /* then 1: after n more, 1 + (20/21)^n; n = 60: 1.0535 */
-    for (int i = 0; i < 60; i++)
-        assert_int_equal(firn_pairs_add(&p, 0, 0, 0.9, 1, NULL), FIRN_OK);
-    assert_near(firn_pairs_xi(&p, 0, 0).xi, 1.0535, 1e-3);
-}
-
-static void bad_slowdowns_are_refused(void **state)
-{
-    (void)state;
-    static const int class_of[] = {0};
-    double storage[FIRN_PAIRS_DOUBLES(1, 1)];
-    struct firn_pairs p;
-    struct firn_error err;
-    firn_pairs_init(&p, storage, 1, class_of, 1, 1.5);
-    assert_int_equal(firn_pairs_add(&p, 0, 1, 2, 1, &err), FIRN_EINVAL);
-    assert_int_equal(firn_pairs_add(&p, 0, 0, 0, 1, &err), FIRN_EINVAL);
-    assert_int_equal(firn_pairs_add(&p, 0, 0, (double)INFINITY, 1, &err),
-                     FIRN_EINVAL);
-    assert_near(firn_pairs_xi(&p, 0, 0).xi, 1.5, 1e-12);
-}
-
-static void a_bad_pair_is_parted_after_it_settled(void **state)
-{
-    (void)state;
-    struct firn_share_rule rule = firn_share_rule_default();
-    struct firn_share_watch watch = {0};
-    /* 1/2.2 + 1/2.2 = 0.91: worse than taking turns, but wait for three */
-    assert_false(firn_share_watch(&watch, &rule, 2.2, 2.2));
-    assert_false(firn_share_watch(&watch, &rule, 2.2, 2.2));
-    assert_true(firn_share_watch(&watch, &rule, 2.2, 2.2));
-    watch = (struct firn_share_watch){0};
-    for (int i = 0; i < 20; i++) /* 1/2 + 1/1.2 = 1.33 */
-        assert_false(firn_share_watch(&watch, &rule, 2, 1.2));
-    /* one stall among them does not part them, xi_a = 2 + 0.3 (3 - 2) */
-    assert_false(firn_share_watch(&watch, &rule, 3, 1.2));
-    assert_near(watch.xi_a, 2.3, 1e-9);
-    /* 2.3 + 0.3 (3 - 2.3) = 2.51 > 2.5 */
-    assert_true(firn_share_watch(&watch, &rule, 3, 1.2));
-    assert_near(firn_share_gain(0.9, 2), 1.5, 1e-12);
-}
-
-static void xi_lies_between_what_was_seen(void **state)
-{
-    (void)state;
-    const uint64_t seed = 77;
-    struct rng rng;
-    rng_seed(&rng, seed);
-    for (int round = 0; round < 200; round++) {
-        static const int class_of[] = {0, 1, 1, 2, -1};
-        double storage[FIRN_PAIRS_DOUBLES(5, 3)];
-        struct firn_pairs p;
-        firn_pairs_init(&p, storage, 5, class_of, 3, 1.5);
-        double most = 1.5, least = 1.5;
-        for (int i = 0; i < 30; i++) {
-            double xi = 0.8 + rng_exp(&rng, 0.5);
-            most = fmax(most, xi);
-            least = fmin(least, fmax(xi, 1));
-            assert_int_equal(firn_pairs_add(&p, rng_below(&rng, 5),
-                                            rng_below(&rng, 5), xi,
-                                            0.5 + rng_unit(&rng), NULL),
-                             FIRN_OK);
-        }
-        for (size_t a = 0; a < 5; a++)
-            for (size_t b = 0; b < 5; b++) {
-                double xi = firn_pairs_xi(&p, a, b).xi;
-                if (xi < least - 1e-9 || xi > most + 1e-9)
-                    fail_msg("seed %llu round %d: xi %g",
-                             (unsigned long long)seed, round, xi);
-            }
-    }
 }
 
 /* --- measured ------------------------------------------------------------- */
@@ -303,11 +196,14 @@ static size_t cross(const struct usage_table *t, int app, double cap,
     return out;
 }
 
-/* R2 over all applications, each fitted alone, rows held out by quarters; the
- * worst of the applications in *worst. */
-static double held_out_r2(const char *column, double cap, double *worst)
+struct r2 {
+    double all;   /* over the held-out rows of all applications */
+    double worst; /* of the applications, each by itself */
+};
+
+/* Each application is fitted alone, its rows held out by random quarters. */
+static struct r2 held_out_r2(const char *column, double cap, uint64_t seed)
 {
-    const uint64_t seed = 3;
     struct rng rng;
     struct usage_table t = {.n = 0};
     double predicted[ROWS], measured[ROWS];
@@ -317,134 +213,48 @@ static double held_out_r2(const char *column, double cap, double *worst)
         skip();
     }
     size_t n = 0;
-    *worst = 1;
+    struct r2 r2 = {.worst = 1};
     for (int app = 0; app < t.napps; app++) {
         size_t more = cross(&t, app, cap, predicted + n, measured + n);
-        double r2 = stats_r2(predicted + n, measured + n, more);
-        print_message("  %-14s %.3f\n", names.name[app], r2);
-        *worst = fmin(*worst, r2);
+        r2.worst = fmin(r2.worst, stats_r2(predicted + n, measured + n, more));
         n += more;
     }
-    double r2 = stats_r2(predicted, measured, n);
-    print_message("%s, rows held out by quarters (seed %llu): R2 %.3f of %zu\n",
-                  column, (unsigned long long)seed, r2, n);
+    r2.all = stats_r2(predicted, measured, n);
     return r2;
+}
+
+/* The means over eight splits; the least of them in *least. */
+static struct r2 mean_r2(const char *column, double cap, double *least)
+{
+    struct r2 sum = {0, 0};
+    *least = 1;
+    for (uint64_t seed = 1; seed <= SPLITS; seed++) {
+        struct r2 r2 = held_out_r2(column, cap, seed);
+        sum.all += r2.all / SPLITS;
+        sum.worst += r2.worst / SPLITS;
+        *least = fmin(*least, r2.all);
+    }
+    print_message(
+        "%s, rows held out by quarters, seeds 1 to %d: R2 %.4f (least "
+        "%.4f); worst application %.2f\n",
+        column, SPLITS, sum.all, *least, sum.worst);
+    return sum;
 }
 
 static void memory_of_held_out_rows_is_predicted(void **state)
 {
     (void)state;
-    double worst;
-    double r2 = held_out_r2("peak_alloc_mib", (double)INFINITY, &worst);
-    assert_true(r2 >= 0.99 && worst >= 0.9);
+    double least;
+    struct r2 r2 = mean_r2("peak_alloc_mib", (double)INFINITY, &least);
+    assert_true(least >= 0.99 && r2.worst >= 0.9);
 }
 
 static void utilisation_of_held_out_rows_is_predicted(void **state)
 {
     (void)state;
-    double worst;
-    assert_true(held_out_r2("gpu_util_pct", 100, &worst) >= 0.9);
-}
-
-/* --- measured pairs --------------------------------------------------------
- */
-
-struct pair_table {
-    size_t a[PAIRS], b[PAIRS];
-    double xi_a[PAIRS], xi_b[PAIRS];
-    size_t n;
-};
-
-static bool load_pairs(struct pair_table *t, const char *rel)
-{
-    const char *path = data_path(rel);
-    struct csv *csv = path != NULL ? csv_open(path) : NULL;
-    if (csv == NULL)
-        return false;
-    names.n = 0;
-    while (t->n < PAIRS && csv_next(csv)) {
-        if (csv_number(csv, "frozen_a") > 0)
-            continue;
-        t->a[t->n] = (size_t)number_of(csv_text(csv, "a"));
-        t->b[t->n] = (size_t)number_of(csv_text(csv, "b"));
-        t->xi_a[t->n] = fmax(csv_number(csv, "xi_a"), 1);
-        t->xi_b[t->n++] = fmax(csv_number(csv, "xi_b"), 1);
-    }
-    csv_close(csv);
-    return true;
-}
-
-static void learn(struct firn_pairs *p, const struct pair_table *t, size_t i)
-{
-    firn_pairs_add(p, t->a[i], t->b[i], t->xi_a[i], 1, NULL);
-    firn_pairs_add(p, t->b[i], t->a[i], t->xi_b[i], 1, NULL);
-}
-
-/* Which of the three classes the names of the tables belong to, by their
- * measured utilisation. */
-static int class_by_name(const char *name)
-{
-    static const struct {
-        const char *name;
-        double util_pct;
-    } util[] = {{"resnet18-c", 27},    {"vgg16-c", 100},   {"googlenet-c", 22},
-                {"mobilenetv2-c", 18}, {"resnet50-c", 40}, {"resnet18-i", 95},
-                {"resnet50-i", 100},   {"bert-base", 100}};
-    for (size_t i = 0; i < sizeof util / sizeof *util; i++)
-        if (strcmp(util[i].name, name) == 0)
-            return firn_share_class(util[i].util_pct);
-    return -1;
-}
-
-/* Mean error on a pair never seen, from the classes of the others (after
- * `seen` observations of it). */
-static double unseen_pairs(const struct pair_table *t, int seen)
-{
-    int class_of[APPS];
-    double storage[FIRN_PAIRS_DOUBLES(APPS, 3)];
-    double predicted[2 * PAIRS], measured[2 * PAIRS];
-    size_t n = 0;
-    for (int i = 0; i < names.n; i++)
-        class_of[i] = class_by_name(names.name[i]);
-    for (size_t out = 0; out < t->n; out++) {
-        struct firn_pairs p;
-        firn_pairs_init(&p, storage, (size_t)names.n, class_of, 3, 1.5);
-        for (size_t i = 0; i < t->n; i++)
-            if (i != out)
-                learn(&p, t, i);
-        for (int i = 0; i < seen; i++)
-            learn(&p, t, out);
-        predicted[n] = firn_pairs_xi(&p, t->a[out], t->b[out]).xi;
-        measured[n++] = t->xi_a[out];
-        if (t->a[out] == t->b[out])
-            continue;
-        predicted[n] = firn_pairs_xi(&p, t->b[out], t->a[out]).xi;
-        measured[n++] = t->xi_b[out];
-    }
-    return stats_mape(predicted, measured, n);
-}
-
-static void pairs_never_seen_are_guessed_and_then_learnt(void **state)
-{
-    (void)state;
-    static const char *const tables[] = {"h200/pairs_timeslice.csv",
-                                         "h200/pairs_mps.csv",
-                                         "h200/pairs_frozen_timeslice.csv"};
-    for (int i = 0; i < 3; i++) {
-        struct pair_table t = {.n = 0};
-        if (!load_pairs(&t, tables[i])) {
-            print_message("no table of pairs: skipped\n");
-            skip();
-        }
-        double unseen = unseen_pairs(&t, 0);
-        double once = unseen_pairs(&t, 1);
-        double often = unseen_pairs(&t, 5);
-        print_message("%s, one pair held out: xi off by %.1f %%, after one "
-                      "observation %.1f %%, after five %.1f %%\n",
-                      tables[i], 100 * unseen, 100 * once, 100 * often);
-        assert_true(unseen < 0.25);
-        assert_true(once < 0.75 * unseen && often < once);
-    }
+    double least;
+    mean_r2("gpu_util_pct", 100, &least);
+    assert_true(least >= 0.9);
 }
 
 int main(void)
@@ -456,14 +266,8 @@ int main(void)
         cmocka_unit_test(too_few_rows_are_said),
         cmocka_unit_test(two_rules_decide_who_may_share),
         cmocka_unit_test(lambda_is_one_alone_zero_when_forbidden),
-        cmocka_unit_test(pairs_shrink_to_their_classes_and_these_to_all),
-        cmocka_unit_test(old_news_fades),
-        cmocka_unit_test(bad_slowdowns_are_refused),
-        cmocka_unit_test(a_bad_pair_is_parted_after_it_settled),
-        cmocka_unit_test(xi_lies_between_what_was_seen),
         cmocka_unit_test(memory_of_held_out_rows_is_predicted),
         cmocka_unit_test(utilisation_of_held_out_rows_is_predicted),
-        cmocka_unit_test(pairs_never_seen_are_guessed_and_then_learnt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

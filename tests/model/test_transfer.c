@@ -71,8 +71,7 @@ static void spatial_iterations_by_hand(void **state)
     assert_true(isnan(firn_spatial_iterations(&a, &b)));
 }
 
-/* --- table ------------------------------------------------------------------
- */
+/* --- table ---------------------------------------------------------- */
 
 static double at(const struct firn_lut *lut, int gpus, int batch)
 {
