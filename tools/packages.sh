@@ -90,7 +90,9 @@ apt_names()
             n=$(clang -dumpversion 2>/dev/null | sed 's/\..*//')
             [ -n "$n" ] || n=$(apt-cache depends clang 2>/dev/null |
                 sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-            if apt-cache show "libclang-rt-$n-dev" >/dev/null 2>&1; then
+            if [ -z "$n" ]; then
+                printf 'libclang-rt-dev '
+            elif apt-cache show "libclang-rt-$n-dev" >/dev/null 2>&1; then
                 printf '%s ' "libclang-rt-$n-dev"
             else
                 printf '%s ' "libclang-common-$n-dev"
