@@ -76,7 +76,7 @@ Q :=
 say = @:
 else
 Q := @
-say = @printf '  %-4s %s\n'
+say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
 RUN := tools/run_tests.sh -j $(JOBS)
