@@ -80,8 +80,9 @@ say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
 RUN := tools/run_tests.sh -j $(JOBS)
-export CC BUILD
+export CC
 export FIRN := $(abspath $(BUILD)/firn)
+export FIRN_BUILD := $(BUILD)
 
 # --- build -----------------------------------------------------------------
 
