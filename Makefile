@@ -145,8 +145,8 @@ style:
 e2e: all
 	$(Q)$(RUN) $(E2E)
 
-smoke: all
-	$(Q)$(RUN) $(E2E_SAN)
+test-e2e: all tests
+	$(Q)$(RUN) $(TESTS) $(E2E_SAN)
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -160,18 +160,16 @@ export TALLY
 # often not so; warnings are errors in the plain build.
 asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 WERROR=
 asan:
-	$(Q)$(MAKE) $(SUB) all tests
-	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) test
-	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) smoke
+	$(Q)$(MAKE) $(SUB) test-e2e
 
 tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread OPT=-O1 WERROR=
 tsan:
 	$(Q)$(MAKE) $(SUB) tests
-	$(Q)FIRN_QUICK=1 tools/with_tsan.sh $(RUN) \
+	$(Q)tools/with_tsan.sh $(RUN) \
 	    $(TESTS:$(BUILD)/%=$(BUILD)/tsan/%)
 
 valgrind: $(TESTS)
-	$(Q)FIRN_QUICK=1 $(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
+	$(Q)$(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" $(TESTS)
 
 tidy:
@@ -260,7 +258,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn tests test style e2e smoke check asan tsan valgrind tidy \
+.PHONY: all firn tests test test-e2e style e2e check asan tsan valgrind tidy \
         fuzz fuzzers fuzz-run soak bench install uninstall format clean help \
         FORCE
 
