@@ -59,6 +59,11 @@ static void boards_do_not_show_in_the_text(void **unused)
     struct firn_part parts[] = {{2, 0, 1}, {2, 1, 0x41}, {2, 2, 2}, {3, 2, 1}};
     struct firn_alloc alloc = {parts, 4, 5, false};
     prints(&alloc, "n2[0,64,70,129] n3[128]");
+    parts[0].gpus = parts[1].gpus = ~(uint64_t)0;
+    prints(&alloc, "n2[0-127,129] n3[128]");
+    parts[1].gpus = 3;
+    parts[2].gpus = (uint64_t)1 << 63;
+    prints(&alloc, "n2[0-65,191] n3[128]");
     assert_int_equal(firn_alloc_nodes(&alloc), 2);
 }
 

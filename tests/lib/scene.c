@@ -81,6 +81,7 @@ static enum firn_status engine_settled(void *state, struct firn_error *err)
 static const struct firn_engine_def engine = {
     .name = "scene",
     .summary = "writes steps down",
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES,
     .apply = engine_apply,
     .settled = engine_settled,
 };
