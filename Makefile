@@ -66,7 +66,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 # Shell tests: numbers give the order. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
 STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
-E2E   := $(sort $(wildcard tests/e2e/*.sh))
+E2E   := $(sort $(wildcard tests/e2e/*.sh tests/golden/*.sh))
 E2E_SAN := $(filter-out tests/e2e/9%,$(E2E))
 
 # --- how a command is shown ------------------------------------------------

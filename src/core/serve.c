@@ -288,7 +288,7 @@ static bool count_new(const struct service *s, struct walker *w,
 static void walk(struct service *s)
 {
     bool preempts = s->how & FIRN_SERVE_PREEMPT;
-    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX];
+    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX] = {0};
     for (int t = 0; t < ntypes; t++) {
         const struct freemap_type *type = &s->plan->state->map.types[t];
         left[t] = preempts ? type->up : type->free;
