@@ -3,9 +3,9 @@
  *   small FIRN    the program to measure
  *
  * A Pollux workload of 160 jobs under three policies, and the common trace of
- * 5000 jobs under fifo: best of five in one process (the library's cost), and
- * best of five whole commands (with starting the program). Without the data
- * folder generated traces of the same size stand in, and it says so.
+ * 5000 jobs under fifo: best of fifteen in one process (the library's cost),
+ * and best of fifteen whole commands (with starting the program). Without the
+ * data folder generated traces of the same size stand in, and it says so.
  */
 #include "base/buf.h"
 #include "lib/data.h"
@@ -19,14 +19,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUNS = 5 };
+enum { RUNS = 15 };
 
 struct subject {
     const char *name, *trace, *cluster;
     double limit_ms;
 };
 
-/* Best of five firn_sim_run(), in milliseconds of CPU; NaN on failure. */
+/* The best firn_sim_run(), in milliseconds of CPU; NaN on failure. */
 static double in_process_ms(const struct subject *s, const char *policy)
 {
     struct firn_sim_options options = firn_sim_defaults();
