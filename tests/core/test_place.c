@@ -249,6 +249,11 @@ static void counts_do_not_lift_the_other_limits(void **unused)
     want = (struct firn_want){
         .gpus = 5, .counts = (int[]){5, 0}, .one_node = true};
     assert_string_equal(placed(&yard, want, 3), "no");
+    want = (struct firn_want){
+        .gpus = 4, .counts = (int[]){4, 0}, .one_node = true};
+    assert_string_equal(placed(&yard, want, 3), "n0[0-3]");
+    want.one_type = true;
+    assert_string_equal(placed(&yard, want, 3), "n0[0-3]");
     close_yard(&yard);
 }
 

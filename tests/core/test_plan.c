@@ -253,6 +253,24 @@ static void wrong_gpus_are_recorded_but_take_nothing(void **unused)
     close_desk(&desk);
 }
 
+static void right_gpus_are_taken_on_several_nodes_and_boards(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = open_desk(
+        &desk, "2 nodes x 4 gpus; 1 node x 130 gpus; A wants 2; B wants 4");
+    struct firn_alloc nodes = scene_alloc(desk.scene, "n0[0] n1[3]");
+    firn_plan_place(plan, job(&desk, "A"), &nodes);
+    assert_int_equal(firn_plan_free(plan), 136);
+    struct firn_alloc boards = scene_alloc(desk.scene, "n1[0] n2[63-64,129]");
+    firn_plan_place(plan, job(&desk, "B"), &boards);
+    assert_int_equal(firn_plan_free(plan), 132);
+    assert_string_equal(has(&desk, "B"), "n1[0] n2[63-64,129]");
+    firn_plan_drop(plan, job(&desk, "A"));
+    assert_int_equal(firn_plan_free(plan), 134);
+    close_desk(&desk);
+}
+
 static void undo_goes_back_to_the_mark(void **unused)
 {
     (void)unused;
@@ -429,6 +447,7 @@ int main(void)
         cmocka_unit_test(shares_join_a_host_until_it_is_full),
         cmocka_unit_test(free_gpus_are_told_by_type),
         cmocka_unit_test(wrong_gpus_are_recorded_but_take_nothing),
+        cmocka_unit_test(right_gpus_are_taken_on_several_nodes_and_boards),
         cmocka_unit_test(undo_goes_back_to_the_mark),
         cmocka_unit_test(notes_are_cut_and_kept_through_undo),
         cmocka_unit_test(undo_restores_free_gpus_whatever_was_said),

@@ -241,6 +241,88 @@ static void the_engine_hears_when_all_is_settled(void **unused)
     scene_free(scene);
 }
 
+/* ---- the watcher ---- */
+
+static struct firn_buf seen;
+
+static void saw_step(void *arg, const struct firn_step *step)
+{
+    (void)arg;
+    buf_printf(&seen, "%s %s; ",
+               step->kind == FIRN_STEP_START ? "start" : "other",
+               step->job->spec.name);
+}
+
+static void saw_end(void *arg, const struct firn_job *job, const char *how,
+                    double now_s)
+{
+    (void)arg;
+    buf_printf(&seen, "%s %s %g; ", how, job->spec.name, now_s);
+}
+
+static void saw_change(void *arg, const struct state *state, double now_s)
+{
+    (void)arg;
+    buf_printf(&seen, "%d free %g; ", state->map.free_gpus, now_s);
+}
+
+static enum firn_status no_apply(void *state, const struct firn_step *step,
+                                 struct firn_error *err)
+{
+    (void)state, (void)step, (void)err;
+    return FIRN_OK;
+}
+
+static void saw(const char *expected)
+{
+    assert_string_equal(seen.n > 0 ? seen.at : "", expected);
+    buf_clear(&seen);
+}
+
+static void the_watcher_is_told_of_every_change(void **unused)
+{
+    (void)unused;
+    static const struct firn_engine_def engine = {.name = "bare",
+                                                  .apply = no_apply};
+    struct firn_cluster cluster;
+    struct round *round;
+    assert_int_equal(firn_cluster_parse_spec(&cluster, "1x4:v100", NULL),
+                     FIRN_OK);
+    struct round_config config = {
+        .cluster = &cluster,
+        .policy = &toy_greedy,
+        .engine = &engine,
+        .watch = {.step = saw_step, .end = saw_end, .changed = saw_change}};
+    assert_int_equal(round_new(&round, &config, NULL), FIRN_OK);
+    struct firn_job_spec spec = {.name = "A",
+                                 .app = "",
+                                 .group = "",
+                                 .types = "",
+                                 .gpus = 3,
+                                 .gpus_min = 3,
+                                 .gpus_max = 3,
+                                 .duration_s = 9};
+    struct firn_event event = {
+        .kind = FIRN_EVENT_SUBMIT, .spec = &spec, .at_s = 1};
+    assert_int_equal(round_event(round, &event, NULL), FIRN_OK);
+    saw("4 free 1; ");
+    assert_int_equal(round_decide(round, 2, NULL), FIRN_OK);
+    saw("start A; 1 free 2; ");
+    assert_int_equal(round_decide(round, 3, NULL), FIRN_OK);
+    saw(""); /* nothing changed */
+    event = (struct firn_event){.kind = FIRN_EVENT_REPORT, .at_s = 4};
+    assert_int_equal(round_event(round, &event, NULL), FIRN_OK);
+    saw("");
+    event = (struct firn_event){.kind = FIRN_EVENT_DONE, .at_s = 5};
+    assert_int_equal(round_event(round, &event, NULL), FIRN_OK);
+    saw("done A 5; 4 free 5; ");
+    assert_int_equal(round_steps(round), 1);
+    round_free(round);
+    round_free(NULL);
+    firn_cluster_release(&cluster);
+    buf_release(&seen);
+}
+
 /* ---- a policy with every hook ---- */
 
 struct hooked {
@@ -444,6 +526,7 @@ int main(void)
         cmocka_unit_test(the_toys_do_what_they_say),
         cmocka_unit_test(notes_reach_the_jobs_and_go_when_they_start),
         cmocka_unit_test(the_engine_hears_when_all_is_settled),
+        cmocka_unit_test(the_watcher_is_told_of_every_change),
         cmocka_unit_test(hooks_are_called_in_time),
         cmocka_unit_test(a_policy_is_woken_when_it_asked),
         cmocka_unit_test(bad_settings_are_refused_and_others_passed_over),

@@ -118,6 +118,33 @@ static void a_pushed_job_is_passed_over_by_a_smaller_one(void **unused)
           "100: DONE A\n");
 }
 
+/* 4 v100 and 2 t4. A, the shortest, runs on the t4 and counts there: the v100
+ * are all free for C, which accepts no others. B, the longest, waits. */
+static void a_running_job_counts_on_the_type_it_has(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 4 gpus of v100; 1 node x 2 gpus of t4; "
+                   "A wants 2 for 10 on n1[0-1]; B wants 1 for 90 on n0[0]; "
+                   "C wants 4 for 20 types v100");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "STOP B; START C n0[0-3]");
+    scene_free(scene);
+}
+
+/* A, on t4 but able to use any, gives way to C, which accepts t4 alone and is
+ * shorter; there is room on the v100, so A moves there and does not wait. */
+static void a_job_moves_to_make_room_when_it_can(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 4 gpus of v100; 1 node x 2 gpus of t4; "
+                   "A wants 2 for 50 on n1[0-1]; C wants 2 for 20 types t4");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "MOVE A n0[0-1]; START C n1[0-1]");
+    scene_free(scene);
+}
+
 /* Work done before counts: B has done 90 of 100 and goes before A with 20. */
 static void progress_made_earlier_counts(void **unused)
 {
@@ -140,6 +167,8 @@ int main(void)
         cmocka_unit_test(a_gang_pushes_out_as_many_as_it_needs),
         cmocka_unit_test(only_the_longest_give_way),
         cmocka_unit_test(a_pushed_job_is_passed_over_by_a_smaller_one),
+        cmocka_unit_test(a_running_job_counts_on_the_type_it_has),
+        cmocka_unit_test(a_job_moves_to_make_room_when_it_can),
         cmocka_unit_test(progress_made_earlier_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
