@@ -201,7 +201,7 @@ soak: $(TESTS)
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
-	$(Q)if [ -f bench/run.sh ]; then sh bench/run.sh; else \
+	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
 # --- install ---------------------------------------------------------------
