@@ -6,13 +6,24 @@
  */
 #include "toys.h"
 
+static bool accepts(const struct firn_view *view, const struct firn_job *job,
+                    const struct firn_alloc *alloc)
+{
+    for (int i = 0; i < alloc->nparts; i++) {
+        int type = view->cluster->nodes[alloc->parts[i].node].type;
+        if ((job->type_mask >> type & 1) == 0)
+            return false;
+    }
+    return true;
+}
+
 static bool join(struct firn_plan *plan, const struct firn_view *view,
                  const struct firn_job *job)
 {
     const struct firn_job *const *jobs = firn_view_jobs(view);
     for (size_t i = 0; i < view->njobs; i++) {
         const struct firn_alloc *host = firn_plan_of(plan, jobs[i]);
-        if (host->ngpus == job->spec.gpus &&
+        if (host->ngpus == job->spec.gpus && accepts(view, job, host) &&
             firn_plan_share(plan, job, jobs[i]))
             return true;
     }
