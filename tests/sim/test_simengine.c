@@ -5,7 +5,9 @@
  * asked for.
  */
 #include "base/buf.h"
+#include "base/rng.h"
 #include "lib/drive.h"
+#include "lib/toys.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +15,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- elastic jobs ---- */
@@ -103,6 +106,90 @@ static void fewer_gpus_slow_a_job_by_the_exponent(void **state)
         buf_release(&run.text);
     }
     play_close(&play);
+}
+
+/* ---- random scenes under toys; drive.c audits each job's work ---- */
+
+static int below(struct rng *rng, int n)
+{
+    return (int)rng_below(rng, (uint64_t)n);
+}
+
+static struct firn_buf draw_rows(struct rng *rng, int gpus)
+{
+    struct firn_buf rows = {0};
+    double at_s = 0;
+    buf_puts(&rows, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                    "gpus_max,may_share\n");
+    for (int i = 0, n = 1 + below(rng, 40); i < n; i++) {
+        int least = 1 + below(rng, (gpus + 1) / 2);
+        int want = least + below(rng, gpus - least + 1);
+        at_s += below(rng, 3) ? rng_exp(rng, 20) : 0;
+        buf_printf(&rows, "j%d,%.17g,%d,%.17g,%d,%d,%d\n", i, at_s, want,
+                   1 + rng_exp(rng, 60), least,
+                   want + below(rng, gpus - want + 1), below(rng, 4) > 0);
+    }
+    return rows;
+}
+
+static void draw_outages(struct rng *rng, struct play *play)
+{
+    struct firn_buf rows = {0};
+    double at_s = 0;
+    for (int i = 0; i < 6; i++) {
+        int node = below(rng, play->cluster.nnodes);
+        at_s += rng_exp(rng, 80);
+        buf_printf(&rows, "%.17g,%d,down\n", at_s, node);
+        at_s += rng_exp(rng, 30);
+        buf_printf(&rows, "%.17g,%d,up\n", at_s, node);
+    }
+    play_failures(play, rows.at);
+    buf_release(&rows);
+}
+
+static void check_toys(uint64_t seed)
+{
+    static const char *const specs[] = {"1x4:v100", "3x4:v100", "5x2:t4",
+                                        "1x70:v100", "2x4:v100,2x4:a100"};
+    static const struct firn_policy_def *const toys[] = {
+        &toy_sharer, &toy_elastic, &toy_greedy, &toy_one_by_one};
+    static const int gpus[] = {4, 12, 10, 70, 16};
+    struct rng rng;
+    struct play play;
+    rng_seed(&rng, seed);
+    int which = below(&rng, 5);
+    struct firn_buf rows = draw_rows(&rng, gpus[which]);
+    play_open(&play, specs[which], rows.at);
+    buf_release(&rows);
+    play.options.seed = seed; /* drive.c prints it */
+    play.options.restart_s = below(&rng, 2) ? 10 * rng_unit(&rng) : 0;
+    play.options.scaling = rng_unit(&rng);
+    play.options.share_slowdown = 1 + rng_unit(&rng);
+    play.options.charges_first_start = below(&rng, 3) == 0;
+    play.cluster.jobs_per_gpu = 1 + below(&rng, 3);
+    if (below(&rng, 2))
+        draw_outages(&rng, &play);
+    for (size_t i = 0; i < sizeof toys / sizeof *toys; i++) {
+        struct drive run;
+        if (drive_try(&play, toys[i], &run) != FIRN_OK)
+            fail_msg("seed %llu, %s: %s", (unsigned long long)seed,
+                     toys[i]->name, play.err.text);
+        const struct simspent *s = &run.spent;
+        if (!play_near(s->given, s->useful + s->overhead + s->lost))
+            fail_msg("seed %llu, %s: given %g, useful %g, overhead %g",
+                     (unsigned long long)seed, toys[i]->name, s->given,
+                     s->useful, s->overhead);
+        buf_release(&run.text);
+    }
+    play_close(&play);
+}
+
+static void toys_do_exactly_the_work_on_random_scenes(void **state)
+{
+    (void)state;
+    uint64_t n = getenv("FIRN_SOAK") ? 10000 : getenv("FIRN_QUICK") ? 50 : 400;
+    for (uint64_t seed = 1; seed <= n; seed++)
+        check_toys(seed);
 }
 
 /* ---- restart costs ---- */
@@ -292,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
         cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
+        cmocka_unit_test(toys_do_exactly_the_work_on_random_scenes),
         cmocka_unit_test(restart_cost_is_the_simulation_s_by_default),
         cmocka_unit_test(restart_cost_of_the_job_goes_before_the_default),
         cmocka_unit_test(restart_cost_named_for_an_application_goes_first),
