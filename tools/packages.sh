@@ -9,7 +9,7 @@
 # libcyaml-dev wants libyaml when linking, but does not bring it.
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
-    clang-runtime"
+    clang-runtime procps"
 
 # why PACKAGE: what it is for, in words.
 why()
@@ -25,6 +25,7 @@ why()
     clang-tidy | cppcheck) echo "static analysis" ;;
     clang-format) echo "format check" ;;
     valgrind) echo "memory checks" ;;
+    procps) echo "tests that look for processes" ;;
     libc6-dbg) echo "lets valgrind start" ;;
     *) echo "needed" ;;
     esac
@@ -67,6 +68,7 @@ is_there()
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;
+    procps) has_command pgrep ;;
     valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
     *) has_command "$1" ;;
     esac
