@@ -59,6 +59,8 @@ static const struct lie lies[] = {
      "'A', has -) would use a node that is not there", "A: n0[0-1]"},
     {"no-gpu", 0, YARD "A wants 2",
      "'A', has -) would use a GPU that is not there", "A: n0[0-1]"},
+    {"no-gpu", 0, YARD "A wants 1",
+     "'A', has -) would use a GPU that is not there", "A: n0[0]"},
     {"no-board", 0, YARD "A wants 1",
      "'A', has -) would use a GPU that is not there", "A: n0[0]"},
     {"negative-board", 0, YARD "A wants 1",

@@ -109,6 +109,7 @@ static struct {
     int inits, finis, observed;
     enum firn_event_kind last;
     double wake_s;
+    size_t nrunning; /* when wake_s was asked last */
 } calls;
 
 static const struct firn_option hooked_options[] = {
@@ -148,6 +149,7 @@ static double hooked_wake_s(const void *state, const struct firn_view *view)
 {
     (void)state;
     assert_int_equal(view->njobs, view->nrunning + view->nwaiting);
+    calls.nrunning = view->nrunning;
     return calls.wake_s;
 }
 
@@ -197,6 +199,7 @@ static void a_policy_is_woken_when_it_asked(void **unused)
     assert_true(isinf(round_wake_s(scene->round)));
     calls.wake_s = 60;
     scene_decide(scene, 0);
+    assert_int_equal(calls.nrunning, 1); /* A, which has just started */
     assert_true(round_wake_s(scene->round) == 60);
     round_tick(scene->round, 59);
     assert_false(round_is_due(scene->round));

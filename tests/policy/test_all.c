@@ -214,6 +214,8 @@ static void an_unknown_policy_is_refused_with_the_nearest_name(void **unused)
     assert_null(firn_policy_find("tiresia", &err));
     assert_int_equal(err.status, FIRN_ENOENT);
     assert_non_null(strstr(err.text, "did you mean 'tiresias'?"));
+    assert_null(firn_policy_find("fifoo", &err));
+    assert_non_null(strstr(err.text, "did you mean 'fifo'?"));
     assert_null(firn_policy_find("no such thing at all", &err));
     assert_non_null(strstr(err.text, "firn policies"));
     assert_null(firn_policy_find("", NULL));

@@ -34,6 +34,19 @@ static void a_job_never_mixes_types_and_blocks_those_behind(void **unused)
           "70: DONE B\n");
 }
 
+/* 4 v100 and 4 t4. A 3 and B 3 leave one of each: 2 GPUs, but C's 2 would be
+ * of two types. C waits for A's end at 20, and D, for which there was room,
+ * behind it. */
+static void gpus_of_two_types_are_no_room_for_one_job(void **unused)
+{
+    (void)unused;
+    plays("1 node x 4 gpus of v100; 1 node x 4 gpus of t4; A wants 3 for 20; "
+          "B wants 3 for 30; C wants 2 for 10; D wants 1 for 10 types t4",
+          "0: START A n0[0-2]; START B n1[0-2]\n"
+          "20: DONE A; START C n0[0-1]; START D n1[3]\n"
+          "30: DONE B; DONE C; DONE D\n");
+}
+
 /* Two types with room: both jobs start, each within a type. A 4 fills the
  * v100; B 2 takes the t4; C 1 finds nothing until B ends at 30. */
 static void jobs_of_different_types_run_side_by_side(void **unused)
@@ -86,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_never_mixes_types_and_blocks_those_behind),
+        cmocka_unit_test(gpus_of_two_types_are_no_room_for_one_job),
         cmocka_unit_test(jobs_of_different_types_run_side_by_side),
         cmocka_unit_test(a_job_goes_to_the_type_it_fits_best),
         cmocka_unit_test(a_choosy_job_waits_for_its_type),
