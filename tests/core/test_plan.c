@@ -151,6 +151,26 @@ static void a_job_moves_when_what_it_holds_is_not_what_is_wanted(void **unused)
     close_desk(&desk);
 }
 
+static void a_job_stays_when_what_it_holds_is_just_what_is_wanted(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan =
+        open_desk(&desk, "1 node x 2 gpus of v100; 2 nodes x 4 gpus of t4; "
+                         "A wants 2 on n2[2-3]");
+    const struct firn_want wants[] = {
+        {.gpus = 2, .one_type = true},
+        {.gpus = 2, .one_node = true},
+        {.gpus = 2, .types = 2},
+        {.gpus = 2, .counts = (int[]){0, 2}},
+    };
+    for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
+        assert_true(firn_plan_give_want(plan, job(&desk, "A"), &wants[i]));
+        assert_string_equal(has(&desk, "A"), "n2[2-3]");
+    }
+    close_desk(&desk);
+}
+
 static void the_last_word_about_a_job_counts(void **unused)
 {
     (void)unused;
@@ -442,6 +462,7 @@ int main(void)
         cmocka_unit_test(keep_all_starts_from_what_runs),
         cmocka_unit_test(a_job_stays_where_it_is_when_its_size_is_kept),
         cmocka_unit_test(a_job_moves_when_what_it_holds_is_not_what_is_wanted),
+        cmocka_unit_test(a_job_stays_when_what_it_holds_is_just_what_is_wanted),
         cmocka_unit_test(the_last_word_about_a_job_counts),
         cmocka_unit_test(a_give_that_does_not_fit_changes_nothing),
         cmocka_unit_test(shares_join_a_host_until_it_is_full),
