@@ -97,9 +97,13 @@ static void check_type(const struct freemap *map, firn_type_id id)
     }
     assert_int_equal(type->free, free);
     assert_int_equal(type->up, up);
-    for (int f = 0; f <= type->max; f++)
-        assert_int_equal(type->filled[f / 64] >> f % 64 & 1,
-                         type->count[f] > 0);
+    for (int f = 0; f <= type->max; f++) {
+        int nodes = 0;
+        for (int i = 0; i < type->nnodes; i++)
+            nodes += map->node_free[type->nodes[i]] == f;
+        assert_int_equal(type->count[f], nodes);
+        assert_int_equal(type->filled[f / 64] >> f % 64 & 1, nodes > 0);
+    }
 }
 
 struct firn_buf freemap_text(const struct freemap *map)
