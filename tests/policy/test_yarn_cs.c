@@ -84,6 +84,19 @@ static void a_choosy_job_waits_for_its_type(void **unused)
 }
 
 /* On one type it is fifo: see test_fifo.c for the same schedule. */
+static void a_job_larger_than_every_type_is_turned_away(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        scene_new("1 node x 4 gpus of v100; 1 node x 2 gpus of t4; "
+                  "A wants 5 for 20; B wants 2 for 10",
+                  firn_policy_find("yarn-cs", NULL), NULL);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "START B n1[0-1]; REJECT A");
+    assert_null(scene_job(scene, "A"));
+    scene_free(scene);
+}
+
 static void on_one_type_it_is_fifo(void **unused)
 {
     (void)unused;
@@ -103,6 +116,7 @@ int main(void)
         cmocka_unit_test(jobs_of_different_types_run_side_by_side),
         cmocka_unit_test(a_job_goes_to_the_type_it_fits_best),
         cmocka_unit_test(a_choosy_job_waits_for_its_type),
+        cmocka_unit_test(a_job_larger_than_every_type_is_turned_away),
         cmocka_unit_test(on_one_type_it_is_fifo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

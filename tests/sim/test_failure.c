@@ -325,6 +325,22 @@ static void drawn_failures_do_not_stall_a_job_that_waits(void **state)
     play_close(&play);
 }
 
+/* 1000 h of work on a node that lasts an hour and saves its work once a day:
+ * nobody would live to see the end. */
+static void failures_that_undo_all_work_end_the_run(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x1:v100", "a,0,1,3600000\n");
+    play.options.mtbf_s = 3600;
+    play.options.mttr_s = 60;
+    play.options.checkpoint_s = 86400;
+    assert_int_equal(play_try(&play, "fifo"), FIRN_ESTALLED);
+    assert_non_null(strstr(play.err.text, "but node failures"));
+    assert_int_equal(play.result.unfinished, 1);
+    play_close(&play);
+}
+
 /* Down from the start, and no failure ever brings it back. */
 static void node_down_from_the_start_stalls(void **state)
 {
@@ -356,6 +372,7 @@ int main(void)
         cmocka_unit_test(completion_comes_before_failure_at_one_instant),
         cmocka_unit_test(node_that_stays_down_stalls_with_a_sentence),
         cmocka_unit_test(drawn_failures_do_not_stall_a_job_that_waits),
+        cmocka_unit_test(failures_that_undo_all_work_end_the_run),
         cmocka_unit_test(node_down_from_the_start_stalls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
