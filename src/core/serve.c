@@ -66,14 +66,6 @@ static bool give(struct service *s, const struct firn_job *job,
     return firn_plan_give_want(s->plan, job, &want);
 }
 
-/* Is the waiting job in slot `a` before the one in `b`? */
-static bool before(const struct service *s, int a, int b)
-{
-    const struct treap_node *at = s->ladder->pool.at;
-    int c = firn_cmp(at[a].key, at[b].key);
-    return c != 0 ? c < 0 : at[a].id < at[b].id;
-}
-
 /* ---- without preemption: each class has a cursor ---- */
 
 /* The class whose cursor is next in rank (of those that fit, when skipping),
@@ -85,7 +77,7 @@ static int next_class(const struct service *s, const int *cursors, int room)
         if ((s->how & FIRN_SERVE_SKIP) && s->ladder->classes.at[i].gpus > room)
             break; /* classes are by size */
         if (cursors[i] != TREAP_NONE &&
-            (best < 0 || before(s, cursors[i], cursors[best])))
+            (best < 0 || ladder_precedes(s->ladder, cursors[i], cursors[best])))
             best = (int)i;
     }
     bool is_blocked = best >= 0 && s->ladder->classes.at[best].gpus > room;
@@ -101,7 +93,7 @@ static void take_turns(struct service *s)
     int *cursors =
         firn_view_alloc(s->view, (ladder->classes.n + 1) * sizeof *cursors);
     for (size_t i = 0; i < ladder->classes.n; i++)
-        cursors[i] = treap_first(&ladder->pool, ladder->classes.at[i].root);
+        cursors[i] = ladder->classes.at[i].first;
     for (int c; (c = next_class(s, cursors, room)) >= 0;) {
         const struct treap_node *node = &ladder->pool.at[cursors[c]];
         room -= node->weight;
@@ -113,20 +105,33 @@ static void take_turns(struct service *s)
 
 /* ---- with preemption: jobs change sides in the ladder ---- */
 
+/* Would the running jobs before this waiting one leave it room? `last` is the
+ * last of all that run: behind it, all of them are before. */
+static bool has_room(const struct service *s, int slot, int gpus, int last)
+{
+    int64_t held = treap_sum(&s->ladder->pool, s->ladder->running);
+    if (held + gpus <= s->view->gpus_up)
+        return true;
+    if (ladder_is_behind(s->ladder, slot, last, s->view->now_s))
+        return false;
+    held = ladder_before(s->ladder, slot, s->view->now_s);
+    return held + gpus <= s->view->gpus_up;
+}
+
 /* The next waiting job to run, or TREAP_NONE. */
 static int next_up(const struct service *s)
 {
     int best = TREAP_NONE;
+    int last = treap_last(&s->ladder->pool, s->ladder->running);
     for (size_t i = 0; i < s->ladder->classes.n; i++) {
         const struct ladder_class *c = &s->ladder->classes.at[i];
         if (c->gpus > s->view->gpus_up)
             break; /* classes are by size */
-        int slot = treap_first(&s->ladder->pool, c->root);
-        if (slot == TREAP_NONE || (best != TREAP_NONE && before(s, best, slot)))
+        if (c->first == TREAP_NONE ||
+            (best != TREAP_NONE && ladder_precedes(s->ladder, best, c->first)))
             continue;
-        int64_t held = ladder_before(s->ladder, slot, s->view->now_s);
-        if (held + c->gpus <= s->view->gpus_up)
-            best = slot;
+        if (has_room(s, c->first, c->gpus, last))
+            best = c->first;
     }
     return best;
 }
@@ -321,7 +326,7 @@ static void walk_in(struct service *s, const struct walker *line, size_t n)
 /* Who runs, by counts of each type, in rank order. */
 static void count_all(struct service *s, struct walker *line, size_t n)
 {
-    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX];
+    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX] = {0};
     for (int t = 0; t < ntypes; t++)
         left[t] = s->plan->state->map.types[t].up;
     for (size_t i = 0; i < n; i++) {
