@@ -66,7 +66,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 # Shell tests: numbers give the order. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
 STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
-E2E   := $(sort $(wildcard tests/e2e/*.sh tests/golden/*.sh tests/cli/*.sh))
+E2E   := $(sort $(wildcard tests/e2e/*.sh tests/golden/*.sh))
 E2E_SAN := $(filter-out tests/e2e/9%,$(E2E))
 
 # --- how a command is shown ------------------------------------------------
@@ -76,12 +76,13 @@ Q :=
 say = @:
 else
 Q := @
-say = @printf '  %-4s %s\n'
+say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
 RUN := tools/run_tests.sh -j $(JOBS)
-export CC BUILD
+export CC
 export FIRN := $(abspath $(BUILD)/firn)
+export FIRN_BUILD := $(BUILD)
 
 # --- build -----------------------------------------------------------------
 
@@ -144,8 +145,8 @@ style:
 e2e: all
 	$(Q)$(RUN) $(E2E)
 
-smoke: all
-	$(Q)$(RUN) $(E2E_SAN)
+test-e2e: all tests
+	$(Q)$(RUN) $(TESTS) $(E2E_SAN)
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -159,18 +160,16 @@ export TALLY
 # often not so; warnings are errors in the plain build.
 asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 WERROR=
 asan:
-	$(Q)$(MAKE) $(SUB) all tests
-	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) test
-	$(Q)FIRN_QUICK=1 $(MAKE) $(SUB) smoke
+	$(Q)$(MAKE) $(SUB) test-e2e
 
 tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread OPT=-O1 WERROR=
 tsan:
 	$(Q)$(MAKE) $(SUB) tests
-	$(Q)FIRN_QUICK=1 tools/with_tsan.sh $(RUN) \
+	$(Q)tools/with_tsan.sh $(RUN) \
 	    $(TESTS:$(BUILD)/%=$(BUILD)/tsan/%)
 
 valgrind: $(TESTS)
-	$(Q)FIRN_QUICK=1 $(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
+	$(Q)$(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" $(TESTS)
 
 tidy:
@@ -202,7 +201,7 @@ soak: $(TESTS)
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
-	$(Q)if [ -f bench/run.sh ]; then sh bench/run.sh; else \
+	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
 # --- install ---------------------------------------------------------------
@@ -259,7 +258,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn tests test style e2e smoke check asan tsan valgrind tidy \
+.PHONY: all firn tests test test-e2e style e2e check asan tsan valgrind tidy \
         fuzz fuzzers fuzz-run soak bench install uninstall format clean help \
         FORCE
 

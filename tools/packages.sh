@@ -10,7 +10,7 @@
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
     libcminpack-dev liblapacke-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
-    clang-runtime"
+    clang-runtime procps"
 
 # why PACKAGE: what it is for, in words.
 why()
@@ -28,6 +28,7 @@ why()
     clang-tidy | cppcheck) echo "static analysis" ;;
     clang-format) echo "format check" ;;
     valgrind) echo "memory checks" ;;
+    procps) echo "tests that look for processes" ;;
     libc6-dbg) echo "lets valgrind start" ;;
     *) echo "needed" ;;
     esac
@@ -72,6 +73,7 @@ is_there()
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;
+    procps) has_command pgrep ;;
     valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
     *) has_command "$1" ;;
     esac
@@ -95,7 +97,9 @@ apt_names()
             n=$(clang -dumpversion 2>/dev/null | sed 's/\..*//')
             [ -n "$n" ] || n=$(apt-cache depends clang 2>/dev/null |
                 sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-            if apt-cache show "libclang-rt-$n-dev" >/dev/null 2>&1; then
+            if [ -z "$n" ]; then
+                printf 'libclang-rt-dev '
+            elif apt-cache show "libclang-rt-$n-dev" >/dev/null 2>&1; then
                 printf '%s ' "libclang-rt-$n-dev"
             else
                 printf '%s ' "libclang-common-$n-dev"

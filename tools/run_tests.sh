@@ -97,8 +97,9 @@ while getopts j:t:w: opt; do
 done
 shift $((OPTIND - 1))
 
-# A test that calls make starts afresh.
-unset MAKEFLAGS MFLAGS MAKELEVEL
+# A test that calls make, or this script, starts afresh.
+tally=$TALLY
+unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT SAN WERROR JOBS TALLY
 dir=$(mktemp -d "${TMPDIR:-/tmp}/firn-tests.XXXXXX") || exit 2
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
@@ -108,5 +109,5 @@ cat "$dir"/*.counts >"$dir/all" 2>/dev/null
 # A test that left no count was itself killed.
 lost=$(($# - $(wc -l <"$dir/all")))
 [ "$lost" -gt 0 ] && echo "0 $lost 0" >>"$dir/all"
-[ -n "$TALLY" ] && cat "$dir/all" >>"$TALLY"
+[ -n "$tally" ] && cat "$dir/all" >>"$tally"
 sum "$dir/all"

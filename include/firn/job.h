@@ -65,7 +65,8 @@ struct firn_job {
 /* GPU-seconds held until now. */
 FIRN_API double firn_job_served_gpu_s(const struct firn_job *job, double now_s);
 
-/* Reference seconds done until now, as reported. */
+/* Reference seconds done until now, going by the last report; never more than
+ * the job has. */
 FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
 
 /* Seconds until it is done: at its present rate, with the rest of a restart,

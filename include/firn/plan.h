@@ -46,8 +46,8 @@ FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
                                   const struct firn_want *want);
 
 /* Gives `job` half-shares of exactly the GPUs that `host` has in this plan.
- * False, and no change, when the host holds them whole, has none, or one of
- * them is full. */
+ * False, and no change, when the host holds them whole or has none, or one of
+ * them is full or of a type that the job does not accept. */
 FIRN_API bool firn_plan_share(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);
@@ -88,7 +88,8 @@ enum firn_serve {
     FIRN_SERVE_STRICT = 0,  /* a job that does not fit blocks those behind it */
     FIRN_SERVE_SKIP = 1,    /* it is passed over */
     FIRN_SERVE_PREEMPT = 2, /* running jobs give way to those before them */
-    FIRN_SERVE_ONE_TYPE = 4, /* a job's GPUs are all of one type */
+    FIRN_SERVE_ONE_TYPE = 4, /* a job's GPUs are all of one type; one that no
+                              * type could ever hold is rejected */
     FIRN_SERVE_FASTEST = 8,  /* fastest type first */
 };
 

@@ -1,8 +1,8 @@
 /* view.h - the frozen picture a policy decides on.
  *
- * A view lives for one round. Arrays that functions here return are made on
- * first use, live in the round's scratch memory and are ordered by job id
- * unless said otherwise. Jobs that have ended are not in a view.
+ * A view lives for one round. Arrays that functions here return are made by
+ * the call, live in the round's scratch memory and are ordered by job id unless
+ * said otherwise. Jobs that have ended are not in a view.
  */
 #ifndef FIRN_VIEW_H
 #define FIRN_VIEW_H
@@ -23,7 +23,7 @@ struct firn_view {
     const struct state *state; /* core's; policies leave it alone */
 };
 
-/* All jobs; view->njobs of them. O(jobs) on the first call of a round. */
+/* All jobs; view->njobs of them. O(jobs). */
 FIRN_API const struct firn_job *const *
 firn_view_jobs(const struct firn_view *view);
 

@@ -9,9 +9,9 @@
 #ifndef BASE_FMATH_H
 #define BASE_FMATH_H
 
-double fm_log(double x); /* x > 0 */
-double fm_exp(double x); /* |x| <= 700 */
+double fm_log(double x);           /* x > 0 */
+double fm_exp(double x);           /* |x| <= 700 */
 double fm_pow(double x, double y); /* x > 0; exact for y = 1, and for x = 1 */
-double fm_sin_turn(double turns); /* sin(2 pi turns) */
+double fm_sin_turn(double turns);  /* sin(2 pi turns) */
 
 #endif

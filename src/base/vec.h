@@ -14,30 +14,30 @@
     }
 
 /* Room for `count` elements in all; the new ones are zeroed. */
-#define vec_reserve(v, count)                                               \
-    do {                                                                    \
-        size_t vec_want_ = (count);                                         \
-        if (vec_want_ > (v)->cap) {                                         \
-            size_t vec_cap_ = (v)->cap ? 2 * (v)->cap : 8;                  \
-            if (vec_cap_ < vec_want_)                                       \
-                vec_cap_ = vec_want_;                                       \
+#define vec_reserve(v, count)                                                 \
+    do {                                                                      \
+        size_t vec_want_ = (count);                                           \
+        if (vec_want_ > (v)->cap) {                                           \
+            size_t vec_cap_ = (v)->cap ? 2 * (v)->cap : 8;                    \
+            if (vec_cap_ < vec_want_)                                         \
+                vec_cap_ = vec_want_;                                         \
             (v)->at = mem_grow((v)->at, (v)->cap, vec_cap_, sizeof *(v)->at); \
-            (v)->cap = vec_cap_;                                            \
-        }                                                                   \
+            (v)->cap = vec_cap_;                                              \
+        }                                                                     \
     } while (0)
 
-#define vec_add(v, value)              \
-    do {                               \
-        vec_reserve((v), (v)->n + 1);  \
-        (v)->at[(v)->n++] = (value);   \
+#define vec_add(v, value)             \
+    do {                              \
+        vec_reserve((v), (v)->n + 1); \
+        (v)->at[(v)->n++] = (value);  \
     } while (0)
 
-#define vec_release(v)       \
-    do {                     \
-        mem_free((v)->at);   \
-        (v)->at = NULL;      \
-        (v)->n = 0;          \
-        (v)->cap = 0;        \
+#define vec_release(v)     \
+    do {                   \
+        mem_free((v)->at); \
+        (v)->at = NULL;    \
+        (v)->n = 0;        \
+        (v)->cap = 0;      \
     } while (0)
 
 #endif

@@ -119,6 +119,8 @@ static _Noreturn void be_child(const struct pool *pool, size_t task, int fd)
     buf_add(&payload, (const char *)&head, sizeof head);
     buf_add(&payload, out, pool->out_size);
     send_message(fd, MESSAGE_OUTCOME, payload.at, payload.n);
+    buf_release(&payload);
+    mem_free(out);
     _exit(0);
 }
 

@@ -12,7 +12,7 @@ struct job_accept {
 };
 
 /* False, with a reason in `why` ("wants 8 GPUs, ..."), when even the whole
- * empty cluster could not run it. */
+ * empty cluster could not give it the GPUs it asked for. */
 bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX]);

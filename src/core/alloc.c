@@ -28,25 +28,33 @@ int firn_alloc_nodes(const struct firn_alloc *alloc)
     return n;
 }
 
-/* Appends the ranges of one board; returns whether anything came before. */
-static bool print_board(const struct firn_part *part, bool any,
-                        struct firn_buf *out)
+/* A run of GPUs, still growing; first < 0: none yet. */
+struct range {
+    int first, last;
+    bool follows; /* another one was printed before it */
+};
+
+static void print_range(struct range *range, struct firn_buf *out)
 {
-    int base = part->board * FIRN_BOARD_GPUS;
-    for (int i = 0; i < FIRN_BOARD_GPUS; i++) {
-        if ((part->gpus >> i & 1) == 0)
-            continue;
-        int last = i;
-        while (last + 1 < FIRN_BOARD_GPUS && (part->gpus >> (last + 1) & 1))
-            last++;
-        buf_puts(out, any ? "," : "");
-        buf_printf(out, "%d", base + i);
-        if (last > i)
-            buf_printf(out, "-%d", base + last);
-        any = true;
-        i = last;
+    if (range->first < 0)
+        return;
+    buf_printf(out, "%s%d", range->follows ? "," : "", range->first);
+    if (range->last > range->first)
+        buf_printf(out, "-%d", range->last);
+    range->follows = true;
+}
+
+static void print_part(const struct firn_part *part, struct range *range,
+                       struct firn_buf *out)
+{
+    for (uint64_t left = part->gpus; left; left &= left - 1) {
+        int gpu = part->board * FIRN_BOARD_GPUS + __builtin_ctzll(left);
+        if (range->first < 0 || gpu != range->last + 1) {
+            print_range(range, out);
+            range->first = gpu;
+        }
+        range->last = gpu;
     }
-    return any;
 }
 
 void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
@@ -57,10 +65,11 @@ void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
     }
     for (int i = 0; i < alloc->nparts;) {
         firn_node_id node = alloc->parts[i].node;
+        struct range range = {.first = -1};
         buf_printf(out, "%sn%d[", i > 0 ? " " : "", node);
-        bool any = false;
         for (; i < alloc->nparts && alloc->parts[i].node == node; i++)
-            any = print_board(&alloc->parts[i], any, out);
+            print_part(&alloc->parts[i], &range, out);
+        print_range(&range, out);
         buf_putc(out, ']');
     }
     if (alloc->is_shared)

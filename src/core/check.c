@@ -136,7 +136,8 @@ enum firn_status check_plan(const struct firn_plan *plan,
 {
     for (size_t i = 0; i < plan->entries.n; i++) {
         const struct plan_entry *entry = &plan->entries.at[i];
-        if (entry->kind == PLAN_HOLD && entry->alloc.nparts <= 0) {
+        bool is_latest = plan_entry_of(plan, entry->job) == entry;
+        if (is_latest && entry->kind == PLAN_HOLD && entry->alloc.nparts <= 0) {
             struct firn_step step = {.job = entry->job};
             return refuse(plan, &step, err, "is given an empty set of GPUs");
         }

@@ -19,7 +19,8 @@ double firn_job_done_s(const struct firn_job *job, double now_s)
 {
     if (job->state != FIRN_JOB_RUNNING || now_s <= job->resumes_s)
         return job->done_s;
-    return job->done_s + job->rate * (now_s - job->resumes_s);
+    double done_s = job->done_s + job->rate * (now_s - job->resumes_s);
+    return done_s > job->spec.duration_s ? job->spec.duration_s : done_s;
 }
 
 double firn_job_left_s(const struct firn_job *job, double now_s)

@@ -9,7 +9,9 @@
  *     or, when keys count down, key + now at the time it was stored. All
  *     running keys fall at the same pace, so their order never changes with
  *     time, and a waiting key k compares with them as k + now;
- * (3) weights are spec.gpus, what rank order gives each job.
+ * (3) weights are spec.gpus, what rank order gives each job;
+ * (4) `first` of a class is the first of its tree: asked for every round, so
+ *     it is kept rather than looked for.
  *
  * Cost: O(log jobs) each.
  */
@@ -47,8 +49,33 @@ static struct ladder_class *class_of(struct ladder *ladder, int gpus)
     struct ladder_class *at = &ladder->classes.at[lo];
     memmove(at + 1, at, (ladder->classes.n - lo) * sizeof *at);
     ladder->classes.n++;
-    *at = (struct ladder_class){gpus, TREAP_NONE};
+    *at = (struct ladder_class){gpus, TREAP_NONE, TREAP_NONE};
     return at;
+}
+
+bool ladder_precedes(const struct ladder *ladder, int a, int b)
+{
+    const struct treap_node *at = ladder->pool.at;
+    int c = firn_cmp(at[a].key, at[b].key);
+    return c != 0 ? c < 0 : at[a].id < at[b].id;
+}
+
+static void add_waiting(struct ladder *ladder, const struct firn_job *job,
+                        double key)
+{
+    struct ladder_class *c = class_of(ladder, job->spec.gpus);
+    treap_insert(&ladder->pool, &c->root, job->slot, key, job->id,
+                 job->spec.gpus);
+    if (c->first == TREAP_NONE || ladder_precedes(ladder, job->slot, c->first))
+        c->first = job->slot; /* (4) */
+}
+
+static void remove_waiting(struct ladder *ladder, const struct firn_job *job)
+{
+    struct ladder_class *c = class_of(ladder, job->spec.gpus);
+    treap_remove(&ladder->pool, &c->root, job->slot);
+    if (c->first == job->slot)
+        c->first = treap_first(&ladder->pool, c->root); /* (4) */
 }
 
 void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
@@ -57,23 +84,21 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
     size_t slot = (size_t)job->slot;
     vec_reserve(&ladder->is_running, slot + 1);
     ladder->is_running.at[slot] = runs;
-    if (runs && !ladder->has_contest)
-        return;
-    int *root =
-        runs ? &ladder->running : &class_of(ladder, job->spec.gpus)->root;
-    double stored = runs && ladder->counts_down ? key + now_s : key; /* (2) */
-    treap_insert(&ladder->pool, root, job->slot, stored, job->id,
-                 job->spec.gpus);
+    if (!runs) {
+        add_waiting(ladder, job, key);
+    } else if (ladder->has_contest) {
+        double stored = ladder->counts_down ? key + now_s : key; /* (2) */
+        treap_insert(&ladder->pool, &ladder->running, job->slot, stored,
+                     job->id, job->spec.gpus);
+    }
 }
 
 void ladder_remove(struct ladder *ladder, const struct firn_job *job)
 {
-    bool runs = ladder->is_running.at[job->slot];
-    if (runs && !ladder->has_contest)
-        return;
-    int *root =
-        runs ? &ladder->running : &class_of(ladder, job->spec.gpus)->root;
-    treap_remove(&ladder->pool, root, job->slot);
+    if (!ladder->is_running.at[job->slot])
+        remove_waiting(ladder, job);
+    else if (ladder->has_contest)
+        treap_remove(&ladder->pool, &ladder->running, job->slot);
 }
 
 void ladder_flip(struct ladder *ladder, const struct firn_job *job,
@@ -92,9 +117,22 @@ double ladder_key(const struct ladder *ladder, int slot, double now_s)
     return falls ? stored - now_s : stored;
 }
 
+/* A waiting job's key among those of the running: (2). */
+static double running_key(const struct ladder *ladder, int slot, double now_s)
+{
+    double key = ladder->pool.at[slot].key;
+    return ladder->counts_down ? key + now_s : key;
+}
+
+bool ladder_is_behind(const struct ladder *ladder, int slot, int other,
+                      double now_s)
+{
+    return running_key(ladder, slot, now_s) > ladder->pool.at[other].key;
+}
+
 int64_t ladder_before(const struct ladder *ladder, int slot, double now_s)
 {
-    const struct treap_node *node = &ladder->pool.at[slot];
-    double key = ladder->counts_down ? node->key + now_s : node->key;
-    return treap_sum_before(&ladder->pool, ladder->running, key, node->id);
+    return treap_sum_before(&ladder->pool, ladder->running,
+                            running_key(ladder, slot, now_s),
+                            ladder->pool.at[slot].id);
 }

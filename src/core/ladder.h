@@ -16,6 +16,7 @@
 struct ladder_class {
     int gpus;
     int root;
+    int first; /* slot; TREAP_NONE when nobody waits */
 };
 
 struct ladder {
@@ -42,6 +43,11 @@ void ladder_flip(struct ladder *ladder, const struct firn_job *job,
 
 /* Its key at `now_s`. */
 double ladder_key(const struct ladder *ladder, int slot, double now_s);
+/* Is the waiting job in slot `a` before the one in `b`? */
+bool ladder_precedes(const struct ladder *ladder, int a, int b);
+/* Is the waiting job in `slot` surely behind the running one in `other`? */
+bool ladder_is_behind(const struct ladder *ladder, int slot, int other,
+                      double now_s);
 /* GPUs that running jobs before this waiting one ask for, at `now_s`. Only
  * for policies that preempt. */
 int64_t ladder_before(const struct ladder *ladder, int slot, double now_s);

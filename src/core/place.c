@@ -112,14 +112,20 @@ static int free_of(const struct freemap *map, uint32_t accepts)
 static bool counts_fit(const struct freemap *map, const struct firn_want *want,
                        uint32_t accepts)
 {
-    int sum = 0;
+    int sum = 0, types = 0, last = 0;
     for (int t = 0; t < map->cluster->ntypes; t++) {
         int n = want->counts[t];
         if (n < 0 || n > map->types[t].free ||
             (n > 0 && (accepts >> t & 1) == 0))
             return false;
         sum += n;
+        types += n > 0;
+        last = n > 0 ? t : last;
     }
+    if (types > 1 && (want->one_type || want->one_node))
+        return false;
+    if (want->one_node && freemap_best_fit(map, last, want->gpus) < 0)
+        return false;
     return sum == want->gpus;
 }
 

@@ -194,6 +194,11 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
     const struct firn_alloc *shared = firn_plan_of(plan, host);
     if (job == host || shared->nparts == 0 || !shared->is_shared)
         return false;
+    for (int i = 0; i < shared->nparts; i++) {
+        firn_node_id node = shared->parts[i].node;
+        if ((job->type_mask >> plan->state->cluster.nodes[node].type & 1) == 0)
+            return false;
+    }
     struct plan_entry entry = {.job = job,
                                .kind = PLAN_HOLD,
                                .alloc = copy_alloc(plan, shared),

@@ -17,13 +17,15 @@
  * which is unique. Cost: O(changes x sizes x log jobs), whatever the number of
  * jobs.
  * - walk(), when some jobs accept only some types or a job's GPUs must be of
- *   one type: counts per type, job by job. O(jobs log jobs). It is also the
- *   oracle of the first in the tests.
+ *   one type: job by job. With preemption who runs is found by counting the
+ *   GPUs of each type. O(jobs log jobs). It is also the oracle of the first in
+ *   the tests.
  *
  * Who stays keeps its place; the new ones are placed after that, in order.
  */
 #include "core/serve.h"
 #include "core/plan.h"
+#include <stdio.h>
 #include <string.h>
 
 struct service {
@@ -54,23 +56,14 @@ static void flip(struct service *s, int slot)
     s->moves[s->nmoves++] = slot;
 }
 
-static void give(struct service *s, const struct firn_job *job,
+static bool give(struct service *s, const struct firn_job *job,
                  const int *counts)
 {
     struct firn_want want = {.gpus = job->spec.gpus,
                              .one_type = s->how & FIRN_SERVE_ONE_TYPE,
                              .fastest = s->how & FIRN_SERVE_FASTEST,
                              .counts = counts};
-    if (!firn_plan_give_want(s->plan, job, &want))
-        firn_plan_note(s->plan, job, "no room for %d GPUs", job->spec.gpus);
-}
-
-/* Is the waiting job in slot `a` before the one in `b`? */
-static bool before(const struct service *s, int a, int b)
-{
-    const struct treap_node *at = s->ladder->pool.at;
-    int c = firn_cmp(at[a].key, at[b].key);
-    return c != 0 ? c < 0 : at[a].id < at[b].id;
+    return firn_plan_give_want(s->plan, job, &want);
 }
 
 /* ---- without preemption: each class has a cursor ---- */
@@ -84,7 +77,7 @@ static int next_class(const struct service *s, const int *cursors, int room)
         if ((s->how & FIRN_SERVE_SKIP) && s->ladder->classes.at[i].gpus > room)
             break; /* classes are by size */
         if (cursors[i] != TREAP_NONE &&
-            (best < 0 || before(s, cursors[i], cursors[best])))
+            (best < 0 || ladder_precedes(s->ladder, cursors[i], cursors[best])))
             best = (int)i;
     }
     bool is_blocked = best >= 0 && s->ladder->classes.at[best].gpus > room;
@@ -100,7 +93,7 @@ static void take_turns(struct service *s)
     int *cursors =
         firn_view_alloc(s->view, (ladder->classes.n + 1) * sizeof *cursors);
     for (size_t i = 0; i < ladder->classes.n; i++)
-        cursors[i] = treap_first(&ladder->pool, ladder->classes.at[i].root);
+        cursors[i] = ladder->classes.at[i].first;
     for (int c; (c = next_class(s, cursors, room)) >= 0;) {
         const struct treap_node *node = &ladder->pool.at[cursors[c]];
         room -= node->weight;
@@ -112,20 +105,33 @@ static void take_turns(struct service *s)
 
 /* ---- with preemption: jobs change sides in the ladder ---- */
 
+/* Would the running jobs before this waiting one leave it room? `last` is the
+ * last of all that run: behind it, all of them are before. */
+static bool has_room(const struct service *s, int slot, int gpus, int last)
+{
+    int64_t held = treap_sum(&s->ladder->pool, s->ladder->running);
+    if (held + gpus <= s->view->gpus_up)
+        return true;
+    if (ladder_is_behind(s->ladder, slot, last, s->view->now_s))
+        return false;
+    held = ladder_before(s->ladder, slot, s->view->now_s);
+    return held + gpus <= s->view->gpus_up;
+}
+
 /* The next waiting job to run, or TREAP_NONE. */
 static int next_up(const struct service *s)
 {
     int best = TREAP_NONE;
+    int last = treap_last(&s->ladder->pool, s->ladder->running);
     for (size_t i = 0; i < s->ladder->classes.n; i++) {
         const struct ladder_class *c = &s->ladder->classes.at[i];
         if (c->gpus > s->view->gpus_up)
             break; /* classes are by size */
-        int slot = treap_first(&s->ladder->pool, c->root);
-        if (slot == TREAP_NONE || (best != TREAP_NONE && before(s, best, slot)))
+        if (c->first == TREAP_NONE ||
+            (best != TREAP_NONE && ladder_precedes(s->ladder, best, c->first)))
             continue;
-        int64_t held = ladder_before(s->ladder, slot, s->view->now_s);
-        if (held + c->gpus <= s->view->gpus_up)
-            best = slot;
+        if (has_room(s, c->first, c->gpus, last))
+            best = c->first;
     }
     return best;
 }
@@ -285,33 +291,81 @@ static bool count_new(const struct service *s, struct walker *w,
     return true;
 }
 
-static void walk(struct service *s)
+/* No single type could ever hold it, even empty and with every node up. */
+static bool never_fits(const struct service *s, const struct firn_job *job)
 {
-    bool preempts = s->how & FIRN_SERVE_PREEMPT;
-    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX];
-    for (int t = 0; t < ntypes; t++) {
-        const struct freemap_type *type = &s->plan->state->map.types[t];
-        left[t] = preempts ? type->up : type->free;
-    }
-    size_t n;
-    struct walker *line = line_up(s, &n);
+    const struct firn_cluster *cluster = s->view->cluster;
+    if ((s->how & FIRN_SERVE_ONE_TYPE) == 0)
+        return false;
+    for (int t = 0; t < cluster->ntypes; t++)
+        if ((job->type_mask >> t & 1) &&
+            cluster->types[t].ngpus >= job->spec.gpus)
+            return false;
+    return true;
+}
+
+static void turn_away(struct service *s, const struct firn_job *job)
+{
+    char reason[64];
+    snprintf(reason, sizeof reason, "no GPU type has %d GPUs", job->spec.gpus);
+    firn_plan_reject(s->plan, job, reason);
+}
+
+/* Without preemption nobody has to be counted: who fits is placed. */
+static void walk_in(struct service *s, const struct walker *line, size_t n)
+{
+    firn_plan_keep_all(s->plan);
     for (size_t i = 0; i < n; i++) {
-        if (!count_held(s, &line[i], left) && !count_new(s, &line[i], left)) {
-            if (s->how & (FIRN_SERVE_SKIP | FIRN_SERVE_PREEMPT))
-                continue;
-            break;
-        }
+        if (never_fits(s, line[i].job))
+            turn_away(s, line[i].job);
+        else if (!give(s, line[i].job, NULL) && (s->how & FIRN_SERVE_SKIP) == 0)
+            return;
+    }
+}
+
+/* Who runs, by counts of each type, in rank order. */
+static void count_all(struct service *s, struct walker *line, size_t n)
+{
+    int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX] = {0};
+    for (int t = 0; t < ntypes; t++)
+        left[t] = s->plan->state->map.types[t].up;
+    for (size_t i = 0; i < n; i++) {
+        if (!count_held(s, &line[i], left) && !count_new(s, &line[i], left))
+            continue;
         for (int t = 0; t < ntypes; t++)
             left[t] -= line[i].counts[t];
     }
-    if (!preempts)
-        firn_plan_keep_all(s->plan);
+}
+
+/* Places the new ones; with `counted` each on just the types it was counted
+ * on. False when one found no room. */
+static bool place_new(struct service *s, const struct walker *line, size_t n,
+                      bool counted)
+{
+    bool all = true;
+    for (size_t i = 0; i < n && (all || counted); i++)
+        if (line[i].counts != NULL && !line[i].stays)
+            all &= give(s, line[i].job, counted ? line[i].counts : NULL);
+    return all;
+}
+
+static void walk(struct service *s)
+{
+    size_t n;
+    struct walker *line = line_up(s, &n);
+    if ((s->how & FIRN_SERVE_PREEMPT) == 0) {
+        walk_in(s, line, n);
+        return;
+    }
+    count_all(s, line, n);
     for (size_t i = 0; i < n; i++)
         if (line[i].stays)
             firn_plan_keep(s->plan, line[i].job);
-    for (size_t i = 0; i < n; i++)
-        if (line[i].counts != NULL && !line[i].stays)
-            give(s, line[i].job, line[i].counts);
+    size_t mark = firn_plan_mark(s->plan);
+    if (place_new(s, line, n, false))
+        return;
+    firn_plan_undo(s->plan, mark); /* one took the types another needs */
+    place_new(s, line, n, true);
 }
 
 struct firn_rank firn_rank_fcfs(const void *state, const struct firn_job *job,

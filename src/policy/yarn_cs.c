@@ -5,6 +5,9 @@
  * placement: the one with the fewest nodes, then the tightest fit. On a
  * cluster of one type it is fifo.
  *
+ * A job larger than every type is rejected: it could never run, and would
+ * block the queue for ever.
+ *
  * EasyScale's own simulator runs one job at a time under this name; that quirk
  * is not reproduced here.
  * Cost: O(log jobs) per job started on one type; O(jobs) a round on several.
@@ -23,6 +26,7 @@ const struct firn_policy_def firn_policy_yarn_cs = {
     .name = "yarn-cs",
     .summary = "FIFO of gangs, each on one GPU type",
     .paper = "YARN capacity scheduler, as compared with in EasyScale, SC 2023",
+    .does = FIRN_DOES_REJECT,
     .decide = decide,
     .rank = firn_rank_fcfs,
 };

@@ -133,6 +133,7 @@ void metrics_report(struct metrics *metrics, const struct firn_job *job,
         heap_set(&metrics->resumes, job->slot, resumes_s, (uint64_t)job->id);
     else
         metrics->now.gpus_progressing += job->held.ngpus;
+    timeline_add(metrics->timeline, now_s, &metrics->now);
 }
 
 static int class_of(int gpus)
@@ -169,6 +170,7 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     metrics->class_sum_s[c] += jct_s;
     metrics->class_jobs[c]++;
     metrics->end_s = now_s;
+    metrics->until_end = metrics->sums;
     return rho;
 }
 
@@ -232,7 +234,8 @@ static void fair(struct metrics *metrics, struct firn_sim_result *out)
 
 void metrics_result(struct metrics *metrics, struct firn_sim_result *out)
 {
-    const struct metrics_sums *sums = &metrics->sums;
+    const struct metrics_sums *sums =
+        metrics->jct_s.n ? &metrics->until_end : &metrics->sums;
     times(metrics, out);
     fair(metrics, out);
     out->makespan_s =

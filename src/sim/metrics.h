@@ -25,7 +25,8 @@ struct metrics {
     bool has_begun;
     double begin_s, last_s, end_s;
     struct metrics_sums sums;
-    struct timeline_values now; /* what held since last_s */
+    struct metrics_sums until_end; /* as they were at the last completion */
+    struct timeline_values now;    /* what held since last_s */
     long stranded, njobs;
     VEC(double) jobs_at_submit; /* by slot: sums.jobs then */
     VEC(double) jct_s, queue_s, rho;

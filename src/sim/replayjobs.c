@@ -74,6 +74,23 @@ static double slack_s(const struct replay *r, const struct replay_job *job)
            8e-16 * r->now_s * fmax(job->rate, 1);
 }
 
+/* (4): a job that has done its work may hold its GPUs until the end of the
+ * quantum, and does no more work meanwhile. */
+static enum firn_status check_over(struct replay *r,
+                                   const struct replay_job *job)
+{
+    double over_s = work_s(r, job) - job->duration_s;
+    if (over_s > slack_s(r, job) + job->rate * r->quantum_s)
+        return wrong(r, "job %d goes on after %.17g s of work, it has %.17g",
+                     job->id, job->duration_s + over_s, job->duration_s);
+    return FIRN_OK;
+}
+
+static double told_s(const struct replay *r, const struct replay_job *job)
+{
+    return fmin(work_s(r, job), job->duration_s);
+}
+
 static void release_gpus(struct replay *r, struct replay_job *job)
 {
     double held_s = r->now_s - job->since_s;
@@ -196,7 +213,8 @@ static enum firn_status on_rate(struct replay *r, struct replay_job *job)
     if (rate < 0)
         return wrong(r, "job %d has a rate of %g", job->id, rate);
     double now_done_s = done_s + rate * fmax(r->now_s - resumes_s, 0);
-    double had_s = work_s(r, job), slack = slack_s(r, job);
+    FIRN_TRY(check_over(r, job));
+    double had_s = told_s(r, job), slack = slack_s(r, job);
     bool is_less = now_done_s < had_s - slack;
     if (now_done_s > had_s + slack || now_done_s < 0 ||
         (is_less && !job->may_lose))
@@ -227,10 +245,11 @@ static enum firn_status on_stop(struct replay *r, struct replay_job *job)
     if (!is_loss && strcmp(r->columns[4], "preempt") != 0)
         return wrong(r, "'%.40s' is no reason to stop", r->columns[4]);
     FIRN_TRY(check_rated(r, job));
+    FIRN_TRY(check_over(r, job));
     if (!str_double(r->columns[3], &done_s) ||
-        fabs(done_s - work_s(r, job)) > slack_s(r, job))
+        fabs(done_s - told_s(r, job)) > slack_s(r, job))
         return wrong(r, "job %d has done %.40s s, the rates before say %.17g",
-                     job->id, r->columns[3], work_s(r, job));
+                     job->id, r->columns[3], told_s(r, job));
     job->done_s = done_s;
     release_gpus(r, job);
     job->state = REPLAY_WAITING;
@@ -240,17 +259,15 @@ static enum firn_status on_stop(struct replay *r, struct replay_job *job)
     return FIRN_OK;
 }
 
-/* (4): a completion may be late by the quantum it was rounded up to. */
 static enum firn_status on_done(struct replay *r, struct replay_job *job)
 {
     if (job->state != REPLAY_RUNNING)
         return wrong(r, "job %d is done but does not run", job->id);
     FIRN_TRY(check_rated(r, job));
-    double over_s = work_s(r, job) - job->duration_s;
-    double slack = slack_s(r, job);
-    if (over_s < -slack || over_s > slack + job->rate * r->quantum_s)
+    FIRN_TRY(check_over(r, job));
+    if (work_s(r, job) < job->duration_s - slack_s(r, job))
         return wrong(r, "job %d is done after %.17g s of work, not %.17g",
-                     job->id, job->duration_s + over_s, job->duration_s);
+                     job->id, work_s(r, job), job->duration_s);
     release_gpus(r, job);
     job->state = REPLAY_ENDED;
     double jct_s = r->now_s - job->submit_s;

@@ -23,7 +23,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PROGRESS_EVERY = 4096 }; /* events between two looks at the clock */
+enum {
+    PROGRESS_EVERY = 4096, /* events between two looks at the clock */
+    VAIN_MAX = 1000000,    /* node changes in a row that brought nothing */
+};
 
 struct sim {
     const struct firn_sim_options *options;
@@ -35,6 +38,7 @@ struct sim {
     struct timeline *timeline;
     double due_s; /* the next decision; infinity when none is due */
     long events;
+    long vain; /* node changes since a job last came or went */
 };
 
 struct firn_sim_options firn_sim_defaults(void)
@@ -63,7 +67,7 @@ static void on_end(void *arg, const struct firn_job *job, const char *how,
     if (strcmp(how, "done") == 0)
         jobscsv_add(sim->jobs, job, now_s,
                     metrics_done(&sim->metrics, job, now_s));
-    else
+    if (strcmp(how, "reject") == 0)
         sim->metrics.rejected++;
 }
 
@@ -81,6 +85,7 @@ static void record(struct sim *sim, const struct firn_event *event)
     const struct firn_job *job = state_job(round_state(sim->round), event->job);
     switch (event->kind) {
     case FIRN_EVENT_SUBMIT:
+        sim->vain = 0;
         eventlog_submit(sim->log, job, event->at_s);
         metrics_submitted(&sim->metrics, job);
         break;
@@ -91,11 +96,16 @@ static void record(struct sim *sim, const struct firn_event *event)
                        event->at_s);
         break;
     case FIRN_EVENT_NODE_DOWN:
+        sim->vain++;
         sim->metrics.failures++;
         eventlog_node(sim->log, event->node, false, event->at_s);
         break;
     case FIRN_EVENT_NODE_UP:
+        sim->vain++;
         eventlog_node(sim->log, event->node, true, event->at_s);
+        break;
+    case FIRN_EVENT_DONE:
+        sim->vain = 0;
         break;
     default:
         break;
@@ -143,16 +153,21 @@ static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
 {
     const struct state *state = round_state(sim->round);
     return firn_fail(err, FIRN_ESTALLED,
-                     "policy %s leaves %zu jobs waiting at %g s with nothing "
-                     "left to happen",
-                     sim->options->policy, state->nwaiting, sim->engine.now_s);
+                     "policy %s leaves %zu jobs unfinished at %g s with "
+                     "nothing left to happen%s",
+                     sim->options->policy, state->nwaiting + state->nrunning,
+                     sim->engine.now_s,
+                     sim->vain > VAIN_MAX ? " but node failures" : "");
 }
 
-/* Only drawn failures, which never end, are still to come. */
+/* Only drawn failures, which never end, are still to come; or so many came
+ * that the jobs there are will hardly ever end. */
 static bool waits_for_ever(const struct sim *sim)
 {
     const struct state *state = round_state(sim->round);
-    return failures_are_drawn(&sim->engine.failures) &&
+    if (sim->vain > VAIN_MAX)
+        return true;
+    return failures_are_drawn(&sim->engine.failures) && state->nwaiting > 0 &&
            simengine_drained(&sim->engine) && state->nrunning == 0 &&
            state->map.up_gpus == state->cluster.ngpus &&
            isinf(round_wake_s(sim->round)) && isinf(sim->due_s);
@@ -192,7 +207,7 @@ static enum firn_status run(struct sim *sim, struct firn_error *err)
         if (state->nwaiting + state->nrunning == 0 &&
             simengine_drained(&sim->engine))
             return FIRN_OK;
-        if (state->nwaiting > 0 && waits_for_ever(sim))
+        if (waits_for_ever(sim))
             return stalled(sim, err);
     }
 }

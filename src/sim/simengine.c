@@ -46,7 +46,13 @@ static void account(struct simengine *engine, struct simjob *sj)
 {
     double now_s = engine->now_s;
     double begin_s = earlier(later(sj->resumes_s, sj->since_s), now_s);
-    double idle_s = begin_s - sj->since_s, ran_s = now_s - begin_s;
+    double ran_s = now_s - begin_s;
+    double left_s = sj->job->spec.duration_s - sj->done_s;
+    bool is_done = engine->cadence.quantum_s > 0 && /* waits to be seen */
+                   sj->rate * ran_s > left_s;
+    if (is_done)
+        ran_s = left_s / sj->rate;
+    double idle_s = now_s - sj->since_s - ran_s;
     double every_s = engine->options->checkpoint_s;
     if (every_s > 0) {
         double last_s = floor((sj->run_s + ran_s) / every_s) * every_s;
@@ -54,7 +60,8 @@ static void account(struct simengine *engine, struct simjob *sj)
             sj->saved_s = sj->done_s + sj->rate * (last_s - sj->run_s);
     }
     sj->run_s += ran_s;
-    sj->done_s += sj->rate * ran_s;
+    sj->done_s =
+        is_done ? sj->job->spec.duration_s : sj->done_s + sj->rate * ran_s;
     sj->since_s = now_s;
     engine->spent.given += sj->gpus * (idle_s + ran_s);
     engine->spent.overhead += sj->gpus * idle_s;
@@ -150,8 +157,9 @@ static enum firn_status settled(void *state, struct firn_error *err)
     for (size_t i = 0; i < engine->dirty.n; i++) {
         struct simjob *sj = &engine->jobs.at[engine->dirty.at[i]];
         sj->is_dirty = false;
-        if (!heap_has(&engine->finishes, engine->dirty.at[i]))
-            continue;
+        bool runs = heap_has(&engine->finishes, engine->dirty.at[i]);
+        if (!runs || !sj->alloc.is_shared)
+            continue; /* whole GPUs have no neighbours */
         double rate = engine->truth.rate(&engine->truth, sj->job, &sj->alloc,
                                          sharers_most(engine, sj));
         if (rate == sj->rate)

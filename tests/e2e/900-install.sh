@@ -6,7 +6,7 @@
 # stdout.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-BUILD=${BUILD:-build}
+build=${FIRN_BUILD:-build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-install.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 prefix=$tmp/root/usr
@@ -28,7 +28,7 @@ try()
 
 installs()
 {
-    make install BUILD="$BUILD" DESTDIR="$tmp/root" PREFIX=/usr
+    make install BUILD="$build" DESTDIR="$tmp/root" PREFIX=/usr
 }
 
 has_all_files()
@@ -142,7 +142,7 @@ program_runs()
 
 uninstalls()
 {
-    make uninstall BUILD="$BUILD" DESTDIR="$tmp/root" PREFIX=/usr || return 1
+    make uninstall BUILD="$build" DESTDIR="$tmp/root" PREFIX=/usr || return 1
     left=$(find "$tmp/root" ! -type d)
     [ -z "$left" ] || { echo "left behind:" $left; return 1; }
 }

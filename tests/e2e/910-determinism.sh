@@ -9,8 +9,8 @@
 # each build.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-BUILD=${BUILD:-build}
-FIRN=${FIRN:-$BUILD/firn}
+build=${FIRN_BUILD:-build}
+FIRN=${FIRN:-$build/firn}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-det.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0
@@ -64,15 +64,15 @@ same()
 # variant NAME CC OPT: builds it, runs it, compares.
 variant()
 {
-    make -s -j "$(nproc)" BUILD="$BUILD/det/$1" CC="$2" OPT="$3" \
-        "$BUILD/det/$1/firn" >"$tmp/log" 2>&1 || {
+    make -s -j "$(nproc)" BUILD="$build/det/$1" CC="$2" OPT="$3" \
+        "$build/det/$1/firn" >"$tmp/log" 2>&1 || {
         tail -n 20 "$tmp/log" | sed 's/^/# /'
         n=$((n + 1))
         echo "not ok $n - $1_builds"
         return
     }
     for jobs in 1 8; do
-        results "$BUILD/det/$1/firn" $jobs "$tmp/$1-$jobs" 2>"$tmp/err" ||
+        results "$build/det/$1/firn" $jobs "$tmp/$1-$jobs" 2>"$tmp/err" ||
             sed 's/^/# /' "$tmp/err"
         same "$1_with_${jobs}_processes_gives_the_same_bytes" "$tmp/$1-$jobs"
         rm -rf "${tmp:?}/$1-$jobs"

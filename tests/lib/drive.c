@@ -2,6 +2,11 @@
  *
  * All events of an instant are taken in before its decision, as sim/sim.c
  * does; there are no metrics and no files.
+ *
+ * Every run is audited: before anything changes, each running job's work is
+ * added up anew from what it holds and with whom, each job compared with every
+ * other; when it ends, the work must be its duration. Failures that lose work
+ * are not followed.
  */
 #include "lib/drive.h"
 #include "base/buf.h"
@@ -15,10 +20,80 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- the audit ---- */
+
+enum { AUDIT_JOBS = 256 };
+
+struct audit {
+    struct drive *out;
+    const struct firn_sim_options *options;
+    double last_s;
+    double work_s[AUDIT_JOBS], resumes_s[AUDIT_JOBS]; /* by id */
+};
+
+static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
+static double rate_of(const struct audit *audit, const struct state *state,
+                      const struct firn_job *job)
+{
+    const struct firn_cluster *cluster = audit->options->cluster;
+    double rate = INFINITY;
+    for (int i = 0; i < job->held.nparts; i++) {
+        int type = cluster->nodes[job->held.parts[i].node].type;
+        rate = fmin(rate, cluster->types[type].speed);
+    }
+    rate *=
+        pow((double)job->held.ngpus / job->spec.gpus, audit->options->scaling);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (&sj->job != job && overlap(&sj->job.held, &job->held))
+            return rate / audit->options->share_slowdown;
+    return rate;
+}
+
+/* Time goes on to `now_s` with everything as it was. */
+static void audit_until(struct audit *audit, const struct state *state,
+                        double now_s)
+{
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        double from_s = fmax(audit->last_s, audit->resumes_s[job->id]);
+        if (job->held.nparts > 0 && now_s > from_s)
+            audit->work_s[job->id] +=
+                (now_s - from_s) * rate_of(audit, state, job);
+    }
+    audit->last_s = now_s;
+}
+
+static void on_step(void *arg, const struct firn_step *step)
+{
+    struct audit *audit = arg;
+    const struct firn_job *job = step->job;
+    bool is_free = job->starts == 0 && !audit->options->charges_first_start;
+    assert_in_range(job->id, 0, AUDIT_JOBS - 1);
+    audit->resumes_s[job->id] =
+        step->at_s + (is_free ? 0 : audit->options->restart_s);
+}
+
 static void on_end(void *arg, const struct firn_job *job, const char *how,
                    double now_s)
 {
-    struct drive *drive = arg;
+    struct audit *audit = arg;
+    struct drive *drive = audit->out;
+    double work_s = audit->work_s[job->id];
+    if (fabs(work_s - job->spec.duration_s) > 1e-9 * (1 + now_s))
+        fail_msg("seed %llu: job %s ends at %.17g after %.17g s of work, not "
+                 "%.17g",
+                 (unsigned long long)audit->options->seed, job->spec.name,
+                 now_s, work_s, job->spec.duration_s);
     buf_printf(&drive->text, "%s ", job->spec.name);
     if (strcmp(how, "done") != 0)
         buf_printf(&drive->text, "%s ", how);
@@ -27,8 +102,10 @@ static void on_end(void *arg, const struct firn_job *job, const char *how,
     drive->end_s = now_s;
 }
 
+/* ---- the loop ---- */
+
 static enum firn_status loop(struct simengine *engine, struct round *round,
-                             struct firn_error *err)
+                             struct audit *audit, struct firn_error *err)
 {
     double due_s = INFINITY;
     const struct state *state = round_state(round);
@@ -36,6 +113,7 @@ static enum firn_status loop(struct simengine *engine, struct round *round,
     for (;;) {
         double until_s = fmin(due_s, round_wake_s(round));
         if (simengine_def.next(engine, until_s, &event, err)) {
+            audit_until(audit, state, event.at_s);
             FIRN_TRY(round_event(round, &event, err));
             if (round_is_due(round) && isinf(due_s))
                 due_s = engine->cadence.decide_s(&engine->cadence, event.at_s);
@@ -44,6 +122,7 @@ static enum firn_status loop(struct simengine *engine, struct round *round,
                        ? firn_fail(err, FIRN_ESTALLED, "the toy stalls")
                        : FIRN_OK;
         } else {
+            audit_until(audit, state, until_s);
             round_tick(round, until_s);
             due_s = INFINITY;
             FIRN_TRY(round_decide(round, until_s, err));
@@ -66,17 +145,18 @@ enum firn_status drive_try(struct play *play,
                                  options->charges_first_start),
     };
     struct round *round = NULL;
+    struct audit audit = {.out = out, .options = options};
     *out = (struct drive){.end_s = NAN};
     buf_puts(&out->text, "");
     struct round_config config = {.cluster = options->cluster,
                                   .policy = policy,
                                   .engine = &simengine_def,
                                   .engine_state = &engine,
-                                  .watch = {.arg = out, .end = on_end}};
+                                  .watch = {&audit, on_step, on_end, NULL}};
     play->err = (struct firn_error){0};
     assert_int_equal(simengine_def.open(&engine, &play->err), FIRN_OK);
     assert_int_equal(round_new(&round, &config, &play->err), FIRN_OK);
-    enum firn_status status = loop(&engine, round, &play->err);
+    enum firn_status status = loop(&engine, round, &audit, &play->err);
     out->spent = engine.spent;
     out->steps = round_steps(round);
     round_free(round);

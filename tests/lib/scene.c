@@ -81,6 +81,7 @@ static enum firn_status engine_settled(void *state, struct firn_error *err)
 static const struct firn_engine_def engine = {
     .name = "scene",
     .summary = "writes steps down",
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES,
     .apply = engine_apply,
     .settled = engine_settled,
 };
@@ -351,8 +352,7 @@ static void finish(struct scene *scene)
 
 static double next_s(const struct scene *scene)
 {
-    double at_s =
-        fmin(scene_next_done_s(scene), round_wake_s(scene->round));
+    double at_s = fmin(scene_next_done_s(scene), round_wake_s(scene->round));
     if (scene->nlater < scene->later.n)
         at_s = fmin(at_s, scene->later.at[scene->nlater].spec.submit_s);
     if (round_is_due(scene->round))
@@ -388,8 +388,7 @@ const char *scene_text(struct scene *scene)
     struct firn_buf *out = &scene->shown;
     buf_clear(out);
     buf_puts(out, "");
-    for (struct state_job *sj = scene_state(scene)->first; sj;
-         sj = sj->after) {
+    for (struct state_job *sj = scene_state(scene)->first; sj; sj = sj->after) {
         buf_printf(out, "%s%s: ", out->n > 0 ? "  " : "",
                    name_of(scene, sj->job.id));
         firn_alloc_print(&sj->job.held, out);

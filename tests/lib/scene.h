@@ -44,11 +44,11 @@ struct scene {
     struct arena text;
     VEC(const char *) names; /* by id, also of jobs that have ended */
     VEC(struct scene_job) later;
-    size_t nlater;       /* of them, submitted already */
+    size_t nlater;            /* of them, submitted already */
     VEC(firn_job_id) changed; /* got GPUs in this decision */
-    bool engine_fails;   /* the engine refuses the next steps */
-    bool starts_began;   /* a START was seen in this decision */
-    unsigned did;        /* FIRN_DOES_* seen so far */
+    bool engine_fails;        /* the engine refuses the next steps */
+    bool starts_began;        /* a START was seen in this decision */
+    unsigned did;             /* FIRN_DOES_* seen so far */
     long nsteps, nsettled;
     struct firn_buf steps, shown, log;
 };

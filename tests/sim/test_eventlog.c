@@ -122,6 +122,7 @@ static void each_event_is_a_line(void **state)
     (void)state;
     struct eventlog *log = opened();
     struct firn_job job = some_job();
+    job.spec.duration_s = 100.1;
     struct firn_part parts[] = {{0, 0, 0xf}, {2, 0, 0xa}};
     struct firn_alloc to = {parts, 2, 6, true};
     struct firn_step step = {FIRN_STEP_START, &job, &to, 20, false};
@@ -142,7 +143,7 @@ static void each_event_is_a_line(void **state)
     const char *events = strstr(text.at, "\tup\n10\t");
     assert_non_null(events);
     const char want[] = "\tup\n"
-                        "10\tsubmit\t3\t\"job \\\"x\\\"\"\t2\t1\t4\t0.1\t1\n"
+                        "10\tsubmit\t3\t\"job \\\"x\\\"\"\t2\t1\t4\t100.1\t1\n"
                         "20\tstart\t3\tn0[0-3] n2[1,3]~\n"
                         "40\tstop\t3\t6\tnode\n"
                         "40\trate\t3\t0.3333333333333333\t0.5\t50\n"

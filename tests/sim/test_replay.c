@@ -367,7 +367,7 @@ static void a_completion_may_be_late_by_the_quantum(void **state)
 {
     (void)state;
     refused("102.5\tdone\t1\n", "103\tdone\t1\n",
-            "log: line 37: job 1 is done after 61 s of work, not 60");
+            "log: line 37: job 1 goes on after 61 s of work, it has 60");
     accepted("quantum_s\t0\n", "quantum_s\t1\n");
 }
 

@@ -1,0 +1,54 @@
+#!/bin/sh
+# run.sh - runs the benchmarks; `make bench` calls it.
+#
+# Each program prints lines of name, value, relation, limit and unit. Here they
+# are laid out with "met" or "missed" and written to bench/results.json. Exits
+# 1 when a bar is missed or a program fails.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build}
+FIRN=${FIRN:-$BUILD/firn}
+lines=$(mktemp "${TMPDIR:-/tmp}/firn-bench.XXXXXX") || exit 1
+trap 'rm -f "$lines"' EXIT
+failed=0
+
+# run PROGRAM [ARGUMENT]: shows its lines as they come and keeps them.
+run()
+{
+    { "$BUILD/bench/$@" || echo "! $1 failed"; } | tee -a "$lines" |
+        awk -F '\t' '
+            /^[#!] / { print substr($0, 3); fflush(); next }
+            { said = $3 == "-" ? "" : $3 " " $4 " " $5
+              if ($3 == "==") met = $2 == $4 ? "met" : "MISSED"
+              else if ($3 == "<=") met = $2 != "nan" && $2 + 0 <= $4 + 0 ? "met" : "MISSED"
+              else met = ""
+              value = $3 == "==" ? $2 : sprintf("%.4g", $2)
+              printf "%-52s %10s %-4s %-16s %s\n", $1, value, $5, said, met
+              fflush() }'
+}
+
+run exact
+run small "$FIRN"
+run scale "$FIRN"
+
+awk -F '\t' '
+    function number(text) { return text ~ /^[-+0-9.e]+$/ ? text : "null" }
+    BEGIN { printf "{\"results\":[" }
+    /^[#!] / { next }
+    { met = "null"
+      if ($3 == "==") met = $2 == $4 ? "true" : "false"
+      if ($3 == "<=") met = $2 != "nan" && $2 + 0 <= $4 + 0 ? "true" : "false"
+      printf "%s\n {\"name\":\"%s\",\"value\":%s,\"unit\":\"%s\"", sep, $1,
+          number($2), $5
+      if ($3 != "-")
+          printf ",\"relation\":\"%s\",\"limit\":%s,\"met\":%s", $3,
+              number($4), met
+      printf "}"
+      sep = "," }
+    END { printf "\n]}\n" }' "$lines" >bench/results.json
+
+if grep -q '^! ' "$lines" || grep -q '"met":false' bench/results.json; then
+    failed=1
+fi
+echo "bench/results.json has all of it"
+exit $failed

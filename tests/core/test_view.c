@@ -1,0 +1,134 @@
+/* test_view.c - lists of jobs, by id or in an order, and scratch memory. */
+#include <firn/view.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "scene_random.h"
+#include "toys.h"
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static void expect(const struct firn_job *const *jobs, size_t n,
+                   const char *names)
+{
+    struct firn_buf out = {0};
+    buf_puts(&out, "");
+    for (size_t i = 0; i < n; i++)
+        buf_puts(&out, jobs[i]->spec.name);
+    assert_string_equal(out.at, names);
+    buf_release(&out);
+}
+
+#define SCENE                                                                  \
+    "2 nodes x 4 gpus; n1 down; A wants 2 for 50; B wants 1 for 20 on n0[1]; " \
+    "C wants 1 for 50; D wants 1 for 20; E wants 2 for 90 on n0[2-3]"
+
+static int shorter_first(const struct firn_job *a, const struct firn_job *b)
+{
+    return firn_cmp(a->spec.duration_s, b->spec.duration_s);
+}
+
+static int larger_first(const struct firn_job *a, const struct firn_job *b)
+{
+    return b->spec.gpus - a->spec.gpus;
+}
+
+static void counts_and_lists_agree(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(SCENE, &toy_greedy, NULL);
+    struct firn_view view = round_view(scene->round, 3);
+    assert_true(view.now_s == 3);
+    assert_int_equal(view.njobs, 5);
+    assert_int_equal(view.nwaiting, 3);
+    assert_int_equal(view.nrunning, 2);
+    assert_int_equal(view.gpus_up, 4);
+    assert_int_equal(view.gpus_free, 1);
+    expect(firn_view_jobs(&view), 5, "ABCDE");
+    expect(firn_view_waiting(&view), 3, "ACD");
+    expect(firn_view_running(&view), 2, "BE");
+    scene_done(scene, "B");
+    scene_fail(scene, "A");
+    view = round_view(scene->round, 4);
+    expect(firn_view_jobs(&view), view.njobs, "CDE");
+    expect(firn_view_running(&view), view.nrunning, "E");
+    scene_free(scene);
+}
+
+static void sorted_keeps_equal_jobs_by_id(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(SCENE, &toy_greedy, NULL);
+    struct firn_view view = round_view(scene->round, 0);
+    expect(firn_view_sorted(&view, shorter_first), 5, "BDACE");
+    expect(firn_view_sorted(&view, larger_first), 5, "AEBCD");
+    expect(firn_view_jobs(&view), 5, "ABCDE");
+    scene_free(scene);
+}
+
+static void a_view_without_jobs_has_empty_lists(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new("1 node x 4 gpus", &toy_greedy, NULL);
+    struct firn_view view = round_view(scene->round, 0);
+    assert_int_equal(view.njobs, 0);
+    assert_non_null(firn_view_jobs(&view));
+    assert_non_null(firn_view_sorted(&view, larger_first));
+    scene_free(scene);
+}
+
+static void scratch_memory_is_zeroed(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new("1 node x 4 gpus", &toy_greedy, NULL);
+    for (int round = 0; round < 3; round++) {
+        struct firn_view view = round_view(scene->round, 0);
+        unsigned char *bytes = firn_view_alloc(&view, 100000);
+        for (int i = 0; i < 100000; i++)
+            assert_int_equal(bytes[i], 0);
+        memset(bytes, 0xff, 100000);
+        scene_decide(scene, round);
+    }
+    scene_free(scene);
+}
+
+static void sorting_is_right_for_any_number_of_jobs(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < trials(100); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)i);
+        struct scene *scene = scene_new("1 node x 4 gpus", &toy_greedy, NULL);
+        for (int n = (int)rng_below(&rng, 70); n > 0; n--) {
+            char clause[64];
+            snprintf(clause, sizeof clause, "J wants 1 for %d",
+                     1 + (int)rng_below(&rng, 10));
+            scene_submit(scene, clause);
+        }
+        struct firn_view view = round_view(scene->round, 0);
+        const struct firn_job **jobs = firn_view_sorted(&view, shorter_first);
+        for (size_t j = 1; j < view.njobs; j++) {
+            int c = shorter_first(jobs[j - 1], jobs[j]);
+            if (c > 0 || (c == 0 && jobs[j - 1]->id >= jobs[j]->id))
+                fail_msg("seed %d: place %zu is out of order", i, j);
+        }
+        scene_free(scene);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_and_lists_agree),
+        cmocka_unit_test(sorted_keeps_equal_jobs_by_id),
+        cmocka_unit_test(a_view_without_jobs_has_empty_lists),
+        cmocka_unit_test(scratch_memory_is_zeroed),
+        cmocka_unit_test(sorting_is_right_for_any_number_of_jobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,29 @@
+/* scene_random.h - scenes nobody thought of, from a seed.
+ *
+ * Times and durations are whole seconds, so that sums are exact.
+ */
+#ifndef LIB_SCENE_RANDOM_H
+#define LIB_SCENE_RANDOM_H
+#include "base/rng.h"
+#include "scene.h"
+
+enum scene_kind {
+    SCENE_TYPES = 1,   /* several GPU types */
+    SCENE_CHOOSY = 2,  /* jobs that accept only some of them */
+    SCENE_ELASTIC = 4, /* jobs with fewest and most */
+    SCENE_SHARING = 8, /* jobs that accept half-shares */
+};
+
+/* How often a property test tries: `normal`, fewer with FIRN_QUICK set, more
+ * with FIRN_SOAK. */
+int trials(int normal);
+
+/* The text of a scene with some jobs; the caller releases it. */
+struct firn_buf scene_random(struct rng *rng, unsigned kinds);
+
+/* Lets some time pass (jobs that end in it end), then something happens: a job
+ * comes or fails, a node goes or comes back, or nothing. No decision. Two
+ * scenes in the same state with the same `rng` go the same way. */
+void scene_shake(struct scene *scene, struct rng *rng, unsigned kinds);
+
+#endif

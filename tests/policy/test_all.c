@@ -1,0 +1,413 @@
+/* test_all.c - what every registered policy keeps, whatever it decides.
+ *
+ * Each policy is driven through scenes by a stand-in that calls it twice on
+ * every view and compares the two plans, and that asks its ranks under a
+ * watch. Core refuses wrong plans and the scene fails on a refusal, so a round
+ * that comes through is a valid one.
+ */
+#include <firn/policy.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "scene_random.h"
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- the stand-in ---- */
+
+static const struct firn_policy_def *inner;
+
+static struct firn_buf plan_text(const struct firn_view *view,
+                                 const struct firn_plan *plan)
+{
+    struct firn_buf out = {0};
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    for (size_t i = 0; i < view->njobs; i++) {
+        buf_printf(&out, " %s: ", jobs[i]->spec.name);
+        firn_alloc_print(firn_plan_of(plan, jobs[i]), &out);
+    }
+    buf_puts(&out, "");
+    return out;
+}
+
+static enum firn_status decide_twice(void *state, const struct firn_view *view,
+                                     struct firn_plan *plan)
+{
+    FIRN_TRY(inner->decide(state, view, plan));
+    struct firn_buf first = plan_text(view, plan);
+    firn_plan_undo(plan, 0);
+    FIRN_TRY(inner->decide(state, view, plan));
+    struct firn_buf second = plan_text(view, plan);
+    if (strcmp(first.at, second.at) != 0)
+        fail_msg("%s plans%s, and asked again%s", inner->name, first.at,
+                 second.at);
+    buf_release(&first);
+    buf_release(&second);
+    return FIRN_OK;
+}
+
+static struct firn_rank watched_rank(const void *state,
+                                     const struct firn_job *job, double now_s)
+{
+    struct firn_rank rank = inner->rank(state, job, now_s);
+    if (isnan(rank.key) || isnan(rank.until_s) || rank.until_s <= now_s)
+        fail_msg("%s ranks job %s at %g s with %g until %g s", inner->name,
+                 job->spec.name, now_s, rank.key, rank.until_s);
+    return rank;
+}
+
+static struct firn_policy_def stand_in(const struct firn_policy_def *policy)
+{
+    struct firn_policy_def def = *policy;
+    inner = policy;
+    def.decide = decide_twice;
+    def.rank = policy->rank ? watched_rank : NULL;
+    return def;
+}
+
+/* Between two questions a rank does not change, except by counting down. */
+static void expect_steady_ranks(struct scene *scene)
+{
+    struct state *state = scene_state(scene);
+    if (inner->rank == NULL)
+        return;
+    for (struct state_job *sj = state->first; sj; sj = sj->after) {
+        bool runs = sj->job.state == FIRN_JOB_RUNNING;
+        if (runs && !state->ladder.has_contest)
+            continue;
+        double kept = ladder_key(&state->ladder, sj->job.slot, scene->now_s);
+        double now =
+            inner->rank(state->policy_state, &sj->job, scene->now_s).key;
+        if (fabs(kept - now) > 1e-6)
+            fail_msg("%s: the rank of %s was %g and is %g", inner->name,
+                     sj->job.spec.name, kept, now);
+    }
+}
+
+static void expect_declared(const struct scene *scene, uint64_t seed)
+{
+    if (scene->did & ~inner->does)
+        fail_msg("%s, seed %llu: does %#x, declares %#x", inner->name,
+                 (unsigned long long)seed, scene->did, inner->does);
+}
+
+/* ---- drives ---- */
+
+/* Random events and a decision after each; the steps of all of them. */
+static struct firn_buf drive(const struct firn_policy_def *policy,
+                             uint64_t seed, unsigned kinds)
+{
+    struct firn_policy_def def = stand_in(policy);
+    struct firn_buf log = {0};
+    struct rng rng;
+    rng_seed(&rng, seed);
+    struct firn_buf text = scene_random(&rng, kinds);
+    struct scene *scene = scene_new(text.at, &def, NULL);
+    for (int round = 0; round < 40; round++) {
+        struct firn_error err = {0};
+        if (scene_try(scene, scene->now_s, &err) != FIRN_OK)
+            fail_msg("%s, seed %llu, round %d: %s", policy->name,
+                     (unsigned long long)seed, round, err.text);
+        buf_printf(&log, "%g: %s\n", scene->now_s, scene_steps(scene));
+        expect_steady_ranks(scene);
+        scene_shake(scene, &rng, kinds);
+        round_tick(scene->round, scene->now_s);
+        expect_steady_ranks(scene);
+    }
+    expect_declared(scene, seed);
+    buf_release(&text);
+    scene_free(scene);
+    return log;
+}
+
+typedef void policy_case(const struct firn_policy_def *policy);
+
+static void for_each(policy_case *test)
+{
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    assert_true(n > 0);
+    for (size_t i = 0; i < n; i++)
+        test(all[i]);
+}
+
+/* ---- how it is declared ---- */
+
+static void expect_name(const char *name)
+{
+    assert_non_null(name);
+    assert_true(strlen(name) > 0 && strlen(name) < FIRN_NAME_MAX);
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name))
+        fail_msg("'%s' has other characters than a-z, 0-9 and -", name);
+}
+
+static void declaration(const struct firn_policy_def *policy)
+{
+    struct firn_error err = {0};
+    expect_name(policy->name);
+    assert_non_null(policy->summary);
+    assert_true(strlen(policy->summary) > 0);
+    assert_null(strchr(policy->summary, '\n'));
+    assert_non_null(policy->decide);
+    assert_ptr_equal(firn_policy_find(policy->name, &err), policy);
+    unsigned does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
+                    FIRN_DOES_SHARE | FIRN_DOES_REJECT;
+    assert_int_equal(policy->does & ~does, 0);
+    assert_int_equal(
+        policy->needs & ~(unsigned)(FIRN_NEED_DURATION | FIRN_NEED_TYPES), 0);
+    assert_int_equal(policy->save == NULL, policy->load == NULL);
+    if (policy->rank_counts_down)
+        assert_non_null(policy->rank);
+}
+
+static void names_and_summaries_are_in_order(void **unused)
+{
+    (void)unused;
+    for_each(declaration);
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(all[i]->name, all[j]->name);
+}
+
+static void option_table(const struct firn_policy_def *policy)
+{
+    if (policy->options == NULL)
+        return;
+    assert_true(policy->state_size > 0);
+    void *state = mem_new(1, policy->state_size);
+    firn_options_default(policy->options, state);
+    for (const struct firn_option *o = policy->options; o->name; o++) {
+        struct firn_error err = {0};
+        struct firn_buf text = {0};
+        expect_name(o->name);
+        assert_non_null(o->help);
+        assert_true(strlen(o->help) > 0);
+        assert_null(strchr(o->help, '\n'));
+        assert_true(o->offset < policy->state_size);
+        if (firn_option_set(policy->options, state, policy->name, o->name,
+                            o->fallback, &err) != FIRN_OK)
+            fail_msg("%s", err.text);
+        firn_option_describe(o, &text);
+        assert_true(text.n > 0);
+        buf_release(&text);
+    }
+    mem_free(state);
+}
+
+static void options_have_help_and_a_default_that_parses(void **unused)
+{
+    (void)unused;
+    for_each(option_table);
+}
+
+static void an_unknown_policy_is_refused_with_the_nearest_name(void **unused)
+{
+    (void)unused;
+    struct firn_error err = {0};
+    assert_null(firn_policy_find("tiresia", &err));
+    assert_int_equal(err.status, FIRN_ENOENT);
+    assert_non_null(strstr(err.text, "did you mean 'tiresias'?"));
+    assert_null(firn_policy_find("fifoo", &err));
+    assert_non_null(strstr(err.text, "did you mean 'fifo'?"));
+    assert_null(firn_policy_find("no such thing at all", &err));
+    assert_non_null(strstr(err.text, "firn policies"));
+    assert_null(firn_policy_find("", NULL));
+    assert_null(firn_policy_find("FIFO", NULL));
+}
+
+/* ---- random scenes ---- */
+
+static void random_drives(const struct firn_policy_def *policy)
+{
+    static const unsigned kinds[] = {0,
+                                     SCENE_TYPES,
+                                     SCENE_TYPES | SCENE_CHOOSY,
+                                     SCENE_ELASTIC,
+                                     SCENE_SHARING,
+                                     SCENE_TYPES | SCENE_CHOOSY |
+                                         SCENE_ELASTIC | SCENE_SHARING};
+    for (int i = 0; i < trials(90); i++) {
+        struct firn_buf log = drive(policy, (uint64_t)i, kinds[i % 6]);
+        buf_release(&log);
+    }
+}
+
+static void plans_on_random_scenes_are_valid_and_repeatable(void **unused)
+{
+    (void)unused;
+    for_each(random_drives);
+}
+
+static void same_run(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(10); i++) {
+        unsigned kinds = i % 2 ? SCENE_TYPES | SCENE_CHOOSY : 0;
+        struct firn_buf a = drive(policy, (uint64_t)(700 + i), kinds);
+        struct firn_buf b = drive(policy, (uint64_t)(700 + i), kinds);
+        assert_string_equal(a.at, b.at);
+        buf_release(&a);
+        buf_release(&b);
+    }
+}
+
+static void the_same_scene_gives_the_same_steps(void **unused)
+{
+    (void)unused;
+    for_each(same_run);
+}
+
+/* ---- corners ---- */
+
+static struct firn_policy_def corner_policy;
+
+static struct scene *corner(const struct firn_policy_def *policy,
+                            const char *text)
+{
+    corner_policy = stand_in(policy);
+    return scene_new(text, &corner_policy, NULL);
+}
+
+static void no_jobs(const struct firn_policy_def *policy)
+{
+    struct scene *scene = corner(policy, "2 nodes x 4 gpus");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "");
+    scene_free(scene);
+}
+
+static void all_down(const struct firn_policy_def *policy)
+{
+    struct scene *scene = corner(
+        policy, "2 nodes x 4 gpus; n0 down; n1 down; A wants 1; B wants 8");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "A: -  B: -");
+    scene_node(scene, 0, true);
+    scene_decide(scene, 1);
+    assert_string_equal(scene_text(scene), "A: n0[0]  B: -");
+    scene_node(scene, 0, false);
+    scene_decide(scene, 2);
+    assert_string_equal(scene_text(scene), "A: -  B: -");
+    scene_free(scene);
+}
+
+static void one_job(const struct firn_policy_def *policy)
+{
+    struct scene *scene = corner(policy, "2 nodes x 4 gpus; A wants 3");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "A: n0[0-2]");
+    scene_decide(scene, 1);
+    assert_string_equal(scene_steps(scene), ""); /* and stays there */
+    scene_done(scene, "A");
+    scene_decide(scene, 2);
+    assert_string_equal(scene_text(scene), "");
+    scene_free(scene);
+}
+
+static void wants_everything(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; 1 node x 192 gpus; A wants 200");
+    scene_decide(scene, 0);
+    assert_int_equal(scene_job(scene, "A")->held.ngpus, 200);
+    assert_int_equal(scene_state(scene)->map.free_gpus, 0);
+    scene_submit(scene, "B wants 200");
+    scene_decide(scene, 1);
+    scene_done(scene, "A");
+    scene_decide(scene, 2);
+    assert_int_equal(scene_job(scene, "B")->held.ngpus, 200);
+    scene_free(scene);
+}
+
+static void node_lost(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; A wants 4; B wants 4; C wants 8");
+    scene_decide(scene, 0);
+    scene_node(scene, 0, false);
+    scene_decide(scene, 1);
+    const struct state *state = scene_state(scene);
+    assert_int_equal(state->map.up_gpus, 4);
+    assert_int_equal(state->map.free_gpus, 0); /* somebody has the rest */
+    scene_node(scene, 1, false);
+    scene_decide(scene, 2);
+    assert_string_equal(scene_text(scene), "A: -  B: -  C: -");
+    scene_node(scene, 0, true);
+    scene_node(scene, 1, true);
+    scene_decide(scene, 3);
+    assert_int_equal(state->map.free_gpus, 0);
+    scene_free(scene);
+}
+
+static void job_gone(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "1 node x 4 gpus; A wants 2; B wants 4; C wants 2");
+    scene_fail(scene, "A"); /* before it ever ran */
+    scene_decide(scene, 0);
+    scene_fail(scene, "B");
+    scene_decide(scene, 1);
+    assert_int_equal(scene_job(scene, "C")->held.ngpus, 2);
+    scene_fail(scene, "C");
+    scene_decide(scene, 2);
+    assert_string_equal(scene_text(scene), "");
+    assert_int_equal(scene_state(scene)->map.free_gpus, 4);
+    scene_free(scene);
+}
+
+static void corners_are_survived(void **unused)
+{
+    (void)unused;
+    for_each(no_jobs);
+    for_each(all_down);
+    for_each(one_job);
+    for_each(wants_everything);
+    for_each(node_lost);
+    for_each(job_gone);
+}
+
+/* ---- everybody gets there ---- */
+
+static void all_finish(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(60); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)(3000 + i));
+        struct firn_buf text = scene_random(&rng, 0);
+        struct scene *scene = corner(policy, text.at);
+        scene->restart_s = i % 3;
+        scene_play(scene, 1e9);
+        if (strcmp(scene_text(scene), "") != 0)
+            fail_msg("%s, seed %d: left over: %s", policy->name, 3000 + i,
+                     scene_text(scene));
+        expect_declared(scene, (uint64_t)(3000 + i));
+        buf_release(&text);
+        scene_free(scene);
+    }
+}
+
+static void every_job_that_fits_is_run_to_its_end(void **unused)
+{
+    (void)unused;
+    for_each(all_finish);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_summaries_are_in_order),
+        cmocka_unit_test(options_have_help_and_a_default_that_parses),
+        cmocka_unit_test(an_unknown_policy_is_refused_with_the_nearest_name),
+        cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
+        cmocka_unit_test(the_same_scene_gives_the_same_steps),
+        cmocka_unit_test(corners_are_survived),
+        cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,394 @@
+/* test_simengine.c - restart costs, elastic jobs, and what is refused.
+ *
+ * Costs and refusals through firn_sim_run(); elastic jobs with toys driven
+ * through the same round, since the registered policies give each job what it
+ * asked for.
+ */
+#include "base/buf.h"
+#include "base/rng.h"
+#include "lib/drive.h"
+#include "lib/toys.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- elastic jobs ---- */
+
+/* Each job gets gpus_max when it is alone, else gpus_min. */
+static enum firn_status breathe(void *state, const struct firn_view *view,
+                                struct firn_plan *plan)
+{
+    (void)state;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    for (size_t i = 0; i < view->njobs; i++)
+        firn_plan_give(plan, jobs[i],
+                       view->njobs == 1 ? jobs[i]->spec.gpus_max
+                                        : jobs[i]->spec.gpus_min);
+    return FIRN_OK;
+}
+
+static enum firn_status starve(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    (void)state;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    for (size_t i = 0; i < view->njobs; i++)
+        firn_plan_give(plan, jobs[i], jobs[i]->spec.gpus_min);
+    return FIRN_OK;
+}
+
+static const struct firn_policy_def breathing = {
+    .name = "breathing",
+    .summary = "large when alone",
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE | FIRN_DOES_RESIZE,
+    .decide = breathe,
+};
+
+static const struct firn_policy_def starving = {
+    .name = "starving",
+    .summary = "the least for everybody",
+    .decide = starve,
+};
+
+static const char elastic[] =
+    "#firn-trace 1\n"
+    "name,submit_s,gpus,duration_s,gpus_min,gpus_max\n"
+    "a,0,4,100,4,16\n"
+    "b,20,4,50,4,16\n";
+
+/* Sixteen GPUs, exponent 0.5, restart 10 s; durations are for 4 GPUs.
+ *   a on 16 goes at (16/4)^0.5 = 2: 40 done at 20
+ *     on 4 from 20, resumes at 30 at rate 1: 80 done at 70
+ *     on 16 from 70, resumes at 80 at 2: the last 20 by 90
+ *   b (50 s) on 4 from 20, its first start free, at 1: 70
+ * GPU-seconds: a 16x20 + 4x50 + 16x20, b 4x50; overhead 4x10 + 16x10.
+ * Steps: start a, resize a, start b, resize a. */
+static void elastic_job_speeds_up_by_the_exponent(void **state)
+{
+    (void)state;
+    struct play play;
+    struct drive run;
+    play_open(&play, "1x16:v100", elastic);
+    play.options.scaling = 0.5;
+    play.options.restart_s = 10;
+    assert_int_equal(drive_try(&play, &breathing, &run), FIRN_OK);
+    assert_memory_equal(run.text.at, "b 70\na ", 7);
+    assert_true(play_near(run.end_s, 90));
+    assert_true(play_near(run.spent.given, 840 + 200));
+    assert_true(play_near(run.spent.overhead, 200));
+    assert_true(play_near(run.spent.useful, 840));
+    assert_int_equal(run.steps, 4);
+    buf_release(&run.text);
+    play_close(&play);
+}
+
+/* A quarter of the GPUs: half the speed at exponent 0.5, a quarter at 1, all
+ * of it at 0. */
+static void fewer_gpus_slow_a_job_by_the_exponent(void **state)
+{
+    (void)state;
+    static const double cases[][2] = {{0.5, 200}, {1, 400}, {0, 100}};
+    struct play play;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min\n"
+              "a,0,4,100,1\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct drive run;
+        play.options.scaling = cases[i][0];
+        assert_int_equal(drive_try(&play, &starving, &run), FIRN_OK);
+        assert_true(play_near(run.end_s, cases[i][1]));
+        buf_release(&run.text);
+    }
+    play_close(&play);
+}
+
+/* ---- random scenes under toys; drive.c audits each job's work ---- */
+
+static int below(struct rng *rng, int n)
+{
+    return (int)rng_below(rng, (uint64_t)n);
+}
+
+static struct firn_buf draw_rows(struct rng *rng, int gpus)
+{
+    struct firn_buf rows = {0};
+    double at_s = 0;
+    buf_puts(&rows, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                    "gpus_max,may_share\n");
+    for (int i = 0, n = 1 + below(rng, 40); i < n; i++) {
+        int least = 1 + below(rng, (gpus + 1) / 2);
+        int want = least + below(rng, gpus - least + 1);
+        at_s += below(rng, 3) ? rng_exp(rng, 20) : 0;
+        buf_printf(&rows, "j%d,%.17g,%d,%.17g,%d,%d,%d\n", i, at_s, want,
+                   1 + rng_exp(rng, 60), least,
+                   want + below(rng, gpus - want + 1), below(rng, 4) > 0);
+    }
+    return rows;
+}
+
+static void draw_outages(struct rng *rng, struct play *play)
+{
+    struct firn_buf rows = {0};
+    double at_s = 0;
+    for (int i = 0; i < 6; i++) {
+        int node = below(rng, play->cluster.nnodes);
+        at_s += rng_exp(rng, 80);
+        buf_printf(&rows, "%.17g,%d,down\n", at_s, node);
+        at_s += rng_exp(rng, 30);
+        buf_printf(&rows, "%.17g,%d,up\n", at_s, node);
+    }
+    play_failures(play, rows.at);
+    buf_release(&rows);
+}
+
+static void check_toys(uint64_t seed)
+{
+    static const char *const specs[] = {"1x4:v100", "3x4:v100", "5x2:t4",
+                                        "1x70:v100", "2x4:v100,2x4:a100"};
+    static const struct firn_policy_def *const toys[] = {
+        &toy_sharer, &toy_elastic, &toy_greedy, &toy_one_by_one};
+    static const int gpus[] = {4, 12, 10, 70, 16};
+    struct rng rng;
+    struct play play;
+    rng_seed(&rng, seed);
+    int which = below(&rng, 5);
+    struct firn_buf rows = draw_rows(&rng, gpus[which]);
+    play_open(&play, specs[which], rows.at);
+    buf_release(&rows);
+    play.options.seed = seed; /* drive.c prints it */
+    play.options.restart_s = below(&rng, 2) ? 10 * rng_unit(&rng) : 0;
+    play.options.scaling = rng_unit(&rng);
+    play.options.share_slowdown = 1 + rng_unit(&rng);
+    play.options.charges_first_start = below(&rng, 3) == 0;
+    play.cluster.jobs_per_gpu = 1 + below(&rng, 3);
+    if (below(&rng, 2))
+        draw_outages(&rng, &play);
+    for (size_t i = 0; i < sizeof toys / sizeof *toys; i++) {
+        struct drive run;
+        if (drive_try(&play, toys[i], &run) != FIRN_OK)
+            fail_msg("seed %llu, %s: %s", (unsigned long long)seed,
+                     toys[i]->name, play.err.text);
+        const struct simspent *s = &run.spent;
+        if (!play_near(s->given, s->useful + s->overhead + s->lost))
+            fail_msg("seed %llu, %s: given %g, useful %g, overhead %g",
+                     (unsigned long long)seed, toys[i]->name, s->given,
+                     s->useful, s->overhead);
+        buf_release(&run.text);
+    }
+    play_close(&play);
+}
+
+static void toys_do_exactly_the_work_on_random_scenes(void **state)
+{
+    (void)state;
+    uint64_t n = getenv("FIRN_SOAK") ? 10000 : getenv("FIRN_QUICK") ? 50 : 400;
+    for (uint64_t seed = 1; seed <= n; seed++)
+        check_toys(seed);
+}
+
+/* ---- restart costs ---- */
+
+#define PREEMPTED(restart)                              \
+    "#firn-trace 1\nname,submit_s,gpus,duration_s,app," \
+    "restart_s\n"                                       \
+    "long,0,1,100,bert," restart "\nshort,10,1,10,,\n"
+
+/* long is preempted at 10 and comes back at 20 with 90 left: it ends at 110
+ * plus the cost. */
+static void check_cost(const char *rows, const struct firn_restart_cost *costs,
+                       size_t ncosts, double want_s)
+{
+    struct play play;
+    play_open(&play, "1x1:v100", rows);
+    play.options.restart_s = 30;
+    play.options.restarts = costs;
+    play.options.nrestarts = ncosts;
+    play_run(&play, "srtf");
+    assert_true(play_end(&play, "long") == 110 + want_s);
+    play_close(&play);
+}
+
+static void restart_cost_is_the_simulation_s_by_default(void **state)
+{
+    (void)state;
+    check_cost(PREEMPTED("-1"), NULL, 0, 30);
+    check_cost(PREEMPTED(""), NULL, 0, 30);
+}
+
+static void restart_cost_of_the_job_goes_before_the_default(void **state)
+{
+    (void)state;
+    check_cost(PREEMPTED("7"), NULL, 0, 7);
+    check_cost(PREEMPTED("0"), NULL, 0, 0);
+}
+
+static void restart_cost_named_for_an_application_goes_first(void **state)
+{
+    (void)state;
+    static const struct firn_restart_cost costs[] = {{"yolo", 1}, {"bert", 5}};
+    check_cost(PREEMPTED("7"), costs, 2, 5);
+    check_cost(PREEMPTED(""), costs, 2, 5);
+    check_cost(PREEMPTED("7"), costs, 1, 7);
+}
+
+/* ---- what is refused ---- */
+
+static void job_larger_than_the_cluster_is_a_bad_row(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,8,10\nb,0,4,10\n");
+    play_run(&play, "fifo");
+    assert_int_equal(play.result.jobs, 1);
+    assert_int_equal(play.result.bad_rows, 1);
+    assert_non_null(
+        strstr(play.result.first_bad[0], "wants 8 GPUs, the cluster has 4"));
+    play.options.strict = true;
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+    assert_non_null(strstr(play.err.text, "wants 8 GPUs"));
+    play_close(&play);
+}
+
+static void strict_run_stops_at_a_bad_row_and_keeps_what_was(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,1,10\nb,100,-1,10\nc,200,1,10\n");
+    play_run(&play, "fifo");
+    assert_int_equal(play.result.jobs, 2);
+    assert_int_equal(play.result.bad_rows, 1);
+    play.options.strict = true;
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+    assert_non_null(strstr(play.err.text, "line 4"));
+    play_close(&play);
+}
+
+static void trace_without_a_usable_job_is_an_error(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,8,10\n");
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+    assert_non_null(strstr(play.err.text, "not one job that can run"));
+    assert_non_null(strstr(play.err.text, "wants 8 GPUs"));
+    play_close(&play);
+}
+
+static void nonsense_options_are_named(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,1,10\n");
+    struct firn_sim_options good = play.options;
+    const struct {
+        double *at, value;
+        const char *word;
+    } cases[] = {
+        {&play.options.scaling, -1, "scaling is -1"},
+        {&play.options.share_slowdown, 0.5, "share slowdown is 0.5"},
+        {&play.options.restart_s, NAN, "restart cost is nan"},
+        {&play.options.interval_s, -60, "interval is -60"},
+        {&play.options.quantum_s, INFINITY, "quantum is inf"},
+        {&play.options.mtbf_s, -1, "mtbf is -1"},
+        {&play.options.checkpoint_s, -1, "checkpoint interval is -1"},
+        {&play.options.timeline_s, -1, "timeline step is -1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        play.options = good;
+        *cases[i].at = cases[i].value;
+        assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+        assert_non_null(strstr(play.err.text, cases[i].word));
+    }
+    play.options = good;
+    play.options.mtbf_s = 100;
+    play.options.mttr_s = 0;
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+    play.options.mttr_s = 100;
+    play_failures(&play, "");
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINVAL);
+    assert_non_null(strstr(play.err.text, "not both"));
+    play_close(&play);
+}
+
+static void unknown_policy_and_setting_are_named(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"fifo.skp=1"};
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,1,10\n");
+    assert_int_equal(play_try(&play, "fiffo"), FIRN_ENOENT);
+    assert_non_null(strstr(play.err.text, "'fifo'"));
+    play.options.settings = settings;
+    play.options.nsettings = 1;
+    assert_int_equal(play_try(&play, "fifo"), FIRN_ENOENT);
+    assert_non_null(strstr(play.err.text, "skip"));
+    assert_int_equal(play_try(&play, "srtf"), FIRN_OK);
+    play_close(&play);
+}
+
+/* ---- long runs ---- */
+
+struct watch {
+    double last;
+    long calls, stop_after;
+    volatile sig_atomic_t stop;
+};
+
+static void on_progress(void *arg, double share)
+{
+    struct watch *watch = arg;
+    assert_true(share >= watch->last && share <= 1);
+    watch->last = share;
+    watch->stop = ++watch->calls >= watch->stop_after;
+}
+
+/* 20000 jobs make 60000 events (submission, report, completion), so progress
+ * is told 14 times; an interrupted run has what was finished. */
+static void progress_is_told_and_a_run_can_be_interrupted(void **state)
+{
+    (void)state;
+    struct firn_buf rows = {0};
+    struct play play;
+    struct watch watch = {.stop_after = 1000};
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&rows, "j%d,%d,1,1\n", i, i);
+    play_open(&play, "1x4:v100", rows.at);
+    buf_release(&rows);
+    play.options.log_path = NULL;
+    play.options.progress = on_progress;
+    play.options.progress_arg = &watch;
+    play.options.stop = &watch.stop;
+    play_run(&play, "fifo");
+    assert_int_equal(watch.calls, 14);
+    assert_int_equal(play.result.jobs, 20000);
+    watch = (struct watch){.stop_after = 2};
+    assert_int_equal(play_try(&play, "fifo"), FIRN_EINTR);
+    assert_true(play.result.jobs > 2000 && play.result.jobs < 4000);
+    assert_true(play.result.jct_mean_s == 1);
+    play_close(&play);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
+        cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
+        cmocka_unit_test(toys_do_exactly_the_work_on_random_scenes),
+        cmocka_unit_test(restart_cost_is_the_simulation_s_by_default),
+        cmocka_unit_test(restart_cost_of_the_job_goes_before_the_default),
+        cmocka_unit_test(restart_cost_named_for_an_application_goes_first),
+        cmocka_unit_test(job_larger_than_the_cluster_is_a_bad_row),
+        cmocka_unit_test(strict_run_stops_at_a_bad_row_and_keeps_what_was),
+        cmocka_unit_test(trace_without_a_usable_job_is_an_error),
+        cmocka_unit_test(nonsense_options_are_named),
+        cmocka_unit_test(unknown_policy_and_setting_are_named),
+        cmocka_unit_test(progress_is_told_and_a_run_can_be_interrupted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
