@@ -6,10 +6,11 @@
  * nothing is kept in two parts. Measured error: below 1e-15, relative for exp,
  * relative to max(1, |log x|) for log.
  *
- *   exp: x = n log 2 + r, |r| < 0.35; the series of e^r to r^12, in the
- *        grouping of Estrin, so that the processor does halves at once
- *   log: x = 2^k m, m in [sqrt 1/2, sqrt 2), s = (m-1)/(m+1),
- *        log m = 2 (s + s^3/3 + ... + s^17/17)
+ *   exp: x = n (log 2) / 32 + r, |r| < 0.011; 2^(n/32) from a table, e^r by
+ *        its series to r^6
+ *   log: x = 2^k m, m in [1, 2); the 64th part of [1, 2) that m lies in gives
+ *        a c near 1/m, r = m c - 1, |r| < 1/64; log x = k log 2 - log c +
+ *        r - r^2/2 + ... + r^8/8. No division.
  *
  * Inline, as the call would cost a third of the work.
  */
@@ -18,24 +19,24 @@
 #include <stdint.h>
 #include <string.h>
 
+extern const double quick_root[32], quick_inverse[64], quick_offset[64];
+
 /* x in [-700, 700]; below that 0 is meant and e^-700 given. */
 static inline double quick_exp(double x)
 {
     const double whole = 6755399441055744.0; /* 1.5 x 2^52: adding rounds */
     x = x < -700 ? -700 : x;
-    double n = (x * 1.4426950408889634 + whole) - whole;
-    double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-    double r2 = r * r, r4 = r2 * r2;
-    double a = (1 + r) + r2 * (0.5 + r * (1.0 / 6));
-    double b =
-        (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
-    double c = (1.0 / 40320 + r * (1.0 / 362880)) +
-               r2 * (1.0 / 3628800 + r * (1.0 / 39916800)) +
-               r4 * (1.0 / 479001600);
+    double n = (x * 0x1.71547652b82fep+5 + whole) - whole;
+    double r = (x - n * 0x1.62e42fee00000p-6) - n * 0x1.a39ef35793c76p-38,
+           r2 = r * r;
+    int64_t k = (int64_t)n;
+    uint64_t bits = (uint64_t)((k >> 5) + 1023) << 52;
     double power;
-    uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
     memcpy(&power, &bits, sizeof power);
-    return (a + r4 * (b + r4 * c)) * power;
+    double tail = (0.5 + r * (1.0 / 6)) +
+                  r2 * ((1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720));
+    double root = quick_root[k & 31];
+    return (root + root * (r + r2 * tail)) * power;
 }
 
 /* x positive, finite and not subnormal. */
@@ -43,18 +44,16 @@ static inline double quick_log(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    /* Moves sqrt 1/2 to the edge of a power of two. */
-    uint64_t up = bits - 0x3fe6a09e667f3bcdu;
-    int64_t k = (int64_t)up >> 52;
-    bits = (up & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu;
-    double m;
+    double k = (double)((int64_t)(bits >> 52) - 1023), m;
+    unsigned i = (unsigned)(bits >> 46) & 63;
+    bits = (bits & 0xfffffffffffffu) | 0x3ff0000000000000u;
     memcpy(&m, &bits, sizeof m);
-    double s = (m - 1) / (m + 1), z = s * s, z2 = z * z, z4 = z2 * z2;
-    double a = (1.0 / 3 + z * (1.0 / 5)) + z2 * (1.0 / 7 + z * (1.0 / 9));
-    double b = (1.0 / 11 + z * (1.0 / 13)) + z2 * (1.0 / 15 + z * (1.0 / 17));
-    double rest = 2 * s * z * (a + z4 * b);
-    double kd = (double)k;
-    return kd * 0x1.62e42feep-1 + (2 * s + (rest + kd * 0x1.a39ef35793c76p-33));
+    double r = m * quick_inverse[i] - 1, r2 = r * r;
+    double tail = (-1.0 / 2 + r * (1.0 / 3)) +
+                  r2 * ((-1.0 / 4 + r * (1.0 / 5)) +
+                        r2 * ((-1.0 / 6 + r * (1.0 / 7)) + r2 * (-1.0 / 8)));
+    return k * 0x1.62e42feep-1 +
+           (quick_offset[i] + (r + r2 * tail) + k * 0x1.a39ef35793c76p-33);
 }
 
 #endif

@@ -39,7 +39,9 @@ static int fullest(const struct firn_shape *s)
         return s->gpus_on_fullest;
     if (s->nodes == 1 || s->nodes == s->gpus)
         return s->nodes == 1 ? s->gpus : 1;
-    return (s->gpus + s->nodes - 1) / s->nodes;
+    /* In doubles, exact for such integers and cheaper than a division of
+     * integers. */
+    return (int)((double)(s->gpus + s->nodes - 1) / (double)s->nodes);
 }
 
 static double compute(const struct firn_itertime *m, double b, int k)
