@@ -32,6 +32,7 @@ void state_release(struct state *state)
         state_end(state, &state->first->job, state->first->job.since_s);
     for (size_t i = 0; i < state->by_slot.n; i++) {
         mem_free(state->by_slot.at[i]->job.held.parts);
+        mem_free(state->by_slot.at[i]->name);
         mem_free(state->by_slot.at[i]);
     }
     vec_release(&state->by_slot);
@@ -82,6 +83,16 @@ static const char *intern(struct state *state, const char *text)
     return *text ? map_name(&state->names, map_add(&state->names, text)) : "";
 }
 
+static const char *copy_name(struct state_job *sj, const char *name)
+{
+    size_t n = strlen(name) + 1;
+    if (n > sj->name_cap) {
+        sj->name = mem_grow(sj->name, 0, 2 * n, 1);
+        sj->name_cap = 2 * n;
+    }
+    return memcpy(sj->name, name, n);
+}
+
 /* A fresh job in a slot whose memory may be used again. */
 static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
                      const struct firn_job_spec *spec, double now_s)
@@ -90,7 +101,7 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     struct firn_alloc held = {.parts = job->held.parts};
     *job = (struct firn_job){.id = id, .slot = job->slot, .spec = *spec};
     job->held = held;
-    job->spec.name = mem_strdup(spec->name);
+    job->spec.name = copy_name(sj, spec->name);
     job->spec.app = intern(state, spec->app);
     job->spec.group = intern(state, spec->group);
     job->spec.types = intern(state, spec->types);
@@ -232,8 +243,6 @@ void state_end(struct state *state, struct firn_job *job, double now_s)
     *(sj->before ? &sj->before->after : &state->first) = sj->after;
     *(sj->after ? &sj->after->before : &state->last) = sj->before;
     state->by_id.at[job->id] = NULL;
-    mem_free((char *)job->spec.name);
-    job->spec.name = "";
     vec_add(&state->free_slots, job->slot);
 }
 

@@ -47,14 +47,7 @@ static bool find_work(const struct row *row, struct firn_job_spec *spec,
                   "'preferred_gpu' is '%.40s': must be v100, p100 or t4", gpu);
         return false;
     }
-    if (work == NULL) {
-        nominal_unknown("easyscale", spec->app, err);
-        return false;
-    }
-    spec->duration_s = epochs * work->gpu_s / spec->gpus;
-    spec->restart_s = work->restart_s;
-    spec->is_nominal = true;
-    return true;
+    return nominal_fill("easyscale", work, epochs, spec, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,

@@ -29,8 +29,7 @@ const struct nominal *nominal_find(const char *format, const char *app,
     return NULL;
 }
 
-void nominal_unknown(const char *format, const char *app,
-                     struct firn_error *err)
+static void unknown(const char *format, const char *app, struct firn_error *err)
 {
     char known[FIRN_ERROR_TEXT] = "";
     size_t n = 0;
@@ -49,4 +48,17 @@ void nominal_unknown(const char *format, const char *app,
     known[n] = '\0';
     firn_fail(err, FIRN_EINVAL, "no application '%.40s'; known: %s", app,
               known);
+}
+
+bool nominal_fill(const char *format, const struct nominal *work, double times,
+                  struct firn_job_spec *spec, struct firn_error *err)
+{
+    if (work == NULL) {
+        unknown(format, spec->app, err);
+        return false;
+    }
+    spec->duration_s = times * work->gpu_s / spec->gpus;
+    spec->restart_s = work->restart_s;
+    spec->is_nominal = true;
+    return true;
 }

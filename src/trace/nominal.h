@@ -9,7 +9,7 @@
  */
 #ifndef TRACE_NOMINAL_H
 #define TRACE_NOMINAL_H
-#include <firn/status.h>
+#include <firn/job.h>
 
 struct nominal {
     const char *format; /* which trace format the name belongs to */
@@ -24,8 +24,10 @@ struct nominal {
 const struct nominal *nominal_find(const char *format, const char *app,
                                    const char *gpu);
 
-/* Says that the application is not known, and which ones are. */
-void nominal_unknown(const char *format, const char *app,
-                     struct firn_error *err);
+/* Gives a job with its app and GPUs the duration of `times` that work and its
+ * restart cost. For NULL work: false, saying that the application is not known
+ * and which ones are. */
+bool nominal_fill(const char *format, const struct nominal *work, double times,
+                  struct firn_job_spec *spec, struct firn_error *err);
 
 #endif

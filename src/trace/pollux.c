@@ -40,13 +40,8 @@ static enum firn_row next(void *state, struct lines *in,
         return FIRN_ROW_BAD;
     spec.app = row_text(row, APP);
     const struct nominal *work = nominal_find("pollux", spec.app, "t4");
-    if (work == NULL) {
-        nominal_unknown("pollux", spec.app, err);
+    if (!nominal_fill("pollux", work, 1, &spec, err))
         return FIRN_ROW_BAD;
-    }
-    spec.duration_s = work->gpu_s / spec.gpus;
-    spec.restart_s = work->restart_s;
-    spec.is_nominal = true;
     *out = spec;
     return FIRN_ROW_JOB;
 }

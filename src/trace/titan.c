@@ -43,13 +43,8 @@ static enum firn_row next(void *state, struct lines *in,
         return FIRN_ROW_BAD;
     spec.app = row_text(row, APP);
     const struct nominal *work = nominal_find("titan", spec.app, "v100");
-    if (work == NULL) {
-        nominal_unknown("titan", spec.app, err);
+    if (!nominal_fill("titan", work, 1, &spec, err))
         return FIRN_ROW_BAD;
-    }
-    spec.duration_s = work->gpu_s / spec.gpus;
-    spec.restart_s = work->restart_s;
-    spec.is_nominal = true;
     *out = spec;
     return FIRN_ROW_JOB;
 }
