@@ -118,6 +118,18 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
 
+# The shipped profiles as strings: file name, lines, NULL; see profile_load.c.
+PROFILES := $(sort $(wildcard profiles/*/*.txt))
+$(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/profiles.inc
+$(BUILD)/gen/profiles.inc: $(PROFILES) Makefile
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
+	        print "\"" FILENAME "\"," } \
+	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
+	    END { if (NR > 0) print "NULL," }' $(PROFILES) /dev/null >$@
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)

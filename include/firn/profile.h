@@ -1,0 +1,134 @@
+/* profile.h - what is known about an application on each type of GPU.
+ *
+ * A profile holds fitted step times by GPU type, the limits of its batch, how
+ * much work it is, and how its gradients behave as it trains. Profiles are
+ * small text files, profiles/SOURCE/APP.txt; docs/profiles.md describes the
+ * format and where the shipped ones come from. Those are also part of the
+ * library (firn_profiles_builtin), so that a program needs no files.
+ *
+ * Work is counted in iterations at the initial batch, as Pollux does. Training
+ * is cut into stages; within one the gradient statistics are constant.
+ *
+ * `synthetic` marks a profile that was built from models, not measured.
+ */
+#ifndef FIRN_PROFILE_H
+#define FIRN_PROFILE_H
+#include <firn/bytes.h>
+#include <firn/goodput.h>
+#include <stdbool.h>
+
+enum {
+    FIRN_PROFILE_TYPES = 8,  /* GPU types in one profile */
+    FIRN_PROFILE_NAME = 64,  /* bytes of a name */
+    FIRN_PROFILE_TEXT = 400, /* and of a sentence */
+    FIRN_PROFILE_STAGES = 20 /* stages of a shipped profile, at most */
+};
+
+/* The application on one type of GPU. */
+struct firn_profile_gpu {
+    char type[FIRN_PROFILE_NAME]; /* as clusters name it: "t4" */
+    struct firn_itertime time;
+    double fit_mean, fit_max; /* error of the fit, 0.03 is 3 %; NaN: none */
+    long fit_rows;            /* measurements it was fitted on */
+    double mem_mib, mem_sample_mib; /* peak memory of a GPU: a + b x samples;
+                                     * 0, 0: not known */
+};
+
+/* Gradient statistics. Stage i lasts while progress < end[i]; those of the
+ * j-th batch are at [i * nbatches + j], the variance of layer j at the
+ * smallest batch at [i * nlayers + j]. All NULL when nothing is known. */
+struct firn_profile_stats {
+    size_t nbatches, nstages, nlayers;
+    double *batch; /* total batch, rising */
+    double *end;   /* progress, rising */
+    double *grad_sqr, *grad_var;
+    double *layer_var;
+};
+
+struct firn_profile {
+    char app[FIRN_PROFILE_NAME], source[FIRN_PROFILE_NAME];
+    char origin[FIRN_PROFILE_TEXT];   /* who measured it, where it is */
+    char hardware[FIRN_PROFILE_TEXT]; /* on what */
+    char method[FIRN_PROFILE_TEXT];   /* how the numbers were made */
+    bool is_synthetic;
+    double batch0, batch_max;    /* total batch: initial, largest; 0: not
+                                  * known */
+    double local_min, local_max; /* batch on one GPU and pass */
+    double epochs, progress;     /* all its work; 0: not known */
+    double restart_s;            /* < 0: not known */
+    struct firn_profile_gpu gpus[FIRN_PROFILE_TYPES];
+    size_t ngpus;
+    struct firn_profile_stats stats; /* owned */
+};
+
+/* Ordered by source, then application. Owns its profiles. */
+struct firn_profiles {
+    struct firn_profile *at;
+    size_t n;
+};
+
+/* Reads every DIR/NAME.txt and DIR/FOLDER/NAME.txt. FIRN_EINVAL with file and
+ * line for a bad one; FIRN_ENOENT when there is none. The caller releases. */
+FIRN_API enum firn_status firn_profiles_load(struct firn_profiles *out,
+                                             const char *dir,
+                                             struct firn_error *err);
+
+/* The shipped ones. */
+FIRN_API enum firn_status firn_profiles_builtin(struct firn_profiles *out,
+                                                struct firn_error *err);
+
+FIRN_API void firn_profiles_release(struct firn_profiles *profiles);
+
+/* One profile from text; `where` names it in sentences. The caller releases
+ * it. Unknown keys are errors. */
+FIRN_API enum firn_status firn_profile_parse(struct firn_profile *out,
+                                             struct firn_bytes text,
+                                             const char *where,
+                                             struct firn_error *err);
+
+/* The text that reads back as the same profile; numbers to 6 digits. */
+FIRN_API void firn_profile_write(const struct firn_profile *profile,
+                                 struct firn_buf *out);
+
+FIRN_API void firn_profile_release(struct firn_profile *profile);
+
+/* The first profile of that application, or SOURCE/APPLICATION, that knows the
+ * type of GPU (NULL: any). "vit@food101" is "vit" when it has no profile of
+ * its own. NULL with a sentence that names the nearest, or all there are. */
+FIRN_API const struct firn_profile *
+firn_profiles_find(const struct firn_profiles *profiles, const char *app,
+                   const char *type, struct firn_error *err);
+
+/* The application goes by this name: exactly, or before an '@'. */
+FIRN_API bool firn_profile_is(const struct firn_profile *profile,
+                              const char *app);
+
+/* The application on that type (case does not matter); NULL for none. */
+FIRN_API const struct firn_profile_gpu *
+firn_profile_gpu(const struct firn_profile *profile, const char *type);
+
+/* How a total batch is run on so many GPUs. */
+struct firn_batch_split {
+    double batch_per_gpu; /* whole samples, of one pass */
+    int accum_steps;      /* passes, >= 1 */
+    double total;         /* realised: gpus x batch_per_gpu x accum_steps */
+};
+
+/* Pollux's rule for a fixed total batch (<= 0: the initial one): the fewest
+ * passes that fit local_max, two at least for one GPU beyond the initial
+ * batch, the batch on a GPU rounded up but not beyond batch_max in all. */
+FIRN_API struct firn_batch_split
+firn_profile_split(const struct firn_profile *profile, double batch, int gpus,
+                   double local_max);
+
+/* The stage at this progress, 0 before the first; the last one for ever. */
+FIRN_API size_t firn_profile_stage(const struct firn_profile *profile,
+                                   double progress);
+
+/* What one iteration at this total batch is worth in iterations at the initial
+ * one, in that stage: statistics of the two nearest batches are interpolated
+ * linearly. batch / batch0 when nothing is known of gradients. */
+FIRN_API double firn_profile_gain(const struct firn_profile *profile,
+                                  size_t stage, double batch);
+
+#endif

@@ -1,0 +1,276 @@
+/* measured.c - step tables and gradient statistics of a data folder.
+ *
+ * Gradient statistics: validation-B.csv has a row for each epoch at total
+ * batch B. Epoch e ends, whatever the batch, at the least `progress` that any
+ * of these files has after e epochs (AdaptDL's rule), and its statistics are
+ * row e of each file. Files of different length are cut to the shortest.
+ */
+#include "model/measured.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "model/sheet.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_there(const char *path)
+{
+    return access(path, R_OK) == 0;
+}
+
+bool measured_is_here(const char *dir)
+{
+    struct firn_buf path = {0};
+    buf_printf(&path, "%s/pollux/apps", dir);
+    bool is_here = is_there(path.at);
+    buf_release(&path);
+    return is_here;
+}
+
+static const char *sia_suffix(const char *type)
+{
+    static const char *const of[][2] = {{"t4", "aws"},
+                                        {"v100", "azure"},
+                                        {"a100", "dgx-ext"},
+                                        {"rtx6000", "quad"},
+                                        {"2080ti", "rtx"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (str_equal_nocase(of[i][0], type))
+            return of[i][1];
+    return "none";
+}
+
+/* The path of a step table; kind is placements or scalability. */
+static void table_path(struct firn_buf *out, const char *source,
+                       const char *app, const char *type, const char *dir,
+                       const char *kind)
+{
+    buf_clear(out);
+    if (strcmp(source, "pollux") == 0)
+        buf_printf(out, "%s/pollux/apps/%s/%s.csv", dir, app, kind);
+    else if (strcmp(source, "sia") == 0)
+        buf_printf(out, "%s/sia/apps/%s/%s-%s.csv", dir, app, kind,
+                   sia_suffix(type));
+    else if (strcmp(source, "titan") == 0)
+        buf_printf(out, "%s/ymir/profiles/%s/%s_%s.csv", dir,
+                   str_equal_nocase(type, "a100") ? "A100" : "V100", app, kind);
+}
+
+enum firn_status measured_table(struct steptable *out, const char *source,
+                                const char *app, const char *type,
+                                const char *dir, struct firn_error *err)
+{
+    static const char *const kinds[] = {"placements", "scalability"};
+    struct steptable table = {0};
+    struct firn_buf path = {0};
+    enum firn_status status = FIRN_OK;
+    for (int i = 0; i < 2 && status == FIRN_OK; i++) {
+        table_path(&path, source, app, type, dir, kinds[i]);
+        if (path.n > 0 && is_there(path.at))
+            status = steptable_read(&table, path.at, err);
+    }
+    buf_release(&path);
+    if (status != FIRN_OK) {
+        steptable_release(&table);
+        return status;
+    }
+    steptable_ready(&table);
+    *out = table;
+    return FIRN_OK;
+}
+
+/* --- gradient statistics ---------------------------------------------- */
+
+static bool stats_folder(struct firn_buf *out, const char *source,
+                         const char *app, const char *dir)
+{
+    static const char *const cifar[][2] = {{"resnet18", "ResNet18"},
+                                           {"vgg19", "VGG19"},
+                                           {"resnet50", "ResNet50"},
+                                           {"mobilenetv2", "MobileNetV2"},
+                                           {"googlenet", "GoogLeNet"}};
+    if (strcmp(source, "pollux") == 0 || strcmp(source, "sia") == 0)
+        buf_printf(out, "%s/pollux/apps/%s", dir, app);
+    else if (strcmp(source, "icefrog") != 0)
+        return false;
+    else if (strcmp(app, "bert-wikitext2") == 0)
+        buf_printf(out, "%s/icefrog/bert_wikitext2", dir);
+    for (size_t i = 0; out->n == 0 && i < sizeof cifar / sizeof *cifar; i++) {
+        size_t n = strlen(cifar[i][0]);
+        if (strncmp(app, cifar[i][0], n) == 0 &&
+            strcmp(app + n, "-cifar10") == 0)
+            buf_printf(out, "%s/icefrog/cifar10/%s", dir, cifar[i][1]);
+    }
+    return out->n > 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The batches of validation-B.csv in a folder; the count. */
+static size_t list_batches(const char *folder, double **out)
+{
+    VEC(double) found = {0};
+    DIR *handle = opendir(folder);
+    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;) {
+        char name[64];
+        double batch;
+        if (strncmp(e->d_name, "validation-", 11) != 0 ||
+            !str_copy(name, sizeof name, e->d_name + 11))
+            continue;
+        char *dot = strchr(name, '.');
+        if (dot == NULL || strcmp(dot, ".csv") != 0)
+            continue;
+        *dot = '\0';
+        if (str_double(name, &batch) && batch > 0)
+            vec_add(&found, batch);
+    }
+    if (handle != NULL)
+        closedir(handle);
+    if (found.n > 0)
+        qsort(found.at, found.n, sizeof *found.at, ascending);
+    *out = found.at;
+    return found.n;
+}
+
+static enum firn_status read_files(struct sheet *files, const double *batch,
+                                   size_t n, const char *folder,
+                                   struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    enum firn_status status = FIRN_OK;
+    for (size_t i = 0; i < n && status == FIRN_OK; i++) {
+        buf_clear(&path);
+        buf_printf(&path, "%s/validation-%.0f.csv", folder, batch[i]);
+        status = sheet_read(&files[i], path.at, err);
+    }
+    buf_release(&path);
+    return status;
+}
+
+/* Per-layer variances of the smallest batch. */
+static void fill_layers(struct firn_profile_stats *s, const struct sheet *file)
+{
+    struct firn_buf text = {0};
+    while (s->nlayers < 10000) {
+        buf_clear(&text);
+        buf_printf(&text, "layer_%zu_grad_var", s->nlayers);
+        if (sheet_column(file, text.at) < 0)
+            break;
+        s->nlayers++;
+    }
+    s->layer_var = mem_new(s->nstages * s->nlayers, sizeof *s->layer_var);
+    for (size_t j = 0; j < s->nlayers; j++) {
+        buf_clear(&text);
+        buf_printf(&text, "layer_%zu_grad_var", j);
+        int column = sheet_column(file, text.at);
+        for (size_t e = 0; e < s->nstages; e++)
+            s->layer_var[e * s->nlayers + j] = sheet_number(file, e, column);
+    }
+    buf_release(&text);
+}
+
+static enum firn_status fill(struct firn_profile_stats *s,
+                             const struct sheet *files, const char *folder,
+                             struct firn_error *err)
+{
+    s->nstages = files[0].nrows;
+    for (size_t j = 1; j < s->nbatches; j++)
+        if (files[j].nrows < s->nstages)
+            s->nstages = files[j].nrows;
+    s->end = mem_new(s->nstages, sizeof *s->end);
+    s->grad_sqr = mem_new(s->nstages * s->nbatches, sizeof *s->grad_sqr);
+    s->grad_var = mem_new(s->nstages * s->nbatches, sizeof *s->grad_var);
+    for (size_t e = 0; e < s->nstages; e++) {
+        double least = INFINITY;
+        for (size_t j = 0; j < s->nbatches; j++) {
+            const struct sheet *f = &files[j];
+            size_t at = e * s->nbatches + j;
+            double progress = sheet_number(f, e, sheet_column(f, "progress"));
+            s->grad_sqr[at] = sheet_number(f, e, sheet_column(f, "grad_sqr"));
+            s->grad_var[at] = sheet_number(f, e, sheet_column(f, "grad_var"));
+            if (!isfinite(progress) || !isfinite(s->grad_sqr[at]) ||
+                !isfinite(s->grad_var[at]))
+                return firn_fail(err, FIRN_EINVAL,
+                                 "%s/validation-%.0f.csv: row %zu: not numbers",
+                                 folder, s->batch[j], e + 1);
+            least = fmin(least, progress);
+        }
+        s->end[e] = least;
+        if (!(least > (e > 0 ? s->end[e - 1] : 0)))
+            return firn_fail(err, FIRN_EINVAL,
+                             "%s: progress does not rise in epoch %zu", folder,
+                             e + 1);
+    }
+    fill_layers(s, &files[0]);
+    return FIRN_OK;
+}
+
+static void release_stats(struct firn_profile_stats *s)
+{
+    struct firn_profile *p = mem_new(1, sizeof *p);
+    p->stats = *s;
+    firn_profile_release(p);
+    mem_free(p);
+    *s = (struct firn_profile_stats){0};
+}
+
+enum firn_status measured_stats(struct firn_profile_stats *out,
+                                const char *source, const char *app,
+                                const char *dir, struct firn_error *err)
+{
+    struct firn_profile_stats s = {0};
+    struct firn_buf folder = {0};
+    enum firn_status status = FIRN_OK;
+    if (stats_folder(&folder, source, app, dir))
+        s.nbatches = list_batches(folder.at, &s.batch);
+    if (s.nbatches > 0) {
+        struct sheet *files = mem_new(s.nbatches, sizeof *files);
+        status = read_files(files, s.batch, s.nbatches, folder.at, err);
+        if (status == FIRN_OK)
+            status = fill(&s, files, folder.at, err);
+        for (size_t i = 0; i < s.nbatches; i++)
+            sheet_release(&files[i]);
+        mem_free(files);
+    }
+    buf_release(&folder);
+    if (status == FIRN_OK)
+        *out = s;
+    else
+        release_stats(&s);
+    return status;
+}
+
+/* Means of rows from..to of a matrix, into its row i. */
+static void mean_rows(double *at, size_t width, size_t i, size_t from,
+                      size_t to)
+{
+    for (size_t j = 0; j < width; j++) {
+        double sum = 0;
+        for (size_t e = from; e < to; e++)
+            sum += at[e * width + j];
+        at[i * width + j] = sum / (double)(to - from);
+    }
+}
+
+void measured_thin(struct firn_profile_stats *s, size_t most)
+{
+    if (s->nstages <= most)
+        return;
+    for (size_t i = 0; i < most; i++) {
+        size_t from = i * s->nstages / most;
+        size_t to = (i + 1) * s->nstages / most;
+        mean_rows(s->grad_sqr, s->nbatches, i, from, to);
+        mean_rows(s->grad_var, s->nbatches, i, from, to);
+        mean_rows(s->layer_var, s->nlayers, i, from, to);
+        s->end[i] = s->end[to - 1];
+    }
+    s->nstages = most;
+}

@@ -1,0 +1,35 @@
+/* measured.h - the published tables behind the shipped profiles.
+ *
+ * A data folder has pollux/apps, sia/apps, icefrog, ymir, easyscale and h200
+ * as docs/profiles.md lists them. From it come full tables for the truth of a
+ * simulation, and the shipped profiles themselves.
+ */
+#ifndef MODEL_MEASURED_H
+#define MODEL_MEASURED_H
+#include "model/steptable.h"
+#include <firn/profile.h>
+
+/* The folder holds such tables. */
+bool measured_is_here(const char *dir);
+
+/* The step times behind a profile on one type; no rows when none were
+ * published (that is no failure). The caller releases. */
+enum firn_status measured_table(struct steptable *out, const char *source,
+                                const char *app, const char *type,
+                                const char *dir, struct firn_error *err);
+
+/* Its gradient statistics, an epoch a stage; nothing when none were
+ * published. Owned by the caller, as in struct firn_profile. */
+enum firn_status measured_stats(struct firn_profile_stats *out,
+                                const char *source, const char *app,
+                                const char *dir, struct firn_error *err);
+
+/* At most `most` stages, each the mean of equally many. */
+void measured_thin(struct firn_profile_stats *stats, size_t most);
+
+/* All shipped profiles but the synthetic ones, made anew: fitted and thinned.
+ * `h200` is the folder of the H200 tables. Takes seconds. */
+enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
+                                   const char *h200, struct firn_error *err);
+
+#endif

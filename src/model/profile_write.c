@@ -1,0 +1,80 @@
+/* profile_write.c - a profile as text.
+ *
+ * Six digits: a hundred times finer than any measurement here repeats. What is
+ * not known, or within 1e-12 of its default, is not written.
+ */
+#include "base/buf.h"
+#include "model/profiletext.h"
+#include <math.h>
+
+static void put(struct firn_buf *out, double value)
+{
+    buf_printf(out, " %.6g", value);
+}
+
+static void put_gpu(const struct firn_profile_gpu *gpu, struct firn_buf *out)
+{
+    buf_printf(out, "time %s", gpu->type);
+    for (size_t i = 0; i < profiletext_nfields; i++) {
+        const struct profiletext_field *f = &profiletext_fields[i];
+        double value = profiletext_get(f, &gpu->time);
+        if (fabs(value - f->unless) < 1e-12)
+            continue;
+        buf_printf(out, " %s", f->name);
+        put(out, value);
+    }
+    buf_putc(out, '\n');
+    if (gpu->fit_rows > 0)
+        buf_printf(out, "fit_error %s %.4f %.4f %ld\n", gpu->type,
+                   gpu->fit_mean, gpu->fit_max, gpu->fit_rows);
+    if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0) {
+        buf_printf(out, "memory_mib %s", gpu->type);
+        put(out, gpu->mem_mib);
+        put(out, gpu->mem_sample_mib);
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_stats(const struct firn_profile_stats *s, struct firn_buf *out)
+{
+    if (s->nbatches == 0)
+        return;
+    buf_puts(out, "# stage: its last progress, then |g|^2 and tr(Sigma) at "
+                  "each of these batches\nbatches");
+    for (size_t i = 0; i < s->nbatches; i++)
+        put(out, s->batch[i]);
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < s->nstages; i++) {
+        buf_printf(out, "stage %.9g", s->end[i]);
+        for (size_t j = 0; j < s->nbatches; j++) {
+            put(out, s->grad_sqr[i * s->nbatches + j]);
+            put(out, s->grad_var[i * s->nbatches + j]);
+        }
+        buf_putc(out, '\n');
+        if (s->nlayers == 0)
+            continue;
+        buf_puts(out, "layers");
+        for (size_t j = 0; j < s->nlayers; j++)
+            buf_printf(out, " %.4g", s->layer_var[i * s->nlayers + j]);
+        buf_putc(out, '\n');
+    }
+}
+
+void firn_profile_write(const struct firn_profile *profile,
+                        struct firn_buf *out)
+{
+    const char *base = (const char *)profile;
+    for (const struct profiletext_line *l = profiletext_lines; l->key; l++)
+        buf_printf(out, "%s %s\n", l->key, base + l->at);
+    buf_printf(out, "synthetic %s\n", profile->is_synthetic ? "yes" : "no");
+    for (const struct profiletext_number *n = profiletext_numbers; n->key;
+         n++) {
+        double value = *(const double *)(const void *)(base + n->at);
+        if (value == n->unless)
+            continue;
+        buf_printf(out, "%s %.9g\n", n->key, value);
+    }
+    for (size_t i = 0; i < profile->ngpus; i++)
+        put_gpu(&profile->gpus[i], out);
+    put_stats(&profile->stats, out);
+}

@@ -1,0 +1,46 @@
+/* steptable.h - measured step times, looked up.
+ *
+ * The tables of Pollux, Sia and Titan: `placements.csv` has one row for each
+ * (placement, samples a GPU), a placement being one digit a node ("44": two
+ * nodes of four); `scalability.csv` one for each (nodes, GPUs, samples a GPU).
+ */
+#ifndef MODEL_STEPTABLE_H
+#define MODEL_STEPTABLE_H
+#include <firn/itertime.h>
+
+enum { STEPTABLE_DIGITS = 16 };
+
+/* A row: its place, or "" with nodes and GPUs only. */
+struct steptable_row {
+    char place[STEPTABLE_DIGITS + 1]; /* canonical */
+    int nodes, gpus;
+    double batch, step_s, sync_s;
+};
+
+/* Rows are sorted: by (place, batch), and `grid` by (nodes, gpus, batch). */
+struct steptable {
+    struct steptable_row *rows, *grid;
+    size_t nrows, ngrid;
+};
+
+struct steptable_time {
+    double step_s, sync_s;
+    bool extrapolated; /* outside what was measured */
+};
+
+/* Adds a file's rows. FIRN_EINVAL with the line when a number is not positive
+ * and finite. */
+enum firn_status steptable_read(struct steptable *table, const char *path,
+                                struct firn_error *err);
+/* Once all files are read: sorts, and makes the grid. */
+void steptable_ready(struct steptable *table);
+void steptable_release(struct steptable *table);
+
+/* The GPUs on each node, and samples a GPU. `table` has rows. */
+struct steptable_time steptable_at(const struct steptable *table,
+                                   const int *gpus, int nodes, double batch);
+
+/* The largest batch on a GPU it has. */
+double steptable_batch_max(const struct steptable *table);
+
+#endif
