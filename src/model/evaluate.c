@@ -4,6 +4,13 @@
  * throughput models: unseen combinations of placement, batch and frozen
  * layers, within the range that was seen. The compute part is scored without
  * the correction, which is learned from whole steps.
+ *
+ * Of a table with backward times the pass with nothing frozen, T_bwd(m, 0), is
+ * what the backward model starts from. It is taken from the rows that are
+ * fitted, never from those that are tested: as measured for a batch that has
+ * such a row, interpolated in the batch (beyond the ends: along the nearest
+ * two, never below half of the nearest) for one that has not. The rows of such
+ * a batch then correct it through the batch factor of firn_backward.
  */
 #include "model/evaluate.h"
 #include "base/mem.h"
@@ -100,4 +107,256 @@ enum firn_status evaluate_steps(const struct evaluate_options *options,
     }
     mem_free(r);
     return status;
+}
+
+/* --- a measured table ----------------------------------------------------- */
+
+const char *evaluate_quantity_name(enum evaluate_quantity quantity)
+{
+    static const char *const names[] = {"iteration", "compute", "backward",
+                                        "memory", "utilisation"};
+    return names[quantity];
+}
+
+static struct firn_step_obs step_of(const struct evaluate_row *row)
+{
+    return (struct firn_step_obs){row->shape, row->iter_s, row->sync_s};
+}
+
+/* Measured (not NaN) and yet no measurement. */
+static bool is_wrong(double x)
+{
+    return !isnan(x) && !(x > 0 && isfinite(x));
+}
+
+const char *evaluate_row_fault(const struct evaluate_row *row)
+{
+    struct firn_step_obs step = step_of(row);
+    const char *fault = firn_step_obs_fault(&step);
+    if (fault != NULL)
+        return fault;
+    if (is_wrong(row->bwd_s))
+        return "the backward time is not positive and finite";
+    if (is_wrong(row->mem_mib))
+        return "the memory is not positive and finite";
+    if (is_wrong(row->util_pct) || row->util_pct > 100)
+        return "the utilisation is not within 0 and 100 %";
+    if (!isnan(row->nlayers) &&
+        !(row->nlayers > 0 && row->nfrozen >= 0 && row->nfrozen < row->nlayers))
+        return "the frozen layers are not fewer than the layers";
+    return NULL;
+}
+
+static double ask_base(const struct evaluate_models *m, double batch)
+{
+    int n = m->nbases, i = 1;
+    if (n == 1)
+        return m->base_s[0];
+    while (i < n - 1 && batch > m->base_batch[i])
+        i++;
+    double x0 = m->base_batch[i - 1], x1 = m->base_batch[i];
+    double y0 = m->base_s[i - 1], y1 = m->base_s[i];
+    double nearest = batch < x0 ? y0 : y1;
+    double line = y0 + (y1 - y0) * (batch - x0) / (x1 - x0);
+    return batch < x0 || batch > x1 ? fmax(line, nearest / 2) : line;
+}
+
+static void add_base(struct evaluate_models *m, double batch, double base_s)
+{
+    int i = m->nbases;
+    if (i == EVALUATE_BASES)
+        return;
+    for (int j = 0; j < m->nbases; j++)
+        if (!(m->base_batch[j] < batch) && !(m->base_batch[j] > batch))
+            return;
+    for (; i > 0 && m->base_batch[i - 1] > batch; i--) {
+        m->base_batch[i] = m->base_batch[i - 1];
+        m->base_s[i] = m->base_s[i - 1];
+    }
+    m->base_batch[i] = batch;
+    m->base_s[i] = base_s;
+    m->nbases++;
+}
+
+static struct firn_backward_obs backward_of(const struct evaluate_models *m,
+                                            const struct evaluate_row *row)
+{
+    const struct firn_shape *s = &row->shape;
+    return (struct firn_backward_obs){
+        s->batch_per_gpu, row->nlayers, row->nfrozen,
+        s->theta,         s->omega,     ask_base(m, s->batch_per_gpu),
+        row->bwd_s};
+}
+
+static struct firn_usage_obs usage_of(const struct evaluate_row *row, double v)
+{
+    const struct firn_shape *s = &row->shape;
+    return (struct firn_usage_obs){s->batch_per_gpu, s->theta, s->omega, v};
+}
+
+static void fit_steps(struct evaluate_models *m,
+                      const struct evaluate_row *rows, size_t n)
+{
+    struct firn_step_obs *obs = mem_new(n, sizeof *obs);
+    bool has_sync = false;
+    for (size_t i = 0; i < n; i++) {
+        obs[i] = step_of(&rows[i]);
+        has_sync = has_sync || !isnan(rows[i].sync_s);
+    }
+    firn_itertime_default(&m->step);
+    m->step_fit.form = FIRN_FORM_FULL;
+    struct firn_error *err = &m->why[EVALUATE_ITERATION];
+    m->has[EVALUATE_ITERATION] =
+        firn_itertime_refit(&m->step, obs, n, &m->step_fit, err) == FIRN_OK;
+    if (m->has[EVALUATE_ITERATION])
+        correction_learn(&m->correction, &m->step, obs, n);
+    m->has[EVALUATE_COMPUTE] = has_sync && m->has[EVALUATE_ITERATION];
+    if (!m->has[EVALUATE_COMPUTE])
+        firn_fail(&m->why[EVALUATE_COMPUTE], FIRN_EDATA,
+                  "the table does not tell compute from synchronisation");
+    mem_free(obs);
+}
+
+static void fit_backward(struct evaluate_models *m,
+                         const struct evaluate_row *rows, size_t n)
+{
+    struct firn_error *err = &m->why[EVALUATE_BACKWARD];
+    struct firn_backward_obs *obs = mem_new(n, sizeof *obs);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].bwd_s > 0 && rows[i].nfrozen <= 0)
+            add_base(m, rows[i].shape.batch_per_gpu, rows[i].bwd_s);
+    for (size_t i = 0; i < n && m->nbases > 0; i++)
+        if (rows[i].bwd_s > 0 && rows[i].nlayers > 0)
+            obs[count++] = backward_of(m, &rows[i]);
+    if (m->nbases == 0)
+        firn_fail(err, FIRN_EDATA,
+                  "no backward time with nothing frozen was measured");
+    else
+        m->has[EVALUATE_BACKWARD] =
+            firn_backward_fit(&m->backward, obs, count, err) == FIRN_OK;
+    mem_free(obs);
+}
+
+static void fit_usage(struct evaluate_models *m,
+                      const struct evaluate_row *rows, size_t n,
+                      enum evaluate_quantity q)
+{
+    bool is_memory = q == EVALUATE_MEMORY;
+    struct firn_usage_obs *obs = mem_new(n, sizeof *obs);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        double value = evaluate_measured(&rows[i], q);
+        if (!isnan(value))
+            obs[count++] = usage_of(&rows[i], value);
+    }
+    m->has[q] =
+        firn_usage_fit(is_memory ? &m->memory : &m->util,
+                       is_memory ? FIRN_USAGE_PRODUCT : FIRN_USAGE_LINEAR,
+                       is_memory ? (double)INFINITY : 100, obs, count,
+                       &m->why[q]) == FIRN_OK;
+    mem_free(obs);
+}
+
+void evaluate_fit(struct evaluate_models *models,
+                  const struct evaluate_row *rows, size_t n)
+{
+    struct evaluate_row *good = mem_new(n, sizeof *good);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (evaluate_row_fault(&rows[i]) == NULL)
+            good[count++] = rows[i];
+    memset(models, 0, sizeof *models);
+    fit_steps(models, good, count);
+    fit_backward(models, good, count);
+    fit_usage(models, good, count, EVALUATE_MEMORY);
+    fit_usage(models, good, count, EVALUATE_UTILISATION);
+    mem_free(good);
+}
+
+double evaluate_measured(const struct evaluate_row *row,
+                         enum evaluate_quantity quantity)
+{
+    switch (quantity) {
+    case EVALUATE_ITERATION:
+        return row->iter_s;
+    case EVALUATE_COMPUTE:
+        /* A compute part of next to nothing is a fault of the clock. */
+        return row->sync_s < 0.95 * row->iter_s ? row->iter_s - row->sync_s
+                                                : (double)NAN;
+    case EVALUATE_BACKWARD:
+        return row->bwd_s;
+    case EVALUATE_MEMORY:
+        return row->mem_mib;
+    case EVALUATE_UTILISATION:
+        return row->util_pct;
+    case EVALUATE_QUANTITIES:
+        break;
+    }
+    return (double)NAN;
+}
+
+double evaluate_predict(const struct evaluate_models *models,
+                        const struct evaluate_row *row,
+                        enum evaluate_quantity quantity)
+{
+    if (quantity >= EVALUATE_QUANTITIES || !models->has[quantity])
+        return (double)NAN;
+    struct firn_usage_obs usage = usage_of(row, 0);
+    struct firn_itertime_parts parts;
+    switch (quantity) {
+    case EVALUATE_BACKWARD: {
+        if (!(row->nlayers > 0))
+            return (double)NAN;
+        struct firn_backward_obs at = backward_of(models, row);
+        return firn_backward_at(&models->backward, &at).bwd_s;
+    }
+    case EVALUATE_MEMORY:
+        return firn_usage_at(&models->memory, &usage).value;
+    case EVALUATE_UTILISATION:
+        return firn_usage_at(&models->util, &usage).value;
+    default:
+        break;
+    }
+    parts = firn_itertime_parts(&models->step, &row->shape);
+    if (quantity == EVALUATE_COMPUTE)
+        return parts.forward_s + parts.backward_s;
+    return parts.step_s * correction_factor(&models->correction, &row->shape);
+}
+
+struct evaluate_error evaluate_rows(const struct evaluate_models *models,
+                                    const struct evaluate_row *rows, size_t n,
+                                    enum evaluate_quantity quantity)
+{
+    double *predicted = mem_new(n, sizeof *predicted);
+    double *measured = mem_new(n, sizeof *measured);
+    size_t *of = mem_new(n + 1, sizeof *of);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (evaluate_row_fault(&rows[i]) != NULL)
+            continue;
+        predicted[count] = evaluate_predict(models, &rows[i], quantity);
+        measured[count] = evaluate_measured(&rows[i], quantity);
+        of[count] = i;
+        count += !isnan(predicted[count]) && !isnan(measured[count]);
+    }
+    struct evaluate_error e = evaluate_error(predicted, measured, count);
+    e.worst = of[e.worst];
+    mem_free(predicted);
+    mem_free(measured);
+    mem_free(of);
+    return e;
+}
+
+size_t evaluate_halve(struct evaluate_row *rows, size_t n, uint64_t seed)
+{
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (size_t i = n; i > 1; i--) {
+        size_t j = rng_below(&rng, i);
+        struct evaluate_row kept = rows[i - 1];
+        rows[i - 1] = rows[j];
+        rows[j] = kept;
+    }
+    return (n + 1) / 2;
 }

@@ -1,13 +1,17 @@
-/* evaluate.h - how far predicted step times are from measured ones.
+/* evaluate.h - how far predictions are from measurements.
  *
- * The model is fitted on one set of measurements and asked about another. What
- * is compared: the step that synchronises, and the compute in it where it was
- * measured. Errors are shares (0.04 is 4 %). Prints nothing.
+ * Models are fitted on one set of measurements and asked about another.
+ * evaluate_steps() does so for step times: the step that synchronises, and the
+ * compute in it where it was measured. evaluate_fit() fits all that a measured
+ * table of one application tells: iteration, backward pass, memory and
+ * utilisation. Errors are shares (0.04 is 4 %). Prints nothing.
  */
 #ifndef MODEL_EVALUATE_H
 #define MODEL_EVALUATE_H
 #include "model/correct.h"
+#include <firn/freeze.h>
 #include <firn/itertime.h>
+#include <firn/sharing.h>
 #include <stdint.h>
 
 struct evaluate_error {
@@ -45,5 +49,68 @@ size_t evaluate_split(struct firn_step_obs *obs, size_t n, uint64_t seed);
 /* The error of n predictions. Sorts nothing of the caller's. */
 struct evaluate_error evaluate_error(const double *predicted,
                                      const double *measured, size_t n);
+
+/* --- a measured table ----------------------------------------------------- */
+
+enum evaluate_quantity {
+    EVALUATE_ITERATION,   /* seconds, with what synchronises */
+    EVALUATE_COMPUTE,     /* seconds, without; uncorrected model */
+    EVALUATE_BACKWARD,    /* seconds */
+    EVALUATE_MEMORY,      /* MiB, peak of what is allocated */
+    EVALUATE_UTILISATION, /* percent */
+    EVALUATE_QUANTITIES,
+};
+
+/* "iteration", "compute", "backward", "memory", "utilisation". */
+const char *evaluate_quantity_name(enum evaluate_quantity quantity);
+
+/* One measured row; what was not measured is NaN. */
+struct evaluate_row {
+    struct firn_shape shape;
+    double nlayers, nfrozen; /* NaN: not known, so no backward model */
+    double iter_s, sync_s, bwd_s, mem_mib, util_pct;
+};
+
+/* What is wrong with a row, as words that follow "row 3: "; NULL when it is
+ * usable. Everything measured must be positive and finite. */
+const char *evaluate_row_fault(const struct evaluate_row *row);
+
+enum { EVALUATE_BASES = 32 };
+
+/* The models of one application. */
+struct evaluate_models {
+    bool has[EVALUATE_QUANTITIES];
+    struct firn_error why[EVALUATE_QUANTITIES]; /* why not, when !has */
+    struct firn_itertime step;
+    struct firn_itertime_fit step_fit;
+    struct correction correction;
+    struct firn_backward backward;
+    /* Backward seconds with nothing frozen by batch, ascending. */
+    double base_batch[EVALUATE_BASES], base_s[EVALUATE_BASES];
+    int nbases;
+    struct firn_usage memory, util;
+};
+
+/* Fits what the usable ones of n rows of one application allow. */
+void evaluate_fit(struct evaluate_models *models,
+                  const struct evaluate_row *rows, size_t n);
+
+/* A quantity of a row as measured and as predicted; NaN when the row does not
+ * have it, or the models do not. Prediction reads nothing that was measured.
+ */
+double evaluate_measured(const struct evaluate_row *row,
+                         enum evaluate_quantity quantity);
+double evaluate_predict(const struct evaluate_models *models,
+                        const struct evaluate_row *row,
+                        enum evaluate_quantity quantity);
+
+/* The error over the usable rows that have the quantity; n may be 0 in it.
+ * Indices of the worst refer to `rows`. */
+struct evaluate_error evaluate_rows(const struct evaluate_models *models,
+                                    const struct evaluate_row *rows, size_t n,
+                                    enum evaluate_quantity quantity);
+
+/* Shuffles rows as evaluate_split does; returns the size of the first half. */
+size_t evaluate_halve(struct evaluate_row *rows, size_t n, uint64_t seed);
 
 #endif

@@ -1,0 +1,396 @@
+/* cmd_profile.c - `firn profile`: models against measured tables.
+ *
+ *     firn profile eval --fit A.csv --test B.csv   error of what A taught on B
+ *     firn profile fit A.csv                       the fitted parameters
+ *
+ * Each application of a table is fitted on its own. Bad rows are named on
+ * standard error and skipped, and so is an application that only the test
+ * table has. Without --test the rows are cut into random halves, by a seed,
+ * one of which is fitted and the other tested. --points writes each tested row
+ * as measured and as predicted, for plots.
+ */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/profile_page.h"
+#include "cli/profile_table.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+    const char *fit, *test, *layers, *points, *format;
+    uint64_t seed;
+};
+
+static int failed(const struct firn_error *err)
+{
+    fprintf(stderr, "firn profile: %s\n", err->text);
+    return 1;
+}
+
+static void name_bad_rows(const struct profile_table *t)
+{
+    long shown = t->nbad < TABLE_BAD_SHOWN ? t->nbad : TABLE_BAD_SHOWN;
+    for (long i = 0; i < shown; i++)
+        fprintf(stderr, "firn profile: %s\n", t->bad[i]);
+    if (t->nbad > shown)
+        fprintf(stderr, "firn profile: %s: and %ld more bad rows\n", t->path,
+                t->nbad - shown);
+}
+
+static enum firn_status read_table(const struct args *args, const char *path,
+                                   struct profile_table *out,
+                                   struct firn_error *err)
+{
+    struct profile_layers *layers = mem_new(1, sizeof *layers);
+    enum firn_status status =
+        profile_layers_read(layers, args->layers, path, err);
+    if (status == FIRN_OK)
+        status = profile_table_read(out, path, layers, err);
+    mem_free(layers);
+    if (status != FIRN_OK)
+        return status;
+    name_bad_rows(out);
+    if (out->nrows == 0)
+        return firn_fail(err, FIRN_EDATA, "%s: has no usable row", path);
+    return FIRN_OK;
+}
+
+/* Both tables must count layers against the same number. */
+static void count_layers(struct profile_table *a, struct profile_table *b)
+{
+    int most =
+        a->most_frozen > b->most_frozen ? a->most_frozen : b->most_frozen;
+    if (!a->counts_layers && !b->counts_layers)
+        return;
+    fprintf(stderr,
+            "firn profile: %s: no layer table says what frozen layers weigh; "
+            "each counts 1/%d (see --layers)\n",
+            a->path, most + 1);
+    profile_table_count_layers(a, most);
+    profile_table_count_layers(b, most);
+}
+
+/* --- evaluation --- */
+
+/* The tested rows of all applications, measured and predicted. */
+struct pool {
+    double *measured, *predicted;
+    size_t n;
+};
+
+struct eval {
+    struct profile_results results;
+    struct pool pool[EVALUATE_QUANTITIES];
+    struct firn_buf points;
+};
+
+static void add_point(struct eval *ev, const struct profile_result *a,
+                      const struct evaluate_row *row, enum evaluate_quantity q)
+{
+    double measured = evaluate_measured(row, q);
+    double predicted = evaluate_predict(&a->models, row, q);
+    if (isnan(measured) || isnan(predicted))
+        return;
+    struct pool *pool = &ev->pool[q];
+    pool->measured[pool->n] = measured;
+    pool->predicted[pool->n++] = predicted;
+    struct firn_buf *out = &ev->points;
+    buf_csv_string(out, a->app);
+    buf_printf(out, ",%s,%d,%d,", evaluate_quantity_name(q), row->shape.nodes,
+               row->shape.gpus);
+    buf_double(out, row->shape.batch_per_gpu);
+    buf_putc(out, ',');
+    buf_double(out, row->shape.theta);
+    buf_putc(out, ',');
+    buf_double(out, measured);
+    buf_putc(out, ',');
+    buf_double(out, predicted);
+    buf_putc(out, '\n');
+}
+
+static void eval_app(struct eval *ev, const char *app,
+                     const struct evaluate_row *fit, size_t nfit,
+                     const struct evaluate_row *test, size_t ntest)
+{
+    struct profile_result *a = &ev->results.at[ev->results.n++];
+    a->app = app;
+    a->nfitted = nfit;
+    a->ntested = ntest;
+    evaluate_fit(&a->models, fit, nfit);
+    for (int i = 0; i < EVALUATE_QUANTITIES; i++) {
+        enum evaluate_quantity q = (enum evaluate_quantity)i;
+        bool is_there = false;
+        a->error[q] = evaluate_rows(&a->models, test, ntest, q);
+        for (size_t j = 0; j < ntest; j++) {
+            is_there = is_there || !isnan(evaluate_measured(&test[j], q));
+            add_point(ev, a, &test[j], q);
+        }
+        if (is_there && !a->models.has[q])
+            fprintf(stderr, "firn profile: %s: %s is not fitted: %s\n", app,
+                    evaluate_quantity_name(q), a->models.why[q].text);
+    }
+}
+
+static void eval_init(struct eval *ev, size_t napps, size_t nrows)
+{
+    *ev = (struct eval){0};
+    ev->results.at = mem_new(napps, sizeof *ev->results.at);
+    for (int q = 0; q < EVALUATE_QUANTITIES; q++) {
+        ev->pool[q].measured = mem_new(nrows, sizeof(double));
+        ev->pool[q].predicted = mem_new(nrows, sizeof(double));
+    }
+    buf_puts(&ev->points, "app,quantity,nodes,gpus,batch,theta,measured,"
+                          "predicted\n");
+}
+
+static void eval_release(struct eval *ev)
+{
+    mem_free(ev->results.at);
+    for (int q = 0; q < EVALUATE_QUANTITIES; q++) {
+        mem_free(ev->pool[q].measured);
+        mem_free(ev->pool[q].predicted);
+    }
+    buf_release(&ev->points);
+}
+
+/* What an application without a name is called: the table's file. */
+static const char *title(const char *app, const char *path)
+{
+    return *app != '\0' ? app : path;
+}
+
+static void eval_tables(struct eval *ev, const struct profile_table *a,
+                        const struct profile_table *b)
+{
+    for (size_t i = 0; i < a->apps.n; i++) {
+        size_t nfit, ntest;
+        const char *app = a->apps.at[i];
+        struct evaluate_row *fit = profile_table_of(a, app, &nfit);
+        struct evaluate_row *test = profile_table_of(b, app, &ntest);
+        if (ntest > 0)
+            eval_app(ev, title(app, a->path), fit, nfit, test, ntest);
+        mem_free(fit);
+        mem_free(test);
+    }
+    for (size_t i = 0; i < b->apps.n; i++) {
+        size_t nfit;
+        mem_free(profile_table_of(a, b->apps.at[i], &nfit));
+        if (nfit == 0)
+            fprintf(stderr,
+                    "firn profile: '%s' is in %s only: nothing to fit it on\n",
+                    b->apps.at[i], b->path);
+    }
+}
+
+static void eval_halves(struct eval *ev, const struct profile_table *a,
+                        uint64_t seed)
+{
+    for (size_t i = 0; i < a->apps.n; i++) {
+        size_t n;
+        const char *app = a->apps.at[i];
+        struct evaluate_row *rows = profile_table_of(a, app, &n);
+        size_t half = evaluate_halve(rows, n, seed);
+        eval_app(ev, title(app, a->path), rows, half, rows + half, n - half);
+        mem_free(rows);
+    }
+}
+
+static void eval_itself(struct eval *ev, const struct profile_table *a)
+{
+    for (size_t i = 0; i < a->apps.n; i++) {
+        size_t n;
+        const char *app = a->apps.at[i];
+        struct evaluate_row *rows = profile_table_of(a, app, &n);
+        eval_app(ev, title(app, a->path), rows, n, rows, n);
+        mem_free(rows);
+    }
+}
+
+static enum firn_status write_points(const char *path,
+                                     const struct firn_buf *text,
+                                     struct firn_error *err)
+{
+    errno = 0;
+    FILE *file = fopen(path, "wb");
+    if (file == NULL)
+        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
+    bool is_written = fwrite(text->at, 1, text->n, file) == text->n;
+    if (fclose(file) != 0 || !is_written)
+        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
+    return FIRN_OK;
+}
+
+static int finish(struct eval *ev, const struct args *args,
+                  void page(const struct profile_results *, struct firn_buf *))
+{
+    struct firn_error err = {0};
+    struct firn_buf out = {0};
+    size_t tested = 0;
+    for (int q = 0; q < EVALUATE_QUANTITIES; q++) {
+        struct pool *p = &ev->pool[q];
+        ev->results.error[q] = evaluate_error(p->predicted, p->measured, p->n);
+        tested += p->n;
+    }
+    ev->results.fit = args->fit;
+    ev->results.test = args->test != NULL ? args->test : args->fit;
+    page(&ev->results, &out);
+    int rc = output_write("profile", &out);
+    buf_release(&out);
+    if (args->points != NULL &&
+        write_points(args->points, &ev->points, &err) != FIRN_OK)
+        rc = failed(&err);
+    if (tested == 0) {
+        fprintf(stderr, "firn profile: nothing could be fitted and tested\n");
+        rc = 1;
+    }
+    return rc;
+}
+
+static int run(const struct args *args, bool is_fit,
+               void page(const struct profile_results *, struct firn_buf *))
+{
+    struct profile_table a = {0}, b = {0};
+    struct firn_error err = {0};
+    struct eval ev;
+    int rc = 0;
+    if (read_table(args, args->fit, &a, &err) != FIRN_OK ||
+        (args->test != NULL &&
+         read_table(args, args->test, &b, &err) != FIRN_OK))
+        rc = failed(&err);
+    if (rc == 0) {
+        count_layers(&a, &b);
+        eval_init(&ev, a.apps.n, a.nrows + b.nrows);
+        if (is_fit)
+            eval_itself(&ev, &a);
+        else if (args->test != NULL)
+            eval_tables(&ev, &a, &b);
+        else
+            eval_halves(&ev, &a, args->seed);
+        rc = finish(&ev, args, page);
+        eval_release(&ev);
+    }
+    profile_table_release(&a);
+    profile_table_release(&b);
+    return rc;
+}
+
+/* --- eval --- */
+
+static const struct flag eval_flags[] = {
+    {"fit", 'f', "A.csv", "the table that is fitted", flag_text,
+     offsetof(struct args, fit)},
+    {"test", 't', "B.csv", "the table that is predicted", flag_text,
+     offsetof(struct args, test)},
+    {"seed", 's', "N", "without --test: of the random halves of A (1)",
+     flag_seed, offsetof(struct args, seed)},
+    {"layers", 'l', "FILE[#APP]",
+     "what frozen layers weigh, for tables that only count them; if not given, "
+     "layer_info.csv beside the table or above it",
+     flag_text, offsetof(struct args, layers)},
+    {"points", 'p', "FILE", "also write every tested row to this CSV file",
+     flag_text, offsetof(struct args, points)},
+    {"output", 'o', "FORMAT", "table or json (table)", flag_text,
+     offsetof(struct args, format)},
+    {0},
+};
+
+static const struct flags_page eval_page = {
+    .command = "profile eval",
+    .usage = "--fit A.csv --test B.csv [options]\n"
+             "--fit A.csv [--seed N] [options]",
+    .about = "Fits each application of one measured table and predicts "
+             "another: mean,\nmedian and largest absolute percentage error "
+             "and R2 by quantity. Without\n--test, half of A is fitted and "
+             "the other half predicted.\n\n"
+             "Tables have the columns model,batch,layers,frozen,"
+             "flops_unfrozen_ratio,\nparams_unfrozen_ratio,iter_ms[,bwd_ms]"
+             "[,peak_alloc_mib][,gpu_util_pct], or\nplacement,local_bsz,"
+             "step_time[,sync_time][,frozen_layer][,app].",
+    .table = eval_flags,
+};
+
+static const char *const formats[] = {"table", "json", NULL};
+
+static int run_eval(int argc, char **argv)
+{
+    struct args args = {.format = "table", .seed = 1};
+    int rc = flags_parse(&eval_page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    int format = output_format("profile", args.format, formats);
+    if (format < 0)
+        return 2;
+    if (argc > 1)
+        return flags_wrong(&eval_page, "unexpected '%s'", argv[1]);
+    if (args.fit == NULL)
+        return flags_wrong(&eval_page, "--fit names no table");
+    return run(&args, false,
+               format == 1 ? profile_page_errors_json : profile_page_errors);
+}
+
+/* --- fit --- */
+
+static const struct flag fit_flags[] = {
+    {"layers", 'l', "FILE[#APP]",
+     "what frozen layers weigh, for tables that only count them; if not given, "
+     "layer_info.csv beside the table or above it",
+     flag_text, offsetof(struct args, layers)},
+    {"output", 'o', "FORMAT", "table or json (table)", flag_text,
+     offsetof(struct args, format)},
+    {0},
+};
+
+static const struct flags_page fit_page = {
+    .command = "profile fit",
+    .usage = "[options] A.csv",
+    .about = "Fits each application of a measured table and prints the "
+             "parameters, with the\nerror on the rows they were fitted to. "
+             "In the table, parameters that are 0 are\nleft out.",
+    .table = fit_flags,
+};
+
+static int run_fit(int argc, char **argv)
+{
+    struct args args = {.format = "table"};
+    int rc = flags_parse(&fit_page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    int format = output_format("profile", args.format, formats);
+    if (format < 0)
+        return 2;
+    if (argc != 2)
+        return flags_wrong(&fit_page,
+                           argc < 2 ? "no table named" : "one table at a time");
+    args.fit = argv[1];
+    return run(&args, true,
+               format == 1 ? profile_page_models_json : profile_page_models);
+}
+
+static const struct flags_page profile_page = {
+    .command = "profile",
+    .usage = "eval --fit A.csv --test B.csv   error of the fitted models\n"
+             "fit A.csv                       the fitted parameters",
+    .about = "Each has its own --help.",
+};
+
+int cmd_profile(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } table[] = {{"eval", run_eval}, {"fit", run_fit}};
+    for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
+        if (strcmp(argv[1], table[i].name) == 0)
+            return table[i].run(argc - 1, argv + 1);
+    int rc = flags_parse(&profile_page, NULL, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc < 2)
+        return flags_wrong(&profile_page, "say eval or fit");
+    return flags_wrong(&profile_page, "no '%s': eval or fit", argv[1]);
+}

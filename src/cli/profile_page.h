@@ -1,0 +1,34 @@
+/* profile_page.h - what `firn profile` prints of fitted models.
+ */
+#ifndef CLI_PROFILE_PAGE_H
+#define CLI_PROFILE_PAGE_H
+#include "model/evaluate.h"
+#include <firn/bytes.h>
+
+/* One application: its models and how well they did. */
+struct profile_result {
+    const char *app; /* borrowed */
+    size_t nfitted, ntested;
+    struct evaluate_models models;
+    struct evaluate_error error[EVALUATE_QUANTITIES];
+};
+
+/* All of them; `error` pools the rows of all applications. */
+struct profile_results {
+    const char *fit, *test; /* file names */
+    struct profile_result *at;
+    size_t n;
+    struct evaluate_error error[EVALUATE_QUANTITIES];
+};
+
+/* Errors by application and quantity. */
+void profile_page_errors(const struct profile_results *r, struct firn_buf *out);
+void profile_page_errors_json(const struct profile_results *r,
+                              struct firn_buf *out);
+
+/* Fitted parameters, with the error on the rows they were fitted to. */
+void profile_page_models(const struct profile_results *r, struct firn_buf *out);
+void profile_page_models_json(const struct profile_results *r,
+                              struct firn_buf *out);
+
+#endif
