@@ -150,18 +150,20 @@ struct firn_backward_obs {
 };
 
 enum {
-    FIRN_BACKWARD_TERMS = 6,
+    FIRN_BACKWARD_TERMS = 8,
     FIRN_BACKWARD_LEVELS = 16,
     FIRN_BACKWARD_BATCHES = 8
 };
 
 /* (6) made robust: a mixture of exponents with coefficients >= 0, so that it
- * never rises as layers freeze, and a launch term that goes with the count
- * of layers left, u = 1 - l/L:
+ * never rises as layers freeze, and launch terms that go with the count of
+ * layers left, u = 1 - l/L:
  *
- *   T = c0 + c1 u + T0 (c2 theta^0.5 + c3 theta + c4 theta^3 + c5 theta omega)
+ *   T = c0 + c1 u + T0 (c2 theta^0.5 + c3 theta + c4 theta^3 + c5 theta omega
+ *                       + c6 theta^8 + c7 u)
  *
- * times what was seen beyond that at nearby frozen shares and batches. */
+ * times what was seen beyond that at nearby frozen shares, at nearby batches,
+ * and at nearby pairs of both. */
 struct firn_backward {
     double coef[FIRN_BACKWARD_TERMS];
     size_t nlevels, nbatches, nused, nskipped;
@@ -169,6 +171,7 @@ struct firn_backward {
     double level_by[FIRN_BACKWARD_LEVELS];  /* factor there */
     double batch_at[FIRN_BACKWARD_BATCHES]; /* rising */
     double batch_by[FIRN_BACKWARD_BATCHES];
+    double both_by[FIRN_BACKWARD_BATCHES][FIRN_BACKWARD_LEVELS];
     double theta_min; /* below it: extrapolated */
 };
 

@@ -113,12 +113,32 @@ static void add_point(struct eval *ev, const struct profile_result *a,
     buf_putc(out, '\n');
 }
 
-static void eval_app(struct eval *ev, const char *app,
+/* What an application is called: its name in the table, or, where the table
+ * has none, that of the folder of a placements.csv, or the file's. */
+static void title(struct profile_result *a, const char *app, const char *path)
+{
+    const char *end = path + strlen(path), *at = end;
+    if (*app != '\0')
+        at = app, end = app + strlen(app);
+    else {
+        while (at > path && at[-1] != '/')
+            at--;
+        if (strcmp(at, "placements.csv") == 0 && at > path + 1) {
+            end = --at;
+            while (at > path && at[-1] != '/')
+                at--;
+        } else if (end - at > 4 && strcmp(end - 4, ".csv") == 0)
+            end -= 4;
+    }
+    snprintf(a->app, sizeof a->app, "%.*s", (int)(end - at), at);
+}
+
+static void eval_app(struct eval *ev, const char *app, const char *path,
                      const struct evaluate_row *fit, size_t nfit,
                      const struct evaluate_row *test, size_t ntest)
 {
     struct profile_result *a = &ev->results.at[ev->results.n++];
-    a->app = app;
+    title(a, app, path);
     a->nfitted = nfit;
     a->ntested = ntest;
     evaluate_fit(&a->models, fit, nfit);
@@ -131,7 +151,7 @@ static void eval_app(struct eval *ev, const char *app,
             add_point(ev, a, &test[j], q);
         }
         if (is_there && !a->models.has[q])
-            fprintf(stderr, "firn profile: %s: %s is not fitted: %s\n", app,
+            fprintf(stderr, "firn profile: %s: %s is not fitted: %s\n", a->app,
                     evaluate_quantity_name(q), a->models.why[q].text);
     }
 }
@@ -158,12 +178,6 @@ static void eval_release(struct eval *ev)
     buf_release(&ev->points);
 }
 
-/* What an application without a name is called: the table's file. */
-static const char *title(const char *app, const char *path)
-{
-    return *app != '\0' ? app : path;
-}
-
 static void eval_tables(struct eval *ev, const struct profile_table *a,
                         const struct profile_table *b)
 {
@@ -173,7 +187,7 @@ static void eval_tables(struct eval *ev, const struct profile_table *a,
         struct evaluate_row *fit = profile_table_of(a, app, &nfit);
         struct evaluate_row *test = profile_table_of(b, app, &ntest);
         if (ntest > 0)
-            eval_app(ev, title(app, a->path), fit, nfit, test, ntest);
+            eval_app(ev, app, a->path, fit, nfit, test, ntest);
         mem_free(fit);
         mem_free(test);
     }
@@ -195,7 +209,7 @@ static void eval_halves(struct eval *ev, const struct profile_table *a,
         const char *app = a->apps.at[i];
         struct evaluate_row *rows = profile_table_of(a, app, &n);
         size_t half = evaluate_halve(rows, n, seed);
-        eval_app(ev, title(app, a->path), rows, half, rows + half, n - half);
+        eval_app(ev, app, a->path, rows, half, rows + half, n - half);
         mem_free(rows);
     }
 }
@@ -206,7 +220,7 @@ static void eval_itself(struct eval *ev, const struct profile_table *a)
         size_t n;
         const char *app = a->apps.at[i];
         struct evaluate_row *rows = profile_table_of(a, app, &n);
-        eval_app(ev, title(app, a->path), rows, n, rows, n);
+        eval_app(ev, app, a->path, rows, n, rows, n);
         mem_free(rows);
     }
 }

@@ -7,7 +7,7 @@
 
 /* One application: its models and how well they did. */
 struct profile_result {
-    const char *app; /* borrowed */
+    char app[64];
     size_t nfitted, ntested;
     struct evaluate_models models;
     struct evaluate_error error[EVALUATE_QUANTITIES];

@@ -11,13 +11,18 @@
  * 0.5, 1 or 3.
  *
  * What is left of the error is systematic by frozen share (where a block is
- * cut) and by batch (which kernel the library picked): its geometric mean,
- * shrunk, is kept for each and interpolated between them. More kinds than the
- * struct holds: the later ones are left out.
+ * cut), by batch (which kernel the library picked) and by both together: its
+ * geometric mean, shrunk, is kept for each and interpolated between them. A
+ * pair of share and batch that was not seen gets what lies between those of
+ * the same batch. More kinds than the struct holds: the later ones are left
+ * out.
  *
- * Not done: autotuned kernels that change with the frozen share.
+ * Tried and worse on two measured tables: the larger (or the fourth-power mean)
+ * of a launch floor per layer left and of compute; it follows the scatter of
+ * launch-bound rows and bends where those with much compute do not.
  */
 #include "base/fmath.h"
+#include "base/mem.h"
 #include "model/lsq.h"
 #include <firn/freeze.h>
 #include <math.h>
@@ -25,6 +30,7 @@
 /* How many rows of "no deviation" each mean is shrunk with. */
 static const double level_shrink = 0.5;
 static const double batch_shrink = 2;
+static const double both_shrink = 1;
 
 struct effects {
     size_t n, max;
@@ -81,6 +87,9 @@ static void terms(const struct firn_backward_obs *o, double *x)
     x[3] = o->base_s * theta;
     x[4] = o->base_s * theta * theta * theta;
     x[5] = o->base_s * theta * o->omega;
+    double square = theta * theta, fourth = square * square;
+    x[6] = o->base_s * fourth * fourth;
+    x[7] = o->base_s * x[1];
 }
 
 static double mixture(const struct firn_backward *m,
@@ -94,28 +103,45 @@ static double mixture(const struct firn_backward *m,
     return sum;
 }
 
-/* A piecewise linear function through (at, by), flat outside; 1 when empty. */
-static double between(const double *at, const double *by, size_t n, double x)
+/* Where x lies among n rising places: between *i and *i + 1, the share returned
+ * of the way. Outside: at the end. */
+static double where(const double *at, size_t n, double x, size_t *i)
 {
-    if (n == 0)
+    *i = 0;
+    if (n < 2 || x <= at[0])
+        return 0;
+    while (*i + 2 < n && x > at[*i + 1])
+        (*i)++;
+    return fmin(1, (x - at[*i]) / (at[*i + 1] - at[*i]));
+}
+
+static double blend(const double *by, size_t i, double share)
+{
+    return share > 0 ? by[i] + (by[i + 1] - by[i]) * share : by[i];
+}
+
+/* All three factors; 1 where nothing was seen. */
+static double factors(const struct firn_backward *m, double frozen,
+                      double batch)
+{
+    size_t i, j;
+    if (m->nlevels == 0)
         return 1;
-    if (x <= at[0])
-        return by[0];
-    for (size_t i = 1; i < n; i++)
-        if (x <= at[i])
-            return by[i - 1] +
-                   (by[i] - by[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
-    return by[n - 1];
+    double a = where(m->level_at, m->nlevels, frozen, &i);
+    if (m->nbatches == 0)
+        return blend(m->level_by, i, a);
+    double b = where(m->batch_at, m->nbatches, batch, &j);
+    double both = blend(m->both_by[j], i, a);
+    if (b > 0)
+        both += (blend(m->both_by[j + 1], i, a) - both) * b;
+    return both * blend(m->level_by, i, a) * blend(m->batch_by, j, b);
 }
 
 struct firn_backward_time firn_backward_at(const struct firn_backward *model,
                                            const struct firn_backward_obs *at)
 {
-    double frozen = at->nfrozen / at->nlayers;
-    double s =
-        mixture(model, at) *
-        between(model->level_at, model->level_by, model->nlevels, frozen) *
-        between(model->batch_at, model->batch_by, model->nbatches, at->batch);
+    double s = mixture(model, at) *
+               factors(model, at->nfrozen / at->nlayers, at->batch);
     bool out = model->nbatches == 0 || at->theta < model->theta_min ||
                at->batch < model->batch_at[0] ||
                at->batch > model->batch_at[model->nbatches - 1];
@@ -158,32 +184,66 @@ static double deviation(const struct firn_backward *m,
     return predicted > 0 ? fm_log(o->bwd_s / predicted) : 0;
 }
 
+/* The deviations of one batch by level; levels it lacks are filled in from
+ * their neighbours. */
+static void fit_both(struct firn_backward *m, size_t b,
+                     const struct firn_backward_obs *obs, const double *dev,
+                     size_t n)
+{
+    double at[FIRN_BACKWARD_LEVELS], by[FIRN_BACKWARD_LEVELS];
+    struct effects e = {.max = FIRN_BACKWARD_LEVELS, .at = at, .by = by};
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(dev[i]) && fabs(obs[i].batch - m->batch_at[b]) <= 0)
+            effect_add(&e, obs[i].nfrozen / obs[i].nlayers, dev[i]);
+    effect_close(&e, both_shrink);
+    for (size_t l = 0; l < m->nlevels; l++) {
+        size_t i;
+        double share = where(at, e.n, m->level_at[l], &i);
+        m->both_by[b][l] = e.n > 0 ? blend(by, i, share) : 1;
+    }
+}
+
+/* The deviations of all rows from the model as it stands; NaN for bad ones. */
+static void deviations(const struct firn_backward *m,
+                       const struct firn_backward_obs *obs, size_t n,
+                       double *dev)
+{
+    for (size_t i = 0; i < n; i++)
+        dev[i] = firn_backward_check(&obs[i], NULL) == FIRN_OK
+                     ? deviation(m, &obs[i])
+                     : (double)NAN;
+}
+
+/* Share, batch, both: each from what the ones before have left. */
 static void fit_effects(struct firn_backward *m,
                         const struct firn_backward_obs *obs, size_t n)
 {
+    double *dev = mem_new(n, sizeof *dev);
     struct effects level = {.max = FIRN_BACKWARD_LEVELS};
-    double by[FIRN_BACKWARD_LEVELS];
-    level.at = m->level_at;
-    level.by = by;
-    for (size_t i = 0; i < n; i++)
-        if (firn_backward_check(&obs[i], NULL) == FIRN_OK)
-            effect_add(&level, obs[i].nfrozen / obs[i].nlayers,
-                       deviation(m, &obs[i]));
-    effect_close(&level, level_shrink);
-    for (size_t i = 0; i < level.n; i++)
-        m->level_by[i] = by[i];
-    m->nlevels = level.n;
-
     struct effects batch = {.max = FIRN_BACKWARD_BATCHES};
+    level.at = m->level_at;
+    level.by = m->level_by;
     batch.at = m->batch_at;
-    batch.by = by;
+    batch.by = m->batch_by;
+    deviations(m, obs, n, dev);
     for (size_t i = 0; i < n; i++)
-        if (firn_backward_check(&obs[i], NULL) == FIRN_OK)
-            effect_add(&batch, obs[i].batch, deviation(m, &obs[i]));
+        if (!isnan(dev[i]))
+            effect_add(&level, obs[i].nfrozen / obs[i].nlayers, dev[i]);
+    effect_close(&level, level_shrink);
+    m->nlevels = level.n;
+    deviations(m, obs, n, dev);
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(dev[i]))
+            effect_add(&batch, obs[i].batch, dev[i]);
     effect_close(&batch, batch_shrink);
-    for (size_t i = 0; i < batch.n; i++)
-        m->batch_by[i] = by[i];
     m->nbatches = batch.n;
+    for (size_t b = 0; b < m->nbatches; b++)
+        for (size_t l = 0; l < m->nlevels; l++)
+            m->both_by[b][l] = 1;
+    deviations(m, obs, n, dev);
+    for (size_t b = 0; b < m->nbatches; b++)
+        fit_both(m, b, obs, dev, n);
+    mem_free(dev);
 }
 
 /* Gathers the good rows; what was seen goes into m. */

@@ -5,19 +5,23 @@
  * layers, within the range that was seen. The compute part is scored without
  * the correction, which is learned from whole steps.
  *
- * Of a table with backward times the pass with nothing frozen, T_bwd(m, 0), is
- * what the backward model starts from. It is taken from the rows that are
- * fitted, never from those that are tested: as measured for a batch that has
- * such a row, interpolated in the batch (beyond the ends: along the nearest
- * two, never below half of the nearest) for one that has not. The rows of such
- * a batch then correct it through the batch factor of firn_backward.
+ * The backward model starts from the pass with nothing frozen, T_bwd(m, 0). It
+ * is taken from the rows that are fitted, never from those that are tested: as
+ * measured for a batch that has such a row; otherwise guessed from the least
+ * frozen row of the batch by the prior, then moved by how the fitted model
+ * misses the rows of that batch, and fitted again, a few times; interpolated
+ * (beyond the ends: along the nearest two, never below half of the nearest)
+ * for a batch that was not fitted.
  */
 #include "model/evaluate.h"
+#include "base/fmath.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "math/stats.h"
 #include <math.h>
 #include <string.h>
+
+enum { BASE_ROUNDS = 6 };
 
 struct evaluate_error evaluate_error(const double *predicted,
                                      const double *measured, size_t n)
@@ -161,21 +165,47 @@ static double ask_base(const struct evaluate_models *m, double batch)
     return batch < x0 || batch > x1 ? fmax(line, nearest / 2) : line;
 }
 
-static void add_base(struct evaluate_models *m, double batch, double base_s)
+/* Puts a base in order of the batch, unless one as good is there. */
+static void add_base(struct evaluate_models *m, double batch, double base_s,
+                     bool is_guess)
 {
-    int i = m->nbases;
-    if (i == EVALUATE_BASES)
+    int i = 0;
+    while (i < m->nbases && m->base_batch[i] < batch)
+        i++;
+    if (m->nbases == EVALUATE_BASES ||
+        (i < m->nbases && !(m->base_batch[i] > batch)))
         return;
-    for (int j = 0; j < m->nbases; j++)
-        if (!(m->base_batch[j] < batch) && !(m->base_batch[j] > batch))
-            return;
-    for (; i > 0 && m->base_batch[i - 1] > batch; i--) {
-        m->base_batch[i] = m->base_batch[i - 1];
-        m->base_s[i] = m->base_s[i - 1];
+    for (int j = m->nbases++; j > i; j--) {
+        m->base_batch[j] = m->base_batch[j - 1];
+        m->base_s[j] = m->base_s[j - 1];
+        m->base_is_guess[j] = m->base_is_guess[j - 1];
     }
     m->base_batch[i] = batch;
     m->base_s[i] = base_s;
-    m->nbases++;
+    m->base_is_guess[i] = is_guess;
+}
+
+/* The bases as measured, then guesses for the batches without one. */
+static void find_bases(struct evaluate_models *m,
+                       const struct evaluate_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].bwd_s > 0 && rows[i].nfrozen <= 0)
+            add_base(m, rows[i].shape.batch_per_gpu, rows[i].bwd_s, false);
+    for (size_t i = 0; i < n; i++) {
+        size_t best = i;
+        if (!(rows[i].bwd_s > 0) || !(rows[i].shape.theta > 0))
+            continue;
+        for (size_t j = 0; j < n; j++)
+            if (rows[j].bwd_s > 0 &&
+                fabs(rows[j].shape.batch_per_gpu -
+                     rows[i].shape.batch_per_gpu) <= 0 &&
+                rows[j].shape.theta > rows[best].shape.theta)
+                best = j;
+        double theta = rows[best].shape.theta;
+        add_base(m, rows[i].shape.batch_per_gpu,
+                 rows[best].bwd_s / (0.5 * sqrt(theta) + 0.5 * theta), true);
+    }
 }
 
 static struct firn_backward_obs backward_of(const struct evaluate_models *m,
@@ -217,24 +247,43 @@ static void fit_steps(struct evaluate_models *m,
     mem_free(obs);
 }
 
+/* Moves the guessed bases by how the model misses the rows of their batch. */
+static void move_bases(struct evaluate_models *m,
+                       const struct firn_backward_obs *obs, size_t n)
+{
+    for (int b = 0; b < m->nbases; b++) {
+        double sum = 0, weight = 0;
+        for (size_t i = 0; i < n && m->base_is_guess[b]; i++) {
+            double predicted = firn_backward_at(&m->backward, &obs[i]).bwd_s;
+            if (fabs(obs[i].batch - m->base_batch[b]) > 0 || !(predicted > 0))
+                continue;
+            sum += obs[i].theta * fm_log(obs[i].bwd_s / predicted);
+            weight += obs[i].theta;
+        }
+        if (weight > 0)
+            m->base_s[b] *= fm_exp(sum / weight);
+    }
+}
+
 static void fit_backward(struct evaluate_models *m,
                          const struct evaluate_row *rows, size_t n)
 {
     struct firn_error *err = &m->why[EVALUATE_BACKWARD];
     struct firn_backward_obs *obs = mem_new(n, sizeof *obs);
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (rows[i].bwd_s > 0 && rows[i].nfrozen <= 0)
-            add_base(m, rows[i].shape.batch_per_gpu, rows[i].bwd_s);
-    for (size_t i = 0; i < n && m->nbases > 0; i++)
-        if (rows[i].bwd_s > 0 && rows[i].nlayers > 0)
-            obs[count++] = backward_of(m, &rows[i]);
+    find_bases(m, rows, n);
     if (m->nbases == 0)
-        firn_fail(err, FIRN_EDATA,
-                  "no backward time with nothing frozen was measured");
-    else
+        firn_fail(err, FIRN_EDATA, "no backward time was measured");
+    for (int round = 0; round < BASE_ROUNDS && m->nbases > 0; round++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            if (rows[i].bwd_s > 0 && rows[i].nlayers > 0)
+                obs[count++] = backward_of(m, &rows[i]);
         m->has[EVALUATE_BACKWARD] =
             firn_backward_fit(&m->backward, obs, count, err) == FIRN_OK;
+        if (!m->has[EVALUATE_BACKWARD] || round == BASE_ROUNDS - 1)
+            break;
+        move_bases(m, obs, count);
+    }
     mem_free(obs);
 }
 

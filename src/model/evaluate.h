@@ -85,8 +85,10 @@ struct evaluate_models {
     struct firn_itertime_fit step_fit;
     struct correction correction;
     struct firn_backward backward;
-    /* Backward seconds with nothing frozen by batch, ascending. */
+    /* Backward seconds with nothing frozen by batch, ascending; measured, or
+     * guessed from rows with layers frozen. */
     double base_batch[EVALUATE_BASES], base_s[EVALUATE_BASES];
+    bool base_is_guess[EVALUATE_BASES];
     int nbases;
     struct firn_usage memory, util;
 };
