@@ -1,5 +1,7 @@
 /* cmd_profile.c - `firn profile`: models against measured tables.
  *
+ *     firn profile list                            the profiles there are
+ *     firn profile show APP                        one of them
  *     firn profile eval --fit A.csv --test B.csv   error of what A taught on B
  *     firn profile fit A.csv                       the fitted parameters
  *
@@ -15,6 +17,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/profile_page.h"
+#include "cli/profile_show.h"
 #include "cli/profile_table.h"
 #include <errno.h>
 #include <math.h>
@@ -387,7 +390,9 @@ static int run_fit(int argc, char **argv)
 
 static const struct flags_page profile_page = {
     .command = "profile",
-    .usage = "eval --fit A.csv --test B.csv   error of the fitted models\n"
+    .usage = "list                            the profiles there are\n"
+             "show APP                        one of them\n"
+             "eval --fit A.csv --test B.csv   error of the fitted models\n"
              "fit A.csv                       the fitted parameters",
     .about = "Each has its own --help.",
 };
@@ -397,7 +402,10 @@ int cmd_profile(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } table[] = {{"eval", run_eval}, {"fit", run_fit}};
+    } table[] = {{"list", profile_list},
+                 {"show", profile_show},
+                 {"eval", run_eval},
+                 {"fit", run_fit}};
     for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
         if (strcmp(argv[1], table[i].name) == 0)
             return table[i].run(argc - 1, argv + 1);
@@ -405,6 +413,7 @@ int cmd_profile(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (argc < 2)
-        return flags_wrong(&profile_page, "say eval or fit");
-    return flags_wrong(&profile_page, "no '%s': eval or fit", argv[1]);
+        return flags_wrong(&profile_page, "say list, show, eval or fit");
+    return flags_wrong(&profile_page, "no '%s': list, show, eval or fit",
+                       argv[1]);
 }
