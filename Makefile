@@ -216,6 +216,10 @@ bench: all $(BENCHES)
 	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
+# Needs gnuplot, and says so; the drawn files are kept in docs/.
+plots: all
+	$(Q)tools/plots.sh
+
 # --- install ---------------------------------------------------------------
 
 BINDIR := $(DESTDIR)$(PREFIX)/bin
@@ -263,6 +267,7 @@ help:
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make soak       longer property tests, ten minutes per fuzz target'
 	@echo 'make bench      the benchmarks'
+	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
 	@echo 'make clean      removes $(BUILD)'
@@ -271,8 +276,8 @@ help:
 
 FORCE:
 .PHONY: all firn tests test test-e2e style e2e check asan tsan valgrind tidy \
-        fuzz fuzzers fuzz-run soak bench install uninstall format clean help \
-        FORCE
+        fuzz fuzzers fuzz-run soak bench plots install uninstall format clean \
+        help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
            $(call obj,$(TESTSRC) $(BENCHSRC)))
