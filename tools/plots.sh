@@ -48,7 +48,7 @@ draw()
     plot=
     i=0
     while read -r app; do
-        plot="$plot, '$tmp/points' index $i with points pt 7 ps 0.35 \
+        plot="$plot, '$tmp/points' index $i with points pt 7 ps 0.5 \
             title '$(echo "$app" | tr _ ' ')'"
         i=$((i + 1))
     done <"$tmp/names"
