@@ -45,6 +45,12 @@ struct firn_profile_stats {
     double *layer_var;
 };
 
+/* A job of it beside one of another application on the same GPU. */
+struct firn_profile_pair {
+    char other[FIRN_PROFILE_NAME];
+    double xi; /* step time over that alone, >= 1 */
+};
+
 struct firn_profile {
     char app[FIRN_PROFILE_NAME], source[FIRN_PROFILE_NAME];
     char origin[FIRN_PROFILE_TEXT];   /* who measured it, where it is */
@@ -59,6 +65,8 @@ struct firn_profile {
     struct firn_profile_gpu gpus[FIRN_PROFILE_TYPES];
     size_t ngpus;
     struct firn_profile_stats stats; /* owned */
+    struct firn_profile_pair *pairs; /* owned */
+    size_t npairs;
 };
 
 /* Ordered by source, then application. Owns its profiles. */
@@ -106,6 +114,11 @@ FIRN_API bool firn_profile_is(const struct firn_profile *profile,
 /* The application on that type (case does not matter); NULL for none. */
 FIRN_API const struct firn_profile_gpu *
 firn_profile_gpu(const struct firn_profile *profile, const char *type);
+
+/* How much slower a step is beside that application; 0 when the two were never
+ * measured together. */
+FIRN_API double firn_profile_beside(const struct firn_profile *profile,
+                                    const char *other);
 
 /* How a total batch is run on so many GPUs. */
 struct firn_batch_split {

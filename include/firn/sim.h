@@ -21,6 +21,15 @@ struct firn_restart_cost {
     double cost_s;
 };
 
+/* How wrong reports are: 0.5 is up to half too much or too little. The truth
+ * stays as it is. All 0: not at all. See sim/noise.h. */
+struct firn_sim_noise {
+    double throughput; /* one draw a job, on its rate */
+    double sharing;    /* one draw a job, on its rate while it shares GPUs */
+    double transfer;   /* one draw a job, for predictions of transfer */
+    double report;     /* one draw a report */
+};
+
 struct firn_sim_options {
     const char *trace; /* path, or path#group */
     const struct firn_cluster *cluster;
@@ -34,6 +43,10 @@ struct firn_sim_options {
     /* How fast jobs go (sim/truth.h). */
     double scaling;        /* rate = (gpus held / gpus asked)^scaling */
     double share_slowdown; /* step time on shared GPUs / alone, >= 1 */
+    const char *profiles;  /* measured rates: "builtin", a folder of profiles
+                            * or of measured tables; NULL or "none": the
+                            * trace's durations only (docs/profiles.md) */
+    struct firn_sim_noise noise; /* on what jobs report */
 
     /* What a change of GPUs costs (seconds without progress). */
     double restart_s; /* for jobs and applications that name no cost */
@@ -84,6 +97,8 @@ struct firn_sim_result {
     long rejected;   /* ended by the policy, unrun */
     long bad_rows, ignored_rows, unsorted_rows, nominal_jobs;
     char first_bad[3][FIRN_ERROR_TEXT];
+    long unprofiled_jobs;           /* of applications without a profile */
+    char unprofiled[FIRN_NAME_MAX]; /* the first such application */
 
     double jct_mean_s, jct_p50_s, jct_p90_s, jct_p99_s, jct_max_s;
     struct firn_sim_class classes[FIRN_CLASSES];

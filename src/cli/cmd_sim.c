@@ -134,7 +134,8 @@ static void say_failure(const struct batch *batch, const struct pool *pool,
     fprintf(stderr, "): %s\n", without(pool->outcomes[task].text, trace));
 }
 
-/* The first bad rows of a trace, from the first result that read it. */
+/* The first bad rows of a trace and jobs without a profile, from the first
+ * result that read it. */
 static void say_bad_rows(const struct batch *batch, const struct pool *pool,
                          size_t trace)
 {
@@ -152,6 +153,12 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
         fprintf(stderr, "firn sim: %s: %ld more bad row%s\n", result->trace,
                 result->bad_rows - told,
                 result->bad_rows - told == 1 ? "" : "s");
+    if (result->unprofiled_jobs > 0)
+        fprintf(stderr,
+                "firn sim: %s: %ld job%s of applications without a profile "
+                "('%s' first) keep the trace's duration\n",
+                result->trace, result->unprofiled_jobs,
+                result->unprofiled_jobs == 1 ? "" : "s", result->unprofiled);
 }
 
 static int report(const struct batch *batch, const struct pool *pool)

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include <firn/policy.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,6 +79,41 @@ static enum firn_status set_scaling(void *at, const char *value,
     return FIRN_OK;
 }
 
+/* "throughput=0.5,report=0.02" into a struct firn_sim_noise. */
+static enum firn_status set_noise(void *at, const char *value,
+                                  struct firn_error *err)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } parts[] = {
+        {"throughput=", offsetof(struct firn_sim_noise, throughput)},
+        {"sharing=", offsetof(struct firn_sim_noise, sharing)},
+        {"transfer=", offsetof(struct firn_sim_noise, transfer)},
+        {"report=", offsetof(struct firn_sim_noise, report)},
+    };
+    enum { NPARTS = sizeof parts / sizeof *parts };
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        size_t k = 0, n = 0;
+        double size = -1;
+        while (k < NPARTS && (n = strlen(parts[k].name),
+                              strncmp(pieces.at[i], parts[k].name, n) != 0))
+            k++;
+        if (k == NPARTS || !str_double(pieces.at[i] + n, &size) || size < 0 ||
+            size > 10)
+            status = firn_fail(err, FIRN_EINVAL,
+                               "'%s' is not throughput, sharing, transfer or "
+                               "report and a number from 0 to 10 behind '='",
+                               pieces.at[i]);
+        else
+            *(double *)(void *)((char *)at + parts[k].at) = size;
+    }
+    words_release(&pieces);
+    return status;
+}
+
 #define OPTION(member) offsetof(struct sim_args, options.member)
 
 static const struct flag table[] = {
@@ -114,6 +150,14 @@ static const struct flag table[] = {
     {"share-slowdown", 0, "X",
      "a step on shared GPUs takes X times as long (1.5)", set_slowdown,
      OPTION(share_slowdown)},
+    {"profiles", 0, "WHAT",
+     "measured rates and durations: builtin, a folder of profiles or of "
+     "measured tables, or none; $FIRN_DATA by default, none when not set",
+     flag_text, OPTION(profiles)},
+    {"noise", 0, "PARTS",
+     "how wrong reported rates are: throughput=X,sharing=X,transfer=X,"
+     "report=X, each up to the share X off",
+     set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
      "time without progress after a change of GPUs: "
      "TIME (30s), or APP=TIME for one application; several after commas",
@@ -285,6 +329,9 @@ int simargs_read(struct sim_args *out, int argc, char **argv)
         .width = nprocessors > 0 ? (int)nprocessors : 1,
         .format_name = "table",
     };
+    const char *data = getenv("FIRN_DATA");
+    if (data != NULL && *data != '\0')
+        out->options.profiles = data;
     int rc = flags_parse(&page, out, &argc, argv);
     if (rc >= 0)
         return rc;

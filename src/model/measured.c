@@ -213,12 +213,13 @@ static enum firn_status fill(struct firn_profile_stats *s,
     return FIRN_OK;
 }
 
-static void release_stats(struct firn_profile_stats *s)
+void measured_stats_release(struct firn_profile_stats *s)
 {
-    struct firn_profile *p = mem_new(1, sizeof *p);
-    p->stats = *s;
-    firn_profile_release(p);
-    mem_free(p);
+    mem_free(s->batch);
+    mem_free(s->end);
+    mem_free(s->grad_sqr);
+    mem_free(s->grad_var);
+    mem_free(s->layer_var);
     *s = (struct firn_profile_stats){0};
 }
 
@@ -244,7 +245,7 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
     if (status == FIRN_OK)
         *out = s;
     else
-        release_stats(&s);
+        measured_stats_release(&s);
     return status;
 }
 
@@ -260,17 +261,53 @@ static void mean_rows(double *at, size_t width, size_t i, size_t from,
     }
 }
 
+static double at_least_0(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+/* The ratio |g|^2 / tr(Sigma) with which the stage takes as long as its epochs
+ * from..to did, at the j-th batch: 1/gain = (1/scale + ratio) / (1 + ratio) is
+ * averaged over their work and solved for the ratio. */
+static double mean_ratio(const struct firn_profile_stats *s, size_t j,
+                         size_t from, size_t to)
+{
+    double scale = s->batch[j] / s->batch[0];
+    double work = 0, cost = 0, ratios = 0;
+    for (size_t e = from; e < to; e++) {
+        double w = s->end[e] - (e > 0 ? s->end[e - 1] : 0);
+        double var = at_least_0(s->grad_var[e * s->nbatches + j]);
+        double sqr = at_least_0(s->grad_sqr[e * s->nbatches + j]);
+        double ratio = var > 0 ? sqr / var : 1e9;
+        work += w;
+        ratios += w * ratio;
+        cost += w * (1 / scale + ratio) / (1 + ratio);
+    }
+    cost /= work;
+    if (scale <= 1 || !(cost < 1 - 1e-12))
+        return ratios / work;
+    return at_least_0((cost - 1 / scale) / (1 - cost));
+}
+
 void measured_thin(struct firn_profile_stats *s, size_t most)
 {
     if (s->nstages <= most)
         return;
+    double *ratio = mem_new(most * s->nbatches, sizeof *ratio);
+    for (size_t i = 0; i < most; i++)
+        for (size_t j = 0; j < s->nbatches; j++)
+            ratio[i * s->nbatches + j] = mean_ratio(
+                s, j, i * s->nstages / most, (i + 1) * s->nstages / most);
     for (size_t i = 0; i < most; i++) {
         size_t from = i * s->nstages / most;
         size_t to = (i + 1) * s->nstages / most;
-        mean_rows(s->grad_sqr, s->nbatches, i, from, to);
         mean_rows(s->grad_var, s->nbatches, i, from, to);
         mean_rows(s->layer_var, s->nlayers, i, from, to);
+        for (size_t j = 0; j < s->nbatches; j++)
+            s->grad_sqr[i * s->nbatches + j] =
+                ratio[i * s->nbatches + j] * s->grad_var[i * s->nbatches + j];
         s->end[i] = s->end[to - 1];
     }
+    mem_free(ratio);
     s->nstages = most;
 }

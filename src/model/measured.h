@@ -24,7 +24,10 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
                                 const char *source, const char *app,
                                 const char *dir, struct firn_error *err);
 
-/* At most `most` stages, each the mean of equally many. */
+void measured_stats_release(struct firn_profile_stats *stats);
+
+/* At most `most` stages, each of equally many: the mean variance, and the
+ * |g|^2 with which training at a measured batch takes as long as before. */
 void measured_thin(struct firn_profile_stats *stats, size_t most);
 
 /* All shipped profiles but the synthetic ones, made anew: fitted and thinned.

@@ -12,29 +12,16 @@
 #include "base/vec.h"
 #include "model/evaluate.h"
 #include "model/measured.h"
+#include "model/profilemaker.h"
 #include "model/sheet.h"
 #include <math.h>
 #include <string.h>
 
-typedef VEC(struct firn_step_obs) obs_vec;
-
-struct maker {
-    const char *dir, *h200;
-    struct firn_profiles out;
-    size_t cap;
-    struct firn_error *err;
-};
-
 #define ADAPTDL "petuum/adaptdl, branch osdi21-artifact (Apache-2.0)"
 #define SIA     "siasosp23/artifacts, sia-simulator"
-#define FROZEN  "gaow0007/FrozenTraceAnalysis, gaow0007/TraceCollectionLibrary"
-#define FITTED                                                         \
-    "step times: least squares of log step on all rows, full form of " \
-    "itertime.h"
-#define THINNED "; statistics: means over epochs, 20 stages at most"
 
-static struct firn_profile *add(struct maker *m, const char *source,
-                                const char *app)
+struct firn_profile *maker_add(struct maker *m, const char *source,
+                               const char *app)
 {
     if (m->out.n == m->cap) {
         size_t cap = m->cap > 0 ? 2 * m->cap : 32;
@@ -48,8 +35,8 @@ static struct firn_profile *add(struct maker *m, const char *source,
     return p;
 }
 
-static void tell(struct firn_profile *p, const char *origin,
-                 const char *hardware, const char *method)
+void maker_tell(struct firn_profile *p, const char *origin,
+                const char *hardware, const char *method)
 {
     str_copy(p->origin, sizeof p->origin, origin);
     str_copy(p->hardware, sizeof p->hardware, hardware);
@@ -66,8 +53,8 @@ static struct firn_profile_gpu *add_gpu(struct firn_profile *p,
 }
 
 /* Fits one type to its rows. */
-static enum firn_status fit(struct firn_profile *p, const char *type,
-                            const obs_vec *obs, struct firn_error *err)
+enum firn_status maker_fit(struct firn_profile *p, const char *type,
+                           const struct maker_obs *obs, struct firn_error *err)
 {
     const struct evaluate_options full = {FIRN_FORM_FULL, false};
     struct evaluate_result *r = mem_new(1, sizeof *r);
@@ -85,7 +72,7 @@ static enum firn_status fit(struct firn_profile *p, const char *type,
 }
 
 /* Rows of a step table as measurements. */
-static void observe(const struct steptable *table, obs_vec *out)
+static void observe(const struct steptable *table, struct maker_obs *out)
 {
     for (size_t i = 0; i < table->nrows; i++) {
         const struct steptable_row *row = &table->rows[i];
@@ -110,17 +97,17 @@ static enum firn_status fit_table(struct maker *m, struct firn_profile *p,
                                   const char *type)
 {
     struct steptable table = {0};
-    obs_vec obs = {0};
+    struct maker_obs obs = {0};
     FIRN_TRY(measured_table(&table, p->source, p->app, type, m->dir, m->err));
     observe(&table, &obs);
-    enum firn_status status = fit(p, type, &obs, m->err);
+    enum firn_status status = maker_fit(p, type, &obs, m->err);
     vec_release(&obs);
     steptable_release(&table);
     return status;
 }
 
-static enum firn_status add_stats(struct maker *m, struct firn_profile *p,
-                                  size_t most)
+enum firn_status maker_stats(struct maker *m, struct firn_profile *p,
+                             size_t most)
 {
     FIRN_TRY(measured_stats(&p->stats, p->source, p->app, m->dir, m->err));
     measured_thin(&p->stats, most);
@@ -129,8 +116,8 @@ static enum firn_status add_stats(struct maker *m, struct firn_profile *p,
 
 /* --- Pollux and Sia ------------------------------------------------------ */
 
-static enum firn_status read_in(struct maker *m, struct sheet *out,
-                                const char *dir, const char *rel)
+enum firn_status maker_read(struct maker *m, struct sheet *out, const char *dir,
+                            const char *rel)
 {
     struct firn_buf path = {0};
     buf_printf(&path, "%s/%s", dir, rel);
@@ -139,7 +126,7 @@ static enum firn_status read_in(struct maker *m, struct sheet *out,
     return status;
 }
 
-static double cell(const struct sheet *sheet, size_t row, const char *column)
+double maker_cell(const struct sheet *sheet, size_t row, const char *column)
 {
     return sheet_number(sheet, row, sheet_column(sheet, column));
 }
@@ -149,28 +136,28 @@ static enum firn_status make_pollux(struct maker *m, const char *source,
 {
     struct sheet apps = {0};
     bool is_sia = strcmp(source, "sia") == 0;
-    enum firn_status status = read_in(m, &apps, m->dir, "pollux/apps.csv");
+    enum firn_status status = maker_read(m, &apps, m->dir, "pollux/apps.csv");
     for (size_t i = 0; i < apps.nrows && status == FIRN_OK; i++) {
         const char *app =
             sheet_text(&apps, i, sheet_column(&apps, "application"));
-        struct firn_profile *p = add(m, source, app);
-        tell(p, is_sia ? SIA "; epochs of " ADAPTDL : ADAPTDL,
-             is_sia ? "4x T4, 8x V100, 8x A100-40GB, 4x Quadro RTX 6000, "
-                      "8x RTX 2080 Ti a node"
-                    : "AWS g4dn.12xlarge, 4x T4 a node, up to 16 nodes",
-             FITTED THINNED);
-        p->epochs = cell(&apps, i, "max_epochs");
-        p->batch0 = cell(&apps, i, "init_batch_size");
-        p->batch_max = cell(&apps, i, "max_batch_size");
+        struct firn_profile *p = maker_add(m, source, app);
+        maker_tell(p, is_sia ? SIA "; epochs of " ADAPTDL : ADAPTDL,
+                   is_sia ? "4x T4, 8x V100, 8x A100-40GB, 4x Quadro RTX 6000, "
+                            "8x RTX 2080 Ti a node"
+                          : "AWS g4dn.12xlarge, 4x T4 a node, up to 16 nodes",
+                   MAKER_FITTED MAKER_THINNED);
+        p->epochs = maker_cell(&apps, i, "max_epochs");
+        p->batch0 = maker_cell(&apps, i, "init_batch_size");
+        p->batch_max = maker_cell(&apps, i, "max_batch_size");
         if (!is_sia) { /* there each type has its own */
-            p->local_min = cell(&apps, i, "min_local_bsz");
-            p->local_max = cell(&apps, i, "max_local_bsz");
+            p->local_min = maker_cell(&apps, i, "min_local_bsz");
+            p->local_max = maker_cell(&apps, i, "max_local_bsz");
         }
-        p->restart_s = cell(&apps, i, "sia_rescale_time_s");
+        p->restart_s = maker_cell(&apps, i, "sia_rescale_time_s");
         for (int t = 0; types[t] != NULL && status == FIRN_OK; t++)
             status = fit_table(m, p, types[t]);
         if (status == FIRN_OK)
-            status = add_stats(m, p, FIRN_PROFILE_STAGES);
+            status = maker_stats(m, p, FIRN_PROFILE_STAGES);
         if (status == FIRN_OK && p->stats.nstages > 0)
             p->progress = p->stats.end[p->stats.nstages - 1];
     }
@@ -181,8 +168,8 @@ static enum firn_status make_pollux(struct maker *m, const char *source,
 /* --- Titan ---------------------------------------------------------------- */
 
 /* A line through (x, y) by least squares, both coefficients >= 0. */
-static void line(const double *x, const double *y, size_t n, double *a,
-                 double *b)
+void maker_line(const double *x, const double *y, size_t n, double *a,
+                double *b)
 {
     double sx = 0, sy = 0, sxx = 0, sxy = 0, k = (double)n;
     for (size_t i = 0; i < n; i++) {
@@ -207,17 +194,17 @@ static enum firn_status titan_memory(struct maker *m, struct firn_profile *p,
     struct sheet in = {0};
     struct firn_buf rel = {0};
     buf_printf(&rel, "ymir/profiles/%s/%s_memory.csv", folder, p->app);
-    enum firn_status status = read_in(m, &in, m->dir, rel.at);
+    enum firn_status status = maker_read(m, &in, m->dir, rel.at);
     buf_release(&rel);
     if (status != FIRN_OK)
         return status;
     double *x = mem_new(2 * in.nrows, sizeof *x), *y = x + in.nrows;
     for (size_t i = 0; i < in.nrows; i++) {
-        x[i] = cell(&in, i, "local_bsz");
-        y[i] = 1024 * cell(&in, i, "gpu_memory");
+        x[i] = maker_cell(&in, i, "local_bsz");
+        y[i] = 1024 * maker_cell(&in, i, "gpu_memory");
     }
     struct firn_profile_gpu *gpu = &p->gpus[p->ngpus - 1];
-    line(x, y, in.nrows, &gpu->mem_mib, &gpu->mem_sample_mib);
+    maker_line(x, y, in.nrows, &gpu->mem_mib, &gpu->mem_sample_mib);
     mem_free(x);
     sheet_release(&in);
     return FIRN_OK;
@@ -228,10 +215,10 @@ static enum firn_status titan_restart(struct maker *m, struct firn_profile *p)
     struct sheet in = {0};
     struct firn_buf rel = {0};
     buf_printf(&rel, "ymir/profiles/V100/%s_context_switch.csv", p->app);
-    enum firn_status status = read_in(m, &in, m->dir, rel.at);
+    enum firn_status status = maker_read(m, &in, m->dir, rel.at);
     buf_release(&rel);
     for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++)
-        p->restart_s = fmax(p->restart_s, 30 + cell(&in, i, "time_cost"));
+        p->restart_s = fmax(p->restart_s, 30 + maker_cell(&in, i, "time_cost"));
     sheet_release(&in);
     return status;
 }
@@ -242,10 +229,11 @@ static enum firn_status make_titan(struct maker *m)
                                        "vit-large"};
     static const char *const types[][2] = {{"v100", "V100"}, {"a100", "A100"}};
     for (size_t i = 0; i < sizeof apps / sizeof *apps; i++) {
-        struct firn_profile *p = add(m, "titan", apps[i]);
-        tell(p, "gaow0007/TitanSched f71cf44 (MIT)",
-             "4x V100-32GB a node; A100",
-             FITTED "; restart: 30 s and the longest load of weights and data");
+        struct firn_profile *p = maker_add(m, "titan", apps[i]);
+        maker_tell(p, "gaow0007/TitanSched f71cf44 (MIT)",
+                   "4x V100-32GB a node; A100",
+                   MAKER_FITTED
+                   "; restart: 30 s and the longest load of weights and data");
         for (int t = 0; t < 2; t++) {
             FIRN_TRY(fit_table(m, p, types[t][0]));
             FIRN_TRY(titan_memory(m, p, types[t][1]));
@@ -266,17 +254,18 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
     for (size_t i = 0; i < in->nrows; i++) {
         if (strcmp(sheet_text(in, i, 0), model) != 0)
             continue;
-        double batch = cell(in, i, "bs");
+        double batch = maker_cell(in, i, "bs");
         if (p == NULL) {
-            p = add(m, "easyscale", model);
+            p = maker_add(m, "easyscale", model);
             for (char *c = p->app; *c != '\0'; c++)
                 if (*c >= 'A' && *c <= 'Z')
                     *c = (char)(*c - 'A' + 'a');
-            tell(p, "sUntvoOk/EasyScale_info_for_SC23 c5ff7b6",
-                 "V100-32GB, P100-16GB, T4-16GB, one GPU",
-                 "one deterministic mini-batch (column ddp_determinism), its "
-                 "time taken as proportional to the batch; no cost of "
-                 "synchronisation was published");
+            maker_tell(
+                p, "sUntvoOk/EasyScale_info_for_SC23 c5ff7b6",
+                "V100-32GB, P100-16GB, T4-16GB, one GPU",
+                "one deterministic mini-batch (column ddp_determinism), its "
+                "time taken as proportional to the batch; no cost of "
+                "synchronisation was published");
             p->local_max = batch;
             p->local_min = 1;
             p->restart_s = 20;
@@ -284,7 +273,7 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
         struct firn_profile_gpu *gpu =
             add_gpu(p, sheet_text(in, i, sheet_column(in, "gpu")));
         gpu->time.gamma = 1;
-        gpu->time.beta_s = cell(in, i, "ddp_determinism") / batch;
+        gpu->time.beta_s = maker_cell(in, i, "ddp_determinism") / batch;
         gpu->time.batch_min = gpu->time.batch_max = batch;
         gpu->time.gpus_max = gpu->time.nodes_max = 1;
     }
@@ -293,161 +282,13 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
 static enum firn_status make_easyscale(struct maker *m)
 {
     struct sheet in = {0};
-    FIRN_TRY(read_in(m, &in, m->dir, "easyscale/determinism_overhead.csv"));
+    FIRN_TRY(maker_read(m, &in, m->dir, "easyscale/determinism_overhead.csv"));
     for (size_t i = 0; i < in.nrows; i++)
         if (i == 0 ||
             strcmp(sheet_text(&in, i, 0), sheet_text(&in, i - 1, 0)) != 0)
             make_easyscale_one(m, &in, sheet_text(&in, i, 0));
     sheet_release(&in);
     return FIRN_OK;
-}
-
-/* --- IceFrog ---------------------------------------------------------------
- */
-
-/* Unfrozen shares by frozen layers. BERT's FLOPs were counted twice by the
- * authors and go below zero; its activations stand in for them. */
-static bool shares(const struct sheet *layers, const char *app, double frozen,
-                   struct firn_shape *shape)
-{
-    const char *column = strcmp(app, "bert_wikitext2") == 0
-                             ? "activation_frac_left"
-                             : "flop_frac_left";
-    for (size_t i = 0; i < layers->nrows; i++)
-        if (strcmp(sheet_text(layers, i, 0), app) == 0 &&
-            cell(layers, i, "frozen_layers") == frozen) {
-            shape->theta = cell(layers, i, column);
-            shape->omega = cell(layers, i, "param_frac_left");
-            return true;
-        }
-    return false;
-}
-
-static enum firn_status make_frozen(struct maker *m, const char *app,
-                                    const char *folder)
-{
-    struct sheet layers = {0}, in = {0};
-    struct firn_buf rel = {0};
-    obs_vec obs = {0};
-    struct firn_profile *p = add(m, "icefrog", app);
-    tell(p, FROZEN, "V100-32GB by its memory (not stated), 4 a node",
-         FITTED ", theta and omega by frozen layers" THINNED);
-    buf_printf(&rel, "icefrog/%s/placements.csv", folder);
-    enum firn_status status =
-        read_in(m, &layers, m->dir, "icefrog/layer_info.csv");
-    if (status == FIRN_OK)
-        status = read_in(m, &in, m->dir, rel.at);
-    for (size_t i = 0; i < in.nrows; i++) {
-        struct firn_step_obs o = {.shape = {.accum_steps = 1},
-                                  .step_s = cell(&in, i, "step_time"),
-                                  .sync_s = cell(&in, i, "sync_time")};
-        for (const char *c = sheet_text(&in, i, 0); *c != '\0'; c++) {
-            o.shape.nodes++;
-            o.shape.gpus += *c - '0';
-            if (*c - '0' > o.shape.gpus_on_fullest)
-                o.shape.gpus_on_fullest = *c - '0';
-        }
-        o.shape.batch_per_gpu = cell(&in, i, "local_bsz");
-        if (shares(&layers, folder, cell(&in, i, "frozen_layer"), &o.shape))
-            vec_add(&obs, o);
-    }
-    if (status == FIRN_OK)
-        status = fit(p, "v100", &obs, m->err);
-    if (status == FIRN_OK) {
-        p->local_min = p->gpus[0].time.batch_min;
-        p->local_max = p->gpus[0].time.batch_max;
-        status = add_stats(m, p, 10);
-    }
-    if (status == FIRN_OK && p->stats.nstages > 0) {
-        p->batch0 = p->stats.batch[0];
-        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
-    }
-    vec_release(&obs);
-    buf_release(&rel);
-    sheet_release(&in);
-    sheet_release(&layers);
-    return status;
-}
-
-static enum firn_status make_cifar(struct maker *m)
-{
-    static const char *const apps[] = {
-        "googlenet-cifar10", "mobilenetv2-cifar10", "resnet18-cifar10",
-        "resnet50-cifar10", "vgg19-cifar10"};
-    for (size_t i = 0; i < sizeof apps / sizeof *apps; i++) {
-        struct firn_profile *p = add(m, "icefrog", apps[i]);
-        tell(p, FROZEN, "not stated; statistics do not depend on it",
-             "per-layer gradient variance at the smallest batch and sums at "
-             "all, means over epochs, 10 stages; no step times published");
-        FIRN_TRY(measured_stats(&p->stats, p->source, p->app, m->dir, m->err));
-        p->epochs = (double)p->stats.nstages;
-        measured_thin(&p->stats, 10);
-        p->batch0 = p->stats.batch[0];
-        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
-        p->progress = p->stats.end[p->stats.nstages - 1];
-    }
-    return FIRN_OK;
-}
-
-/* --- H200 --------------------------------------------------------------- */
-
-static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
-                                      const char *model)
-{
-    obs_vec obs = {0};
-    double *x = mem_new(2 * in->nrows, sizeof *x), *y = x + in->nrows;
-    size_t n = 0;
-    for (size_t i = 0; i < in->nrows; i++) {
-        if (strcmp(sheet_text(in, i, 0), model) != 0)
-            continue;
-        struct firn_step_obs o = {
-            .shape = {.nodes = 1,
-                      .gpus = 1,
-                      .gpus_on_fullest = 1,
-                      .batch_per_gpu = cell(in, i, "batch"),
-                      .accum_steps = 1,
-                      .theta = cell(in, i, "flops_unfrozen_ratio"),
-                      .omega = cell(in, i, "params_unfrozen_ratio")},
-            .step_s = cell(in, i, "iter_ms") / 1000,
-            .sync_s = (double)NAN,
-        };
-        vec_add(&obs, o);
-        if (cell(in, i, "frozen") == 0) {
-            x[n] = o.shape.batch_per_gpu;
-            y[n++] = cell(in, i, "peak_alloc_mib");
-        }
-    }
-    struct firn_profile *p = add(m, "h200", model);
-    tell(p, "measured for firn, profiles/h200/freeze.csv",
-         "one NVIDIA H200 141 GB, PyTorch, fp32, SGD with momentum",
-         FITTED ", theta and omega by frozen layers; memory: a line through "
-                "PyTorch's peaks with nothing frozen");
-    enum firn_status status = fit(p, "h200", &obs, m->err);
-    if (status == FIRN_OK) {
-        line(x, y, n, &p->gpus[0].mem_mib, &p->gpus[0].mem_sample_mib);
-        p->local_min = p->gpus[0].time.batch_min;
-        p->local_max = p->gpus[0].time.batch_max;
-    }
-    mem_free(x);
-    vec_release(&obs);
-    return status;
-}
-
-static enum firn_status make_h200(struct maker *m)
-{
-    struct sheet in = {0};
-    enum firn_status status = read_in(m, &in, m->h200, "freeze.csv");
-    for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++) {
-        const char *model = sheet_text(&in, i, 0);
-        bool is_new = true;
-        for (size_t k = 0; k < m->out.n && is_new; k++)
-            is_new = strcmp(m->out.at[k].source, "h200") != 0 ||
-                     strcmp(m->out.at[k].app, model) != 0;
-        if (is_new)
-            status = make_h200_one(m, &in, model);
-    }
-    sheet_release(&in);
-    return status;
 }
 
 enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
@@ -461,17 +302,21 @@ enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
     if (status == FIRN_OK)
         status = make_pollux(&m, "sia", sia);
     if (status == FIRN_OK)
-        status = make_frozen(&m, "bert-wikitext2", "bert_wikitext2");
+        status = maker_frozen(&m, "bert-wikitext2", "bert_wikitext2");
     if (status == FIRN_OK)
-        status = make_frozen(&m, "yolov3-voc", "yolov3_voc");
+        status = maker_frozen(&m, "yolov3-voc", "yolov3_voc");
     if (status == FIRN_OK)
-        status = make_cifar(&m);
+        status = maker_cifar(&m);
     if (status == FIRN_OK)
         status = make_titan(&m);
     if (status == FIRN_OK)
         status = make_easyscale(&m);
     if (status == FIRN_OK)
-        status = make_h200(&m);
+        status = maker_h200(&m);
+    if (status == FIRN_OK)
+        status = maker_pairs(&m, "h200");
+    if (status == FIRN_OK)
+        status = maker_pairs(&m, "titan");
     if (status == FIRN_OK)
         *out = m.out;
     else

@@ -27,6 +27,21 @@ void firn_profile_release(struct firn_profile *profile)
     mem_free(s->grad_var);
     mem_free(s->layer_var);
     *s = (struct firn_profile_stats){0};
+    mem_free(profile->pairs);
+    profile->pairs = NULL;
+    profile->npairs = 0;
+}
+
+double firn_profile_beside(const struct firn_profile *profile,
+                           const char *other)
+{
+    for (size_t i = 0; i < profile->npairs; i++) {
+        size_t n = strlen(profile->pairs[i].other);
+        if (strncmp(profile->pairs[i].other, other, n) == 0 &&
+            (other[n] == '\0' || other[n] == '@'))
+            return profile->pairs[i].xi;
+    }
+    return 0;
 }
 
 void firn_profiles_release(struct firn_profiles *profiles)

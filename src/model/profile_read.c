@@ -19,6 +19,7 @@ struct reader {
     long line;
     VEC(char *) words;
     VEC(double) numbers, end, sqr, var, layer;
+    VEC(struct firn_profile_pair) pairs;
     unsigned seen_text, seen_numbers;
     bool has_synthetic, has_layers; /* layers: of the stage last read */
     struct firn_error *err;
@@ -211,6 +212,22 @@ static bool read_layers(struct reader *r)
     return true;
 }
 
+/* beside APPLICATION XI */
+static bool read_beside(struct reader *r)
+{
+    struct firn_profile_pair pair = {.xi = 1};
+    if (r->words.n != 3 ||
+        !str_copy(pair.other, sizeof pair.other, r->words.at[1]))
+        return WRONG(r, "'beside' takes an application and a number");
+    if (!number(r, "beside", r->words.at[2], 1, 1e6, &pair.xi))
+        return false;
+    for (size_t i = 0; i < r->pairs.n; i++)
+        if (strcmp(r->pairs.at[i].other, pair.other) == 0)
+            return WRONG(r, "'beside %s' is there twice", pair.other);
+    vec_add(&r->pairs, pair);
+    return true;
+}
+
 /* A line whose text is taken whole; 0: not such a key, 1: read, -1: wrong. */
 static int read_text(struct reader *r, const char *key, const char *rest)
 {
@@ -265,7 +282,7 @@ static bool read_line(struct reader *r, char *line)
     } keys[] = {
         {"time", read_time},           {"batches", read_batches},
         {"stage", read_stage},         {"layers", read_layers},
-        {"synthetic", read_synthetic},
+        {"synthetic", read_synthetic}, {"beside", read_beside},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')
@@ -313,6 +330,9 @@ static bool finish(struct reader *r)
         return WRONG(r, "'batches' without a 'stage'");
     if (s->nbatches > 0 && !(p->batch0 > 0))
         return WRONG(r, "statistics need 'batch_initial'");
+    p->npairs = r->pairs.n;
+    p->pairs = r->pairs.at;
+    r->pairs.at = NULL;
     s->nstages = r->end.n;
     s->end = kept(r->end.at, r->end.n);
     s->grad_sqr = kept(r->sqr.at, r->sqr.n);
@@ -347,6 +367,7 @@ enum firn_status firn_profile_parse(struct firn_profile *out,
     vec_release(&r.sqr);
     vec_release(&r.var);
     vec_release(&r.layer);
+    vec_release(&r.pairs);
     mem_free(p);
     return is_good ? FIRN_OK : FIRN_EINVAL;
 }

@@ -76,5 +76,8 @@ void firn_profile_write(const struct firn_profile *profile,
     }
     for (size_t i = 0; i < profile->ngpus; i++)
         put_gpu(&profile->gpus[i], out);
+    for (size_t i = 0; i < profile->npairs; i++)
+        buf_printf(out, "beside %s %.4g\n", profile->pairs[i].other,
+                   profile->pairs[i].xi);
     put_stats(&profile->stats, out);
 }

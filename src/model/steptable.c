@@ -244,8 +244,8 @@ static struct steptable_time in_density(const struct steptable *table,
     return at;
 }
 
-static struct steptable_time in_grid(const struct steptable *table, int gpus,
-                                     int nodes, double batch)
+struct steptable_time steptable_spread(const struct steptable *table, int gpus,
+                                       int nodes, double batch)
 {
     int low = 0, high = 0;
     for (size_t i = 0; i < table->ngrid; i++) {
@@ -305,5 +305,5 @@ struct steptable_time steptable_at(const struct steptable *table,
         if (n > 0)
             return in_batch(table->rows + first, n, batch);
     }
-    return in_grid(table, total, nodes, batch);
+    return steptable_spread(table, total, nodes, batch);
 }

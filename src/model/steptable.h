@@ -40,6 +40,10 @@ void steptable_release(struct steptable *table);
 struct steptable_time steptable_at(const struct steptable *table,
                                    const int *gpus, int nodes, double batch);
 
+/* The same when only their number is known: from the grid. */
+struct steptable_time steptable_spread(const struct steptable *table, int gpus,
+                                       int nodes, double batch);
+
 /* The largest batch on a GPU it has. */
 double steptable_batch_max(const struct steptable *table);
 

@@ -101,3 +101,30 @@ int sharers_most(const struct simengine *engine, const struct simjob *sj)
     }
     return most;
 }
+
+static void add_app(struct truth_near *near, const char *app)
+{
+    for (int i = 0; i < near->napps; i++)
+        if (strcmp(near->apps[i], app) == 0)
+            return;
+    if (near->napps < TRUTH_NEIGHBOURS)
+        near->apps[near->napps++] = app;
+}
+
+void sharers_near(const struct simengine *engine, const struct simjob *sj,
+                  struct truth_near *out)
+{
+    *out = (struct truth_near){.sharers = 1};
+    if (!sj->alloc.is_shared)
+        return;
+    out->sharers = sharers_most(engine, sj);
+    for (int i = 0; i < sj->alloc.nparts; i++) {
+        const struct firn_part *part = &sj->alloc.parts[i];
+        for (uint64_t left = part->gpus; left; left &= left - 1) {
+            const int *at = places(engine, part, __builtin_ctzll(left));
+            for (int k = 0; k < engine->options->cluster->jobs_per_gpu; k++)
+                if (at[k] >= 0 && at[k] != sj->job->slot)
+                    add_app(out, engine->jobs.at[at[k]].job->spec.app);
+        }
+    }
+}

@@ -9,6 +9,7 @@
 struct simengine;
 struct simjob;
 struct firn_alloc;
+struct truth_near;
 
 /* Enters a job; returns the most jobs on any of its GPUs, itself included (1
  * when it does not share). Those it meets are marked dirty. O(GPUs). */
@@ -17,5 +18,8 @@ int sharers_join(struct simengine *engine, struct simjob *sj,
 /* The reverse; those left behind are marked dirty. */
 void sharers_leave(struct simengine *engine, struct simjob *sj);
 int sharers_most(const struct simengine *engine, const struct simjob *sj);
+/* The same with the applications of the others, at most TRUTH_NEIGHBOURS. */
+void sharers_near(const struct simengine *engine, const struct simjob *sj,
+                  struct truth_near *out);
 
 #endif

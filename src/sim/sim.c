@@ -52,10 +52,36 @@ struct firn_sim_options firn_sim_defaults(void)
 
 /* ---- what the round tells ---- */
 
+/* The log has the truth, core what it was told. */
+static void log_step(struct sim *sim, const struct firn_step *step)
+{
+    struct firn_job job;
+    struct firn_step true_step = *step;
+    if (noise_is_on(&sim->options->noise) && step->kind == FIRN_STEP_STOP) {
+        const struct firn_report *told =
+            &sim->engine.jobs.at[step->job->slot].told;
+        job = *step->job;
+        job.done_s = told->done_s;
+        job.rate = told->rate;
+        job.resumes_s = told->resumes_s;
+        true_step.job = &job;
+    }
+    eventlog_step(sim->log, &true_step);
+}
+
+static void log_report(struct sim *sim, const struct firn_job *job,
+                       const struct firn_event *event)
+{
+    const struct firn_report *told = &event->report;
+    if (noise_is_on(&sim->options->noise))
+        told = &sim->engine.jobs.at[job->slot].told;
+    eventlog_report(sim->log, job, event->at_s, told);
+}
+
 static void on_step(void *arg, const struct firn_step *step)
 {
     struct sim *sim = arg;
-    eventlog_step(sim->log, step);
+    log_step(sim, step);
     metrics_step(&sim->metrics, step);
 }
 
@@ -91,7 +117,7 @@ static void record(struct sim *sim, const struct firn_event *event)
         break;
     case FIRN_EVENT_REPORT:
         if (job->state == FIRN_JOB_RUNNING)
-            eventlog_report(sim->log, job, event->at_s, &event->report);
+            log_report(sim, job, event);
         metrics_report(&sim->metrics, job, event->report.resumes_s,
                        event->at_s);
         break;
@@ -223,6 +249,10 @@ static enum firn_status check_options(const struct firn_sim_options *options,
     } numbers[] = {
         {"scaling", options->scaling, 0},
         {"share slowdown", options->share_slowdown, 1},
+        {"noise on throughput", options->noise.throughput, 0},
+        {"noise on sharing", options->noise.sharing, 0},
+        {"noise on transfer", options->noise.transfer, 0},
+        {"noise on reports", options->noise.report, 0},
         {"restart cost", options->restart_s, 0},
         {"interval", options->interval_s, 0},
         {"quantum", options->quantum_s, 0},
@@ -285,6 +315,8 @@ static void collect(struct sim *sim, struct firn_sim_result *out)
     out->unsorted_rows = report->unsorted;
     out->nominal_jobs = sim->engine.nominal_jobs;
     memcpy(out->first_bad, report->first_bad, sizeof out->first_bad);
+    out->unprofiled_jobs = sim->engine.unprofiled_jobs;
+    memcpy(out->unprofiled, sim->engine.unprofiled, sizeof out->unprofiled);
     out->gpu_s_given = spent->given;
     out->gpu_s_useful = spent->useful;
     out->gpu_s_overhead = spent->overhead;

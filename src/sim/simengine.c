@@ -3,6 +3,8 @@
  * A job that gets GPUs at t makes no progress until t + restart cost (its
  * first start is free unless the cadence charges it), then gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
+ * A truth may say that a rate holds only until so much is done; the job then
+ * turns to another rate there, which is reported and asks for no decision.
  *
  * Invariants:
  * (1) done_s is exact at since_s; between events nothing is computed;
@@ -13,8 +15,10 @@
  * Cost: O(log running) per event.
  */
 #include "sim/simengine.h"
+#include "base/str.h"
 #include "core/accept.h"
 #include "sim/sharers.h"
+#include "sim/truth_table.h"
 #include <math.h>
 #include <string.h>
 
@@ -80,21 +84,66 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
     engine->spent.lost += sj->gpus * lost_s;
 }
 
-/* Files the completion and tells core how fast the job goes. */
+/* Tells core, with noise on the rate. */
+static void tell(struct simengine *engine, struct simjob *sj,
+                 struct firn_report report)
+{
+    const struct firn_sim_noise *size = &engine->options->noise;
+    if (noise_is_on(size))
+        report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
+    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
+                               .at_s = engine->now_s,
+                               .job = sj->job->id,
+                               .report = report};
+    vec_add(&engine->reports, event);
+}
+
+/* Asks the truth; `alloc` is what the job holds. */
+static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
+                             const struct firn_alloc *alloc)
+{
+    const struct truth *truth = &engine->truth;
+    struct truth_near near;
+    struct truth_pace pace = {0, INFINITY};
+    sharers_near(engine, sj, &near);
+    sj->sharers = near.sharers;
+    if (truth->pace != NULL)
+        pace = truth->pace(truth, sj->job, alloc, &near, sj->done_s);
+    else
+        pace.rate = truth->rate(truth, sj->job, alloc, near.sharers);
+    if (!(pace.rate > 0) || !(pace.until_s > sj->done_s))
+        FIRN_BUG("job %d goes at rate %g until %g", sj->job->id, pace.rate,
+                 pace.until_s);
+    return pace;
+}
+
+/* Files the completion, or the change of rate before it, and tells core how
+ * fast the job goes. */
 static void schedule(struct simengine *engine, struct simjob *sj)
 {
     const struct firn_job *job = sj->job;
     double begin_s = later(sj->resumes_s, engine->now_s);
-    double left_s = later(job->spec.duration_s - sj->done_s, 0);
-    double end_s = begin_s + left_s / sj->rate;
+    sj->is_turning = sj->until_s < job->spec.duration_s;
+    double goal_s = sj->is_turning ? sj->until_s : job->spec.duration_s;
+    double end_s = begin_s + later(goal_s - sj->done_s, 0) / sj->rate;
     heap_set(&engine->finishes, job->slot,
-             engine->cadence.finish_s(&engine->cadence, end_s),
+             sj->is_turning ? end_s
+                            : engine->cadence.finish_s(&engine->cadence, end_s),
              (uint64_t)job->id);
-    struct firn_event report = {.kind = FIRN_EVENT_REPORT,
-                                .at_s = engine->now_s,
-                                .job = job->id,
-                                .report = {sj->done_s, sj->rate, begin_s}};
-    vec_add(&engine->reports, report);
+    sj->told = (struct firn_report){sj->done_s, sj->rate, begin_s};
+    tell(engine, sj, sj->told);
+}
+
+/* Remembers what the job holds, for when the truth is asked again. */
+static void keep(struct simjob *sj, const struct firn_alloc *alloc)
+{
+    if (alloc->is_shared)
+        return; /* kept by sharers_join */
+    struct firn_part *parts =
+        mem_grow(sj->alloc.parts, 0, (size_t)alloc->nparts, sizeof *parts);
+    memcpy(parts, alloc->parts, (size_t)alloc->nparts * sizeof *parts);
+    sj->alloc = *alloc;
+    sj->alloc.parts = parts;
 }
 
 static void start(struct simengine *engine, const struct firn_step *step)
@@ -102,17 +151,22 @@ static void start(struct simengine *engine, const struct firn_step *step)
     const struct firn_job *job = step->job;
     struct simjob *sj = &engine->jobs.at[job->slot];
     if (job->starts == 0)
-        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts}};
+        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts},
+                              .noise =
+                                  noise_of_job(&engine->options->noise,
+                                               engine->options->seed, job->id)};
     sj->job = job;
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->now_s;
     sj->resumes_s = engine->now_s + restart_cost_s(engine, job);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
-    int sharers = sharers_join(engine, sj, step->to);
-    sj->rate = engine->truth.rate(&engine->truth, job, step->to, sharers);
-    if (!(sj->rate > 0))
-        FIRN_BUG("job %d goes at rate %g", job->id, sj->rate);
+    sharers_join(engine, sj, step->to);
+    if (engine->truth.pace != NULL)
+        keep(sj, step->to);
+    struct truth_pace pace = ask(engine, sj, step->to);
+    sj->rate = pace.rate;
+    sj->until_s = pace.until_s;
     schedule(engine, sj);
 }
 
@@ -135,14 +189,11 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     vec_reserve(&engine->jobs, (size_t)step->job->slot + 1);
     if (step->kind != FIRN_STEP_START)
         stop(engine, step);
-    if (step->kind == FIRN_STEP_STOP && step->is_loss) {
+    if (step->kind == FIRN_STEP_STOP &&
+        (step->is_loss || noise_is_on(&engine->options->noise))) {
         /* Core believes the last report; tell it what is left. */
         struct simjob *sj = &engine->jobs.at[step->job->slot];
-        struct firn_event report = {.kind = FIRN_EVENT_REPORT,
-                                    .at_s = engine->now_s,
-                                    .job = step->job->id,
-                                    .report = {sj->done_s, 0, engine->now_s}};
-        vec_add(&engine->reports, report);
+        tell(engine, sj, (struct firn_report){sj->done_s, 0, engine->now_s});
     }
     if (step->kind != FIRN_STEP_STOP)
         start(engine, step);
@@ -160,12 +211,16 @@ static enum firn_status settled(void *state, struct firn_error *err)
         bool runs = heap_has(&engine->finishes, engine->dirty.at[i]);
         if (!runs || !sj->alloc.is_shared)
             continue; /* whole GPUs have no neighbours */
-        double rate = engine->truth.rate(&engine->truth, sj->job, &sj->alloc,
-                                         sharers_most(engine, sj));
-        if (rate == sj->rate)
+        if (engine->truth.pace != NULL)
+            account(engine, sj); /* what is done counts there */
+        if (!(sj->done_s < sj->until_s))
+            continue; /* turns at this very moment */
+        struct truth_pace pace = ask(engine, sj, &sj->alloc);
+        if (pace.rate == sj->rate && pace.until_s == sj->until_s)
             continue;
         account(engine, sj);
-        sj->rate = rate;
+        sj->rate = pace.rate;
+        sj->until_s = pace.until_s;
         schedule(engine, sj);
     }
     engine->dirty.n = 0;
@@ -205,6 +260,12 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     else if (options->mtbf_s > 0)
         failures_draw(&engine->failures, options->cluster->nnodes,
                       options->mtbf_s, options->mttr_s, options->seed);
+    if (options->profiles != NULL && strcmp(options->profiles, "none") != 0) {
+        FIRN_TRY(truth_table_open(&engine->table, options->profiles, err));
+        engine->truth =
+            truth_from_table(engine->table, &engine->truth,
+                             firn_trace_format(engine->trace)->name);
+    }
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -223,6 +284,7 @@ static void close_engine(void *state)
 {
     struct simengine *engine = state;
     firn_trace_close(engine->trace);
+    truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
     vec_release(&engine->jobs);
@@ -250,10 +312,26 @@ static bool next_report(struct simengine *engine, struct firn_event *out)
     return true;
 }
 
+/* The job has come to where its rate changes. */
+static void turn(struct simengine *engine, struct simjob *sj)
+{
+    account(engine, sj);
+    sj->done_s = sj->until_s;
+    struct truth_pace pace = ask(engine, sj, &sj->alloc);
+    sj->rate = pace.rate;
+    sj->until_s = pace.until_s;
+    schedule(engine, sj);
+}
+
 static void take_finish(struct simengine *engine, struct firn_event *out)
 {
     int slot = heap_top(&engine->finishes)->item;
     struct simjob *sj = &engine->jobs.at[slot];
+    if (sj->is_turning) {
+        turn(engine, sj);
+        next_report(engine, out);
+        return;
+    }
     account(engine, sj);
     heap_remove(&engine->finishes, slot);
     sharers_leave(engine, sj);
@@ -270,8 +348,30 @@ static void take_failure(struct simengine *engine, struct firn_event *out)
                                .node = row.node};
 }
 
+/* A measured duration instead of a nominal one; counts what has none. */
+static void measure(struct simengine *engine)
+{
+    struct firn_job_spec *spec = &engine->spec;
+    const struct truth *truth = &engine->truth;
+    struct job_accept accept;
+    char why[JOB_WHY_MAX];
+    if (!job_accept(spec, engine->options->cluster, &accept, why))
+        return;
+    double duration_s = truth->duration_s(truth, spec, accept.types);
+    if (spec->is_nominal && duration_s > 0) {
+        spec->duration_s = duration_s;
+        spec->is_nominal = false;
+    }
+    if (truth->knows(truth, spec->app))
+        return;
+    if (engine->unprofiled_jobs++ == 0)
+        str_copy(engine->unprofiled, sizeof engine->unprofiled, spec->app);
+}
+
 static void take_arrival(struct simengine *engine, struct firn_event *out)
 {
+    if (engine->table != NULL)
+        measure(engine);
     engine->nominal_jobs += engine->spec.is_nominal;
     engine->has_spec = false; /* fetched when next asked */
     *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "sim/cadence.h"
 #include "sim/failure.h"
+#include "sim/noise.h"
 #include "sim/truth.h"
 #include <firn/engine.h>
 #include <firn/sim.h>
@@ -24,8 +25,13 @@ struct simjob {
     double done_s;           /* at since_s */
     double run_s;            /* progressing since the last (re)start */
     double saved_s;          /* done_s at the last checkpoint */
+    double until_s;          /* done_s at which the rate changes; infinity */
+    struct firn_report told; /* the truth behind the last report */
+    struct noise noise;      /* on what it reports */
     int gpus;
-    bool is_dirty; /* whom it shares with has changed */
+    int sharers;     /* most jobs on any of its GPUs, itself included */
+    bool is_dirty;   /* whom it shares with has changed */
+    bool is_turning; /* in `finishes` with the time the rate changes */
 };
 
 /* Where GPU-seconds went. */
@@ -37,6 +43,7 @@ struct simengine {
     /* Set before `open`. */
     const struct firn_sim_options *options;
     struct truth truth;
+    struct truth_table *table; /* behind the truth; NULL for none */
     struct cadence cadence;
 
     double now_s;
@@ -44,9 +51,12 @@ struct simengine {
     struct firn_job_spec spec; /* the next arrival */
     bool has_spec, is_over;    /* there is one; there will be no more */
     firn_job_id next_id;
-    long nominal_jobs; /* whose duration is an estimate */
+    long nominal_jobs;              /* whose duration is an estimate */
+    long unprofiled_jobs;           /* of applications without a profile */
+    char unprofiled[FIRN_NAME_MAX]; /* the first of these applications */
     VEC(struct simjob) jobs;
-    struct heap finishes; /* slots by time of completion */
+    struct heap finishes; /* slots by time of completion, or of the next
+                           * change of rate if that is before it */
     VEC(struct firn_event) reports;
     size_t next_report;
     struct failures failures;

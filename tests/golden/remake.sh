@@ -10,6 +10,7 @@
 # on preset pollux, and mixed.csv (types, memory, restart costs) on preset sia
 # with the failures of mixed-failures.csv, checkpoints and a decision a minute.
 set -u
+unset FIRN_DATA
 cd "$(dirname "$0")/../.." || exit 1
 FIRN=${FIRN:-build/firn}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-golden.XXXXXX") || exit 1

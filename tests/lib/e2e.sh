@@ -1,7 +1,8 @@
 # e2e.sh - what the shell tests share. Sourced, not run.
 #
-# Sets FIRN and a folder $tmp that is gone afterwards. A test ends at its
-# first failure with a sentence; status 77 says that it cannot run here.
+# Sets FIRN and a folder $tmp that is gone afterwards; FIRN_DATA becomes $data,
+# for it would change every run. A test ends at its first failure with a
+# sentence; status 77 says that it cannot run here.
 set -u
 FIRN=${FIRN:-build/firn}
 case $FIRN in
@@ -9,6 +10,8 @@ case $FIRN in
 *) FIRN=$PWD/$FIRN ;;
 esac
 LC_ALL=C
+data=${FIRN_DATA:-}
+unset FIRN_DATA
 export LC_ALL
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-e2e.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT

@@ -1,0 +1,239 @@
+/* measured_frozen.c - shipped profiles of tables by frozen layers, and pairs.
+ *
+ * IceFrog's BERT and YOLOv3, the gradient statistics of its CIFAR models, and
+ * the H200 tables. Pairs: the mean of what was measured, values under 1
+ * counting as 1.
+ */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "model/measured.h"
+#include "model/profilemaker.h"
+#include <math.h>
+#include <string.h>
+
+#define FROZEN "gaow0007/FrozenTraceAnalysis, gaow0007/TraceCollectionLibrary"
+
+/* --- IceFrog ---------------------------------------------------------------
+ */
+
+/* Unfrozen shares by frozen layers. BERT's FLOPs were counted twice by the
+ * authors and go below zero; its activations stand in for them. */
+static bool shares(const struct sheet *layers, const char *app, double frozen,
+                   struct firn_shape *shape)
+{
+    const char *column = strcmp(app, "bert_wikitext2") == 0
+                             ? "activation_frac_left"
+                             : "flop_frac_left";
+    for (size_t i = 0; i < layers->nrows; i++)
+        if (strcmp(sheet_text(layers, i, 0), app) == 0 &&
+            maker_cell(layers, i, "frozen_layers") == frozen) {
+            shape->theta = maker_cell(layers, i, column);
+            shape->omega = maker_cell(layers, i, "param_frac_left");
+            return true;
+        }
+    return false;
+}
+
+enum firn_status maker_frozen(struct maker *m, const char *app,
+                              const char *folder)
+{
+    struct sheet layers = {0}, in = {0};
+    struct firn_buf rel = {0};
+    struct maker_obs obs = {0};
+    struct firn_profile *p = maker_add(m, "icefrog", app);
+    maker_tell(p, FROZEN, "V100-32GB by its memory (not stated), 4 a node",
+               MAKER_FITTED ", theta and omega by frozen layers" MAKER_THINNED);
+    buf_printf(&rel, "icefrog/%s/placements.csv", folder);
+    enum firn_status status =
+        maker_read(m, &layers, m->dir, "icefrog/layer_info.csv");
+    if (status == FIRN_OK)
+        status = maker_read(m, &in, m->dir, rel.at);
+    for (size_t i = 0; i < in.nrows; i++) {
+        struct firn_step_obs o = {.shape = {.accum_steps = 1},
+                                  .step_s = maker_cell(&in, i, "step_time"),
+                                  .sync_s = maker_cell(&in, i, "sync_time")};
+        for (const char *c = sheet_text(&in, i, 0); *c != '\0'; c++) {
+            o.shape.nodes++;
+            o.shape.gpus += *c - '0';
+            if (*c - '0' > o.shape.gpus_on_fullest)
+                o.shape.gpus_on_fullest = *c - '0';
+        }
+        o.shape.batch_per_gpu = maker_cell(&in, i, "local_bsz");
+        if (shares(&layers, folder, maker_cell(&in, i, "frozen_layer"),
+                   &o.shape))
+            vec_add(&obs, o);
+    }
+    if (status == FIRN_OK)
+        status = maker_fit(p, "v100", &obs, m->err);
+    if (status == FIRN_OK) {
+        p->local_min = p->gpus[0].time.batch_min;
+        p->local_max = p->gpus[0].time.batch_max;
+        status = maker_stats(m, p, 10);
+    }
+    if (status == FIRN_OK && p->stats.nstages > 0) {
+        p->batch0 = p->stats.batch[0];
+        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
+    }
+    vec_release(&obs);
+    buf_release(&rel);
+    sheet_release(&in);
+    sheet_release(&layers);
+    return status;
+}
+
+enum firn_status maker_cifar(struct maker *m)
+{
+    static const char *const apps[] = {
+        "googlenet-cifar10", "mobilenetv2-cifar10", "resnet18-cifar10",
+        "resnet50-cifar10", "vgg19-cifar10"};
+    for (size_t i = 0; i < sizeof apps / sizeof *apps; i++) {
+        struct firn_profile *p = maker_add(m, "icefrog", apps[i]);
+        maker_tell(
+            p, FROZEN, "not stated; statistics do not depend on it",
+            "per-layer gradient variance at the smallest batch and sums at "
+            "all, means over epochs, 10 stages; no step times published");
+        FIRN_TRY(measured_stats(&p->stats, p->source, p->app, m->dir, m->err));
+        p->epochs = (double)p->stats.nstages;
+        measured_thin(&p->stats, 10);
+        p->batch0 = p->stats.batch[0];
+        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
+        p->progress = p->stats.end[p->stats.nstages - 1];
+    }
+    return FIRN_OK;
+}
+
+/* --- H200 --------------------------------------------------------------- */
+
+static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
+                                      const char *model)
+{
+    struct maker_obs obs = {0};
+    double *x = mem_new(2 * in->nrows, sizeof *x), *y = x + in->nrows;
+    size_t n = 0;
+    for (size_t i = 0; i < in->nrows; i++) {
+        if (strcmp(sheet_text(in, i, 0), model) != 0)
+            continue;
+        struct firn_step_obs o = {
+            .shape = {.nodes = 1,
+                      .gpus = 1,
+                      .gpus_on_fullest = 1,
+                      .batch_per_gpu = maker_cell(in, i, "batch"),
+                      .accum_steps = 1,
+                      .theta = maker_cell(in, i, "flops_unfrozen_ratio"),
+                      .omega = maker_cell(in, i, "params_unfrozen_ratio")},
+            .step_s = maker_cell(in, i, "iter_ms") / 1000,
+            .sync_s = (double)NAN,
+        };
+        vec_add(&obs, o);
+        if (maker_cell(in, i, "frozen") == 0) {
+            x[n] = o.shape.batch_per_gpu;
+            y[n++] = maker_cell(in, i, "peak_alloc_mib");
+        }
+    }
+    struct firn_profile *p = maker_add(m, "h200", model);
+    maker_tell(p, "measured for firn, profiles/h200/freeze.csv",
+               "one NVIDIA H200 141 GB, PyTorch, fp32, SGD with momentum",
+               MAKER_FITTED
+               ", theta and omega by frozen layers; memory: a line through "
+               "PyTorch's peaks with nothing frozen");
+    enum firn_status status = maker_fit(p, "h200", &obs, m->err);
+    if (status == FIRN_OK) {
+        maker_line(x, y, n, &p->gpus[0].mem_mib, &p->gpus[0].mem_sample_mib);
+        p->local_min = p->gpus[0].time.batch_min;
+        p->local_max = p->gpus[0].time.batch_max;
+    }
+    mem_free(x);
+    vec_release(&obs);
+    return status;
+}
+
+enum firn_status maker_h200(struct maker *m)
+{
+    struct sheet in = {0};
+    enum firn_status status = maker_read(m, &in, m->h200, "freeze.csv");
+    for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++) {
+        const char *model = sheet_text(&in, i, 0);
+        bool is_new = true;
+        for (size_t k = 0; k < m->out.n && is_new; k++)
+            is_new = strcmp(m->out.at[k].source, "h200") != 0 ||
+                     strcmp(m->out.at[k].app, model) != 0;
+        if (is_new)
+            status = make_h200_one(m, &in, model);
+    }
+    sheet_release(&in);
+    return status;
+}
+
+/* --- pairs ---------------------------------------------------------------- */
+
+/* What one source measured of pairs, as a running sum. */
+struct pair_sum {
+    const char *a, *b;
+    double xi, n;
+};
+
+static void add_xi(struct pair_sum *sums, size_t *n, const char *a,
+                   const char *b, double xi)
+{
+    size_t i = 0;
+    if (!isfinite(xi) || xi <= 0)
+        return;
+    while (i < *n && (strcmp(sums[i].a, a) != 0 || strcmp(sums[i].b, b) != 0))
+        i++;
+    if (i == *n)
+        sums[(*n)++] = (struct pair_sum){.a = a, .b = b};
+    sums[i].xi += xi > 1 ? xi : 1;
+    sums[i].n++;
+}
+
+/* Gives the means to the profiles of that source. */
+static void add_pairs(struct maker *m, const char *source,
+                      const struct pair_sum *sums, size_t n)
+{
+    for (size_t k = 0; k < m->out.n; k++) {
+        struct firn_profile *p = &m->out.at[k];
+        if (strcmp(p->source, source) != 0)
+            continue;
+        p->pairs = mem_new(n, sizeof *p->pairs);
+        for (size_t i = 0; i < n; i++) {
+            if (strcmp(sums[i].a, p->app) != 0)
+                continue;
+            struct firn_profile_pair *pair = &p->pairs[p->npairs++];
+            str_copy(pair->other, sizeof pair->other, sums[i].b);
+            pair->xi = sums[i].xi / sums[i].n;
+        }
+    }
+}
+
+/* Time slicing with nothing frozen on the H200; all batches of Titan. */
+enum firn_status maker_pairs(struct maker *m, const char *source)
+{
+    struct sheet in = {0};
+    bool is_h200 = strcmp(source, "h200") == 0;
+    FIRN_TRY(
+        maker_read(m, &in, is_h200 ? m->h200 : m->dir,
+                   is_h200 ? "pairs.csv" : "derived/gpu_sharing_slowdown.csv"));
+    struct pair_sum *sums = mem_new(2 * in.nrows, sizeof *sums);
+    size_t n = 0;
+    int a = sheet_column(&in, is_h200 ? "a" : "job_a");
+    int b = sheet_column(&in, is_h200 ? "b" : "job_b");
+    for (size_t i = 0; i < in.nrows; i++) {
+        bool is_ours = is_h200
+                           ? strcmp(sheet_text(&in, i, 0), "timeslice") == 0 &&
+                                 maker_cell(&in, i, "frozen_a") == 0 &&
+                                 maker_cell(&in, i, "frozen_b") == 0
+                           : strcmp(sheet_text(&in, i, 0), source) == 0;
+        if (!is_ours)
+            continue;
+        add_xi(sums, &n, sheet_text(&in, i, a), sheet_text(&in, i, b),
+               maker_cell(&in, i, is_h200 ? "xi_a" : "slowdown_a"));
+        add_xi(sums, &n, sheet_text(&in, i, b), sheet_text(&in, i, a),
+               maker_cell(&in, i, is_h200 ? "xi_b" : "slowdown_b"));
+    }
+    add_pairs(m, source, sums, n);
+    mem_free(sums);
+    sheet_release(&in);
+    return FIRN_OK;
+}

@@ -1,0 +1,34 @@
+/* noise.h - reports that are not quite what happens.
+ *
+ * What a job tells of its rate is the truth times
+ *
+ *     t x s x r,  each max(0.05, 1 + size x u), u uniform in [-1, 1)
+ *
+ * t (throughput) is drawn once for a job and s (sharing) too, which counts
+ * only while it shares GPUs: wrong beliefs that stay. r (report) is drawn for
+ * each report: measuring. `transfer` is drawn once for a job as well, for who
+ * predicts the gain of transfer; it is in no report. Every job has a stream
+ * of its own, from the seed and its id, so that one job's reports do not
+ * change another's.
+ */
+#ifndef SIM_NOISE_H
+#define SIM_NOISE_H
+#include "base/rng.h"
+#include <firn/job.h>
+#include <firn/sim.h>
+
+struct noise {
+    struct rng rng;
+    double throughput, sharing, transfer; /* drawn; 1 without noise */
+};
+
+/* Any noise at all. */
+bool noise_is_on(const struct firn_sim_noise *size);
+/* The beliefs of a job. */
+struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
+                          firn_job_id id);
+/* The factor of its next report. */
+double noise_next(struct noise *noise, const struct firn_sim_noise *size,
+                  bool is_sharing);
+
+#endif
