@@ -43,7 +43,8 @@ report()
 }
 
 for command in sim "trace stat" "trace convert" "trace gen" "trace formats" \
-    policies cluster memory help version; do
+    policies cluster memory "profile list" "profile show" "profile eval" \
+    "profile fit" help version; do
     in_help $command >"$tmp/help"
     in_manual "$command" >"$tmp/manual"
     diff "$tmp/help" "$tmp/manual" >"$tmp/diff"
