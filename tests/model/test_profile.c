@@ -1,0 +1,271 @@
+/* test_profile.c - the text of profiles, look-up, and the rules on batches.
+ */
+#include "base/buf.h"
+#include "base/rng.h"
+#include "lib/play.h"
+#include <firn/profile.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define HEAD                                                               \
+    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
+    "synthetic yes\n"
+
+static const char whole[] =
+    "# a comment\n" HEAD "batch_initial 10\nbatch_max 1000\nlocal_min 1\n"
+    "local_max 10\nepochs 2\nprogress 200\nrestart_s 5\n"
+    "time t4 alpha_s 0.5 beta_s 0.1 gamma 2 local.alpha_s 0.2 gpus_max 4\n"
+    "fit_error t4 0.03 0.2 17\nmemory_mib t4 100 2.5\n"
+    "time v100 beta_s 0.05\nbeside other 1.25\n"
+    "batches 10 20\nstage 100 1 9 2 8\nlayers 4 5\nstage 200 0 1 -1 3\n"
+    "layers 1 2\n";
+
+static enum firn_status parse(struct firn_profile *out, const char *text,
+                              struct firn_error *err)
+{
+    return firn_profile_parse(out, (struct firn_bytes){text, strlen(text)},
+                              "toy.txt", err);
+}
+
+static void every_line_is_read(void **state)
+{
+    (void)state;
+    struct firn_profile p = {0};
+    struct firn_error err = {0};
+    if (parse(&p, whole, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(p.app, "toy");
+    assert_string_equal(p.method, "made up");
+    assert_true(p.is_synthetic);
+    assert_true(p.batch0 == 10 && p.batch_max == 1000 && p.local_max == 10);
+    assert_true(p.epochs == 2 && p.progress == 200 && p.restart_s == 5);
+    assert_int_equal(p.ngpus, 2);
+    const struct firn_profile_gpu *t4 = firn_profile_gpu(&p, "T4");
+    assert_true(t4 == &p.gpus[0]);
+    assert_true(t4->time.alpha_s == 0.5 && t4->time.gamma == 2);
+    assert_true(t4->time.local.alpha_s == 0.2 && t4->time.gpus_max == 4);
+    assert_true(t4->fit_mean == 0.03 && t4->fit_rows == 17);
+    assert_true(t4->mem_mib == 100 && t4->mem_sample_mib == 2.5);
+    assert_true(p.gpus[1].time.gamma == 1 && isnan(p.gpus[1].fit_mean));
+    assert_true(firn_profile_gpu(&p, "a100") == NULL);
+    assert_true(firn_profile_beside(&p, "other") == 1.25);
+    assert_true(firn_profile_beside(&p, "oth") == 0);
+    assert_int_equal(p.stats.nstages, 2);
+    assert_int_equal(p.stats.nlayers, 2);
+    assert_true(p.stats.grad_sqr[1] == 2 && p.stats.grad_var[3] == 3);
+    assert_true(p.stats.layer_var[1] == 5 && p.stats.layer_var[2] == 1);
+    firn_profile_release(&p);
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    struct firn_profile p = {0}, q = {0};
+    struct firn_error err = {0};
+    struct firn_buf one = {0}, two = {0};
+    assert_int_equal(parse(&p, whole, &err), FIRN_OK);
+    firn_profile_write(&p, &one);
+    assert_int_equal(parse(&q, one.at, &err), FIRN_OK);
+    firn_profile_write(&q, &two);
+    assert_string_equal(one.at, two.at);
+    assert_memory_equal(&p.gpus[0].time, &q.gpus[0].time,
+                        sizeof p.gpus[0].time);
+    buf_release(&one);
+    buf_release(&two);
+    firn_profile_release(&p);
+    firn_profile_release(&q);
+}
+
+static void each_fault_is_named_with_its_line(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {HEAD "colour red\n", "toy.txt: line 7: 'colour' is no key"},
+        {HEAD "time t4 beta_s\n", "line 7: 'time' takes a GPU type"},
+        {HEAD "time t4 speed 3\n", "'speed' is no parameter"},
+        {HEAD "time t4 beta_s -1\n", "beta_s is '-1'"},
+        {HEAD "time t4 beta_s nan\n", "beta_s is 'nan'"},
+        {HEAD "time t4 gamma 1\n", "takes no time"},
+        {HEAD "time t4 beta_s 1\ntime T4 beta_s 1\n", "there twice"},
+        {HEAD "fit_error t4 1 1 1\n", "has its 'time' before it"},
+        {HEAD "time t4 beta_s 1\nfit_error t4 1 1\n", "3 numbers"},
+        {HEAD "batch_initial 0\n", "batch_initial is '0'"},
+        {HEAD "epochs 1 2\n", "'epochs' takes one number"},
+        {HEAD "epochs 1\nepochs 2\n", "'epochs' takes one number, once"},
+        {HEAD "stage 1 2 3\n", "'stage' before 'batches'"},
+        {HEAD "batches 2 1\n", "must rise"},
+        {HEAD "batches\n", "names none"},
+        {HEAD "batches 1\nstage 5 1\n", "2 numbers, not 1 + 2 x 1"},
+        {HEAD "batches 1\nstage 5 1 1\nstage 5 1 1\n", "stages must rise"},
+        {HEAD "batches 1\nstage 5 1 1\n", "need 'batch_initial'"},
+        {HEAD "batches 1\n", "without a 'stage'"},
+        {HEAD "layers 1\n", "must follow a 'stage'"},
+        {HEAD "batches 1\nstage 5 1 1\nlayers 1\nstage 6 1 1\n",
+         "has no 'layers'"},
+        {HEAD "beside a 0.5\n", "beside is '0.5'"},
+        {HEAD "app again\n", "'app' is there twice"},
+        {"app a\n", "'source' is missing"},
+        {"app\n", "'app' is empty"},
+        {HEAD "synthetic no\n", "yes or no, once"},
+        {"", "'app' is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct firn_profile p = {.ngpus = 77};
+        struct firn_error err = {0};
+        assert_int_equal(parse(&p, cases[i][0], &err), FIRN_EINVAL);
+        if (strstr(err.text, cases[i][1]) == NULL)
+            fail_msg("case %zu: '%s' does not say '%s'", i, err.text,
+                     cases[i][1]);
+        assert_int_equal(p.ngpus, 77);
+    }
+}
+
+/* The rule's own examples: total batch and GPUs in, batch, passes and realised
+ * batch out; as the AdaptDL simulator computes them. */
+static void batches_split_as_in_adaptdl(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *app;
+        double batch;
+        int gpus;
+        double each;
+        int passes;
+        double total;
+    } cases[] = {
+        {"cifar10", 2048, 6, 342, 1, 2052},
+        {"cifar10", 4096, 12, 341, 1, 4092},
+        {"bert", 384, 8, 12, 4, 384},
+        {"bert", 384, 6, 10, 6, 360},
+        {"imagenet", 6400, 48, 134, 1, 6432},
+        {"yolov3", 64, 4, 8, 2, 64},
+        {"deepspeech2", 320, 6, 54, 1, 324},
+        {"deepspeech2", 640, 1, 80, 8, 640},
+        {"ncf", 32768, 1, 16384, 2, 32768},
+        {"bert", 12, 1, 12, 1, 12},
+        {"bert", 0, 1, 12, 1, 12},
+    };
+    struct firn_profiles all = {0};
+    struct firn_error err = {0};
+    assert_int_equal(firn_profiles_builtin(&all, &err), FIRN_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "pollux/%s", cases[i].app);
+        const struct firn_profile *p =
+            firn_profiles_find(&all, name, "t4", &err);
+        assert_non_null(p);
+        struct firn_batch_split s =
+            firn_profile_split(p, cases[i].batch, cases[i].gpus, p->local_max);
+        if (s.batch_per_gpu != cases[i].each ||
+            s.accum_steps != cases[i].passes || s.total != cases[i].total)
+            fail_msg("%s %g on %d: %g x %d, %g", cases[i].app, cases[i].batch,
+                     cases[i].gpus, s.batch_per_gpu, s.accum_steps, s.total);
+    }
+    firn_profiles_release(&all);
+}
+
+/* Stage 1: V = 9, G = 1 at 10 and 8, 2 at 20. At B = 15 they are 8.5 and 1.5,
+ * scale 1.5: 10 / (8.5 / 1.5 + 1.5) = 1.395349. Stage 2 at 20: G = -1 counts
+ * as 0, so the gain is the scale. Beyond 20 the statistics of 20 hold. */
+static void gain_interpolates_between_batches(void **state)
+{
+    (void)state;
+    struct firn_profile p = {0};
+    struct firn_error err = {0};
+    assert_int_equal(parse(&p, whole, &err), FIRN_OK);
+    assert_int_equal(firn_profile_stage(&p, 0), 0);
+    assert_int_equal(firn_profile_stage(&p, 99.9), 0);
+    assert_int_equal(firn_profile_stage(&p, 100), 1);
+    assert_int_equal(firn_profile_stage(&p, 1e9), 1);
+    assert_true(firn_profile_gain(&p, 0, 10) == 1);
+    assert_true(
+        play_near(firn_profile_gain(&p, 0, 15), 10 / (8.5 / 1.5 + 1.5)));
+    assert_true(play_near(firn_profile_gain(&p, 0, 40), 10 / (8 / 4. + 2)));
+    assert_true(play_near(firn_profile_gain(&p, 1, 20), 2));
+    firn_profile_release(&p);
+}
+
+static void names_are_found_with_source_type_or_data_set(void **state)
+{
+    (void)state;
+    struct firn_profiles all = {0};
+    struct firn_error err = {0};
+    assert_int_equal(firn_profiles_builtin(&all, &err), FIRN_OK);
+    const struct firn_profile *p = firn_profiles_find(&all, "bert", "t4", &err);
+    assert_non_null(p);
+    assert_string_equal(p->source, "easyscale");
+    p = firn_profiles_find(&all, "bert", "2080ti", &err);
+    assert_string_equal(p->source, "sia");
+    p = firn_profiles_find(&all, "pollux/bert", NULL, &err);
+    assert_string_equal(p->source, "pollux");
+    p = firn_profiles_find(&all, "vit@food101", "a100", &err);
+    assert_string_equal(p->app, "vit");
+    assert_null(firn_profiles_find(&all, "cifar11", NULL, &err));
+    assert_non_null(strstr(err.text, "nearest: cifar10"));
+    assert_non_null(strstr(err.text, "known: easyscale/bert"));
+    assert_null(firn_profiles_find(&all, "pollux/bert", "h100", &err));
+    assert_non_null(strstr(err.text, "on h100"));
+    firn_profiles_release(&all);
+}
+
+static void shipped_profiles_are_whole_and_sorted(void **state)
+{
+    (void)state;
+    struct firn_profiles all = {0}, same = {0};
+    struct firn_error err = {0};
+    if (firn_profiles_builtin(&all, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    assert_true(all.n >= 40);
+    size_t synthetic = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        const struct firn_profile *p = &all.at[i];
+        synthetic += p->is_synthetic;
+        assert_true(p->is_synthetic == (strcmp(p->source, "synthetic") == 0));
+        assert_true(p->stats.nstages <= FIRN_PROFILE_STAGES);
+        assert_true(p->ngpus > 0 || p->stats.nlayers > 0);
+        if (i > 0)
+            assert_true(strcmp(all.at[i - 1].source, p->source) < 0 ||
+                        strcmp(all.at[i - 1].app, p->app) < 0);
+        for (size_t k = 0; k < p->ngpus; k++) {
+            struct firn_shape shape = {.nodes = 2,
+                                       .gpus = 8,
+                                       .batch_per_gpu = 8,
+                                       .theta = 1,
+                                       .omega = 1};
+            assert_true(firn_itertime_iteration(&p->gpus[k].time, &shape) > 0);
+        }
+    }
+    assert_int_equal(synthetic, 4);
+    assert_int_equal(firn_profiles_load(&same, "profiles", &err), FIRN_OK);
+    assert_int_equal(same.n, all.n);
+    for (size_t i = 0; i < all.n; i++)
+        assert_string_equal(same.at[i].app, all.at[i].app);
+    firn_profiles_release(&all);
+    firn_profiles_release(&same);
+    assert_int_equal(firn_profiles_load(&same, "src/model", &err), FIRN_ENOENT);
+    assert_int_equal(firn_profiles_load(&same, "no/such", &err), FIRN_ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_line_is_read),
+        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(each_fault_is_named_with_its_line),
+        cmocka_unit_test(batches_split_as_in_adaptdl),
+        cmocka_unit_test(gain_interpolates_between_batches),
+        cmocka_unit_test(names_are_found_with_source_type_or_data_set),
+        cmocka_unit_test(shipped_profiles_are_whole_and_sorted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
