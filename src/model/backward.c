@@ -190,7 +190,7 @@ static void fit_both(struct firn_backward *m, size_t b,
                      const struct firn_backward_obs *obs, const double *dev,
                      size_t n)
 {
-    double at[FIRN_BACKWARD_LEVELS], by[FIRN_BACKWARD_LEVELS];
+    double at[FIRN_BACKWARD_LEVELS] = {0}, by[FIRN_BACKWARD_LEVELS] = {0};
     struct effects e = {.max = FIRN_BACKWARD_LEVELS, .at = at, .by = by};
     for (size_t i = 0; i < n; i++)
         if (!isnan(dev[i]) && fabs(obs[i].batch - m->batch_at[b]) <= 0)
@@ -198,8 +198,8 @@ static void fit_both(struct firn_backward *m, size_t b,
     effect_close(&e, both_shrink);
     for (size_t l = 0; l < m->nlevels; l++) {
         size_t i;
-        double share = where(at, e.n, m->level_at[l], &i);
-        m->both_by[b][l] = e.n > 0 ? blend(by, i, share) : 1;
+        double part = where(at, e.n, m->level_at[l], &i);
+        m->both_by[b][l] = e.n > 0 ? blend(by, i, part) : 1;
     }
 }
 
