@@ -121,8 +121,8 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # The shipped profiles as strings: file name, lines, NULL; see profile_load.c.
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
-$(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/profiles.inc
-$(BUILD)/gen/profiles.inc: $(PROFILES) Makefile
+$(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
+$(BUILD)/gen/model/profiles.inc: $(PROFILES) Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
 	$(Q)awk 'FNR == 1 { if (NR > 1) print "NULL,"; \

@@ -21,8 +21,8 @@ struct paths {
 };
 
 static const char *const builtin[] = {
-#if __has_include("profiles.inc")
-#include "profiles.inc"
+#if __has_include("model/profiles.inc")
+#include "model/profiles.inc"
 #endif
     NULL};
 
