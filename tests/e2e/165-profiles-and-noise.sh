@@ -1,5 +1,5 @@
 #!/bin/sh
-# 160-profiles-and-noise.sh - firn sim with measured rates, and wrong reports.
+# 165-profiles-and-noise.sh - firn sim with measured rates, and wrong reports.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/e2e.sh
 
