@@ -70,7 +70,7 @@ static bool numbers(struct reader *r, size_t from, double min)
 {
     r->numbers.n = 0;
     for (size_t i = from; i < r->words.n; i++) {
-        double value;
+        double value = 0;
         if (!number(r, r->words.at[0], r->words.at[i], min, 1e300, &value))
             return false;
         vec_add(&r->numbers, value);
@@ -103,7 +103,7 @@ static bool read_time(struct reader *r)
         return WRONG(r, "the name of the GPU type is too long");
     for (size_t i = 2; i < r->words.n; i += 2) {
         const struct profiletext_field *f = profiletext_find(r->words.at[i]);
-        double value;
+        double value = 0;
         if (f == NULL)
             return WRONG(r, "'%.40s' is no parameter of step times",
                          r->words.at[i]);

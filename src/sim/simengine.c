@@ -150,11 +150,12 @@ static void start(struct simengine *engine, const struct firn_step *step)
 {
     const struct firn_job *job = step->job;
     struct simjob *sj = &engine->jobs.at[job->slot];
-    if (job->starts == 0)
-        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts},
-                              .noise =
-                                  noise_of_job(&engine->options->noise,
-                                               engine->options->seed, job->id)};
+    if (job->starts == 0) {
+        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts}};
+        if (noise_is_on(&engine->options->noise))
+            sj->noise = noise_of_job(&engine->options->noise,
+                                     engine->options->seed, job->id);
+    }
     sj->job = job;
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->now_s;
