@@ -179,7 +179,7 @@ static bool read_stage(struct reader *r)
         return WRONG(r, "'stage' before 'batches'");
     if (!stage_is_whole(r) || !numbers(r, 1, -1e300))
         return false;
-    if (r->numbers.n != 1 + 2 * s->nbatches)
+    if (r->numbers.at == NULL || r->numbers.n != 1 + 2 * s->nbatches)
         return WRONG(r, "'stage' has %zu numbers, not 1 + 2 x %zu",
                      r->numbers.n, s->nbatches);
     const double *v = r->numbers.at;
