@@ -256,7 +256,9 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
             continue;
         double batch = maker_cell(in, i, "bs");
         if (p == NULL) {
-            p = maker_add(m, "easyscale", model);
+            /* NeuMF is called ncf in their workload. */
+            p = maker_add(m, "easyscale",
+                          strcmp(model, "NeuMF") == 0 ? "ncf" : model);
             for (char *c = p->app; *c != '\0'; c++)
                 if (*c >= 'A' && *c <= 'Z')
                     *c = (char)(*c - 'A' + 'a');
