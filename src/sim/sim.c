@@ -25,7 +25,7 @@
 
 enum {
     PROGRESS_EVERY = 4096, /* events between two looks at the clock */
-    VAIN_MAX = 1000000,    /* node changes in a row that brought nothing */
+    VAIN_MAX = 10000,      /* changes of each node in a row, for nothing */
 };
 
 struct sim {
@@ -174,6 +174,12 @@ static enum firn_status look_up(struct sim *sim, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* Nodes came and went very often, and no job did. */
+static bool is_in_vain(const struct sim *sim)
+{
+    return sim->vain / VAIN_MAX > sim->options->cluster->nnodes;
+}
+
 /* Jobs are left, and neither events nor wake-ups can come. */
 static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
 {
@@ -183,7 +189,7 @@ static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
                      "nothing left to happen%s",
                      sim->options->policy, state->nwaiting + state->nrunning,
                      sim->engine.now_s,
-                     sim->vain > VAIN_MAX ? " but node failures" : "");
+                     is_in_vain(sim) ? " but node failures" : "");
 }
 
 /* Only drawn failures, which never end, are still to come; or so many came
@@ -191,7 +197,7 @@ static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
 static bool waits_for_ever(const struct sim *sim)
 {
     const struct state *state = round_state(sim->round);
-    if (sim->vain > VAIN_MAX)
+    if (is_in_vain(sim))
         return true;
     return failures_are_drawn(&sim->engine.failures) && state->nwaiting > 0 &&
            simengine_drained(&sim->engine) && state->nrunning == 0 &&
