@@ -9,13 +9,26 @@
 #include <firn/cluster.h>
 #include <firn/engine.h>
 #include <firn/event.h>
+#include <firn/freeze.h>
+#include <firn/goodput.h>
+#include <firn/itertime.h>
 #include <firn/job.h>
+#include <firn/llm.h>
+#include <firn/llmplan.h>
+#include <firn/losscurve.h>
+#include <firn/memory.h>
 #include <firn/option.h>
+#include <firn/parallel.h>
 #include <firn/plan.h>
 #include <firn/policy.h>
+#include <firn/profile.h>
+#include <firn/progress.h>
+#include <firn/sharing.h>
 #include <firn/sim.h>
 #include <firn/status.h>
 #include <firn/trace.h>
+#include <firn/transfer.h>
 #include <firn/version.h>
 #include <firn/view.h>
+#include <firn/waste.h>
 #endif

@@ -140,7 +140,7 @@ static enum firn_status parse_projections(const char *text, unsigned *out,
     unsigned on = 0;
     enum firn_status status = flag_words(&words, text, err);
     for (size_t i = 0; i < words.n && status == FIRN_OK; i++) {
-        int bit;
+        int bit = 0;
         status = choose(&bit, words.at[i], projections,
                         sizeof projections / sizeof *projections, err);
         if (status == FIRN_OK)
