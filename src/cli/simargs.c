@@ -116,6 +116,21 @@ static enum firn_status set_noise(void *at, const char *value,
 
 #define OPTION(member) offsetof(struct sim_args, options.member)
 
+/* "data" stands for the folder of the published tables. It is not the default
+ * wherever the variable is set: durations would depend on the environment. */
+static enum firn_status set_profiles(void *at, const char *text,
+                                     struct firn_error *err)
+{
+    const char *data = getenv("FIRN_DATA");
+    bool is_data = strcmp(text, "data") == 0;
+    if (is_data && (data == NULL || *data == '\0'))
+        return firn_fail(err, FIRN_EINVAL,
+                         "'data' is the folder FIRN_DATA names, which is not "
+                         "set");
+    *(const char **)at = is_data ? data : text;
+    return FIRN_OK;
+}
+
 static const struct flag table[] = {
     {"trace", 't', "FILE",
      "jobs to run; several after commas or by repeating; "
@@ -152,8 +167,8 @@ static const struct flag table[] = {
      OPTION(share_slowdown)},
     {"profiles", 0, "WHAT",
      "measured rates and durations: builtin, a folder of profiles or of "
-     "measured tables, or none; $FIRN_DATA by default, none when not set",
-     flag_text, OPTION(profiles)},
+     "measured tables, data for the folder $FIRN_DATA, or none (none)",
+     set_profiles, OPTION(profiles)},
     {"noise", 0, "PARTS",
      "how wrong reported rates are: throughput=X,sharing=X,transfer=X,"
      "report=X, each up to the share X off",
@@ -329,9 +344,6 @@ int simargs_read(struct sim_args *out, int argc, char **argv)
         .width = nprocessors > 0 ? (int)nprocessors : 1,
         .format_name = "table",
     };
-    const char *data = getenv("FIRN_DATA");
-    if (data != NULL && *data != '\0')
-        out->options.profiles = data;
     int rc = flags_parse(&page, out, &argc, argv);
     if (rc >= 0)
         return rc;

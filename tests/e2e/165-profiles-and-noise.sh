@@ -39,11 +39,14 @@ run 0 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo,srtf --profiles builtin
 err_has "2 jobs of applications without a profile ('nobody' first)"
 [ "$(grep -c 'without a profile' "$tmp/err")" -eq 1 ] || fail "told twice"
 
-# FIRN_DATA is the default where it is set; a wrong one is named.
-FIRN_DATA=$tmp/nowhere run 1 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo
+# 'data' is the folder FIRN_DATA names; a wrong one is named. Without the
+# option the variable changes nothing.
+FIRN_DATA=$tmp/nowhere run 1 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo \
+    --profiles data
 err_has "nowhere: not a folder"
-FIRN_DATA=$tmp/nowhere run 0 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo \
-    --profiles none
+run 2 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo --profiles data
+err_has "which is not set"
+FIRN_DATA=$tmp/nowhere run 0 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo
 echo "app x" >"$tmp/bad.txt"
 run 1 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo --profiles "$tmp"
 err_has "bad.txt: line 1: 'source' is missing"
