@@ -39,6 +39,10 @@ struct firn_trace;
 struct firn_trace_options {
     bool strict;
     const char *group; /* only rows of this group; NULL for all */
+    bool trusts_order; /* reads at once, without looking first whether the
+                        * rows are in order; one that is not ends the reading
+                        * with FIRN_EDATA, and the file is to be opened anew
+                        * without this */
 };
 
 /* What reading a trace has met so far. */

@@ -252,7 +252,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct simengine *engine = state;
     const struct firn_sim_options *options = engine->options;
-    struct firn_trace_options reading = {.strict = options->strict};
+    struct firn_trace_options reading = {.strict = options->strict,
+                                         .trusts_order = engine->trusts_order};
     struct firn_error failed = {0};
     FIRN_TRY(firn_trace_open(&engine->trace, options->trace, &reading, err));
     if (options->failures != NULL)

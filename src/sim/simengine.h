@@ -45,6 +45,7 @@ struct simengine {
     struct truth truth;
     struct truth_table *table; /* behind the truth; NULL for none */
     struct cadence cadence;
+    bool trusts_order; /* of the trace: see firn/trace.h */
 
     double now_s;
     struct firn_trace *trace;

@@ -67,6 +67,29 @@ static void rows_out_of_order_come_out_in_order_ties_by_line(void **state)
            "report 5 0 0 3\n");
 }
 
+/* 30, then 10: the second row ends it. */
+static void a_reader_that_trusts_the_order_stops_where_it_is_wrong(void **state)
+{
+    (void)state;
+    struct firn_trace_options trusting = {.trusts_order = true};
+    struct firn_trace *trace = NULL;
+    struct firn_job_spec spec;
+    struct firn_error err = {0};
+    char path[64];
+    char bytes[256];
+    snprintf(bytes, sizeof bytes,
+             "job_id,submit_s,duration_s,num_gpus,vc\n"
+             "a,30,1,1,x\nb,10,1,1,y\n");
+    temp_file(path, (struct firn_bytes){bytes, strlen(bytes)});
+    assert_int_equal(firn_trace_open(&trace, path, &trusting, &err), FIRN_OK);
+    assert_true(firn_trace_next(trace, &spec, &err));
+    assert_false(firn_trace_next(trace, &spec, &err));
+    assert_int_equal(err.status, FIRN_EDATA);
+    assert_non_null(strstr(err.text, "line 3: not in order"));
+    firn_trace_close(trace);
+    remove(path);
+}
+
 static void a_strict_reader_refuses_the_first_row_out_of_order(void **state)
 {
     (void)state;
@@ -247,6 +270,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_out_of_order_come_out_in_order_ties_by_line),
+        cmocka_unit_test(
+            a_reader_that_trusts_the_order_stops_where_it_is_wrong),
         cmocka_unit_test(a_strict_reader_refuses_the_first_row_out_of_order),
         cmocka_unit_test(a_strict_reader_names_the_first_trouble_in_the_file),
         cmocka_unit_test(bad_rows_are_counted_once_in_an_indexed_file_too),
