@@ -284,10 +284,12 @@ static enum firn_status run(struct steprows *t, const double *prior,
 static void fill_unseen(const struct steprows *t, double *v, bool is_merged)
 {
     bool has_pair = t->column[PAIR] >= 0, has_far = t->column[FAR] >= 0;
-    if (has_pair && (is_merged || !has_far))
-        memcpy(v + FAR, v + PAIR, 3 * sizeof *v);
-    if (has_far && !has_pair)
-        memcpy(v + PAIR, v + FAR, 3 * sizeof *v);
+    for (int j = 0; j < 3; j++) {
+        if (has_pair && (is_merged || !has_far))
+            v[FAR + j] = v[PAIR + j];
+        if (has_far && !has_pair)
+            v[PAIR + j] = v[FAR + j];
+    }
     for (int j = 0; j < 2 && !has_pair && !has_far; j++) {
         v[PAIR + j] = fmax(v[PAIR + j], 1.1 * v[LOCAL + j]);
         v[FAR + j] = fmax(v[FAR + j], v[PAIR + j]);

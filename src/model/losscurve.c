@@ -229,8 +229,8 @@ double firn_losscurve_hit(const struct firn_losscurve *curve, double target,
     double missed = 1;
     if (!(every > 0))
         return limit;
-    for (double i = 1;; i++) {
-        double k = from + i * every;
+    for (long i = 1;; i++) {
+        double k = from + (double)i * every;
         if (!(k < limit))
             return limit;
         missed *= 1 - chance(curve, target, k);

@@ -176,7 +176,7 @@ static void add_frag(struct system *s, const struct firn_memory_job *job,
 
 static void fit_alloc_end(struct system *s, struct firn_memory_fit *fit)
 {
-    double x[UNKNOWNS];
+    double x[UNKNOWNS] = {0};
     add_prior(s, 0, prior.base_mib, 100);
     add_prior(s, 1, prior.static_share, 0.01);
     add_prior(s, 2, prior.act_scale, 0.05);
@@ -192,7 +192,7 @@ static void fit_alloc_end(struct system *s, struct firn_memory_fit *fit)
 
 static void fit_frag_end(struct system *s, struct firn_memory_fit *fit)
 {
-    double x[UNKNOWNS];
+    double x[UNKNOWNS] = {0};
     add_prior(s, 0, prior.frag_mib, 100);
     add_prior(s, 1, prior.frag_live, 0.05);
     add_prior(s, 2, prior.frag_ckpt, 0.1);
