@@ -62,3 +62,25 @@ bool nominal_fill(const char *format, const struct nominal *work, double times,
     spec->is_nominal = true;
     return true;
 }
+
+enum firn_row nominal_row(struct row *row, struct lines *in, const char *format,
+                          const char *gpu, struct firn_job_spec *out,
+                          struct firn_error *err)
+{
+    enum { NAME, TIME, APP, GPUS, BATCH };
+    enum firn_row got = row_next(row, in, err);
+    if (got != FIRN_ROW_JOB)
+        return got;
+    struct firn_job_spec spec = row_spec(in);
+    if (!row_name(row, NAME, &spec.name, err) ||
+        !row_time(row, TIME, &spec.submit_s, err) ||
+        !row_gang(row, GPUS, &spec, err) ||
+        !row_int(row, BATCH, 1, ROW_NUMBER_MAX, &spec.batch, err))
+        return FIRN_ROW_BAD;
+    spec.app = row_text(row, APP);
+    const struct nominal *work = nominal_find(format, spec.app, gpu);
+    if (!nominal_fill(format, work, 1, &spec, err))
+        return FIRN_ROW_BAD;
+    *out = spec;
+    return FIRN_ROW_JOB;
+}

@@ -9,7 +9,7 @@
  */
 #ifndef TRACE_NOMINAL_H
 #define TRACE_NOMINAL_H
-#include <firn/job.h>
+#include "trace/row.h"
 
 struct nominal {
     const char *format; /* which trace format the name belongs to */
@@ -29,5 +29,13 @@ const struct nominal *nominal_find(const char *format, const char *app,
  * and which ones are. */
 bool nominal_fill(const char *format, const struct nominal *work, double times,
                   struct firn_job_spec *spec, struct firn_error *err);
+
+enum { NOMINAL_COLUMNS = 5 };
+
+/* The next row of a file whose five columns are name, submission, application,
+ * GPUs and batch, in that order of wanting: a gang with its nominal work. */
+enum firn_row nominal_row(struct row *row, struct lines *in, const char *format,
+                          const char *gpu, struct firn_job_spec *out,
+                          struct firn_error *err);
 
 #endif

@@ -8,9 +8,8 @@
  * these are the same jobs but not the same run times. The job is a gang here.
  */
 #include "trace/nominal.h"
-#include "trace/row.h"
 
-enum { NAME, TIME, APP, GPUS, BATCH };
+/* In the order nominal_row() reads them. */
 static const char *const columns[] = {
     "name", "time", "application", "num_replicas", "batch_size", NULL};
 
@@ -22,28 +21,13 @@ static bool sniff(struct firn_bytes head)
 static enum firn_status open(void *state, struct lines *in,
                              struct firn_error *err)
 {
-    return row_open(state, in, columns, 5, err);
+    return row_open(state, in, columns, NOMINAL_COLUMNS, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,
                           struct firn_job_spec *out, struct firn_error *err)
 {
-    struct row *row = state;
-    enum firn_row got = row_next(row, in, err);
-    if (got != FIRN_ROW_JOB)
-        return got;
-    struct firn_job_spec spec = row_spec(in);
-    if (!row_name(row, NAME, &spec.name, err) ||
-        !row_time(row, TIME, &spec.submit_s, err) ||
-        !row_gang(row, GPUS, &spec, err) ||
-        !row_int(row, BATCH, 1, ROW_NUMBER_MAX, &spec.batch, err))
-        return FIRN_ROW_BAD;
-    spec.app = row_text(row, APP);
-    const struct nominal *work = nominal_find("pollux", spec.app, "t4");
-    if (!nominal_fill("pollux", work, 1, &spec, err))
-        return FIRN_ROW_BAD;
-    *out = spec;
-    return FIRN_ROW_JOB;
+    return nominal_row(state, in, "pollux", "t4", out, err);
 }
 
 const struct firn_trace_def firn_trace_pollux = {

@@ -10,9 +10,8 @@
  * target_gradient_steps and target_metric are passed over.
  */
 #include "trace/nominal.h"
-#include "trace/row.h"
 
-enum { NAME, TIME, APP, GPUS, BATCH };
+/* In the order nominal_row() reads them. */
 static const char *const columns[] = {
     "name",     "submission_time",   "application",
     "num_gpus", "target_batch_size", NULL};
@@ -25,28 +24,13 @@ static bool sniff(struct firn_bytes head)
 static enum firn_status open(void *state, struct lines *in,
                              struct firn_error *err)
 {
-    return row_open(state, in, columns, 5, err);
+    return row_open(state, in, columns, NOMINAL_COLUMNS, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,
                           struct firn_job_spec *out, struct firn_error *err)
 {
-    struct row *row = state;
-    enum firn_row got = row_next(row, in, err);
-    if (got != FIRN_ROW_JOB)
-        return got;
-    struct firn_job_spec spec = row_spec(in);
-    if (!row_name(row, NAME, &spec.name, err) ||
-        !row_time(row, TIME, &spec.submit_s, err) ||
-        !row_gang(row, GPUS, &spec, err) ||
-        !row_int(row, BATCH, 1, ROW_NUMBER_MAX, &spec.batch, err))
-        return FIRN_ROW_BAD;
-    spec.app = row_text(row, APP);
-    const struct nominal *work = nominal_find("titan", spec.app, "v100");
-    if (!nominal_fill("titan", work, 1, &spec, err))
-        return FIRN_ROW_BAD;
-    *out = spec;
-    return FIRN_ROW_JOB;
+    return nominal_row(state, in, "titan", "v100", out, err);
 }
 
 const struct firn_trace_def firn_trace_titan = {
