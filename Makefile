@@ -39,7 +39,7 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 
 # --- files -----------------------------------------------------------------
 
-LIBDIRS := base math wire model core policy trace engine sim
+LIBDIRS := base math wire model core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
 CLISRC  := $(sort $(wildcard src/cli/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))

@@ -10,6 +10,13 @@
 #include <firn/cluster.h>
 #include <stdint.h>
 
+/* What a job's trainer may change while it runs, at no cost. What it may not
+ * is as submitted. */
+enum firn_tune {
+    FIRN_TUNE_BATCH = 1,  /* total batch and passes, for the most goodput */
+    FIRN_TUNE_FREEZE = 2, /* how many front layers are not trained */
+};
+
 struct firn_part {
     firn_node_id node;
     int board;     /* GPUs 64*board .. 64*board+63 of the node */
@@ -21,6 +28,7 @@ struct firn_alloc {
     int nparts;              /* 0: holds nothing */
     int ngpus;               /* bits set in all parts */
     bool is_shared;          /* half-shares: other jobs may join these GPUs */
+    unsigned tunes;          /* FIRN_TUNE_*: what the trainer sets by itself */
 };
 
 /* Same GPUs, same way of holding them. */

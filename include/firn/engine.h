@@ -8,6 +8,7 @@
 #ifndef FIRN_ENGINE_H
 #define FIRN_ENGINE_H
 #include <firn/event.h>
+#include <firn/forecast.h>
 #include <firn/option.h>
 
 enum firn_step_kind {
@@ -30,6 +31,7 @@ struct firn_engine_def {
     const char *name, *summary;
     unsigned gives; /* FIRN_NEED_*: facts about jobs that it can tell */
     const struct firn_option *options;
+    const struct firn_forecast_def *forecast; /* with FIRN_NEED_FORECAST */
     size_t state_size;
     enum firn_status (*open)(void *state, struct firn_error *err);
     void (*close)(void *state);

@@ -27,6 +27,8 @@ struct firn_event {
     firn_node_id node;
     const struct firn_job_spec *spec; /* SUBMIT: borrowed until next event */
     struct firn_report report;        /* REPORT */
+    double finished_s;                /* DONE: when the job says it finished, if
+                                       * that is not at_s; 0: at_s */
 };
 
 #endif

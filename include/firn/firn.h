@@ -7,8 +7,10 @@
 #include <firn/alloc.h>
 #include <firn/bytes.h>
 #include <firn/cluster.h>
+#include <firn/compat.h>
 #include <firn/engine.h>
 #include <firn/event.h>
+#include <firn/forecast.h>
 #include <firn/freeze.h>
 #include <firn/goodput.h>
 #include <firn/itertime.h>

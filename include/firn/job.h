@@ -55,6 +55,7 @@ struct firn_job {
     double held_s;          /* time with GPUs, up to since_s */
     double served_gpu_s;    /* GPU-seconds held, up to since_s */
     int starts;             /* times it got GPUs or was moved or resized */
+    int gpus_most;          /* the most GPUs it ever held */
 
     double done_s;    /* reference seconds done at `resumes_s` */
     double rate;      /* reference seconds a second while it holds GPUs */
@@ -87,6 +88,7 @@ static inline int firn_cmp(double a, double b)
 enum firn_need {
     FIRN_NEED_DURATION = 1, /* oracle run times: spec.duration_s */
     FIRN_NEED_TYPES = 2,    /* how fast each GPU type is */
+    FIRN_NEED_FORECAST = 4, /* how fast jobs would go elsewhere */
 };
 
 typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b);

@@ -9,6 +9,7 @@
 #ifndef FIRN_POLICY_H
 #define FIRN_POLICY_H
 #include <firn/event.h>
+#include <firn/forecast.h>
 #include <firn/option.h>
 #include <firn/plan.h>
 #include <math.h>
@@ -34,6 +35,7 @@ struct firn_policy_def {
     const char *paper;                 /* where it comes from, or NULL */
     unsigned needs;                    /* FIRN_NEED_* */
     unsigned does;                     /* FIRN_DOES_* */
+    unsigned tunes;                    /* FIRN_TUNE_*: left to trainers */
     const struct firn_option *options; /* ends with {0}; NULL for none */
     size_t state_size;                 /* bytes, zeroed, passed to each hook */
 

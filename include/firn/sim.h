@@ -30,8 +30,11 @@ struct firn_sim_noise {
     double report;     /* one draw a report */
 };
 
+struct world_def;
+
 struct firn_sim_options {
-    const char *trace; /* path, or path#group */
+    const char *trace;             /* path, or path#group */
+    const struct world_def *world; /* firn_compat_find(); NULL: honest */
     const struct firn_cluster *cluster;
     const char *policy;          /* a name that firn_policy_find() knows */
     const char *const *settings; /* "policy.option=value"; those of other
@@ -52,6 +55,9 @@ struct firn_sim_options {
     double restart_s; /* for jobs and applications that name no cost */
     const struct firn_restart_cost *restarts; /* by application */
     size_t nrestarts;
+
+    /* Every job may run on that many GPUs; 0, 0: as the trace says. */
+    int elastic_min, elastic_max;
 
     /* When decisions are made (sim/cadence.h). */
     double interval_s;        /* 0: at each event; else only at k*interval */

@@ -10,6 +10,7 @@
 
 struct arena;
 struct state;
+struct firn_forecast_def;
 
 struct firn_view {
     double now_s;
@@ -19,8 +20,13 @@ struct firn_view {
     size_t nrunning; /* hold GPUs */
     int gpus_up;     /* GPUs on nodes that are up */
     int gpus_free;   /* of those, held by nobody */
+    uint64_t seed;   /* for policies that draw: same seed, same plan */
     struct arena *scratch;
     const struct state *state; /* core's; policies leave it alone */
+
+    /* Behind firn/forecast.h; policies leave them alone. */
+    const struct firn_forecast_def *forecast;
+    void *forecaster;
 };
 
 /* All jobs; view->njobs of them. O(jobs). */

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/output.h"
+#include <firn/compat.h>
 #include <firn/policy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,34 @@ static enum firn_status set_profiles(void *at, const char *text,
     return FIRN_OK;
 }
 
+static enum firn_status set_compat(void *at, const char *text,
+                                   struct firn_error *err)
+{
+    const struct world_def *world = firn_compat_find(text, err);
+    *(const struct world_def **)at = world;
+    return world != NULL ? FIRN_OK : FIRN_ENOENT;
+}
+
+/* "2..16" or "8" for 1..8, into a struct firn_sim_options. */
+static enum firn_status set_elastic(void *at, const char *text,
+                                    struct firn_error *err)
+{
+    struct firn_sim_options *options = at;
+    const char *dots = strstr(text, "..");
+    char low[16] = "1";
+    double min, max;
+    if (dots != NULL && (size_t)(dots - text) < sizeof low)
+        snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
+    if (!str_double(low, &min) || !str_double(dots ? dots + 2 : text, &max) ||
+        min < 1 || max < min || max > 1e6 || min != (int)min || max != (int)max)
+        return firn_fail(err, FIRN_EINVAL,
+                         "'%.40s' is not MIN..MAX in whole GPUs, 1 or more",
+                         text);
+    options->elastic_min = (int)min;
+    options->elastic_max = (int)max;
+    return FIRN_OK;
+}
+
 static const struct flag table[] = {
     {"trace", 't', "FILE",
      "jobs to run; several after commas or by repeating; "
@@ -169,6 +198,12 @@ static const struct flag table[] = {
      "measured rates and durations: builtin, a folder of profiles or of "
      "measured tables, data for the folder $FIRN_DATA, or none (none)",
      set_profiles, OPTION(profiles)},
+    {"compat", 0, "NAME",
+     "by the rules of a published simulator: adaptdl, titan, sia or easyscale "
+     "(docs/fidelity.md)",
+     set_compat, OPTION(world)},
+    {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
+     set_elastic, offsetof(struct sim_args, options)},
     {"noise", 0, "PARTS",
      "how wrong reported rates are: throughput=X,sharing=X,transfer=X,"
      "report=X, each up to the share X off",

@@ -28,7 +28,8 @@ static void take_node(struct freemap *map, firn_node_id node, int gpus,
         struct firn_part *part = &out->parts[out->nparts++];
         *part = (struct firn_part){node, b - first, mask};
         out->ngpus += __builtin_popcountll(mask);
-        struct firn_alloc one = {part, 1, 0, out->is_shared};
+        struct firn_alloc one = {
+            .parts = part, .nparts = 1, .is_shared = out->is_shared};
         freemap_take(map, &one);
     }
 }

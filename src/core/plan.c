@@ -20,9 +20,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void plan_init(struct firn_plan *plan, struct state *state)
+void plan_init(struct firn_plan *plan, struct state *state, place_rule *place)
 {
-    *plan = (struct firn_plan){.state = state};
+    *plan =
+        (struct firn_plan){.state = state, .place = place ? place : place_take};
     freemap_init(&plan->empty, &state->cluster);
 }
 
@@ -104,6 +105,8 @@ static void take_again(struct firn_plan *plan, const struct firn_job *job)
 static void record(struct firn_plan *plan, struct plan_entry entry)
 {
     int *latest = &plan->latest.at[entry.job->slot];
+    if (entry.kind == PLAN_HOLD)
+        entry.alloc.tunes = plan->state->policy->tunes;
     entry.previous = *latest - 1;
     vec_add(&plan->entries, entry);
     *latest = (int)plan->entries.n;
@@ -167,8 +170,8 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
         return true;
     give_back(plan, job);
     struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
-    if (!place_take(plan->map, want, job->type_mask, plan->view->scratch,
-                    &entry.alloc)) {
+    if (!plan->place(plan->map, want, job->type_mask, plan->view->scratch,
+                     &entry.alloc)) {
         take_again(plan, job);
         return false;
     }

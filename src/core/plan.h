@@ -5,6 +5,7 @@
  */
 #ifndef CORE_PLAN_H
 #define CORE_PLAN_H
+#include "core/place.h"
 #include "core/state.h"
 #include <firn/plan.h>
 
@@ -31,6 +32,7 @@ struct plan_note {
 
 struct firn_plan {
     struct state *state;
+    place_rule *place;
     const struct firn_view *view;
     struct freemap empty; /* as if nothing ran: for plans that start empty */
     struct freemap *map;  /* `empty`, or state's own after keep_all */
@@ -40,7 +42,8 @@ struct firn_plan {
     VEC(struct plan_note) notes;
 };
 
-void plan_init(struct firn_plan *plan, struct state *state);
+/* `place` chooses GPUs for firn_plan_give(); NULL: place_take(). */
+void plan_init(struct firn_plan *plan, struct state *state, place_rule *place);
 void plan_release(struct firn_plan *plan);
 /* A node went up or down. Only between rounds. */
 void plan_node(struct firn_plan *plan, firn_node_id node);

@@ -56,7 +56,8 @@ static enum firn_status check_needs(const struct firn_policy_def *policy,
         unsigned need;
         const char *words;
     } facts[] = {{FIRN_NEED_DURATION, "run times of jobs"},
-                 {FIRN_NEED_TYPES, "speeds of GPU types"}};
+                 {FIRN_NEED_TYPES, "speeds of GPU types"},
+                 {FIRN_NEED_FORECAST, "speeds of jobs on other GPUs"}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         if (policy->needs & ~engine->gives & facts[i].need)
             return firn_fail(err, FIRN_EINVAL,
@@ -94,7 +95,7 @@ enum firn_status round_new(struct round **out,
     }
     state_init(&round->state, config->cluster, config->policy,
                round->policy_state);
-    plan_init(&round->plan, &round->state);
+    plan_init(&round->plan, &round->state, config->place);
     *out = round;
     return FIRN_OK;
 }
@@ -120,11 +121,11 @@ static void tell_changed(struct round *round, double now_s)
 }
 
 static void end_job(struct round *round, struct firn_job *job, const char *how,
-                    double now_s)
+                    double now_s, double finished_s)
 {
     const struct round_watch *watch = &round->config.watch;
     if (watch->end)
-        watch->end(watch->arg, job, how, now_s);
+        watch->end(watch->arg, job, how, now_s, finished_s);
     state_end(&round->state, job, now_s);
 }
 
@@ -202,7 +203,8 @@ static enum firn_status job_event(struct round *round,
         return FIRN_OK;
     }
     bool is_done = event->kind == FIRN_EVENT_DONE;
-    end_job(round, job, is_done ? "done" : "fail", event->at_s);
+    end_job(round, job, is_done ? "done" : "fail", event->at_s,
+            event->finished_s > 0 ? event->finished_s : event->at_s);
     return FIRN_OK;
 }
 
@@ -268,8 +270,11 @@ struct firn_view round_view(struct round *round, double now_s)
                               .nrunning = state->nrunning,
                               .gpus_up = state->map.up_gpus,
                               .gpus_free = state->map.free_gpus,
+                              .seed = round->config.seed,
                               .scratch = &round->scratch,
-                              .state = state};
+                              .state = state,
+                              .forecast = round->config.engine->forecast,
+                              .forecaster = round->config.engine_state};
 }
 
 static void keep_notes(struct round *round)
@@ -298,7 +303,7 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
     for (size_t i = 0; i < diff->nrejects; i++) {
         struct firn_job *job = state_job(state, diff->rejects[i]->job->id);
         snprintf(job->note, sizeof job->note, "%s", diff->rejects[i]->reason);
-        end_job(round, job, "reject", now_s);
+        end_job(round, job, "reject", now_s, now_s);
     }
     keep_notes(round);
     FIRN_TRY(settled(round, err));

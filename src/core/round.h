@@ -16,9 +16,11 @@
 struct round_watch {
     void *arg;
     void (*step)(void *arg, const struct firn_step *step);
-    /* A job is about to be forgotten: done, failed or rejected. */
+    /* A job is about to be forgotten: done, failed or rejected. It says that
+     * it finished at `finished_s`, which need not be the moment it was heard.
+     */
     void (*end)(void *arg, const struct firn_job *job, const char *how,
-                double now_s);
+                double now_s, double finished_s);
     /* After each instant at which anything changed. */
     void (*changed)(void *arg, const struct state *state, double now_s);
 };
@@ -29,9 +31,11 @@ struct round_config {
     const struct firn_cluster *cluster;
     const struct firn_policy_def *policy;
     const char *const *settings; /* "policy.option=value" */
-    size_t nsettings;
+    size_t nsettings;            /* read by round_new() only */
+    uint64_t seed;               /* for policies that draw */
     const struct firn_engine_def *engine;
     void *engine_state;
+    place_rule *place; /* NULL: fewest nodes, then best fit */
     struct round_watch watch;
 };
 

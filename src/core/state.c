@@ -196,6 +196,7 @@ static void copy_alloc(struct state_job *sj, const struct firn_alloc *alloc)
     held->nparts = alloc->nparts;
     held->ngpus = alloc->ngpus;
     held->is_shared = alloc->is_shared;
+    held->tunes = alloc->tunes;
 }
 
 void state_hold(struct state *state, struct firn_job *job,
@@ -210,6 +211,8 @@ void state_hold(struct state *state, struct firn_job *job,
     job->state = FIRN_JOB_RUNNING;
     if (job->starts++ == 0)
         job->first_start_s = now_s;
+    if (alloc->ngpus > job->gpus_most)
+        job->gpus_most = alloc->ngpus;
     job->note[0] = '\0';
     state->nwaiting--;
     state->nrunning++;

@@ -164,11 +164,13 @@ void eventlog_report(struct eventlog *log, const struct firn_job *job,
 }
 
 void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,
-                  const char *how)
+                  const char *how, double finished_s)
 {
     if (!log)
         return;
     struct firn_buf *out = begin(log, at_s, how, job->id);
+    if (finished_s != at_s)
+        put_column(out, finished_s);
     if (strcmp(how, "reject") == 0) {
         buf_putc(out, '\t');
         buf_json_string(out, job->note);

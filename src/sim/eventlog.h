@@ -18,7 +18,7 @@
  *     T start ID ALLOC          likewise resize, move
  *     T rate ID DONE_S RATE RESUMES_S
  *     T stop ID DONE_S preempt  or: node
- *     T done ID                 or: fail; reject with a reason behind
+ *     T done ID [FINISHED_S]    or: fail; reject with a reason behind
  *     T node_down NODE          likewise node_up
  *     end                       or: aborted, and nothing behind it
  *     FIELD VALUE               each field of summary.h that is neither text
@@ -26,7 +26,8 @@
  *
  * T is the time in seconds and never goes back. ALLOC is as firn_alloc_print()
  * has it. From RESUMES_S on a job gains RATE reference seconds a second,
- * having DONE_S at that moment.
+ * having DONE_S at that moment. FINISHED_S stands there when the job's own
+ * account of when it finished is not T.
  *
  * All functions but the first do nothing for a NULL log.
  */
@@ -52,7 +53,7 @@ void eventlog_report(struct eventlog *log, const struct firn_job *job,
 /* `how` is "done", "fail" or "reject"; the note of a rejected job is the
  * reason. */
 void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,
-                  const char *how);
+                  const char *how, double finished_s);
 void eventlog_node(struct eventlog *log, firn_node_id node, bool is_up,
                    double at_s);
 /* Writes the summary, or for a NULL result that the run was aborted. FIRN_EIO

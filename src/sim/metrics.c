@@ -156,12 +156,12 @@ static double fairness(const struct metrics *metrics,
 }
 
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s)
+                    double now_s, double finished_s)
 {
     integrate(metrics, now_s);
     let_go(metrics, job, now_s);
-    double jct_s = now_s - job->spec.submit_s;
-    double held_s = job->held_s + (now_s - job->since_s);
+    double jct_s = finished_s - job->spec.submit_s;
+    double held_s = job->held_s + (finished_s - job->since_s);
     double rho = fairness(metrics, job, jct_s);
     vec_add(&metrics->jct_s, jct_s);
     vec_add(&metrics->queue_s, jct_s - held_s);
@@ -169,7 +169,7 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     int c = class_of(job->spec.gpus);
     metrics->class_sum_s[c] += jct_s;
     metrics->class_jobs[c]++;
-    metrics->end_s = now_s;
+    metrics->end_s = fmax(metrics->end_s, finished_s);
     metrics->until_end = metrics->sums;
     return rho;
 }

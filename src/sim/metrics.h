@@ -52,9 +52,10 @@ void metrics_step(struct metrics *metrics, const struct firn_step *step);
 /* A job makes progress from report->resumes_s on. */
 void metrics_report(struct metrics *metrics, const struct firn_job *job,
                     double resumes_s, double now_s);
-/* A job finished; it still holds its GPUs. Returns its rho. */
+/* A job finished, at `finished_s` by its own account; it still holds its GPUs.
+ * Returns its rho. */
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s);
+                    double now_s, double finished_s);
 void metrics_result(struct metrics *metrics, struct firn_sim_result *out);
 
 #endif

@@ -14,12 +14,12 @@ static int *places(const struct simengine *engine, const struct firn_part *part,
     int index =
         engine->first_gpu[part->node] + part->board * FIRN_BOARD_GPUS + gpu;
     return engine->occupants +
-           (size_t)index * (size_t)engine->options->cluster->jobs_per_gpu;
+           (size_t)index * (size_t)engine->world.options->cluster->jobs_per_gpu;
 }
 
 static void make(struct simengine *engine)
 {
-    const struct firn_cluster *cluster = engine->options->cluster;
+    const struct firn_cluster *cluster = engine->world.options->cluster;
     size_t n = (size_t)cluster->ngpus * (size_t)cluster->jobs_per_gpu;
     engine->first_gpu =
         mem_new((size_t)cluster->nnodes, sizeof *engine->first_gpu);
@@ -49,7 +49,8 @@ static void exchange(struct simengine *engine, const struct firn_alloc *alloc,
         for (uint64_t left = part->gpus; left; left &= left - 1) {
             int *at = places(engine, part, __builtin_ctzll(left));
             bool is_changed = false;
-            for (int k = 0; k < engine->options->cluster->jobs_per_gpu; k++) {
+            for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
+                 k++) {
                 if (at[k] >= 0 && at[k] != self)
                     mark_dirty(engine, at[k]);
                 if (at[k] == from && !is_changed) {
@@ -94,7 +95,8 @@ int sharers_most(const struct simengine *engine, const struct simjob *sj)
         for (uint64_t left = part->gpus; left; left &= left - 1) {
             const int *at = places(engine, part, __builtin_ctzll(left));
             int n = 0;
-            for (int k = 0; k < engine->options->cluster->jobs_per_gpu; k++)
+            for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
+                 k++)
                 n += at[k] >= 0;
             most = n > most ? n : most;
         }
@@ -122,7 +124,8 @@ void sharers_near(const struct simengine *engine, const struct simjob *sj,
         const struct firn_part *part = &sj->alloc.parts[i];
         for (uint64_t left = part->gpus; left; left &= left - 1) {
             const int *at = places(engine, part, __builtin_ctzll(left));
-            for (int k = 0; k < engine->options->cluster->jobs_per_gpu; k++)
+            for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
+                 k++)
                 if (at[k] >= 0 && at[k] != sj->job->slot)
                     add_app(out, engine->jobs.at[at[k]].job->spec.app);
         }

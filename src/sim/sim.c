@@ -14,9 +14,11 @@
 #include "sim/eventlog.h"
 #include "sim/jobscsv.h"
 #include "sim/metrics.h"
-#include "sim/simengine.h"
+#include "sim/world.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "core/round.h"
 #include <firn/policy.h>
@@ -30,7 +32,8 @@ enum {
 
 struct sim {
     const struct firn_sim_options *options;
-    struct simengine engine;
+    const struct world_def *def;
+    struct world *world; /* the engine's state begins with it */
     struct round *round;
     struct metrics metrics;
     struct eventlog *log;
@@ -52,14 +55,21 @@ struct firn_sim_options firn_sim_defaults(void)
 
 /* ---- what the round tells ---- */
 
+/* The truth behind a job's last report; NULL when that was true. */
+static const struct firn_report *true_report(const struct sim *sim,
+                                             const struct firn_job *job)
+{
+    return sim->def->truth_of ? sim->def->truth_of(sim->world, job) : NULL;
+}
+
 /* The log has the truth, core what it was told. */
 static void log_step(struct sim *sim, const struct firn_step *step)
 {
     struct firn_job job;
     struct firn_step true_step = *step;
-    if (noise_is_on(&sim->options->noise) && step->kind == FIRN_STEP_STOP) {
-        const struct firn_report *told =
-            &sim->engine.jobs.at[step->job->slot].told;
+    const struct firn_report *told =
+        step->kind == FIRN_STEP_STOP ? true_report(sim, step->job) : NULL;
+    if (told != NULL) {
         job = *step->job;
         job.done_s = told->done_s;
         job.rate = told->rate;
@@ -72,10 +82,8 @@ static void log_step(struct sim *sim, const struct firn_step *step)
 static void log_report(struct sim *sim, const struct firn_job *job,
                        const struct firn_event *event)
 {
-    const struct firn_report *told = &event->report;
-    if (noise_is_on(&sim->options->noise))
-        told = &sim->engine.jobs.at[job->slot].told;
-    eventlog_report(sim->log, job, event->at_s, told);
+    const struct firn_report *told = true_report(sim, job);
+    eventlog_report(sim->log, job, event->at_s, told ? told : &event->report);
 }
 
 static void on_step(void *arg, const struct firn_step *step)
@@ -86,13 +94,13 @@ static void on_step(void *arg, const struct firn_step *step)
 }
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,
-                   double now_s)
+                   double now_s, double finished_s)
 {
     struct sim *sim = arg;
-    eventlog_end(sim->log, job, now_s, how);
+    eventlog_end(sim->log, job, now_s, how, finished_s);
     if (strcmp(how, "done") == 0)
-        jobscsv_add(sim->jobs, job, now_s,
-                    metrics_done(&sim->metrics, job, now_s));
+        jobscsv_add(sim->jobs, job, finished_s,
+                    metrics_done(&sim->metrics, job, now_s, finished_s));
     if (strcmp(how, "reject") == 0)
         sim->metrics.rejected++;
 }
@@ -147,6 +155,11 @@ static bool is_idle(const struct sim *sim, const struct firn_event *event)
     return round_state(sim->round)->cluster.nodes[event->node].is_up == is_up;
 }
 
+static double decide_s(const struct sim *sim, double now_s)
+{
+    return sim->world->cadence.decide_s(&sim->world->cadence, now_s);
+}
+
 static enum firn_status take_in(struct sim *sim, const struct firn_event *event,
                                 struct firn_error *err)
 {
@@ -158,8 +171,7 @@ static enum firn_status take_in(struct sim *sim, const struct firn_event *event,
     FIRN_TRY(round_event(sim->round, event, err));
     record(sim, event);
     if (round_is_due(sim->round) && isinf(sim->due_s))
-        sim->due_s =
-            sim->engine.cadence.decide_s(&sim->engine.cadence, event->at_s);
+        sim->due_s = decide_s(sim, event->at_s);
     return FIRN_OK;
 }
 
@@ -168,7 +180,7 @@ static enum firn_status look_up(struct sim *sim, struct firn_error *err)
     const struct firn_sim_options *options = sim->options;
     if (options->progress != NULL)
         options->progress(options->progress_arg,
-                          firn_trace_progress(sim->engine.trace));
+                          firn_trace_progress(sim->world->trace));
     if (options->stop != NULL && *options->stop)
         return firn_fail(err, FIRN_EINTR, "interrupted");
     return FIRN_OK;
@@ -188,7 +200,7 @@ static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
                      "policy %s leaves %zu jobs unfinished at %g s with "
                      "nothing left to happen%s",
                      sim->options->policy, state->nwaiting + state->nrunning,
-                     sim->engine.now_s,
+                     sim->world->now_s,
                      is_in_vain(sim) ? " but node failures" : "");
 }
 
@@ -199,22 +211,21 @@ static bool waits_for_ever(const struct sim *sim)
     const struct state *state = round_state(sim->round);
     if (is_in_vain(sim))
         return true;
-    return failures_are_drawn(&sim->engine.failures) && state->nwaiting > 0 &&
-           simengine_drained(&sim->engine) && state->nrunning == 0 &&
+    return sim->world->fails_for_ever && state->nwaiting > 0 &&
+           sim->world->is_drained && state->nrunning == 0 &&
            state->map.up_gpus == state->cluster.ngpus &&
            isinf(round_wake_s(sim->round)) && isinf(sim->due_s);
 }
 
 static enum firn_status decide(struct sim *sim, struct firn_error *err)
 {
-    round_tick(sim->round, sim->engine.now_s);
+    round_tick(sim->round, sim->world->now_s);
     if (isinf(sim->due_s) && round_is_due(sim->round))
-        sim->due_s = sim->engine.cadence.decide_s(&sim->engine.cadence,
-                                                  sim->engine.now_s);
-    if (sim->due_s > sim->engine.now_s)
+        sim->due_s = decide_s(sim, sim->world->now_s);
+    if (sim->due_s > sim->world->now_s)
         return FIRN_OK;
     sim->due_s = INFINITY;
-    return round_decide(sim->round, sim->engine.now_s, err);
+    return round_decide(sim->round, sim->world->now_s, err);
 }
 
 static enum firn_status run(struct sim *sim, struct firn_error *err)
@@ -225,7 +236,7 @@ static enum firn_status run(struct sim *sim, struct firn_error *err)
         const struct state *state = round_state(sim->round);
         double wake_s = round_wake_s(sim->round);
         double until_s = wake_s < sim->due_s ? wake_s : sim->due_s;
-        if (simengine_def.next(&sim->engine, until_s, &event, &failed)) {
+        if (sim->def->engine->next(sim->world, until_s, &event, &failed)) {
             FIRN_TRY(take_in(sim, &event, err));
             if (++sim->events % PROGRESS_EVERY == 0)
                 FIRN_TRY(look_up(sim, err));
@@ -236,8 +247,7 @@ static enum firn_status run(struct sim *sim, struct firn_error *err)
         } else {
             return state->nwaiting > 0 ? stalled(sim, err) : FIRN_OK;
         }
-        if (state->nwaiting + state->nrunning == 0 &&
-            simengine_drained(&sim->engine))
+        if (state->nwaiting + state->nrunning == 0 && sim->world->is_drained)
             return FIRN_OK;
         if (waits_for_ever(sim))
             return stalled(sim, err);
@@ -279,25 +289,78 @@ static enum firn_status check_options(const struct firn_sim_options *options,
     return FIRN_OK;
 }
 
-static enum firn_status open_sim(struct sim *sim, struct firn_error *err)
+/* The policy as this world has it; NULL with a sentence. */
+static const struct firn_policy_def *find_policy(const struct world_def *def,
+                                                 const char *name,
+                                                 const struct world_policy **as,
+                                                 struct firn_error *err)
+{
+    struct firn_buf known = {0};
+    *as = NULL;
+    if (def->policies == NULL)
+        return firn_policy_find(name, err);
+    for (const struct world_policy *p = def->policies; p->name != NULL; p++) {
+        if (strcmp(p->name, name) == 0)
+            *as = p;
+        buf_printf(&known, "%s%s", known.n > 0 ? ", " : "", p->name);
+    }
+    if (*as == NULL)
+        firn_fail(err, FIRN_EINVAL, "%s never had a policy '%.40s'; it had %s",
+                  def->artifact, name, known.at);
+    buf_release(&known);
+    if (*as == NULL)
+        return NULL;
+    return (*as)->def ? (*as)->def : firn_policy_find(name, err);
+}
+
+/* The world's own settings, then the user's. The caller frees them. */
+static const char **all_settings(const struct world_policy *as,
+                                 const struct firn_sim_options *options,
+                                 size_t *n)
+{
+    size_t own = 0;
+    while (as != NULL && as->settings != NULL && as->settings[own] != NULL)
+        own++;
+    *n = own + options->nsettings;
+    const char **all = mem_new(*n + 1, sizeof *all);
+    for (size_t i = 0; i < *n; i++)
+        all[i] = i < own ? as->settings[i] : options->settings[i - own];
+    return all;
+}
+
+static enum firn_status open_round(struct sim *sim, struct firn_error *err)
 {
     const struct firn_sim_options *options = sim->options;
     struct firn_error missing = {0};
+    const struct world_policy *as;
     const struct firn_policy_def *policy =
-        firn_policy_find(options->policy, &missing);
+        find_policy(sim->def, options->policy, &as, &missing);
     if (policy == NULL)
         return firn_fail(err, missing.status, "%s", missing.text);
+    sim->world->policy = as;
     struct round_config config = {
         .cluster = options->cluster,
         .policy = policy,
-        .settings = options->settings,
-        .nsettings = options->nsettings,
-        .engine = &simengine_def,
-        .engine_state = &sim->engine,
+        .seed = options->seed,
+        .engine = sim->def->engine,
+        .engine_state = sim->world,
+        .place = sim->def->place,
         .watch = {sim, on_step, on_end, on_changed},
     };
-    FIRN_TRY(round_new(&sim->round, &config, err));
-    FIRN_TRY(simengine_def.open(&sim->engine, err));
+    const char **settings = all_settings(as, options, &config.nsettings);
+    config.settings = settings;
+    enum firn_status status = round_new(&sim->round, &config, err);
+    mem_free(settings);
+    return status;
+}
+
+static enum firn_status open_sim(struct sim *sim, struct firn_error *err)
+{
+    const struct firn_sim_options *options = sim->options;
+    if (sim->def->suits != NULL)
+        FIRN_TRY(sim->def->suits(options, err));
+    FIRN_TRY(open_round(sim, err));
+    FIRN_TRY(sim->def->engine->open(sim->world, err));
     if (options->log_path != NULL)
         FIRN_TRY(eventlog_open(&sim->log, options->log_path, options, err));
     if (options->jobs_path != NULL)
@@ -313,16 +376,16 @@ static enum firn_status open_sim(struct sim *sim, struct firn_error *err)
 static void collect(struct sim *sim, struct firn_sim_result *out)
 {
     const struct firn_trace_report *report =
-        firn_trace_report(sim->engine.trace);
-    const struct simspent *spent = &sim->engine.spent;
+        firn_trace_report(sim->world->trace);
+    const struct world_spent *spent = &sim->world->spent;
     metrics_result(&sim->metrics, out);
     out->bad_rows = report->bad;
     out->ignored_rows = report->ignored;
     out->unsorted_rows = report->unsorted;
-    out->nominal_jobs = sim->engine.nominal_jobs;
+    out->nominal_jobs = sim->world->nominal_jobs;
     memcpy(out->first_bad, report->first_bad, sizeof out->first_bad);
-    out->unprofiled_jobs = sim->engine.unprofiled_jobs;
-    memcpy(out->unprofiled, sim->engine.unprofiled, sizeof out->unprofiled);
+    out->unprofiled_jobs = sim->world->unprofiled_jobs;
+    memcpy(out->unprofiled, sim->world->unprofiled, sizeof out->unprofiled);
     out->gpu_s_given = spent->given;
     out->gpu_s_useful = spent->useful;
     out->gpu_s_overhead = spent->overhead;
@@ -351,7 +414,8 @@ static enum firn_status close_sim(struct sim *sim, enum firn_status status,
         if (closed[i] != FIRN_OK && status == FIRN_OK)
             status = closed[i];
     round_free(sim->round);
-    simengine_def.close(&sim->engine);
+    sim->def->engine->close(sim->world);
+    mem_free(sim->world);
     metrics_release(&sim->metrics);
     return status;
 }
@@ -368,12 +432,10 @@ static enum firn_status attempt(const struct firn_sim_options *options,
     str_copy(result.trace, sizeof result.trace, options->trace);
     str_copy(result.policy, sizeof result.policy, options->policy);
     str_copy(result.cluster, sizeof result.cluster, options->cluster->name);
-    sim.engine.options = options;
-    sim.engine.trusts_order = trusts_order;
-    sim.engine.truth = truth_from_trace(options->cluster, options->scaling,
-                                        options->share_slowdown);
-    sim.engine.cadence = cadence_every(options->interval_s, options->quantum_s,
-                                       options->charges_first_start);
+    sim.def = options->world ? options->world : &world_honest;
+    sim.world = mem_new(1, sim.def->engine->state_size);
+    sim.world->options = options;
+    sim.world->trusts_order = trusts_order;
     enum firn_status status = open_sim(&sim, err);
     *is_open = status == FIRN_OK;
     if (*is_open) {

@@ -36,8 +36,8 @@ static double later(double a, double b)
 static double restart_cost_s(const struct simengine *engine,
                              const struct firn_job *job)
 {
-    const struct firn_sim_options *options = engine->options;
-    if (job->starts == 0 && !engine->cadence.charges_first_start)
+    const struct firn_sim_options *options = engine->world.options;
+    if (job->starts == 0 && !engine->world.cadence.charges_first_start)
         return 0;
     for (size_t i = 0; i < options->nrestarts; i++)
         if (strcmp(options->restarts[i].app, job->spec.app) == 0)
@@ -48,16 +48,16 @@ static double restart_cost_s(const struct simengine *engine,
 /* Brings a job up to now: (1), (3). */
 static void account(struct simengine *engine, struct simjob *sj)
 {
-    double now_s = engine->now_s;
+    double now_s = engine->world.now_s;
     double begin_s = earlier(later(sj->resumes_s, sj->since_s), now_s);
     double ran_s = now_s - begin_s;
     double left_s = sj->job->spec.duration_s - sj->done_s;
-    bool is_done = engine->cadence.quantum_s > 0 && /* waits to be seen */
+    bool is_done = engine->world.cadence.quantum_s > 0 && /* waits to be seen */
                    sj->rate * ran_s > left_s;
     if (is_done)
         ran_s = left_s / sj->rate;
     double idle_s = now_s - sj->since_s - ran_s;
-    double every_s = engine->options->checkpoint_s;
+    double every_s = engine->world.options->checkpoint_s;
     if (every_s > 0) {
         double last_s = floor((sj->run_s + ran_s) / every_s) * every_s;
         if (last_s > sj->run_s)
@@ -67,32 +67,32 @@ static void account(struct simengine *engine, struct simjob *sj)
     sj->done_s =
         is_done ? sj->job->spec.duration_s : sj->done_s + sj->rate * ran_s;
     sj->since_s = now_s;
-    engine->spent.given += sj->gpus * (idle_s + ran_s);
-    engine->spent.overhead += sj->gpus * idle_s;
-    engine->spent.useful += sj->gpus * ran_s;
+    engine->world.spent.given += sj->gpus * (idle_s + ran_s);
+    engine->world.spent.overhead += sj->gpus * idle_s;
+    engine->world.spent.useful += sj->gpus * ran_s;
 }
 
 /* Back to the last checkpoint: what was done since is lost. */
 static void roll_back(struct simengine *engine, struct simjob *sj)
 {
-    double every_s = engine->options->checkpoint_s;
+    double every_s = engine->world.options->checkpoint_s;
     if (every_s <= 0)
         return;
     double lost_s = sj->run_s - floor(sj->run_s / every_s) * every_s;
     sj->done_s = sj->saved_s;
-    engine->spent.useful -= sj->gpus * lost_s;
-    engine->spent.lost += sj->gpus * lost_s;
+    engine->world.spent.useful -= sj->gpus * lost_s;
+    engine->world.spent.lost += sj->gpus * lost_s;
 }
 
 /* Tells core, with noise on the rate. */
 static void tell(struct simengine *engine, struct simjob *sj,
                  struct firn_report report)
 {
-    const struct firn_sim_noise *size = &engine->options->noise;
+    const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
         report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
     struct firn_event event = {.kind = FIRN_EVENT_REPORT,
-                               .at_s = engine->now_s,
+                               .at_s = engine->world.now_s,
                                .job = sj->job->id,
                                .report = report};
     vec_add(&engine->reports, event);
@@ -122,13 +122,14 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
 static void schedule(struct simengine *engine, struct simjob *sj)
 {
     const struct firn_job *job = sj->job;
-    double begin_s = later(sj->resumes_s, engine->now_s);
+    double begin_s = later(sj->resumes_s, engine->world.now_s);
     sj->is_turning = sj->until_s < job->spec.duration_s;
     double goal_s = sj->is_turning ? sj->until_s : job->spec.duration_s;
     double end_s = begin_s + later(goal_s - sj->done_s, 0) / sj->rate;
     heap_set(&engine->finishes, job->slot,
              sj->is_turning ? end_s
-                            : engine->cadence.finish_s(&engine->cadence, end_s),
+                            : engine->world.cadence.finish_s(
+                                  &engine->world.cadence, end_s),
              (uint64_t)job->id);
     sj->told = (struct firn_report){sj->done_s, sj->rate, begin_s};
     tell(engine, sj, sj->told);
@@ -152,14 +153,14 @@ static void start(struct simengine *engine, const struct firn_step *step)
     struct simjob *sj = &engine->jobs.at[job->slot];
     if (job->starts == 0) {
         *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts}};
-        if (noise_is_on(&engine->options->noise))
-            sj->noise = noise_of_job(&engine->options->noise,
-                                     engine->options->seed, job->id);
+        if (noise_is_on(&engine->world.options->noise))
+            sj->noise = noise_of_job(&engine->world.options->noise,
+                                     engine->world.options->seed, job->id);
     }
     sj->job = job;
     sj->gpus = step->to->ngpus;
-    sj->since_s = engine->now_s;
-    sj->resumes_s = engine->now_s + restart_cost_s(engine, job);
+    sj->since_s = engine->world.now_s;
+    sj->resumes_s = engine->world.now_s + restart_cost_s(engine, job);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
     sharers_join(engine, sj, step->to);
@@ -186,15 +187,16 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct simengine *engine = state;
     (void)err;
-    engine->now_s = step->at_s;
+    engine->world.now_s = step->at_s;
     vec_reserve(&engine->jobs, (size_t)step->job->slot + 1);
     if (step->kind != FIRN_STEP_START)
         stop(engine, step);
     if (step->kind == FIRN_STEP_STOP &&
-        (step->is_loss || noise_is_on(&engine->options->noise))) {
+        (step->is_loss || noise_is_on(&engine->world.options->noise))) {
         /* Core believes the last report; tell it what is left. */
         struct simjob *sj = &engine->jobs.at[step->job->slot];
-        tell(engine, sj, (struct firn_report){sj->done_s, 0, engine->now_s});
+        tell(engine, sj,
+             (struct firn_report){sj->done_s, 0, engine->world.now_s});
     }
     if (step->kind != FIRN_STEP_STOP)
         start(engine, step);
@@ -228,6 +230,19 @@ static enum firn_status settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* Makes the next arrival elastic when that is asked for. The GPUs it named
+ * stay within its bounds: its duration refers to them. */
+static void stretch(const struct firn_sim_options *options,
+                    struct firn_job_spec *spec)
+{
+    if (options->elastic_max == 0)
+        return;
+    spec->gpus_min =
+        spec->gpus < options->elastic_min ? spec->gpus : options->elastic_min;
+    spec->gpus_max =
+        spec->gpus > options->elastic_max ? spec->gpus : options->elastic_max;
+}
+
 /* Reads arrivals until one that the cluster can run; false when the trace has
  * failed (err) or is over. */
 static bool fetch(struct simengine *engine, struct firn_error *err)
@@ -235,45 +250,54 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     struct job_accept accept;
     char why[JOB_WHY_MAX];
     engine->has_spec = false;
-    while (firn_trace_next(engine->trace, &engine->spec, err)) {
-        if (job_accept(&engine->spec, engine->options->cluster, &accept, why)) {
+    while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
+        stretch(engine->world.options, &engine->spec);
+        if (job_accept(&engine->spec, engine->world.options->cluster, &accept,
+                       why)) {
             engine->has_spec = true;
             return true;
         }
-        if (firn_trace_refuse(engine->trace, &engine->spec, why, err) !=
+        if (firn_trace_refuse(engine->world.trace, &engine->spec, why, err) !=
             FIRN_OK)
             return false;
     }
     engine->is_over = true;
+    engine->world.is_drained = true;
     return false;
 }
 
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct simengine *engine = state;
-    const struct firn_sim_options *options = engine->options;
-    struct firn_trace_options reading = {.strict = options->strict,
-                                         .trusts_order = engine->trusts_order};
+    const struct firn_sim_options *options = engine->world.options;
+    engine->truth = truth_from_trace(options->cluster, options->scaling,
+                                     options->share_slowdown);
+    engine->world.cadence = cadence_every(
+        options->interval_s, options->quantum_s, options->charges_first_start);
+    struct firn_trace_options reading = {
+        .strict = options->strict, .trusts_order = engine->world.trusts_order};
     struct firn_error failed = {0};
-    FIRN_TRY(firn_trace_open(&engine->trace, options->trace, &reading, err));
+    FIRN_TRY(
+        firn_trace_open(&engine->world.trace, options->trace, &reading, err));
     if (options->failures != NULL)
         FIRN_TRY(failures_read(&engine->failures, options->failures,
                                options->cluster->nnodes, err));
     else if (options->mtbf_s > 0)
         failures_draw(&engine->failures, options->cluster->nnodes,
                       options->mtbf_s, options->mttr_s, options->seed);
+    engine->world.fails_for_ever = failures_are_drawn(&engine->failures);
     if (options->profiles != NULL && strcmp(options->profiles, "none") != 0) {
         FIRN_TRY(truth_table_open(&engine->table, options->profiles, err));
         engine->truth =
             truth_from_table(engine->table, &engine->truth,
-                             firn_trace_format(engine->trace)->name);
+                             firn_trace_format(engine->world.trace)->name);
     }
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
     if (!engine->has_spec) {
         const struct firn_trace_report *report =
-            firn_trace_report(engine->trace);
+            firn_trace_report(engine->world.trace);
         return firn_fail(
             err, FIRN_EINVAL, "%s: not one job that can run; %ld bad rows%s%s",
             options->trace, report->bad, report->bad ? ", the first: " : "",
@@ -285,7 +309,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 static void close_engine(void *state)
 {
     struct simengine *engine = state;
-    firn_trace_close(engine->trace);
+    firn_trace_close(engine->world.trace);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -300,7 +324,7 @@ static void close_engine(void *state)
 
 static double now_s(void *state)
 {
-    return ((struct simengine *)state)->now_s;
+    return ((struct simengine *)state)->world.now_s;
 }
 
 static bool next_report(struct simengine *engine, struct firn_event *out)
@@ -337,8 +361,9 @@ static void take_finish(struct simengine *engine, struct firn_event *out)
     account(engine, sj);
     heap_remove(&engine->finishes, slot);
     sharers_leave(engine, sj);
-    *out = (struct firn_event){
-        .kind = FIRN_EVENT_DONE, .at_s = engine->now_s, .job = sj->job->id};
+    *out = (struct firn_event){.kind = FIRN_EVENT_DONE,
+                               .at_s = engine->world.now_s,
+                               .job = sj->job->id};
 }
 
 static void take_failure(struct simengine *engine, struct firn_event *out)
@@ -346,7 +371,7 @@ static void take_failure(struct simengine *engine, struct firn_event *out)
     struct failure_row row = failures_take(&engine->failures);
     *out = (struct firn_event){.kind = row.is_up ? FIRN_EVENT_NODE_UP
                                                  : FIRN_EVENT_NODE_DOWN,
-                               .at_s = engine->now_s,
+                               .at_s = engine->world.now_s,
                                .node = row.node};
 }
 
@@ -357,7 +382,7 @@ static void measure(struct simengine *engine)
     const struct truth *truth = &engine->truth;
     struct job_accept accept;
     char why[JOB_WHY_MAX];
-    if (!job_accept(spec, engine->options->cluster, &accept, why))
+    if (!job_accept(spec, engine->world.options->cluster, &accept, why))
         return;
     double duration_s = truth->duration_s(truth, spec, accept.types);
     if (spec->is_nominal && duration_s > 0) {
@@ -366,18 +391,19 @@ static void measure(struct simengine *engine)
     }
     if (truth->knows(truth, spec->app))
         return;
-    if (engine->unprofiled_jobs++ == 0)
-        str_copy(engine->unprofiled, sizeof engine->unprofiled, spec->app);
+    if (engine->world.unprofiled_jobs++ == 0)
+        str_copy(engine->world.unprofiled, sizeof engine->world.unprofiled,
+                 spec->app);
 }
 
 static void take_arrival(struct simengine *engine, struct firn_event *out)
 {
     if (engine->table != NULL)
         measure(engine);
-    engine->nominal_jobs += engine->spec.is_nominal;
+    engine->world.nominal_jobs += engine->spec.is_nominal;
     engine->has_spec = false; /* fetched when next asked */
     *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
-                               .at_s = engine->now_s,
+                               .at_s = engine->world.now_s,
                                .job = engine->next_id++,
                                .spec = &engine->spec};
 }
@@ -398,10 +424,10 @@ static bool next(void *state, double until_s, struct firn_event *out,
     double first_s = earlier(finish_s, earlier(failure_s, submit_s));
     if (!(first_s <= until_s) || isinf(first_s)) {
         if (isfinite(until_s))
-            engine->now_s = later(engine->now_s, until_s);
+            engine->world.now_s = later(engine->world.now_s, until_s);
         return false;
     }
-    engine->now_s = later(engine->now_s, first_s);
+    engine->world.now_s = later(engine->world.now_s, first_s);
     if (finish_s <= first_s) /* (4) */
         take_finish(engine, out);
     else if (failure_s <= first_s)
@@ -411,9 +437,13 @@ static bool next(void *state, double until_s, struct firn_event *out,
     return true;
 }
 
-bool simengine_drained(const struct simengine *engine)
+static const struct firn_report *truth_of(const void *state,
+                                          const struct firn_job *job)
 {
-    return engine->is_over && !engine->has_spec;
+    const struct simengine *engine = state;
+    if (!noise_is_on(&engine->world.options->noise))
+        return NULL;
+    return &engine->jobs.at[job->slot].told;
 }
 
 const struct firn_engine_def simengine_def = {
@@ -427,4 +457,11 @@ const struct firn_engine_def simengine_def = {
     .apply = apply,
     .settled = settled,
     .next = next,
+};
+
+const struct world_def world_honest = {
+    .name = "honest",
+    .summary = "event-driven, every cost charged",
+    .engine = &simengine_def,
+    .truth_of = truth_of,
 };

@@ -8,12 +8,10 @@
 #define SIM_SIMENGINE_H
 #include "base/heap.h"
 #include "base/vec.h"
-#include "sim/cadence.h"
 #include "sim/failure.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
-#include <firn/engine.h>
-#include <firn/sim.h>
+#include "sim/world.h"
 
 /* The truth about one job, by slot. */
 struct simjob {
@@ -34,34 +32,19 @@ struct simjob {
     bool is_turning; /* in `finishes` with the time the rate changes */
 };
 
-/* Where GPU-seconds went. */
-struct simspent {
-    double given, useful, overhead, lost;
-};
-
 struct simengine {
-    /* Set before `open`. */
-    const struct firn_sim_options *options;
+    struct world world; /* first */
     struct truth truth;
     struct truth_table *table; /* behind the truth; NULL for none */
-    struct cadence cadence;
-    bool trusts_order; /* of the trace: see firn/trace.h */
-
-    double now_s;
-    struct firn_trace *trace;
     struct firn_job_spec spec; /* the next arrival */
     bool has_spec, is_over;    /* there is one; there will be no more */
     firn_job_id next_id;
-    long nominal_jobs;              /* whose duration is an estimate */
-    long unprofiled_jobs;           /* of applications without a profile */
-    char unprofiled[FIRN_NAME_MAX]; /* the first of these applications */
     VEC(struct simjob) jobs;
     struct heap finishes; /* slots by time of completion, or of the next
                            * change of rate if that is before it */
     VEC(struct firn_event) reports;
     size_t next_report;
     struct failures failures;
-    struct simspent spent;
 
     /* Who is on each shared GPU, jobs_per_gpu slots each, GPUs numbered
      * through the nodes; made when the first job shares. */
@@ -70,8 +53,5 @@ struct simengine {
 };
 
 extern const struct firn_engine_def simengine_def;
-
-/* No job will arrive any more. */
-bool simengine_drained(const struct simengine *engine);
 
 #endif

@@ -77,6 +77,9 @@ enum firn_row nominal_row(struct row *row, struct lines *in, const char *format,
         !row_gang(row, GPUS, &spec, err) ||
         !row_int(row, BATCH, 1, ROW_NUMBER_MAX, &spec.batch, err))
         return FIRN_ROW_BAD;
+    spec.gpus_min = 1;
+    if (spec.gpus_max < NOMINAL_GPUS_MAX)
+        spec.gpus_max = NOMINAL_GPUS_MAX;
     spec.app = row_text(row, APP);
     const struct nominal *work = nominal_find(format, spec.app, gpu);
     if (!nominal_fill(format, work, 1, &spec, err))

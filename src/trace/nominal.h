@@ -30,10 +30,14 @@ const struct nominal *nominal_find(const char *format, const char *app,
 bool nominal_fill(const char *format, const struct nominal *work, double times,
                   struct firn_job_spec *spec, struct firn_error *err);
 
-enum { NOMINAL_COLUMNS = 5 };
+enum {
+    NOMINAL_COLUMNS = 5,
+    NOMINAL_GPUS_MAX = 64, /* the most replicas the authors' jobs may have */
+};
 
 /* The next row of a file whose five columns are name, submission, application,
- * GPUs and batch, in that order of wanting: a gang with its nominal work. */
+ * GPUs and batch, in that order of wanting: an elastic job with its nominal
+ * work on the GPUs it asked for. */
 enum firn_row nominal_row(struct row *row, struct lines *in, const char *format,
                           const char *gpu, struct firn_job_spec *out,
                           struct firn_error *err);

@@ -5,7 +5,8 @@
  * Seconds. The file has no durations: a job's work is its application's, from
  * nominal.def in seconds of one T4, over num_replicas. That is the user's
  * request; the authors' elastic policies choose GPUs and batch themselves, so
- * these are the same jobs but not the same run times. The job is a gang here.
+ * these are the same jobs but not the same run times. The job is elastic, from
+ * one GPU to 64; a policy that does not resize gives it num_replicas.
  */
 #include "trace/nominal.h"
 

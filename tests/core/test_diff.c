@@ -178,7 +178,7 @@ static void steps_carry_the_time_and_the_job_as_it_was(void **unused)
     struct firn_view view = round_view(scene->round, 7);
     struct firn_plan plan;
     struct diff diff;
-    plan_init(&plan, state);
+    plan_init(&plan, state, NULL);
     plan_open(&plan, &view);
     diff_plan(&plan, &diff);
     assert_int_equal(diff.nsteps, 2);

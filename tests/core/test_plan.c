@@ -30,7 +30,7 @@ static struct firn_plan *open_desk(struct desk *desk, const char *text)
     memset(desk, 0, sizeof *desk);
     desk->scene = scene_new(text, &toy_elastic, NULL);
     desk->view = round_view(desk->scene->round, 0);
-    plan_init(&desk->plan, scene_state(desk->scene));
+    plan_init(&desk->plan, scene_state(desk->scene), NULL);
     for (int i = 0; i < desk->scene->cluster.nnodes; i++)
         assert_int_equal(desk->plan.empty.node_free[i],
                          scene_state(desk->scene)->cluster.nodes[i].is_up
@@ -376,8 +376,9 @@ static void say(struct desk *desk, struct rng *rng)
         break;
     case 4:
         firn_plan_place(plan, a,
-                        &(struct firn_alloc){
-                            &part, 1, __builtin_popcountll(part.gpus), false});
+                        &(struct firn_alloc){&part, 1,
+                                             __builtin_popcountll(part.gpus),
+                                             false, 0});
         break;
     default:
         firn_plan_give_want(plan, a, &want);

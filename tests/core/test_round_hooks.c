@@ -30,8 +30,9 @@ static void saw_step(void *arg, const struct firn_step *step)
 }
 
 static void saw_end(void *arg, const struct firn_job *job, const char *how,
-                    double now_s)
+                    double now_s, double finished_s)
 {
+    (void)finished_s;
     (void)arg;
     buf_printf(&seen, "%s %s %g; ", how, job->spec.name, now_s);
 }

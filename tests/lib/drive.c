@@ -84,8 +84,9 @@ static void on_step(void *arg, const struct firn_step *step)
 }
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,
-                   double now_s)
+                   double now_s, double finished_s)
 {
+    (void)finished_s;
     struct audit *audit = arg;
     struct drive *drive = audit->out;
     double work_s = audit->work_s[job->id];
@@ -116,7 +117,8 @@ static enum firn_status loop(struct simengine *engine, struct round *round,
             audit_until(audit, state, event.at_s);
             FIRN_TRY(round_event(round, &event, err));
             if (round_is_due(round) && isinf(due_s))
-                due_s = engine->cadence.decide_s(&engine->cadence, event.at_s);
+                due_s = engine->world.cadence.decide_s(&engine->world.cadence,
+                                                       event.at_s);
         } else if (isinf(until_s)) {
             return state->nwaiting > 0
                        ? firn_fail(err, FIRN_ESTALLED, "the toy stalls")
@@ -127,7 +129,7 @@ static enum firn_status loop(struct simengine *engine, struct round *round,
             due_s = INFINITY;
             FIRN_TRY(round_decide(round, until_s, err));
         }
-        if (state->nwaiting + state->nrunning == 0 && simengine_drained(engine))
+        if (state->nwaiting + state->nrunning == 0 && engine->world.is_drained)
             return FIRN_OK;
     }
 }
@@ -137,13 +139,7 @@ enum firn_status drive_try(struct play *play,
                            struct drive *out)
 {
     const struct firn_sim_options *options = &play->options;
-    struct simengine engine = {
-        .options = options,
-        .truth = truth_from_trace(options->cluster, options->scaling,
-                                  options->share_slowdown),
-        .cadence = cadence_every(options->interval_s, options->quantum_s,
-                                 options->charges_first_start),
-    };
+    struct simengine engine = {.world = {.options = options}};
     struct round *round = NULL;
     struct audit audit = {.out = out, .options = options};
     *out = (struct drive){.end_s = NAN};
@@ -157,7 +153,7 @@ enum firn_status drive_try(struct play *play,
     assert_int_equal(simengine_def.open(&engine, &play->err), FIRN_OK);
     assert_int_equal(round_new(&round, &config, &play->err), FIRN_OK);
     enum firn_status status = loop(&engine, round, &audit, &play->err);
-    out->spent = engine.spent;
+    out->spent = engine.world.spent;
     out->steps = round_steps(round);
     round_free(round);
     simengine_def.close(&engine);

@@ -14,7 +14,7 @@
 
 /* How a run went. */
 struct drive {
-    struct simspent spent;
+    struct world_spent spent;
     struct firn_buf text; /* "a 130\n": jobs in order of their end */
     double end_s;         /* of the last one */
     long steps;

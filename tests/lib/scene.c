@@ -87,8 +87,9 @@ static const struct firn_engine_def engine = {
 };
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,
-                   double now_s)
+                   double now_s, double finished_s)
 {
+    (void)finished_s;
     (void)now_s;
     struct scene *scene = arg;
     const char *word = "DONE";

@@ -124,7 +124,7 @@ static void each_event_is_a_line(void **state)
     struct firn_job job = some_job();
     job.spec.duration_s = 100.1;
     struct firn_part parts[] = {{0, 0, 0xf}, {2, 0, 0xa}};
-    struct firn_alloc to = {parts, 2, 6, true};
+    struct firn_alloc to = {parts, 2, 6, true, 0};
     struct firn_step step = {FIRN_STEP_START, &job, &to, 20, false};
     eventlog_submit(log, &job, 10);
     eventlog_step(log, &step);
@@ -135,8 +135,8 @@ static void each_event_is_a_line(void **state)
     eventlog_report(log, &job, 40, &(struct firn_report){1.0 / 3, 0.5, 50});
     eventlog_node(log, 2, false, 50);
     eventlog_node(log, 2, true, 60.25);
-    eventlog_end(log, &job, 70, "done");
-    eventlog_end(log, &job, 70, "reject");
+    eventlog_end(log, &job, 70, "done", 70);
+    eventlog_end(log, &job, 70, "reject", 70);
     struct firn_sim_result result = {.jobs = 1, .steps = 9, .cpu_s = 0.123};
     assert_int_equal(eventlog_close(log, &result, NULL), FIRN_OK);
     struct firn_buf text = file_text(path);
@@ -170,7 +170,7 @@ static void a_long_allocation_is_folded(void **state)
     struct firn_job job = some_job();
     for (int i = 0; i < NODES; i++)
         parts[i] = (struct firn_part){i, 0, 0xff};
-    struct firn_alloc to = {parts, NODES, 8 * NODES, false};
+    struct firn_alloc to = {parts, NODES, 8 * NODES, false, 0};
     eventlog_step(log,
                   &(struct firn_step){FIRN_STEP_START, &job, &to, 20, false});
     assert_int_equal(eventlog_close(log, NULL, NULL), FIRN_OK);
@@ -231,7 +231,7 @@ static void jobs_are_rows_of_csv(void **state)
     struct firn_job job = some_job();
     name_file();
     assert_int_equal(jobscsv_open(&csv, path, NULL), FIRN_OK);
-    job.held = (struct firn_alloc){&part, 1, 2, false};
+    job.held = (struct firn_alloc){&part, 1, 2, false, 0};
     jobscsv_add(csv, &job, 40, 1.5);
     job.held = (struct firn_alloc){0};
     job.state = FIRN_JOB_ENDED;
@@ -257,7 +257,7 @@ static void null_is_no_log(void **state)
     eventlog_submit(NULL, &job, 0);
     eventlog_step(NULL, NULL);
     eventlog_report(NULL, &job, 0, NULL);
-    eventlog_end(NULL, &job, 0, "done");
+    eventlog_end(NULL, &job, 0, "done", 0);
     eventlog_node(NULL, 0, true, 0);
     assert_int_equal(eventlog_close(NULL, NULL, NULL), FIRN_OK);
     jobscsv_add(NULL, &job, 0, 0);

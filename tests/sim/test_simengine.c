@@ -174,7 +174,7 @@ static void check_toys(uint64_t seed)
         if (drive_try(&play, toys[i], &run) != FIRN_OK)
             fail_msg("seed %llu, %s: %s", (unsigned long long)seed,
                      toys[i]->name, play.err.text);
-        const struct simspent *s = &run.spent;
+        const struct world_spent *s = &run.spent;
         if (!play_near(s->given, s->useful + s->overhead + s->lost))
             fail_msg("seed %llu, %s: given %g, useful %g, overhead %g",
                      (unsigned long long)seed, toys[i]->name, s->given,

@@ -61,9 +61,9 @@ static void pollux_work_is_spread_over_the_gpus(void **state)
     (void)state;
     /* 1444.077 / 1; 13614.473 / 4; 4027.984 / 8 */
     expect("pollux",
-           "2: job ncf-0,12,1,1444.077,1,1,ncf,,32768,0,0,,0,15,1\n"
-           "3: job bert-1,30,4,3403.61825,4,4,bert,,96,0,0,,0,120,1\n"
-           "4: job cifar10-2,30,8,503.498,8,8,cifar10,,1024,0,0,,0,50,1\n");
+           "2: job ncf-0,12,1,1444.077,1,64,ncf,,32768,0,0,,0,15,1\n"
+           "3: job bert-1,30,4,3403.61825,1,64,bert,,96,0,0,,0,120,1\n"
+           "4: job cifar10-2,30,8,503.498,1,64,cifar10,,1024,0,0,,0,50,1\n");
 }
 
 static void
@@ -86,11 +86,11 @@ static void titan_applications_are_model_and_data_set(void **state)
     (void)state;
     /* 2164.069 / 2; 58.788 / 1; 307.374 / 4 */
     expect("titan",
-           "2: job vit@mnist-0,5,2,1082.0345,2,2,vit@mnist,,48,0,0,,0,34.161,"
+           "2: job vit@mnist-0,5,2,1082.0345,1,64,vit@mnist,,48,0,0,,0,34.161,"
            "1\n"
-           "3: job roberta-base@rte-1,9,1,58.788,1,1,roberta-base@rte,,16,0,0,"
+           "3: job roberta-base@rte-1,9,1,58.788,1,64,roberta-base@rte,,16,0,0,"
            ",0,60.399,1\n"
-           "4: job vit@frgfm#imagenette-2,9,4,76.8435,4,4,vit@frgfm#imagenette"
+           "4: job vit@frgfm#imagenette-2,9,4,76.8435,1,64,vit@frgfm#imagenette"
            ",,48,0,0,,0,34.161,1\n");
 }
 

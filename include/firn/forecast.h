@@ -1,0 +1,69 @@
+/* forecast.h - what a policy may ask about a job's future.
+ *
+ * A policy never sees how fast a job would really go elsewhere, only what the
+ * engine expects: from the application's profile, corrected by what the job
+ * has reported. The simulator's expectations come from the same fitted models
+ * that a live scheduler has, not from the measured tables it runs jobs by.
+ *
+ * An answer of NaN means "not known". All functions are pure for one view: the
+ * same question has the same answer until the next decision.
+ */
+#ifndef FIRN_FORECAST_H
+#define FIRN_FORECAST_H
+#include <firn/view.h>
+
+enum { FIRN_ANY_TYPE = -1 };
+
+/* A way to run a job. Zeroed but for `gpus`: packed, of type 0, as submitted.
+ */
+struct firn_way {
+    int gpus;          /* >= 1 */
+    int nodes;         /* that it is spread over; 0: as few as can be */
+    firn_type_id type; /* FIRN_ANY_TYPE: the job's reference type */
+    unsigned tunes;    /* FIRN_TUNE_*: what the trainer sets by itself */
+};
+
+/* How much of one GPU a job takes up. */
+struct firn_load {
+    double util;    /* share of the time the GPU computes, 0..1; or NaN */
+    double mem_gib; /* memory on each GPU; or NaN */
+};
+
+/* What an engine implements; `state` is the engine's. */
+struct firn_forecast_def {
+    /* Reference seconds a second, > 0; 0 when it cannot run that way; NaN when
+     * nothing is known. */
+    double (*rate)(void *state, const struct firn_job *job,
+                   const struct firn_way *way, double now_s);
+    /* Seconds from now until it is done that way, restarts not counted. MAY be
+     * NULL: the work left over the rate. */
+    double (*left_s)(void *state, const struct firn_job *job,
+                     const struct firn_way *way, double now_s);
+    /* The most GPUs it can use: its batch may be too small to split further.
+     * MAY be NULL: spec.gpus_max. */
+    int (*gpus_max)(void *state, const struct firn_job *job, unsigned tunes);
+    /* Step time of `job` beside `other` on the same GPUs / alone, >= 1. MAY be
+     * NULL: not known. */
+    double (*slowdown)(void *state, const struct firn_job *job,
+                       const struct firn_job *other);
+    /* MAY be NULL: not known. */
+    struct firn_load (*load)(void *state, const struct firn_job *job);
+};
+
+/* The same, for policies. `way` is borrowed for the call. */
+FIRN_API double firn_view_rate(const struct firn_view *view,
+                               const struct firn_job *job,
+                               const struct firn_way *way);
+FIRN_API double firn_view_left_s(const struct firn_view *view,
+                                 const struct firn_job *job,
+                                 const struct firn_way *way);
+/* At least gpus_min and at most what the job allows and the cluster has up. */
+FIRN_API int firn_view_gpus_max(const struct firn_view *view,
+                                const struct firn_job *job, unsigned tunes);
+FIRN_API double firn_view_slowdown(const struct firn_view *view,
+                                   const struct firn_job *job,
+                                   const struct firn_job *other);
+FIRN_API struct firn_load firn_view_load(const struct firn_view *view,
+                                         const struct firn_job *job);
+
+#endif

@@ -1,0 +1,62 @@
+/* forecast.c - a policy's questions, passed on to the engine.
+ *
+ * Keeps answers within what a policy may rely on: a rate is never negative,
+ * a limit never beyond the job's own or what is up.
+ */
+#include <firn/forecast.h>
+
+#include <math.h>
+
+double firn_view_rate(const struct firn_view *view, const struct firn_job *job,
+                      const struct firn_way *way)
+{
+    if (view->forecast == NULL || view->forecast->rate == NULL)
+        return (double)NAN;
+    double rate = view->forecast->rate(view->forecaster, job, way, view->now_s);
+    if (rate < 0)
+        FIRN_BUG("job %d is forecast to go at rate %g", job->id, rate);
+    return rate;
+}
+
+double firn_view_left_s(const struct firn_view *view,
+                        const struct firn_job *job, const struct firn_way *way)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast != NULL && forecast->left_s != NULL)
+        return forecast->left_s(view->forecaster, job, way, view->now_s);
+    double left_s = job->spec.duration_s - firn_job_done_s(job, view->now_s);
+    double rate = firn_view_rate(view, job, way);
+    return rate == 0 ? INFINITY : left_s / rate;
+}
+
+int firn_view_gpus_max(const struct firn_view *view, const struct firn_job *job,
+                       unsigned tunes)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    int most = job->spec.gpus_max;
+    if (forecast != NULL && forecast->gpus_max != NULL) {
+        int useful = forecast->gpus_max(view->forecaster, job, tunes);
+        most = useful < most ? useful : most;
+    }
+    most = view->gpus_up < most ? view->gpus_up : most;
+    return most > job->spec.gpus_min ? most : job->spec.gpus_min;
+}
+
+double firn_view_slowdown(const struct firn_view *view,
+                          const struct firn_job *job,
+                          const struct firn_job *other)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->slowdown == NULL)
+        return (double)NAN;
+    return forecast->slowdown(view->forecaster, job, other);
+}
+
+struct firn_load firn_view_load(const struct firn_view *view,
+                                const struct firn_job *job)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->load == NULL)
+        return (struct firn_load){(double)NAN, (double)NAN};
+    return forecast->load(view->forecaster, job);
+}
