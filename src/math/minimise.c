@@ -427,7 +427,7 @@ static bool iterate(struct search *in)
     for (size_t i = 0; i < in->n; i++)
         d[i] = in->z[i] - in->x[i];
     /* Less than rounding to be gained: stop here rather than follow noise. */
-    if (fabs(dot(in->g, d, in->n)) <= DBL_EPSILON * fabs(in->f))
+    if (fabs(dot(in->g, d, in->n)) <= DBL_EPSILON * fmax(fabs(in->f), 1))
         return true;
     double t = line_search(in, d, x, g, &f);
     if (t < 0)
