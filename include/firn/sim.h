@@ -95,6 +95,7 @@ struct firn_sim_result {
     char trace[256]; /* as named by the user */
     char policy[FIRN_NAME_MAX];
     char cluster[FIRN_NAME_MAX];
+    char world[FIRN_NAME_MAX]; /* whose rules: "honest", or a compat's name */
     uint64_t seed;
     double restart_s;
 

@@ -277,13 +277,17 @@ struct firn_view round_view(struct round *round, double now_s)
                               .forecaster = round->config.engine_state};
 }
 
-static void keep_notes(struct round *round)
+static void keep_notes(struct round *round, double now_s)
 {
+    const struct round_watch *watch = &round->config.watch;
     for (size_t i = 0; i < round->plan.notes.n; i++) {
         const struct plan_note *note = &round->plan.notes.at[i];
         struct firn_job *job = state_job(&round->state, note->job);
-        if (job != NULL)
-            memcpy(job->note, note->text, sizeof job->note);
+        if (job == NULL || strcmp(job->note, note->text) == 0)
+            continue;
+        memcpy(job->note, note->text, sizeof job->note);
+        if (watch->note)
+            watch->note(watch->arg, job, now_s);
     }
 }
 
@@ -305,7 +309,7 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
         snprintf(job->note, sizeof job->note, "%s", diff->rejects[i]->reason);
         end_job(round, job, "reject", now_s, now_s);
     }
-    keep_notes(round);
+    keep_notes(round, now_s);
     FIRN_TRY(settled(round, err));
     if (diff->nsteps + diff->nrejects > 0)
         tell_changed(round, now_s);

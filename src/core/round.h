@@ -23,6 +23,8 @@ struct round_watch {
                 double now_s, double finished_s);
     /* After each instant at which anything changed. */
     void (*changed)(void *arg, const struct state *state, double now_s);
+    /* The policy has another word on why this job waits: job->note. */
+    void (*note)(void *arg, const struct firn_job *job, double now_s);
 };
 
 struct round;

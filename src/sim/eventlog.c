@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "sim/outfile.h"
 #include "sim/summary.h"
+#include "sim/world.h"
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 15 }; /* an allocation is folded behind so many */
@@ -47,14 +48,40 @@ static void put_cluster(struct firn_buf *out, const struct firn_cluster *c)
     }
 }
 
+/* Nothing for a text that was not given. */
+static void put_text(struct firn_buf *out, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    buf_printf(out, "%s\t", name);
+    buf_json_string(out, text);
+    buf_putc(out, '\n');
+}
+
+static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
+{
+    put_setting(out, "restart_s", o->restart_s);
+    for (size_t i = 0; i < o->nrestarts; i++) {
+        buf_puts(out, "restart_of\t");
+        buf_json_string(out, o->restarts[i].app);
+        buf_putc(out, '\t');
+        buf_double(out, o->restarts[i].cost_s);
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
 {
-    buf_puts(out, "#firn-log 1\ntrace\t");
-    buf_json_string(out, o->trace);
-    buf_puts(out, "\npolicy\t");
-    buf_json_string(out, o->policy);
-    buf_printf(out, "\nseed\t%llu\n", (unsigned long long)o->seed);
-    put_setting(out, "restart_s", o->restart_s);
+    buf_puts(out, "#firn-log 1\n");
+    put_text(out, "trace", o->trace);
+    put_text(out, "policy", o->policy);
+    put_text(out, "world", o->world ? o->world->name : world_honest.name);
+    for (size_t i = 0; i < o->nsettings; i++)
+        put_text(out, "setting", o->settings[i]);
+    put_text(out, "profiles", o->profiles);
+    put_text(out, "failures", o->failures);
+    buf_printf(out, "seed\t%llu\n", (unsigned long long)o->seed);
+    put_restarts(out, o);
     put_setting(out, "scaling", o->scaling);
     put_setting(out, "share_slowdown", o->share_slowdown);
     put_setting(out, "interval_s", o->interval_s);
@@ -63,6 +90,12 @@ static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
     put_setting(out, "mtbf_s", o->mtbf_s);
     put_setting(out, "mttr_s", o->mttr_s);
     put_setting(out, "checkpoint_s", o->checkpoint_s);
+    put_setting(out, "noise_throughput", o->noise.throughput);
+    put_setting(out, "noise_sharing", o->noise.sharing);
+    put_setting(out, "noise_transfer", o->noise.transfer);
+    put_setting(out, "noise_report", o->noise.report);
+    put_setting(out, "elastic_min", o->elastic_min);
+    put_setting(out, "elastic_max", o->elastic_max);
     put_cluster(out, o->cluster);
 }
 
@@ -124,7 +157,10 @@ void eventlog_submit(struct eventlog *log, const struct firn_job *job,
     buf_json_string(out, spec->name);
     buf_printf(out, "\t%d\t%d\t%d", spec->gpus, spec->gpus_min, spec->gpus_max);
     put_column(out, spec->duration_s);
-    buf_puts(out, spec->may_share ? "\t1\n" : "\t0\n");
+    buf_puts(out, spec->may_share ? "\t1" : "\t0");
+    if (spec->submit_s != at_s)
+        put_column(out, spec->submit_s);
+    buf_putc(out, '\n');
 }
 
 void eventlog_step(struct eventlog *log, const struct firn_step *step)
@@ -175,6 +211,17 @@ void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,
         buf_putc(out, '\t');
         buf_json_string(out, job->note);
     }
+    buf_putc(out, '\n');
+}
+
+void eventlog_note(struct eventlog *log, const struct firn_job *job,
+                   double at_s)
+{
+    if (!log)
+        return;
+    struct firn_buf *out = begin(log, at_s, "note", job->id);
+    buf_putc(out, '\t');
+    buf_json_string(out, job->note);
     buf_putc(out, '\n');
 }
 

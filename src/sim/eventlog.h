@@ -8,13 +8,20 @@
  *     #firn-log 1
  *     trace       "jobs.csv"
  *     policy      "fifo"
+ *     world       "honest"      whose rules: see sim/world.h
+ *     setting     "fifo.x=1"    one line each, as given
+ *     profiles    "builtin"     when given; likewise failures
  *     seed        0
  *     restart_s   30            and the other numbers that shape a run
+ *     restart_of  "bert" 60     one line for each application that has its own
  *     jobs_per_gpu 2
  *     cluster     "two" 3 20    name, nodes, GPUs
  *     nodes       0-1 8 "v100" up   nodes of one kind: range, GPUs, type, state
  *     nodes       2 4 "a100" up
  *     T submit ID "NAME" GPUS GPUS_MIN GPUS_MAX DURATION_S MAY_SHARE
+ *         [SUBMITTED_S]
+ *     T note ID "TEXT"          the policy's word on why it waits, when it is
+ *                               another than before; a start takes it back
  *     T start ID ALLOC          likewise resize, move
  *     T rate ID DONE_S RATE RESUMES_S
  *     T stop ID DONE_S preempt  or: node
@@ -26,8 +33,10 @@
  *
  * T is the time in seconds and never goes back. ALLOC is as firn_alloc_print()
  * has it. From RESUMES_S on a job gains RATE reference seconds a second,
- * having DONE_S at that moment. FINISHED_S stands there when the job's own
- * account of when it finished is not T.
+ * having DONE_S at that moment. SUBMITTED_S and FINISHED_S stand there when the
+ * job's own account of these moments is not T. Readers take a header without
+ * world, setting, profiles, failures, restart_of, and the numbers of noise and
+ * elastic jobs for that of an honest world without any.
  *
  * All functions but the first do nothing for a NULL log.
  */
@@ -54,6 +63,9 @@ void eventlog_report(struct eventlog *log, const struct firn_job *job,
  * reason. */
 void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,
                   const char *how, double finished_s);
+/* The policy's new word on a job that waits. */
+void eventlog_note(struct eventlog *log, const struct firn_job *job,
+                   double at_s);
 void eventlog_node(struct eventlog *log, firn_node_id node, bool is_up,
                    double at_s);
 /* Writes the summary, or for a NULL result that the run was aborted. FIRN_EIO

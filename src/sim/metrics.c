@@ -146,10 +146,10 @@ static int class_of(int gpus)
 }
 
 static double fairness(const struct metrics *metrics,
-                       const struct firn_job *job, double jct_s)
+                       const struct firn_job *job, double now_s, double jct_s)
 {
     double job_s = metrics->sums.jobs - metrics->jobs_at_submit.at[job->slot];
-    double n = fmax(job_s / jct_s, 1);
+    double n = fmax(job_s / (now_s - job->spec.submit_s), 1);
     double share = fmin(metrics->gpus / n / job->spec.gpus, 1);
     double alone_s = job->spec.duration_s / fm_pow(share, metrics->scaling);
     return jct_s / alone_s;
@@ -162,7 +162,7 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     let_go(metrics, job, now_s);
     double jct_s = finished_s - job->spec.submit_s;
     double held_s = job->held_s + (finished_s - job->since_s);
-    double rho = fairness(metrics, job, jct_s);
+    double rho = fairness(metrics, job, now_s, jct_s);
     vec_add(&metrics->jct_s, jct_s);
     vec_add(&metrics->queue_s, jct_s - held_s);
     vec_add(&metrics->rho, rho);

@@ -38,15 +38,15 @@ static int class_of(int gpus)
     return gpus <= 4 ? 1 : gpus <= 8 ? 2 : 3;
 }
 
-void recount_done(struct recount *count, int gpus, double at_s, double jct_s,
-                  double queue_s)
+void recount_done(struct recount *count, int gpus, double finished_s,
+                  double jct_s, double queue_s)
 {
     int c = class_of(gpus);
     vec_add(&count->jct_s, jct_s);
     vec_add(&count->queue_s, queue_s);
     count->class_jobs[c]++;
     count->class_jct_s[c] += jct_s;
-    count->last_done_s = at_s;
+    count->last_done_s = fmax(count->last_done_s, finished_s);
     count->busy_end_gpu_s = count->busy_gpu_s;
     count->up_end_gpu_s = count->up_gpu_s;
 }

@@ -23,8 +23,8 @@ struct recount {
 void recount_submit(struct recount *count, double at_s);
 /* Time goes on by `dt_s` with so many GPUs held by somebody, and up. */
 void recount_pass(struct recount *count, double dt_s, int nbusy, int nup);
-void recount_done(struct recount *count, int gpus, double at_s, double jct_s,
-                  double queue_s);
+void recount_done(struct recount *count, int gpus, double finished_s,
+                  double jct_s, double queue_s);
 /* FIRN_EINVAL with the first field that differs. Sorts what it holds. */
 enum firn_status recount_compare(struct recount *count,
                                  const struct firn_sim_result *said,

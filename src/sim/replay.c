@@ -5,6 +5,10 @@
  * time, on purpose. The events are checked in replayjobs.c, the numbers of the
  * summary in recount.c.
  *
+ * In another world than the honest one the artifact's own rounding is part of
+ * the rules and work does not add up to the second: there that, and only that,
+ * is not checked.
+ *
  * Any bytes are survived: each line is checked before it is believed, and
  * memory grows with the lines read, except for the cluster's nodes and GPUs,
  * whose number is limited.
@@ -15,25 +19,31 @@
 #include "base/str.h"
 #include "sim/replaylog.h"
 #include "sim/summary.h"
+#include "sim/world.h"
 #include <math.h>
 #include <string.h>
 
-enum { SETTINGS = 9, FIELDS_MAX = 64 };
+enum { SETTINGS = 15, NEEDED = 9, FIELDS_MAX = 64 };
 
-/* What the header must have, once each. */
+/* What the header has, once each. */
 struct header {
-    bool has_trace, has_policy, has_seed, has_sharers, has_cluster;
+    bool has_trace, has_policy, has_seed, has_sharers, has_cluster, has_world;
     bool has_setting[SETTINGS];
     double settings[SETTINGS];
     uint64_t seed;
     int jobs_per_gpu, nnodes, ngpus;
 };
 
+/* The first NEEDED must be there. */
 static const char *const setting_names[SETTINGS] = {
-    "restart_s",           "scaling",   "share_slowdown",
-    "interval_s",          "quantum_s", "mtbf_s",
-    "charges_first_start", "mttr_s",    "checkpoint_s",
+    "restart_s",    "scaling",          "share_slowdown",      "interval_s",
+    "quantum_s",    "mtbf_s",           "charges_first_start", "mttr_s",
+    "checkpoint_s", "noise_throughput", "noise_sharing",       "noise_transfer",
+    "noise_report", "elastic_min",      "elastic_max",
 };
+/* Texts that say how a run was asked for and that change no check. */
+static const char *const remark_names[] = {"setting", "profiles", "failures",
+                                           "freeze", "restart_of"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {
@@ -45,41 +55,56 @@ struct reading {
     struct firn_error *err;
 };
 
-/* The next whole line, split at tabs. False at the end of the file. */
-static bool next(struct reading *reading, enum firn_status *status)
+bool replay_next(struct lines *in, struct firn_buf *text,
+                 enum firn_status *status, struct firn_error *err)
 {
-    struct replay *r = &reading->replay;
     *status = FIRN_OK;
-    buf_clear(&reading->text);
-    buf_puts(&reading->text, "");
+    buf_clear(text);
+    buf_puts(text, "");
     bool goes_on;
     do {
-        char *line = lines_next(reading->in);
+        char *line = lines_next(in);
         if (!line)
             return false;
-        r->line = lines_number(reading->in);
-        if (lines_bad(reading->in)) {
-            *status = firn_fail(reading->err, FIRN_EINVAL,
+        if (lines_bad(in)) {
+            *status = firn_fail(err, FIRN_EINVAL,
                                 "the line is too long or holds a NUL byte");
             return true;
         }
         size_t n = strlen(line);
         goes_on = n > 0 && line[n - 1] == '\\';
-        buf_add(&reading->text, line, goes_on ? n - 1 : n);
+        buf_add(text, line, goes_on ? n - 1 : n);
     } while (goes_on);
-    r->ncolumns = 0;
-    int max = (int)(sizeof r->columns / sizeof *r->columns);
-    for (char *at = reading->text.at; at && r->ncolumns < max;) {
-        r->columns[r->ncolumns++] = at;
+    return true;
+}
+
+int replay_split(char *text, char **columns, int max)
+{
+    int n = 0;
+    for (char *at = text; at && n < max;) {
+        columns[n++] = at;
         at = strchr(at, '\t');
         if (at)
             *at++ = '\0';
     }
-    return true;
+    return n;
 }
 
-/* Undoes buf_json_string(), in place. False when it is no such string. */
-static bool unquote(char *text)
+/* The next whole line, split at tabs. False at the end of the file. */
+static bool next(struct reading *reading, enum firn_status *status)
+{
+    struct replay *r = &reading->replay;
+    int max = (int)(sizeof r->columns / sizeof *r->columns);
+    bool is_there =
+        replay_next(reading->in, &reading->text, status, reading->err);
+    r->line = lines_number(reading->in);
+    r->ncolumns = 0;
+    if (is_there && *status == FIRN_OK)
+        r->ncolumns = replay_split(reading->text.at, r->columns, max);
+    return is_there;
+}
+
+bool replay_unquote(char *text)
 {
     static const char codes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
     size_t n = strlen(text);
@@ -114,7 +139,7 @@ static enum firn_status take_name(struct reading *reading, bool *has, char *out,
                                   size_t size)
 {
     struct replay *r = &reading->replay;
-    if (*has || r->ncolumns < 2 || !unquote(r->columns[1]))
+    if (*has || r->ncolumns < 2 || !replay_unquote(r->columns[1]))
         return firn_fail(reading->err, FIRN_EINVAL,
                          "'%.40s' stands twice or has no name behind it",
                          r->columns[0]);
@@ -192,6 +217,27 @@ static enum firn_status take_setting(struct reading *reading)
     return FIRN_OK;
 }
 
+static bool is_remark(const char *key)
+{
+    for (size_t i = 0; i < sizeof remark_names / sizeof *remark_names; i++)
+        if (strcmp(key, remark_names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* "restart_of "bert" 60": a text, and for one of them a number behind it. */
+static enum firn_status take_remark(struct reading *reading)
+{
+    struct replay *r = &reading->replay;
+    double cost_s;
+    int ncolumns = strcmp(r->columns[0], "restart_of") == 0 ? 3 : 2;
+    if (r->ncolumns != ncolumns || !replay_unquote(r->columns[1]) ||
+        (ncolumns == 3 && !str_double(r->columns[2], &cost_s)))
+        return firn_fail(reading->err, FIRN_EINVAL, "'%s' cannot be read",
+                         r->columns[0]);
+    return FIRN_OK;
+}
+
 static enum firn_status take_header(struct reading *reading)
 {
     struct header *h = &reading->header;
@@ -203,6 +249,11 @@ static enum firn_status take_header(struct reading *reading)
     if (strcmp(key, "policy") == 0)
         return take_name(reading, &h->has_policy, said->policy,
                          sizeof said->policy);
+    if (strcmp(key, "world") == 0)
+        return take_name(reading, &h->has_world, said->world,
+                         sizeof said->world);
+    if (is_remark(key))
+        return take_remark(reading);
     if (strcmp(key, "cluster") == 0)
         return take_cluster(reading);
     if (strcmp(key, "nodes") == 0)
@@ -226,7 +277,7 @@ static enum firn_status end_header(struct reading *reading)
     struct replay *r = &reading->replay;
     bool is_whole = h->has_trace && h->has_policy && h->has_seed &&
                     h->has_sharers && h->has_cluster;
-    for (int i = 0; i < SETTINGS; i++)
+    for (int i = 0; i < NEEDED; i++)
         is_whole = is_whole && h->has_setting[i];
     if (!is_whole)
         return firn_fail(reading->err, FIRN_EINVAL,
@@ -241,6 +292,7 @@ static enum firn_status end_header(struct reading *reading)
     reading->header.seed = reading->said.seed;
     r->quantum_s = h->settings[QUANTUM_S];
     r->checkpoint_s = h->settings[CHECKPOINT_S];
+    r->adds_up = strcmp(reading->said.world, world_honest.name) == 0;
     return FIRN_OK;
 }
 
@@ -295,7 +347,8 @@ static enum firn_status read_log(struct reading *reading)
     while (next(reading, &status)) {
         FIRN_TRY(status);
         bool is_end = strcmp(r->columns[0], "end") == 0;
-        if (strcmp(r->columns[0], "aborted") == 0)
+        r->is_aborted = strcmp(r->columns[0], "aborted") == 0;
+        if (r->is_aborted)
             return firn_fail(reading->err, FIRN_EINVAL,
                              "the run was aborted: there is no summary");
         if (is_header && (is_end || is_event(r->columns[0]))) {
@@ -312,16 +365,22 @@ static enum firn_status read_log(struct reading *reading)
                      "the log stops without a summary");
 }
 
-enum firn_status replay_lines(struct lines *in, const char *where,
-                              struct firn_sim_result *out,
-                              struct firn_error *err)
+enum firn_status replay_watched(struct lines *in, const char *where,
+                                const struct replay_watch *watch,
+                                struct firn_sim_result *out,
+                                struct firn_error *err)
 {
     struct firn_error why = {0};
     struct reading *reading = mem_new(1, sizeof *reading);
     reading->in = in;
     reading->err = reading->replay.err = &why;
     reading->said.cpu_s = NAN;
+    reading->replay.watch = watch;
+    str_copy(reading->said.world, sizeof reading->said.world,
+             world_honest.name);
     enum firn_status status = read_log(reading);
+    if (watch && watch->over)
+        watch->over(watch->arg, &reading->replay, &reading->said);
     if (lines_failed(in))
         status = firn_fail(err, FIRN_EIO, "%s: cannot be read", where);
     else if (status != FIRN_OK)
@@ -333,6 +392,13 @@ enum firn_status replay_lines(struct lines *in, const char *where,
     buf_release(&reading->text);
     mem_free(reading);
     return status;
+}
+
+enum firn_status replay_lines(struct lines *in, const char *where,
+                              struct firn_sim_result *out,
+                              struct firn_error *err)
+{
+    return replay_watched(in, where, NULL, out, err);
 }
 
 enum firn_status firn_sim_replay(const char *log_path,

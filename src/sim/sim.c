@@ -111,6 +111,12 @@ static void on_changed(void *arg, const struct state *state, double now_s)
     metrics_changed(&sim->metrics, state, now_s);
 }
 
+static void on_note(void *arg, const struct firn_job *job, double now_s)
+{
+    struct sim *sim = arg;
+    eventlog_note(sim->log, job, now_s);
+}
+
 /* ---- the loop ---- */
 
 /* After an event has been taken in: what files and sums make of it. */
@@ -289,30 +295,6 @@ static enum firn_status check_options(const struct firn_sim_options *options,
     return FIRN_OK;
 }
 
-/* The policy as this world has it; NULL with a sentence. */
-static const struct firn_policy_def *find_policy(const struct world_def *def,
-                                                 const char *name,
-                                                 const struct world_policy **as,
-                                                 struct firn_error *err)
-{
-    struct firn_buf known = {0};
-    *as = NULL;
-    if (def->policies == NULL)
-        return firn_policy_find(name, err);
-    for (const struct world_policy *p = def->policies; p->name != NULL; p++) {
-        if (strcmp(p->name, name) == 0)
-            *as = p;
-        buf_printf(&known, "%s%s", known.n > 0 ? ", " : "", p->name);
-    }
-    if (*as == NULL)
-        firn_fail(err, FIRN_EINVAL, "%s never had a policy '%.40s'; it had %s",
-                  def->artifact, name, known.at);
-    buf_release(&known);
-    if (*as == NULL)
-        return NULL;
-    return (*as)->def ? (*as)->def : firn_policy_find(name, err);
-}
-
 /* The world's own settings, then the user's. The caller frees them. */
 static const char **all_settings(const struct world_policy *as,
                                  const struct firn_sim_options *options,
@@ -334,7 +316,7 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
     struct firn_error missing = {0};
     const struct world_policy *as;
     const struct firn_policy_def *policy =
-        find_policy(sim->def, options->policy, &as, &missing);
+        world_policy_find(sim->def, options->policy, &as, &missing);
     if (policy == NULL)
         return firn_fail(err, missing.status, "%s", missing.text);
     sim->world->policy = as;
@@ -345,7 +327,7 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
         .engine = sim->def->engine,
         .engine_state = sim->world,
         .place = sim->def->place,
-        .watch = {sim, on_step, on_end, on_changed},
+        .watch = {sim, on_step, on_end, on_changed, on_note},
     };
     const char **settings = all_settings(as, options, &config.nsettings);
     config.settings = settings;
@@ -433,6 +415,7 @@ static enum firn_status attempt(const struct firn_sim_options *options,
     str_copy(result.policy, sizeof result.policy, options->policy);
     str_copy(result.cluster, sizeof result.cluster, options->cluster->name);
     sim.def = options->world ? options->world : &world_honest;
+    str_copy(result.world, sizeof result.world, sim.def->name);
     sim.world = mem_new(1, sim.def->engine->state_size);
     sim.world->options = options;
     sim.world->trusts_order = trusts_order;

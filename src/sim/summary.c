@@ -80,6 +80,7 @@ static const struct summary_field fields[] = {
     FIELD(COUNT, rounds),
     FIELD(COUNT, events),
     FIELD(COUNT, steps),
+    FIELD(TEXT, world),
     {.name = "cpu_s", .kind = SUMMARY_NUMBER, AT(cpu_s), .is_measured = true},
 };
 

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/table.h"
 #include "sim/summary.h"
+#include "sim/world.h"
 #include <math.h>
 #include <string.h>
 
@@ -76,12 +77,22 @@ static size_t shared_folder(const struct firn_sim_result *results, size_t n)
     return common;
 }
 
+/* Not by the simulator's own rules: the numbers are another's. */
+static bool is_foreign(const struct firn_sim_result *result)
+{
+    return result->world[0] != '\0' &&
+           strcmp(result->world, world_honest.name) != 0;
+}
+
 static void put_heading(const struct firn_sim_result *result,
                         struct firn_buf *out)
 {
     buf_printf(out, "cluster %s, a restart costs ", result->cluster);
     buf_double(out, result->restart_s);
-    buf_printf(out, " s, seed %llu\n\n", (unsigned long long)result->seed);
+    buf_printf(out, " s, seed %llu", (unsigned long long)result->seed);
+    if (is_foreign(result))
+        buf_printf(out, ", by the rules of %s", result->world);
+    buf_puts(out, "\n\n");
 }
 
 static void put_main(const struct firn_sim_result *results, size_t n,
@@ -212,7 +223,7 @@ static bool same_setting(const struct firn_sim_result *a,
                          const struct firn_sim_result *b)
 {
     return strcmp(a->cluster, b->cluster) == 0 && a->seed == b->seed &&
-           a->restart_s == b->restart_s;
+           strcmp(a->world, b->world) == 0 && a->restart_s == b->restart_s;
 }
 
 void summary_page(const struct firn_sim_result *results, size_t n,

@@ -66,4 +66,11 @@ struct world_def {
 /* The honest one. */
 extern const struct world_def world_honest;
 
+/* The policy as this world has it; NULL with a sentence that names those it
+ * has. `as` becomes the line of its list, NULL where there is no list. */
+const struct firn_policy_def *world_policy_find(const struct world_def *def,
+                                                const char *name,
+                                                const struct world_policy **as,
+                                                struct firn_error *err);
+
 #endif

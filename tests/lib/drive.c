@@ -148,7 +148,7 @@ enum firn_status drive_try(struct play *play,
                                   .policy = policy,
                                   .engine = &simengine_def,
                                   .engine_state = &engine,
-                                  .watch = {&audit, on_step, on_end, NULL}};
+                                  .watch = {&audit, on_step, on_end, NULL, NULL}};
     play->err = (struct firn_error){0};
     assert_int_equal(simengine_def.open(&engine, &play->err), FIRN_OK);
     assert_int_equal(round_new(&round, &config, &play->err), FIRN_OK);

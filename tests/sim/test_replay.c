@@ -256,8 +256,8 @@ static void jobs_are_submitted_once_and_before_use(void **state)
             "log: line 20: job 1 wants at least 5 and at most 4 GPUs");
     refused("70\tdone\t2\n", "70\tended\t2\n",
             "log: line 32: 'ended' is no kind of event");
-    refused("70\tdone\t2\n", "70\tdone\t2\t3\n",
-            "log: line 32: 'done' has 4 columns, not 3");
+    refused("70\tdone\t2\n", "70\tdone\t2\t3\t4\n",
+            "log: line 32: 'done' has 5 columns, not 3");
 }
 
 static void no_gpu_is_held_twice(void **state)
