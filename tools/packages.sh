@@ -10,7 +10,7 @@
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
     libcminpack-dev liblapacke-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
-    clang-runtime procps"
+    clang-runtime procps coinor-cbc"
 
 # why PACKAGE: what it is for, in words.
 why()
@@ -28,6 +28,7 @@ why()
     clang-tidy | cppcheck) echo "static analysis" ;;
     clang-format) echo "format check" ;;
     valgrind) echo "memory checks" ;;
+    coinor-cbc) echo "the exact solver that others are tested against" ;;
     procps) echo "tests that look for processes" ;;
     libc6-dbg) echo "lets valgrind start" ;;
     *) echo "needed" ;;
@@ -74,6 +75,7 @@ is_there()
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;
     procps) has_command pgrep ;;
+    coinor-cbc) has_command cbc ;;
     valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
     *) has_command "$1" ;;
     esac
