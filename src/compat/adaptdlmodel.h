@@ -36,9 +36,9 @@ struct adlmodel {
     int gpus_most; /* the most GPUs seen */
     bool is_stale; /* something new was seen since the fit */
     struct adlparams params;
-    double f_tol;          /* of the fit; 0: the usual one (Sia: 1e-5) */
-    unsigned long version; /* of params */
-    struct adlgrid *grids; /* private: candidates of adlmodel_best() */
+    double f_tol;           /* of the fit; 0: the usual one (Sia: 1e-5) */
+    unsigned long version;  /* of params */
+    struct adlgrid **grids; /* private: candidates of adlmodel_best() */
     size_t ngrids;
 };
 
