@@ -32,6 +32,8 @@ struct firn_profile_gpu {
     long fit_rows;            /* measurements it was fitted on */
     double mem_mib, mem_sample_mib; /* peak memory of a GPU: a + b x samples;
                                      * 0, 0: not known */
+    double util, util_sample; /* share of the time a GPU computes: the same,
+                               * at most 1 */
 };
 
 /* Gradient statistics. Stage i lasts while progress < end[i]; those of the
@@ -43,6 +45,11 @@ struct firn_profile_stats {
     double *end;   /* progress, rising */
     double *grad_sqr, *grad_var;
     double *layer_var;
+};
+
+/* What is left to train when the first `frozen` layers are not. */
+struct firn_profile_frozen {
+    double frozen, theta, omega; /* shares of FLOPs and of parameters */
 };
 
 /* A job of it beside one of another application on the same GPU. */
@@ -64,7 +71,12 @@ struct firn_profile {
     double restart_s;            /* < 0: not known */
     struct firn_profile_gpu gpus[FIRN_PROFILE_TYPES];
     size_t ngpus;
-    struct firn_profile_stats stats; /* owned */
+    struct firn_profile_stats stats;    /* owned */
+    char stats_of[FIRN_PROFILE_NAME];   /* SOURCE/APP whose statistics hold for
+                                         * it as well; "": none */
+    double layers;                      /* it can freeze; 0: not known */
+    struct firn_profile_frozen *frozen; /* by layers, rising from 0; owned */
+    size_t nfrozen;
     struct firn_profile_pair *pairs; /* owned */
     size_t npairs;
 };
@@ -138,9 +150,19 @@ firn_profile_split(const struct firn_profile *profile, double batch, int gpus,
 FIRN_API size_t firn_profile_stage(const struct firn_profile *profile,
                                    double progress);
 
+/* The shares left with the first `frozen` layers frozen, linear between the
+ * levels known and held beyond them; 1, 1 when none are. */
+FIRN_API struct firn_profile_frozen
+firn_profile_unfrozen(const struct firn_profile *profile, double frozen);
+
+/* Gradient statistics at this total batch, in that stage: those of the two
+ * nearest batches interpolated linearly, at least 0. The profile has some. */
+FIRN_API struct firn_noise
+firn_profile_noise(const struct firn_profile *profile, size_t stage,
+                   double batch);
+
 /* What one iteration at this total batch is worth in iterations at the initial
- * one, in that stage: statistics of the two nearest batches are interpolated
- * linearly. batch / batch0 when nothing is known of gradients. */
+ * one, in that stage. batch / batch0 when nothing is known of gradients. */
 FIRN_API double firn_profile_gain(const struct firn_profile *profile,
                                   size_t stage, double batch);
 

@@ -18,6 +18,18 @@ enum firn_status measured_table(struct steptable *out, const char *source,
                                 const char *app, const char *type,
                                 const char *dir, struct firn_error *err);
 
+/* Step times with so many layers frozen. */
+struct measured_level {
+    double frozen;
+    struct steptable table;
+};
+
+/* Step times by frozen layers, rising from 0; none when none were published.
+ * The caller releases each table and frees the array. */
+enum firn_status measured_levels(struct measured_level **out, size_t *n,
+                                 const char *source, const char *app,
+                                 const char *dir, struct firn_error *err);
+
 /* Its gradient statistics, an epoch a stage; nothing when none were
  * published. Owned by the caller, as in struct firn_profile. */
 enum firn_status measured_stats(struct firn_profile_stats *out,

@@ -36,6 +36,39 @@ static bool shares(const struct sheet *layers, const char *app, double frozen,
     return false;
 }
 
+/* What is left by frozen layers, never more than before. */
+static void add_frozen(struct firn_profile *p, double frozen, double theta,
+                       double omega)
+{
+    p->frozen =
+        mem_grow(p->frozen, p->nfrozen, p->nfrozen + 1, sizeof *p->frozen);
+    const struct firn_profile_frozen *last =
+        p->nfrozen > 0 ? &p->frozen[p->nfrozen - 1] : NULL;
+    if (last != NULL && frozen <= last->frozen)
+        return;
+    p->frozen[p->nfrozen] = (struct firn_profile_frozen){
+        .frozen = frozen,
+        .theta = last != NULL ? fmin(last->theta, theta) : theta,
+        .omega = last != NULL ? fmin(last->omega, omega) : omega,
+    };
+    p->nfrozen++;
+}
+
+/* The last row of the layers' table leaves one layer. */
+static void fill_frozen(struct firn_profile *p, const struct sheet *layers,
+                        const char *app)
+{
+    for (size_t i = 0; i < layers->nrows; i++) {
+        double frozen = maker_cell(layers, i, "frozen_layers");
+        struct firn_shape shape;
+        if (strcmp(sheet_text(layers, i, 0), app) != 0 ||
+            !shares(layers, app, frozen, &shape))
+            continue;
+        p->layers = frozen + 1;
+        add_frozen(p, frozen, fmax(shape.theta, 0), fmax(shape.omega, 0));
+    }
+}
+
 enum firn_status maker_frozen(struct maker *m, const char *app,
                               const char *folder)
 {
@@ -65,6 +98,7 @@ enum firn_status maker_frozen(struct maker *m, const char *app,
                    &o.shape))
             vec_add(&obs, o);
     }
+    fill_frozen(p, &layers, folder);
     if (status == FIRN_OK)
         status = maker_fit(p, "v100", &obs, m->err);
     if (status == FIRN_OK) {
@@ -106,12 +140,32 @@ enum firn_status maker_cifar(struct maker *m)
 
 /* --- H200 --------------------------------------------------------------- */
 
+/* Whose gradient statistics those of a model are: the same network trained on
+ * the same kind of data by IceFrog's authors. */
+static const char *statistics_of(const char *model)
+{
+    static const char *const of[][2] = {
+        {"bert-base", "icefrog/bert-wikitext2"},
+        {"googlenet-c", "icefrog/googlenet-cifar10"},
+        {"mobilenetv2-c", "icefrog/mobilenetv2-cifar10"},
+        {"resnet18-c", "icefrog/resnet18-cifar10"},
+        {"resnet50-c", "icefrog/resnet50-cifar10"},
+        {"vgg19-c", "icefrog/vgg19-cifar10"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (strcmp(of[i][0], model) == 0)
+            return of[i][1];
+    return "";
+}
+
 static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
                                       const char *model)
 {
     struct maker_obs obs = {0};
-    double *x = mem_new(2 * in->nrows, sizeof *x), *y = x + in->nrows;
+    double *x = mem_new(4 * in->nrows, sizeof *x), *y = x + in->nrows;
+    double *u = y + in->nrows;
     size_t n = 0;
+    struct firn_profile *p = maker_add(m, "h200", model);
     for (size_t i = 0; i < in->nrows; i++) {
         if (strcmp(sheet_text(in, i, 0), model) != 0)
             continue;
@@ -127,20 +181,26 @@ static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
             .sync_s = (double)NAN,
         };
         vec_add(&obs, o);
+        p->layers = maker_cell(in, i, "layers");
+        add_frozen(p, maker_cell(in, i, "frozen"), o.shape.theta,
+                   o.shape.omega);
         if (maker_cell(in, i, "frozen") == 0) {
             x[n] = o.shape.batch_per_gpu;
+            u[n] = maker_cell(in, i, "gpu_util_pct") / 100;
             y[n++] = maker_cell(in, i, "peak_alloc_mib");
         }
     }
-    struct firn_profile *p = maker_add(m, "h200", model);
     maker_tell(p, "measured for firn, profiles/h200/freeze.csv",
                "one NVIDIA H200 141 GB, PyTorch, fp32, SGD with momentum",
                MAKER_FITTED
                ", theta and omega by frozen layers; memory: a line through "
-               "PyTorch's peaks with nothing frozen");
+               "PyTorch's peaks with nothing frozen; utilisation: the same of "
+               "NVML's means");
     enum firn_status status = maker_fit(p, "h200", &obs, m->err);
     if (status == FIRN_OK) {
         maker_line(x, y, n, &p->gpus[0].mem_mib, &p->gpus[0].mem_sample_mib);
+        maker_line(x, u, n, &p->gpus[0].util, &p->gpus[0].util_sample);
+        str_copy(p->stats_of, sizeof p->stats_of, statistics_of(model));
         p->local_min = p->gpus[0].time.batch_min;
         p->local_max = p->gpus[0].time.batch_max;
     }

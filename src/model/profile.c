@@ -30,6 +30,9 @@ void firn_profile_release(struct firn_profile *profile)
     mem_free(profile->pairs);
     profile->pairs = NULL;
     profile->npairs = 0;
+    mem_free(profile->frozen);
+    profile->frozen = NULL;
+    profile->nfrozen = 0;
 }
 
 double firn_profile_beside(const struct firn_profile *profile,
@@ -157,12 +160,29 @@ size_t firn_profile_stage(const struct firn_profile *profile, double progress)
     return low;
 }
 
-double firn_profile_gain(const struct firn_profile *profile, size_t stage,
-                         double batch)
+struct firn_profile_frozen
+firn_profile_unfrozen(const struct firn_profile *profile, double frozen)
+{
+    const struct firn_profile_frozen *at = profile->frozen;
+    size_t i = 0, n = profile->nfrozen;
+    if (n == 0 || !(frozen > 0))
+        return (struct firn_profile_frozen){0, 1, 1};
+    while (i + 1 < n && at[i + 1].frozen <= frozen)
+        i++;
+    if (i + 1 == n)
+        return (struct firn_profile_frozen){frozen, at[i].theta, at[i].omega};
+    double part = (frozen - at[i].frozen) / (at[i + 1].frozen - at[i].frozen);
+    return (struct firn_profile_frozen){
+        .frozen = frozen,
+        .theta = at[i].theta + part * (at[i + 1].theta - at[i].theta),
+        .omega = at[i].omega + part * (at[i + 1].omega - at[i].omega),
+    };
+}
+
+struct firn_noise firn_profile_noise(const struct firn_profile *profile,
+                                     size_t stage, double batch)
 {
     const struct firn_profile_stats *s = &profile->stats;
-    if (s->nbatches == 0 || s->nstages == 0 || !(profile->batch0 > 0))
-        return profile->batch0 > 0 ? batch / profile->batch0 : batch;
     size_t i = 0;
     while (i + 1 < s->nbatches && s->batch[i + 1] < batch)
         i++;
@@ -177,9 +197,17 @@ double firn_profile_gain(const struct firn_profile *profile, size_t stage,
         .grad_var = var[i] + part * (var[j] - var[i]),
         .batch0 = profile->batch0,
     };
-    if (noise.grad_sqr < 0)
-        noise.grad_sqr = 0;
-    if (!(noise.grad_var > 0) && !(noise.grad_sqr > 0))
-        return 1;
+    noise.grad_sqr = noise.grad_sqr > 0 ? noise.grad_sqr : 0;
+    noise.grad_var = noise.grad_var > 0 ? noise.grad_var : 0;
+    return noise;
+}
+
+double firn_profile_gain(const struct firn_profile *profile, size_t stage,
+                         double batch)
+{
+    const struct firn_profile_stats *s = &profile->stats;
+    if (s->nbatches == 0 || s->nstages == 0 || !(profile->batch0 > 0))
+        return profile->batch0 > 0 ? batch / profile->batch0 : batch;
+    struct firn_noise noise = firn_profile_noise(profile, stage, batch);
     return firn_gain(&noise, batch);
 }

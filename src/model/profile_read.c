@@ -20,6 +20,7 @@ struct reader {
     VEC(char *) words;
     VEC(double) numbers, end, sqr, var, layer;
     VEC(struct firn_profile_pair) pairs;
+    VEC(struct firn_profile_frozen) frozen;
     unsigned seen_text, seen_numbers;
     bool has_synthetic, has_layers; /* layers: of the stage last read */
     struct firn_error *err;
@@ -118,10 +119,12 @@ static bool read_time(struct reader *r)
     return true;
 }
 
-/* fit_error TYPE MEAN MAX ROWS and memory_mib TYPE BASE PER_SAMPLE: behind
- * the 'time' of their type. */
-static bool read_of_type(struct reader *r, bool is_memory)
+/* fit_error TYPE MEAN MAX ROWS, memory_mib TYPE BASE PER_SAMPLE and the same
+ * for utilisation: behind the 'time' of their type. */
+static bool read_of_type(struct reader *r)
 {
+    bool is_memory = r->words.at[0][0] == 'm';
+    bool is_line = is_memory || r->words.at[0][0] == 'u';
     struct firn_profile_gpu *gpu =
         r->words.n > 1 ? gpu_named(r, r->words.at[1]) : NULL;
     if (gpu == NULL)
@@ -130,12 +133,12 @@ static bool read_of_type(struct reader *r, bool is_memory)
     if (!numbers(r, 2, 0))
         return false;
     const double *v = r->numbers.at;
-    if (r->numbers.n != (is_memory ? 2u : 3u))
+    if (r->numbers.n != (is_line ? 2u : 3u))
         return WRONG(r, "'%s' takes a type and %d numbers", r->words.at[0],
-                     is_memory ? 2 : 3);
-    if (is_memory) {
-        gpu->mem_mib = v[0];
-        gpu->mem_sample_mib = v[1];
+                     is_line ? 2 : 3);
+    if (is_line) {
+        *(is_memory ? &gpu->mem_mib : &gpu->util) = v[0];
+        *(is_memory ? &gpu->mem_sample_mib : &gpu->util_sample) = v[1];
         return true;
     }
     if (v[2] > 1e9 || v[2] != floor(v[2]))
@@ -228,6 +231,37 @@ static bool read_beside(struct reader *r)
     return true;
 }
 
+/* frozen LAYERS THETA OMEGA: the first is 0 1 1. */
+static bool read_frozen(struct reader *r)
+{
+    if (!numbers(r, 1, 0))
+        return false;
+    if (r->numbers.n != 3)
+        return WRONG(r, "'frozen' takes layers and two shares");
+    const double *v = r->numbers.at;
+    struct firn_profile_frozen row = {v[0], v[1], v[2]};
+    struct firn_profile_frozen was = {-1, 1, 1};
+    if (r->frozen.n > 0)
+        was = r->frozen.at[r->frozen.n - 1];
+    if (r->frozen.n == 0 && (v[0] > 0 || v[1] < 1 || v[2] < 1))
+        return WRONG(r, "'frozen' begins with 0 1 1");
+    if (!(row.frozen > was.frozen) || row.theta > was.theta ||
+        row.omega > was.omega)
+        return WRONG(r, "'frozen' must rise in layers and not in shares");
+    vec_add(&r->frozen, row);
+    return true;
+}
+
+/* stats_of SOURCE/APPLICATION */
+static bool read_stats_of(struct reader *r)
+{
+    struct firn_profile *p = r->p;
+    if (r->words.n != 2 || p->stats_of[0] != '\0' ||
+        !str_copy(p->stats_of, sizeof p->stats_of, r->words.at[1]))
+        return WRONG(r, "'stats_of' takes SOURCE/APPLICATION, once");
+    return true;
+}
+
 /* A line whose text is taken whole; 0: not such a key, 1: read, -1: wrong. */
 static int read_text(struct reader *r, const char *key, const char *rest)
 {
@@ -283,6 +317,9 @@ static bool read_line(struct reader *r, char *line)
         {"time", read_time},           {"batches", read_batches},
         {"stage", read_stage},         {"layers", read_layers},
         {"synthetic", read_synthetic}, {"beside", read_beside},
+        {"frozen", read_frozen},       {"stats_of", read_stats_of},
+        {"fit_error", read_of_type},   {"memory_mib", read_of_type},
+        {"utilisation", read_of_type},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')
@@ -300,8 +337,6 @@ static bool read_line(struct reader *r, char *line)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0)
             return keys[i].read(r);
-    if (strcmp(key, "fit_error") == 0 || strcmp(key, "memory_mib") == 0)
-        return read_of_type(r, key[0] == 'm');
     got = read_number(r);
     return got != 0 ? got > 0 : WRONG(r, "'%s' is no key", key);
 }
@@ -330,6 +365,13 @@ static bool finish(struct reader *r)
         return WRONG(r, "'batches' without a 'stage'");
     if (s->nbatches > 0 && !(p->batch0 > 0))
         return WRONG(r, "statistics need 'batch_initial'");
+    if (r->frozen.n > 0 && !(p->layers > r->frozen.at[r->frozen.n - 1].frozen))
+        return WRONG(r, "'frozen' needs a 'layer_count' above all its layers");
+    if (p->stats_of[0] != '\0' && s->nbatches > 0)
+        return WRONG(r, "'stats_of' and statistics of its own");
+    p->nfrozen = r->frozen.n;
+    p->frozen = r->frozen.at;
+    r->frozen.at = NULL;
     p->npairs = r->pairs.n;
     p->pairs = r->pairs.at;
     r->pairs.at = NULL;
@@ -368,6 +410,7 @@ enum firn_status firn_profile_parse(struct firn_profile *out,
     vec_release(&r.var);
     vec_release(&r.layer);
     vec_release(&r.pairs);
+    vec_release(&r.frozen);
     mem_free(p);
     return is_good ? FIRN_OK : FIRN_EINVAL;
 }

@@ -33,6 +33,12 @@ static void put_gpu(const struct firn_profile_gpu *gpu, struct firn_buf *out)
         put(out, gpu->mem_sample_mib);
         buf_putc(out, '\n');
     }
+    if (gpu->util > 0 || gpu->util_sample > 0) {
+        buf_printf(out, "utilisation %s", gpu->type);
+        put(out, gpu->util);
+        put(out, gpu->util_sample);
+        buf_putc(out, '\n');
+    }
 }
 
 static void put_stats(const struct firn_profile_stats *s, struct firn_buf *out)
@@ -79,5 +85,14 @@ void firn_profile_write(const struct firn_profile *profile,
     for (size_t i = 0; i < profile->npairs; i++)
         buf_printf(out, "beside %s %.4g\n", profile->pairs[i].other,
                    profile->pairs[i].xi);
+    for (size_t i = 0; i < profile->nfrozen; i++) {
+        buf_puts(out, "frozen");
+        put(out, profile->frozen[i].frozen);
+        put(out, profile->frozen[i].theta);
+        put(out, profile->frozen[i].omega);
+        buf_putc(out, '\n');
+    }
+    if (profile->stats_of[0] != '\0')
+        buf_printf(out, "stats_of %s\n", profile->stats_of);
     put_stats(&profile->stats, out);
 }

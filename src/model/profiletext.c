@@ -59,6 +59,7 @@ const struct profiletext_number profiletext_numbers[] = {
     {"local_max", offsetof(struct firn_profile, local_max), 0},
     {"epochs", offsetof(struct firn_profile, epochs), 0},
     {"progress", offsetof(struct firn_profile, progress), 0},
+    {"layer_count", offsetof(struct firn_profile, layers), 0},
     {"restart_s", offsetof(struct firn_profile, restart_s), -1},
     {NULL, 0, 0},
 };

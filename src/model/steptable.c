@@ -104,26 +104,32 @@ static bool take(const struct sheet *in, size_t i, struct steptable_row *row)
     return positive(row->batch) && positive(row->step_s) && row->sync_s >= 0;
 }
 
+enum firn_status steptable_add(struct steptable *table, const struct sheet *in,
+                               double frozen, const char *path,
+                               struct firn_error *err)
+{
+    int column = sheet_column(in, "frozen_layer");
+    table->rows = mem_grow(table->rows, table->nrows, table->nrows + in->nrows,
+                           sizeof *table->rows);
+    for (size_t i = 0; i < in->nrows; i++) {
+        if (column >= 0 && sheet_number(in, i, column) != frozen)
+            continue;
+        if (!take(in, i, &table->rows[table->nrows]))
+            return firn_fail(err, FIRN_EINVAL,
+                             "%s: row %zu: no placement, batch and step time "
+                             "above 0",
+                             path, i + 1);
+        table->nrows++;
+    }
+    return FIRN_OK;
+}
+
 enum firn_status steptable_read(struct steptable *table, const char *path,
                                 struct firn_error *err)
 {
     struct sheet in = {0};
     FIRN_TRY(sheet_read(&in, path, err));
-    int frozen = sheet_column(&in, "frozen_layer");
-    table->rows = mem_grow(table->rows, table->nrows, table->nrows + in.nrows,
-                           sizeof *table->rows);
-    enum firn_status status = FIRN_OK;
-    for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++) {
-        if (frozen >= 0 && sheet_number(&in, i, frozen) != 0)
-            continue;
-        if (take(&in, i, &table->rows[table->nrows]))
-            table->nrows++;
-        else
-            status = firn_fail(err, FIRN_EINVAL,
-                               "%s: row %zu: no placement, batch and step "
-                               "time above 0",
-                               path, i + 1);
-    }
+    enum firn_status status = steptable_add(table, &in, 0, path, err);
     sheet_release(&in);
     return status;
 }

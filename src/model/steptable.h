@@ -28,8 +28,15 @@ struct steptable_time {
     bool extrapolated; /* outside what was measured */
 };
 
-/* Adds a file's rows. FIRN_EINVAL with the line when a number is not positive
- * and finite. */
+struct sheet;
+
+/* Adds those rows of a file that have so many layers frozen (all, where the
+ * file has no such column). FIRN_EINVAL with the line when a number is not
+ * positive and finite. */
+enum firn_status steptable_add(struct steptable *table, const struct sheet *in,
+                               double frozen, const char *path,
+                               struct firn_error *err);
+/* The same of a file, nothing frozen. */
 enum firn_status steptable_read(struct steptable *table, const char *path,
                                 struct firn_error *err);
 /* Once all files are read: sorts, and makes the grid. */

@@ -26,6 +26,8 @@ static const char whole[] =
     "local_max 10\nepochs 2\nprogress 200\nrestart_s 5\n"
     "time t4 alpha_s 0.5 beta_s 0.1 gamma 2 local.alpha_s 0.2 gpus_max 4\n"
     "fit_error t4 0.03 0.2 17\nmemory_mib t4 100 2.5\n"
+    "utilisation t4 0.25 0.01\nlayer_count 9\nfrozen 0 1 1\n"
+    "frozen 4 0.5 0.75\nfrozen 8 0.25 0.25\n"
     "time v100 beta_s 0.05\nbeside other 1.25\n"
     "batches 10 20\nstage 100 1 9 2 8\nlayers 4 5\nstage 200 0 1 -1 3\n"
     "layers 1 2\n";
@@ -56,6 +58,8 @@ static void every_line_is_read(void **state)
     assert_true(t4->time.local.alpha_s == 0.2 && t4->time.gpus_max == 4);
     assert_true(t4->fit_mean == 0.03 && t4->fit_rows == 17);
     assert_true(t4->mem_mib == 100 && t4->mem_sample_mib == 2.5);
+    assert_true(t4->util == 0.25 && t4->util_sample == 0.01);
+    assert_true(p.layers == 9 && p.nfrozen == 3 && p.frozen[1].omega == 0.75);
     assert_true(p.gpus[1].time.gamma == 1 && isnan(p.gpus[1].fit_mean));
     assert_true(firn_profile_gpu(&p, "a100") == NULL);
     assert_true(firn_profile_beside(&p, "other") == 1.25);
@@ -113,6 +117,16 @@ static void each_fault_is_named_with_its_line(void **state)
         {HEAD "batches 1\nstage 5 1 1\nlayers 1\nstage 6 1 1\n",
          "has no 'layers'"},
         {HEAD "beside a 0.5\n", "beside is '0.5'"},
+        {HEAD "frozen 0 1 0.9\n", "begins with 0 1 1"},
+        {HEAD "frozen 0 1 1\nfrozen 1 1\n", "two shares"},
+        {HEAD "frozen 0 1 1\nfrozen 2 0.5 0.5\nfrozen 2 0.4 0.4\n",
+         "must rise"},
+        {HEAD "frozen 0 1 1\nfrozen 2 0.5 1.5\n", "not in shares"},
+        {HEAD "frozen 0 1 1\nfrozen 2 0.5 0.5\nlayer_count 2\n",
+         "needs a 'layer_count'"},
+        {HEAD "stats_of a/b\nstats_of a/c\n", "once"},
+        {HEAD "batch_initial 1\nbatches 1\nstage 5 1 1\nstats_of a/b\n",
+         "of its own"},
         {HEAD "app again\n", "'app' is there twice"},
         {"app a\n", "'source' is missing"},
         {"app\n", "'app' is empty"},
@@ -128,6 +142,23 @@ static void each_fault_is_named_with_its_line(void **state)
                      cases[i][1]);
         assert_int_equal(p.ngpus, 77);
     }
+}
+
+/* Between two levels linearly, beyond the last as there. */
+static void shares_left_are_interpolated(void **state)
+{
+    (void)state;
+    struct firn_profile p = {0};
+    struct firn_error err = {0};
+    assert_int_equal(parse(&p, whole, &err), FIRN_OK);
+    static const double cases[][3] = {{0, 1, 1},       {1, 0.875, 0.9375},
+                                      {4, 0.5, 0.75},  {6, 0.375, 0.5},
+                                      {8, 0.25, 0.25}, {8.5, 0.25, 0.25}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct firn_profile_frozen at = firn_profile_unfrozen(&p, cases[i][0]);
+        assert_true(at.theta == cases[i][1] && at.omega == cases[i][2]);
+    }
+    firn_profile_release(&p);
 }
 
 /* The rule's own examples: total batch and GPUs in, batch, passes and realised
@@ -261,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_is_read),
         cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(shares_left_are_interpolated),
         cmocka_unit_test(each_fault_is_named_with_its_line),
         cmocka_unit_test(batches_split_as_in_adaptdl),
         cmocka_unit_test(gain_interpolates_between_batches),
