@@ -8,6 +8,8 @@
  *     error.
  * (2) What is said of a trace's rows is said once, not once a policy; the
  *     same failure of several policies is one sentence.
+ * (3) Lives are told from logs. Where no --out asks for these they lie in a
+ *     folder of their own until the end.
  */
 #include "base/buf.h"
 #include "base/vec.h"
@@ -17,12 +19,16 @@
 #include "cli/progress.h"
 #include "cli/simargs.h"
 #include "cli/simfiles.h"
+#include "cli/simlives.h"
+#include "sim/world.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct batch {
     const struct sim_args *args;
-    struct words labels; /* of the traces, for file names */
+    struct words labels;     /* of the traces, for file names */
+    struct firn_buf scratch; /* folder for logs that only --explain reads */
     struct progress progress;
 };
 
@@ -34,6 +40,18 @@ static const char *trace_of(const struct batch *batch, size_t task)
 static const char *policy_of(const struct batch *batch, size_t task)
 {
     return batch->args->policies.at[task % batch->args->policies.n];
+}
+
+/* Where the log of a task goes; false when there is none. */
+static bool log_path_of(const struct batch *batch, size_t task,
+                        struct firn_buf *out)
+{
+    const char *dir =
+        batch->args->out_dir ? batch->args->out_dir : batch->scratch.at;
+    if (dir)
+        simfiles_path(dir, batch->labels.at[task / batch->args->policies.n],
+                      policy_of(batch, task), "events.tsv", out);
+    return dir != NULL;
 }
 
 static void tell_share(void *child, double share)
@@ -50,19 +68,19 @@ static enum firn_status run_one(void *arg, size_t task,
     const char *dir = batch->args->out_dir;
     struct firn_sim_options options = batch->args->options;
     struct firn_buf paths[3] = {{0}};
-    static const char *const kinds[] = {"jobs.csv", "events.tsv",
-                                        "timeline.csv"};
+    static const char *const kinds[] = {"jobs.csv", "timeline.csv"};
     options.trace = trace_of(batch, task);
     options.policy = policy_of(batch, task);
     options.progress = tell_share;
     options.progress_arg = child;
     options.stop = pool_stop();
-    for (int i = 0; dir && i < 3; i++)
+    for (int i = 0; dir && i < 2; i++)
         simfiles_path(dir, batch->labels.at[task / batch->args->policies.n],
                       options.policy, kinds[i], &paths[i]);
+    log_path_of(batch, task, &paths[2]);
     options.jobs_path = paths[0].at;
-    options.log_path = paths[1].at;
-    options.timeline_path = paths[2].at;
+    options.timeline_path = paths[1].at;
+    options.log_path = paths[2].at;
     enum firn_status status = firn_sim_run(&options, out, err);
     for (int i = 0; i < 3; i++)
         buf_release(&paths[i]);
@@ -161,6 +179,26 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
                 result->unprofiled_jobs == 1 ? "" : "s", result->unprofiled);
 }
 
+/* The lives asked for, behind the results. A run that could not begin has no
+ * log, and its failure was told. */
+static int explain(const struct batch *batch, const struct pool *pool,
+                   struct firn_buf *out)
+{
+    struct lives lives;
+    struct firn_buf path = {0};
+    lives_begin(&lives, &batch->args->explains,
+                batch->args->format == FIRN_SIM_JSON);
+    for (size_t i = 0; i < pool->ntasks; i++)
+        if (pool->outcomes[i].state == POOL_ENDED &&
+            log_path_of(batch, i, &path) && access(path.at, R_OK) == 0)
+            lives_tell(&lives, path.at, trace_of(batch, i));
+    int rc = lives_end(&lives);
+    lives_print(&lives, out);
+    lives_release(&lives);
+    buf_release(&path);
+    return rc;
+}
+
 static int report(const struct batch *batch, const struct pool *pool)
 {
     VEC(struct firn_sim_result) results = {0};
@@ -177,8 +215,10 @@ static int report(const struct batch *batch, const struct pool *pool)
         if (is_printed(outcome))
             vec_add(&results, *(const struct firn_sim_result *)outcome->out);
     }
-    fflush(stderr);
     firn_sim_print(results.at, results.n, batch->args->format, &text);
+    if (batch->args->explains.n > 0 && explain(batch, pool, &text) != 0)
+        has_failed = true;
+    fflush(stderr);
     int rc = output_write("sim", &text);
     if (pool->is_interrupted) {
         fprintf(stderr, "firn sim: interrupted; %zu of %zu runs finished\n",
@@ -190,12 +230,32 @@ static int report(const struct batch *batch, const struct pool *pool)
     return rc == 0 && has_failed ? 1 : rc;
 }
 
+/* Removes the scratch folder and the logs in it, whole or not. */
+static void sweep(struct batch *batch, size_t ntasks)
+{
+    struct firn_buf path = {0};
+    for (size_t i = 0; i < ntasks; i++) {
+        log_path_of(batch, i, &path);
+        remove(path.at);
+        buf_puts(&path, ".tmp");
+        remove(path.at);
+    }
+    rmdir(batch->scratch.at);
+    buf_release(&path);
+    buf_release(&batch->scratch);
+}
+
 static int run(const struct sim_args *args)
 {
     struct batch batch = {.args = args};
     struct firn_error err = {0};
     if (args->out_dir && simfiles_folder(args->out_dir, &err) != FIRN_OK) {
         fprintf(stderr, "firn sim: --out: %s\n", err.text);
+        return 1;
+    }
+    bool needs_scratch = args->explains.n > 0 && !args->out_dir;
+    if (needs_scratch && simfiles_scratch(&batch.scratch, &err) != FIRN_OK) {
+        fprintf(stderr, "firn sim: --explain: %s\n", err.text);
         return 1;
     }
     struct pool pool = {
@@ -211,13 +271,32 @@ static int run(const struct sim_args *args)
     pool_run(&pool);
     progress_wipe(&batch.progress);
     int rc = report(&batch, &pool);
+    if (needs_scratch)
+        sweep(&batch, pool.ntasks);
     pool_release(&pool);
     words_release(&batch.labels);
     return rc;
 }
 
+static int replay_lives(const struct sim_args *args)
+{
+    struct lives lives;
+    struct firn_buf text = {0};
+    lives_begin(&lives, &args->explains, args->format == FIRN_SIM_JSON);
+    for (size_t i = 0; i < args->replays.n; i++)
+        lives_tell(&lives, args->replays.at[i], args->replays.at[i]);
+    int failed = lives_end(&lives);
+    lives_print(&lives, &text);
+    int rc = output_write("sim", &text);
+    buf_release(&text);
+    lives_release(&lives);
+    return failed ? failed : rc;
+}
+
 static int replay(const struct sim_args *args)
 {
+    if (args->explains.n > 0)
+        return replay_lives(args);
     struct firn_buf text = {0};
     int failed = 0;
     for (size_t i = 0; i < args->replays.n; i++) {
@@ -232,7 +311,11 @@ static int replay(const struct sim_args *args)
         buf_printf(&text, "%s: ok, %ld jobs under %s, JCT mean ", path,
                    result.jobs, result.policy);
         buf_double(&text, result.jct_mean_s);
-        buf_printf(&text, " s, %ld restarts\n", result.restarts);
+        buf_printf(&text, " s, %ld restarts", result.restarts);
+        if (strcmp(result.world, world_honest.name) != 0)
+            buf_printf(&text, "; in the world of %s work is not added up",
+                       result.world);
+        buf_putc(&text, '\n');
     }
     int rc = output_write("sim", &text);
     buf_release(&text);

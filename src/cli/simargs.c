@@ -4,9 +4,11 @@
  * cluster that cannot be read is a failure (status 1).
  */
 #include "cli/simargs.h"
+#include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/output.h"
+#include "sim/world.h"
 #include <firn/compat.h>
 #include <firn/policy.h>
 #include <stdio.h>
@@ -132,6 +134,28 @@ static enum firn_status set_profiles(void *at, const char *text,
     return FIRN_OK;
 }
 
+static char compat_help[256]; /* filled by name_worlds() */
+
+static void name_worlds(void)
+{
+    struct firn_buf text = {0};
+    size_t n;
+    const struct world_def *const *worlds = firn_compats(&n);
+    buf_puts(&text, "by the rules of a published simulator: ");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&text, "%s%s",
+                   i == 0       ? ""
+                   : i + 1 == n ? " or "
+                                : ", ",
+                   firn_compat_name(worlds[i]));
+    buf_printf(&text,
+               "%s (docs/fidelity.md); its tables are in --profiles or "
+               "$FIRN_DATA",
+               n == 0 ? "none is known" : "");
+    str_copy(compat_help, sizeof compat_help, text.at);
+    buf_release(&text);
+}
+
 static enum firn_status set_compat(void *at, const char *text,
                                    struct firn_error *err)
 {
@@ -198,10 +222,7 @@ static const struct flag table[] = {
      "measured rates and durations: builtin, a folder of profiles or of "
      "measured tables, data for the folder $FIRN_DATA, or none (none)",
      set_profiles, OPTION(profiles)},
-    {"compat", 0, "NAME",
-     "by the rules of a published simulator: adaptdl, titan, sia or easyscale "
-     "(docs/fidelity.md)",
-     set_compat, OPTION(world)},
+    {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
      set_elastic, offsetof(struct sim_args, options)},
     {"noise", 0, "PARTS",
@@ -234,6 +255,10 @@ static const struct flag table[] = {
      "checks event logs (this one and the operands) "
      "instead of running anything",
      set_replay, 0},
+    {"explain", 0, "JOB",
+     "tells the life of a job (a name, the beginning of one, or an id); may be "
+     "repeated; with --replay from logs, else behind the results",
+     flag_word, offsetof(struct sim_args, explains)},
     {"quiet", 'q', NULL, "no progress bar, no words on skipped rows", flag_yes,
      offsetof(struct sim_args, is_quiet)},
     {0},
@@ -242,7 +267,7 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "sim",
     .usage = "--trace FILE --cluster CLUSTER --policy NAMES [options]\n"
-             "--replay LOG...",
+             "--replay LOG... [--explain JOB]",
     .about = "Runs every trace under every policy, in parallel, and prints one "
              "row for each.\nThe same input gives the same output, byte for "
              "byte (but for cpu_s in JSON).",
@@ -252,30 +277,47 @@ static const struct flags_page page = {
             "for a wrong use, 130\nwhen interrupted.",
 };
 
+static const struct world_def *world_of(const struct sim_args *args)
+{
+    return args->options.world ? args->options.world : &world_honest;
+}
+
+static void add_once(struct words *words, const char *text)
+{
+    for (size_t i = 0; i < words->n; i++)
+        if (strcmp(words->at[i], text) == 0)
+            return;
+    words_add(words, text, strlen(text));
+}
+
+/* All policies of the world; an honest one has every one there is. */
+static void add_all(const struct world_def *world, struct words *out)
+{
+    size_t n;
+    const struct firn_policy_def *const *defs = firn_policies(&n);
+    const struct world_policy *own = world->policies;
+    for (; own != NULL && own->name != NULL; own++)
+        add_once(out, own->name);
+    for (size_t i = 0; world->policies == NULL && i < n; i++)
+        add_once(out, defs[i]->name);
+}
+
 /* Replaces 'all', refuses unknown names, drops repeated ones. */
 static int check_policies(struct sim_args *args)
 {
     struct words known = {0};
     int rc = -1;
     for (size_t i = 0; i < args->policies.n && rc < 0; i++) {
-        size_t n = 0;
         struct firn_error err = {0};
+        const struct world_policy *as;
         const char *name = args->policies.at[i];
-        const struct firn_policy_def *one = NULL;
-        const struct firn_policy_def *const *add = &one;
+        const struct firn_policy_def *def = NULL;
         if (strcmp(name, "all") == 0)
-            add = firn_policies(&n);
-        else if (!(one = firn_policy_find(name, &err)))
+            add_all(world_of(args), &known);
+        else if (!(def = world_policy_find(world_of(args), name, &as, &err)))
             rc = flags_wrong(&page, "%s", err.text);
         else
-            n = 1;
-        for (size_t k = 0; k < n; k++) {
-            size_t at = 0;
-            while (at < known.n && strcmp(known.at[at], add[k]->name) != 0)
-                at++;
-            if (at == known.n)
-                words_add(&known, add[k]->name, strlen(add[k]->name));
-        }
+            add_once(&known, as ? as->name : def->name);
     }
     words_release(&args->policies);
     args->policies = known;
@@ -303,7 +345,9 @@ static int check_setting(const struct sim_args *args, const char *text)
                            text);
     snprintf(name, sizeof name, "%.*s", (int)(dot - text), text);
     snprintf(option, sizeof option, "%.*s", (int)(equals - dot - 1), dot + 1);
-    const struct firn_policy_def *policy = firn_policy_find(name, &err);
+    const struct world_policy *as;
+    const struct firn_policy_def *policy =
+        world_policy_find(world_of(args), name, &as, &err);
     if (!policy)
         return flags_wrong(&page, "--set: %s", err.text);
     void *state = mem_new(1, policy->state_size);
@@ -344,10 +388,28 @@ static int check_options(const struct sim_args *args)
     return -1;
 }
 
+/* The tables an artifact read are those of the folder FIRN_DATA names, unless
+ * --profiles says otherwise. */
+static int check_world(struct sim_args *args)
+{
+    const char *data = getenv("FIRN_DATA");
+    if (args->options.world == NULL || args->options.profiles != NULL)
+        return -1;
+    if (data == NULL || *data == '\0')
+        return flags_wrong(&page,
+                           "--compat %s needs the folder of the tables it "
+                           "read: --profiles FOLDER, or FIRN_DATA set",
+                           args->options.world->name);
+    args->options.profiles = data;
+    return -1;
+}
+
 static int check(struct sim_args *args)
 {
     struct firn_error err = {0};
     int rc = check_options(args);
+    if (rc < 0)
+        rc = check_world(args);
     if (rc < 0)
         rc = check_policies(args);
     for (size_t i = 0; i < args->settings.n && rc < 0; i++)
@@ -373,6 +435,7 @@ int simargs_read(struct sim_args *out, int argc, char **argv)
         [FIRN_SIM_CSV] = "csv",
         NULL,
     };
+    name_worlds();
     long nprocessors = sysconf(_SC_NPROCESSORS_ONLN);
     *out = (struct sim_args){
         .options = firn_sim_defaults(),
@@ -386,6 +449,8 @@ int simargs_read(struct sim_args *out, int argc, char **argv)
     if (format < 0)
         return 2;
     out->format = (enum firn_sim_format)format;
+    if (out->explains.n > 0 && out->format == FIRN_SIM_CSV)
+        return flags_wrong(&page, "--explain is a table or JSON, not CSV");
     if (out->is_replay) {
         for (int i = 1; i < argc; i++)
             words_add(&out->replays, argv[i], strlen(argv[i]));
@@ -406,6 +471,7 @@ void simargs_release(struct sim_args *args)
     words_release(&args->settings);
     words_release(&args->replays);
     words_release(&args->apps);
+    words_release(&args->explains);
     vec_release(&args->restarts);
     firn_cluster_release(&args->cluster);
 }

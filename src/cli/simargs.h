@@ -14,7 +14,7 @@ struct sim_restarts {
 };
 
 struct sim_args {
-    struct words traces, policies, settings, replays, apps;
+    struct words traces, policies, settings, replays, apps, explains;
     struct sim_restarts restarts;
     const char *cluster_text, *out_dir, *format_name;
     enum firn_sim_format format;

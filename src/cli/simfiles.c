@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,6 +68,19 @@ enum firn_status simfiles_folder(const char *dir, struct firn_error *err)
     if (why == EEXIST)
         why = ENOTDIR;
     return firn_fail(err, FIRN_EIO, "%s: %s", dir, strerror(why));
+}
+
+enum firn_status simfiles_scratch(struct firn_buf *out, struct firn_error *err)
+{
+    const char *parent = getenv("TMPDIR");
+    buf_clear(out);
+    buf_printf(out, "%s/firn-sim.XXXXXX",
+               parent && *parent != '\0' ? parent : "/tmp");
+    if (mkdtemp(out->at))
+        return FIRN_OK;
+    firn_fail(err, FIRN_EIO, "%s: %s", out->at, strerror(errno));
+    buf_release(out);
+    return FIRN_EIO;
 }
 
 void simfiles_path(const char *dir, const char *label, const char *policy,

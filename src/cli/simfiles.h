@@ -15,6 +15,9 @@ void simfiles_labels(const struct words *traces, struct words *out);
 /* Makes the folder unless it is there. FIRN_EIO when it cannot be. */
 enum firn_status simfiles_folder(const char *dir, struct firn_error *err);
 
+/* Makes a new folder for files that nobody shall see, in $TMPDIR or /tmp. */
+enum firn_status simfiles_scratch(struct firn_buf *out, struct firn_error *err);
+
 /* Sets `out` to the path of one file. */
 void simfiles_path(const char *dir, const char *label, const char *policy,
                    const char *kind, struct firn_buf *out);

@@ -7,6 +7,7 @@
  * Cost: O(GPUs named * log runs) a line; a cluster has few runs of nodes.
  */
 #include "sim/ledger.h"
+#include "base/buf.h"
 #include <limits.h>
 #include <string.h>
 
@@ -219,4 +220,29 @@ enum firn_status ledger_node_set(struct ledger *ledger, int node, bool is_up,
     ledger->nup += is_up ? ngpus : -ngpus;
     ledger->nondown += is_up ? -at->nheld : at->nheld;
     return FIRN_OK;
+}
+
+int ledger_print(const struct ledger *ledger, const struct holding *held,
+                 struct firn_buf *out)
+{
+    int nnodes = 0;
+    for (size_t i = 0, to; i < held->gpus.n; i = to) {
+        int node = node_of(ledger, held->gpus.at[i]);
+        int first = place_of(ledger, held->gpus.at[i]), last = first;
+        for (to = i + 1; to < held->gpus.n; to++, last++)
+            if (held->gpus.at[to] != held->gpus.at[to - 1] + 1 ||
+                node_of(ledger, held->gpus.at[to]) != node)
+                break;
+        bool is_new = i == 0 || node_of(ledger, held->gpus.at[i - 1]) != node;
+        bool is_last =
+            to == held->gpus.n || node_of(ledger, held->gpus.at[to]) != node;
+        nnodes += is_new;
+        if (is_new)
+            buf_printf(out, "%sn%d[", i > 0 ? " " : "", node);
+        buf_printf(out, last > first ? "%s%d-%d" : "%s%d", is_new ? "" : ",",
+                   first, last);
+        buf_puts(out, is_last ? "]" : "");
+    }
+    buf_puts(out, held->is_shared ? "~" : "");
+    return nnodes;
 }

@@ -7,6 +7,7 @@
 #ifndef SIM_LEDGER_H
 #define SIM_LEDGER_H
 #include "base/vec.h"
+#include <firn/bytes.h>
 #include <firn/cluster.h>
 #include <stdint.h>
 
@@ -59,6 +60,9 @@ void ledger_release(struct ledger *ledger);
  * an allocation on these nodes; `out` is then empty. */
 enum firn_status ledger_read(const struct ledger *ledger, char *text,
                              struct holding *out, struct firn_error *err);
+/* Appends it as firn_alloc_print() has it; returns on how many nodes it is. */
+int ledger_print(const struct ledger *ledger, const struct holding *held,
+                 struct firn_buf *out);
 /* FIRN_EINVAL when a GPU is on a node that is down, or is held by absurdly
  * many. A GPU held by more jobs than may is counted in `nconflicts`: it may be
  * put right by a later line of the same moment. */
