@@ -50,7 +50,7 @@ struct firn_llm_plan {
     int ngpus;       /* t d */
     int micro_batch; /* B / d */
     double samples_s, samples_s_gpu;
-    double headroom_mib; /* capacity less high; 0 when not known */
+    double headroom_mib; /* capacity less device; 0 when not known */
     struct firn_memory memory;
 };
 

@@ -10,10 +10,11 @@
  * which memory may peak, and adds what only measurement can tell: the
  * allocator's overhead and its fragmentation (struct firn_memory_fit).
  *
- * What it predicts is what must fit on the device: the memory that the
- * allocator reserves plus the CUDA context. `alloc_mib` (the tensors alone,
- * PyTorch's max_memory_allocated) and `reserved_mib` (max_memory_reserved) are
- * reported beside it.
+ * Expected is the peak of the tensors, PyTorch's max_memory_allocated: what
+ * MARP speaks of, and what repeats from run to run. The allocator holds more
+ * than that, by how its blocks fall (`reserved_mib`, max_memory_reserved), and
+ * the high end is the most of this that was ever seen. `device_mib`, the high
+ * end and the CUDA context, is what a GPU must have; plans go by it.
  *
  * Symbols: h hidden, l layers, a heads, V vocab, s seq, b micro_batch,
  * t tp, d dp. Evaluation allocates nothing and keeps no state.
@@ -65,8 +66,8 @@ struct firn_memory_job {
  *           + frag_live (acts + attn + logits)              not checkpointing
  *           + frag_ckpt (kept + logits) + frag_param params checkpointing
  *
- * and reserved lies between low[c] and high[c] times the expected, c = 1 when
- * checkpointing. */
+ * and the measured reserved lies between low[c] and high[c] times that, c = 1
+ * when checkpointing. */
 struct firn_memory_fit {
     double base_mib, static_share, act_scale, attn_scale, logit_scale;
     double frag_mib, frag_live, frag_ckpt, frag_param;
@@ -81,14 +82,15 @@ struct firn_memory_fit {
 /* All in MiB, of one GPU. weights + gradients + optimizer + activations +
  * overhead = expected. */
 struct firn_memory {
-    double weights_mib;     /* with the bf16 copies that autocast makes */
-    double gradients_mib;   /* with the buckets of data parallel */
-    double optimizer_mib;   /* moments, master weights, its scratch */
-    double activations_mib; /* with attention matrices and logits */
-    double overhead_mib;    /* allocator, fragmentation, CUDA context */
-    double low_mib, expected_mib, high_mib;
-    double alloc_mib, reserved_mib; /* of the expected */
-    double params, trained_params;  /* of the whole model */
+    double weights_mib;           /* with the bf16 copies that autocast makes */
+    double gradients_mib;         /* with the buckets of data parallel */
+    double optimizer_mib;         /* moments, master weights, its scratch */
+    double activations_mib;       /* with attention matrices and logits */
+    double overhead_mib;          /* library workspaces, rounding to blocks */
+    double low_mib, expected_mib; /* of the tensors: alloc_mib */
+    double high_mib;              /* of what the allocator reserves */
+    double alloc_mib, reserved_mib, device_mib;
+    double params, trained_params; /* of the whole model */
     bool is_extrapolated; /* unlike what was measured; the interval is wider */
 };
 

@@ -126,9 +126,9 @@ static const struct flags_page page = {
     .usage = "--model NAME [options]\n"
              "--hidden H --layers L --heads A --vocab V [options]",
     .about = "Predicts the memory that training a transformer takes on each "
-             "GPU: what the\nallocator reserves and the CUDA context, with an "
-             "interval; Frenzy's MARP beside\nit. With --cluster, the "
-             "feasible plans (type, t, d), best first.",
+             "GPU: the\npeak of all tensors, up to the most that the "
+             "allocator may hold for them; Frenzy's\nMARP beside it. With "
+             "--cluster, the feasible plans (type, t, d), best first.",
     .table = table,
 };
 

@@ -77,13 +77,12 @@ void memory_page_table(const struct firn_memory_job *job,
     line(&text, "gradients", m.gradients_mib, "");
     line(&text, "optimizer", m.optimizer_mib, "");
     line(&text, "activations", m.activations_mib, "with logits");
-    line(&text, "overhead", m.overhead_mib,
-         "allocator, fragmentation, CUDA context");
-    line(&text, "expected", m.expected_mib, "sum; what must fit");
+    line(&text, "overhead", m.overhead_mib, "workspaces, rounding to blocks");
+    line(&text, "expected", m.expected_mib, "sum: the peak of all tensors");
     line(&text, "low", m.low_mib, "");
-    line(&text, "high", m.high_mib, "");
-    line(&text, "allocated", m.alloc_mib, "tensors alone");
-    line(&text, "reserved", m.reserved_mib, "without the CUDA context");
+    line(&text, "high", m.high_mib, "with the most fragmentation");
+    line(&text, "reserved", m.reserved_mib, "by the allocator, expected");
+    line(&text, "device", m.device_mib, "high and CUDA context: must fit");
     line(&text, "MARP", marp_mib(job), "Frenzy's formula as printed");
     table_print(&text, out);
     table_release(&text);
@@ -135,6 +134,7 @@ void memory_page_json(const struct firn_memory_job *job,
     json_double(out, "high_mib", m.high_mib);
     json_double(out, "alloc_mib", m.alloc_mib);
     json_double(out, "reserved_mib", m.reserved_mib);
+    json_double(out, "device_mib", m.device_mib);
     json_double(out, "marp_mib", marp_mib(job));
     buf_puts(out, ",\n\"breakdown\":{\"weights_mib\":");
     buf_json_double(out, m.weights_mib);

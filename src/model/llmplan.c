@@ -93,7 +93,7 @@ static bool make(struct firn_memory_job *job, int type,
     const struct firn_llm_gpus *gpus = &options->types[type];
     job->micro_batch = options->batch / job->dp;
     struct firn_memory memory = firn_memory_of(job, options->fit);
-    double room_mib = gpus->mem_gib * MIB_PER_GIB - memory.high_mib;
+    double room_mib = gpus->mem_gib * MIB_PER_GIB - memory.device_mib;
     if (gpus->mem_gib > 0 && room_mib < 0)
         return false;
     int ngpus = job->tp * job->dp;

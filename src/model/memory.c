@@ -370,7 +370,7 @@ struct firn_memory firn_memory_of(const struct firn_memory_job *job,
         .is_extrapolated = is_unseen(job, parts.model_params, fit),
     };
     m.reserved_mib = m.alloc_mib + memory_frag(&parts, c, fit) / MIB;
-    m.expected_mib = m.reserved_mib + fit->context_mib;
+    m.expected_mib = m.alloc_mib;
     m.overhead_mib = m.expected_mib - m.weights_mib - m.gradients_mib -
                      m.optimizer_mib - m.activations_mib;
     double low = fit->low[c], high = fit->high[c];
@@ -378,8 +378,9 @@ struct firn_memory firn_memory_of(const struct firn_memory_job *job,
         low *= extrapolated_low;
         high *= extrapolated_high;
     }
-    m.low_mib = m.reserved_mib * low + fit->context_mib;
-    m.high_mib = m.reserved_mib * high + fit->context_mib;
+    m.low_mib = m.alloc_mib * low;
+    m.high_mib = m.reserved_mib * high;
+    m.device_mib = m.high_mib + fit->context_mib;
     m.params = parts.model_params;
     m.trained_params =
         job->lora_rank > 0 ? parts.adapter_params : parts.model_params;

@@ -80,9 +80,9 @@ static void every_plan_is_feasible_and_none_is_missing(void **state)
         assert_int_equal(p->ngpus, p->t * p->d);
         assert_int_equal(p->micro_batch, 12 / p->d);
         assert_true(p->ngpus <= gpus->count);
-        assert_true(p->memory.high_mib <= gpus->mem_gib * 1024);
+        assert_true(p->memory.device_mib <= gpus->mem_gib * 1024);
         assert_true(p->headroom_mib ==
-                    gpus->mem_gib * 1024 - p->memory.high_mib);
+                    gpus->mem_gib * 1024 - p->memory.device_mib);
     }
     for (int k = 0; k < 3; k++)
         for (int t = 1; t <= 4; t *= 2) /* 8 does not divide 20 heads */
@@ -92,8 +92,8 @@ static void every_plan_is_feasible_and_none_is_missing(void **state)
                 j.tp = t;
                 j.dp = d;
                 j.micro_batch = 12 / d;
-                want +=
-                    firn_memory_of(&j, NULL).high_mib <= sia[k].mem_gib * 1024;
+                want += firn_memory_of(&j, NULL).device_mib <=
+                        sia[k].mem_gib * 1024;
             }
     assert_int_equal(n, want);
 }

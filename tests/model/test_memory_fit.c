@@ -165,14 +165,13 @@ static void unseen_models_are_predicted(void **state)
             double marp = firn_marp_bytes(&row->job.shape, row->job.seq,
                                           row->job.micro_batch, 1, 1) /
                           MIB;
-            double high = m.high_mib - fit.context_mib;
-            double low = m.low_mib - fit.context_mib;
+            double high = m.high_mib, low = m.low_mib;
             errors[0][n] = fabs(m.reserved_mib / row->reserved_mib - 1);
             errors[1][n] = fabs(m.alloc_mib / row->alloc_mib - 1);
             errors[2][n] = fabs(marp / row->reserved_mib - 1);
             errors[3][n++] = fabs(marp / row->alloc_mib - 1);
             under = fmax(under, 1 - high / row->reserved_mib);
-            inside += low <= row->reserved_mib && row->reserved_mib <= high;
+            inside += low <= row->alloc_mib && row->reserved_mib <= high;
         }
     }
     static const char *const what[] = {"reserved", "allocated",
