@@ -77,6 +77,7 @@ static size_t add_member(struct ties *ties, size_t menu)
 static void remove_member(struct ties *ties, size_t m)
 {
     size_t last = --ties->nmembers;
+    int slot = ties->where[m];
     ties->member[ties->menu[m]] = none;
     if (m != last) {
         ties->menu[m] = ties->menu[last];
@@ -85,8 +86,11 @@ static void remove_member(struct ties *ties, size_t m)
         memcpy(&ties->place[m * STRIDE], &ties->place[last * STRIDE],
                STRIDE * sizeof *ties->place);
         ties->member[ties->menu[m]] = m;
+        for (int w = 0; w <= ties->nslots; w++)
+            if (ties->arc[ties->where[m]][w].member == last)
+                ties->arc[ties->where[m]][w].member = m;
     }
-    memset(ties->fresh, 0, sizeof ties->fresh);
+    ties->fresh[slot] = false;
 }
 
 static int64_t cost_in(const struct ties *ties, size_t m, int slot)
@@ -208,33 +212,49 @@ static void paths_down(struct ties *ties, int64_t *dist, int *before)
 /* --- the two steps ---------------------------------------------------------
  */
 
-/* Member m now costs `above` in slot 0. */
-static void raise_member(struct ties *ties, size_t m, int64_t above)
+/* What member m of slot 0 adds to the cheapest assignment when it costs
+ * `above` there; *into is the slot it then pushes into, 0 for none, and next[]
+ * the chain from there. */
+static int64_t best_rise(struct ties *ties, size_t m, int64_t above, int *into,
+                         int *next)
 {
     int64_t dist[STRIDE], best = above;
-    int next[STRIDE] = {0}, into = 0, from = ties->where[m];
-    int64_t before = ties->above[m];
-    ties->above[m] = above;
-    ties->fresh[0] = false;
-    if (from != 0) {
-        if (ties->arc[from][0].member == m)
-            ties->fresh[from] = false;
-        return;
-    }
-    ties->spent += above - before;
+    *into = 0;
     paths_up(ties, dist, next);
     for (int u = 1; u <= ties->nslots; u++) {
         int64_t cost = cost_in(ties, m, u);
         if (cost < far && cost + dist[u] < best) {
             best = cost + dist[u];
-            into = u;
+            *into = u;
         }
     }
-    ties->spent += best - above;
+    return best;
+}
+
+/* Member m costs `above` in slot 0 from now on. False, and nothing changed,
+ * when that does not fit and it must: `must_fit`. */
+static bool raise_member(struct ties *ties, size_t m, int64_t above,
+                         bool must_fit)
+{
+    int next[STRIDE] = {0}, into = 0, from = ties->where[m];
+    if (from != 0) {
+        ties->above[m] = above;
+        if (ties->arc[from][0].member == m)
+            ties->fresh[from] = false;
+        return true;
+    }
+    int64_t spent =
+        ties->spent - ties->above[m] + best_rise(ties, m, above, &into, next);
+    if (must_fit && spent > ties->capacity)
+        return false;
+    ties->spent = spent;
+    ties->above[m] = above;
+    ties->fresh[0] = false;
     for (int u = into; u != 0; u = next[u])
         move(ties, ties->arc[u][next[u]].member, next[u]);
     if (into != 0)
         move(ties, m, into);
+    return true;
 }
 
 /* One more place in the newest slot, filled along the shortest chain. */
@@ -326,13 +346,31 @@ void ties_start(struct ties *ties, const size_t *tied, size_t n, size_t nrise)
     memset(ties->fresh, 0, sizeof ties->fresh);
 }
 
+/* A member alone at its level: it rises, or stays where it stands; either
+ * way the assignment of the others remains a cheapest one. */
+static void lone_level(struct ties *ties, size_t menu)
+{
+    size_t m = ties->member[menu];
+    if (raise_member(ties, m, cost_above(ties, menu), true)) {
+        ties->position[menu]++; /* (5) */
+        return;
+    }
+    ties->fixed[menu] = true;
+    remove_member(ties, m);
+}
+
 void ties_level(struct ties *ties, const size_t *tied, size_t n)
 {
     size_t nplaces = 0, nold = ties->nmembers;
+    if (n == 1) {
+        lone_level(ties, tied[0]);
+        return;
+    }
     for (size_t k = 0; k < n; k++) {
         if (ties->member[tied[k]] == none)
             add_member(ties, tied[k]);
-        raise_member(ties, ties->member[tied[k]], cost_above(ties, tied[k]));
+        raise_member(ties, ties->member[tied[k]], cost_above(ties, tied[k]),
+                     false);
     }
     if (ties->spent <= ties->capacity) {
         forget_from(ties, nold);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 enum { MENUS = 7, ENTRIES = 5, LARGE = 400, LONG = 40 };
+enum { MIDDLE = 24, MIDDLE_COST = 1080, LADDER = 6 };
 
 /* Menus of their own arrays; `values` distinct values, 0 for all distinct. */
 struct instance {
@@ -42,6 +43,28 @@ static void draw(struct instance *in, struct rng *rng, size_t n, size_t most,
                                   : rng_unit(rng) * (in->cost[k] + 0.5);
         }
         sum += (int64_t)length;
+    }
+    in->start[n] = k;
+    in->menus = (struct menus){n, in->start, in->cost, in->value,
+                               (int)rng_below(rng, (uint64_t)sum + 2)};
+}
+
+/* The menus pass most of the same levels at costs of their own: a tie at each
+ * level, and menus that may wait in several. */
+static void draw_ladders(struct instance *in, struct rng *rng, size_t n)
+{
+    size_t k = 0;
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        in->start[i] = k;
+        for (int e = 0, cost = 0; e < LADDER; e++) {
+            if (e > 0 && rng_below(rng, 3) == 0)
+                continue;
+            in->cost[k] = cost;
+            in->value[k++] = e;
+            cost += 1 + (int)rng_below(rng, 9);
+        }
+        sum += in->cost[k - 1];
     }
     in->start[n] = k;
     in->menus = (struct menus){n, in->start, in->cost, in->value,
@@ -103,39 +126,43 @@ static void brute(const struct menus *menus, double *best)
     }
 }
 
-static void check_against_brute(uint64_t seed, size_t most, uint64_t values)
+static void check_against_brute(const struct instance *in, uint64_t seed)
 {
-    static struct instance in;
     struct arena arena = {0};
-    struct rng rng;
     struct maxmin_result r, w;
     size_t entry[MENUS];
     double best[MENUS], mine[MENUS];
-    rng_seed(&rng, seed);
-    draw(&in, &rng, 1 + rng_below(&rng, most), ENTRIES, values);
-    brute(&in.menus, best);
-    assert_int_equal(maxmin_leximin(&in.menus, 0, entry, &r, &arena, NULL),
+    brute(&in->menus, best);
+    assert_int_equal(maxmin_leximin(&in->menus, 0, entry, &r, &arena, NULL),
                      FIRN_OK);
-    assert_menus_respected(&in.menus, entry);
-    sorted_values(&in.menus, entry, mine);
-    if (compare(mine, best, in.menus.n) != 0 || !r.is_exact)
-        fail_msg("seed %d, %d values: not the leximin optimum", (int)seed,
-                 (int)values);
+    assert_menus_respected(&in->menus, entry);
+    sorted_values(&in->menus, entry, mine);
+    if (compare(mine, best, in->menus.n) != 0 || !r.is_exact)
+        fail_msg("seed %d: not the leximin optimum", (int)seed);
     assert_true(r.worst == best[0]);
-    assert_int_equal(r.spent, cost_of(&in.menus, entry));
-    maxmin_worst(&in.menus, entry, &w, &arena, NULL);
-    assert_menus_respected(&in.menus, entry);
-    sorted_values(&in.menus, entry, mine);
+    assert_int_equal(r.spent, cost_of(&in->menus, entry));
+    maxmin_worst(&in->menus, entry, &w, &arena, NULL);
+    assert_menus_respected(&in->menus, entry);
+    sorted_values(&in->menus, entry, mine);
     if (w.worst != best[0] || mine[0] != best[0])
         fail_msg("seed %d: worst %g, optimum %g", (int)seed, w.worst, best[0]);
     arena_release(&arena);
+}
+
+static void draw_and_check(uint64_t seed, size_t most, uint64_t values)
+{
+    static struct instance in;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    draw(&in, &rng, 1 + rng_below(&rng, most), ENTRIES, values);
+    check_against_brute(&in, seed);
 }
 
 static void leximin_equals_all_choices_with_distinct_values(void **state)
 {
     (void)state;
     for (int seed = 1; seed <= cases(1500); seed++)
-        check_against_brute((uint64_t)seed, 6, 0);
+        draw_and_check((uint64_t)seed, 6, 0);
 }
 
 /* Few distinct values: nearly every level has ties in which some can rise. */
@@ -143,7 +170,59 @@ static void leximin_equals_all_choices_with_many_ties(void **state)
 {
     (void)state;
     for (int seed = 1; seed <= cases(4000); seed++)
-        check_against_brute((uint64_t)seed, MENUS, 2 + (uint64_t)seed % 5);
+        draw_and_check((uint64_t)seed, MENUS, 2 + (uint64_t)seed % 5);
+}
+
+/* Adding the same value to two sorted lists does not change which is larger,
+ * so the best list for each capacity can be built menu by menu: exact for
+ * more menus than all choices could be tried for. */
+static void by_capacity(const struct menus *menus, double *best)
+{
+    static double now[MIDDLE_COST + 1][MIDDLE], next[MIDDLE_COST + 1][MIDDLE];
+    for (size_t i = 0; i < menus->n; i++) {
+        for (int c = 0; c <= menus->capacity; c++) {
+            next[c][0] = -INFINITY;
+            for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++) {
+                double list[MIDDLE];
+                if (menus->cost[e] > c)
+                    continue;
+                const double *from = now[c - menus->cost[e]];
+                size_t k = i;
+                for (; k > 0 && from[k - 1] > menus->value[e]; k--)
+                    list[k] = from[k - 1];
+                list[k] = menus->value[e];
+                memcpy(list, from, k * sizeof *list);
+                if (compare(list, next[c], i + 1) > 0)
+                    memcpy(next[c], list, (i + 1) * sizeof *list);
+            }
+        }
+        memcpy(now, next, sizeof now);
+    }
+    memcpy(best, now[menus->capacity], menus->n * sizeof *best);
+}
+
+static void
+leximin_equals_the_optimum_when_menus_pass_the_same_levels(void **state)
+{
+    (void)state;
+    static struct instance in;
+    struct arena arena = {0};
+    for (int seed = 1; seed <= cases(400); seed++) {
+        struct rng rng;
+        struct maxmin_result r;
+        size_t entry[MIDDLE];
+        double best[MIDDLE], mine[MIDDLE];
+        rng_seed(&rng, (uint64_t)seed);
+        draw_ladders(&in, &rng, 3 + rng_below(&rng, MIDDLE - 2));
+        by_capacity(&in.menus, best);
+        maxmin_leximin(&in.menus, 0, entry, &r, &arena, NULL);
+        assert_menus_respected(&in.menus, entry);
+        sorted_values(&in.menus, entry, mine);
+        if (compare(mine, best, in.menus.n) != 0 || !r.is_exact)
+            fail_msg("seed %d: not the leximin optimum", seed);
+        arena_reset(&arena);
+    }
+    arena_release(&arena);
 }
 
 /* Capacity 2, three menus at 0: {1: 5}, {1: 7}, {2: 9}. Two can rise, not
@@ -319,6 +398,8 @@ int main(void)
         cmocka_unit_test(of_menus_alike_the_first_gets_more),
         cmocka_unit_test(leximin_equals_all_choices_with_distinct_values),
         cmocka_unit_test(leximin_equals_all_choices_with_many_ties),
+        cmocka_unit_test(
+            leximin_equals_the_optimum_when_menus_pass_the_same_levels),
         cmocka_unit_test(large_instances_reach_the_best_threshold),
         cmocka_unit_test(leximin_leaves_no_free_step),
         cmocka_unit_test(ties_cut_short_are_admitted),

@@ -1,0 +1,101 @@
+/* solvers.c - the time and the quality of the solvers over one capacity.
+ *
+ * Menus look like a scheduler's: what a job gets from a GPUs is its best time
+ * to finish over its time with a, speed grows with a to a power below 1, and
+ * waiting is worth what is left after one more interval, or nothing, which
+ * makes all waiting jobs tie. Times are the best of several runs.
+ */
+#include "base/arena.h"
+#include "base/fmath.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "lib/measure.h"
+#include "math/maxmin.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RUNS = 5 };
+
+struct bench {
+    struct menus menus;
+    size_t *start, *entry;
+    int *cost;
+    double *value;
+    struct arena arena;
+};
+
+enum idle { IDLE_WAITS, IDLE_IS_ZERO };
+
+static void fill(struct bench *b, struct rng *rng, size_t i, enum idle idle)
+{
+    size_t length = 10 + rng_below(rng, 31), k = b->start[i];
+    double age_s = 20000 * rng_unit(rng), left_s = rng_exp(rng, 20000);
+    double power = 0.5 + 0.45 * rng_unit(rng);
+    double best_s = age_s + left_s / fm_pow((double)length, power);
+    b->cost[k] = 0;
+    b->value[k++] = idle == IDLE_IS_ZERO ? 0 : best_s / (best_s + 300);
+    for (size_t a = 1; a <= length; a++) {
+        b->cost[k] = (int)a;
+        b->value[k++] = best_s / (age_s + left_s / fm_pow((double)a, power));
+    }
+    b->start[i + 1] = k;
+}
+
+static void make(struct bench *b, size_t n, int capacity, enum idle idle)
+{
+    struct rng rng;
+    rng_seed(&rng, n);
+    b->arena = (struct arena){0};
+    b->start = mem_new(n + 1, sizeof *b->start);
+    b->entry = mem_new(n, sizeof *b->entry);
+    b->cost = mem_new(n * 41, sizeof *b->cost);
+    b->value = mem_new(n * 41, sizeof *b->value);
+    for (size_t i = 0; i < n; i++)
+        fill(b, &rng, i, idle);
+    b->menus = (struct menus){n, b->start, b->cost, b->value, capacity};
+}
+
+static void drop(struct bench *b)
+{
+    mem_free(b->start);
+    mem_free(b->entry);
+    mem_free(b->cost);
+    mem_free(b->value);
+    arena_release(&b->arena);
+}
+
+static void time_leximin(size_t n, int capacity, enum idle idle, double limit)
+{
+    struct bench b;
+    struct maxmin_result r = {0};
+    char name[96];
+    double best_ms = 1e9;
+    make(&b, n, capacity, idle);
+    for (int run = 0; run < RUNS; run++) {
+        double from_s = measure_cpu_s();
+        maxmin_leximin(&b.menus, 0, b.entry, &r, &b.arena, NULL);
+        double ms = 1e3 * (measure_cpu_s() - from_s);
+        best_ms = ms < best_ms ? ms : best_ms;
+        arena_reset(&b.arena);
+    }
+    snprintf(name, sizeof name, "leximin, %zu jobs, %d GPUs%s%s", n, capacity,
+             idle == IDLE_IS_ZERO ? ", idle zero" : "",
+             r.is_exact ? "" : " (cut short)");
+    measure_at_most(name, best_ms, limit, "ms");
+    drop(&b);
+}
+
+int main(void)
+{
+    static const struct {
+        size_t n;
+        int capacity;
+        double limit_ms;
+    } sizes[] = {{60, 48, 1}, {120, 240, 1}, {400, 960, 1}, {4000, 10000, 50}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (int idle = IDLE_WAITS; idle <= IDLE_IS_ZERO; idle++)
+            time_leximin(sizes[k].n, sizes[k].capacity, (enum idle)idle,
+                         sizes[k].limit_ms);
+    time_leximin(4000, 2000, IDLE_IS_ZERO, 50);
+    return EXIT_SUCCESS;
+}
