@@ -5,6 +5,7 @@
 #include "sim/jobscsv.h"
 #include "sim/outfile.h"
 #include "trace_text.h"
+#include "worlds.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,6 +125,41 @@ static void the_header_has_runs_of_nodes(void **state)
     remove(path);
 }
 
+static void the_header_has_what_was_asked_for(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"fifo.x=1", "sjf.y=a b"};
+    static const struct firn_restart_cost restarts[] = {{"bert", 60}};
+    struct firn_sim_options all = options;
+    struct eventlog *log;
+    all.world = world_late();
+    all.settings = settings;
+    all.nsettings = 2;
+    all.restarts = restarts;
+    all.nrestarts = 1;
+    all.profiles = "builtin";
+    all.failures = "f.csv";
+    all.noise = (struct firn_sim_noise){0.5, 0.25, 0.125, 0.02};
+    all.elastic_min = 2;
+    all.elastic_max = 16;
+    name_file();
+    assert_int_equal(eventlog_open(&log, path, &all, NULL), FIRN_OK);
+    assert_int_equal(eventlog_close(log, NULL, NULL), FIRN_OK);
+    struct firn_buf text = file_text(path);
+    static const char *const lines[] = {
+        "\nworld\t\"late\"\nsetting\t\"fifo.x=1\"\nsetting\t\"sjf.y=a b\"\n"
+        "profiles\t\"builtin\"\nfailures\t\"f.csv\"\nseed\t7\n",
+        "\nrestart_s\t30\nrestart_of\t\"bert\"\t60\n",
+        "\nnoise_throughput\t0.5\nnoise_sharing\t0.25\n"
+        "noise_transfer\t0.125\nnoise_report\t0.02\n",
+        "\nelastic_min\t2\nelastic_max\t16\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_non_null(strstr(text.at, lines[i]));
+    buf_release(&text);
+    remove(path);
+}
+
 static void each_event_is_a_line(void **state)
 {
     (void)state;
@@ -142,24 +178,31 @@ static void each_event_is_a_line(void **state)
     eventlog_report(log, &job, 40, &(struct firn_report){1.0 / 3, 0.5, 50});
     eventlog_node(log, 2, false, 50);
     eventlog_node(log, 2, true, 60.25);
+    eventlog_note(log, &job, 65);
     eventlog_end(log, &job, 70, "done", 70);
+    eventlog_end(log, &job, 70, "done", 70.5);
     eventlog_end(log, &job, 70, "reject", 70);
+    eventlog_submit(log, &job, 70);
     struct firn_sim_result result = {.jobs = 1, .steps = 9, .cpu_s = 0.123};
     assert_int_equal(eventlog_close(log, &result, NULL), FIRN_OK);
     struct firn_buf text = file_text(path);
     const char *events = strstr(text.at, "\tup\n10\t");
     assert_non_null(events);
-    const char want[] = "\tup\n"
-                        "10\tsubmit\t3\t\"job \\\"x\\\"\"\t2\t1\t4\t100.1\t1\n"
-                        "20\tstart\t3\tn0[0-3] n2[1,3]~\n"
-                        "40\tstop\t3\t6\tnode\n"
-                        "40\trate\t3\t0.3333333333333333\t0.5\t50\n"
-                        "50\tnode_down\t2\n"
-                        "60.25\tnode_up\t2\n"
-                        "70\tdone\t3\n"
-                        "70\treject\t3\t\"too big\"\n"
-                        "end\n"
-                        "seed\t0\n";
+    const char want[] =
+        "\tup\n"
+        "10\tsubmit\t3\t\"job \\\"x\\\"\"\t2\t1\t4\t100.1\t1\n"
+        "20\tstart\t3\tn0[0-3] n2[1,3]~\n"
+        "40\tstop\t3\t6\tnode\n"
+        "40\trate\t3\t0.3333333333333333\t0.5\t50\n"
+        "50\tnode_down\t2\n"
+        "60.25\tnode_up\t2\n"
+        "65\tnote\t3\t\"too big\"\n"
+        "70\tdone\t3\n"
+        "70\tdone\t3\t70.5\n"
+        "70\treject\t3\t\"too big\"\n"
+        "70\tsubmit\t3\t\"job \\\"x\\\"\"\t2\t1\t4\t100.1\t1\t10\n"
+        "end\n"
+        "seed\t0\n";
     assert_memory_equal(events, want, sizeof want - 1);
     ends_with(&text, "\nsteps\t9\n");
     assert_null(strstr(text.at, "cpu_s"));
@@ -266,6 +309,7 @@ static void null_is_no_log(void **state)
     eventlog_report(NULL, &job, 0, NULL);
     eventlog_end(NULL, &job, 0, "done", 0);
     eventlog_node(NULL, 0, true, 0);
+    eventlog_note(NULL, &job, 0);
     assert_int_equal(eventlog_close(NULL, NULL, NULL), FIRN_OK);
     jobscsv_add(NULL, &job, 0, 0);
     assert_int_equal(jobscsv_close(NULL, NULL), FIRN_OK);
@@ -275,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_header_has_runs_of_nodes),
+        cmocka_unit_test(the_header_has_what_was_asked_for),
         cmocka_unit_test(each_event_is_a_line),
         cmocka_unit_test(a_long_allocation_is_folded),
         cmocka_unit_test(a_file_appears_only_when_it_is_closed),
