@@ -76,7 +76,7 @@ static void look(struct adljob *job)
     if (job->slowdown > 0)
         job->speed /= job->slowdown;
     job->was_seen = true;
-    if (job->fixed_batch <= 0)
+    if (job->learns)
         adlmodel_observe(&job->models[job->type], place->nodes, place->gpus,
                          job->batch.b, time);
 }
@@ -125,7 +125,7 @@ double adljob_speed(const struct adljob *job)
     if (!isnan(job->speed))
         return job->speed;
     struct adljob now = *job;
-    now.fixed_batch = 1; /* looks, and observes nothing */
+    now.learns = false; /* looks, and observes nothing */
     look(&now);
     return now.speed;
 }

@@ -14,7 +14,7 @@
  * 0 possible; progress becomes exactly P(e + 1); and the job is done when its
  * last epoch is. After each of these passes the batch is set anew, at no cost.
  *
- * The batch: a job with fixed_batch > 0 keeps to it; one that `tunes` takes
+ * The batch: a job with fixed_batch > 0 keeps to it; one that tunes takes
  * max(B0, b_min r) until something was observed on that type of GPU, and then
  * what its model likes best.
  *
@@ -33,6 +33,7 @@ struct adljob {
     /* Set by the world before the first call; borrowed. */
     const struct adlapp *app;
     double fixed_batch; /* > 0: the total batch; 0: tuned */
+    bool learns;        /* what it sees makes a model; tuned jobs must */
     double slowdown;    /* true goodput is divided by it; 0: not */
     double f_tol;       /* of the fit; 0: the usual one */
 
@@ -47,7 +48,7 @@ struct adljob {
     struct adllimits limits; /* on this place */
     struct firn_noise noise; /* as of the last pass; batch0 0: none yet */
     bool was_seen;           /* trained at least once */
-    /* Learned, by GPU type; only of jobs without a fixed batch. */
+    /* Learned, by GPU type; blank unless `learns`. */
     struct adlmodel models[ADLJOB_TYPES];
 
     const struct adlsteps *steps; /* of this type */

@@ -1,0 +1,835 @@
+/* adaptdl.c - the simulator of the Pollux paper, to the second.
+ *
+ * `firn sim --compat adaptdl` runs a workload by the rules of the simulator in
+ * AdaptDL's artifact branch (Qiao et al., Pollux, OSDI 2021). Tiresias and
+ * Optimus come out with the authors' average completion times to the last
+ * digit; Pollux is randomised there. What it does that an honest simulator
+ * would not, each marked Q1, Q2, ... at the line that does it:
+ *
+ * Q1  Rounds of 60 s. Jobs are advanced by a whole round, then the policy is
+ *     called: the first decision is at 60 s, an arrival waits for the next
+ *     multiple, and GPUs of a job that ends within a round idle to its end.
+ * Q2  Every start and every change of GPUs costs 30 s, the first one too.
+ * Q3  The seconds to the end of an epoch are rounded to an integer, half to
+ *     even, and the job's progress is then set to the end of the epoch
+ *     (compat/adaptdljob.c).
+ * Q4  A placement is told by the rotation of its counts, in the order the
+ *     policy listed the nodes; from five nodes on only the numbers of nodes
+ *     and GPUs count (compat/adaptdlapp.c).
+ * Q5  Placing takes the node with the most free GPUs first, again and again:
+ *     no best fit for the remainder.
+ * Q6  Tiresias: the second queue is in order of demotion.
+ * Q7  Optimus knows the true step times, packed, but leaves the current epoch
+ *     out of the work that remains, and believes that a job on one GPU always
+ *     takes two passes.
+ * Q8  ncf never gets more than one GPU; tuned, its batch is 32768. yolov3
+ *     never has more than 8 samples on a GPU although 16 were measured.
+ * Q9  The model a job learns keeps the first of several measurements with the
+ *     same (nodes, GPUs, batch) (compat/adaptdlmodel.c).
+ *
+ * Left out, being off in the authors' runs: interference between distributed
+ * jobs, and clusters that change their size.
+ *
+ * Invariants:
+ * (1) all jobs are advanced to the same multiple of the round, `round_s`, and
+ *     every event before it is told before a decision is made there;
+ * (2) a job is in `running` exactly while it holds GPUs and is not done;
+ * (3) at a decision core's idea of a job's progress is the true one.
+ *
+ * Cost: O(running) a round; a table is read when its application first comes.
+ */
+#include "base/buf.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "compat/adaptdljob.h"
+#include "core/accept.h"
+#include "sim/world.h"
+#include <dirent.h>
+#include <firn/policy.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NODES = 16,
+    GPUS_PER_NODE = 4,
+    GPUS = NODES * GPUS_PER_NODE,
+    ROUND_S = 60,
+    RESTART_S = 30,
+    LISTS_ASCENDING = 1, /* quirk of a policy: nodes by number, not by count */
+};
+
+/* ---- applications ---- */
+
+/* Q8: what the artifact says of single applications; 0: nothing. */
+static const struct oddity {
+    const char *app;
+    double b_max;       /* samples on a GPU */
+    int gpus_max;       /* ever */
+    double tuned_batch; /* when it may choose its batch */
+} oddities[] = {{"yolov3", 8, 0, 0}, {"ncf", 0, 1, 32768}};
+
+/* Optimus' forecast of an iteration at one total batch, by GPUs. */
+struct forecast {
+    double batch;
+    double iteration_s[GPUS + 1]; /* 0: not asked yet */
+};
+
+struct app {
+    char *name;
+    struct adlapp truth;
+    struct adlsteps steps;
+    struct adllimits limits;
+    struct oddity odd;
+    VEC(struct forecast) forecasts;
+};
+
+static void app_free(struct app *app)
+{
+    mem_free(app->name);
+    adlapp_release(&app->truth);
+    adlsteps_release(&app->steps);
+    vec_release(&app->forecasts);
+    mem_free(app);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The applications there are, for a sentence. */
+static void list_apps(const char *folder, struct firn_buf *out)
+{
+    VEC(char *) names = {0};
+    DIR *handle = opendir(folder);
+    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;)
+        if (e->d_name[0] != '.')
+            vec_add(&names, mem_strdup(e->d_name));
+    if (handle != NULL)
+        closedir(handle);
+    if (names.n > 1)
+        qsort(names.at, names.n, sizeof *names.at, by_text);
+    for (size_t i = 0; i < names.n; i++) {
+        buf_printf(out, "%s%s", i > 0 ? ", " : "", names.at[i]);
+        mem_free(names.at[i]);
+    }
+    vec_release(&names);
+}
+
+static enum firn_status read_tables(struct app *app, const char *root,
+                                    struct firn_error *err)
+{
+    struct firn_buf folder = {0}, places = {0}, scales = {0}, far = {0};
+    buf_printf(&folder, "%s/pollux/apps/%s", root, app->name);
+    buf_printf(&places, "%s/placements.csv", folder.at);
+    buf_printf(&scales, "%s/scalability.csv", folder.at);
+    buf_printf(&far, "%s/pollux/interpolated/%s-5plus.csv", root, app->name);
+    enum firn_status status = adlapp_open(&app->truth, folder.at, err);
+    if (status == FIRN_OK)
+        status = adlsteps_open(&app->steps, places.at, scales.at, far.at, err);
+    buf_release(&folder);
+    buf_release(&places);
+    buf_release(&scales);
+    buf_release(&far);
+    return status;
+}
+
+static enum firn_status app_new(struct app **out, const char *root,
+                                const char *name, struct firn_error *err)
+{
+    struct app *app = mem_new(1, sizeof *app);
+    app->name = mem_strdup(name);
+    enum firn_status status = read_tables(app, root, err);
+    if (status != FIRN_OK) {
+        app_free(app);
+        return status;
+    }
+    for (size_t i = 0; i < sizeof oddities / sizeof *oddities; i++)
+        if (strcmp(oddities[i].app, name) == 0)
+            app->odd = oddities[i];
+    app->limits = (struct adllimits){
+        .b0 = app->truth.batch[0],
+        .b_min = app->steps.b_min,
+        .b_max = app->odd.b_max > 0 ? app->odd.b_max : app->steps.b_max,
+        .total_max = app->truth.batch[app->truth.nbatches - 1],
+    };
+    *out = app;
+    return FIRN_OK;
+}
+
+/* Optimus' forecast of one iteration on r GPUs: Q7. */
+static double iteration_s(struct app *app, double batch, int gpus)
+{
+    struct forecast *at = NULL;
+    for (size_t i = 0; i < app->forecasts.n && at == NULL; i++)
+        if (app->forecasts.at[i].batch == batch)
+            at = &app->forecasts.at[i];
+    if (at == NULL) {
+        vec_add(&app->forecasts, (struct forecast){.batch = batch});
+        at = &app->forecasts.at[app->forecasts.n - 1];
+    }
+    if (at->iteration_s[gpus] == 0) {
+        struct adlplace place = adlplace_packed(gpus, GPUS_PER_NODE);
+        struct adlbatch split = adlbatch_fixed(&app->limits, batch, gpus, true);
+        at->iteration_s[gpus] = adltime_iteration(
+            adlsteps_at(&app->steps, &place, split.b), split.s);
+    }
+    return at->iteration_s[gpus];
+}
+
+/* ---- the engine ---- */
+
+/* A job, from its submission on. */
+struct run {
+    struct adljob job;
+    struct app *app;
+    double batch;      /* of the workload */
+    double duration_s; /* alone on the GPUs it asked for */
+    struct firn_report told;
+    int nnodes; /* where it is: nodes in order of number */
+    firn_node_id nodes[NODES];
+    int counts[NODES];
+};
+
+struct adaptdl {
+    struct world world; /* first */
+    VEC(struct app *) apps;
+    VEC(struct run *) runs; /* by id */
+    VEC(firn_job_id) running;
+    double interval_s, round_s; /* jobs are advanced until there: (1) */
+    struct firn_job_spec spec;  /* the next arrival */
+    struct app *spec_app;
+    bool has_spec, is_over;
+    VEC(struct firn_event) events; /* of the round, by time */
+    size_t next_event;
+};
+
+/* Steps at the first batch into reference seconds. */
+static double in_reference_s(const struct run *run, double progress)
+{
+    return progress / run->app->truth.progress[run->app->truth.epochs] *
+           run->duration_s;
+}
+
+/* How long a job takes alone on the GPUs and the batch it asked for, packed;
+ * what core counts a job's work in. */
+static double alone_s(const struct app *app, double batch, int gpus)
+{
+    const struct adlapp *truth = &app->truth;
+    struct adlplace place = adlplace_packed(gpus, GPUS_PER_NODE);
+    struct adlbatch split = adlbatch_fixed(&app->limits, batch, gpus, false);
+    double total = adlbatch_total(split, gpus), duration_s = 0;
+    double iteration =
+        adltime_iteration(adlsteps_at(&app->steps, &place, split.b), split.s);
+    for (int e = 0; e < truth->epochs; e++) {
+        struct firn_noise noise = adlapp_noise(truth, total, e);
+        duration_s += (truth->progress[e + 1] - truth->progress[e]) *
+                      iteration / adlapp_gain(truth, &noise, total);
+    }
+    return duration_s;
+}
+
+static void tell(struct adaptdl *engine, enum firn_event_kind kind,
+                 firn_job_id id, double at_s, struct firn_report report)
+{
+    struct firn_event event = {
+        .kind = kind, .at_s = at_s, .job = id, .report = report};
+    vec_add(&engine->events, event);
+}
+
+/* Core goes by the last report; another one only if that was wrong: (3). */
+static void report(struct adaptdl *engine, firn_job_id id, struct run *run,
+                   const struct adlstride *stride, double before)
+{
+    double start_s = engine->round_s, done_s = in_reference_s(run, before);
+    double rate = stride->train_s > 0
+                      ? in_reference_s(run, stride->gained) / stride->train_s
+                      : 0;
+    const struct firn_report *told = &run->told;
+    double expected = told->done_s + told->rate * (start_s - told->resumes_s);
+    if (stride->idle_s == 0 && fabs(rate - told->rate) <= 1e-12 * rate &&
+        fabs(expected - done_s) <= 1e-9 * run->duration_s)
+        return;
+    run->told = (struct firn_report){done_s, rate, start_s + stride->idle_s};
+    tell(engine, FIRN_EVENT_REPORT, id, start_s, run->told);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct firn_event *x = a, *y = b;
+    if (x->at_s != y->at_s)
+        return x->at_s < y->at_s ? -1 : 1;
+    if (x->kind != y->kind) /* how fast it went, then that it is done */
+        return x->kind == FIRN_EVENT_REPORT ? -1 : 1;
+    return (x->job > y->job) - (x->job < y->job);
+}
+
+/* Q1: all jobs that hold GPUs live through one round. */
+static void advance(struct adaptdl *engine)
+{
+    size_t kept = 0;
+    struct world_spent *spent = &engine->world.spent;
+    engine->events.n = engine->next_event = 0;
+    for (size_t i = 0; i < engine->running.n; i++) {
+        firn_job_id id = engine->running.at[i];
+        struct run *run = engine->runs.at[id];
+        double before = run->job.progress;
+        struct adlstride stride = adljob_advance(&run->job, engine->interval_s);
+        double held_s = stride.idle_s + stride.train_s;
+        spent->given += run->job.place.gpus * held_s;
+        spent->overhead += run->job.place.gpus * stride.idle_s;
+        spent->useful += run->job.place.gpus * stride.train_s;
+        report(engine, id, run, &stride, before);
+        if (run->job.is_done)
+            tell(engine, FIRN_EVENT_DONE, id, engine->round_s + held_s,
+                 (struct firn_report){0});
+        else
+            engine->running.at[kept++] = id; /* (2) */
+    }
+    engine->running.n = kept;
+    engine->round_s += engine->interval_s;
+    if (engine->events.n > 1)
+        qsort(engine->events.at, engine->events.n, sizeof *engine->events.at,
+              by_time);
+}
+
+static enum firn_status find_app(struct adaptdl *engine, const char *name,
+                                 struct firn_error *err)
+{
+    const char *root = engine->world.options->profiles;
+    struct firn_error why = {0};
+    engine->spec_app = NULL;
+    for (size_t i = 0; i < engine->apps.n; i++)
+        if (strcmp(engine->apps.at[i]->name, name) == 0)
+            engine->spec_app = engine->apps.at[i];
+    if (engine->spec_app != NULL)
+        return FIRN_OK;
+    enum firn_status status = app_new(&engine->spec_app, root, name, &why);
+    if (status == FIRN_OK) {
+        vec_add(&engine->apps, engine->spec_app);
+        return FIRN_OK;
+    }
+    struct firn_buf folder = {0}, known = {0};
+    buf_printf(&folder, "%s/pollux/apps", root);
+    list_apps(folder.at, &known);
+    if (status == FIRN_ENOENT && known.n > 0)
+        firn_fail(err, status, "no tables for application '%.40s' in %s: %s",
+                  name, folder.at, known.at);
+    else if (status == FIRN_ENOENT)
+        firn_fail(err, status,
+                  "%s: the tables of the Pollux artifact are not there (set "
+                  "FIRN_DATA to the folder that holds pollux/)",
+                  folder.at);
+    else
+        firn_fail(err, status, "%s", why.text);
+    buf_release(&folder);
+    buf_release(&known);
+    return status;
+}
+
+/* Reads arrivals until one the cluster can run; false when the workload has
+ * failed (err) or is over. */
+static bool fetch(struct adaptdl *engine, struct firn_error *err)
+{
+    struct job_accept accept;
+    char why[JOB_WHY_MAX];
+    struct firn_job_spec *spec = &engine->spec;
+    engine->has_spec = false;
+    while (firn_trace_next(engine->world.trace, spec, err)) {
+        if (!job_accept(spec, engine->world.options->cluster, &accept, why)) {
+            if (firn_trace_refuse(engine->world.trace, spec, why, err) !=
+                FIRN_OK)
+                return false;
+            continue;
+        }
+        if (find_app(engine, spec->app, err) != FIRN_OK)
+            return false;
+        engine->has_spec = true;
+        return true;
+    }
+    if (err->status == FIRN_OK)
+        engine->is_over = engine->world.is_drained = true;
+    return false;
+}
+
+/* The next arrival comes in. */
+static void arrive(struct adaptdl *engine, struct firn_event *out)
+{
+    struct firn_job_spec *spec = &engine->spec;
+    struct run *run = mem_new(1, sizeof *run);
+    run->app = engine->spec_app;
+    run->batch = spec->batch > 0 ? spec->batch : run->app->limits.b0;
+    run->job.app = &run->app->truth;
+    run->duration_s = alone_s(run->app, run->batch, spec->gpus);
+    spec->duration_s = run->duration_s;
+    spec->is_nominal = false;
+    spec->restart_s = RESTART_S;
+    *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
+                               .at_s = spec->submit_s,
+                               .job = (firn_job_id)engine->runs.n,
+                               .spec = spec};
+    vec_add(&engine->runs, run);
+    engine->has_spec = false;
+}
+
+/* A multiple of the round at or after; times are whole seconds. */
+static double round_up(const struct adaptdl *engine, double at_s)
+{
+    return ceil(at_s / engine->interval_s) * engine->interval_s;
+}
+
+/* Nothing runs: whole rounds may be passed over. */
+static void skip_rounds(struct adaptdl *engine, double until_s)
+{
+    double to_s = until_s;
+    if (engine->has_spec && engine->spec.submit_s < to_s)
+        to_s = engine->spec.submit_s;
+    to_s = round_up(engine, to_s);
+    engine->events.n = engine->next_event = 0;
+    engine->round_s = fmax(to_s, engine->round_s + engine->interval_s);
+}
+
+static bool next(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *err)
+{
+    struct adaptdl *engine = state;
+    for (;;) {
+        if (!engine->has_spec && !engine->is_over && !fetch(engine, err) &&
+            err->status != FIRN_OK)
+            return false;
+        double event_s = engine->next_event < engine->events.n
+                             ? engine->events.at[engine->next_event].at_s
+                             : INFINITY;
+        double submit_s = engine->has_spec ? engine->spec.submit_s : INFINITY;
+        double limit_s = fmin(until_s, engine->round_s);
+        if (fmin(event_s, submit_s) <= limit_s) {
+            if (event_s <= submit_s)
+                *out = engine->events.at[engine->next_event++];
+            else
+                arrive(engine, out);
+            engine->world.now_s = fmax(engine->world.now_s, out->at_s);
+            return true;
+        }
+        if (until_s <= engine->round_s) {
+            engine->world.now_s = fmax(engine->world.now_s, until_s);
+            return false;
+        }
+        if (engine->running.n > 0)
+            advance(engine);
+        else if (engine->has_spec || isfinite(until_s))
+            skip_rounds(engine, until_s);
+        else
+            return false;
+    }
+}
+
+/* Q1: a decision is made where the jobs stand. */
+static double decide_s(const struct cadence *cadence, double now_s)
+{
+    const char *world = (const char *)cadence - offsetof(struct world, cadence);
+    const struct adaptdl *engine = (const struct adaptdl *)(const void *)world;
+    return fmax(engine->round_s, now_s);
+}
+
+/* ---- steps ---- */
+
+/* Where a job is; true when that is somewhere else than before. */
+static bool settle(struct run *run, const struct firn_alloc *to)
+{
+    bool is_new = to->nparts != run->nnodes;
+    for (int i = 0; i < to->nparts; i++) {
+        int count = __builtin_popcountll(to->parts[i].gpus);
+        is_new = is_new || run->nodes[i] != to->parts[i].node ||
+                 run->counts[i] != count;
+        run->nodes[i] = to->parts[i].node;
+        run->counts[i] = count;
+    }
+    run->nnodes = to->nparts;
+    return is_new;
+}
+
+/* Q4: in the order the artifact's policies list nodes: by number, or as Q5
+ * takes them, which is by falling count. */
+static struct adlplace listed(const struct run *run, bool is_ascending)
+{
+    struct adlplace place = {0};
+    for (int g = GPUS_PER_NODE; g >= 1; g--)
+        for (int i = 0; i < run->nnodes; i++)
+            if (is_ascending ? g == 1 : run->counts[i] == g)
+                adlplace_add(&place, run->counts[i]);
+    return place;
+}
+
+static void leave(struct adaptdl *engine, firn_job_id id)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < engine->running.n; i++)
+        if (engine->running.at[i] != id)
+            engine->running.at[kept++] = engine->running.at[i];
+    engine->running.n = kept;
+}
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
+{
+    struct adaptdl *engine = state;
+    struct run *run = engine->runs.at[step->job->id];
+    const struct app *app = run->app;
+    (void)err;
+    engine->world.now_s = step->at_s;
+    bool is_new = settle(run, step->to);
+    if (step->kind == FIRN_STEP_STOP) {
+        adljob_clear(&run->job);
+        leave(engine, step->job->id);
+        return FIRN_OK;
+    }
+    if (step->kind == FIRN_STEP_START)
+        vec_add(&engine->running, step->job->id);
+    if (!is_new)
+        return FIRN_OK; /* other GPUs of the same nodes */
+    bool tunes = (step->to->tunes & FIRN_TUNE_BATCH) != 0;
+    run->job.learns = tunes;
+    run->job.fixed_batch = tunes ? app->odd.tuned_batch : run->batch;
+    const struct world_policy *policy = engine->world.policy;
+    struct adlplace place =
+        listed(run, (policy->quirks & LISTS_ASCENDING) != 0);
+    adljob_place(&run->job, 0, &app->steps, &app->limits, &place,
+                 RESTART_S); /* Q2 */
+    return FIRN_OK;
+}
+
+/* ---- what policies may know ---- */
+
+/* The goodput model, or for a fixed batch the truth; packed where the way does
+ * not say. */
+static double forecast_rate(void *state, const struct firn_job *job,
+                            const struct firn_way *way, double now_s)
+{
+    struct adaptdl *engine = state;
+    struct run *run = engine->runs.at[job->id];
+    struct app *app = run->app;
+    (void)now_s;
+    int packed = (way->gpus + GPUS_PER_NODE - 1) / GPUS_PER_NODE;
+    int nodes = way->nodes > 0 ? way->nodes : packed;
+    if (way->gpus > GPUS)
+        return 0;
+    if ((way->tunes & FIRN_TUNE_BATCH) == 0) {
+        struct firn_noise noise =
+            adlapp_noise(&app->truth, run->batch, run->job.epoch);
+        return in_reference_s(run,
+                              adlapp_gain(&app->truth, &noise, run->batch) /
+                                  iteration_s(app, run->batch, way->gpus));
+    }
+    struct adlmodel *model = &run->job.models[0];
+    if (adlmodel_is_blank(model))
+        return (double)NAN;
+    struct adlbest best =
+        adlmodel_best(model, &run->job.noise, &app->limits, nodes, way->gpus);
+    return in_reference_s(run, best.goodput / app->limits.b0);
+}
+
+/* Q7 */
+static double forecast_left_s(void *state, const struct firn_job *job,
+                              const struct firn_way *way, double now_s)
+{
+    struct adaptdl *engine = state;
+    struct run *run = engine->runs.at[job->id];
+    (void)now_s;
+    if (way->gpus > GPUS)
+        return INFINITY;
+    return iteration_s(run->app, run->batch, way->gpus) *
+           adljob_iterations_left(&run->job, run->batch);
+}
+
+static int forecast_gpus_max(void *state, const struct firn_job *job,
+                             unsigned tunes)
+{
+    struct adaptdl *engine = state;
+    const struct run *run = engine->runs.at[job->id];
+    const struct adllimits *limits = &run->app->limits;
+    if (run->app->odd.gpus_max > 0)
+        return run->app->odd.gpus_max; /* Q8 */
+    double most = tunes & FIRN_TUNE_BATCH ? limits->total_max : run->batch;
+    return (int)(most / limits->b_min);
+}
+
+static const struct firn_forecast_def forecast = {
+    .rate = forecast_rate,
+    .left_s = forecast_left_s,
+    .gpus_max = forecast_gpus_max,
+};
+
+/* ---- placing ---- */
+
+static int by_node(const void *a, const void *b)
+{
+    const struct firn_part *x = a, *y = b;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Q5: the node with the most free GPUs, the lowest number of several. */
+static bool place(struct freemap *map, const struct firn_want *want,
+                  uint32_t accepts, struct arena *scratch,
+                  struct firn_alloc *out)
+{
+    (void)accepts; /* one type */
+    if (want->gpus > map->free_gpus)
+        return false;
+    *out = (struct firn_alloc){.is_shared = want->shared};
+    out->parts = arena_alloc(scratch, NODES * sizeof *out->parts);
+    while (out->ngpus < want->gpus) {
+        firn_node_id node = freemap_emptiest(map, 0);
+        struct firn_part *part = &out->parts[out->nparts++];
+        *part = (struct firn_part){.node = node};
+        for (uint64_t free = map->free[map->first_board[node]];
+             free != 0 && out->ngpus < want->gpus; free &= free - 1) {
+            part->gpus |= free & -free;
+            out->ngpus++;
+        }
+        struct firn_alloc one = {.parts = part,
+                                 .nparts = 1,
+                                 .ngpus = __builtin_popcountll(part->gpus),
+                                 .is_shared = want->shared};
+        freemap_take(map, &one);
+    }
+    qsort(out->parts, (size_t)out->nparts, sizeof *out->parts, by_node);
+    return true;
+}
+
+/* ---- Tiresias as it is there ---- */
+
+/* GPU-seconds after which a job falls to the second queue. */
+static const double THRESHOLD_GPU_S = 57600;
+
+struct queues {
+    VEC(int) fell; /* by job id: the how manieth that fell; 0: it did not */
+    int nfell;
+};
+
+static int by_fall(const void *a, const void *b)
+{
+    const int *const *x = a, *const *y = b;
+    return (**x > **y) - (**x < **y);
+}
+
+/* Q6: who reached the threshold goes to the end of the second queue. Nobody
+ * falls twice, so that asked again the answer is the same. */
+static void demote(struct queues *queues, const struct firn_view *view)
+{
+    const struct firn_job *const *running = firn_view_running(view);
+    for (size_t i = 0; i < view->nrunning; i++) {
+        int *fell = &queues->fell.at[running[i]->id];
+        if (*fell == 0 &&
+            firn_job_served_gpu_s(running[i], view->now_s) >= THRESHOLD_GPU_S)
+            *fell = ++queues->nfell;
+    }
+}
+
+/* All jobs, the first queue before the second. */
+static const struct firn_job **line_up(struct queues *queues,
+                                       const struct firn_view *view)
+{
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    const struct firn_job **line =
+        firn_view_alloc(view, (view->njobs + 1) * sizeof *line);
+    const int **second =
+        firn_view_alloc(view, (view->njobs + 1) * sizeof *second);
+    const struct firn_job **of =
+        firn_view_alloc(view, ((size_t)queues->nfell + 1) * sizeof *of);
+    size_t n = 0, nsecond = 0;
+    for (size_t i = 0; i < view->njobs; i++) {
+        const int *fell = &queues->fell.at[jobs[i]->id];
+        if (*fell == 0)
+            line[n++] = jobs[i];
+        else
+            second[nsecond++] = fell;
+        of[*fell] = jobs[i];
+    }
+    if (nsecond > 1)
+        qsort(second, nsecond, sizeof *second, by_fall);
+    for (size_t i = 0; i < nsecond; i++)
+        line[n++] = of[*second[i]];
+    return line;
+}
+
+static enum firn_status decide_tiresias(void *state,
+                                        const struct firn_view *view,
+                                        struct firn_plan *plan)
+{
+    struct queues *queues = state;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    if (view->njobs > 0)
+        vec_reserve(&queues->fell, (size_t)jobs[view->njobs - 1]->id + 1);
+    demote(queues, view);
+    const struct firn_job **line = line_up(queues, view);
+    int left = view->gpus_up;
+    for (size_t i = 0; i < view->njobs; i++) {
+        if (line[i]->spec.gpus > left) {
+            firn_plan_note(plan, line[i], "%d GPUs wanted, %d left",
+                           line[i]->spec.gpus, left);
+            line[i] = NULL;
+            continue;
+        }
+        left -= line[i]->spec.gpus;
+        if (firn_plan_keep(plan, line[i]))
+            line[i] = NULL;
+    }
+    for (size_t i = 0; i < view->njobs; i++)
+        if (line[i] != NULL)
+            firn_plan_give(plan, line[i], line[i]->spec.gpus);
+    return FIRN_OK;
+}
+
+/* When the next one falls. */
+static double wake_tiresias(const void *state, const struct firn_view *view)
+{
+    const struct queues *queues = state;
+    const struct firn_job *const *running = firn_view_running(view);
+    double wake_s = INFINITY;
+    for (size_t i = 0; i < view->nrunning; i++) {
+        const struct firn_job *job = running[i];
+        double left = THRESHOLD_GPU_S - firn_job_served_gpu_s(job, view->now_s);
+        if (queues->fell.at[job->id] == 0)
+            wake_s = fmin(wake_s, view->now_s + left / job->held.ngpus);
+    }
+    return wake_s;
+}
+
+static void close_tiresias(void *state)
+{
+    struct queues *queues = state;
+    vec_release(&queues->fell);
+}
+
+static const struct firn_policy_def tiresias = {
+    .name = "tiresias",
+    .summary = "two queues by GPU service, the second in order of demotion",
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,
+    .state_size = sizeof(struct queues),
+    .decide = decide_tiresias,
+    .wake_s = wake_tiresias,
+    .fini = close_tiresias,
+};
+
+/* ---- the world ---- */
+
+static enum firn_status suits(const struct firn_sim_options *options,
+                              struct firn_error *err)
+{
+    const struct firn_cluster *cluster = options->cluster;
+    const struct firn_sim_options usual = firn_sim_defaults();
+    bool is_theirs = cluster->nnodes == NODES && cluster->ntypes == 1;
+    for (int i = 0; i < cluster->nnodes && is_theirs; i++)
+        is_theirs = cluster->nodes[i].ngpus == GPUS_PER_NODE;
+    if (!is_theirs)
+        return firn_fail(err, FIRN_EINVAL,
+                         "AdaptDL's simulator has %d nodes of %d GPUs of one "
+                         "type (%dx%d), not %s",
+                         NODES, GPUS_PER_NODE, NODES, GPUS_PER_NODE,
+                         cluster->name);
+    if (options->profiles == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "AdaptDL's simulator needs its measured tables: set "
+                         "FIRN_DATA to the folder that holds pollux/");
+    const struct {
+        const char *name;
+        bool is_set;
+    } never[] = {
+        {"noise", options->noise.throughput > 0 || options->noise.sharing > 0 ||
+                      options->noise.transfer > 0 || options->noise.report > 0},
+        {"failures", options->failures != NULL || options->mtbf_s > 0},
+        {"checkpoints", options->checkpoint_s > 0},
+        {"a quantum", options->quantum_s > 0},
+        {"a scaling exponent", options->scaling != usual.scaling},
+        {"a slowdown of sharing",
+         options->share_slowdown != usual.share_slowdown},
+        {"another restart cost than 30 s",
+         options->restart_s != RESTART_S || options->nrestarts > 0},
+        {"elastic bounds", options->elastic_max > 0},
+        {"rounds of a part of a second",
+         options->interval_s != floor(options->interval_s)},
+    };
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (never[i].is_set)
+            return firn_fail(err, FIRN_EINVAL,
+                             "AdaptDL's simulator never had %s", never[i].name);
+    return FIRN_OK;
+}
+
+static enum firn_status open_engine(void *state, struct firn_error *err)
+{
+    struct adaptdl *engine = state;
+    const struct firn_sim_options *options = engine->world.options;
+    struct firn_trace_options reading = {
+        .strict = options->strict, .trusts_order = engine->world.trusts_order};
+    struct firn_error failed = {0};
+    engine->interval_s = options->interval_s > 0
+                             ? options->interval_s
+                             : engine->world.policy->interval_s;
+    engine->round_s = engine->interval_s;
+    engine->world.cadence = cadence_every(engine->interval_s, 0, true);
+    engine->world.cadence.decide_s = decide_s;
+    FIRN_TRY(
+        firn_trace_open(&engine->world.trace, options->trace, &reading, err));
+    if (!fetch(engine, &failed))
+        return firn_fail(
+            err, failed.status != FIRN_OK ? failed.status : FIRN_EINVAL, "%s",
+            failed.status != FIRN_OK ? failed.text
+                                     : "the workload has no job that can run");
+    return FIRN_OK;
+}
+
+static void close_engine(void *state)
+{
+    struct adaptdl *engine = state;
+    firn_trace_close(engine->world.trace);
+    for (size_t i = 0; i < engine->runs.n; i++) {
+        adljob_release(&engine->runs.at[i]->job);
+        mem_free(engine->runs.at[i]);
+    }
+    for (size_t i = 0; i < engine->apps.n; i++)
+        app_free(engine->apps.at[i]);
+    vec_release(&engine->runs);
+    vec_release(&engine->apps);
+    vec_release(&engine->running);
+    vec_release(&engine->events);
+}
+
+static double now_s(void *state)
+{
+    return ((struct adaptdl *)state)->world.now_s;
+}
+
+static const struct firn_engine_def engine_def = {
+    .name = "adaptdl",
+    .summary = "rounds of the Pollux authors' simulator",
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
+    .forecast = &forecast,
+    .state_size = sizeof(struct adaptdl),
+    .open = open_engine,
+    .close = close_engine,
+    .now_s = now_s,
+    .apply = apply,
+    .next = next,
+};
+
+/* Asked to decide again at once, a policy is called each round. */
+static const char *const each_round[] = {"optimus.interval=1", NULL};
+
+static const struct world_policy policies[] = {
+    {.name = "tiresias", .def = &tiresias, .interval_s = ROUND_S},
+    {.name = "optimus", .settings = each_round, .interval_s = ROUND_S},
+    {.name = "pollux", .interval_s = ROUND_S, .quirks = LISTS_ASCENDING},
+    {0},
+};
+
+const struct world_def compat_adaptdl = {
+    .name = "adaptdl",
+    .summary = "the simulator of Pollux (OSDI 2021): 60 s rounds, 16x4 T4",
+    .artifact = "AdaptDL's simulator",
+    .engine = &engine_def,
+    .policies = policies,
+    .place = place,
+    .suits = suits,
+};
