@@ -46,7 +46,7 @@ void lives_tell(struct lives *lives, const char *log_path, const char *where)
             add(lives, &life);
             explain_release(&life);
         } else if (status == FIRN_ENOENT) {
-            if (missing->text[0] == '\0')
+            if (missing->status != FIRN_OK && missing->text[0] == '\0')
                 *missing = err;
         } else {
             missing->status = FIRN_OK;

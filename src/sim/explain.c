@@ -4,7 +4,8 @@
  * is meant; the second is a replay that is watched. Lines only mark that
  * something of the job has changed; what it is then is looked up when the
  * moment is over, because within one moment lines pass through states that
- * nobody was in. So a stretch always lasts.
+ * nobody was in. So a stretch always lasts, but for a wait with which the log
+ * ends.
  *
  * (1) Stretches follow each other without a gap; the first begins at
  *     submission, the last ends at the job's own account of its end.
@@ -302,12 +303,32 @@ static void take_submit(struct telling *t, const struct replay *r,
     t->is_alive = true;
 }
 
+/* A log may end in the moment a job begins to wait: that it does, and why, is
+ * what is asked for. */
+static void keep_last(struct explain *life, const struct now *now)
+{
+    struct explain_stretch s = now->stretch;
+    if (!now->is_open || s.what != EXPLAIN_WAITS || s.from_s < life->end_s)
+        return;
+    s.to_s = s.from_s;
+    s.done_from_s = s.done_to_s = now->done_s;
+    vec_add(&life->stretches, s);
+}
+
 /* (1): what lies behind the job's own account of its end is cut off. */
 static void finish(struct telling *t, enum explain_end how, double end_s)
 {
     struct explain *life = t->life;
+    struct now last_now = t->now;
     if (t->now.is_open)
         close_now(t, fmax(end_s, t->now.stretch.from_s));
+    life->end = how;
+    life->end_s = end_s;
+    t->is_alive = false;
+    if (how == EXPLAIN_OPEN) {
+        keep_last(life, &last_now);
+        return;
+    }
     while (life->stretches.n > 0 &&
            life->stretches.at[life->stretches.n - 1].from_s >= end_s)
         life->stretches.n--;
@@ -316,9 +337,6 @@ static void finish(struct telling *t, enum explain_end how, double end_s)
             &life->stretches.at[life->stretches.n - 1];
         last->to_s = fmin(last->to_s, end_s);
     }
-    life->end = how;
-    life->end_s = end_s;
-    t->is_alive = false;
 }
 
 static void take_end(struct telling *t, const struct replay *r,

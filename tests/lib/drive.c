@@ -144,11 +144,12 @@ enum firn_status drive_try(struct play *play,
     struct audit audit = {.out = out, .options = options};
     *out = (struct drive){.end_s = NAN};
     buf_puts(&out->text, "");
-    struct round_config config = {.cluster = options->cluster,
-                                  .policy = policy,
-                                  .engine = &simengine_def,
-                                  .engine_state = &engine,
-                                  .watch = {&audit, on_step, on_end, NULL, NULL}};
+    struct round_config config = {
+        .cluster = options->cluster,
+        .policy = policy,
+        .engine = &simengine_def,
+        .engine_state = &engine,
+        .watch = {&audit, on_step, on_end, NULL, NULL}};
     play->err = (struct firn_error){0};
     assert_int_equal(simengine_def.open(&engine, &play->err), FIRN_OK);
     assert_int_equal(round_new(&round, &config, &play->err), FIRN_OK);

@@ -272,6 +272,7 @@ static void a_life_may_end_otherwise_or_not(void **state)
                                  "40\tsubmit\t2\t\"z\"\t1\t1\t1\t60\t0\n"
                                  "45\tfail\t1\n"
                                  "50\tnode_down\t1\n"
+                                 "50\tsubmit\t3\t\"w\"\t1\t1\t1\t60\t0\n"
                                  "aborted\n";
     struct explain life = told(events, "x");
     has_stretches(&life, "wait 0-20 0");
@@ -285,6 +286,10 @@ static void a_life_may_end_otherwise_or_not(void **state)
     life = told(events, "z");
     has_stretches(&life, "wait 40-50 0");
     assert_int_equal(life.end, EXPLAIN_OPEN);
+    explain_release(&life);
+    life = told(events, "w");
+    has_stretches(&life, "wait 50-50 0");
+    assert_int_equal(life.stretches.at[0].gpus_free, 4);
     explain_release(&life);
 }
 
