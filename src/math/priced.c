@@ -1,0 +1,395 @@
+/* priced.c - prices for pools, by columns generated; the bound they prove.
+ *
+ * Let unit prices be p >= 0. If every item takes the choice with the largest
+ * value - price * units (or none, at 0), then
+ *
+ *     bound(p) = sum over pools of p * capacity
+ *              + sum over items of max(0, value - p * units)
+ *
+ * is at least the best sum that fits (Lagrangian relaxation of the capacity
+ * rows). The least bound over all p is the value of the linear relaxation,
+ * which differs from the best by a few items at most, one for each pool.
+ *
+ * The prices are those of a small linear program over whole answers k, each
+ * with its value v_k and use u_k of the pools (Dantzig and Wolfe):
+ *
+ *     maximise sum x_k v_k,  sum x_k u_k <= capacity,  sum x_k = 1,  x >= 0
+ *
+ * Its rows are the pools and one more, so a basis is a matrix of that size;
+ * the best answer to the present prices is the column that enters, and columns
+ * that left are forgotten. Prices of early bases jump about, so answers are
+ * asked for at prices half way to the best ones so far, and at the basis' own
+ * only when those bring nothing (smoothing; Wentges 1997).
+ *
+ * Invariants:
+ * (1) `bound` is bound(p) of `price`, whatever rounding does to the basis;
+ * (2) a choice that takes as much of the same pool as another, and is not
+ *     worth more, is left out;
+ * (3) `chosen` always fits.
+ *
+ * Cost: a set of prices is O(choices + pools^2); 20 to 60 of them as a rule.
+ */
+#include "math/priced.h"
+#include "math/cbc.h"
+#include "math/pricedwork.h"
+#include <firn/status.h>
+#include <math.h>
+#include <string.h>
+
+enum { ROWS_MAX = PRICED_POOLS_MAX + 1 };
+
+/* ---- reducing ---- */
+
+/* Is choice `c` never better than another one of the same item: (2)? */
+static bool is_pointless(const struct priced_item *item, int c,
+                         const int *capacity)
+{
+    const struct priced_choice *it = &item->choices[c];
+    if (!(it->value > 0) || it->units > capacity[it->pool])
+        return true;
+    for (int k = 0; k < item->nchoices; k++) {
+        const struct priced_choice *other = &item->choices[k];
+        if (other->pool != it->pool || other->units > it->units ||
+            other->value < it->value || k == c)
+            continue;
+        if (other->units < it->units || other->value > it->value || k < c)
+            return true;
+    }
+    return false;
+}
+
+/* Takes what is pinned; false when it does not fit. */
+static bool take_pinned(const struct priced_problem *problem,
+                        struct priced_work *work, double *value)
+{
+    for (int i = 0; i < problem->nitems; i++) {
+        const struct priced_item *item = &problem->items[i];
+        for (int c = 0; c < item->nchoices; c++)
+            if (!isfinite(item->choices[c].value) ||
+                item->choices[c].units < 1 || item->choices[c].pool < 0 ||
+                item->choices[c].pool >= problem->npools)
+                FIRN_BUG("choice %d of item %d makes no sense", c, i);
+        if (item->pinned == PRICED_NONE)
+            continue;
+        const struct priced_choice *c = &item->choices[item->pinned];
+        work->capacity[c->pool] -= c->units;
+        *value += c->value;
+    }
+    for (int p = 0; p < problem->npools; p++)
+        if (work->capacity[p] < 0)
+            return false;
+    return true;
+}
+
+/* False when what is pinned does not fit. */
+static bool reduce(const struct priced_problem *problem,
+                   struct priced_work *work, struct arena *scratch,
+                   double *pinned)
+{
+    size_t n = (size_t)problem->nitems, m = 0;
+    for (size_t i = 0; i < n; i++)
+        m += (size_t)problem->items[i].nchoices;
+    if (problem->npools < 0 || problem->npools > PRICED_POOLS_MAX)
+        FIRN_BUG("%d pools", problem->npools);
+    work->npools = problem->npools;
+    for (int p = 0; p < problem->npools; p++)
+        work->capacity[p] = problem->capacity[p];
+    if (!take_pinned(problem, work, pinned))
+        return false;
+    work->item = arena_alloc(scratch, (n + 1) * sizeof(int));
+    work->first = arena_alloc(scratch, (n + 2) * sizeof(int));
+    work->chosen = arena_alloc(scratch, (n + 1) * sizeof(int));
+    work->option = arena_alloc(scratch, (m + 1) * sizeof(struct option));
+    int at = 0;
+    for (int i = 0; i < problem->nitems; i++) {
+        const struct priced_item *item = &problem->items[i];
+        double most = 0;
+        if (item->pinned != PRICED_NONE)
+            continue;
+        for (int c = 0; c < item->nchoices; c++) {
+            const struct priced_choice *it = &item->choices[c];
+            if (is_pointless(item, c, work->capacity))
+                continue;
+            work->option[at++] =
+                (struct option){it->pool, it->units, it->value, c};
+            most = fmax(most, it->value);
+        }
+        if (at > work->first[work->n]) {
+            work->item[work->n++] = i;
+            work->first[work->n] = at;
+            work->size += most;
+        }
+    }
+    return true;
+}
+
+/* ---- prices ---- */
+
+/* The small linear program: a basis by its inverse. */
+struct master {
+    int rows; /* pools, and one for "an answer" */
+    double inverse[ROWS_MAX][ROWS_MAX];
+    double level[ROWS_MAX]; /* of the basic columns */
+    double cost[ROWS_MAX];  /* of the basic columns */
+    double dual[ROWS_MAX];  /* cost * inverse */
+};
+
+/* Every pool idle, and the answer "nothing". */
+static void master_init(struct master *master, const struct priced_work *work)
+{
+    *master = (struct master){.rows = work->npools + 1};
+    for (int r = 0; r < master->rows; r++) {
+        master->inverse[r][r] = 1;
+        master->level[r] = r < work->npools ? work->capacity[r] : 1;
+    }
+}
+
+static void master_duals(struct master *master)
+{
+    for (int c = 0; c < master->rows; c++) {
+        double sum = 0;
+        for (int r = 0; r < master->rows; r++)
+            sum += master->cost[r] * master->inverse[r][c];
+        master->dual[c] = sum;
+    }
+}
+
+/* `column` enters; false when nothing can leave. */
+static bool master_pivot(struct master *master, const double *column,
+                         double cost)
+{
+    double way[ROWS_MAX];
+    int out = -1;
+    double least = INFINITY;
+    for (int r = 0; r < master->rows; r++) {
+        way[r] = 0;
+        for (int c = 0; c < master->rows; c++)
+            way[r] += master->inverse[r][c] * column[c];
+        if (way[r] > 1e-9 && master->level[r] / way[r] < least) {
+            least = master->level[r] / way[r];
+            out = r;
+        }
+    }
+    if (out < 0)
+        return false;
+    for (int c = 0; c < master->rows; c++)
+        master->inverse[out][c] /= way[out];
+    master->level[out] = least;
+    master->cost[out] = cost;
+    for (int r = 0; r < master->rows; r++) {
+        if (r == out || way[r] == 0)
+            continue;
+        for (int c = 0; c < master->rows; c++)
+            master->inverse[r][c] -= way[r] * master->inverse[out][c];
+        master->level[r] = fmax(0, master->level[r] - way[r] * least);
+    }
+    master_duals(master);
+    return true;
+}
+
+/* What every item takes at given prices. */
+struct answer {
+    double value, bound;
+    double use[ROWS_MAX]; /* and 1 behind the pools: a column */
+    int *chosen;
+};
+
+static void ask(const struct priced_work *work, const double *price,
+                struct answer *out)
+{
+    out->value = 0;
+    out->bound = 0;
+    for (int p = 0; p < work->npools; p++) {
+        out->use[p] = 0;
+        out->bound += price[p] * work->capacity[p];
+    }
+    out->use[work->npools] = 1;
+    for (int i = 0; i < work->n; i++) {
+        double best = 0;
+        int which = PRICED_NONE;
+        for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+            const struct option *o = &work->option[k];
+            double net = o->value - price[o->pool] * o->units;
+            if (net > best) {
+                best = net;
+                which = k;
+            }
+        }
+        out->chosen[i] = which;
+        if (which == PRICED_NONE)
+            continue;
+        out->bound += best;
+        out->value += work->option[which].value;
+        out->use[work->option[which].pool] += work->option[which].units;
+    }
+}
+
+/* The worth of `answer` to the basis: > 0 when it should enter. */
+static double worth(const struct master *master, const struct answer *answer)
+{
+    double sum = answer->value;
+    for (int r = 0; r < master->rows; r++)
+        sum -= master->dual[r] * answer->use[r];
+    return sum;
+}
+
+/* The least bound, its prices, and what is chosen at them (which need not
+ * fit). Returns how many prices were tried. */
+static int find_prices(struct priced_work *work, struct arena *scratch)
+{
+    struct master master;
+    struct answer answer;
+    int tried = 0, most = 60 + 20 * work->npools;
+    answer.chosen = arena_alloc(scratch, (size_t)(work->n + 1) * sizeof(int));
+    master_init(&master, work);
+    work->bound = INFINITY;
+    bool is_smooth = false;
+    while (tried < most) {
+        double price[PRICED_POOLS_MAX];
+        double low = 0;
+        int idle = -1;
+        for (int p = 0; p < work->npools; p++)
+            if (master.dual[p] < low - priced_tiny(work))
+                low = master.dual[idle = p];
+        if (idle >= 0) { /* the pool should have been left idle */
+            double column[ROWS_MAX] = {0};
+            column[idle] = 1;
+            if (!master_pivot(&master, column, 0))
+                break;
+            tried++; /* no endless loop whatever rounding does */
+            continue;
+        }
+        for (int p = 0; p < work->npools; p++) {
+            price[p] = fmax(0, master.dual[p]);
+            if (is_smooth)
+                price[p] = 0.5 * (price[p] + work->price[p]);
+        }
+        ask(work, price, &answer);
+        tried++;
+        if (answer.bound < work->bound) {
+            work->bound = answer.bound;
+            memcpy(work->price, price, sizeof price);
+            memcpy(work->chosen, answer.chosen, (size_t)work->n * sizeof(int));
+        }
+        bool enters = worth(&master, &answer) > priced_tiny(work);
+        if (!enters && !is_smooth)
+            break; /* nothing is worth more than the basis: the least bound */
+        is_smooth = enters;
+        if (enters && !master_pivot(&master, answer.use, answer.value))
+            break;
+    }
+    return tried;
+}
+
+/* ---- the whole ---- */
+
+static double gap_of(double value, double bound)
+{
+    double gap = bound - value;
+    return gap > 0 && bound > 0 ? gap / bound : 0;
+}
+
+bool priced_solve(const struct priced_problem *problem,
+                  const struct priced_limits *limits, struct arena *scratch,
+                  int *chosen, struct priced_result *result)
+{
+    struct priced_work *work = arena_alloc(scratch, sizeof *work);
+    double pinned = 0;
+    struct priced_result out = {0};
+    if (!reduce(problem, work, scratch, &pinned))
+        return false;
+    out.prices = find_prices(work, scratch);
+    priced_fill(work, scratch);
+    if (priced_search(work, limits->gap, limits->nodes, scratch, &out.nodes))
+        work->bound = fmin(work->bound, work->value + 2 * priced_tiny(work));
+    for (int i = 0; i < problem->nitems; i++)
+        chosen[i] = problem->items[i].pinned;
+    for (int i = 0; i < work->n; i++)
+        if (work->chosen[i] != PRICED_NONE)
+            chosen[work->item[i]] = work->option[work->chosen[i]].origin;
+    out.value = work->value + pinned;
+    out.bound = fmax(work->bound, work->value) + pinned;
+    out.gap = gap_of(work->value, work->bound);
+    *result = out;
+    return true;
+}
+
+/* ---- cbc ---- */
+
+/* One whole column for each choice; a row for each item and for each pool. */
+static struct milp as_milp(const struct priced_problem *problem,
+                           struct arena *scratch)
+{
+    size_t n = (size_t)problem->nitems, m = 0, nrows = 0, nterms = 0;
+    for (size_t i = 0; i < n; i++)
+        m += (size_t)problem->items[i].nchoices;
+    struct milp_col *cols = arena_alloc(scratch, (m + 1) * sizeof *cols);
+    struct milp_term *terms = arena_alloc(scratch, 2 * (m + 1) * sizeof *terms);
+    struct milp_row *rows =
+        arena_alloc(scratch, (n + (size_t)problem->npools + 1) * sizeof *rows);
+    int col = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct priced_item *item = &problem->items[i];
+        rows[nrows++] = (struct milp_row){item->pinned == PRICED_NONE ? 0 : 1,
+                                          1, terms + nterms, item->nchoices};
+        for (int c = 0; c < item->nchoices; c++, col++) {
+            cols[col] = (struct milp_col){-item->choices[c].value,
+                                          item->pinned == c, 1, true};
+            terms[nterms++] = (struct milp_term){col, 1};
+        }
+    }
+    for (int p = 0; p < problem->npools; p++) {
+        struct milp_row *row = &rows[nrows++];
+        *row = (struct milp_row){0, problem->capacity[p], terms + nterms, 0};
+        col = 0;
+        for (size_t i = 0; i < n; i++)
+            for (int c = 0; c < problem->items[i].nchoices; c++, col++)
+                if (problem->items[i].choices[c].pool == p) {
+                    double units = problem->items[i].choices[c].units;
+                    terms[nterms++] = (struct milp_term){col, units};
+                    row->nterms++;
+                }
+    }
+    return (struct milp){cols, col, rows, (int)nrows};
+}
+
+static void ask_cbc(const struct priced_problem *problem, struct cbc *cbc,
+                    struct arena *scratch, int *chosen,
+                    struct priced_result *result)
+{
+    struct milp milp = as_milp(problem, scratch);
+    double *x = arena_alloc(scratch, (size_t)(milp.ncols + 1) * sizeof(double));
+    if (cbc_solve(cbc, &milp, scratch, x) != CBC_SOLVED)
+        return;
+    double value = -milp_value(&milp, x);
+    double tiny = 1e-9 * fmax(1, fabs(result->bound));
+    if (value > result->bound + tiny) {
+        cbc->counts[CBC_SOLVED]--;
+        cbc->counts[CBC_LIED]++;
+        return;
+    }
+    if (value <= result->value)
+        return;
+    int col = 0;
+    for (int i = 0; i < problem->nitems; i++) {
+        chosen[i] = PRICED_NONE;
+        for (int c = 0; c < problem->items[i].nchoices; c++, col++)
+            if (x[col] == 1)
+                chosen[i] = c;
+    }
+    result->gap *= (result->bound - value) / (result->bound - result->value);
+    result->value = value;
+    result->by_cbc = true;
+}
+
+bool priced_solve_or_ask(const struct priced_problem *problem,
+                         const struct priced_limits *limits, double cbc_above,
+                         struct cbc *cbc, struct arena *scratch, int *chosen,
+                         struct priced_result *result)
+{
+    if (!priced_solve(problem, limits, scratch, chosen, result))
+        return false;
+    if (result->gap > cbc_above)
+        ask_cbc(problem, cbc, scratch, chosen, result);
+    return true;
+}

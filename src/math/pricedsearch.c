@@ -1,0 +1,222 @@
+/* pricedsearch.c - what the bound does not rule out is looked through.
+ *
+ * At prices p, let loss(i, k) >= 0 be how much less item i nets with option k
+ * than with its best one. Any choice that fits is worth exactly
+ *
+ *     bound(p) - sum of losses - sum over pools of p * units left idle
+ *
+ * so the best is the one that loses and idles least, and an option whose loss
+ * alone is more than bound - value of the best known need not be looked at.
+ * That leaves one option for most items. A depth-first search goes through the
+ * rest, the options of an item in order of loss, and cuts a branch when its
+ * losses so far, and the idling that the items to come cannot prevent even if
+ * each takes all it can of each pool, cost as much as the best known.
+ *
+ * Invariants:
+ * (1) every choice better than the incumbent by more than rounding is a leaf
+ *     that is not cut: when the search ends by itself the incumbent is best;
+ * (2) the incumbent only ever improves.
+ *
+ * Cost: at most `nodes` steps of O(pools). Items whose second best option is
+ * dear come first: few branches there, and the cheap exchanges at the end fit
+ * the pieces together.
+ */
+#include "math/pricedwork.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One option of one item (or none), with its loss. */
+struct branch {
+    int option;
+    int pool, units;
+    double loss;
+};
+
+struct level {
+    int item;
+    struct branch *branches; /* ascending loss */
+    int n;
+    int fill[PRICED_POOLS_MAX]; /* most that this and later ones can take */
+};
+
+struct search {
+    struct priced_work *work;
+    struct level *levels;
+    int n;
+    double budget; /* what the incumbent loses, less rounding */
+    double enough; /* stop at so little */
+    long left;     /* steps */
+    int *path;     /* branch of each level */
+    int *best;     /* the incumbent's options by item */
+    bool has_best;
+};
+
+static void add_branch(struct level *level, struct branch branch, double budget)
+{
+    if (!(branch.loss < budget))
+        return;
+    int at = level->n++;
+    while (at > 0 && level->branches[at - 1].loss > branch.loss) {
+        level->branches[at] = level->branches[at - 1];
+        at--;
+    }
+    level->branches[at] = branch;
+}
+
+static void make_level(struct search *search, int i, struct branch *room)
+{
+    const struct priced_work *work = search->work;
+    struct level *level = &search->levels[i];
+    double most = 0;
+    for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+        const struct option *o = &work->option[k];
+        most = fmax(most, o->value - work->price[o->pool] * o->units);
+    }
+    *level = (struct level){.item = i, .branches = room};
+    for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+        const struct option *o = &work->option[k];
+        double net = o->value - work->price[o->pool] * o->units;
+        add_branch(level, (struct branch){k, o->pool, o->units, most - net},
+                   search->budget);
+    }
+    add_branch(level, (struct branch){PRICED_NONE, 0, 0, most}, search->budget);
+}
+
+/* Dear second options first. */
+static int by_second_loss(const void *a, const void *b)
+{
+    const struct level *x = a, *y = b;
+    double dx = x->branches[1].loss, dy = y->branches[1].loss;
+    return dx != dy ? (dx < dy) - (dx > dy) : x->item - y->item;
+}
+
+/* Items with one option left take it, the others stay as levels; false when
+ * that alone does not fit. */
+static bool settle(struct search *search, int *free)
+{
+    int n = 0;
+    for (int i = 0; i < search->n; i++) {
+        const struct level *level = &search->levels[i];
+        if (level->n > 1) {
+            search->levels[n++] = *level;
+            continue;
+        }
+        const struct branch *only = &level->branches[0];
+        search->best[level->item] = only->option;
+        free[only->pool] -= only->units;
+        if (free[only->pool] < 0)
+            return false;
+    }
+    search->n = n;
+    return true;
+}
+
+static void order_levels(struct search *search)
+{
+    qsort(search->levels, (size_t)search->n, sizeof *search->levels,
+          by_second_loss);
+    for (int i = search->n - 1; i >= 0; i--) {
+        struct level *level = &search->levels[i];
+        if (i + 1 < search->n)
+            memcpy(level->fill, level[1].fill, sizeof level->fill);
+        int most[PRICED_POOLS_MAX] = {0};
+        for (int k = 0; k < level->n; k++)
+            if (level->branches[k].units > most[level->branches[k].pool])
+                most[level->branches[k].pool] = level->branches[k].units;
+        for (int p = 0; p < search->work->npools; p++)
+            level->fill[p] += most[p];
+    }
+}
+
+/* What must stay idle from level `at` on, at its price. */
+static double idle_cost(const struct search *search, int at, const int *free)
+{
+    double sum = 0;
+    for (int p = 0; p < search->work->npools; p++) {
+        int most = at < search->n ? search->levels[at].fill[p] : 0;
+        if (free[p] > most)
+            sum += search->work->price[p] * (free[p] - most);
+    }
+    return sum;
+}
+
+/* False when the search is to stop. */
+static bool descend(struct search *search, int at, double loss, int *free)
+{
+    if (loss + idle_cost(search, at, free) >= search->budget)
+        return true;
+    if (at == search->n) { /* a leaf, and better: (2) */
+        search->budget = loss + idle_cost(search, at, free);
+        search->budget -= priced_tiny(search->work);
+        search->has_best = true;
+        for (int i = 0; i < search->n; i++)
+            search->best[search->levels[i].item] =
+                search->levels[i].branches[search->path[i]].option;
+        return search->budget > search->enough;
+    }
+    const struct level *level = &search->levels[at];
+    for (int k = 0; k < level->n; k++) {
+        const struct branch *branch = &level->branches[k];
+        if (loss + branch->loss >= search->budget)
+            break; /* and so for those behind it */
+        if (branch->units > free[branch->pool])
+            continue;
+        if (search->left-- <= 0)
+            return false;
+        search->path[at] = k;
+        free[branch->pool] -= branch->units;
+        bool goes_on = descend(search, at + 1, loss + branch->loss, free);
+        free[branch->pool] += branch->units;
+        if (!goes_on)
+            return false;
+    }
+    return true;
+}
+
+/* The incumbent of the search becomes what is chosen. */
+static void adopt(struct search *search)
+{
+    struct priced_work *work = search->work;
+    memcpy(work->free, work->capacity, sizeof work->free);
+    work->value = 0;
+    for (int i = 0; i < work->n; i++) {
+        work->chosen[i] = search->best[i];
+        work->value += priced_value(work, work->chosen[i]);
+        if (work->chosen[i] != PRICED_NONE)
+            work->free[work->option[work->chosen[i]].pool] -=
+                work->option[work->chosen[i]].units;
+    }
+}
+
+bool priced_search(struct priced_work *work, double gap, long nodes,
+                   struct arena *scratch, long *looked_at)
+{
+    size_t n = (size_t)work->n;
+    size_t nbranches = (size_t)work->first[work->n] + n;
+    struct search search = {
+        .work = work,
+        .n = work->n,
+        .budget = work->bound - work->value - priced_tiny(work),
+        .enough = gap * work->bound,
+        .left = nodes,
+    };
+    if (search.budget <= search.enough || nodes <= 0)
+        return search.budget <= 0;
+    search.levels = arena_alloc(scratch, n * sizeof *search.levels);
+    search.path = arena_alloc(scratch, n * sizeof(int));
+    search.best = arena_alloc(scratch, n * sizeof(int));
+    struct branch *room = arena_alloc(scratch, nbranches * sizeof *room);
+    for (int i = 0; i < work->n; i++)
+        make_level(&search, i, room + work->first[i] + i);
+    int free[PRICED_POOLS_MAX];
+    memcpy(free, work->capacity, sizeof free);
+    if (!settle(&search, free))
+        return true; /* nothing better than the incumbent fits */
+    order_levels(&search);
+    bool is_complete = descend(&search, 0, 0, free);
+    *looked_at = nodes - search.left;
+    if (search.has_best)
+        adopt(&search);
+    return is_complete;
+}
