@@ -18,12 +18,14 @@
  *     and GPUs count (compat/adaptdlapp.c).
  * Q5  Placing takes the node with the most free GPUs first, again and again:
  *     no best fit for the remainder.
- * Q6  Tiresias: the second queue is in order of demotion.
+ * Q6  Tiresias: the second queue is in order of demotion
+ *     (compat/adaptdltiresias.c).
  * Q7  Optimus knows the true step times, packed, but leaves the current epoch
  *     out of the work that remains, and believes that a job on one GPU always
  *     takes two passes.
  * Q8  ncf never gets more than one GPU; tuned, its batch is 32768. yolov3
- *     never has more than 8 samples on a GPU although 16 were measured.
+ *     never has more than 8 samples on a GPU although 16 were measured
+ *     (compat/adaptdlshelf.c).
  * Q9  The model a job learns keeps the first of several measurements with the
  *     same (nodes, GPUs, batch) (compat/adaptdlmodel.c).
  *
@@ -38,168 +40,43 @@
  *
  * Cost: O(running) a round; a table is read when its application first comes.
  */
-#include "base/buf.h"
-#include "base/str.h"
-#include "base/vec.h"
 #include "compat/adaptdljob.h"
+#include "compat/adaptdlshelf.h"
+#include "compat/adaptdltiresias.h"
 #include "core/accept.h"
 #include "sim/world.h"
-#include <dirent.h>
-#include <firn/policy.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    NODES = 16,
-    GPUS_PER_NODE = 4,
-    GPUS = NODES * GPUS_PER_NODE,
     ROUND_S = 60,
     RESTART_S = 30,
     LISTS_ASCENDING = 1, /* quirk of a policy: nodes by number, not by count */
 };
-
-/* ---- applications ---- */
-
-/* Q8: what the artifact says of single applications; 0: nothing. */
-static const struct oddity {
-    const char *app;
-    double b_max;       /* samples on a GPU */
-    int gpus_max;       /* ever */
-    double tuned_batch; /* when it may choose its batch */
-} oddities[] = {{"yolov3", 8, 0, 0}, {"ncf", 0, 1, 32768}};
-
-/* Optimus' forecast of an iteration at one total batch, by GPUs. */
-struct forecast {
-    double batch;
-    double iteration_s[GPUS + 1]; /* 0: not asked yet */
-};
-
-struct app {
-    char *name;
-    struct adlapp truth;
-    struct adlsteps steps;
-    struct adllimits limits;
-    struct oddity odd;
-    VEC(struct forecast) forecasts;
-};
-
-static void app_free(struct app *app)
-{
-    mem_free(app->name);
-    adlapp_release(&app->truth);
-    adlsteps_release(&app->steps);
-    vec_release(&app->forecasts);
-    mem_free(app);
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The applications there are, for a sentence. */
-static void list_apps(const char *folder, struct firn_buf *out)
-{
-    VEC(char *) names = {0};
-    DIR *handle = opendir(folder);
-    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;)
-        if (e->d_name[0] != '.')
-            vec_add(&names, mem_strdup(e->d_name));
-    if (handle != NULL)
-        closedir(handle);
-    if (names.n > 1)
-        qsort(names.at, names.n, sizeof *names.at, by_text);
-    for (size_t i = 0; i < names.n; i++) {
-        buf_printf(out, "%s%s", i > 0 ? ", " : "", names.at[i]);
-        mem_free(names.at[i]);
-    }
-    vec_release(&names);
-}
-
-static enum firn_status read_tables(struct app *app, const char *root,
-                                    struct firn_error *err)
-{
-    struct firn_buf folder = {0}, places = {0}, scales = {0}, far = {0};
-    buf_printf(&folder, "%s/pollux/apps/%s", root, app->name);
-    buf_printf(&places, "%s/placements.csv", folder.at);
-    buf_printf(&scales, "%s/scalability.csv", folder.at);
-    buf_printf(&far, "%s/pollux/interpolated/%s-5plus.csv", root, app->name);
-    enum firn_status status = adlapp_open(&app->truth, folder.at, err);
-    if (status == FIRN_OK)
-        status = adlsteps_open(&app->steps, places.at, scales.at, far.at, err);
-    buf_release(&folder);
-    buf_release(&places);
-    buf_release(&scales);
-    buf_release(&far);
-    return status;
-}
-
-static enum firn_status app_new(struct app **out, const char *root,
-                                const char *name, struct firn_error *err)
-{
-    struct app *app = mem_new(1, sizeof *app);
-    app->name = mem_strdup(name);
-    enum firn_status status = read_tables(app, root, err);
-    if (status != FIRN_OK) {
-        app_free(app);
-        return status;
-    }
-    for (size_t i = 0; i < sizeof oddities / sizeof *oddities; i++)
-        if (strcmp(oddities[i].app, name) == 0)
-            app->odd = oddities[i];
-    app->limits = (struct adllimits){
-        .b0 = app->truth.batch[0],
-        .b_min = app->steps.b_min,
-        .b_max = app->odd.b_max > 0 ? app->odd.b_max : app->steps.b_max,
-        .total_max = app->truth.batch[app->truth.nbatches - 1],
-    };
-    *out = app;
-    return FIRN_OK;
-}
-
-/* Optimus' forecast of one iteration on r GPUs: Q7. */
-static double iteration_s(struct app *app, double batch, int gpus)
-{
-    struct forecast *at = NULL;
-    for (size_t i = 0; i < app->forecasts.n && at == NULL; i++)
-        if (app->forecasts.at[i].batch == batch)
-            at = &app->forecasts.at[i];
-    if (at == NULL) {
-        vec_add(&app->forecasts, (struct forecast){.batch = batch});
-        at = &app->forecasts.at[app->forecasts.n - 1];
-    }
-    if (at->iteration_s[gpus] == 0) {
-        struct adlplace place = adlplace_packed(gpus, GPUS_PER_NODE);
-        struct adlbatch split = adlbatch_fixed(&app->limits, batch, gpus, true);
-        at->iteration_s[gpus] = adltime_iteration(
-            adlsteps_at(&app->steps, &place, split.b), split.s);
-    }
-    return at->iteration_s[gpus];
-}
 
 /* ---- the engine ---- */
 
 /* A job, from its submission on. */
 struct run {
     struct adljob job;
-    struct app *app;
+    struct adlentry *app;
     double batch;      /* of the workload */
     double duration_s; /* alone on the GPUs it asked for */
     struct firn_report told;
     int nnodes; /* where it is: nodes in order of number */
-    firn_node_id nodes[NODES];
-    int counts[NODES];
+    firn_node_id nodes[ADL_NODES];
+    int counts[ADL_NODES];
 };
 
 struct adaptdl {
     struct world world; /* first */
-    VEC(struct app *) apps;
+    struct adlshelf shelf;
     VEC(struct run *) runs; /* by id */
     VEC(firn_job_id) running;
     double interval_s, round_s; /* jobs are advanced until there: (1) */
     struct firn_job_spec spec;  /* the next arrival */
-    struct app *spec_app;
+    struct adlentry *spec_app;
     bool has_spec, is_over;
     VEC(struct firn_event) events; /* of the round, by time */
     size_t next_event;
@@ -210,24 +87,6 @@ static double in_reference_s(const struct run *run, double progress)
 {
     return progress / run->app->truth.progress[run->app->truth.epochs] *
            run->duration_s;
-}
-
-/* How long a job takes alone on the GPUs and the batch it asked for, packed;
- * what core counts a job's work in. */
-static double alone_s(const struct app *app, double batch, int gpus)
-{
-    const struct adlapp *truth = &app->truth;
-    struct adlplace place = adlplace_packed(gpus, GPUS_PER_NODE);
-    struct adlbatch split = adlbatch_fixed(&app->limits, batch, gpus, false);
-    double total = adlbatch_total(split, gpus), duration_s = 0;
-    double iteration =
-        adltime_iteration(adlsteps_at(&app->steps, &place, split.b), split.s);
-    for (int e = 0; e < truth->epochs; e++) {
-        struct firn_noise noise = adlapp_noise(truth, total, e);
-        duration_s += (truth->progress[e + 1] - truth->progress[e]) *
-                      iteration / adlapp_gain(truth, &noise, total);
-    }
-    return duration_s;
 }
 
 static void tell(struct adaptdl *engine, enum firn_event_kind kind,
@@ -294,40 +153,6 @@ static void advance(struct adaptdl *engine)
               by_time);
 }
 
-static enum firn_status find_app(struct adaptdl *engine, const char *name,
-                                 struct firn_error *err)
-{
-    const char *root = engine->world.options->profiles;
-    struct firn_error why = {0};
-    engine->spec_app = NULL;
-    for (size_t i = 0; i < engine->apps.n; i++)
-        if (strcmp(engine->apps.at[i]->name, name) == 0)
-            engine->spec_app = engine->apps.at[i];
-    if (engine->spec_app != NULL)
-        return FIRN_OK;
-    enum firn_status status = app_new(&engine->spec_app, root, name, &why);
-    if (status == FIRN_OK) {
-        vec_add(&engine->apps, engine->spec_app);
-        return FIRN_OK;
-    }
-    struct firn_buf folder = {0}, known = {0};
-    buf_printf(&folder, "%s/pollux/apps", root);
-    list_apps(folder.at, &known);
-    if (status == FIRN_ENOENT && known.n > 0)
-        firn_fail(err, status, "no tables for application '%.40s' in %s: %s",
-                  name, folder.at, known.at);
-    else if (status == FIRN_ENOENT)
-        firn_fail(err, status,
-                  "%s: the tables of the Pollux artifact are not there (set "
-                  "FIRN_DATA to the folder that holds pollux/)",
-                  folder.at);
-    else
-        firn_fail(err, status, "%s", why.text);
-    buf_release(&folder);
-    buf_release(&known);
-    return status;
-}
-
 /* Reads arrivals until one the cluster can run; false when the workload has
  * failed (err) or is over. */
 static bool fetch(struct adaptdl *engine, struct firn_error *err)
@@ -343,7 +168,8 @@ static bool fetch(struct adaptdl *engine, struct firn_error *err)
                 return false;
             continue;
         }
-        if (find_app(engine, spec->app, err) != FIRN_OK)
+        if (adlshelf_find(&engine->shelf, spec->app, &engine->spec_app, err) !=
+            FIRN_OK)
             return false;
         engine->has_spec = true;
         return true;
@@ -361,7 +187,7 @@ static void arrive(struct adaptdl *engine, struct firn_event *out)
     run->app = engine->spec_app;
     run->batch = spec->batch > 0 ? spec->batch : run->app->limits.b0;
     run->job.app = &run->app->truth;
-    run->duration_s = alone_s(run->app, run->batch, spec->gpus);
+    run->duration_s = adlentry_alone_s(run->app, run->batch, spec->gpus);
     spec->duration_s = run->duration_s;
     spec->is_nominal = false;
     spec->restart_s = RESTART_S;
@@ -454,7 +280,7 @@ static bool settle(struct run *run, const struct firn_alloc *to)
 static struct adlplace listed(const struct run *run, bool is_ascending)
 {
     struct adlplace place = {0};
-    for (int g = GPUS_PER_NODE; g >= 1; g--)
+    for (int g = ADL_GPUS_PER_NODE; g >= 1; g--)
         for (int i = 0; i < run->nnodes; i++)
             if (is_ascending ? g == 1 : run->counts[i] == g)
                 adlplace_add(&place, run->counts[i]);
@@ -475,7 +301,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct adaptdl *engine = state;
     struct run *run = engine->runs.at[step->job->id];
-    const struct app *app = run->app;
+    const struct adlentry *app = run->app;
     (void)err;
     engine->world.now_s = step->at_s;
     bool is_new = settle(run, step->to);
@@ -490,7 +316,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
         return FIRN_OK; /* other GPUs of the same nodes */
     bool tunes = (step->to->tunes & FIRN_TUNE_BATCH) != 0;
     run->job.learns = tunes;
-    run->job.fixed_batch = tunes ? app->odd.tuned_batch : run->batch;
+    run->job.fixed_batch = tunes ? app->tuned_batch : run->batch;
     const struct world_policy *policy = engine->world.policy;
     struct adlplace place =
         listed(run, (policy->quirks & LISTS_ASCENDING) != 0);
@@ -508,18 +334,18 @@ static double forecast_rate(void *state, const struct firn_job *job,
 {
     struct adaptdl *engine = state;
     struct run *run = engine->runs.at[job->id];
-    struct app *app = run->app;
+    struct adlentry *app = run->app;
     (void)now_s;
-    int packed = (way->gpus + GPUS_PER_NODE - 1) / GPUS_PER_NODE;
+    int packed = (way->gpus + ADL_GPUS_PER_NODE - 1) / ADL_GPUS_PER_NODE;
     int nodes = way->nodes > 0 ? way->nodes : packed;
-    if (way->gpus > GPUS)
+    if (way->gpus > ADL_GPUS)
         return 0;
     if ((way->tunes & FIRN_TUNE_BATCH) == 0) {
         struct firn_noise noise =
             adlapp_noise(&app->truth, run->batch, run->job.epoch);
         return in_reference_s(run,
                               adlapp_gain(&app->truth, &noise, run->batch) /
-                                  iteration_s(app, run->batch, way->gpus));
+                                  adlentry_guess_s(app, run->batch, way->gpus));
     }
     struct adlmodel *model = &run->job.models[0];
     if (adlmodel_is_blank(model))
@@ -536,9 +362,9 @@ static double forecast_left_s(void *state, const struct firn_job *job,
     struct adaptdl *engine = state;
     struct run *run = engine->runs.at[job->id];
     (void)now_s;
-    if (way->gpus > GPUS)
+    if (way->gpus > ADL_GPUS)
         return INFINITY;
-    return iteration_s(run->app, run->batch, way->gpus) *
+    return adlentry_guess_s(run->app, run->batch, way->gpus) *
            adljob_iterations_left(&run->job, run->batch);
 }
 
@@ -548,8 +374,8 @@ static int forecast_gpus_max(void *state, const struct firn_job *job,
     struct adaptdl *engine = state;
     const struct run *run = engine->runs.at[job->id];
     const struct adllimits *limits = &run->app->limits;
-    if (run->app->odd.gpus_max > 0)
-        return run->app->odd.gpus_max; /* Q8 */
+    if (run->app->gpus_max > 0)
+        return run->app->gpus_max; /* Q8 */
     double most = tunes & FIRN_TUNE_BATCH ? limits->total_max : run->batch;
     return (int)(most / limits->b_min);
 }
@@ -577,7 +403,7 @@ static bool place(struct freemap *map, const struct firn_want *want,
     if (want->gpus > map->free_gpus)
         return false;
     *out = (struct firn_alloc){.is_shared = want->shared};
-    out->parts = arena_alloc(scratch, NODES * sizeof *out->parts);
+    out->parts = arena_alloc(scratch, ADL_NODES * sizeof *out->parts);
     while (out->ngpus < want->gpus) {
         firn_node_id node = freemap_emptiest(map, 0);
         struct firn_part *part = &out->parts[out->nparts++];
@@ -597,121 +423,6 @@ static bool place(struct freemap *map, const struct firn_want *want,
     return true;
 }
 
-/* ---- Tiresias as it is there ---- */
-
-/* GPU-seconds after which a job falls to the second queue. */
-static const double THRESHOLD_GPU_S = 57600;
-
-struct queues {
-    VEC(int) fell; /* by job id: the how manieth that fell; 0: it did not */
-    int nfell;
-};
-
-static int by_fall(const void *a, const void *b)
-{
-    const int *const *x = a, *const *y = b;
-    return (**x > **y) - (**x < **y);
-}
-
-/* Q6: who reached the threshold goes to the end of the second queue. Nobody
- * falls twice, so that asked again the answer is the same. */
-static void demote(struct queues *queues, const struct firn_view *view)
-{
-    const struct firn_job *const *running = firn_view_running(view);
-    for (size_t i = 0; i < view->nrunning; i++) {
-        int *fell = &queues->fell.at[running[i]->id];
-        if (*fell == 0 &&
-            firn_job_served_gpu_s(running[i], view->now_s) >= THRESHOLD_GPU_S)
-            *fell = ++queues->nfell;
-    }
-}
-
-/* All jobs, the first queue before the second. */
-static const struct firn_job **line_up(struct queues *queues,
-                                       const struct firn_view *view)
-{
-    const struct firn_job *const *jobs = firn_view_jobs(view);
-    const struct firn_job **line =
-        firn_view_alloc(view, (view->njobs + 1) * sizeof *line);
-    const int **second =
-        firn_view_alloc(view, (view->njobs + 1) * sizeof *second);
-    const struct firn_job **of =
-        firn_view_alloc(view, ((size_t)queues->nfell + 1) * sizeof *of);
-    size_t n = 0, nsecond = 0;
-    for (size_t i = 0; i < view->njobs; i++) {
-        const int *fell = &queues->fell.at[jobs[i]->id];
-        if (*fell == 0)
-            line[n++] = jobs[i];
-        else
-            second[nsecond++] = fell;
-        of[*fell] = jobs[i];
-    }
-    if (nsecond > 1)
-        qsort(second, nsecond, sizeof *second, by_fall);
-    for (size_t i = 0; i < nsecond; i++)
-        line[n++] = of[*second[i]];
-    return line;
-}
-
-static enum firn_status decide_tiresias(void *state,
-                                        const struct firn_view *view,
-                                        struct firn_plan *plan)
-{
-    struct queues *queues = state;
-    const struct firn_job *const *jobs = firn_view_jobs(view);
-    if (view->njobs > 0)
-        vec_reserve(&queues->fell, (size_t)jobs[view->njobs - 1]->id + 1);
-    demote(queues, view);
-    const struct firn_job **line = line_up(queues, view);
-    int left = view->gpus_up;
-    for (size_t i = 0; i < view->njobs; i++) {
-        if (line[i]->spec.gpus > left) {
-            firn_plan_note(plan, line[i], "%d GPUs wanted, %d left",
-                           line[i]->spec.gpus, left);
-            line[i] = NULL;
-            continue;
-        }
-        left -= line[i]->spec.gpus;
-        if (firn_plan_keep(plan, line[i]))
-            line[i] = NULL;
-    }
-    for (size_t i = 0; i < view->njobs; i++)
-        if (line[i] != NULL)
-            firn_plan_give(plan, line[i], line[i]->spec.gpus);
-    return FIRN_OK;
-}
-
-/* When the next one falls. */
-static double wake_tiresias(const void *state, const struct firn_view *view)
-{
-    const struct queues *queues = state;
-    const struct firn_job *const *running = firn_view_running(view);
-    double wake_s = INFINITY;
-    for (size_t i = 0; i < view->nrunning; i++) {
-        const struct firn_job *job = running[i];
-        double left = THRESHOLD_GPU_S - firn_job_served_gpu_s(job, view->now_s);
-        if (queues->fell.at[job->id] == 0)
-            wake_s = fmin(wake_s, view->now_s + left / job->held.ngpus);
-    }
-    return wake_s;
-}
-
-static void close_tiresias(void *state)
-{
-    struct queues *queues = state;
-    vec_release(&queues->fell);
-}
-
-static const struct firn_policy_def tiresias = {
-    .name = "tiresias",
-    .summary = "two queues by GPU service, the second in order of demotion",
-    .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,
-    .state_size = sizeof(struct queues),
-    .decide = decide_tiresias,
-    .wake_s = wake_tiresias,
-    .fini = close_tiresias,
-};
-
 /* ---- the world ---- */
 
 static enum firn_status suits(const struct firn_sim_options *options,
@@ -719,15 +430,15 @@ static enum firn_status suits(const struct firn_sim_options *options,
 {
     const struct firn_cluster *cluster = options->cluster;
     const struct firn_sim_options usual = firn_sim_defaults();
-    bool is_theirs = cluster->nnodes == NODES && cluster->ntypes == 1;
+    bool is_theirs = cluster->nnodes == ADL_NODES && cluster->ntypes == 1;
     for (int i = 0; i < cluster->nnodes && is_theirs; i++)
-        is_theirs = cluster->nodes[i].ngpus == GPUS_PER_NODE;
+        is_theirs = cluster->nodes[i].ngpus == ADL_GPUS_PER_NODE;
     if (!is_theirs)
         return firn_fail(err, FIRN_EINVAL,
                          "AdaptDL's simulator has %d nodes of %d GPUs of one "
                          "type (%dx%d), not %s",
-                         NODES, GPUS_PER_NODE, NODES, GPUS_PER_NODE,
-                         cluster->name);
+                         ADL_NODES, ADL_GPUS_PER_NODE, ADL_NODES,
+                         ADL_GPUS_PER_NODE, cluster->name);
     if (options->profiles == NULL)
         return firn_fail(err, FIRN_EINVAL,
                          "AdaptDL's simulator needs its measured tables: set "
@@ -764,6 +475,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     struct firn_trace_options reading = {
         .strict = options->strict, .trusts_order = engine->world.trusts_order};
     struct firn_error failed = {0};
+    engine->shelf.root = options->profiles;
     engine->interval_s = options->interval_s > 0
                              ? options->interval_s
                              : engine->world.policy->interval_s;
@@ -788,10 +500,8 @@ static void close_engine(void *state)
         adljob_release(&engine->runs.at[i]->job);
         mem_free(engine->runs.at[i]);
     }
-    for (size_t i = 0; i < engine->apps.n; i++)
-        app_free(engine->apps.at[i]);
+    adlshelf_release(&engine->shelf);
     vec_release(&engine->runs);
-    vec_release(&engine->apps);
     vec_release(&engine->running);
     vec_release(&engine->events);
 }
@@ -818,7 +528,7 @@ static const struct firn_engine_def engine_def = {
 static const char *const each_round[] = {"optimus.interval=1", NULL};
 
 static const struct world_policy policies[] = {
-    {.name = "tiresias", .def = &tiresias, .interval_s = ROUND_S},
+    {.name = "tiresias", .def = &adaptdl_tiresias, .interval_s = ROUND_S},
     {.name = "optimus", .settings = each_round, .interval_s = ROUND_S},
     {.name = "pollux", .interval_s = ROUND_S, .quirks = LISTS_ASCENDING},
     {0},
