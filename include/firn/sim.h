@@ -30,6 +30,17 @@ struct firn_sim_noise {
     double report;     /* one draw a report */
 };
 
+/* How jobs freeze front layers as they train: see sim/trainer.c. */
+enum firn_sim_freeze {
+    FIRN_SIM_FREEZE_OFF,
+    FIRN_SIM_FREEZE_FREEZEOUT, /* a schedule of its own, nothing owed */
+    FIRN_SIM_FREEZE_TUNED,     /* that, its parameter by effective progress */
+    FIRN_SIM_FREEZE_PENALTY,   /* IceFrog's tuner */
+};
+
+/* "off", "freezeout", "tuned-freezeout", "penalty"; NULL beyond them. */
+FIRN_API const char *firn_sim_freeze_name(enum firn_sim_freeze rule);
+
 struct world_def;
 
 struct firn_sim_options {
@@ -49,6 +60,7 @@ struct firn_sim_options {
     const char *profiles;  /* measured rates: "builtin", a folder of profiles
                             * or of measured tables; NULL or "none": the
                             * trace's durations only (docs/profiles.md) */
+    enum firn_sim_freeze freeze; /* of jobs whose profile knows its layers */
     struct firn_sim_noise noise; /* on what jobs report */
 
     /* What a change of GPUs costs (seconds without progress). */
@@ -106,6 +118,8 @@ struct firn_sim_result {
     char first_bad[3][FIRN_ERROR_TEXT];
     long unprofiled_jobs;           /* of applications without a profile */
     char unprofiled[FIRN_NAME_MAX]; /* the first such application */
+    long unfrozen_jobs;             /* that know no layers to freeze */
+    char unfrozen[FIRN_NAME_MAX];   /* the first such application */
 
     double jct_mean_s, jct_p50_s, jct_p90_s, jct_p99_s, jct_max_s;
     struct firn_sim_class classes[FIRN_CLASSES];

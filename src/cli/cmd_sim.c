@@ -177,6 +177,13 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
                 "('%s' first) keep the trace's duration\n",
                 result->trace, result->unprofiled_jobs,
                 result->unprofiled_jobs == 1 ? "" : "s", result->unprofiled);
+    if (result->unfrozen_jobs > 0)
+        fprintf(stderr,
+                "firn sim: %s: %ld job%s of applications that know no layers "
+                "('%s' first) freeze%s none\n",
+                result->trace, result->unfrozen_jobs,
+                result->unfrozen_jobs == 1 ? "" : "s", result->unfrozen,
+                result->unfrozen_jobs == 1 ? "s" : "");
 }
 
 /* The lives asked for, behind the results. A run that could not begin has no

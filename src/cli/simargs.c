@@ -156,6 +156,22 @@ static void name_worlds(void)
     buf_release(&text);
 }
 
+static enum firn_status set_freeze(void *at, const char *text,
+                                   struct firn_error *err)
+{
+    const char *name;
+    for (int i = 0;
+         (name = firn_sim_freeze_name((enum firn_sim_freeze)i)) != NULL; i++)
+        if (strcmp(name, text) == 0) {
+            *(enum firn_sim_freeze *)at = (enum firn_sim_freeze)i;
+            return FIRN_OK;
+        }
+    return firn_fail(err, FIRN_EINVAL,
+                     "'%.40s' is not off, freezeout, tuned-freezeout or "
+                     "penalty",
+                     text);
+}
+
 static enum firn_status set_compat(void *at, const char *text,
                                    struct firn_error *err)
 {
@@ -222,6 +238,10 @@ static const struct flag table[] = {
      "measured rates and durations: builtin, a folder of profiles or of "
      "measured tables, data for the folder $FIRN_DATA, or none (none)",
      set_profiles, OPTION(profiles)},
+    {"freeze", 0, "RULE",
+     "jobs freeze front layers by off, freezeout, tuned-freezeout or penalty "
+     "(off)",
+     set_freeze, OPTION(freeze)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
      set_elastic, offsetof(struct sim_args, options)},
@@ -378,6 +398,9 @@ static int check_options(const struct sim_args *args)
         return flags_wrong(&page, "--mtbf needs a --mttr above 0");
     if (o->failures && o->mtbf_s > 0)
         return flags_wrong(&page, "--failures and --mtbf exclude each other");
+    if (o->freeze != FIRN_SIM_FREEZE_OFF &&
+        (o->profiles == NULL || strcmp(o->profiles, "none") == 0))
+        return flags_wrong(&page, "--freeze needs --profiles");
     if (o->timeline_s > 0 && !args->out_dir)
         return flags_wrong(&page, "--timeline-step needs --out");
     for (size_t i = 0; i < args->traces.n; i++)

@@ -79,6 +79,8 @@ static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
     for (size_t i = 0; i < o->nsettings; i++)
         put_text(out, "setting", o->settings[i]);
     put_text(out, "profiles", o->profiles);
+    if (o->freeze != FIRN_SIM_FREEZE_OFF)
+        put_text(out, "freeze", firn_sim_freeze_name(o->freeze));
     put_text(out, "failures", o->failures);
     buf_printf(out, "seed\t%llu\n", (unsigned long long)o->seed);
     put_restarts(out, o);

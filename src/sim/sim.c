@@ -368,6 +368,8 @@ static void collect(struct sim *sim, struct firn_sim_result *out)
     memcpy(out->first_bad, report->first_bad, sizeof out->first_bad);
     out->unprofiled_jobs = sim->world->unprofiled_jobs;
     memcpy(out->unprofiled, sim->world->unprofiled, sizeof out->unprofiled);
+    out->unfrozen_jobs = sim->world->unfrozen_jobs;
+    memcpy(out->unfrozen, sim->world->unfrozen, sizeof out->unfrozen);
     out->gpu_s_given = spent->given;
     out->gpu_s_useful = spent->useful;
     out->gpu_s_overhead = spent->overhead;

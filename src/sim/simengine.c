@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "core/accept.h"
 #include "sim/sharers.h"
+#include "sim/simforecast.h"
 #include "sim/truth_table.h"
 #include <math.h>
 #include <string.h>
@@ -91,11 +92,12 @@ static void tell(struct simengine *engine, struct simjob *sj,
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
         report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
-    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
-                               .at_s = engine->world.now_s,
-                               .job = sj->job->id,
-                               .report = report};
-    vec_add(&engine->reports, event);
+    struct simreport out = {.event = {.kind = FIRN_EVENT_REPORT,
+                                      .at_s = engine->world.now_s,
+                                      .job = sj->job->id,
+                                      .report = report},
+                            .slot = sj->job->slot};
+    vec_add(&engine->reports, out);
 }
 
 /* Asks the truth; `alloc` is what the job holds. */
@@ -270,8 +272,9 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct simengine *engine = state;
     const struct firn_sim_options *options = engine->world.options;
-    engine->truth = truth_from_trace(options->cluster, options->scaling,
-                                     options->share_slowdown);
+    struct truth base = truth_from_trace(options->cluster, options->scaling,
+                                         options->share_slowdown);
+    engine->truth = base;
     engine->world.cadence = cadence_every(
         options->interval_s, options->quantum_s, options->charges_first_start);
     struct firn_trace_options reading = {
@@ -287,11 +290,12 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
                       options->mtbf_s, options->mttr_s, options->seed);
     engine->world.fails_for_ever = failures_are_drawn(&engine->failures);
     if (options->profiles != NULL && strcmp(options->profiles, "none") != 0) {
-        FIRN_TRY(truth_table_open(&engine->table, options->profiles, err));
-        engine->truth =
-            truth_from_table(engine->table, &engine->truth,
-                             firn_trace_format(engine->world.trace)->name);
+        FIRN_TRY(truth_table_open(&engine->table, options->profiles,
+                                  options->freeze, err));
+        engine->truth = truth_from_table(
+            engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
+    engine->forecast = forecast_new(&base, engine->table);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -310,6 +314,7 @@ static void close_engine(void *state)
 {
     struct simengine *engine = state;
     firn_trace_close(engine->world.trace);
+    forecast_free(engine->forecast);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -327,6 +332,18 @@ static double now_s(void *state)
     return ((struct simengine *)state)->world.now_s;
 }
 
+/* What core hears changes what is expected. By the time it does, the job is
+ * known to hold what it reports of. Otherwise forecasts are the truth. */
+static void learn(struct simengine *engine, const struct simreport *report)
+{
+    const struct simjob *sj = &engine->jobs.at[report->slot];
+    struct truth_near near;
+    if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
+        return;
+    sharers_near(engine, sj, &near);
+    forecast_learn(engine->forecast, sj->job, &report->event.report, &near);
+}
+
 static bool next_report(struct simengine *engine, struct firn_event *out)
 {
     if (engine->next_report >= engine->reports.n) {
@@ -334,7 +351,9 @@ static bool next_report(struct simengine *engine, struct firn_event *out)
         engine->next_report = 0;
         return false;
     }
-    *out = engine->reports.at[engine->next_report++];
+    const struct simreport *report = &engine->reports.at[engine->next_report++];
+    *out = report->event;
+    learn(engine, report);
     return true;
 }
 
@@ -375,31 +394,46 @@ static void take_failure(struct simengine *engine, struct firn_event *out)
                                .node = row.node};
 }
 
-/* A measured duration instead of a nominal one; counts what has none. */
-static void measure(struct simengine *engine)
+/* Counts a job, and keeps the application of the first of its kind. */
+static void count(long *n, char *first, const char *app)
+{
+    if ((*n)++ == 0)
+        str_copy(first, FIRN_NAME_MAX, app);
+}
+
+/* A measured duration instead of a nominal one; counts what has none. A job
+ * that names an application nobody measured, and has no duration of its own,
+ * would be made up whole: that is an error. */
+static enum firn_status measure(struct simengine *engine,
+                                struct firn_error *err)
 {
     struct firn_job_spec *spec = &engine->spec;
     const struct truth *truth = &engine->truth;
+    struct world *world = &engine->world;
+    const struct firn_profiles *profiles = &engine->table->known.profiles;
     struct job_accept accept;
     char why[JOB_WHY_MAX];
-    if (!job_accept(spec, engine->world.options->cluster, &accept, why))
-        return;
+    if (!job_accept(spec, world->options->cluster, &accept, why))
+        return FIRN_OK;
+    if (spec->is_nominal && spec->app[0] != '\0' &&
+        firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)
+        return known_unheard(&engine->table->known, world->options->trace, spec,
+                             err);
     double duration_s = truth->duration_s(truth, spec, accept.types);
     if (spec->is_nominal && duration_s > 0) {
         spec->duration_s = duration_s;
         spec->is_nominal = false;
     }
-    if (truth->knows(truth, spec->app))
-        return;
-    if (engine->world.unprofiled_jobs++ == 0)
-        str_copy(engine->world.unprofiled, sizeof engine->world.unprofiled,
-                 spec->app);
+    if (!truth->knows(truth, spec->app))
+        count(&world->unprofiled_jobs, world->unprofiled, spec->app);
+    if (world->options->freeze != FIRN_SIM_FREEZE_OFF &&
+        !truth_table_freezes(engine->table, spec->app, accept.types))
+        count(&world->unfrozen_jobs, world->unfrozen, spec->app);
+    return FIRN_OK;
 }
 
 static void take_arrival(struct simengine *engine, struct firn_event *out)
 {
-    if (engine->table != NULL)
-        measure(engine);
     engine->world.nominal_jobs += engine->spec.is_nominal;
     engine->has_spec = false; /* fetched when next asked */
     *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
@@ -432,8 +466,10 @@ static bool next(void *state, double until_s, struct firn_event *out,
         take_finish(engine, out);
     else if (failure_s <= first_s)
         take_failure(engine, out);
-    else
+    else if (engine->table == NULL || measure(engine, err) == FIRN_OK)
         take_arrival(engine, out);
+    else
+        return false;
     return true;
 }
 
@@ -449,7 +485,8 @@ static const struct firn_report *truth_of(const void *state,
 const struct firn_engine_def simengine_def = {
     .name = "sim",
     .summary = "virtual time over a trace",
-    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES,
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
+    .forecast = &simengine_forecast,
     .state_size = sizeof(struct simengine),
     .open = open_engine,
     .close = close_engine,

@@ -32,17 +32,24 @@ struct simjob {
     bool is_turning; /* in `finishes` with the time the rate changes */
 };
 
+/* A report that core has not had yet. */
+struct simreport {
+    struct firn_event event;
+    int slot;
+};
+
 struct simengine {
     struct world world; /* first */
     struct truth truth;
     struct truth_table *table; /* behind the truth; NULL for none */
+    struct forecast *forecast; /* what policies are told to expect */
     struct firn_job_spec spec; /* the next arrival */
     bool has_spec, is_over;    /* there is one; there will be no more */
     firn_job_id next_id;
     VEC(struct simjob) jobs;
     struct heap finishes; /* slots by time of completion, or of the next
                            * change of rate if that is before it */
-    VEC(struct firn_event) reports;
+    VEC(struct simreport) reports;
     size_t next_report;
     struct failures failures;
 

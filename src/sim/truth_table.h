@@ -7,16 +7,26 @@
  */
 #ifndef SIM_TRUTH_TABLE_H
 #define SIM_TRUTH_TABLE_H
+#include "sim/known.h"
+#include "sim/trainer.h"
 #include "sim/truth.h"
 
-struct truth_table;
+struct truth_table {
+    struct known known;
+    struct trainer *trainer;
+    struct truth base;
+};
 
-/* `profiles` is "builtin", a folder of profiles, or a data folder (then the
- * shipped profiles and its tables). FIRN_EINVAL with a sentence when it is
- * none of them. The caller frees. */
+/* `profiles` as for known_open(). The caller frees. */
 enum firn_status truth_table_open(struct truth_table **out,
-                                  const char *profiles, struct firn_error *err);
+                                  const char *profiles,
+                                  enum firn_sim_freeze freeze,
+                                  struct firn_error *err);
 void truth_table_free(struct truth_table *table);
+
+/* A job of that application on these types freezes layers by the rule. */
+bool truth_table_freezes(const struct truth_table *table, const char *app,
+                         uint32_t types);
 
 /* The truth for a cluster; `base` is what holds for unknown applications.
  * `format` is that of the trace ("pollux"): it says whose applications are

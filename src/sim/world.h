@@ -42,6 +42,8 @@ struct world {
     long nominal_jobs;              /* whose duration is an estimate */
     long unprofiled_jobs;           /* of applications without a profile */
     char unprofiled[FIRN_NAME_MAX]; /* the first of these applications */
+    long unfrozen_jobs;             /* that know no layers to freeze */
+    char unfrozen[FIRN_NAME_MAX];   /* the first of their applications */
     struct world_spent spent;
     bool fails_for_ever; /* node failures are drawn and never end */
 };

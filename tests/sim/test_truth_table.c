@@ -132,7 +132,8 @@ static void neighbours_slow_as_measured(void **state)
     struct firn_error err = {0};
     struct truth_table *table = NULL;
     assert_int_equal(firn_cluster_open(&cluster, "1x2:t4", &err), FIRN_OK);
-    assert_int_equal(truth_table_open(&table, folder, &err), FIRN_OK);
+    assert_int_equal(
+        truth_table_open(&table, folder, FIRN_SIM_FREEZE_OFF, &err), FIRN_OK);
     struct truth base = truth_from_trace(&cluster, 1, 1.5);
     struct truth truth = truth_from_table(table, &base, "firn");
     struct firn_job job = {
@@ -257,11 +258,12 @@ static void draw_trace(struct rng *rng, struct play *play)
     int n = 5 + below(rng, 60);
     buf_puts(&rows, COLUMNS);
     for (int i = 0; i < n; i++) {
+        int gpus = 1 + below(rng, 4), app = below(rng, 6);
         at_s += rng_exp(rng, 40);
-        buf_printf(&rows, "j%d,%.17g,%d,%.17g,%s,%d,,%d,%d\n", i, at_s,
-                   1 + below(rng, 4), 50 + rng_exp(rng, 2000),
-                   apps[below(rng, 6)], below(rng, 3) ? 1 + below(rng, 90) : 0,
-                   below(rng, 2), below(rng, 2));
+        buf_printf(&rows, "j%d,%.17g,%d,%.17g,%s,%d,,%d,%d\n", i, at_s, gpus,
+                   50 + rng_exp(rng, 2000), apps[app],
+                   below(rng, 3) ? 1 + below(rng, 90) : 0,
+                   app < 5 ? below(rng, 2) : 0, below(rng, 2));
     }
     play_write(play->trace, rows.at);
     buf_release(&rows);

@@ -1,0 +1,148 @@
+/* known.h - what is known of applications: step times, stages, layers.
+ *
+ * Behind the truth of a simulation (sim/truth_table.h) and behind its
+ * forecasts (sim/simforecast.h). The two differ in one thing: a truth takes step
+ * times from the measured tables where there are any, a forecast never does.
+ *
+ * Training is cut into parts: its stages, or, for applications that may freeze
+ * layers, equal pieces of them, so that there are 20 parts or more.
+ */
+#ifndef SIM_KNOWN_H
+#define SIM_KNOWN_H
+#include "model/measured.h"
+#include <firn/job.h>
+#include <firn/profile.h>
+
+enum { SPREAD_NODES = 64 };
+
+/* The tables of one profile; no rows: use the fit. */
+struct known_tables {
+    struct steptable steps[FIRN_PROFILE_TYPES];
+    struct measured_level *levels; /* by frozen layers, of all types */
+    size_t nlevels;
+};
+
+struct known {
+    struct firn_profiles profiles;
+    struct known_tables *tables; /* by profile */
+    const struct firn_cluster *cluster;
+    const char *format; /* of the trace */
+};
+
+/* `profiles` is "builtin", a folder of profiles, or a data folder (then the
+ * shipped profiles and its tables). FIRN_EINVAL with a sentence when it is
+ * none of them. The caller closes. */
+enum firn_status known_open(struct known *out, const char *profiles,
+                            struct firn_error *err);
+void known_close(struct known *known);
+
+/* The profile of a job, if it has one. */
+struct known_app {
+    const struct firn_profile *profile; /* NULL: none */
+    size_t which;
+    firn_type_id ref; /* the first type it accepts that the profile knows */
+};
+
+/* `types` is a mask of those the job accepts. The profile that knows most of
+ * them, of the trace's own sources first. */
+struct known_app known_find(const struct known *known, const char *app,
+                            uint32_t types);
+
+/* FIRN_EINVAL: a job names an application that no profile has. The sentence
+ * has those that have one for this cluster. */
+enum firn_status known_unheard(const struct known *known, const char *trace,
+                               const struct firn_job_spec *spec,
+                               struct firn_error *err);
+
+/* --- where a job is ------------------------------------------------------- */
+
+/* GPUs on each node; `each` is exact up to SPREAD_NODES nodes. */
+struct spread {
+    int nodes, gpus, fullest;
+    int each[SPREAD_NODES];
+    uint32_t types; /* mask */
+};
+
+struct spread spread_of(const struct firn_cluster *cluster,
+                        const struct firn_alloc *alloc);
+/* The GPUs of the largest node of a type. O(nodes). */
+int spread_largest(const struct firn_cluster *cluster, firn_type_id type);
+/* Packed on nodes of `most` GPUs. */
+struct spread spread_packed(firn_type_id type, int most, int gpus);
+/* Over so many nodes: packed if that is as few as can be (0: that), else
+ * evenly. Without nodes (nodes 0 in the answer) when it does not fit or there
+ * are more nodes than GPUs. */
+struct spread spread_over(firn_type_id type, int most, int gpus, int nodes);
+
+/* --- how it is run -------------------------------------------------------- */
+
+/* What a trainer sets. */
+struct setting {
+    struct firn_batch_split split;
+    double frozen; /* front layers */
+    double psi;    /* what an iteration is worth for that, (0, 1] */
+};
+
+/* The total batch as submitted (0: the initial one), nothing frozen. */
+struct setting known_setting(const struct known *known,
+                             const struct known_app *app,
+                             const struct spread *where, double batch);
+
+/* The smallest and largest batch on a GPU and pass on these types. */
+double known_local_min(const struct known *known, const struct known_app *app,
+                       uint32_t types);
+double known_local_max(const struct known *known, const struct known_app *app,
+                       uint32_t types);
+
+/* The application's fit on a type; that on the reference for one the profile
+ * does not know, and then how many times slower it is taken to be. */
+const struct firn_profile_gpu *known_gpu(const struct known *known,
+                                         const struct known_app *app,
+                                         firn_type_id type, double *slower);
+
+/* Seconds of an iteration, by the fits alone or by tables first. The slowest
+ * type counts. */
+double known_fit_s(const struct known *known, const struct known_app *app,
+                   const struct spread *where, const struct setting *setting);
+double known_true_s(const struct known *known, const struct known_app *app,
+                    const struct spread *where, const struct setting *setting);
+
+/* An iteration as it is run: what rates are made of. */
+struct running {
+    double iteration_s;
+    double batch; /* realised */
+    double psi;
+};
+
+/* Reference seconds a second in a stage, `ref` being the job as submitted. */
+double running_rate(const struct firn_profile *profile, size_t stage,
+                    const struct running *ref, const struct running *now);
+
+/* --- how far it is -------------------------------------------------------- */
+
+/* It knows its layers well enough to freeze some; `has_variance`: and what
+ * that costs. */
+bool known_can_freeze(const struct firn_profile *profile, bool has_variance);
+
+/* How training is cut: n = stages x pieces parts. */
+struct parts {
+    size_t n, pieces;
+};
+struct parts known_parts(const struct firn_profile *profile, bool freezes);
+
+/* All its work in iterations at the initial batch; 0: not known. */
+double known_work(const struct firn_profile *profile);
+/* The share of it that is done when part k begins. */
+double known_share(const struct firn_profile *profile, struct parts parts,
+                   size_t k);
+/* Seconds alone as `ref` is run; needs known_work. */
+double known_alone_s(const struct firn_profile *profile,
+                     const struct running *ref);
+/* Reference seconds that part k takes; `scale` is known_scale() of the job's
+ * duration, worked out once. */
+double known_scale(const struct firn_profile *profile,
+                   const struct running *ref, double duration_s);
+double known_part_s(const struct firn_profile *profile, struct parts parts,
+                    size_t k, const struct running *ref, double scale);
+
+#endif

@@ -1,0 +1,46 @@
+/* trainer.h - what a job's trainer sets by itself as it goes.
+ *
+ * A trainer may tune its batch for the most goodput, and freeze front layers
+ * by a rule. It knows what a live one would: fitted step times, and the
+ * gradient statistics of the stage it is in. It never looks into the tables a
+ * simulation runs jobs by.
+ */
+#ifndef SIM_TRAINER_H
+#define SIM_TRAINER_H
+#include "sim/known.h"
+#include <firn/sim.h>
+
+struct trainer;
+
+/* `known` is borrowed. The caller frees. */
+struct trainer *trainer_new(const struct known *known,
+                            enum firn_sim_freeze rule);
+void trainer_free(struct trainer *trainer);
+
+/* The rule that holds for a job with these FIRN_TUNE_*; off when its profile
+ * does not know what the rule needs. */
+enum firn_sim_freeze trainer_rule(const struct trainer *trainer,
+                                  const struct firn_profile *profile,
+                                  unsigned tunes);
+
+/* It tunes its batch, if it may. */
+bool trainer_can_tune(const struct firn_profile *profile);
+
+/* What is asked of a trainer. */
+struct trainer_ask {
+    const struct known_app *app;
+    const struct spread *where;
+    double batch; /* as submitted; 0: the initial one */
+    unsigned tunes;
+};
+
+/* Parts that its settings may differ in. */
+struct parts trainer_parts(const struct trainer *trainer,
+                           const struct trainer_ask *ask);
+
+/* What it sets in part k, there all the time. Remembered: asked again, it
+ * costs a look-up. */
+struct setting trainer_setting(struct trainer *trainer,
+                               const struct trainer_ask *ask, size_t k);
+
+#endif
