@@ -22,8 +22,8 @@
  * question asked again 50 divisions.
  */
 #include "compat/adaptdlmodel.h"
-#include "base/fmath.h"
 #include "math/minimise.h"
+#include "math/quick.h"
 #include <math.h>
 
 enum { CANDIDATES = 50 };
@@ -58,6 +58,18 @@ bool adlmodel_is_blank(const struct adlmodel *model)
     return model->seen.n == 0;
 }
 
+struct adlseen adlseen(int nodes, int gpus, int b, struct adltime time)
+{
+    double pass_s = time.step_s - time.sync_s;
+    return (struct adlseen){.nodes = nodes,
+                            .gpus = gpus,
+                            .b = b,
+                            .pass_s = pass_s,
+                            .step_s = time.step_s,
+                            .log_pass = quick_log(pass_s),
+                            .log_step = quick_log(time.step_s)};
+}
+
 bool adlmodel_observe(struct adlmodel *model, int nodes, int gpus, int b,
                       struct adltime time)
 {
@@ -66,12 +78,7 @@ bool adlmodel_observe(struct adlmodel *model, int nodes, int gpus, int b,
         if (seen->b == b && seen->gpus == gpus && seen->nodes == nodes)
             return false; /* (1) */
     }
-    struct adlseen new = {.nodes = nodes,
-                          .gpus = gpus,
-                          .b = b,
-                          .pass_s = time.step_s - time.sync_s,
-                          .step_s = time.step_s};
-    vec_add(&model->seen, new);
+    vec_add(&model->seen, adlseen(nodes, gpus, b, time));
     if (gpus > model->gpus_most)
         model->gpus_most = gpus;
     model->is_stale = true;
@@ -107,9 +114,9 @@ static double log_overlap(double log_c, double log_n, double g, double *share)
     double high = log_c > log_n ? log_c : log_n;
     double low = log_c > log_n ? log_n : log_c;
     double away = g * (low - high);
-    double part = away > -700 ? fm_exp(away) : 0;
+    double part = away > -700 ? quick_exp(away) : 0;
     *share = (log_c > log_n ? 1 : part) / (1 + part);
-    return high + (part > 0 ? fm_log(1 + part) / g : 0);
+    return high + (part > 0 ? quick_log(1 + part) / g : 0);
 }
 
 struct adlparts adlparams_parts(const struct adlparams *params, int nodes,
@@ -117,9 +124,9 @@ struct adlparts adlparams_parts(const struct adlparams *params, int nodes,
 {
     double share, pass_s = params->at[ADL_AC] + params->at[ADL_BC] * b;
     double sync_s = network_s(params, nodes, gpus);
-    double log_s =
-        log_overlap(fm_log(pass_s), fm_log(sync_s), params->at[ADL_G], &share);
-    return (struct adlparts){pass_s, sync_s, fm_exp(log_s)};
+    double log_s = log_overlap(quick_log(pass_s), quick_log(sync_s),
+                               params->at[ADL_G], &share);
+    return (struct adlparts){pass_s, sync_s, quick_exp(log_s)};
 }
 
 /* ---- the fit ---- */
@@ -137,10 +144,10 @@ static void add_seen(struct sums *sums, const double *p,
         {p[0], p[1], p[2], p[3], p[4], p[5], p[6]}};
     double c = p[ADL_AC] + p[ADL_BC] * seen->b, share;
     double n = network_s(&params, seen->nodes, seen->gpus);
-    double log_c = fm_log(c), log_n = fm_log(n), g = p[ADL_G];
+    double log_c = quick_log(c), log_n = quick_log(n), g = p[ADL_G];
     double log_t = log_overlap(log_c, log_n, g, &share);
-    double miss_pass = log_c - fm_log(seen->pass_s);
-    double miss_step = log_t - fm_log(seen->step_s);
+    double miss_pass = log_c - seen->log_pass;
+    double miss_step = log_t - seen->log_step;
     sums->pass += miss_pass * miss_pass;
     sums->step += miss_step * miss_step;
     sums->pass_at[ADL_AC] += miss_pass / c;
@@ -272,20 +279,20 @@ static void fill(struct adlgrid *grid, const struct adlparams *params,
 {
     const struct adllimits *limits = &grid->limits;
     double from = fmax(limits->b0, limits->b_min * gpus), share;
-    double ratio = fm_log(limits->total_max / from) / (CANDIDATES - 1);
-    double log_n = fm_log(network_s(params, nodes, gpus));
+    double ratio = quick_log(limits->total_max / from) / (CANDIDATES - 1);
+    double log_n = quick_log(network_s(params, nodes, gpus));
     grid->n = 0;
     for (int i = 0; i < CANDIDATES; i++) {
         double total = i == CANDIDATES - 1 ? limits->total_max
-                       : i > 0             ? from * fm_exp(ratio * i)
+                       : i > 0             ? from * quick_exp(ratio * i)
                                            : from;
         struct adlbatch batch = split(limits, total, gpus);
         const struct candidate *last = &grid->at[grid->n - (grid->n > 0)];
         if (grid->n > 0 && last->batch.b == batch.b && last->batch.s == batch.s)
             continue;
         double pass_s = params->at[ADL_AC] + params->at[ADL_BC] * batch.b;
-        double step_s = fm_exp(
-            log_overlap(fm_log(pass_s), log_n, params->at[ADL_G], &share));
+        double step_s = quick_exp(
+            log_overlap(quick_log(pass_s), log_n, params->at[ADL_G], &share));
         struct candidate *to = &grid->at[grid->n];
         to->batch = batch;
         to->total = adlbatch_total(batch, gpus);

@@ -28,7 +28,10 @@ struct adlparams {
 struct adlseen {
     int nodes, gpus, b;
     double pass_s, step_s; /* step - sync; step */
+    double log_pass, log_step;
 };
+
+struct adlseen adlseen(int nodes, int gpus, int b, struct adltime time);
 
 /* A zeroed struct has seen nothing. */
 struct adlmodel {

@@ -310,8 +310,27 @@ static void a_restart_counts_down_first(void **state)
 
 static const struct adlparams made = {
     {0.02, 0.0006, 0.05, 0.003, 0.02, 0.001, 1.5}};
-static const struct adlseen three[] = {
+
+/* n, r, b, step - sync, step */
+static const struct {
+    int nodes, gpus, b;
+    double pass_s, step_s;
+} three[] = {
     {1, 1, 128, 0.1, 0.101}, {1, 2, 100, 0.08, 0.11}, {2, 8, 64, 0.06, 0.15}};
+
+static struct adltime time_of(int i)
+{
+    return (struct adltime){three[i].step_s, three[i].step_s - three[i].pass_s};
+}
+
+static double objective(const struct adlparams *params, double *gradient)
+{
+    struct adlseen seen[3];
+    for (int i = 0; i < 3; i++)
+        seen[i] =
+            adlseen(three[i].nodes, three[i].gpus, three[i].b, time_of(i));
+    return adlmodel_objective(params, seen, 3, gradient);
+}
 
 static void the_objective_is_that_of_the_artifact(void **state)
 {
@@ -324,23 +343,21 @@ static void the_objective_is_that_of_the_artifact(void **state)
         assert_near(parts.pass_s, pass_s[i], 1e-12);
         assert_near(parts.network_s, network_s[i], 1e-8);
     }
-    assert_near(adlmodel_objective(&made, three, 3, NULL), 0.29553076122,
-                1e-10);
+    assert_near(objective(&made, NULL), 0.29553076122, 1e-10);
 }
 
 static void the_gradient_is_that_of_the_objective(void **state)
 {
     (void)state;
     double gradient[ADL_NP];
-    adlmodel_objective(&made, three, 3, gradient);
+    objective(&made, gradient);
     for (int j = 0; j < ADL_NP; j++) {
         struct adlparams up = made, down = made;
         double h = 1e-6 * made.at[j];
         up.at[j] += h;
         down.at[j] -= h;
-        double slope = (adlmodel_objective(&up, three, 3, NULL) -
-                        adlmodel_objective(&down, three, 3, NULL)) /
-                       (2 * h);
+        double slope =
+            (objective(&up, NULL) - objective(&down, NULL)) / (2 * h);
         assert_true(fabs(slope - gradient[j]) < 1e-6 * (1 + fabs(gradient[j])));
     }
 }
@@ -349,8 +366,7 @@ static void see(struct adlmodel *model)
 {
     for (int i = 0; i < 3; i++)
         adlmodel_observe(model, three[i].nodes, three[i].gpus, three[i].b,
-                         (struct adltime){three[i].step_s,
-                                          three[i].step_s - three[i].pass_s});
+                         time_of(i));
 }
 
 /* The artifact's minimiser ends at 0.0233383; ours must not do worse. */
@@ -360,7 +376,7 @@ static void the_fit_is_as_good_as_that_of_the_artifact(void **state)
     struct adlmodel model = {0};
     see(&model);
     adlmodel_fit(&model);
-    double value = adlmodel_objective(&model.params, three, 3, NULL);
+    double value = objective(&model.params, NULL);
     print_message("objective %.7g, the artifact's 0.0233383; a %.6g %.6g "
                   "n %.6g %.6g r %.6g %.6g g %.6g\n",
                   value, model.params.at[0], model.params.at[1],
