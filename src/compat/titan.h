@@ -1,0 +1,60 @@
+/* titan.h - what TitanSched's engine and its policies share.
+ *
+ * Private to the titan world. The policies belong to the engine: they read
+ * its tasks through view->forecaster, leave in them what this round decides,
+ * and the engine makes that good once the round has been applied. Deciding
+ * twice on one view therefore decides the same.
+ */
+#ifndef COMPAT_TITAN_H
+#define COMPAT_TITAN_H
+#include "compat/titanspeed.h"
+#include "compat/titanwork.h"
+#include "sim/world.h"
+#include <firn/job.h>
+
+enum {
+    TITAN_ELASTIC = 1, /* world_policy.quirks: jobs take 1 to 32 GPUs */
+    TITAN_LEASE_S = 600,
+};
+
+/* A job as the artifact keeps it. */
+struct titan_task {
+    const struct firn_job *job; /* while deciding */
+    int kind;                   /* of titanspeed */
+    int gpus;                   /* asked for */
+    double submit_s, duration_s;
+    double work, done; /* samples */
+    int held;          /* GPUs */
+    struct titanspeed_pace pace;
+    double restart_s; /* still to be burnt */
+    double since_s;   /* waits since then */
+    double stay_s;    /* charged and waited, up to the last change */
+    double run_s, served_gpu_s, deserved_gpu_s;
+    double leased_s;
+    int queue; /* 0, or 1 after 14400 GPU-seconds */
+    int fell;  /* it was the so-manieth to fall */
+
+    /* What this round decided. */
+    double deserves_gpu_s;
+    bool renews, has_changed;
+};
+
+struct titan {
+    struct world world; /* first */
+    struct titanspeed speed;
+    struct titanwork work;
+    struct firn_job_spec spec; /* the next arrival */
+    bool has_spec, is_over;
+    VEC(struct titan_task) tasks; /* by id */
+    VEC(int) waiting, running;    /* the artifact's lists, in its order */
+    VEC(struct firn_event) events;
+    size_t next_event;
+    double round_s; /* all running tasks have come to this boundary */
+    int falls;
+    VEC(int) line; /* this round's order; empty: nothing was decided */
+};
+
+/* srtf, tiresias, optimus and themis; ends with {0}. */
+extern const struct world_policy titan_policies[];
+
+#endif
