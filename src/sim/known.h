@@ -1,8 +1,9 @@
 /* known.h - what is known of applications: step times, stages, layers.
  *
  * Behind the truth of a simulation (sim/truth_table.h) and behind its
- * forecasts (sim/simforecast.h). The two differ in one thing: a truth takes step
- * times from the measured tables where there are any, a forecast never does.
+ * forecasts (sim/simforecast.h). The two differ in one thing: a truth takes
+ * step times from the measured tables where there are any, a forecast never
+ * does.
  *
  * Training is cut into parts: its stages, or, for applications that may freeze
  * layers, equal pieces of them, so that there are 20 parts or more.

@@ -3,7 +3,8 @@
  * firn_sim_run() finds policies by name, so a toy is driven here: the same
  * engine and the same round, with a loop as short as can be, and what came out
  * written down as text. Each job's work is added up a second time, the naive
- * way; the test fails when it is not the duration. At most 256 jobs, and no
+ * way; the test fails when it is not the duration (but for rates by profile,
+ * which it does not know). At most 256 jobs, and no
  * checkpoints.
  */
 #ifndef LIB_DRIVE_H
