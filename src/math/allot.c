@@ -1,0 +1,335 @@
+/* allot.c - ruin and recreate, from several good starts.
+ *
+ * The fitness is a sum over rows, so what matters is which rows have how much;
+ * the columns only say what fits. Two steps use that:
+ *
+ * Rebuild: a few rows are taken off the board and put back by marginal gain:
+ * again and again the one whose cost falls most for each further count gets
+ * its larger way, until none gains. A rebuild of all rows is a good start; so
+ * is the matrix as it is, with the rows that have nothing rebuilt. The better
+ * one is gone on with.
+ *
+ * Search: a few rows that are likely to trade with each other (those of one or
+ * two columns, or any two or three) are rebuilt, with their gains multiplied
+ * by random numbers half of the time, and kept as they were half of the time
+ * where that fits. The result stays unless it is worse (Schrimpf et al.,
+ * "Record breaking optimization results using the ruin and recreate
+ * principle", J. Comput. Phys. 159, 2000). Each try costs a few microseconds,
+ * whatever the number of rows, as all others stay. The search ends after
+ * `effort` tries a row without success.
+ *
+ * Invariant: the cost on the board never rises from one try to the next.
+ */
+#include "math/allot.h"
+#include "base/arena.h"
+#include "base/rng.h"
+#include "math/allot_board.h"
+#include <string.h>
+
+enum { RUIN = 8 /* rows in one try, at most */ };
+
+struct search {
+    struct board board;
+    struct rng rng;
+    long max_work;
+    int *order;            /* [rows]: the rows of a rebuild */
+    double *gain;          /* [rows]: of each, as last looked at */
+    double *noise;         /* [rows] */
+    struct board_way *way; /* [rows] */
+    /* What the rows of a try were. */
+    struct allot_cell *saved;
+    int saved_n[RUIN];
+};
+
+static bool has_work(const struct search *in)
+{
+    return in->max_work == 0 || in->board.work < in->max_work;
+}
+
+/* ---- rebuilding ---- */
+
+/* Looks at row k of the rebuild as it is now: its best larger way, and what it
+ * gains for each count. */
+static void look(struct search *in, int k)
+{
+    struct board *board = &in->board;
+    int row = in->order[k];
+    struct board_way from = board_way_of(board, row);
+    struct allot_cells kept = {board->row[row].cells, board->row[row].n};
+    board_take(board, row);
+    struct board_way to = board_look(board, row, from, true);
+    in->way[k] = to;
+    in->gain[k] = to.sum <= from.sum ? 0
+                                     : (from.cost - to.cost) /
+                                           (to.sum - from.sum) * in->noise[k];
+    if (kept.n > 0)
+        board_put_cells(board, row, kept);
+}
+
+static int most_gain(const struct search *in, int n, double *second)
+{
+    int top = 0;
+    *second = 0;
+    for (int k = 1; k < n; k++) {
+        if (in->gain[k] > in->gain[top]) {
+            *second = in->gain[top];
+            top = k;
+        } else if (in->gain[k] > *second) {
+            *second = in->gain[k];
+        }
+    }
+    return top;
+}
+
+/* The n rows in `order` grow by marginal gain. Room only shrinks meanwhile, so
+ * a gain seen earlier is hardly ever too small: only the top one is looked at
+ * again. */
+static void grow(struct search *in, int n)
+{
+    double second;
+    for (int k = 0; k < n; k++)
+        look(in, k);
+    for (;;) {
+        int top = most_gain(in, n, &second);
+        if (!(in->gain[top] > 0))
+            return;
+        double seen = in->gain[top];
+        look(in, top);
+        if (in->gain[top] < seen && in->gain[top] < second)
+            continue;
+        if (!(in->gain[top] > 0))
+            continue;
+        board_take(&in->board, in->order[top]);
+        board_put(&in->board, in->order[top], in->way[top]);
+        look(in, top);
+    }
+}
+
+/* ---- starts ---- */
+
+static double total(const struct board *board)
+{
+    double cost = 0;
+    for (int i = 0; i < board->problem->rows; i++)
+        cost += board->row[i].cost;
+    return cost;
+}
+
+static void clear(struct search *in)
+{
+    for (int i = 0; i < in->board.problem->rows; i++)
+        board_take(&in->board, i);
+}
+
+/* The rows that are to stay as they are, where they fit; then the others
+ * grow. */
+static double begin(struct search *in, bool stay)
+{
+    int rows = in->board.problem->rows, n = 0;
+    clear(in);
+    for (int i = 0; i < rows; i++) {
+        in->noise[i] = 1;
+        if (stay)
+            board_put_cells(&in->board, i, in->board.problem->row[i].now);
+    }
+    for (int i = 0; i < rows; i++)
+        if (in->board.row[i].n == 0)
+            in->order[n++] = i;
+    if (n > 0)
+        grow(in, n);
+    return total(&in->board);
+}
+
+/* A copy of what is on the board, in fresh memory. */
+static struct allot_cells *copy(const struct board *board,
+                                struct arena *scratch)
+{
+    size_t rows = (size_t)board->problem->rows;
+    struct allot_cells *out = arena_alloc(scratch, rows * sizeof *out);
+    for (size_t i = 0; i < rows; i++) {
+        const struct board_row *it = &board->row[i];
+        size_t bytes = (size_t)it->n * sizeof *it->cells;
+        struct allot_cell *cells = arena_alloc(scratch, bytes);
+        memcpy(cells, it->cells, bytes);
+        out[i] = (struct allot_cells){cells, it->n};
+    }
+    return out;
+}
+
+static void best_start(struct search *in, struct arena *scratch)
+{
+    double cost = begin(in, true);
+    struct allot_cells *stayed = copy(&in->board, scratch);
+    if (begin(in, false) < cost)
+        return;
+    clear(in);
+    for (int i = 0; i < in->board.problem->rows; i++)
+        board_put_cells(&in->board, i, stayed[i]);
+}
+
+/* ---- the search ---- */
+
+static int add(struct search *in, int n, int row)
+{
+    for (int k = 0; k < n; k++)
+        if (in->order[k] == row)
+            return n;
+    if (n < RUIN)
+        in->order[n++] = row;
+    return n;
+}
+
+/* A random column of a random row, or any. */
+static int some_column(struct search *in)
+{
+    const struct allot_problem *p = in->board.problem;
+    const struct board_row *it =
+        &in->board.row[rng_below(&in->rng, (uint64_t)p->rows)];
+    if (it->n == 0)
+        return (int)rng_below(&in->rng, (uint64_t)p->cols);
+    return it->cells[rng_below(&in->rng, (uint64_t)it->n)].col;
+}
+
+static int add_column(struct search *in, int n, int col)
+{
+    const struct board *board = &in->board;
+    for (int i = 0; i < board->problem->rows && n < RUIN; i++)
+        for (int k = 0; k < board->row[i].n; k++)
+            if (board->row[i].cells[k].col == col)
+                n = add(in, n, i);
+    return n;
+}
+
+/* Which rows the next try is about. */
+static int choose(struct search *in)
+{
+    uint64_t rows = (uint64_t)in->board.problem->rows;
+    uint64_t kind = rng_below(&in->rng, 4);
+    int n = add(in, 0, (int)rng_below(&in->rng, rows));
+    if (kind == 0 || kind == 1)
+        n = add(in, n, (int)rng_below(&in->rng, rows));
+    if (kind == 1)
+        n = add(in, n, (int)rng_below(&in->rng, rows));
+    if (kind >= 2)
+        n = add_column(in, n, some_column(in));
+    if (kind == 3)
+        n = add_column(in, n, some_column(in));
+    return n;
+}
+
+static double ruin(struct search *in, int n)
+{
+    double cost = 0;
+    struct allot_cell *to = in->saved;
+    for (int k = 0; k < n; k++) {
+        const struct board_row *it = &in->board.row[in->order[k]];
+        cost += it->cost;
+        in->saved_n[k] = it->n;
+        memcpy(to, it->cells, (size_t)it->n * sizeof *to);
+        to += it->n;
+        board_take(&in->board, in->order[k]);
+    }
+    return cost;
+}
+
+static void restore(struct search *in, int n)
+{
+    const struct allot_cell *from = in->saved;
+    for (int k = 0; k < n; k++)
+        board_take(&in->board, in->order[k]);
+    for (int k = 0; k < n; k++) {
+        board_put_cells(&in->board, in->order[k],
+                        (struct allot_cells){from, in->saved_n[k]});
+        from += in->saved_n[k];
+    }
+}
+
+static void put_some_back(struct search *in, int n)
+{
+    uint64_t bits = rng_u64(&in->rng);
+    bool noisy = bits >> 63 != 0;
+    for (int k = 0; k < n; k++) {
+        int row = in->order[k];
+        in->noise[k] = noisy ? 0.25 + rng_unit(&in->rng) : 1;
+        if ((bits >> k & 1) != 0 && board_now_fits(&in->board, row))
+            board_put_cells(&in->board, row, in->board.problem->row[row].now);
+    }
+}
+
+/* One try; true when it made the matrix better. */
+static bool try_once(struct search *in)
+{
+    int n = choose(in);
+    double before = ruin(in, n), after = 0;
+    put_some_back(in, n);
+    grow(in, n);
+    for (int k = 0; k < n; k++)
+        after += in->board.row[in->order[k]].cost;
+    double rounding = 1e-12 * (before < 0 ? -before : before);
+    if (after > before + rounding)
+        restore(in, n);
+    return after < before - rounding;
+}
+
+static void open_search(struct search *in, const struct allot_problem *problem,
+                        struct arena *scratch)
+{
+    size_t rows = (size_t)problem->rows, cells = 0;
+    board_init(&in->board, problem, scratch);
+    rng_seed(&in->rng, problem->seed);
+    in->max_work = problem->max_work;
+    in->order = arena_alloc(scratch, rows * sizeof *in->order);
+    in->gain = arena_alloc(scratch, rows * sizeof *in->gain);
+    in->noise = arena_alloc(scratch, rows * sizeof *in->noise);
+    in->way = arena_alloc(scratch, rows * sizeof *in->way);
+    for (int i = 0; i < problem->rows; i++) {
+        int most = problem->row[i].most;
+        most = most < problem->cols ? most : problem->cols;
+        cells = (size_t)most > cells ? (size_t)most : cells;
+    }
+    in->saved = arena_alloc(scratch, RUIN * cells * sizeof *in->saved);
+}
+
+struct allot_answer allot_run(const struct allot_problem *problem,
+                              struct arena *scratch)
+{
+    struct allot_answer answer = {0};
+    struct search in = {.max_work = 0};
+    if (problem->rows == 0)
+        return answer;
+    open_search(&in, problem, scratch);
+    best_start(&in, scratch);
+    long idle = 0, patience = (long)problem->effort * problem->rows;
+    while (idle < patience && has_work(&in)) {
+        answer.tries++;
+        idle = try_once(&in) ? 0 : idle + 1;
+    }
+    answer.row = copy(&in.board, scratch);
+    answer.fitness = board_fitness(problem, total(&in.board) / problem->rows);
+    answer.work = in.board.work;
+    return answer;
+}
+
+double allot_fitness(const struct allot_problem *problem,
+                     const struct allot_cells *row)
+{
+    double cost = 0;
+    for (int i = 0; i < problem->rows; i++) {
+        struct allot_cells now = problem->row[i].now;
+        int sum = 0;
+        bool same = row[i].n == now.n;
+        for (int k = 0; k < row[i].n; k++) {
+            sum += row[i].at[k].count;
+            same = same && row[i].at[k].col == now.at[k].col &&
+                   row[i].at[k].count == now.at[k].count;
+        }
+        double u = 0;
+        if (sum > 0)
+            u = problem->value(problem->ctx, i,
+                               problem->group[row[i].at[0].col], row[i].n,
+                               sum) *
+                (same ? 1 : problem->row[i].change);
+        cost += board_cost(problem, u);
+    }
+    return board_fitness(problem, cost / problem->rows);
+}
