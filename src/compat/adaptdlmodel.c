@@ -42,6 +42,8 @@ struct adlgrid {
     int n;
     bool fits[CANDIDATES]; /* within the limits of b */
     struct candidate at[CANDIDATES];
+    struct firn_noise noise; /* of the last question; batch0 0: none */
+    struct adlbest best;     /* and its answer */
 };
 
 void adlmodel_release(struct adlmodel *model)
@@ -309,9 +311,9 @@ static bool same_limits(const struct adllimits *a, const struct adllimits *b)
 }
 
 /* The candidates of (n, r), made if there are none or they are old: (3). */
-static const struct adlgrid *grid_of(struct adlmodel *model,
-                                     const struct adllimits *limits, int nodes,
-                                     int gpus)
+static struct adlgrid *grid_of(struct adlmodel *model,
+                               const struct adllimits *limits, int nodes,
+                               int gpus)
 {
     size_t at = 2 * (size_t)gpus + (nodes > 1);
     if (at >= model->ngrids) {
@@ -327,6 +329,7 @@ static const struct adlgrid *grid_of(struct adlmodel *model,
         !same_limits(&grid->limits, limits)) {
         grid->version = model->version;
         grid->limits = *limits;
+        grid->noise.batch0 = 0;
         fill(grid, &model->params, nodes, gpus);
     }
     return grid;
@@ -338,9 +341,12 @@ struct adlbest adlmodel_best(struct adlmodel *model,
                              int gpus)
 {
     adlmodel_fit(model);
-    const struct adlgrid *grid = grid_of(model, limits, nodes, gpus);
-    struct adlbest best = {0, grid->at[0].batch};
+    struct adlgrid *grid = grid_of(model, limits, nodes, gpus);
     double v = noise->grad_var, g = noise->grad_sqr;
+    if (grid->noise.batch0 == noise->batch0 && grid->noise.grad_var == v &&
+        grid->noise.grad_sqr == g)
+        return grid->best;
+    struct adlbest best = {0, grid->at[0].batch};
     for (int i = 0; i < grid->n; i++) {
         const struct candidate *at = &grid->at[i];
         double scale = at->total / limits->b0;
@@ -349,5 +355,7 @@ struct adlbest adlmodel_best(struct adlmodel *model,
         if (grid->fits[i] && goodput > best.goodput)
             best = (struct adlbest){goodput, at->batch};
     }
+    grid->noise = *noise;
+    grid->best = best;
     return best;
 }

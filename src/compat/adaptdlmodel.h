@@ -79,7 +79,7 @@ struct adlbest {
  * rounded up, those outside [b_min, b_max] left out; the first of equal ones.
  * NOT yet cut to total_max (adlbatch_cut). Not blank. The candidates are kept
  * for each (n > 1, r) until the fit or the limits change, so that a question
- * with new statistics costs 50 products. */
+ * with new statistics costs 50 products, and one asked again nothing. */
 struct adlbest adlmodel_best(struct adlmodel *model,
                              const struct firn_noise *noise,
                              const struct adllimits *limits, int nodes,
