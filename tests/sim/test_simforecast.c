@@ -355,6 +355,8 @@ static void write_elastic(const struct play *play, const char *app)
     buf_release(&rows);
 }
 
+/* With noise a job may be believed to be in another stage than it reported
+ * from, where its gain is a little different. */
 static void forecast_of_what_is_held_is_what_was_reported(void **state)
 {
     (void)state;
@@ -369,7 +371,7 @@ static void forecast_of_what_is_held_is_what_was_reported(void **state)
         memset(&seen, 0, sizeof seen);
         assert_int_equal(drive_try(&play, &comparing, &run), FIRN_OK);
         assert_true(seen.asked > 50);
-        assert_true(seen.worst < 1e-9);
+        assert_true(seen.worst < (i < 2 ? 1e-9 : 0.01));
         buf_release(&run.text);
         play_close(&play);
     }

@@ -251,19 +251,21 @@ static int below(struct rng *rng, int n)
 
 static void draw_trace(struct rng *rng, struct play *play)
 {
-    static const char *const apps[] = {"bert",      "cifar10",  "yolov3",
-                                       "vit@mnist", "resnet50", "nobody"};
+    static const char *const apps[] = {
+        "bert",     "cifar10",        "yolov3",     "vit@mnist",
+        "resnet50", "bert-wikitext2", "yolov3-voc", "nobody"};
+    enum { APPS = sizeof apps / sizeof *apps };
     struct firn_buf rows = {0};
     double at_s = 0;
     int n = 5 + below(rng, 60);
     buf_puts(&rows, COLUMNS);
     for (int i = 0; i < n; i++) {
-        int gpus = 1 + below(rng, 4), app = below(rng, 6);
+        int gpus = 1 + below(rng, 4), app = below(rng, APPS);
         at_s += rng_exp(rng, 40);
         buf_printf(&rows, "j%d,%.17g,%d,%.17g,%s,%d,,%d,%d\n", i, at_s, gpus,
                    50 + rng_exp(rng, 2000), apps[app],
                    below(rng, 3) ? 1 + below(rng, 90) : 0,
-                   app < 5 ? below(rng, 2) : 0, below(rng, 2));
+                   app < APPS - 1 ? below(rng, 2) : 0, below(rng, 2));
     }
     play_write(play->trace, rows.at);
     buf_release(&rows);
@@ -272,6 +274,9 @@ static void draw_trace(struct rng *rng, struct play *play)
 static void draw_options(struct rng *rng, struct firn_sim_options *o)
 {
     o->profiles = "builtin";
+    o->freeze = (enum firn_sim_freeze)below(rng, 4);
+    o->elastic_max = below(rng, 2) ? 8 : 0;
+    o->elastic_min = 1;
     o->restart_s = 20 * rng_unit(rng);
     o->quantum_s = below(rng, 3) ? 0 : 1;
     o->interval_s = below(rng, 3) ? 0 : 60;
@@ -318,7 +323,10 @@ static void measured_truth_and_noise_keep_the_books(void **state)
     const char *one = getenv("FIRN_SEED");
     uint64_t first = one ? strtoull(one, NULL, 10) : 1;
     long turns = 0; /* rates that no start, move or resize explains */
-    uint64_t last = one ? first : getenv("FIRN_SOAK") ? 1000 : 40;
+    uint64_t last = one                    ? first
+                    : getenv("FIRN_SOAK")  ? 1000
+                    : getenv("FIRN_QUICK") ? 3
+                                           : 16;
     for (uint64_t seed = first; seed <= last; seed++) {
         struct rng rng;
         struct play play;
