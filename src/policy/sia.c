@@ -1,0 +1,479 @@
+/* sia.c - goodput over several GPU types, by an assignment problem.
+ *
+ * Every `interval` each job may be given one configuration: a GPU type and a
+ * number of GPUs, which is 1, 2, 4, ... within a node and whole nodes beyond.
+ * With r the forecast goodput of a configuration over the job's smallest one,
+ * a restart factor rho for configurations that it does not hold,
+ *
+ *     rho = max(age - restarts * S, 0) / (age + S)    S: cost of a restart
+ *
+ * (1 while age < S and for jobs that hold nothing), the round minimises
+ *
+ *     sum over served jobs of (rho r)^p  +  lambda * jobs left out
+ *
+ * where no type has more GPUs than it has (Subramanya et al., Sia: goodput-
+ * optimised scheduling for heterogeneous clusters, SOSP 2023, section 3.4;
+ * p = -0.5, lambda = 1.1). math/priced.h solves it, values lambda - cost,
+ * within a proven gap; the authors' solver takes seconds where this takes a
+ * fraction of a millisecond. A job that was never seen to run is worth 1 on
+ * its fewest GPUs of any type; growth is to twice the most GPUs it has held;
+ * a job that is still restarting keeps what it has.
+ *
+ * Placing: whoever keeps its configuration keeps its GPUs; the others follow,
+ * the largest first, on one node or on whole nodes. If that leaves somebody
+ * scattered, the round is placed anew from an empty cluster, largest first,
+ * which always succeeds when node sizes are powers of two.
+ *
+ * Invariants:
+ * (1) GPUs of a job are of one type;
+ * (2) a job holds what its configuration says, or nothing;
+ * (3) of two equally good assignments the one that keeps what runs is made.
+ *
+ * Between rounds, which the paper does not have, jobs that run stay as they
+ * are and arrivals are assigned what is free. cbc is off by default: it is
+ * hardly ever needed (gaps above 1 % are rare), costs a process each time, and
+ * what it answers depends on a deadline, so that two runs might differ. Left
+ * out: jobs with pipeline stages, and mixing types within a job.
+ *
+ * Cost: O(jobs * configurations) forecasts a round, and the solver.
+ */
+#include "policy/sia.h"
+#include "base/fmath.h"
+#include <stdlib.h>
+
+static const double held_bonus = 1e-7; /* of a value; see (3) */
+
+enum { SEARCH_NODES = 20000, CBC_DEADLINE_S = 10 };
+
+#define OPTION(member) offsetof(struct sia, rules.member)
+
+const struct firn_option sia_options[] = {
+    {.name = "p",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "-0.5",
+     .min = -100,
+     .max = -1e-3,
+     .help = "power of the normalised goodput: fairer the lower it is",
+     .offset = OPTION(p)},
+    {.name = "lambda",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "1.1",
+     .min = 0,
+     .max = 1e6,
+     .help = "what leaving a job out costs; above 1 everybody is served",
+     .offset = OPTION(lambda)},
+    {.name = "interval",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "60",
+     .min = 1e-3,
+     .max = 1e9,
+     .help = "seconds between two rounds",
+     .offset = OPTION(interval_s)},
+    {.name = "restart",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "30",
+     .min = 0,
+     .max = 1e9,
+     .help = "seconds a restart costs jobs that do not name a cost",
+     .offset = OPTION(restart_s)},
+    {.name = "gap",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "0.01",
+     .min = 0,
+     .max = 1,
+     .help = "share of the best sum that may be missed before cbc is asked",
+     .offset = OPTION(gap)},
+    {.name = "cbc",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "no",
+     .help = "ask cbc where the gap stays larger",
+     .offset = OPTION(asks_cbc)},
+    {0},
+};
+
+/* GPUs of one type that are up. */
+struct pool {
+    int gpus;
+    int per_node; /* on the largest node */
+};
+
+/* A job in this round. */
+struct entry {
+    const struct firn_job *job;
+    struct priced_choice *choices; /* pool: type; units: GPUs */
+    int nchoices;
+    int held; /* the choice it holds, or PRICED_NONE */
+    firn_type_id type;
+    int gpus; /* given; 0: none */
+};
+
+struct round {
+    struct sia *sia;
+    const struct firn_view *view;
+    struct firn_plan *plan;
+    int ntypes;
+    struct pool pools[FIRN_TYPES_MAX];
+    struct entry *entries;
+    size_t n;
+    bool is_round; /* not only arrivals between two rounds */
+};
+
+/* ---- what is there ---- */
+
+static void count_pools(struct round *round)
+{
+    const struct firn_cluster *cluster = round->view->cluster;
+    round->ntypes = cluster->ntypes;
+    for (int i = 0; i < cluster->nnodes; i++) {
+        const struct firn_node *node = &cluster->nodes[i];
+        struct pool *pool = &round->pools[node->type];
+        if (!node->is_up)
+            continue;
+        pool->gpus += node->ngpus;
+        if (node->ngpus > pool->per_node)
+            pool->per_node = node->ngpus;
+    }
+}
+
+/* The one type of all GPUs it holds whole, or -1. */
+static firn_type_id held_type(const struct firn_view *view,
+                              const struct firn_job *job)
+{
+    const struct firn_node *nodes = view->cluster->nodes;
+    if (job->held.nparts == 0 || job->held.is_shared)
+        return -1;
+    firn_type_id type = nodes[job->held.parts[0].node].type;
+    for (int i = 1; i < job->held.nparts; i++)
+        if (nodes[job->held.parts[i].node].type != type)
+            return -1;
+    return type;
+}
+
+/* ---- configurations ---- */
+
+/* The next number of GPUs after `gpus`: doubling, then whole nodes. */
+static int next_count(int gpus, int per_node)
+{
+    if (gpus >= per_node)
+        return gpus + per_node;
+    return 2 * gpus < per_node ? 2 * gpus : per_node;
+}
+
+static void add_choice(struct entry *entry, firn_type_id type, int gpus)
+{
+    entry->choices[entry->nchoices++] =
+        (struct priced_choice){.pool = type, .units = gpus};
+}
+
+/* Counts of one type from least to most, in rising order; least itself even
+ * if it is no usual one. Without room only how many. */
+static int list_type(const struct pool *pool, struct entry *entry,
+                     firn_type_id type, int least, int most)
+{
+    int n = 0, gpus = 1;
+    if (most > pool->gpus)
+        most = pool->gpus;
+    while (gpus < least)
+        gpus = next_count(gpus, pool->per_node);
+    if (gpus > least && least <= most && n++ >= 0 && entry)
+        add_choice(entry, type, least);
+    for (; gpus <= most; gpus = next_count(gpus, pool->per_node), n++)
+        if (entry)
+            add_choice(entry, type, gpus);
+    return n;
+}
+
+static void list_choices(struct round *round, struct entry *entry)
+{
+    const struct firn_job *job = entry->job;
+    int least = job->spec.gpus_min;
+    int most = firn_view_gpus_max(round->view, job, FIRN_TUNE_BATCH);
+    int grown = job->gpus_most > 0 ? 2 * job->gpus_most : 1;
+    if (most > grown)
+        most = grown > least ? grown : least;
+    size_t n = 1;
+    for (int t = 0; t < round->ntypes; t++)
+        if (job->type_mask >> t & 1 && round->pools[t].gpus > 0)
+            n += (size_t)list_type(&round->pools[t], NULL, t, least, most);
+    entry->choices = firn_view_alloc(round->view, n * sizeof *entry->choices);
+    for (int t = 0; t < round->ntypes; t++)
+        if (job->type_mask >> t & 1 && round->pools[t].gpus > 0)
+            list_type(&round->pools[t], entry, t, least, most);
+}
+
+/* Which choice it holds now; made when it is not among them. */
+static void find_held(struct round *round, struct entry *entry)
+{
+    firn_type_id type = held_type(round->view, entry->job);
+    int gpus = entry->job->held.ngpus;
+    entry->held = PRICED_NONE;
+    if (type < 0)
+        return;
+    for (int c = 0; c < entry->nchoices; c++)
+        if (entry->choices[c].pool == type && entry->choices[c].units == gpus)
+            entry->held = c;
+    if (entry->held == PRICED_NONE) {
+        entry->held = entry->nchoices;
+        add_choice(entry, type, gpus); /* there is room for one */
+    }
+}
+
+/* ---- values ---- */
+
+static double paper_damping(const struct sia_rules *rules,
+                            const struct firn_view *view,
+                            const struct firn_job *job)
+{
+    double restart_s =
+        job->spec.restart_s >= 0 ? job->spec.restart_s : rules->restart_s;
+    double age_s = view->now_s - job->spec.submit_s;
+    if (age_s < restart_s || age_s + restart_s <= 0)
+        return 1;
+    double kept_s = age_s - (job->starts - 1) * restart_s;
+    return kept_s > 0 ? kept_s / (age_s + restart_s) : 0;
+}
+
+/* Forecast rates into `value`, NaN where nothing is known; the smallest. */
+static double ask_rates(struct round *round, struct entry *entry)
+{
+    double least = INFINITY;
+    for (int c = 0; c < entry->nchoices; c++) {
+        struct priced_choice *choice = &entry->choices[c];
+        struct firn_way way = {.gpus = choice->units,
+                               .type = choice->pool,
+                               .tunes = FIRN_TUNE_BATCH};
+        choice->value = firn_view_rate(round->view, entry->job, &way);
+        if (choice->value > 0 && choice->value < least)
+            least = choice->value;
+    }
+    return least;
+}
+
+/* Nothing is known: its fewest GPUs of any type are worth 1. */
+static double guess_rates(struct entry *entry)
+{
+    int least = INT32_MAX;
+    for (int c = 0; c < entry->nchoices; c++)
+        if (isnan(entry->choices[c].value) && entry->choices[c].units < least)
+            least = entry->choices[c].units;
+    for (int c = 0; c < entry->nchoices; c++)
+        entry->choices[c].value =
+            entry->choices[c].units == least && isnan(entry->choices[c].value)
+                ? 1
+                : 0;
+    return 1;
+}
+
+static void set_values(struct round *round, struct entry *entry)
+{
+    const struct sia_rules *rules = &round->sia->rules;
+    double least = ask_rates(round, entry), rho = 1;
+    if (isinf(least))
+        least = guess_rates(entry);
+    if (entry->job->held.nparts > 0)
+        rho = (rules->damping ? rules->damping
+                              : paper_damping)(rules, round->view, entry->job);
+    for (int c = 0; c < entry->nchoices; c++) {
+        struct priced_choice *choice = &entry->choices[c];
+        double value = choice->value / least * (c == entry->held ? 1 : rho);
+        if (!(value > 1e-12)) { /* cannot run, not known, or never pays */
+            choice->value = 0;
+            continue;
+        }
+        double cost = fm_pow(value, rules->p);
+        if (rules->rounded)
+            cost = rules->rounded(cost);
+        choice->value = rules->lambda - cost;
+        if (c == entry->held)
+            choice->value += held_bonus; /* (3) */
+    }
+}
+
+/* ---- the assignment ---- */
+
+static bool must_stay(const struct round *round, const struct entry *entry)
+{
+    return entry->held != PRICED_NONE &&
+           (!round->is_round || entry->job->resumes_s > round->view->now_s);
+}
+
+static void assign(struct round *round)
+{
+    struct sia *sia = round->sia;
+    const struct sia_rules *rules = &sia->rules;
+    struct priced_item *items =
+        firn_view_alloc(round->view, (round->n + 1) * sizeof *items);
+    int *chosen = firn_view_alloc(round->view, (round->n + 1) * sizeof *chosen);
+    int capacity[FIRN_TYPES_MAX];
+    for (int t = 0; t < round->ntypes; t++)
+        capacity[t] = round->pools[t].gpus;
+    for (size_t i = 0; i < round->n; i++) {
+        const struct entry *entry = &round->entries[i];
+        items[i] = (struct priced_item){entry->choices, entry->nchoices,
+                                        must_stay(round, entry) ? entry->held
+                                                                : PRICED_NONE};
+    }
+    const struct priced_problem problem = {items, (int)round->n, capacity,
+                                           round->ntypes};
+    const struct priced_limits limits = {1e-6, SEARCH_NODES};
+    sia->cbc.deadline_s = CBC_DEADLINE_S;
+    if (!priced_solve_or_ask(&problem, &limits,
+                             rules->asks_cbc ? rules->gap : INFINITY, &sia->cbc,
+                             round->view->scratch, chosen, &sia->latest))
+        FIRN_BUG("running jobs hold more GPUs than are up");
+    for (size_t i = 0; i < round->n; i++)
+        if (chosen[i] != PRICED_NONE) {
+            struct entry *entry = &round->entries[i];
+            entry->type = entry->choices[chosen[i]].pool;
+            entry->gpus = entry->choices[chosen[i]].units;
+        }
+}
+
+/* ---- placing ---- */
+
+static bool is_kept(const struct entry *entry)
+{
+    return entry->gpus > 0 && entry->held != PRICED_NONE &&
+           entry->choices[entry->held].pool == entry->type &&
+           entry->choices[entry->held].units == entry->gpus;
+}
+
+/* The largest first; among equals those that stay, then by id. */
+static int by_size(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a;
+    const struct entry *y = *(struct entry *const *)b;
+    if (x->gpus != y->gpus)
+        return y->gpus - x->gpus;
+    if (is_kept(x) != is_kept(y))
+        return is_kept(y) - is_kept(x);
+    return (x->job->id > y->job->id) - (x->job->id < y->job->id);
+}
+
+/* On as few nodes as its configuration says; or `anyhow`. */
+static bool place(struct round *round, const struct entry *entry, bool anyhow)
+{
+    int per_node = round->pools[entry->type].per_node;
+    size_t mark = firn_plan_mark(round->plan);
+    struct firn_want want = {
+        .gpus = entry->gpus, .types = 1u << entry->type, .one_type = true};
+    if (!firn_plan_give_want(round->plan, entry->job, &want))
+        return false;
+    int nodes = firn_alloc_nodes(firn_plan_of(round->plan, entry->job));
+    if (anyhow || nodes <= (entry->gpus + per_node - 1) / per_node)
+        return true;
+    firn_plan_undo(round->plan, mark);
+    return false;
+}
+
+/* False when somebody would be scattered. */
+static bool place_around(struct round *round, struct entry **order, size_t n,
+                         bool anyhow)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_kept(order[i]) && !firn_plan_keep(round->plan, order[i]->job))
+            FIRN_BUG("job %d cannot keep its GPUs", order[i]->job->id);
+    for (size_t i = 0; i < n; i++)
+        if (!is_kept(order[i]) && !place(round, order[i], anyhow))
+            return false;
+    return true;
+}
+
+static void place_all(struct round *round)
+{
+    struct entry **order =
+        firn_view_alloc(round->view, (round->n + 1) * sizeof(struct entry *));
+    size_t n = 0;
+    for (size_t i = 0; i < round->n; i++)
+        if (round->entries[i].gpus > 0)
+            order[n++] = &round->entries[i];
+    qsort(order, n, sizeof *order, by_size);
+    size_t mark = firn_plan_mark(round->plan);
+    if (place_around(round, order, n, !round->is_round))
+        return;
+    firn_plan_undo(round->plan, mark);
+    for (size_t i = 0; i < n; i++)
+        if (!place(round, order[i], false) && !place(round, order[i], true))
+            FIRN_BUG("no room for job %d, which was counted",
+                     order[i]->job->id);
+}
+
+/* ---- the round ---- */
+
+static void note(const struct round *round, const struct entry *entry)
+{
+    if (entry->gpus > 0)
+        return;
+    bool can_run = false;
+    for (int c = 0; c < entry->nchoices; c++)
+        can_run = can_run || entry->choices[c].value > 0;
+    if (entry->nchoices == 0)
+        firn_plan_note(round->plan, entry->job,
+                       "no GPU type it accepts has %d GPUs up",
+                       entry->job->spec.gpus_min);
+    else if (!can_run)
+        firn_plan_note(round->plan, entry->job,
+                       "waiting costs less than a restart, or it fits nowhere");
+    else
+        firn_plan_note(round->plan, entry->job,
+                       "the GPUs are worth more to other jobs");
+}
+
+/* Is it time for a round? The same answer when asked twice. */
+static bool begins_round(struct sia *sia, double now_s)
+{
+    double every_s = sia->rules.interval_s;
+    if (sia->had_round && now_s > sia->round_s &&
+        now_s < (floor(sia->round_s / every_s) + 1) * every_s)
+        return false;
+    sia->had_round = true;
+    sia->round_s = now_s;
+    return true;
+}
+
+enum firn_status sia_decide(void *state, const struct firn_view *view,
+                            struct firn_plan *plan)
+{
+    struct round round = {.sia = state, .view = view, .plan = plan};
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    round.is_round = begins_round(state, view->now_s);
+    round.n = view->njobs;
+    round.entries =
+        firn_view_alloc(view, (round.n + 1) * sizeof *round.entries);
+    count_pools(&round);
+    for (size_t i = 0; i < round.n; i++) {
+        struct entry *entry = &round.entries[i];
+        entry->job = jobs[i];
+        list_choices(&round, entry);
+        find_held(&round, entry);
+        set_values(&round, entry);
+    }
+    assign(&round);
+    place_all(&round);
+    for (size_t i = 0; i < round.n; i++)
+        note(&round, &round.entries[i]);
+    return FIRN_OK;
+}
+
+double sia_wake_s(const void *state, const struct firn_view *view)
+{
+    const struct sia *sia = state;
+    double every_s = sia->rules.interval_s;
+    if (view->njobs == 0)
+        return INFINITY;
+    double next_s = (floor(view->now_s / every_s) + 1) * every_s;
+    return next_s > view->now_s ? next_s : view->now_s + every_s;
+}
+
+const struct firn_policy_def firn_policy_sia = {
+    .name = "sia",
+    .summary = "goodput over GPU types, one assignment a round",
+    .paper = "Subramanya et al., Sia, SOSP 2023",
+    .needs = FIRN_NEED_FORECAST | FIRN_NEED_TYPES,
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE,
+    .tunes = FIRN_TUNE_BATCH,
+    .options = sia_options,
+    .state_size = sizeof(struct sia),
+    .decide = sia_decide,
+    .wake_s = sia_wake_s,
+};
