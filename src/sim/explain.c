@@ -136,10 +136,10 @@ static enum firn_status choose(struct telling *t, const char *where,
 
 /* ---- stretches ---- */
 
-static bool same_with(const struct explain_stretch *a,
-                      const struct explain_stretch *b)
+bool explain_same_place(const struct explain_stretch *a,
+                        const struct explain_stretch *b)
 {
-    if (a->nwith != b->nwith)
+    if (strcmp(a->alloc, b->alloc) != 0 || a->nwith != b->nwith)
         return false;
     for (size_t i = 0; i < a->nwith; i++)
         if (strcmp(a->with[i], b->with[i]) != 0)
@@ -155,7 +155,7 @@ static bool goes_on(const struct explain_stretch *a,
         return false;
     if (a->what == EXPLAIN_WAITS)
         return strcmp(a->note, b->note) == 0;
-    return strcmp(a->alloc, b->alloc) == 0 && same_with(a, b) &&
+    return explain_same_place(a, b) &&
            (a->what == EXPLAIN_RESTARTS || a->rate == b->rate);
 }
 

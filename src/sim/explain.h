@@ -77,6 +77,10 @@ enum firn_status explain_lines(struct explain *out, struct lines *in,
                                struct firn_error *err);
 void explain_release(struct explain *life);
 
+/* On the same GPUs, beside the same jobs? Of stretches that hold some. */
+bool explain_same_place(const struct explain_stretch *a,
+                        const struct explain_stretch *b);
+
 /* Appends it as a page for people, or as a JSON object without a line end. */
 void explain_page(const struct explain *life, struct firn_buf *out);
 void explain_json(const struct explain *life, struct firn_buf *out);

@@ -1,14 +1,16 @@
 /* explainpage.c - a life on a page, and as JSON.
  *
  * The page has a row for each stretch: when it began, how long it lasted, how
- * much of the work was done at its end, and what it was. Below it stands where
- * the time went. JSON has the same with all digits.
+ * much of the work was done at its end, and what it was; where only the rate
+ * changed, one row says between what. Below it stands where the time went.
+ * JSON has each stretch, with all digits.
  */
 #include "base/buf.h"
 #include "base/table.h"
 #include "sim/explain.h"
 #include "sim/summary.h"
 #include "sim/world.h"
+#include <math.h>
 #include <string.h>
 
 enum { ALLOC_SHOWN = 48, WITH_SHOWN = 4 };
@@ -67,8 +69,35 @@ static void put_alloc(const struct explain_stretch *s, struct firn_buf *out)
         buf_printf(out, " and %zu more", s->nwith - WITH_SHOWN);
 }
 
+/* Stretches of one place that differ in their rate only are one row; returns
+ * the first behind them. */
+static size_t row_end(const struct explain *life, size_t first)
+{
+    const struct explain_stretch *s = life->stretches.at;
+    size_t end = first + 1;
+    while (end < life->stretches.n && s[first].what == EXPLAIN_TRAINS &&
+           s[end].what == EXPLAIN_TRAINS && s[end].cause[0] == '\0' &&
+           explain_same_place(&s[first], &s[end]))
+        end++;
+    return end;
+}
+
+static void put_rates(const struct explain_stretch *s, size_t n,
+                      struct firn_buf *out)
+{
+    double least = s->rate, most = s->rate;
+    for (size_t i = 1; i < n; i++) {
+        least = fmin(least, s[i].rate);
+        most = fmax(most, s[i].rate);
+    }
+    buf_printf(out, "trains at %.4g", least);
+    if (most > least)
+        buf_printf(out, " to %.4g", most);
+}
+
 static void put_hold(const struct explain *life,
-                     const struct explain_stretch *s, struct firn_buf *out)
+                     const struct explain_stretch *s, size_t n,
+                     struct firn_buf *out)
 {
     static const struct {
         const char *cause, *words;
@@ -81,7 +110,7 @@ static void put_hold(const struct explain *life,
     if (s->what == EXPLAIN_RESTARTS)
         buf_puts(out, "restarts");
     else if (s->what == EXPLAIN_TRAINS)
-        buf_printf(out, "trains at %.4g", s->rate);
+        put_rates(s, n, out);
     else
         buf_puts(out, s->done_from_s < life->duration_s
                           ? "stands still"
@@ -98,20 +127,22 @@ static void put_stretches(const struct explain *life, struct firn_buf *out)
     table_cell(&table, "for");
     table_cell(&table, "done");
     table_cell(&table, "");
-    for (size_t i = 0; i < life->stretches.n; i++) {
+    for (size_t i = 0, end; i < life->stretches.n; i = end) {
         const struct explain_stretch *s = &life->stretches.at[i];
+        end = row_end(life, i);
+        const struct explain_stretch *last = &life->stretches.at[end - 1];
         buf_clear(&cell);
         summary_time(s->from_s, &cell);
         table_cell(&table, cell.at);
         buf_clear(&cell);
-        summary_time(s->to_s - s->from_s, &cell);
+        summary_time(last->to_s - s->from_s, &cell);
         table_cell(&table, cell.at);
-        table_cellf(&table, "%.1f%%", 100 * s->done_to_s / life->duration_s);
+        table_cellf(&table, "%.1f%%", 100 * last->done_to_s / life->duration_s);
         buf_clear(&cell);
         if (s->what == EXPLAIN_WAITS)
             put_wait(s, &cell);
         else
-            put_hold(life, s, &cell);
+            put_hold(life, s, end - i, &cell);
         table_cell(&table, cell.at);
     }
     table_print(&table, out);

@@ -310,6 +310,35 @@ static void the_jobs_own_account_is_the_one_told(void **state)
     explain_release(&life);
 }
 
+/* Three rates on the same GPUs are one row; a neighbour makes another. */
+static void the_page_has_one_row_for_many_rates(void **state)
+{
+    (void)state;
+    struct firn_buf page = {0};
+    struct explain life = told("0\tsubmit\t0\t\"x\"\t1\t1\t1\t60\t1\n"
+                               "0\tstart\t0\tn0[1]~\n"
+                               "0\trate\t0\t0\t1\t0\n"
+                               "10\trate\t0\t10\t0.75\t10\n"
+                               "20\trate\t0\t17.5\t1.25\t20\n"
+                               "30\tsubmit\t1\t\"y\"\t1\t1\t1\t60\t1\n"
+                               "30\tstart\t1\tn0[1]~\n"
+                               "30\trate\t1\t0\t0.5\t30\n"
+                               "40\tnode_down\t1\n"
+                               "aborted\n",
+                               "x");
+    has_stretches(&life, "train 0-10 10; train 10-20 17.5; train 20-30 30; "
+                         "train 30-40 42.5");
+    explain_page(&life, &page);
+    assert_non_null(strstr(page.at, "\n 0.00s  30.00s  50.0%  starts; trains "
+                                    "at 0.75 to 1.25 on 1 GPU of 1 node: "
+                                    "n0[1]~\n"));
+    assert_non_null(strstr(page.at, "\n30.00s  10.00s  70.8%  trains at 1.25 "
+                                    "on 1 GPU of 1 node: n0[1]~; shares with "
+                                    "y\n"));
+    buf_release(&page);
+    explain_release(&life);
+}
+
 static void json_has_all_of_it(void **state)
 {
     (void)state;
@@ -444,6 +473,7 @@ int main(void)
         cmocka_unit_test(work_lost_with_a_node_is_told),
         cmocka_unit_test(a_life_may_end_otherwise_or_not),
         cmocka_unit_test(the_jobs_own_account_is_the_one_told),
+        cmocka_unit_test(the_page_has_one_row_for_many_rates),
         cmocka_unit_test(json_has_all_of_it),
         cmocka_unit_test(a_job_is_named_in_three_ways),
         cmocka_unit_test(an_unknown_or_doubtful_job_is_a_sentence),
