@@ -6,9 +6,27 @@
  * Optimal for the mean completion time on one machine; with gangs and restart
  * costs only a good rule.
  *
+ * With `preempt=no` a running job keeps its GPUs to its end and only the
+ * waiting ones are ordered, as the simulators of Titan and Ymir have it. A job
+ * that was stopped by a lost node still counts what it has done, which is the
+ * difference to sjf.
+ *
  * Cost: O(changes log jobs) a round where every job accepts every GPU.
  */
 #include <firn/policy.h>
+
+struct srtf {
+    bool preempt;
+};
+
+static const struct firn_option options[] = {
+    {.name = "preempt",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "yes",
+     .help = "running jobs give way to shorter ones",
+     .offset = offsetof(struct srtf, preempt)},
+    {0},
+};
 
 static struct firn_rank rank(const void *state, const struct firn_job *job,
                              double now_s)
@@ -20,8 +38,9 @@ static struct firn_rank rank(const void *state, const struct firn_job *job,
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
-    (void)state;
-    firn_plan_serve(plan, view, FIRN_SERVE_SKIP | FIRN_SERVE_PREEMPT);
+    const struct srtf *srtf = state;
+    unsigned how = srtf->preempt ? FIRN_SERVE_PREEMPT : 0;
+    firn_plan_serve(plan, view, FIRN_SERVE_SKIP | how);
     return FIRN_OK;
 }
 
@@ -30,6 +49,8 @@ const struct firn_policy_def firn_policy_srtf = {
     .summary = "shortest remaining time first, preemptive",
     .needs = FIRN_NEED_DURATION,
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,
+    .options = options,
+    .state_size = sizeof(struct srtf),
     .decide = decide,
     .rank = rank,
     .rank_counts_down = true,

@@ -157,6 +157,40 @@ static void progress_made_earlier_counts(void **unused)
     scene_free(scene);
 }
 
+/* One GPU, no preemption. A (100) runs to its end though B (30) comes at 10
+ * and C (20) at 20; then C goes before B. */
+static void without_preemption_only_the_waiting_are_ordered(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        scene_new("1 node x 1 gpus; A wants 1 for 100; B wants 1 for 30 at 10; "
+                  "C wants 1 for 20 at 20",
+                  firn_policy_find("srtf", NULL), "srtf.preempt=no");
+    assert_string_equal(scene_play(scene, 1e9), "0: START A n0[0]\n"
+                                                "100: DONE A; START C n0[0]\n"
+                                                "120: DONE C; START B n0[0]\n"
+                                                "150: DONE B\n");
+    scene_free(scene);
+}
+
+/* 4 GPUs, no preemption: A 3x100 runs. B 2x10 comes at 5 and has to wait,
+ * C 1x50, longer, fits beside A at once. */
+static void
+without_preemption_a_job_that_does_not_fit_is_passed_over(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        scene_new("1 node x 4 gpus; A wants 3 for 100; B wants 2 for 10 at 5; "
+                  "C wants 1 for 50 at 5",
+                  firn_policy_find("srtf", NULL), "srtf.preempt=no");
+    assert_string_equal(scene_play(scene, 1e9), "0: START A n0[0-2]\n"
+                                                "5: START C n0[3]\n"
+                                                "55: DONE C\n"
+                                                "100: DONE A; START B n0[0-1]\n"
+                                                "110: DONE B\n");
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +204,9 @@ int main(void)
         cmocka_unit_test(a_running_job_counts_on_the_type_it_has),
         cmocka_unit_test(a_job_moves_to_make_room_when_it_can),
         cmocka_unit_test(progress_made_earlier_counts),
+        cmocka_unit_test(without_preemption_only_the_waiting_are_ordered),
+        cmocka_unit_test(
+            without_preemption_a_job_that_does_not_fit_is_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
