@@ -78,10 +78,52 @@ static enum firn_status engine_settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
+double scene_amdahl(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job;
+    return (nodes > 1 ? 0.9 : 1) * gpus / (1 + 0.1 * (gpus - 1));
+}
+
+/* The largest node decides how few can hold a job. */
+static int fewest_nodes(const struct scene *scene, int gpus)
+{
+    int most = 1;
+    for (int i = 0; i < scene->cluster.nnodes; i++)
+        if (scene->cluster.nodes[i].ngpus > most)
+            most = scene->cluster.nodes[i].ngpus;
+    return (gpus + most - 1) / most;
+}
+
+static double forecast_rate(void *state, const struct firn_job *job,
+                            const struct firn_way *way, double now_s)
+{
+    const struct scene *scene = state;
+    (void)now_s;
+    scene_speed *speed = scene->speed ? scene->speed : scene_amdahl;
+    int nodes = way->nodes ? way->nodes : fewest_nodes(scene, way->gpus);
+    int asked = fewest_nodes(scene, job->spec.gpus);
+    return speed(job, way->gpus, nodes) / speed(job, job->spec.gpus, asked);
+}
+
+static double forecast_slowdown(void *state, const struct firn_job *job,
+                                const struct firn_job *other)
+{
+    (void)state;
+    (void)job;
+    (void)other;
+    return 1.1;
+}
+
+static const struct firn_forecast_def forecast = {
+    .rate = forecast_rate,
+    .slowdown = forecast_slowdown,
+};
+
 static const struct firn_engine_def engine = {
     .name = "scene",
     .summary = "writes steps down",
-    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES,
+    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
+    .forecast = &forecast,
     .apply = engine_apply,
     .settled = engine_settled,
 };

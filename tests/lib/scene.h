@@ -24,7 +24,9 @@
  *
  * A scene drives core's round with an engine of its own: it applies nothing,
  * writes down the steps, and every job goes at rate 1 while it holds GPUs,
- * from `restart_s` after each change on. Wrong texts fail the test.
+ * from `restart_s` after each change on. What it forecasts is `speed`, against
+ * the GPUs a job asked for, and a slowdown of 1.1 for any two jobs that share.
+ * Wrong texts fail the test.
  */
 #ifndef LIB_SCENE_H
 #define LIB_SCENE_H
@@ -36,6 +38,13 @@ struct scene_job {
     struct firn_job_spec spec;
 };
 
+/* How fast a job would go on that many GPUs of that many nodes, against one
+ * GPU. */
+typedef double scene_speed(const struct firn_job *job, int gpus, int nodes);
+
+/* r / (1 + 0.1 (r - 1)), and 0.9 of that over several nodes. */
+scene_speed scene_amdahl;
+
 struct scene {
     struct firn_cluster cluster;
     struct round *round;
@@ -46,6 +55,7 @@ struct scene {
     VEC(struct scene_job) later;
     size_t nlater;            /* of them, submitted already */
     VEC(firn_job_id) changed; /* got GPUs in this decision */
+    scene_speed *speed;       /* of the forecast; NULL: scene_amdahl */
     bool engine_fails;        /* the engine refuses the next steps */
     bool starts_began;        /* a START was seen in this decision */
     unsigned did;             /* FIRN_DOES_* seen so far */

@@ -158,8 +158,8 @@ static void declaration(const struct firn_policy_def *policy)
     unsigned does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
                     FIRN_DOES_SHARE | FIRN_DOES_REJECT;
     assert_int_equal(policy->does & ~does, 0);
-    assert_int_equal(
-        policy->needs & ~(unsigned)(FIRN_NEED_DURATION | FIRN_NEED_TYPES), 0);
+    unsigned needs = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST;
+    assert_int_equal(policy->needs & ~needs, 0);
     assert_int_equal(policy->save == NULL, policy->load == NULL);
     if (policy->rank_counts_down)
         assert_non_null(policy->rank);
