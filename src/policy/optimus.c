@@ -211,8 +211,9 @@ static void grow(struct round *round)
 
 /* ---- where ---- */
 
-/* May others join it? Decided by what it is, not by whether somebody does, so
- * that a job need not be restarted when a guest comes or goes. */
+/* May others join it? Decided when it is placed and by what it is, not by
+ * whether somebody does, so that it need not be restarted when a guest comes
+ * or goes. */
 static bool is_open(const struct round *round, const struct seat *seat)
 {
     return round->options->sharing && seat->gpus == 1 && is_small(seat);
@@ -226,7 +227,7 @@ static void keep(const struct round *round, struct firn_plan *plan)
         struct seat *seat = &round->seats[i];
         const struct firn_alloc *held = &seat->job->held;
         if (seat->gpus == 0 || held->ngpus != seat->gpus ||
-            seat->host != NULL || held->is_shared != is_open(round, seat))
+            seat->host != NULL || (seat->has_guest && !held->is_shared))
             continue;
         size_t mark = firn_plan_mark(plan);
         int free = firn_plan_free(plan);
@@ -247,7 +248,7 @@ static void place(const struct round *round, struct firn_plan *plan,
     int free = firn_plan_free(plan);
     seat->is_placed = firn_plan_give_want(plan, seat->job, &want);
     if (seat->is_placed && firn_plan_free(plan) == free) {
-        /* It was left where it was, as a guest: a GPU of its own instead. */
+        /* It would stay where it is, as a guest: a GPU of its own instead. */
         firn_plan_undo(plan, mark);
         want.shared = false;
         seat->is_placed = firn_plan_give_want(plan, seat->job, &want);
