@@ -29,7 +29,7 @@
  * rounded-costs   Costs are rounded to two decimals, half to even, and cut at
  *                 3000, so that many assignments are equally good.
  * deepspeech-57   deepspeech2 has at most 57 samples on a 2080 Ti though 80
- *                 were measured.
+ *                 were measured (compat/siashelf.c, like the tables).
  *
  * Left out: rigid and fixed-batch jobs (no published workload has the column),
  * gpt_pmp, clusters beyond the default one, and the artifact's placement by a
@@ -45,92 +45,24 @@
  * Cost: O(running) a round, and the policy.
  */
 #include "policy/sia.h"
-#include "base/buf.h"
 #include "compat/adaptdljob.h"
+#include "compat/siashelf.h"
 #include "core/accept.h"
 #include "sim/world.h"
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPES = 3, ROUND_S = 60, GPUS = 64 };
-
-/* Of the artifact's default cluster, in its order. */
-static const struct {
-    const char *name, *suffix; /* ours, and of the tables */
-    int nodes, per_node;
-} types[TYPES] = {
-    {"t4", "aws", 6, 4}, {"a100", "dgx-ext", 2, 8}, {"2080ti", "rtx", 3, 8}};
+enum { ROUND_S = 60, GPUS = 64 };
 
 static const char *const spec_text = "6x4:t4,2x8:a100,3x8:2080ti";
-
-/* two-tables, slowdowns */
-static const struct habit {
-    const char *app;
-    double restart_s, believed_s, slowdown;
-} habits[] = {
-    {"bert", 120, 120, 1.2},      {"cifar10", 50, 30, 1.8},
-    {"deepspeech2", 25, 25, 1.2}, {"imagenet", 250, 250, 1.2},
-    {"ncf", 15, 30, 1.5},         {"yolov3", 80, 45, 1.2},
-};
-
-/* ---- applications ---- */
-
-struct app {
-    const struct habit *habit;
-    struct adlapp truth;
-    struct adlsteps steps[TYPES];
-    struct adllimits limits[TYPES]; /* of a type, as its policy has them */
-};
-
-enum { NAPPS = sizeof habits / sizeof *habits };
-
-static enum firn_status read_app(struct app *app, const char *root,
-                                 struct firn_error *err)
-{
-    struct firn_buf path = {0};
-    const char *name = app->habit->app;
-    buf_printf(&path, "%s/pollux/apps/%s", root, name);
-    enum firn_status status = adlapp_open(&app->truth, path.at, err);
-    for (int t = 0; t < TYPES && status == FIRN_OK; t++) {
-        struct firn_buf far = {0};
-        buf_clear(&path);
-        buf_printf(&path, "%s/sia/apps/%s/placements-%s.csv", root, name,
-                   types[t].suffix);
-        buf_printf(&far, "%s/sia/apps/%s/scalability-%s.csv", root, name,
-                   types[t].suffix);
-        status = adlsteps_open(&app->steps[t], path.at, far.at, NULL, err);
-        buf_release(&far);
-        app->limits[t] = (struct adllimits){
-            .b0 = app->truth.batch[0],
-            .b_min = app->steps[t].b_min,
-            .b_max = app->steps[t].b_max,
-            .total_max = app->truth.batch[app->truth.nbatches - 1]};
-        if (strcmp(name, "deepspeech2") == 0 &&
-            strcmp(types[t].suffix, "rtx") == 0)
-            app->limits[t].b_max = 57; /* deepspeech-57 */
-    }
-    buf_release(&path);
-    return status;
-}
-
-static void release_app(struct app *app)
-{
-    if (app == NULL)
-        return;
-    adlapp_release(&app->truth);
-    for (int t = 0; t < TYPES; t++)
-        adlsteps_release(&app->steps[t]);
-    mem_free(app);
-}
 
 /* ---- the engine ---- */
 
 /* A job, from its submission on. */
 struct run {
     struct adljob job;
-    const struct app *app;
+    const struct siaapp *app;
     double batch;      /* of the workload */
     double duration_s; /* alone on the T4 it asked for, at that batch */
     struct firn_report told;
@@ -140,64 +72,22 @@ struct run {
 
 struct sia_world {
     struct world world; /* first */
-    struct app *apps[NAPPS];
+    struct siashelf shelf;
     VEC(struct run *) runs; /* by id */
     VEC(firn_job_id) running;
     double interval_s, round_s; /* jobs are advanced until there: (1) */
     struct firn_job_spec spec;  /* the next arrival */
-    const struct app *spec_app;
+    const struct siaapp *spec_app;
     bool has_spec, is_over;
     VEC(struct firn_event) events; /* of the round, by time */
     size_t next_event;
 };
-
-static enum firn_status find_app(struct sia_world *engine, const char *name,
-                                 const struct app **out, struct firn_error *err)
-{
-    struct firn_buf known = {0};
-    for (size_t i = 0; i < NAPPS; i++) {
-        buf_printf(&known, "%s%s", i > 0 ? ", " : "", habits[i].app);
-        if (strcmp(habits[i].app, name) != 0)
-            continue;
-        buf_release(&known);
-        if (engine->apps[i] == NULL) {
-            engine->apps[i] = mem_new(1, sizeof **engine->apps);
-            engine->apps[i]->habit = &habits[i];
-            FIRN_TRY(read_app(engine->apps[i], engine->world.options->profiles,
-                              err));
-        }
-        *out = engine->apps[i];
-        return FIRN_OK;
-    }
-    firn_fail(err, FIRN_ENOENT,
-              "application '%.40s' has no tables in Sia's artifact; known: %s",
-              name, known.at);
-    buf_release(&known);
-    return FIRN_ENOENT;
-}
 
 /* Steps at the first batch into reference seconds. */
 static double in_reference_s(const struct run *run, double progress)
 {
     const struct adlapp *truth = &run->app->truth;
     return progress / truth->progress[truth->epochs] * run->duration_s;
-}
-
-/* How long it takes at a fixed batch on packed T4, as fast as measured. */
-static double alone_s(const struct app *app, double batch, int gpus)
-{
-    const struct adlapp *truth = &app->truth;
-    struct adlplace place = adlplace_packed(gpus, types[0].per_node);
-    struct adlbatch split = adlbatch_fixed(&app->limits[0], batch, gpus, false);
-    struct adltime time = adlsteps_at(&app->steps[0], &place, split.b);
-    double total = adlbatch_total(split, gpus), sum_s = 0;
-    for (int e = 0; e < truth->epochs; e++) {
-        struct firn_noise noise = adlapp_noise(truth, total, e);
-        sum_s += (truth->progress[e + 1] - truth->progress[e]) *
-                 adltime_iteration(time, split.s) /
-                 adlapp_gain(truth, &noise, total);
-    }
-    return sum_s;
 }
 
 static void tell(struct sia_world *engine, enum firn_event_kind kind,
@@ -286,7 +176,8 @@ static bool fetch(struct sia_world *engine, struct firn_error *err)
                 return false;
             continue;
         }
-        if (find_app(engine, spec->app, &engine->spec_app, err) != FIRN_OK)
+        if (siashelf_find(&engine->shelf, spec->app, &engine->spec_app, err) !=
+            FIRN_OK)
             return false;
         engine->has_spec = true;
         return true;
@@ -303,13 +194,13 @@ static void arrive(struct sia_world *engine, struct firn_event *out)
     run->app = engine->spec_app;
     run->batch = spec->batch > 0 ? spec->batch : run->app->limits[0].b0;
     run->job.app = &run->app->truth;
-    run->job.slowdown = run->app->habit->slowdown; /* slowdowns */
+    run->job.slowdown = run->app->slowdown; /* slowdowns */
     run->job.learns = true;
     run->job.f_tol = 1e-5;
-    run->duration_s = alone_s(run->app, run->batch, spec->gpus);
+    run->duration_s = siaapp_alone_s(run->app, run->batch, spec->gpus);
     spec->duration_s = run->duration_s;
     spec->is_nominal = false;
-    spec->restart_s = run->app->habit->restart_s;
+    spec->restart_s = run->app->restart_s;
     *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
                                .at_s = spec->submit_s,
                                .job = (firn_job_id)engine->runs.n,
@@ -395,7 +286,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct sia_world *engine = state;
     struct run *run = engine->runs.at[step->job->id];
-    const struct app *app = run->app;
+    const struct siaapp *app = run->app;
     (void)err;
     engine->world.now_s = step->at_s;
     if (step->kind == FIRN_STEP_STOP) {
@@ -415,7 +306,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     limits.b_max =
         fmin(limits.b_max, adlsteps_b_max_at(&app->steps[type], &place));
     adljob_place(&run->job, type, &app->steps[type], &limits, &place,
-                 app->habit->restart_s); /* two-tables, first-start */
+                 app->restart_s); /* two-tables, first-start */
     run->restarts += run->has_run;
     run->has_run = true;
     return FIRN_OK;
@@ -427,7 +318,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 static double believed(struct run *run, int type, int gpus)
 {
     struct adllimits limits = run->app->limits[type];
-    int per_node = types[type].per_node;
+    int per_node = sia_types[type].per_node;
     int nodes = (gpus + per_node - 1) / per_node;
     limits.total_max = run->batch;
     return adlmodel_best(&run->job.models[type], &run->job.noise, &limits,
@@ -445,9 +336,9 @@ static double forecast_rate(void *state, const struct firn_job *job,
     (void)now_s;
     double ratio = 1;
     if (adlmodel_is_blank(&run->job.models[type])) { /* projection */
-        while (from < TYPES && adlmodel_is_blank(&run->job.models[from]))
+        while (from < SIA_TYPES && adlmodel_is_blank(&run->job.models[from]))
             from++;
-        if (from == TYPES)
+        if (from == SIA_TYPES)
             return (double)NAN;
         ratio = steps[type].one_b / steps[type].one_s /
                 (steps[from].one_b / steps[from].one_s);
@@ -466,7 +357,7 @@ static int forecast_gpus_max(void *state, const struct firn_job *job,
     const struct run *run = engine->runs.at[job->id];
     int most = 1;
     (void)tunes;
-    for (int t = 0; t < TYPES; t++) {
+    for (int t = 0; t < SIA_TYPES; t++) {
         const struct adllimits *limits = &run->app->limits[t];
         int seen = 2 * run->job.models[t].gpus_most;
         int useful = (int)(limits->total_max / limits->b_min);
@@ -492,7 +383,7 @@ static double damping(const struct sia_rules *rules,
         FIRN_BUG("the policy of Sia's artifact outside of it");
     const struct sia_world *engine = view->forecaster;
     const struct run *run = engine->runs.at[job->id];
-    double restart_s = run->app->habit->believed_s;
+    double restart_s = run->app->believed_s;
     double age_s = view->now_s - job->spec.submit_s;
     (void)rules;
     if (age_s < restart_s)
@@ -537,14 +428,14 @@ static const struct world_policy policies[] = {
 static bool is_theirs(const struct firn_cluster *cluster)
 {
     int node = 0;
-    if (cluster->ntypes != TYPES)
+    if (cluster->ntypes != SIA_TYPES)
         return false;
-    for (int t = 0; t < TYPES; t++) {
-        if (strcmp(cluster->types[t].name, types[t].name) != 0)
+    for (int t = 0; t < SIA_TYPES; t++) {
+        if (strcmp(cluster->types[t].name, sia_types[t].name) != 0)
             return false;
-        for (int i = 0; i < types[t].nodes; i++, node++)
+        for (int i = 0; i < sia_types[t].nodes; i++, node++)
             if (node >= cluster->nnodes || cluster->nodes[node].type != t ||
-                cluster->nodes[node].ngpus != types[t].per_node)
+                cluster->nodes[node].ngpus != sia_types[t].per_node)
                 return false;
     }
     return node == cluster->nnodes;
@@ -595,6 +486,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     struct firn_trace_options reading = {
         .strict = options->strict, .trusts_order = engine->world.trusts_order};
     struct firn_error failed = {0};
+    engine->shelf.root = options->profiles;
     engine->interval_s = options->interval_s > 0
                              ? options->interval_s
                              : engine->world.policy->interval_s;
@@ -619,8 +511,7 @@ static void close_engine(void *state)
         adljob_release(&engine->runs.at[i]->job);
         mem_free(engine->runs.at[i]);
     }
-    for (size_t i = 0; i < NAPPS; i++)
-        release_app(engine->apps[i]);
+    siashelf_release(&engine->shelf);
     vec_release(&engine->runs);
     vec_release(&engine->running);
     vec_release(&engine->events);
