@@ -1,22 +1,22 @@
-/* allot.c - ruin and recreate, from several good starts.
+/* allot.c - ruin and recreate, from the matrix as it is.
  *
  * The fitness is a sum over rows, so what matters is which rows have how much;
- * the columns only say what fits. Two steps use that:
+ * the columns only say what fits. A try takes a few rows off the board and
+ * puts them back by marginal gain: again and again the one whose cost falls
+ * most for each further count gets its larger way, until none gains. The
+ * result stays unless it is worse (Schrimpf et al., "Record breaking
+ * optimization results using the ruin and recreate principle", J. Comput.
+ * Phys. 159, 2000). Whatever the number of rows, a try costs a few
+ * microseconds, as all others stay.
  *
- * Rebuild: a few rows are taken off the board and put back by marginal gain:
- * again and again the one whose cost falls most for each further count gets
- * its larger way, until none gains. A rebuild of all rows is a good start; so
- * is the matrix as it is, with the rows that have nothing rebuilt. The better
- * one is gone on with.
- *
- * Search: a few rows that are likely to trade with each other (those of one or
- * two columns, or any two or three) are rebuilt, with their gains multiplied
- * by random numbers half of the time, and kept as they were half of the time
- * where that fits. The result stays unless it is worse (Schrimpf et al.,
- * "Record breaking optimization results using the ruin and recreate
- * principle", J. Comput. Phys. 159, 2000). Each try costs a few microseconds,
- * whatever the number of rows, as all others stay. The search ends after
- * `effort` tries a row without success.
+ * Start:  all rows as they are; those that have nothing grow in what is left;
+ *         those that still have nothing are tried with each column in turn.
+ *         From what is there the way is short, and the changes few.
+ * Search: tries with rows that are likely to trade: those of one or two
+ *         columns, or any two or three. More often than not a row is first put
+ *         as it was, where that fits; half of the time the gains are
+ *         multiplied by random numbers. It ends after `effort` tries a row
+ *         without success.
  *
  * Invariant: the cost on the board never rises from one try to the next.
  */
@@ -105,68 +105,6 @@ static void grow(struct search *in, int n)
     }
 }
 
-/* ---- starts ---- */
-
-static double total(const struct board *board)
-{
-    double cost = 0;
-    for (int i = 0; i < board->problem->rows; i++)
-        cost += board->row[i].cost;
-    return cost;
-}
-
-static void clear(struct search *in)
-{
-    for (int i = 0; i < in->board.problem->rows; i++)
-        board_take(&in->board, i);
-}
-
-/* The rows that are to stay as they are, where they fit; then the others
- * grow. */
-static double begin(struct search *in, bool stay)
-{
-    int rows = in->board.problem->rows, n = 0;
-    clear(in);
-    for (int i = 0; i < rows; i++) {
-        in->noise[i] = 1;
-        if (stay)
-            board_put_cells(&in->board, i, in->board.problem->row[i].now);
-    }
-    for (int i = 0; i < rows; i++)
-        if (in->board.row[i].n == 0)
-            in->order[n++] = i;
-    if (n > 0)
-        grow(in, n);
-    return total(&in->board);
-}
-
-/* A copy of what is on the board, in fresh memory. */
-static struct allot_cells *copy(const struct board *board,
-                                struct arena *scratch)
-{
-    size_t rows = (size_t)board->problem->rows;
-    struct allot_cells *out = arena_alloc(scratch, rows * sizeof *out);
-    for (size_t i = 0; i < rows; i++) {
-        const struct board_row *it = &board->row[i];
-        size_t bytes = (size_t)it->n * sizeof *it->cells;
-        struct allot_cell *cells = arena_alloc(scratch, bytes);
-        memcpy(cells, it->cells, bytes);
-        out[i] = (struct allot_cells){cells, it->n};
-    }
-    return out;
-}
-
-static void best_start(struct search *in, struct arena *scratch)
-{
-    double cost = begin(in, true);
-    struct allot_cells *stayed = copy(&in->board, scratch);
-    if (begin(in, false) < cost)
-        return;
-    clear(in);
-    for (int i = 0; i < in->board.problem->rows; i++)
-        board_put_cells(&in->board, i, stayed[i]);
-}
-
 /* ---- the search ---- */
 
 static int add(struct search *in, int n, int row)
@@ -251,15 +189,14 @@ static void put_some_back(struct search *in, int n)
     for (int k = 0; k < n; k++) {
         int row = in->order[k];
         in->noise[k] = noisy ? 0.25 + rng_unit(&in->rng) : 1;
-        if ((bits >> k & 1) != 0 && board_now_fits(&in->board, row))
+        if ((bits >> 4 * k & 15) < 10 && board_now_fits(&in->board, row))
             board_put_cells(&in->board, row, in->board.problem->row[row].now);
     }
 }
 
-/* One try; true when it made the matrix better. */
-static bool try_once(struct search *in)
+/* One try with the n rows in `order`; true when the matrix got better. */
+static bool try_rows(struct search *in, int n)
 {
-    int n = choose(in);
     double before = ruin(in, n), after = 0;
     put_some_back(in, n);
     grow(in, n);
@@ -269,6 +206,36 @@ static bool try_once(struct search *in)
     if (after > before + rounding)
         restore(in, n);
     return after < before - rounding;
+}
+
+/* ---- the start ---- */
+
+/* Rows that have nothing get something from those of one column. Once a few
+ * in turn find nothing, there is nothing more to be had. */
+static void seat(struct search *in)
+{
+    const struct allot_problem *p = in->board.problem;
+    const struct board_row *row = in->board.row;
+    int failed = 0;
+    for (int i = 0; i < p->rows && failed < 4; i++) {
+        int col = (int)rng_below(&in->rng, (uint64_t)p->cols);
+        for (int k = 0; k < p->cols && row[i].n == 0 && has_work(in); k++)
+            try_rows(in, add_column(in, add(in, 0, i), (col + k) % p->cols));
+        failed = row[i].n == 0 ? failed + 1 : 0;
+    }
+}
+
+static void begin(struct search *in)
+{
+    int rows = in->board.problem->rows, n = 0;
+    for (int i = 0; i < rows; i++) {
+        in->noise[i] = 1;
+        if (!board_put_cells(&in->board, i, in->board.problem->row[i].now))
+            in->order[n++] = i;
+    }
+    if (n > 0)
+        grow(in, n);
+    seat(in);
 }
 
 static void open_search(struct search *in, const struct allot_problem *problem,
@@ -290,6 +257,30 @@ static void open_search(struct search *in, const struct allot_problem *problem,
     in->saved = arena_alloc(scratch, RUIN * cells * sizeof *in->saved);
 }
 
+static double total(const struct board *board)
+{
+    double cost = 0;
+    for (int i = 0; i < board->problem->rows; i++)
+        cost += board->row[i].cost;
+    return cost;
+}
+
+/* A copy of what is on the board, in fresh memory. */
+static struct allot_cells *copy(const struct board *board,
+                                struct arena *scratch)
+{
+    size_t rows = (size_t)board->problem->rows;
+    struct allot_cells *out = arena_alloc(scratch, rows * sizeof *out);
+    for (size_t i = 0; i < rows; i++) {
+        const struct board_row *it = &board->row[i];
+        size_t bytes = (size_t)it->n * sizeof *it->cells;
+        struct allot_cell *cells = arena_alloc(scratch, bytes);
+        memcpy(cells, it->cells, bytes);
+        out[i] = (struct allot_cells){cells, it->n};
+    }
+    return out;
+}
+
 struct allot_answer allot_run(const struct allot_problem *problem,
                               struct arena *scratch)
 {
@@ -298,11 +289,11 @@ struct allot_answer allot_run(const struct allot_problem *problem,
     if (problem->rows == 0)
         return answer;
     open_search(&in, problem, scratch);
-    best_start(&in, scratch);
+    begin(&in);
     long idle = 0, patience = (long)problem->effort * problem->rows;
     while (idle < patience && has_work(&in)) {
         answer.tries++;
-        idle = try_once(&in) ? 0 : idle + 1;
+        idle = try_rows(&in, choose(&in)) ? 0 : idle + 1;
     }
     answer.row = copy(&in.board, scratch);
     answer.fitness = board_fitness(problem, total(&in.board) / problem->rows);
