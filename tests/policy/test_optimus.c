@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "scene.h"
+#include "base/buf.h"
+#include "scene_random.h"
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
@@ -238,6 +239,34 @@ static void a_guest_stays_when_its_host_ends(void **unused)
     scene_free(scene);
 }
 
+/* Core refuses wrong plans, and the scene fails on a refusal. */
+static void random_scenes_with_sharing_are_planned_validly(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < trials(60); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)i);
+        unsigned kinds = SCENE_SHARING | (i % 2 ? SCENE_ELASTIC : 0) |
+                         (i % 3 ? SCENE_TYPES | SCENE_CHOOSY : 0);
+        struct firn_buf text = scene_random(&rng, kinds);
+        struct scene *scene = open_scene(text.at, "optimus.sharing=1");
+        for (int round = 0; round < 40; round++) {
+            struct firn_error err = {0};
+            if (scene_try(scene, scene->now_s, &err) != FIRN_OK)
+                fail_msg("seed %d, round %d: %s", i, round, err.text);
+            long before = scene->nsteps;
+            if (scene_try(scene, scene->now_s, &err) != FIRN_OK)
+                fail_msg("seed %d, round %d: %s", i, round, err.text);
+            if (scene->nsteps != before)
+                fail_msg("seed %d, round %d: asked again it plans '%s'", i,
+                         round, scene_steps(scene));
+            scene_shake(scene, &rng, kinds);
+        }
+        buf_release(&text);
+        scene_free(scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +287,7 @@ int main(void)
         cmocka_unit_test(two_share_and_no_more),
         cmocka_unit_test(a_guest_leaves_for_a_gpu_of_its_own),
         cmocka_unit_test(a_guest_stays_when_its_host_ends),
+        cmocka_unit_test(random_scenes_with_sharing_are_planned_validly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
