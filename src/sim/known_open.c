@@ -46,6 +46,7 @@ static double *copy(const double *from, size_t n)
 static void borrow(struct firn_profile *p, const struct firn_profile *from)
 {
     const struct firn_profile_stats *s = &from->stats;
+    measured_stats_release(&p->stats);
     p->stats = (struct firn_profile_stats){
         .nbatches = s->nbatches,
         .nstages = s->nstages,
