@@ -24,8 +24,10 @@
  *
  * Left out: the auction's hidden payments, which make it pay to bid the truth.
  * Here the scheduler makes the bids itself and nobody can lie. Bids for fewer
- * GPUs than asked for are left out too: jobs are gangs. Contention is that of
- * this moment and not the mean over a job's life, which a policy does not see.
+ * GPUs than asked for are left out too: jobs are gangs, and one that is larger
+ * than what is free or ends its lease at the same moment has to wait for a
+ * better one (the paper's jobs would take a part). Contention is that of this
+ * moment and not the mean over a job's life, which a policy does not see.
  *
  * Invariants:
  * (1) a job keeps its GPUs until a lease of its own ends;
