@@ -57,6 +57,7 @@ struct matching {
     int *parent;       /* [node in a tree]: the vertex it was found from */
     enum label *label; /* [outermost node] */
     int *near;         /* [outermost node]: tightest OUTER vertex, or NONE */
+    int64_t *distance; /* [outermost node]: the slack of that edge */
     int *seen, mark;   /* for finding the common ancestor */
     int *nchild;       /* [blossom] */
     int16_t *child;    /* [blossom][..]: (2) */
@@ -80,6 +81,7 @@ struct matching *matching_new(struct arena *arena, size_t most)
     m->parent = arena_alloc(arena, nodes * sizeof *m->parent);
     m->label = arena_alloc(arena, nodes * sizeof *m->label);
     m->near = arena_alloc(arena, nodes * sizeof *m->near);
+    m->distance = arena_alloc(arena, nodes * sizeof *m->distance);
     m->seen = arena_alloc(arena, nodes * sizeof *m->seen);
     m->nchild = arena_alloc(arena, nodes * sizeof *m->nchild);
     m->child = arena_alloc(arena, blossoms * nodes * sizeof *m->child);
@@ -123,11 +125,12 @@ static bool is_top(const struct matching *m, int x)
     return m->top[x] == x;
 }
 
-static void note_near(struct matching *m, int u, int x)
+static void note_near(struct matching *m, int u, int x, int64_t left)
 {
-    if (m->near[x] == NONE ||
-        slack(m, *link_of(m, u, x)) < slack(m, *link_of(m, m->near[x], x)))
+    if (m->near[x] == NONE || left < m->distance[x]) {
         m->near[x] = u;
+        m->distance[x] = left;
+    }
 }
 
 static void find_near(struct matching *m, int x)
@@ -136,7 +139,7 @@ static void find_near(struct matching *m, int x)
     for (int u = 0; u < m->n; u++)
         if (weight_of(m, *link_of(m, u, x)) > 0 && m->top[u] != x &&
             m->label[m->top[u]] == OUTER)
-            note_near(m, u, x);
+            note_near(m, u, x, slack(m, *link_of(m, u, x)));
 }
 
 static void enqueue(struct matching *m, int x)
@@ -355,11 +358,13 @@ static bool scan(struct matching *m)
         int u = m->queue[m->head++];
         if (m->label[m->top[u]] == INNER)
             continue;
+        const int64_t *w = &m->w[u * m->most];
         for (int v = 0; v < m->n; v++) {
-            if (m->w[u * m->most + v] == 0 || m->top[u] == m->top[v])
+            if (w[v] == 0 || m->top[u] == m->top[v])
                 continue;
-            if (slack(m, *link_of(m, u, v)) != 0)
-                note_near(m, u, m->top[v]);
+            int64_t left = m->dual[u] + m->dual[v] - 2 * w[v];
+            if (left != 0)
+                note_near(m, u, m->top[v], left);
             else if (use_edge(m, *link_of(m, u, v)))
                 return true;
         }
@@ -380,8 +385,7 @@ static int64_t largest_step(const struct matching *m)
         step = d < step ? d : step;
         if (m->near[x] == NONE || m->label[x] == INNER)
             continue;
-        d = slack(m, *link_of(m, m->near[x], x));
-        d = m->label[x] == OUTER ? d / 2 : d;
+        d = m->label[x] == OUTER ? m->distance[x] / 2 : m->distance[x];
         step = d < step ? d : step;
     }
     return step;
@@ -405,6 +409,9 @@ static bool step_duals(struct matching *m)
     for (int b = m->n; b < m->size; b++)
         if (is_top(m, b) && m->label[b] != FREE)
             m->dual[b] += m->label[b] == OUTER ? 2 * step : -2 * step;
+    for (int x = 0; x < m->size; x++)
+        if (m->label[x] != INNER)
+            m->distance[x] -= m->label[x] == OUTER ? 2 * step : step;
     return !is_done;
 }
 

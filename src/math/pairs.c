@@ -1,0 +1,362 @@
+/* pairs.c - a price on the capacity, and a matching inside.
+ *
+ * At a price of q per unit of capacity every menu is one number: the best net
+ * value s_i(q) of task i alone (0 when idle) and p_k(q) of pair k. What is
+ * left is to pair the tasks, which is a maximum-weight matching with weights
+ * p_k - s_i - s_j, since a pair is worth it only beyond its two tasks alone:
+ *
+ *     D(q) = q capacity + sum_i s_i + heaviest matching
+ *
+ * bounds every choice from above, is convex and made of straight pieces, one
+ * for each pairing with its entries (value V, cost U: V + q (capacity - U)).
+ * Its minimum is found by meeting the steepest piece known on the left
+ * (U > capacity) with the one on the right, evaluating there, and replacing
+ * one of them, until the pieces found are those already known.
+ *
+ * Every pairing met on the way is turned into a choice that fits: the best
+ * entries for it over the one capacity row (pairs_units.c), exact for that
+ * pairing. Then pairings are tried that differ from the best one in a swap of
+ * partners, those first that lose least at the price of the bound; those that
+ * lose more than the gap cannot be better and are left out. The best of all is
+ * the answer, the minimum of D the bound.
+ */
+#include "math/pairs.h"
+#include "base/arena.h"
+#include "math/matching.h"
+#include "math/pairs_units.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t idle = SIZE_MAX;
+
+/* A pairing with its entries at some price. */
+struct piece {
+    double value;
+    int64_t cost;
+};
+
+struct search {
+    const struct pairs_problem *p;
+    struct units units;
+    struct matching *matching;
+    double *net;        /* [task]: s_i at the price evaluated last */
+    int *cost;          /* [task]: of the entry behind it */
+    double *gain;       /* [task][task]: weights of the matching */
+    double *pair_value; /* [task][task]: value and cost behind them */
+    int *pair_cost;
+    int *mate;
+    struct pairs_choice *trial, *best;
+    struct pairs_result result;
+};
+
+double pairs_gap(const struct pairs_result *result)
+{
+    return result->bound > 0 ? (result->bound - result->value) / result->bound
+                             : 0;
+}
+
+/* --- input -----------------------------------------------------------------
+ */
+
+static enum firn_status check_menus(const struct menus *menus, const char *what,
+                                    struct firn_error *err)
+{
+    for (size_t i = 0; i < menus->n; i++)
+        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++)
+            if (menus->cost[e] < 0 || !isfinite(menus->value[e]))
+                return firn_fail(err, FIRN_EINVAL,
+                                 "pairs: %s %zu, entry %zu: cost %d, value %g",
+                                 what, i + 1, e - menus->start[i] + 1,
+                                 menus->cost[e], menus->value[e]);
+    return FIRN_OK;
+}
+
+static enum firn_status check(const struct pairs_problem *p,
+                              struct firn_error *err)
+{
+    if (p->capacity < 0)
+        return firn_fail(err, FIRN_EINVAL, "pairs: capacity %d", p->capacity);
+    FIRN_TRY(check_menus(&p->alone, "task", err));
+    FIRN_TRY(check_menus(&p->together, "pair", err));
+    for (size_t k = 0; k < p->together.n; k++) {
+        int a = p->first[k], b = p->second[k], n = (int)p->alone.n;
+        if (a < 0 || b < 0 || a >= n || b >= n || a == b)
+            return firn_fail(err, FIRN_EINVAL,
+                             "pairs: pair %zu of tasks %d and %d of %d", k + 1,
+                             a, b, n);
+    }
+    return FIRN_OK;
+}
+
+static void start(struct search *s, const struct pairs_problem *p,
+                  struct arena *scratch)
+{
+    size_t n = p->alone.n;
+    *s = (struct search){.p = p};
+    units_init(&s->units, p, scratch);
+    s->matching = matching_new(scratch, n);
+    s->net = arena_alloc(scratch, n * sizeof *s->net);
+    s->cost = arena_alloc(scratch, n * sizeof *s->cost);
+    s->gain = arena_alloc(scratch, n * n * sizeof *s->gain);
+    s->pair_value = arena_alloc(scratch, n * n * sizeof *s->pair_value);
+    s->pair_cost = arena_alloc(scratch, n * n * sizeof *s->pair_cost);
+    s->mate = arena_alloc(scratch, n * sizeof *s->mate);
+    s->trial = arena_alloc(scratch, n * sizeof *s->trial);
+    s->best = arena_alloc(scratch, n * sizeof *s->best);
+    for (size_t i = 0; i < n; i++)
+        s->best[i] = (struct pairs_choice){PAIRS_NONE, idle};
+    s->result.bound = INFINITY;
+}
+
+/* --- one price -------------------------------------------------------------
+ */
+
+/* The entry of menu i with the best net value, of equal ones the cheapest;
+ * `idle` when none is above `least`. */
+static size_t best_entry(const struct menus *menus, size_t i, double price,
+                         double least, int capacity)
+{
+    size_t best = idle;
+    for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++) {
+        double net = menus->value[e] - price * menus->cost[e];
+        if (menus->cost[e] > capacity)
+            continue;
+        if (net > least || (best != idle && net == least &&
+                            menus->cost[e] < menus->cost[best])) {
+            least = net;
+            best = e;
+        }
+    }
+    return best;
+}
+
+static void price_tasks(struct search *s, double price)
+{
+    const struct menus *alone = &s->p->alone;
+    for (size_t i = 0; i < alone->n; i++) {
+        size_t e = best_entry(alone, i, price, 0, s->p->capacity);
+        s->cost[i] = e == idle ? 0 : alone->cost[e];
+        s->net[i] = e == idle ? 0 : alone->value[e] - price * alone->cost[e];
+    }
+}
+
+static void price_pairs(struct search *s, double price)
+{
+    const struct menus *together = &s->p->together;
+    size_t n = s->p->alone.n;
+    for (size_t c = 0; c < n * n; c++)
+        s->gain[c] = -INFINITY;
+    for (size_t k = 0; k < together->n; k++) {
+        size_t a = (size_t)s->p->first[k], b = (size_t)s->p->second[k];
+        size_t cell = a < b ? a * n + b : b * n + a;
+        double apart = s->net[a] + s->net[b];
+        size_t e = best_entry(together, k, price, s->gain[cell] + apart,
+                              s->p->capacity);
+        if (e == idle)
+            continue;
+        s->gain[cell] = together->value[e] - price * together->cost[e] - apart;
+        s->pair_value[cell] = together->value[e];
+        s->pair_cost[cell] = together->cost[e];
+    }
+}
+
+/* Solves D at this price: the pairing in s->mate, its piece returned. */
+static struct piece evaluate(struct search *s, double price)
+{
+    size_t n = s->p->alone.n;
+    price_tasks(s, price);
+    price_pairs(s, price);
+    struct piece piece = {0, 0};
+    matching_solve(s->matching, n, s->gain, s->mate);
+    s->result.pairings++;
+    for (size_t i = 0; i < n; i++) {
+        size_t j = s->mate[i] < 0 ? i : (size_t)s->mate[i];
+        if (j == i) {
+            piece.value += s->net[i] + price * s->cost[i];
+            piece.cost += s->cost[i];
+        } else if (i < j) {
+            piece.value += s->pair_value[i * n + j];
+            piece.cost += s->pair_cost[i * n + j];
+        }
+    }
+    return piece;
+}
+
+/* Turns the pairing in s->mate into a choice that fits. */
+static void try_pairing(struct search *s)
+{
+    double value = units_solve(&s->units, s->mate, s->trial);
+    if (value <= s->result.value)
+        return;
+    struct pairs_choice *spare = s->best;
+    s->result.value = value;
+    s->best = s->trial;
+    s->trial = spare;
+}
+
+/* --- the search over prices ------------------------------------------------
+ */
+
+static double line_at(const struct search *s, struct piece piece, double price)
+{
+    return piece.value + price * (double)(s->p->capacity - piece.cost);
+}
+
+static bool is_close(const struct search *s)
+{
+    double tolerance = s->p->tolerance > 0 ? s->p->tolerance : 1e-6;
+    return pairs_gap(&s->result) <= tolerance;
+}
+
+/* Minimises D; afterwards the bound and its price are in the result. */
+static void search_price(struct search *s)
+{
+    struct piece right = {0, 0}, left = evaluate(s, 0);
+    s->result.bound = left.value;
+    try_pairing(s);
+    if (left.cost <= s->p->capacity)
+        return;
+    while (!is_close(s)) {
+        double price =
+            (left.value - right.value) / (double)(left.cost - right.cost);
+        struct piece piece = evaluate(s, price);
+        double met = line_at(s, left, price);
+        double bound = line_at(s, piece, price);
+        if (bound < s->result.bound) {
+            s->result.bound = bound;
+            s->result.price = price;
+        }
+        try_pairing(s);
+        if (bound <= met + 1e-12 * fabs(met))
+            return;
+        if (piece.cost > s->p->capacity)
+            left = piece;
+        else
+            right = piece;
+    }
+}
+
+/* --- neighbours ------------------------------------------------------------
+ */
+
+/* Tasks a < b become a pair; the tasks they were paired with are left alone,
+ * or become one too. */
+struct swap {
+    double loss; /* of net value, at the price of the bound */
+    int a, b;
+    bool is_double;
+};
+
+static int least_loss_first(const void *left, const void *right)
+{
+    const struct swap *x = left, *y = right;
+    if (x->loss != y->loss)
+        return x->loss < y->loss ? -1 : 1;
+    if (x->a != y->a)
+        return x->a < y->a ? -1 : 1;
+    if (x->b != y->b)
+        return x->b < y->b ? -1 : 1;
+    return (int)y->is_double - (int)x->is_double;
+}
+
+static double gain_of(const struct search *s, int a, int b)
+{
+    size_t n = s->p->alone.n;
+    if (a < 0 || b < 0)
+        return 0;
+    return a < b ? s->gain[(size_t)a * n + (size_t)b]
+                 : s->gain[(size_t)b * n + (size_t)a];
+}
+
+/* The pairing of the best choice, and how much less than the bound its pieces
+ * are worth at the bound's price. */
+static double load_best(struct search *s, int *base)
+{
+    double worth = s->result.price * s->p->capacity;
+    for (size_t i = 0; i < s->p->alone.n; i++) {
+        int pair = s->best[i].pair, self = (int)i;
+        base[i] = PAIRS_NONE;
+        if (pair != PAIRS_NONE)
+            base[i] = s->p->first[pair] == self ? s->p->second[pair]
+                                                : s->p->first[pair];
+        worth += s->net[i] + (base[i] > self ? gain_of(s, self, base[i]) : 0);
+    }
+    return s->result.bound - worth;
+}
+
+/* The swaps from `base` that could lead to a better choice, the most likely
+ * ones first: any choice with this pairing is worth at most bound - loss. */
+static size_t list_swaps(const struct search *s, const int *base, double loss,
+                         struct swap *swaps)
+{
+    int n = (int)s->p->alone.n;
+    size_t nswaps = 0;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++) {
+            double change = gain_of(s, a, b) - gain_of(s, a, base[a]) -
+                            gain_of(s, b, base[b]);
+            double both = gain_of(s, base[a], base[b]);
+            bool is_double = base[a] >= 0 && base[b] >= 0 && both > 0;
+            change += is_double ? both : 0;
+            if (base[a] != b &&
+                loss - change < s->result.bound - s->result.value)
+                swaps[nswaps++] = (struct swap){loss - change, a, b, is_double};
+        }
+    qsort(swaps, nswaps, sizeof *swaps, least_loss_first);
+    return nswaps;
+}
+
+static void apply_swap(struct search *s, const int *base, struct swap swap)
+{
+    int a = swap.a, b = swap.b, c = base[a], d = base[b];
+    memcpy(s->mate, base, s->p->alone.n * sizeof *base);
+    if (c >= 0)
+        s->mate[c] = swap.is_double ? d : PAIRS_NONE;
+    if (d >= 0)
+        s->mate[d] = swap.is_double ? c : PAIRS_NONE;
+    s->mate[a] = b;
+    s->mate[b] = a;
+}
+
+/* Tries pairings next to the best one until none is better. */
+static void improve(struct search *s, struct arena *scratch)
+{
+    size_t n = s->p->alone.n;
+    int left = s->p->rounds > 0 ? s->p->rounds : 40;
+    int *base = arena_alloc(scratch, n * sizeof *base);
+    struct swap *swaps = arena_alloc(scratch, n * n * sizeof *swaps);
+    price_tasks(s, s->result.price);
+    price_pairs(s, s->result.price);
+    for (bool is_better = true; is_better && left > 0;) {
+        double loss = load_best(s, base), before = s->result.value;
+        size_t nswaps = list_swaps(s, base, loss, swaps);
+        is_better = false;
+        for (size_t k = 0; k < nswaps && left > 0 && !is_better; k++) {
+            apply_swap(s, base, swaps[k]);
+            try_pairing(s);
+            is_better = s->result.value > before;
+            left--;
+        }
+    }
+}
+
+enum firn_status pairs_solve(const struct pairs_problem *problem,
+                             struct pairs_choice *choice,
+                             struct pairs_result *result, struct arena *scratch,
+                             struct firn_error *err)
+{
+    FIRN_TRY(check(problem, err));
+    struct search s;
+    start(&s, problem, scratch);
+    search_price(&s);
+    if (!is_close(&s))
+        improve(&s, scratch);
+    memcpy(choice, s.best, problem->alone.n * sizeof *choice);
+    *result = s.result;
+    result->bound = fmax(result->bound, result->value);
+    units_release(&s.units);
+    return FIRN_OK;
+}
