@@ -104,7 +104,8 @@ struct entry {
     int nchoices;
     int held; /* the choice it holds, or PRICED_NONE */
     firn_type_id type;
-    int gpus; /* given; 0: none */
+    int gpus;       /* given; 0: none */
+    bool is_placed; /* used by place_anew() */
 };
 
 struct round {
@@ -379,6 +380,24 @@ static bool place_around(struct round *round, struct entry **order, size_t n,
     return true;
 }
 
+/* From an empty cluster, size by size; of one size those that can stay where
+ * they are come first. */
+static void place_anew(struct round *round, struct entry **order, size_t n)
+{
+    for (size_t i = 0, end = 0; i < n; i = end) {
+        while (end < n && order[end]->gpus == order[i]->gpus)
+            end++;
+        for (size_t k = i; k < end; k++)
+            order[k]->is_placed =
+                is_kept(order[k]) && firn_plan_keep(round->plan, order[k]->job);
+        for (size_t k = i; k < end; k++)
+            if (!order[k]->is_placed && !place(round, order[k], false) &&
+                !place(round, order[k], true))
+                FIRN_BUG("no room for job %d, which was counted",
+                         order[k]->job->id);
+    }
+}
+
 static void place_all(struct round *round)
 {
     struct entry **order =
@@ -392,10 +411,7 @@ static void place_all(struct round *round)
     if (place_around(round, order, n, !round->is_round))
         return;
     firn_plan_undo(round->plan, mark);
-    for (size_t i = 0; i < n; i++)
-        if (!place(round, order[i], false) && !place(round, order[i], true))
-            FIRN_BUG("no room for job %d, which was counted",
-                     order[i]->job->id);
+    place_anew(round, order, n);
 }
 
 /* ---- the round ---- */
