@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "play.h"
-#include "scene.h"
+#include "scene_random.h"
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -424,6 +425,68 @@ static void history_counts_work_and_not_time(void **unused)
     play_close(&play);
 }
 
+/* ---- random scenes ---- */
+
+static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int j = 0; j < b->nparts; j++)
+            if (a->parts[i].node == b->parts[j].node &&
+                a->parts[i].board == b->parts[j].board &&
+                (a->parts[i].gpus & b->parts[j].gpus) != 0)
+                return true;
+    return false;
+}
+
+static void expect_pairs(const struct scene *scene, uint64_t seed, int *npairs)
+{
+    const struct state *state = scene_state(scene);
+    for (struct state_job *a = state->first; a; a = a->after) {
+        int others = 0;
+        for (struct state_job *b = state->first; b; b = b->after) {
+            if (a == b || !overlap(&a->job.held, &b->job.held))
+                continue;
+            others++;
+            if (!firn_alloc_equal(&a->job.held, &b->job.held) ||
+                firn_alloc_nodes(&a->job.held) != 1)
+                fail_msg("seed %llu: %s and %s share other GPUs than all",
+                         (unsigned long long)seed, a->job.spec.name,
+                         b->job.spec.name);
+        }
+        if (others > 1)
+            fail_msg("seed %llu: %d jobs beside %s", (unsigned long long)seed,
+                     others, a->job.spec.name);
+        *npairs += others;
+    }
+}
+
+/* Three jobs may share a GPU, nodes come and go, run times are learnt. */
+static void random_scenes_have_pairs_on_one_node_and_nothing_else(void **unused)
+{
+    const unsigned kinds = SCENE_TYPES | SCENE_SHARING;
+    int npairs = 0;
+    (void)unused;
+    for (uint64_t seed = 0; seed < (uint64_t)trials(100); seed++) {
+        struct rng rng;
+        struct firn_buf text = {0};
+        rng_seed(&rng, seed);
+        struct firn_buf random = scene_random(&rng, kinds);
+        buf_printf(&text, "3 jobs per gpu; %s", random.at);
+        struct scene *scene = open_scene(
+            text.at, seed % 2 ? "lucid.limit=4 lucid.estimates=history"
+                              : "lucid.limit=4");
+        for (int round = 0; round < 40; round++) {
+            scene_decide(scene, scene->now_s);
+            expect_pairs(scene, seed, &npairs);
+            scene_shake(scene, &rng, kinds);
+        }
+        scene_free(scene);
+        buf_release(&text);
+        buf_release(&random);
+    }
+    assert_true(npairs > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_job_that_waits_is_told_why),
         cmocka_unit_test(history_tells_applications_apart),
         cmocka_unit_test(history_counts_work_and_not_time),
+        cmocka_unit_test(random_scenes_have_pairs_on_one_node_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
