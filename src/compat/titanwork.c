@@ -121,13 +121,18 @@ static bool is_high(const char *text, double exact)
     return sum / scale > exact;
 }
 
+/* Names the applications of the same model, or all when there are none. */
 static enum firn_status no_app(const struct titanwork *work, const char *app,
                                struct firn_error *err)
 {
     struct firn_buf known = {0};
-    for (size_t i = 0; i < work->apps.n; i++)
-        buf_printf(&known, "%s%s", i > 0 ? ", " : "",
-                   map_name(&work->apps, (int)i));
+    size_t same = strcspn(app, "@") + 1;
+    for (int all = 0; all < 2 && known.n == 0; all++)
+        for (size_t i = 0; i < work->apps.n; i++) {
+            const char *name = map_name(&work->apps, (int)i);
+            if (all || strncmp(name, app, same) == 0)
+                buf_printf(&known, "%s%s", known.n > 0 ? ", " : "", name);
+        }
     firn_fail(err, FIRN_EINVAL,
               "TitanSched has no application '%.40s'; known: %s", app,
               known.n > 0 ? known.at : "none");

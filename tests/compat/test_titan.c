@@ -1,0 +1,703 @@
+/* test_titan.c - TitanSched's simulator, held against the authors' results.
+ *
+ * The bars need the published tables. The small cases have tables of their
+ * own, in which a step takes (samples on a GPU) / 48 seconds and an exchange
+ * none, so a job does 48 samples a second on each GPU; an epoch of food101 has
+ * 4800 samples, 100 s on one GPU. A start costs 10 s: 4 to load, 6 for the
+ * checkpoint.
+ */
+#include "compat/titanspeed.h"
+#include <firn/compat.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "lib/csv.h"
+#include "lib/data.h"
+#include "lib/play.h"
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAIN "8x4:v100"
+#define HEADER                                                     \
+    "name,submission_time,application,num_gpus,target_batch_size," \
+    "target_lr,target_gradient_steps,target_metric\n"
+
+/* ---- a small world ---- */
+
+static const char *const files[] = {
+    "dataset_sizes.csv",
+    "hpo_curves.csv",
+    "profiles/V100/vit_placements.csv",
+    "profiles/V100/vit_scalability.csv",
+    "profiles/V100/vit_context_switch.csv",
+};
+static const char *const folders[] = {"", "profiles", "profiles/V100"};
+
+struct small {
+    struct play play;
+    char path[PLAY_PATH + 64];
+};
+
+static const char *path_of(struct small *s, const char *name)
+{
+    snprintf(s->path, sizeof s->path, "%s/ymir/%s", s->play.folder, name);
+    return s->path;
+}
+
+/* Every shape on up to four nodes, at 4 and 256 samples a GPU. */
+static void put_placements(struct firn_buf *out)
+{
+    buf_puts(out, "placement,local_bsz,step_time,sync_time\n");
+    for (int p = 1; p <= 4444; p++) {
+        bool is_shape = true;
+        for (int left = p; left > 0; left /= 10)
+            is_shape &= left % 10 >= 1 && left % 10 <= 4;
+        if (is_shape)
+            buf_printf(out, "%d,4,%.17g,0\n%d,256,%.17g,0\n", p, 4. / 48, p,
+                       256. / 48);
+    }
+}
+
+static void put_scalability(struct firn_buf *out)
+{
+    static const int rows[][2] = {{6, 16}, {6, 20}, {6, 24},
+                                  {8, 24}, {8, 28}, {8, 32}};
+    buf_puts(out, "num_nodes,num_replicas,local_bsz,step_time,sync_time\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int b = 4; b <= 256; b += 252)
+            buf_printf(out, "%d,%d,%d,%.17g,0\n", rows[i][0], rows[i][1], b,
+                       b / 48.);
+}
+
+static void put_tables(struct small *s)
+{
+    struct firn_buf text = {0};
+    play_write(path_of(s, files[0]),
+               "dataset,num_samples_as_used\nfood101,4800\nmnist,4812\n"
+               "cifar100,4836\nfashion_mnist,4800000\n");
+    buf_puts(&text, "model,dataset,lr,grad_accum_steps,metric,epoch,value\n");
+    static const char *const sets[] = {"food101", "mnist", "cifar100",
+                                       "fashion_mnist"};
+    for (int i = 0; i < 4; i++)
+        buf_printf(&text,
+                   "vit,%s,1e-4,1,eval_accuracy,1.0,0.903167\n"
+                   "vit,%s,1e-4,1,eval_loss,0.5,0.99\n"
+                   "vit,%s,1e-4,1,eval_accuracy,2.0,0.95\n",
+                   sets[i], sets[i], sets[i]);
+    play_write(path_of(s, files[1]), text.at);
+    buf_clear(&text);
+    put_placements(&text);
+    play_write(path_of(s, files[2]), text.at);
+    buf_clear(&text);
+    put_scalability(&text);
+    play_write(path_of(s, files[3]), text.at);
+    buf_release(&text);
+    play_write(path_of(s, files[4]), "app,time_cost\na,3\nb,4\n");
+}
+
+static void open_small(struct small *s, const char *rows)
+{
+    struct firn_buf text = {0};
+    play_open(&s->play, MAIN, "");
+    buf_printf(&text, HEADER "%s", rows);
+    play_write(s->play.trace, text.at);
+    buf_release(&text);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        assert_int_equal(mkdir(path_of(s, folders[i]), 0700), 0);
+    put_tables(s);
+    s->play.options.profiles = s->play.folder;
+    s->play.options.world = firn_compat_find("titan", NULL);
+    s->play.options.restart_s = 6;
+    assert_non_null(s->play.options.world);
+}
+
+static void close_small(struct small *s)
+{
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(path_of(s, files[i]));
+    for (size_t i = sizeof folders / sizeof *folders; i > 0; i--)
+        rmdir(path_of(s, folders[i - 1]));
+    play_close(&s->play);
+}
+
+static void ends(struct small *s, const char *name, double want_s)
+{
+    double end_s = play_end(&s->play, name);
+    if (!play_near(end_s, want_s))
+        fail_msg("%s ends at %.17g, not at %.17g", name, end_s, want_s);
+}
+
+static void says(struct small *s, const char *policy, const char *words)
+{
+    assert_int_not_equal(play_try(&s->play, policy), FIRN_OK);
+    if (strstr(s->play.err.text, words) == NULL)
+        fail_msg("'%s' does not say '%s'", s->play.err.text, words);
+}
+
+/* ---- the quirks, one by one ---- */
+
+/* rounds, every-start: submitted at 45, waits for 300, burns 10 s, trains two
+ * epochs in 200 s: 45 + 255 + 10 + 200. Its GPU is free at 600. On 4 GPUs the
+ * 200 s are 50. */
+static void a_job_waits_for_the_round_and_pays_for_its_start(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,45,vit@food101,1,48,1e-4,1,0.95\n"
+                   "b,300,vit@food101,4,48,1e-4,1,0.95\n");
+    play_run(&s.play, "srtf");
+    ends(&s, "a", 510);
+    ends(&s, "b", 360);
+    assert_true(s.play.result.gpu_s_given == 300 + 4 * 300);
+    assert_true(play_near(s.play.result.gpu_s_useful, 400));
+    s.play.options.restart_s = 0;
+    play_run(&s.play, "srtf");
+    ends(&s, "a", 504);
+    close_small(&s);
+}
+
+/* charged-time: 9624 samples take 200.5 s and are charged 200, 9672 take 201.5
+ * and are charged 202. With 10 epochs (a target out of reach) c takes 1000 s:
+ * 290 + 300 + 300 + 110, no rounding; a completion is submission + charge. */
+static void time_is_charged_in_whole_seconds_half_to_even(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@mnist,1,48,1e-4,1,0.95\n"
+                   "b,0,vit@cifar100,1,48,1e-4,1,0.95\n"
+                   "c,0,vit@food101,1,48,1e-4,1,0.96\n");
+    play_run(&s.play, "srtf");
+    ends(&s, "a", 210);
+    ends(&s, "b", 212);
+    ends(&s, "c", 1010);
+    close_small(&s);
+}
+
+/* last-bit: 0.9031667581914699 as digits is above 2^53, so the sum of digits
+ * is rounded up and the target is read too high: the first epoch, whose
+ * metric it is, does not meet it. */
+static void a_target_read_one_bit_too_high_is_not_met(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.903167\n"
+                   "b,0,vit@food101,1,48,1e-4,1,0.9031667581914699\n"
+                   "c,0,vit@food101,1,48,1e-4,1,0.90316675\n");
+    play_run(&s.play, "srtf");
+    ends(&s, "a", 110);
+    ends(&s, "b", 210);
+    ends(&s, "c", 110);
+    close_small(&s);
+}
+
+/* no-preemption: a and b hold all GPUs for 10 + 6250 s, which end in the round
+ * to 6300. c, of one GPU and 100 s, comes at 10 and starts at 6300. */
+static void srtf_does_not_take_gpus_back(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@fashion_mnist,16,64,1e-4,1,0.9\n"
+                   "b,0,vit@fashion_mnist,16,64,1e-4,1,0.9\n"
+                   "c,10,vit@food101,1,48,1e-4,1,0.9\n");
+    play_run(&s.play, "srtf");
+    assert_true(s.play.result.restarts == 0);
+    ends(&s, "a", 10 + 6250);
+    ends(&s, "c", 6300 + 10 + 100);
+    close_small(&s);
+}
+
+/* consolidate: eight jobs of 3 GPUs take a node each. d wants 8, and 8 are
+ * free by count, but on eight nodes: at 300 it is put off, until 600, when the
+ * others are gone. It was counted as started all the same, so e, with its one
+ * GPU, waits as long. */
+static void a_job_that_would_be_scattered_is_put_off(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a1,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a2,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a3,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a4,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a5,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a6,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a7,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "a8,0,vit@food101,3,48,1e-4,1,0.96\n"
+                   "d,1,vit@food101,8,48,1e-4,1,0.95\n"
+                   "e,1,vit@food101,1,48,1e-4,1,0.95\n");
+    play_run(&s.play, "tiresias");
+    ends(&s, "a1", 10 + 333);     /* 1000 / 3, over two rounds: 290 and 43 */
+    ends(&s, "d", 600 + 10 + 25); /* each GPU 6 samples: 200 / 8 */
+    ends(&s, "e", 600 + 10 + 200);
+    close_small(&s);
+}
+
+/* consolidate: at 300 a (1 GPU) and b (4) start. b is placed first and takes
+ * node 0, a then the fullest node that fits, which is node 1. */
+static void starts_are_placed_by_size(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,10,vit@food101,1,48,1e-4,1,0.95\n"
+                   "b,20,vit@food101,4,48,1e-4,1,0.95\n");
+    play_run(&s.play, "tiresias");
+    struct firn_buf log = play_read(s.play.log);
+    assert_non_null(strstr(log.at, "300\tstart\t0\tn1[0]\n"));
+    assert_non_null(strstr(log.at, "300\tstart\t1\tn0[0-3]\n"));
+    buf_release(&log);
+    close_small(&s);
+}
+
+/* wrong-job: with a batch of 8 job l can use two GPUs (4 samples each), a with
+ * 48 can use twelve. When l is the last of the list, a's second GPU reaches
+ * l's limit and it gets no third, though 28 idle: 10 epochs on 2 GPUs, 500 s.
+ * When a is the last, it grows to twelve, 83.3 s. */
+static void optimus_asks_the_last_job_for_the_limit(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.96\n"
+                   "l,0,vit@food101,1,8,1e-4,1,0.96\n");
+    play_run(&s.play, "optimus");
+    ends(&s, "a", 10 + 500);
+    close_small(&s);
+    open_small(&s, "l,0,vit@food101,1,8,1e-4,1,0.96\n"
+                   "a,0,vit@food101,1,48,1e-4,1,0.96\n");
+    play_run(&s.play, "optimus");
+    ends(&s, "a", 10 + 83);
+    close_small(&s);
+}
+
+/* filtered-run: of one bidder 0.8 is one, of three two (2.4), so of three
+ * jobs that come together only two start at the first round; the third, the
+ * only one left, starts at the next. */
+static void themis_leaves_the_fairest_fifth_waiting(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n"
+                   "b,0,vit@food101,1,48,1e-4,1,0.95\n"
+                   "c,0,vit@food101,1,48,1e-4,1,0.95\n");
+    play_run(&s.play, "themis");
+    ends(&s, "a", 210);
+    ends(&s, "b", 210);
+    ends(&s, "c", 60 + 210);
+    close_small(&s);
+}
+
+/* restart-served, list-order: a and b, 16 GPUs each, have 16 x (10 + 290 + 300
+ * + 300) = 14400 GPU-seconds at 900 and fall to the lower queue, a before b. c
+ * came at 10, wants 16 and is in the upper queue: at 900 it starts and b, the
+ * last, stops until 1200. c trains 4800 samples in 6.25 s. */
+static void tiresias_counts_the_restart_as_service(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@fashion_mnist,16,64,1e-4,1,0.9\n"
+                   "b,0,vit@fashion_mnist,16,64,1e-4,1,0.9\n"
+                   "c,10,vit@food101,16,64,1e-4,1,0.9\n");
+    play_run(&s.play, "tiresias");
+    ends(&s, "a", 10 + 6250);
+    ends(&s, "c", 900 + 10 + 6);
+    ends(&s, "b", 10 + 6250 + 300 + 10);
+    assert_true(s.play.result.restarts == 1);
+    close_small(&s);
+}
+
+/* ---- what the artifact never had ---- */
+
+static void what_it_never_had_is_refused_with_a_sentence(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n");
+    struct firn_sim_options usual = s.play.options;
+    says(&s, "fifo", "never had a policy 'fifo'; it had srtf, tiresias");
+    s.play.options.noise.report = 0.1;
+    says(&s, "srtf", "never had noise");
+    s.play.options = usual;
+    s.play.options.mtbf_s = 1000;
+    says(&s, "srtf", "never had failures");
+    s.play.options = usual;
+    s.play.options.interval_s = 60;
+    says(&s, "srtf", "never had another interval");
+    s.play.options = usual;
+    s.play.options.elastic_max = 8;
+    says(&s, "srtf", "never had elastic bounds");
+    s.play.options = usual;
+    s.play.options.profiles = NULL;
+    says(&s, "srtf", "name the folder");
+    s.play.options.profiles = "no/such/folder";
+    says(&s, "srtf", "no/such/folder/ymir/dataset_sizes.csv: not there");
+    close_small(&s);
+}
+
+static void other_clusters_are_refused(void **unused)
+{
+    (void)unused;
+    static const char *const specs[] = {"4x4:v100", "8x8:v100", "8x4:a100",
+                                        "8x4:v100,1x4:a100"};
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n");
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        struct firn_cluster other;
+        assert_int_equal(firn_cluster_open(&other, specs[i], NULL), FIRN_OK);
+        s.play.options.cluster = &other;
+        says(&s, "srtf", "never had a cluster");
+        firn_cluster_release(&other);
+    }
+    close_small(&s);
+}
+
+static void bad_rows_are_named(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n"
+                   "b,0,vit@food102,1,48,1e-4,1,0.95\n");
+    says(&s, "srtf",
+         "line 3: TitanSched has no application 'vit@food102'; "
+         "known: vit@food101, vit@mnist, vit@cifar100, "
+         "vit@fashion_mnist");
+    close_small(&s);
+    open_small(&s, "a,0,vit@food101,1,48,3e-4,1,0.95\n");
+    says(&s, "srtf", "line 2: TitanSched never trained vit@food101");
+    close_small(&s);
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,high\n");
+    says(&s, "srtf", "line 2: 'target_metric'");
+    close_small(&s);
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n");
+    play_write(s.play.trace, "name,submission_time,application,num_gpus,"
+                             "target_batch_size\na,0,vit@food101,1,48\n");
+    says(&s, "srtf", "no column 'target_lr'");
+    close_small(&s);
+}
+
+static void bad_tables_are_named(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@food101,1,48,1e-4,1,0.95\n");
+    play_write(path_of(&s, files[4]), "app,time_cost\na,soon\n");
+    says(&s, "srtf", "vit_context_switch.csv: row 1");
+    play_write(path_of(&s, files[3]),
+               "num_nodes,num_replicas,local_bsz,step_time,sync_time\n");
+    play_write(path_of(&s, files[4]), "app,time_cost\na,4\n");
+    says(&s, "srtf", "no step time for a batch of 48 on 17 GPUs");
+    close_small(&s);
+}
+
+/* ---- against the authors ---- */
+
+/* The folder of the published tables, or NULL after a word. */
+static const char *data_folder(void)
+{
+    static char folder[1024];
+    const char *path = data_path("ymir/dataset_sizes.csv");
+    if (path == NULL) {
+        print_message("no published tables here\n");
+        return NULL;
+    }
+    size_t n = strlen(path) - strlen("/ymir/dataset_sizes.csv");
+    snprintf(folder, sizeof folder, "%.*s", (int)n, path);
+    return folder;
+}
+
+static void open_published(struct play *play, const char *folder,
+                           const char *spec)
+{
+    play_open(play, spec, "");
+    play->options.restart_s = 30;
+    play->options.profiles = folder;
+    play->options.world = firn_compat_find("titan", NULL);
+    play->options.timeline_path = NULL;
+}
+
+static void run_published(struct play *play, const char *workload,
+                          const char *policy)
+{
+    char rel[64];
+    snprintf(rel, sizeof rel, "ymir/workloads/%s.csv", workload);
+    play->options.trace = data_path(rel);
+    assert_non_null(play->options.trace);
+    play_run(play, policy);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return firn_cmp(*(const double *)a, *(const double *)b);
+}
+
+/* As the authors count: nearest rank, ends not counted from the first
+ * submission, and the first start counted as one. */
+static void summary_of(const struct play *play, double out[5])
+{
+    size_t n = play->done.n;
+    double *jct = calloc(n, sizeof *jct), count = (double)n;
+    memset(out, 0, 5 * sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        const struct play_job *job = &play->done.at[i];
+        jct[i] = job->jct_s;
+        out[0] += job->jct_s;
+        out[2] = fmax(out[2], job->end_s);
+        out[3] += job->queue_s;
+        out[4] += job->restarts + 1;
+    }
+    out[0] /= count;
+    out[3] /= count;
+    out[4] /= count;
+    qsort(jct, n, sizeof *jct, by_value);
+    out[1] = jct[(size_t)ceil(0.99 * count) - 1];
+    free(jct);
+}
+
+/* Every column of a row, in the digits it was printed with. */
+static void compare(const struct play *play, const struct csv *row)
+{
+    static const char *const columns[] = {"mean_jct_s", "p99_jct_s",
+                                          "makespan_s", "mean_pending_s",
+                                          "mean_restarts"};
+    double values[5];
+    summary_of(play, values);
+    for (int i = 0; i < 5; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%g", values[i]);
+        if (strcmp(text, csv_text(row, columns[i])) != 0)
+            fail_msg("%s: %s is %s, the authors have %s",
+                     csv_text(row, "experiment"), columns[i], text,
+                     csv_text(row, columns[i]));
+    }
+}
+
+/* All rows KIND/POLICY/WORKLOAD of the four policies. */
+static int compare_all(const char *folder, const char *spec, const char *kind,
+                       const char *workloads)
+{
+    struct play play;
+    char rel[64], policy[16], workload[32];
+    int n = 0;
+    open_published(&play, folder, spec);
+    struct csv *all =
+        csv_open(data_path("ymir/author_sim_results_summary.csv"));
+    assert_non_null(all);
+    while (csv_next(all)) {
+        snprintf(rel, sizeof rel, "%.60s", csv_text(all, "experiment"));
+        char *first = strchr(rel, '/'), *last = strrchr(rel, '/');
+        if (first == NULL || first == last || strncmp(rel, kind, strlen(kind)))
+            continue;
+        snprintf(policy, sizeof policy, "%.*s", (int)(last - first - 1),
+                 first + 1);
+        snprintf(workload, sizeof workload, "%s", last + 1);
+        if (strstr(" srtf tiresias optimus themis ", policy) == NULL ||
+            strncmp(workload, workloads, strlen(workloads)) != 0)
+            continue;
+        run_published(&play, workload, policy);
+        compare(&play, all);
+        n++;
+    }
+    csv_close(all);
+    play_close(&play);
+    return n;
+}
+
+static void every_published_result_is_met(void **unused)
+{
+    (void)unused;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    bool is_quick = getenv("FIRN_QUICK") != NULL;
+    int n = compare_all(folder, MAIN, "main/", is_quick ? "FM-1-r" : "FM-");
+    assert_int_equal(n, is_quick ? 8 : 32);
+}
+
+/* Their larger clusters: twice the load on twice the nodes. */
+static void sixteen_nodes_give_their_results_too(void **unused)
+{
+    (void)unused;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    bool is_quick = getenv("FIRN_QUICK") != NULL;
+    int n = compare_all(folder, "16x4:v100", "cluster/",
+                        is_quick ? "FM-2-roberta-l" : "FM-2");
+    assert_int_equal(n, is_quick ? 4 : 16);
+}
+
+static const struct play_job *named(const struct play *play, int number)
+{
+    char tail[16];
+    snprintf(tail, sizeof tail, "-%d", number);
+    for (size_t i = 0; i < play->done.n; i++) {
+        const char *dash = strrchr(play->done.at[i].name, '-');
+        if (dash != NULL && strcmp(dash, tail) == 0)
+            return &play->done.at[i];
+    }
+    fail_msg("no job %d", number);
+    return NULL;
+}
+
+/* Completions of the first jobs, from the authors' files. */
+static void first_completions_are_theirs(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *policy;
+        double mean_s;
+        long restarts;
+        double ends_s[10];
+    } bars[] = {
+        {"srtf",
+         3719.601875,
+         320,
+         {642.16125, 1018.16125, 1145.16125, 2529.16125, 2361.16125, 1745.16125,
+          3097.16125, 2045.16125, 4412.16125, 2896.16125}},
+        {"tiresias",
+         5335.881410,
+         329,
+         {642.16125, 1018.16125, 1145.16125, 2529.16125, 2361.16125, 1745.16125,
+          3097.16125, 2045.16125, 4412.16125, 2896.16125}},
+        {"optimus",
+         1653.986828,
+         532,
+         {519.16125, 771.3225, 990.16125, 2450.645, 1739.16125, 1869.16125,
+          3047.645, 1869.16125, 4113.80625, 3128.48375}},
+        {"themis",
+         2864.467500,
+         320,
+         {402.16125, 838.16125, 1025.16125, 2469.16125, 2181.16125, 1625.16125,
+          2917.16125, 2045.16125, 4352.16125, 2776.16125}},
+    };
+    struct play play;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    open_published(&play, folder, MAIN);
+    for (size_t i = 0; i < sizeof bars / sizeof *bars; i++) {
+        run_published(&play, "FM-1-vit", bars[i].policy);
+        assert_true(fabs(play.result.jct_mean_s - bars[i].mean_s) < 1e-6);
+        assert_true(play.result.restarts + 320 == bars[i].restarts);
+        for (int k = 0; k < 10; k++) {
+            double end_s = named(&play, k)->end_s;
+            if (fabs(end_s - bars[i].ends_s[k]) > 1e-5)
+                fail_msg("%s: job %d ends at %.17g, not %.17g", bars[i].policy,
+                         k, end_s, bars[i].ends_s[k]);
+        }
+    }
+    play_close(&play);
+}
+
+/* A place like "244": so many GPUs on node 0, 1, 2. */
+static struct firn_alloc alloc_of(const char *place, struct firn_part *parts)
+{
+    struct firn_alloc alloc = {.parts = parts};
+    for (; *place != '\0'; place++, alloc.nparts++) {
+        int gpus = *place - '0';
+        parts[alloc.nparts] = (struct firn_part){
+            .node = alloc.nparts, .gpus = ((uint64_t)1 << gpus) - 1};
+        alloc.ngpus += gpus;
+    }
+    return alloc;
+}
+
+/* Step times as the artifact looks them up; those on more than 16 GPUs come
+ * from its mesh. One pass each, so an iteration is a step. */
+static void step_times_are_theirs(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *app;
+        int batch;
+        const char *place;
+        double step_s;
+    } bars[] = {
+        {"vit@food101", 48, "1", 0.1731255205},
+        {"vit@food101", 384, "4", 0.3498705551},
+        {"vit@food101", 48, "44", 0.1010463439},
+        {"vit@food101", 48, "2", 0.1093220757},
+        {"vit@food101", 384, "44441", 0.20157591},
+        {"vit@food101", 576, "44333", 0.240104},
+        {"vit@food101", 384, "44442", 0.20523611},
+        {"vit@food101", 384, "44443", 0.20716697},
+        {"vit@food101", 384, "44444", 0.2081508},
+        {"vit@food101", 384, "444441", 0.21234019},
+        {"vit-large@mnist", 576, "4444441", 0.30661069},
+        {"vit-large@mnist", 576, "4444443", 0.30683686},
+        {"vit-large@mnist", 576, "444444", 0.30634236},
+        {"roberta-base@qnli", 128, "44441", 0.13357738},
+        {"roberta-base@qnli", 192, "444441", 0.16206979},
+        {"roberta-base@qnli", 192, "4444444", 0.13939686},
+    };
+    struct titanspeed speed = {0};
+    struct firn_part parts[8];
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof bars / sizeof *bars; i++) {
+        int kind;
+        struct firn_alloc alloc = alloc_of(bars[i].place, parts);
+        assert_int_equal(titanspeed_kind(&speed, folder, bars[i].app,
+                                         bars[i].batch, &kind, NULL),
+                         FIRN_OK);
+        double step_s = titanspeed_on(&speed, kind, &alloc).iter_s;
+        if (fabs(step_s - bars[i].step_s) > 6e-9)
+            fail_msg("%s, batch %d on %s: %.10g, not %.10g", bars[i].app,
+                     bars[i].batch, bars[i].place, step_s, bars[i].step_s);
+    }
+    titanspeed_release(&speed);
+}
+
+/* one-pass-more: 750000 samples on 4 GPUs at a batch of 384 take 683.34 s and
+ * are predicted to take 1320. */
+static void predictions_count_a_pass_that_is_not_made(void **unused)
+{
+    (void)unused;
+    struct titanspeed speed = {0};
+    int kind;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    assert_int_equal(
+        titanspeed_kind(&speed, folder, "vit@mnist", 384, &kind, NULL),
+        FIRN_OK);
+    const struct titanspeed_pace *truth = &speed.kinds.at[kind].packed[4];
+    const struct titanspeed_pace *guess = &speed.kinds.at[kind].expects[4];
+    double truth_s = 750000 / truth->samples * truth->iter_s;
+    double guess_s = 750000 / guess->samples * guess->iter_s;
+    assert_true(fabs(truth_s - 683.34) < 0.005);
+    assert_true(rint(guess_s) == 1320);
+    titanspeed_release(&speed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_waits_for_the_round_and_pays_for_its_start),
+        cmocka_unit_test(time_is_charged_in_whole_seconds_half_to_even),
+        cmocka_unit_test(a_target_read_one_bit_too_high_is_not_met),
+        cmocka_unit_test(srtf_does_not_take_gpus_back),
+        cmocka_unit_test(a_job_that_would_be_scattered_is_put_off),
+        cmocka_unit_test(starts_are_placed_by_size),
+        cmocka_unit_test(tiresias_counts_the_restart_as_service),
+        cmocka_unit_test(optimus_asks_the_last_job_for_the_limit),
+        cmocka_unit_test(themis_leaves_the_fairest_fifth_waiting),
+        cmocka_unit_test(what_it_never_had_is_refused_with_a_sentence),
+        cmocka_unit_test(other_clusters_are_refused),
+        cmocka_unit_test(bad_rows_are_named),
+        cmocka_unit_test(bad_tables_are_named),
+        cmocka_unit_test(every_published_result_is_met),
+        cmocka_unit_test(sixteen_nodes_give_their_results_too),
+        cmocka_unit_test(first_completions_are_theirs),
+        cmocka_unit_test(step_times_are_theirs),
+        cmocka_unit_test(predictions_count_a_pass_that_is_not_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
