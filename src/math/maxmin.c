@@ -307,6 +307,7 @@ enum firn_status maxmin_leximin(const struct menus *menus, int64_t work,
         }
     }
     ties_settle(&c.ties);
+    ties_release(&c.ties);
     finish(&c, entry, &r);
     for (size_t i = 0; i < menus->n; i++)
         r.worst = fmin(r.worst, menus->value[entry[i]]);

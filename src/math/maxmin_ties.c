@@ -24,8 +24,9 @@
  *     joins only slots that are still to come.
  * (5) A member of a slot has its position where it would stand had it risen.
  *
- * Cost: a rise looks at the members of the slots whose row is stale, times
- * the slots; `work` counts these steps. When it is used up, or there are more
+ * Cost: with one slot a rise is O(log n), by a heap of its members; with more
+ * it looks at the members of the slots whose row of arcs is stale, times the
+ * slots; `work` counts these steps. When it is used up, or there are more
  * slots than TIES_SLOTS, the assignment is settled as it stands. Costs are
  * integers, so nothing is lost to rounding.
  */
@@ -46,6 +47,7 @@ void ties_init(struct ties *ties, const struct frontier *front,
     ties->menu = arena_alloc(scratch, n * sizeof *ties->menu);
     ties->above = arena_alloc(scratch, n * sizeof *ties->above);
     ties->where = arena_alloc(scratch, n * sizeof *ties->where);
+    ties->here = arena_alloc(scratch, n * sizeof *ties->here);
     ties->member = arena_alloc(scratch, n * sizeof *ties->member);
     ties->place = arena_alloc(scratch, n * STRIDE * sizeof *ties->place);
     for (size_t i = 0; i < n; i++)
@@ -55,6 +57,12 @@ void ties_init(struct ties *ties, const struct frontier *front,
 bool ties_has(const struct ties *ties, size_t menu)
 {
     return ties->nmembers > 0 && ties->member[menu] != none;
+}
+
+void ties_release(struct ties *ties)
+{
+    for (int u = 1; u <= TIES_SLOTS; u++)
+        heap_release(&ties->up[u]);
 }
 
 /* --- members --------------------------------------------------------------
@@ -78,15 +86,18 @@ static void remove_member(struct ties *ties, size_t m)
 {
     size_t last = --ties->nmembers;
     int slot = ties->where[m];
+    if (slot != 0)
+        heap_remove(&ties->up[slot], (int)ties->menu[m]);
     ties->member[ties->menu[m]] = none;
     if (m != last) {
         ties->menu[m] = ties->menu[last];
         ties->above[m] = ties->above[last];
         ties->where[m] = ties->where[last];
+        ties->here[m] = ties->here[last];
         memcpy(&ties->place[m * STRIDE], &ties->place[last * STRIDE],
                STRIDE * sizeof *ties->place);
         ties->member[ties->menu[m]] = m;
-        for (int w = 0; w <= ties->nslots; w++)
+        for (int w = 1; w <= ties->nslots; w++)
             if (ties->arc[ties->where[m]][w].member == last)
                 ties->arc[ties->where[m]][w].member = m;
     }
@@ -123,45 +134,66 @@ void ties_settle(struct ties *ties)
 /* --- arcs and paths --------------------------------------------------------
  */
 
-/* Of equal moves: into a slot goes the menu listed last, out of it the one
- * listed first. */
-static bool is_better(const struct ties *ties, int64_t cost, size_t m, int to,
+/* Of equal moves: into a slot goes the menu listed last, out of all slots
+ * the one listed first. */
+static bool is_better(const struct ties *ties, int64_t cost, size_t m,
                       struct ties_arc best)
 {
     if (cost != best.cost || best.member == none)
         return cost < best.cost;
-    bool is_earlier = ties->menu[m] < ties->menu[best.member];
-    return to == 0 ? is_earlier : !is_earlier;
+    return ties->menu[m] > ties->menu[best.member];
 }
 
-/* Brings row u of the arcs up to date. */
+/* The arc u -> 0, u > 0. */
+static struct ties_arc arc_up(const struct ties *ties, int u)
+{
+    const struct heap_item *top = heap_top(&ties->up[u]);
+    if (top == NULL)
+        return (struct ties_arc){far, none};
+    return (struct ties_arc){(int64_t)top->key, ties->member[top->item]};
+}
+
+/* Member m waits, and what it would cost to let it rise has changed. */
+static void note_up(struct ties *ties, size_t m)
+{
+    size_t menu = ties->menu[m];
+    double cost = (double)(ties->above[m] - ties->here[m]);
+    heap_set(&ties->up[ties->where[m]], (int)menu, cost, menu);
+}
+
+/* Brings row u of the arcs to slots up to date. */
 static void refresh(struct ties *ties, int u)
 {
     if (ties->fresh[u])
         return;
     struct ties_arc *row = ties->arc[u];
-    for (int w = 0; w <= ties->nslots; w++)
+    for (int w = 1; w <= ties->nslots; w++)
         row[w] = (struct ties_arc){far, none};
     ties->work -= (int64_t)ties->nmembers;
+    ties->fresh[u] = true;
     for (size_t m = 0; m < ties->nmembers; m++) {
         if (ties->where[m] != u)
             continue;
         int64_t from = cost_in(ties, m, u);
         ties->work -= ties->nslots;
-        for (int w = 0; w <= ties->nslots; w++) {
+        for (int w = 1; w <= ties->nslots; w++) {
             int64_t to = cost_in(ties, m, w);
-            if (w != u && to < far && is_better(ties, to - from, m, w, row[w]))
+            if (w != u && to < far && is_better(ties, to - from, m, row[w]))
                 row[w] = (struct ties_arc){to - from, m};
         }
     }
-    ties->fresh[u] = true;
 }
 
 static void move(struct ties *ties, size_t m, int to)
 {
     ties->fresh[ties->where[m]] = false;
     ties->fresh[to] = false;
+    if (ties->where[m] != 0)
+        heap_remove(&ties->up[ties->where[m]], (int)ties->menu[m]);
     ties->where[m] = to;
+    ties->here[m] = cost_in(ties, m, to);
+    if (to != 0)
+        note_up(ties, m);
 }
 
 /* Shortest distances from each slot to slot 0; next[u] is the slot after u. */
@@ -169,9 +201,10 @@ static void paths_up(struct ties *ties, int64_t *dist, int *next)
 {
     dist[0] = 0;
     for (int u = 1; u <= ties->nslots; u++) {
-        refresh(ties, u);
-        dist[u] = ties->arc[u][0].cost;
+        dist[u] = arc_up(ties, u).cost;
         next[u] = 0;
+        if (ties->nslots > 1)
+            refresh(ties, u);
     }
     for (int pass = 1, changed = 1; changed && pass < ties->nslots; pass++) {
         changed = 0;
@@ -237,10 +270,10 @@ static bool raise_member(struct ties *ties, size_t m, int64_t above,
                          bool must_fit)
 {
     int next[STRIDE] = {0}, into = 0, from = ties->where[m];
+    size_t who[STRIDE]; /* leaves slot u along the chain */
     if (from != 0) {
         ties->above[m] = above;
-        if (ties->arc[from][0].member == m)
-            ties->fresh[from] = false;
+        note_up(ties, m);
         return true;
     }
     int64_t spent =
@@ -251,7 +284,10 @@ static bool raise_member(struct ties *ties, size_t m, int64_t above,
     ties->above[m] = above;
     ties->fresh[0] = false;
     for (int u = into; u != 0; u = next[u])
-        move(ties, ties->arc[u][next[u]].member, next[u]);
+        who[u] = next[u] == 0 ? arc_up(ties, u).member
+                              : ties->arc[u][next[u]].member;
+    for (int u = into; u != 0; u = next[u])
+        move(ties, who[u], next[u]);
     if (into != 0)
         move(ties, m, into);
     return true;
@@ -277,6 +313,9 @@ static void add_place(struct ties *ties)
 static void drop_slot(struct ties *ties, int slot)
 {
     int last = ties->nslots--;
+    struct heap empty = ties->up[slot];
+    ties->up[slot] = ties->up[last];
+    ties->up[last] = empty;
     for (size_t m = 0; m < ties->nmembers; m++) {
         size_t *place = &ties->place[m * STRIDE];
         place[slot] = place[last];
@@ -340,8 +379,11 @@ void ties_start(struct ties *ties, const size_t *tied, size_t n, size_t nrise)
         int64_t above = cost_above(ties, tied[k]);
         ties->place[m * STRIDE + 1] = ties->position[tied[k]]++;
         ties->where[m] = k < nrise ? 0 : 1;
+        ties->here[m] = ties->above[m];
         ties->spent += k < nrise ? above - ties->above[m] : 0;
         ties->above[m] = above;
+        if (ties->where[m] != 0)
+            note_up(ties, m);
     }
     memset(ties->fresh, 0, sizeof ties->fresh);
 }

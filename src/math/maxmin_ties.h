@@ -8,6 +8,7 @@
  */
 #ifndef MATH_MAXMIN_TIES_H
 #define MATH_MAXMIN_TIES_H
+#include "base/heap.h"
 #include "math/menus.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,10 +34,12 @@ struct ties {
     size_t nmembers;
     size_t *menu;   /* [member] */
     int64_t *above; /* [member]: its cost in slot 0 */
+    int64_t *here;  /* [member]: its cost where it waits */
     int *where;     /* [member]: slot */
     size_t *place;  /* [member][slot]: frontier position, or none */
     size_t *member; /* [menu]: member, or none */
     int nslots;     /* slots 1 .. nslots are open */
+    struct heap up[TIES_SLOTS + 1]; /* menus by the cost of arc u -> 0 */
     struct ties_arc arc[TIES_SLOTS + 1][TIES_SLOTS + 1];
     bool fresh[TIES_SLOTS + 1]; /* is row arc[u] up to date? */
 };
@@ -44,6 +47,9 @@ struct ties {
 /* `fixed` and `position` are the caller's and have one place for each menu. */
 void ties_init(struct ties *ties, const struct frontier *front,
                struct arena *scratch);
+
+/* Frees the heaps; the rest is the arena's. */
+void ties_release(struct ties *ties);
 
 bool ties_has(const struct ties *ties, size_t menu);
 
