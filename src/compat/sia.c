@@ -167,6 +167,7 @@ static bool fetch(struct sia_world *engine, struct firn_error *err)
 {
     struct job_accept accept;
     char why[JOB_WHY_MAX];
+    struct firn_error failed = {0};
     struct firn_job_spec *spec = &engine->spec;
     engine->has_spec = false;
     while (firn_trace_next(engine->world.trace, spec, err)) {
@@ -176,9 +177,12 @@ static bool fetch(struct sia_world *engine, struct firn_error *err)
                 return false;
             continue;
         }
-        if (siashelf_find(&engine->shelf, spec->app, &engine->spec_app, err) !=
-            FIRN_OK)
+        if (siashelf_find(&engine->shelf, spec->app, &engine->spec_app,
+                          &failed) != FIRN_OK) {
+            firn_fail(err, failed.status, "%s: line %ld: %s",
+                      engine->world.options->trace, spec->line, failed.text);
             return false;
+        }
         engine->has_spec = true;
         return true;
     }
@@ -495,12 +499,13 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     engine->world.cadence.decide_s = decide_s;
     FIRN_TRY(
         firn_trace_open(&engine->world.trace, options->trace, &reading, err));
-    if (!fetch(engine, &failed))
-        return firn_fail(
-            err, failed.status != FIRN_OK ? failed.status : FIRN_EINVAL, "%s",
-            failed.status != FIRN_OK ? failed.text
-                                     : "the workload has no job that can run");
-    return FIRN_OK;
+    if (fetch(engine, &failed))
+        return FIRN_OK;
+    if (failed.status != FIRN_OK)
+        return firn_fail(err, failed.status, "%s", failed.text);
+    return firn_fail(
+        err, FIRN_EINVAL, "%s: not one job that can run; the first bad row: %s",
+        options->trace, firn_trace_report(engine->world.trace)->first_bad[0]);
 }
 
 static void close_engine(void *state)
