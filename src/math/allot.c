@@ -186,6 +186,10 @@ static void put_some_back(struct search *in, int n)
 {
     uint64_t bits = rng_u64(&in->rng);
     bool noisy = bits >> 63 != 0;
+    in->board.first_fit =
+        (bits >> 62 & 1) != 0
+            ? (int)rng_below(&in->rng, (uint64_t)in->board.problem->cols)
+            : -1;
     for (int k = 0; k < n; k++) {
         int row = in->order[k];
         in->noise[k] = noisy ? 0.25 + rng_unit(&in->rng) : 1;

@@ -140,7 +140,7 @@ static void init_row(struct board *board, int row, struct arena *scratch)
 void board_init(struct board *board, const struct allot_problem *problem,
                 struct arena *scratch)
 {
-    *board = (struct board){.problem = problem};
+    *board = (struct board){.problem = problem, .first_fit = -1};
     init_columns(board, scratch);
     board->row =
         arena_alloc(scratch, (size_t)problem->rows * sizeof *board->row);
@@ -272,6 +272,15 @@ static int at_level(const struct board *board, int group, int level, int from,
     return c < p->cols ? c : -1;
 }
 
+static int first_fit(const struct board *board, int group, int least)
+{
+    const struct allot_problem *p = board->problem;
+    int c = board->first_fit;
+    while (board->left[c] < least || p->group[c] != group)
+        c = c + 1 < p->cols ? c + 1 : 0;
+    return c;
+}
+
 static void sort_cells(struct allot_cell *cells, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -301,7 +310,9 @@ static void choose_columns(const struct board *board, struct board_way way,
     /* The last may not be one of those before: they have more room, unless
      * several have the same. */
     int last = -1;
-    if (way.n == 1 || wanted < level)
+    if (way.n == 1 && board->first_fit >= 0)
+        last = first_fit(board, way.group, wanted);
+    else if (way.n == 1 || wanted < level)
         last = best_fit(board, way.group, wanted, lonely);
     if (way.n > 1 && (last < 0 || board->left[last] >= level))
         last = at_level(board, way.group, level, from, lonely);

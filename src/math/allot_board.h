@@ -32,6 +32,8 @@ struct board {
     int groups;         /* the largest group + 1 */
     int *one, *many;    /* [groups][levels] */
     int *widest;        /* [groups]: the largest room */
+    int first_fit; /* a row of one column goes to the first from here on that
+                    * has the room; -1: to the one it fits best */
     long work;
 };
 
