@@ -1,8 +1,13 @@
 /* simforecast.c - rates by the fit, corrected by what jobs report.
  *
- *     forecast(way) = fit(way, part of training) x correction
- *     correction    = reported rate / fit(what it holds), of its last report
- *                     while it was alone on its GPUs; 1 before the first
+ *     forecast(way) = fit(way, part of training) x correction(way)
+ *
+ * The correction of a way the job was run in, alone on its GPUs, is reported
+ * rate / fit(what it held) of its last report there; that of any other way is
+ * the geometric mean of these, 1 before the first. (The last one alone would
+ * make a job look better or worse everywhere each time it is moved, by
+ * whatever the fit is wrong at one placement, and elastic policies would chase
+ * that.)
  *
  * fit() is sim/truth_table.c's rate with step times of the profile's fit for
  * the job and its reference alike, never of a table. So at what a job holds
@@ -17,29 +22,29 @@
  * reported rate) are averaged with it, by pair of profiles, in a pair table
  * of firn/sharing.h in which old news fade.
  *
- * Answers of fit() are remembered for each job in a table by way, which is
- * emptied when the job comes to another part. The correction is applied behind
- * it. Invariant: nothing here depends on who asked what before.
+ * Answers are remembered for each job in a table by way, which is emptied when
+ * the job comes to another part; the mean correction is applied behind it.
+ * Invariant: nothing here depends on who asked what before.
  *
- * Cost: a remembered answer is one hash and a comparison or two; a new one an
- * evaluation of the model, or the trainer's search when it tunes.
+ * Cost: a remembered answer is a look into an array; a new one an evaluation
+ * of the model, or the trainer's search when it tunes.
  */
 #include "sim/simforecast.h"
 #include "base/fmath.h"
 #include "base/vec.h"
 #include "sim/simengine.h"
 #include "sim/truth_table.h"
+#include "sim/waytable.h"
 #include <firn/sharing.h>
 #include <math.h>
 #include <string.h>
 
-enum { CELLS_MIN = 64 };
 #define SLACK 1e-9 /* of a duration: parts end where they end */
 
-/* A remembered answer; key 0: none. */
-struct cell {
-    uint64_t key;
-    double rate;
+/* A way that the job was run in: reported over fitted, the last time. */
+struct tried {
+    struct firn_way way; /* with everything said */
+    double ratio;
 };
 
 /* What is expected of one job, by slot. */
@@ -52,9 +57,10 @@ struct outlook {
     double *ends; /* reference seconds at which each part ends */
     size_t part;
     double from_s, until_s; /* of done_s, while it is in `part` */
-    double correction;
-    struct cell *cells; /* a power of two of them */
-    size_t ncells, nused;
+    VEC(struct tried) tried;
+    double correction; /* of other ways: the geometric mean of those */
+    /* By the fit; or, of ways it was run in, corrected and below 0. */
+    struct waytable answers;
 };
 
 struct forecast {
@@ -92,7 +98,8 @@ void forecast_free(struct forecast *f)
         return;
     for (size_t i = 0; i < f->jobs.cap; i++) {
         mem_free(f->jobs.at[i].ends);
-        mem_free(f->jobs.at[i].cells);
+        waytable_release(&f->jobs.at[i].answers);
+        vec_release(&f->jobs.at[i].tried);
     }
     vec_release(&f->jobs);
     mem_free(f->pairs_storage);
@@ -153,12 +160,11 @@ static struct outlook *outlook_of(struct forecast *f,
     vec_reserve(&f->jobs, slot + 1);
     struct outlook *o = &f->jobs.at[slot];
     mem_free(o->ends);
-    mem_free(o->cells);
-    *o = (struct outlook){.id = job->id + 1,
-                          .correction = 1,
-                          .until_s = INFINITY,
-                          .ncells = CELLS_MIN};
-    o->cells = mem_new(o->ncells, sizeof *o->cells);
+    waytable_release(&o->answers);
+    vec_release(&o->tried);
+    *o = (struct outlook){
+        .id = job->id + 1, .correction = 1, .until_s = INFINITY};
+    waytable_init(&o->answers, f->base.cluster->ntypes);
     if (f->table != NULL)
         o->app = known_find(&f->table->known, job->spec.app, job->type_mask);
     if (o->app.profile != NULL)
@@ -166,12 +172,6 @@ static struct outlook *outlook_of(struct forecast *f,
     else
         o->type = type_of(f, job);
     return o;
-}
-
-static void forget(struct outlook *o)
-{
-    memset(o->cells, 0, o->ncells * sizeof *o->cells);
-    o->nused = 0;
 }
 
 /* Brings it to the part in which it has done so much. */
@@ -192,7 +192,7 @@ static void move_to(struct outlook *o, const struct firn_job *job,
     o->part = low;
     o->from_s = low > 0 ? o->ends[low - 1] : 0;
     o->until_s = o->ends[low];
-    forget(o);
+    waytable_clear(&o->answers);
 }
 
 /* --- rates ------------------------------------------------------------------
@@ -218,7 +218,7 @@ static double fit(const struct forecast *f, const struct outlook *o,
                   const struct firn_job *job, const struct firn_way *way)
 {
     const struct firn_cluster *c = f->base.cluster;
-    firn_type_id type = way->type == FIRN_ANY_TYPE ? o->type : way->type;
+    firn_type_id type = way->type;
     if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
         way->gpus < 1 || way->nodes < 0)
         return 0;
@@ -233,57 +233,49 @@ static double fit(const struct forecast *f, const struct outlook *o,
            (times == 1 ? 1 : fm_pow(times, f->base.scaling));
 }
 
-/* Every way has a key of its own, none has 0. */
-static uint64_t key_of(const struct firn_way *way)
+/* The same way with everything said: its type, and how many nodes. */
+static struct firn_way plain(const struct forecast *f, const struct outlook *o,
+                             const struct firn_way *way)
 {
-    return (uint64_t)(uint32_t)way->gpus << 40 ^
-           (uint64_t)((uint32_t)way->nodes & 0xffffffu) << 16 ^
-           (uint64_t)((unsigned)(way->type + 1) & 0x3fffu) << 2 ^
-           (way->tunes & 3u);
-}
-
-static size_t first_cell(const struct outlook *o, uint64_t key)
-{
-    return (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (o->ncells - 1);
-}
-
-static void put(struct outlook *o, struct cell cell)
-{
-    size_t i = first_cell(o, cell.key);
-    while (o->cells[i].key != 0)
-        i = (i + 1) & (o->ncells - 1);
-    o->cells[i] = cell;
-    o->nused++;
-}
-
-static void remember(struct outlook *o, struct cell cell)
-{
-    if (2 * (o->nused + 1) > o->ncells) {
-        struct cell *was = o->cells;
-        size_t n = o->ncells;
-        o->ncells *= 2;
-        o->nused = 0;
-        o->cells = mem_new(o->ncells, sizeof *o->cells);
-        for (size_t i = 0; i < n; i++)
-            if (was[i].key != 0)
-                put(o, was[i]);
-        mem_free(was);
+    struct firn_way out = *way;
+    if (out.type == FIRN_ANY_TYPE)
+        out.type = o->type;
+    if (out.nodes == 0 && out.type >= 0 && out.type < FIRN_TYPES_MAX) {
+        int most = f->largest[out.type];
+        out.nodes = out.gpus <= most ? 1 : (out.gpus + most - 1) / most;
     }
-    put(o, cell);
+    return out;
 }
 
-/* fit(), remembered. */
-static double fitted(const struct forecast *f, struct outlook *o,
-                     const struct firn_job *job, const struct firn_way *way)
+static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
-    uint64_t key = key_of(way);
-    for (size_t i = first_cell(o, key); o->cells[i].key != 0;
-         i = (i + 1) & (o->ncells - 1))
-        if (o->cells[i].key == key)
-            return o->cells[i].rate;
-    double rate = fit(f, o, job, way);
-    remember(o, (struct cell){key, rate});
+    return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
+           a->tunes == b->tunes;
+}
+
+/* The answer for a way that was not asked about in this part. */
+static double look_up(const struct forecast *f, struct outlook *o,
+                      const struct firn_job *job, const struct firn_way *way)
+{
+    struct firn_way as = plain(f, o, way);
+    double rate = fit(f, o, job, &as);
+    for (size_t i = 0; i < o->tried.n; i++)
+        if (is_same(&o->tried.at[i].way, &as) && rate > 0) {
+            rate *= -o->tried.at[i].ratio;
+            break;
+        }
+    waytable_put(&o->answers, way, rate);
     return rate;
+}
+
+/* What is expected of a way. */
+static double expected(const struct forecast *f, struct outlook *o,
+                       const struct firn_job *job, const struct firn_way *way)
+{
+    double rate = waytable_get(&o->answers, way);
+    if (isnan(rate))
+        rate = look_up(f, o, job, way);
+    return rate < 0 ? -rate : rate * o->correction;
 }
 
 double forecast_rate(struct forecast *f, const struct firn_job *job,
@@ -291,30 +283,61 @@ double forecast_rate(struct forecast *f, const struct firn_job *job,
 {
     struct outlook *o = outlook_of(f, job);
     move_to(o, job, firn_job_done_s(job, now_s));
-    return fitted(f, o, job, way) * o->correction;
+    return expected(f, o, job, way);
 }
 
-/* --- what is learned
- * ---------------------------------------------------------- */
+/* --- what is learned --------------------------------------------------- */
 
-/* fit() of what it holds; of the slowest type it holds. */
-static double fit_held(const struct forecast *f, struct outlook *o,
-                       const struct firn_job *job)
+/* What it holds as a way; of several types the slowest. `rate` is its fit. */
+static struct firn_way way_held(const struct forecast *f,
+                                const struct outlook *o,
+                                const struct firn_job *job, double *rate)
 {
     const struct firn_alloc *held = &job->held;
     const struct firn_cluster *c = f->base.cluster;
     struct firn_way way = {.gpus = held->ngpus,
                            .nodes = firn_alloc_nodes(held),
+                           .type = FIRN_ANY_TYPE,
                            .tunes = held->tunes};
-    uint32_t seen = 0;
-    double least = INFINITY;
+    struct firn_way slowest = way;
+    *rate = INFINITY;
     for (int i = 0; i < held->nparts; i++) {
-        way.type = c->nodes[held->parts[i].node].type;
-        if (!(seen >> way.type & 1))
-            least = fmin(least, fitted(f, o, job, &way));
-        seen |= (uint32_t)1 << way.type;
+        firn_type_id type = c->nodes[held->parts[i].node].type;
+        if (type == way.type)
+            continue;
+        way.type = type;
+        double here = fit(f, o, job, &way);
+        if (here < *rate) {
+            *rate = here;
+            slowest = way;
+        }
     }
-    return least;
+    return slowest;
+}
+
+/* Run that way, it went at `rate`, `ratio` times its fit. A way goes by up to
+ * four names, all of which are to answer so at once. */
+static void correct(const struct forecast *f, struct outlook *o,
+                    const struct firn_way *way, double rate, double ratio)
+{
+    double sum = 0;
+    size_t i = 0;
+    while (i < o->tried.n && !is_same(&o->tried.at[i].way, way))
+        i++;
+    if (i == o->tried.n)
+        vec_add(&o->tried, (struct tried){0});
+    o->tried.at[i] = (struct tried){*way, ratio};
+    for (i = 0; i < 4; i++) {
+        struct firn_way alias = *way;
+        alias.nodes = i & 1 ? 0 : way->nodes;
+        alias.type = i & 2 ? FIRN_ANY_TYPE : way->type;
+        struct firn_way as = plain(f, o, &alias);
+        if (is_same(&as, way))
+            waytable_put(&o->answers, &alias, -rate);
+    }
+    for (i = 0; i < o->tried.n; i++)
+        sum += fm_log(o->tried.at[i].ratio);
+    o->correction = o->tried.n == 1 ? ratio : fm_exp(sum / (double)o->tried.n);
 }
 
 void forecast_learn(struct forecast *f, const struct firn_job *job,
@@ -322,14 +345,15 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
                     const struct truth_near *near)
 {
     struct outlook *o = outlook_of(f, job);
+    double alone;
     if (job->held.nparts == 0 || !(report->rate > 0))
         return;
     move_to(o, job, report->done_s);
-    double alone = fit_held(f, o, job);
+    struct firn_way way = way_held(f, o, job, &alone);
     if (!(alone > 0))
         return;
     if (near->sharers < 2) {
-        o->correction = report->rate / alone;
+        correct(f, o, &way, report->rate, report->rate / alone);
         return;
     }
     if (o->app.profile == NULL || near->napps != 1)
@@ -338,7 +362,7 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
         known_find(&f->table->known, near->apps[0], UINT32_MAX);
     if (other.profile != NULL)
         firn_pairs_add(&f->pairs, o->app.which, other.which,
-                       alone * o->correction / report->rate, 1, NULL);
+                       expected(f, o, job, &way) / report->rate, 1, NULL);
 }
 
 double forecast_slowdown(struct forecast *f, const struct firn_job *job,
@@ -359,8 +383,8 @@ double forecast_slowdown(struct forecast *f, const struct firn_job *job,
     return (xi + weight * f->pairs.pair_mean[at]) / (1 + weight);
 }
 
-/* --- limits and loads
- * --------------------------------------------------------- */
+/* --- limits and loads -------------------------------------------------------
+ */
 
 int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
                       unsigned tunes)
@@ -403,8 +427,8 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job)
     return load;
 }
 
-/* --- for core
- * ------------------------------------------------------------------ */
+/* --- for core ---------------------------------------------------------------
+ */
 
 static double rate_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)

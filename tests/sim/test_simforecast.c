@@ -237,6 +237,35 @@ static void reports_correct_every_way(void **state)
     bench_close(&b);
 }
 
+/* Half its fit on two T4, twice its fit on the V100 (2 there): both stay, and
+ * what was never tried is corrected by the mean, (0.5 x 2)^(1/2). */
+static void ways_that_were_tried_keep_their_own_correction(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "4x2:t4,1x4:v100", folder);
+    struct firn_job job = make_job("toy", 1, 15);
+    struct firn_part part = {.node = 0, .gpus = 3};
+    struct truth_near alone = {.sharers = 1};
+    double two = ask(&b, &job, 2, 0, 0, 0), v100 = ask(&b, &job, 1, 0, 1, 0);
+    double split = ask(&b, &job, 2, 2, 0, 0);
+    struct firn_report report = {.rate = 0.5 * two};
+    job.held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    forecast_learn(b.forecast, &job, &report, &alone);
+    assert_true(play_near(ask(&b, &job, 2, 2, 0, 0), 0.5 * split));
+    part = (struct firn_part){.node = 4, .gpus = 1};
+    job.held.ngpus = 1;
+    report.rate = 2 * v100;
+    forecast_learn(b.forecast, &job, &report, &alone);
+    assert_true(ask(&b, &job, 1, 1, 1, 0) == 2 * v100);
+    assert_true(ask(&b, &job, 2, 1, 0, 0) == 0.5 * two);
+    assert_true(ask(&b, &job, 2, 0, FIRN_ANY_TYPE, 0) == 0.5 * two);
+    assert_true(play_near(ask(&b, &job, 2, 2, 0, 0), split));
+    job.done_s = 150; /* the ratios hold in the next stage: 2 on the V100 */
+    assert_true(play_near(ask(&b, &job, 1, 0, 1, 0), 4));
+    bench_close(&b);
+}
+
 /* 1.25 beside its kind; 1.5, the constant, beside others. One observation of
  * half the rate it has alone is a slowdown of 2: (1.25 + 2) / 2. */
 static void slowdowns_are_measured_then_observed(void **state)
@@ -295,9 +324,9 @@ static void answers_do_not_depend_on_the_order_of_questions(void **state)
     job.type_mask = (uint32_t)(1 << b.cluster.ntypes) - 1;
     rng_seed(&rng, 1);
     for (int i = 0; i < QUESTIONS; i++) {
-        int gpus = 1 + (int)rng_below(&rng, 40);
+        int gpus = 1 + (int)rng_below(&rng, 100);
         ways[i] = (struct firn_way){
-            gpus, (int)rng_below(&rng, 6),
+            gpus, (int)rng_below(&rng, 20),
             (int)rng_below(&rng, (uint64_t)b.cluster.ntypes + 1) - 1,
             (unsigned)rng_below(&rng, 4)};
         rates[i] = forecast_rate(b.forecast, &job, &ways[i], 0);
@@ -405,6 +434,7 @@ int main(void)
         cmocka_unit_test(gains_are_those_of_the_stage),
         cmocka_unit_test(a_tuned_batch_is_the_best_of_its_stage),
         cmocka_unit_test(reports_correct_every_way),
+        cmocka_unit_test(ways_that_were_tried_keep_their_own_correction),
         cmocka_unit_test(slowdowns_are_measured_then_observed),
         cmocka_unit_test(loads_are_the_profiles),
         cmocka_unit_test(answers_do_not_depend_on_the_order_of_questions),

@@ -1,0 +1,113 @@
+/* waytable.c - arrays for the ways that are asked about often, a hash for the
+ * rest.
+ *
+ * A sheet of 64 GPUs by 0..16 nodes is 8.5 KiB, so that those of a hundred
+ * jobs stay in a processor's second cache. The hash is open, at most half
+ * full, and probes linearly; nothing walks it but to grow.
+ */
+#include "sim/waytable.h"
+#include "base/mem.h"
+#include <string.h>
+
+enum {
+    CELLS_MIN = 64,
+    SHEET = WAYTABLE_GPUS * (WAYTABLE_NODES + 1),
+};
+
+/* key 0: empty. */
+struct waytable_cell {
+    uint64_t key;
+    double value;
+};
+
+static size_t nsheets(const struct waytable *table)
+{
+    return (size_t)(table->ntypes + 1) * WAYTABLE_TUNES;
+}
+
+void waytable_init(struct waytable *table, int ntypes)
+{
+    *table = (struct waytable){.ntypes = ntypes};
+    table->sheets = mem_new(nsheets(table), sizeof(double *));
+}
+
+void waytable_release(struct waytable *table)
+{
+    for (size_t i = 0; table->sheets != NULL && i < nsheets(table); i++)
+        mem_free(table->sheets[i]);
+    mem_free(table->sheets);
+    mem_free(table->cells);
+    *table = (struct waytable){0};
+}
+
+static void blank(double *sheet)
+{
+    for (int i = 0; i < SHEET; i++)
+        sheet[i] = (double)NAN;
+}
+
+void waytable_clear(struct waytable *table)
+{
+    for (size_t i = 0; i < nsheets(table); i++)
+        if (table->sheets[i] != NULL)
+            blank(table->sheets[i]);
+    if (table->nused > 0)
+        memset(table->cells, 0, table->ncells * sizeof *table->cells);
+    table->nused = 0;
+}
+
+/* Every way has a key of its own, none has 0: gpus >= 1, or gpus < 0. */
+static uint64_t key_of(const struct firn_way *way)
+{
+    return (uint64_t)(uint32_t)way->gpus << 32 ^
+           (uint64_t)((uint32_t)way->nodes & 0xffffffu) << 8 ^
+           (uint64_t)((unsigned)(way->type + 1) & 0x3fu) << 2 ^
+           (way->tunes & 3u);
+}
+
+/* Where that key is or belongs. */
+static struct waytable_cell *cell_of(const struct waytable *table, uint64_t key)
+{
+    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (table->ncells - 1);
+    while (table->cells[i].key != 0 && table->cells[i].key != key)
+        i = (i + 1) & (table->ncells - 1);
+    return &table->cells[i];
+}
+
+double waytable_find(const struct waytable *table, const struct firn_way *way)
+{
+    if (table->ncells == 0)
+        return (double)NAN;
+    const struct waytable_cell *cell = cell_of(table, key_of(way));
+    return cell->key != 0 ? cell->value : (double)NAN;
+}
+
+static void grow(struct waytable *table)
+{
+    struct waytable was = *table;
+    table->ncells = was.ncells > 0 ? 2 * was.ncells : CELLS_MIN;
+    table->cells = mem_new(table->ncells, sizeof *table->cells);
+    for (size_t i = 0; i < was.ncells; i++)
+        if (was.cells[i].key != 0)
+            *cell_of(table, was.cells[i].key) = was.cells[i];
+    mem_free(was.cells);
+}
+
+void waytable_put(struct waytable *table, const struct firn_way *way,
+                  double value)
+{
+    size_t sheet, at;
+    if (waytable_is_near(table, way, &sheet, &at)) {
+        if (table->sheets[sheet] == NULL) {
+            table->sheets[sheet] = mem_new(SHEET, sizeof(double));
+            blank(table->sheets[sheet]);
+        }
+        table->sheets[sheet][at] = value;
+        return;
+    }
+    if (2 * (table->nused + 1) > table->ncells)
+        grow(table);
+    struct waytable_cell *cell = cell_of(table, key_of(way));
+    table->nused += cell->key == 0;
+    *cell = (struct waytable_cell){key_of(way), value};
+}
