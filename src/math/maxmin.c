@@ -230,13 +230,11 @@ static size_t cheapest_first(struct climb *c)
 static void split(struct climb *c)
 {
     size_t nrise = cheapest_first(c);
-    bool is_open = nrise > 0;
-    for (size_t k = 1; is_open && k < c->ntied; k++)
-        if (!is_alike(c, c->tied[0], c->tied[k]))
-            break;
-        else if (k + 1 == c->ntied)
-            is_open = false;
-    if (!is_open) {
+    size_t nalike = 1;
+    while (nrise > 0 && nalike < c->ntied &&
+           is_alike(c, c->tied[0], c->tied[nalike]))
+        nalike++;
+    if (nrise == 0 || nalike == c->ntied) {
         for (size_t k = 0; k < nrise; k++)
             rise(c, c->tied[k]);
         return;
@@ -280,6 +278,34 @@ static void open_level(struct climb *c)
     }
 }
 
+/* Does this level touch the open choices? */
+static bool is_open(const struct climb *c)
+{
+    bool is_alone = c->ntied == 1 && !ties_has(&c->ties, c->tied[0]);
+    return c->ties.nslots > 0 && !is_alone;
+}
+
+/* Could it take more steps than are left? At worst each tied menu takes one
+ * look at all members and slots. */
+static bool is_too_much(const struct climb *c)
+{
+    int64_t members = (int64_t)(c->ties.nmembers + c->ntied);
+    return is_open(c) &&
+           (c->ties.nslots == TIES_SLOTS ||
+            (int64_t)c->ntied * members * (c->ties.nslots + 1) > c->ties.work);
+}
+
+/* Decides the open choices as they stand. */
+static void settle(struct climb *c)
+{
+    size_t n = 0;
+    ties_settle(&c->ties);
+    for (size_t k = 0; k < c->ntied; k++)
+        if (!c->ties.fixed[c->tied[k]])
+            c->tied[n++] = c->tied[k];
+    c->ntied = n;
+}
+
 enum firn_status maxmin_leximin(const struct menus *menus, int64_t work,
                                 size_t *entry, struct maxmin_result *result,
                                 struct arena *scratch, struct firn_error *err)
@@ -288,29 +314,28 @@ enum firn_status maxmin_leximin(const struct menus *menus, int64_t work,
     struct climb c;
     start(&c, menus, scratch);
     c.ties.work = work > 0 ? work : default_work;
-    struct maxmin_result r = {INFINITY, 0, true, INFINITY};
-    for (;;) {
-        pop_level(&c);
+    struct maxmin_result r = {INFINITY, 0, true, -INFINITY};
+    for (pop_level(&c); c.ntied > 0; pop_level(&c)) {
+        if (is_too_much(&c)) {
+            r.is_exact = false;
+            settle(&c);
+        }
         if (c.ntied == 0)
-            break;
-        double level = c.key[c.tied[0]];
-        bool is_alone = c.ntied == 1 && !ties_has(&c.ties, c.tied[0]);
-        if (c.ties.nslots > 0 && !is_alone)
+            continue;
+        if (r.is_exact)
+            r.exact_upto = c.key[c.tied[0]];
+        if (is_open(&c))
             open_level(&c);
         else
             plain_level(&c);
-        if (c.ties.nmembers > 0 &&
-            (c.ties.nslots == TIES_SLOTS || c.ties.work < 0)) {
-            r.exact_upto = r.is_exact ? level : r.exact_upto;
-            r.is_exact = false;
-            ties_settle(&c.ties);
-        }
     }
     ties_settle(&c.ties);
     ties_release(&c.ties);
     finish(&c, entry, &r);
     for (size_t i = 0; i < menus->n; i++)
         r.worst = fmin(r.worst, menus->value[entry[i]]);
+    if (r.is_exact)
+        r.exact_upto = INFINITY;
     *result = r;
     return FIRN_OK;
 }

@@ -19,7 +19,7 @@ struct maxmin_result {
     double worst;      /* the smallest value taken; infinite without menus */
     int64_t spent;     /* the sum of the costs taken */
     bool is_exact;     /* false: ties were cut short, see maxmin_leximin */
-    double exact_upto; /* values up to this one stand as in the optimum */
+    double exact_upto; /* values up to this one are those of the optimum */
 };
 
 /* Writes to entry[i] the place in the arrays of what menu i takes: its
