@@ -39,8 +39,11 @@ run 2 sim -t "$tmp/trace.csv" -c 1x4:h200 -p fifo --profiles builtin \
 err_has "'hard' is not off, freezeout, tuned-freezeout or penalty"
 
 # A job that is nothing but the name of an application nobody measured.
-printf 'name,time,application,num_replicas,batch_size\na,0,transformer9,4,53\n' \
-    >"$tmp/unheard.csv"
+cat >"$tmp/unheard.csv" <<'END'
+#firn-trace 1
+name,submit_s,gpus,duration_s,app,nominal
+a,0,1,100,transformer9,1
+END
 run 1 sim -t "$tmp/unheard.csv" -c pollux -p fifo --profiles builtin
 err_has "no profile of 'transformer9'"
 err_has "cifar10"
