@@ -10,7 +10,7 @@
  *     policy      "fifo"
  *     world       "honest"      whose rules: see sim/world.h
  *     setting     "fifo.x=1"    one line each, as given
- *     profiles    "builtin"     when given; likewise failures
+ *     profiles    "builtin"     when given; likewise freeze and failures
  *     seed        0
  *     restart_s   30            and the other numbers that shape a run
  *     restart_of  "bert" 60     one line for each application that has its own
@@ -35,8 +35,8 @@
  * has it. From RESUMES_S on a job gains RATE reference seconds a second,
  * having DONE_S at that moment. SUBMITTED_S and FINISHED_S stand there when the
  * job's own account of these moments is not T. Readers take a header without
- * world, setting, profiles, failures, restart_of, and the numbers of noise and
- * elastic jobs for that of an honest world without any.
+ * world, setting, profiles, freeze, failures, restart_of, and the numbers of
+ * noise and elastic jobs for that of an honest world without any.
  *
  * All functions but the first do nothing for a NULL log.
  */
