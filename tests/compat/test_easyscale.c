@@ -370,6 +370,30 @@ static void a_grown_job_has_the_offers_numbers(void **unused)
     es_menu_free(menu);
 }
 
+/* Times 1, 1.5 and 2: C = 2, 4/3 and 1; 7 workers. 2 v100 and 2 p100 have A = 2
+ * and 2, f = 1.5 and waste = [2 (2 - 4/3) + 1 / 1.5] / (20/3) = 0.3 on paper, a
+ * last bit above it in floating point: too much. So from 2 v100 there is no way
+ * to grow by p100; from 2 p100 it goes to 1 v100 beside them (A = 4 and 2,
+ * waste 0.25), not to the 2 that would gain more. */
+static void a_wasteful_offer_is_never_taken(void **unused)
+{
+    static const struct es_app even = {
+        .name = "bert", .batch = {8, 8, 8}, .batch_s = {1, 1.5, 2}};
+    struct es_menu *menu = es_menu_new(&even, 8, 7);
+    struct es_offer to;
+    double gain;
+    (void)unused;
+    assert_true(play_near(offer_of(menu, 2, 2, 0)->waste, 0.3));
+    const struct es_offer *has = offer_of(menu, 2, 0, 0);
+    assert_false(es_menu_grow(menu, ES_ANY, has, 1, &to, &gain));
+    has = offer_of(menu, 0, 2, 0);
+    assert_true(es_menu_grow(menu, ES_ANY, has, 0, &to, &gain));
+    assert_true(to.gpus[0] == 1 && to.gpus[1] == 2 && to.gpus[2] == 0);
+    assert_true(to.ests[0] == 4 && to.ests[1] == 2);
+    assert_false(es_menu_grow(menu, 1, has, 0, &to, &gain)); /* p100 only */
+    es_menu_free(menu);
+}
+
 /* Bert's published times, 16 workers: 413 offers, the same with any order of
  * candidates, but the sums of A over them, 693, 700 and 543, are those of the
  * order of CPython's sets; in plain order they are 693, 627 and 504. */
@@ -486,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_job_waits_when_its_type_is_used_up),
         cmocka_unit_test(waste_and_speedup_are_as_worked_out),
         cmocka_unit_test(a_grown_job_has_the_offers_numbers),
+        cmocka_unit_test(a_wasteful_offer_is_never_taken),
         cmocka_unit_test(ties_go_by_the_order_of_a_python_set),
         cmocka_unit_test(other_clusters_are_refused),
         cmocka_unit_test(options_it_never_had_are_refused),
