@@ -27,4 +27,24 @@ err_has "--profiles FOLDER, or FIRN_DATA set"
         NR == 2 && $c == "honest" { ok = 1 } END { exit !ok }' "$tmp/out" ||
         fail "CSV does not say which world"
 }
+# With the tables: each policy the artifact had, and a log that says so.
+case ,$(echo "$known" | tr -d ' '), in *,easyscale,*) ;; *) exit 0 ;; esac
+[ -f "$data/easyscale/workload.csv" ] || skip "no tables in FIRN_DATA"
+FIRN_DATA=$data
+export FIRN_DATA
+all="sim --compat easyscale --cluster 4x4:t4,4x8:v100,2x8:p100"
+all="$all --trace $data/easyscale/workload.csv"
+# shellcheck disable=SC2086
+{
+    run 0 $all --policy all --out "$tmp/o" --explain 7
+    out_has "seed 1, by the rules of easyscale"
+    out_has "under yarn-cs, by the rules of easyscale"
+    run 0 $all --policy yarn-cs -o json
+    out_has '"world":"easyscale"'
+    run 2 $all --policy srtf
+    err_has "never had a policy 'srtf'; it had "
+}
+run 0 sim --replay "$tmp"/o/*.events.tsv
+[ "$(grep -c 'in the world of easyscale work is not added up' "$tmp/out")" \
+    -eq 3 ] || fail "the replay does not say what it left out"
 exit 0
