@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sort.h"
+#include "math/cbc.h"
 #include "math/maxmin.h"
 #include <math.h>
 #include <setjmp.h>
@@ -313,6 +314,63 @@ static void large_instances_reach_the_best_threshold(void **state)
     arena_release(&arena);
 }
 
+/* Maximise t: each menu takes one entry, worth at least t. */
+static struct milp program_of(const struct menus *menus, struct arena *arena)
+{
+    size_t n = menus->n, ncols = menus->start[n] + 1, t = ncols - 1;
+    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
+    struct milp_row *rows = arena_alloc(arena, (2 * n + 1) * sizeof *rows);
+    struct milp_term *all = arena_alloc(arena, ncols * sizeof *all);
+    for (size_t e = 0; e < t; e++) {
+        cols[e] = (struct milp_col){0, 0, 1, true};
+        all[e] = (struct milp_term){(int)e, menus->cost[e]};
+    }
+    cols[t] = (struct milp_col){-1, 0, INFINITY, false};
+    rows[2 * n] = (struct milp_row){-INFINITY, menus->capacity, all, (int)t};
+    for (size_t i = 0; i < n; i++) {
+        int length = (int)(menus->start[i + 1] - menus->start[i]), k = 0;
+        size_t room = (size_t)length + 1;
+        struct milp_term *one = arena_alloc(arena, room * sizeof *one);
+        struct milp_term *worth = arena_alloc(arena, room * sizeof *worth);
+        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++, k++) {
+            one[k] = (struct milp_term){(int)e, 1};
+            worth[k] = (struct milp_term){(int)e, menus->value[e]};
+        }
+        worth[k] = (struct milp_term){(int)t, -1};
+        rows[2 * i] = (struct milp_row){1, 1, one, length};
+        rows[2 * i + 1] = (struct milp_row){0, INFINITY, worth, length + 1};
+    }
+    return (struct milp){cols, (int)ncols, rows, (int)(2 * n + 1)};
+}
+
+static void the_worst_value_is_that_of_an_integer_program(void **state)
+{
+    (void)state;
+    static struct instance in;
+    static size_t entry[LARGE];
+    struct arena arena = {0};
+    struct cbc cbc = {.deadline_s = 60};
+    for (int seed = 1; seed <= cases(25); seed++) {
+        struct rng rng;
+        struct maxmin_result r;
+        rng_seed(&rng, (uint64_t)seed);
+        draw(&in, &rng, 8 + rng_below(&rng, 20), 8, 0);
+        struct milp program = program_of(&in.menus, &arena);
+        double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
+        if (cbc_solve(&cbc, &program, &arena, x) != CBC_SOLVED) {
+            print_message("no answer from cbc\n");
+            arena_release(&arena);
+            skip();
+        }
+        double best = -milp_value(&program, x);
+        maxmin_leximin(&in.menus, 0, entry, &r, &arena, NULL);
+        if (fabs(r.worst - best) > 1e-5 * (1 + best))
+            fail_msg("seed %d: worst %.9g, optimum %.9g", seed, r.worst, best);
+        arena_reset(&arena);
+    }
+    arena_release(&arena);
+}
+
 /* Each menu i could be given more only at the cost of one no better off. */
 static void leximin_leaves_no_free_step(void **state)
 {
@@ -401,6 +459,7 @@ int main(void)
         cmocka_unit_test(
             leximin_equals_the_optimum_when_menus_pass_the_same_levels),
         cmocka_unit_test(large_instances_reach_the_best_threshold),
+        cmocka_unit_test(the_worst_value_is_that_of_an_integer_program),
         cmocka_unit_test(leximin_leaves_no_free_step),
         cmocka_unit_test(ties_cut_short_are_admitted),
         cmocka_unit_test(bad_menus_are_refused_in_words),
