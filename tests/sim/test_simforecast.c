@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "base/rng.h"
+#include "lib/data.h"
 #include "lib/drive.h"
 #include "lib/play.h"
 #include "lib/toys.h"
@@ -338,6 +339,36 @@ static void answers_do_not_depend_on_the_order_of_questions(void **state)
     bench_close(&c);
 }
 
+/* The same forecasts with the measured tables at hand and without, where the
+ * batch is the reference's; the truth is another. */
+static void forecasts_never_look_into_the_tables(void **state)
+{
+    (void)state;
+    const char *apps = data_path("pollux/apps.csv");
+    struct bench b, c;
+    char dir[512];
+    if (apps == NULL) {
+        print_message("no Pollux tables\n");
+        skip();
+    }
+    snprintf(dir, sizeof dir, "%.*s", (int)(strstr(apps, "pollux") - apps - 1),
+             apps);
+    bench_open(&b, "4x4:t4", "builtin");
+    bench_open(&c, "4x4:t4", dir);
+    struct firn_job job = make_job("cifar10", 1, 128);
+    struct firn_part part = {.node = 0, .gpus = 3};
+    struct firn_alloc alloc = {.parts = &part, .nparts = 1, .ngpus = 2};
+    job.type_mask = 1;
+    for (int gpus = 1; gpus <= 16; gpus *= 2)
+        assert_true(ask(&b, &job, gpus, 0, 0, 0) ==
+                    ask(&c, &job, gpus, 0, 0, 0));
+    double fit = ask(&c, &job, 2, 0, 0, 0);
+    assert_true(play_near(b.truth.rate(&b.truth, &job, &alloc, 1), fit));
+    assert_false(play_near(c.truth.rate(&c.truth, &job, &alloc, 1), fit));
+    bench_close(&b);
+    bench_close(&c);
+}
+
 /* ---- through the round ---- */
 
 static struct {
@@ -438,6 +469,7 @@ int main(void)
         cmocka_unit_test(slowdowns_are_measured_then_observed),
         cmocka_unit_test(loads_are_the_profiles),
         cmocka_unit_test(answers_do_not_depend_on_the_order_of_questions),
+        cmocka_unit_test(forecasts_never_look_into_the_tables),
         cmocka_unit_test(forecast_of_what_is_held_is_what_was_reported),
         cmocka_unit_test(noise_reaches_forecasts),
     };
