@@ -165,7 +165,7 @@ static void notes_of_the_policy_are_told(void **state)
 {
     (void)state;
     struct play p;
-    play_open(&p, "1x4:v100", "a,0,2,30\nb,5,1,95\nc,10,4,50\n");
+    play_open(&p, "1x4:v100", "a,0,2,30\nb,5,1,95\nc,10,4,50\nd,20,4,5\n");
     p.options.world = world_late();
     play_run(&p, "greedy");
     struct explain life = told_of_run(&p, "c");
@@ -182,6 +182,11 @@ static void notes_of_the_policy_are_told(void **state)
     explain_release(&life);
     struct firn_buf log = play_read(p.log);
     assert_non_null(strstr(log.at, "world\t\"late\"\n"));
+    /* The decision at 20, when d came, had no other word on c. */
+    int nnotes = 0;
+    for (const char *at = log.at; (at = strstr(at, "\tnote\t2\t")); at++)
+        nnotes++;
+    assert_int_equal(nnotes, 2);
     assert_non_null(strstr(log.at, "\n30\tnote\t2\t\"needs 4, 3 are free\"\n"));
     buf_release(&log);
     play_close(&p);
