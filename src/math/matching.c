@@ -64,6 +64,7 @@ struct matching {
     int16_t *holder;   /* [blossom][vertex]: the child it lies in, or NONE */
     struct link *link; /* [node][node] */
     int *queue, head, tail;
+    int64_t lowest; /* y of the free vertices */
 };
 
 struct matching *matching_new(struct arena *arena, size_t most)
@@ -372,47 +373,39 @@ static bool scan(struct matching *m)
     return false;
 }
 
-/* The largest step of the duals that keeps all slacks and z at 0 or more. */
+/* The largest step of the duals that keeps all slacks, y and z at 0 or more.
+ * Free vertices have the lowest y of all: it falls with every step. */
 static int64_t largest_step(const struct matching *m)
 {
-    int64_t step = INT64_MAX;
+    int64_t step = m->lowest;
     for (int x = 0; x < m->size; x++) {
         int64_t d = INT64_MAX;
         if (!is_top(m, x))
             continue;
-        if (x >= m->n && m->label[x] == INNER)
-            d = m->dual[x] / 2;
-        step = d < step ? d : step;
-        if (m->near[x] == NONE || m->label[x] == INNER)
-            continue;
-        d = m->label[x] == OUTER ? m->distance[x] / 2 : m->distance[x];
+        if (m->label[x] == INNER)
+            d = x >= m->n ? m->dual[x] / 2 : d;
+        else if (m->near[x] != NONE)
+            d = m->label[x] == OUTER ? m->distance[x] / 2 : m->distance[x];
         step = d < step ? d : step;
     }
     return step;
 }
 
-/* False when a free vertex comes to y = 0: the matching is the heaviest. */
+/* False when the free vertices come to y = 0: no matching is heavier. */
 static bool step_duals(struct matching *m)
 {
+    static const int64_t of_vertex[] = {[FREE] = 0, [OUTER] = -1, [INNER] = 1};
+    static const int64_t of_slack[] = {[FREE] = 1, [OUTER] = 2, [INNER] = 0};
     int64_t step = largest_step(m);
     for (int u = 0; u < m->n; u++)
-        if (m->label[m->top[u]] == OUTER && m->dual[u] < step)
-            step = m->dual[u];
-    bool is_done = false;
-    for (int u = 0; u < m->n; u++) {
-        if (m->label[m->top[u]] == OUTER)
-            m->dual[u] -= step;
-        else if (m->label[m->top[u]] == INNER)
-            m->dual[u] += step;
-        is_done = is_done || (m->label[m->top[u]] == OUTER && m->dual[u] == 0);
-    }
+        m->dual[u] += step * of_vertex[m->label[m->top[u]]];
     for (int b = m->n; b < m->size; b++)
-        if (is_top(m, b) && m->label[b] != FREE)
-            m->dual[b] += m->label[b] == OUTER ? 2 * step : -2 * step;
+        if (is_top(m, b))
+            m->dual[b] -= 2 * step * of_vertex[m->label[b]];
     for (int x = 0; x < m->size; x++)
-        if (m->label[x] != INNER)
-            m->distance[x] -= m->label[x] == OUTER ? 2 * step : step;
-    return !is_done;
+        m->distance[x] -= step * of_slack[m->label[x]];
+    m->lowest -= step;
+    return m->lowest > 0;
 }
 
 /* Grows the matching by one edge; false when it is the heaviest. */
@@ -464,8 +457,7 @@ static int scale_of(size_t n, const double *weight)
     return WEIGHT_BITS - exponent;
 }
 
-/* Returns the largest weight. */
-static int64_t load(struct matching *m, size_t n, const double *weight)
+static void load(struct matching *m, size_t n, const double *weight)
 {
     int scale = scale_of(n, weight);
     int64_t largest = 0;
@@ -490,7 +482,7 @@ static int64_t load(struct matching *m, size_t n, const double *weight)
     }
     for (int i = 0; i < m->n; i++)
         m->dual[i] = largest;
-    return largest;
+    m->lowest = largest;
 }
 
 double matching_solve(struct matching *m, size_t n, const double *weight,
@@ -499,9 +491,9 @@ double matching_solve(struct matching *m, size_t n, const double *weight,
     if (n > (size_t)m->most)
         FIRN_BUG("matching: %zu vertices, room for %d", n, m->most);
     double sum = 0;
-    bool is_growing = load(m, n, weight) > 0;
-    while (is_growing)
-        is_growing = stage(m);
+    load(m, n, weight);
+    while (m->lowest > 0 && stage(m))
+        continue;
     for (int i = 0; i < m->n; i++) {
         mate[i] = m->mate[i];
         if (i < m->mate[i])
