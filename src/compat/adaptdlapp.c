@@ -22,10 +22,13 @@
 #include "base/vec.h"
 #include "model/sheet.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Quotients of whole numbers may come out a little above. */
 static const double SLACK = 1e-8;
@@ -65,21 +68,22 @@ bool adlplace_equal(const struct adlplace *a, const struct adlplace *b)
 
 /* ---- step times ---- */
 
-static enum firn_status read_text(struct firn_buf *out, const char *path,
-                                  struct firn_error *err)
+/* Mapped, so that only the pages a search touches are read. */
+static enum firn_status map_text(struct firn_bytes *out, const char *path,
+                                 struct firn_error *err)
 {
-    enum { CHUNK = 1 << 16 };
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return firn_fail(err, FIRN_ENOENT, "%s: cannot be opened", path);
-    char *chunk = mem_new(CHUNK, 1);
-    for (size_t n; (n = fread(chunk, 1, CHUNK, file)) > 0;)
-        buf_add(out, chunk, n);
-    bool is_broken = ferror(file) != 0;
-    mem_free(chunk);
-    fclose(file);
-    return is_broken ? firn_fail(err, FIRN_EIO, "%s: cannot be read", path)
-                     : FIRN_OK;
+    size_t n = fstat(fd, &about) == 0 ? (size_t)about.st_size : 0;
+    void *at =
+        n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    close(fd);
+    if (at == MAP_FAILED)
+        return firn_fail(err, FIRN_EIO, "%s: cannot be read", path);
+    *out = (struct firn_bytes){at, n};
+    return FIRN_OK;
 }
 
 static void measure_limits(struct adlsteps *steps)
@@ -107,7 +111,7 @@ enum firn_status adlsteps_open(struct adlsteps *out, const char *placements,
     if (status == FIRN_OK)
         status = steptable_read(&steps.table, scalability, err);
     if (status == FIRN_OK && far != NULL)
-        status = read_text(&steps.far, far, err);
+        status = map_text(&steps.far, far, err);
     if (status == FIRN_OK && steps.table.nrows == 0)
         status = firn_fail(err, FIRN_EINVAL, "%s: has no rows", placements);
     if (status != FIRN_OK) {
@@ -123,7 +127,8 @@ enum firn_status adlsteps_open(struct adlsteps *out, const char *placements,
 void adlsteps_release(struct adlsteps *steps)
 {
     steptable_release(&steps->table);
-    buf_release(&steps->far);
+    if (steps->far.n > 0)
+        munmap((void *)(uintptr_t)steps->far.at, steps->far.n);
     *steps = (struct adlsteps){0};
 }
 
@@ -161,20 +166,25 @@ static bool take_double(const char **at, double *out)
 }
 
 /* The row of (n, r, b) in the text; false when there is none. */
-static bool find_far(const struct firn_buf *far, const long key[3],
+static bool find_far(struct firn_bytes far, const long key[3],
                      struct adltime *out)
 {
-    const char *newline = memchr(far->at, '\n', far->n);
+    char line[96];
+    const char *newline = memchr(far.at, '\n', far.n);
     if (newline == NULL)
         return false;
-    size_t low = (size_t)(newline - far->at) + 1, high = far->n;
+    size_t low = (size_t)(newline - far.at) + 1, high = far.n;
     while (low < high) { /* both at starts of lines, or the end */
         size_t from = low + (high - low) / 2, to;
-        while (from > low && far->at[from - 1] != '\n')
+        while (from > low && far.at[from - 1] != '\n')
             from--;
-        for (to = from; to < high && far->at[to] != '\n';)
+        for (to = from; to < high && far.at[to] != '\n';)
             to++;
-        const char *at = far->at + from;
+        if (to - from >= sizeof line)
+            return false;
+        memcpy(line, far.at + from, to - from);
+        line[to - from] = '\0';
+        const char *at = line;
         int order = compare_row(&at, key);
         if (order == 0)
             return take_double(&at, &out->step_s) &&
@@ -194,7 +204,7 @@ struct adltime adlsteps_at(const struct adlsteps *steps,
     int nodes = place->nodes;
     if (nodes >= FAR_NODES && steps->far.n > 0) {
         nodes = nodes < FAR_NODES_MAX ? nodes : FAR_NODES_MAX;
-        if (find_far(&steps->far, (long[]){nodes, place->gpus, b}, &time))
+        if (find_far(steps->far, (long[]){nodes, place->gpus, b}, &time))
             return time;
     }
     struct steptable_time at =

@@ -43,9 +43,9 @@ struct adltime {
 /* One application on one type of GPU. */
 struct adlsteps {
     struct steptable table;
-    struct firn_buf far; /* text of the rows of 5 nodes and more */
-    double b_min, b_max; /* of the measured placements */
-    double one_b, one_s; /* largest b and largest step time on one GPU */
+    struct firn_bytes far; /* rows of 5 nodes and more: a mapped file */
+    double b_min, b_max;   /* of the measured placements */
+    double one_b, one_s;   /* largest b and largest step time on one GPU */
 };
 
 /* `far` (may be NULL) has the artifact's own interpolated values for 5 nodes

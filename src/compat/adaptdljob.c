@@ -4,7 +4,8 @@
  * (1) progress is P(e) exactly when an epoch has just ended, whatever the
  *     seconds it took were rounded to;
  * (2) is_done exactly when epoch = epochs;
- * (3) `speed` belongs to the present place, batch and epoch, or is NaN.
+ * (3) `speed` belongs to the present place, batch and epoch, or is NaN;
+ *     `time` belongs to the present place and a batch of time_b.
  *
  * Within one epoch a job that keeps its batch goes at one speed, so nothing is
  * looked up twice; a fixed batch changes only with the place.
@@ -55,6 +56,7 @@ void adljob_place(struct adljob *job, int type, const struct adlsteps *steps,
     job->place = *place;
     job->countdown_s = restart_s;
     job->speed = NAN;
+    job->time_b = 0;
     tune(job);
 }
 
@@ -69,16 +71,19 @@ static void look(struct adljob *job)
 {
     const struct adlplace *place = &job->place;
     double total = adlbatch_total(job->batch, place->gpus);
-    struct adltime time = adlsteps_at(job->steps, place, job->batch.b);
+    if (job->time_b != job->batch.b) {
+        job->time = adlsteps_at(job->steps, place, job->batch.b);
+        job->time_b = job->batch.b;
+    }
     job->noise = adlapp_noise(job->app, total, job->epoch);
     double gain = adlapp_gain(job->app, &job->noise, total);
-    job->speed = gain / adltime_iteration(time, job->batch.s);
+    job->speed = gain / adltime_iteration(job->time, job->batch.s);
     if (job->slowdown > 0)
         job->speed /= job->slowdown;
     job->was_seen = true;
     if (job->learns)
         adlmodel_observe(&job->models[job->type], place->nodes, place->gpus,
-                         job->batch.b, time);
+                         job->batch.b, job->time);
 }
 
 /* Trains for so many seconds, or less when the job ends; how long. */

@@ -52,7 +52,9 @@ struct adljob {
     struct adlmodel models[ADLJOB_TYPES];
 
     const struct adlsteps *steps; /* of this type */
-    double speed; /* private: see adljob_speed(); NaN: to be looked up */
+    double speed;        /* private: see adljob_speed(); NaN: to be looked up */
+    struct adltime time; /* private: of this place with time_b samples */
+    int time_b;
 };
 
 /* What one round brought. */

@@ -33,7 +33,7 @@ static const double SLACK = 1e-8, FLOOR = 1e-8;
 /* A way to run that was looked into. */
 struct candidate {
     struct adlbatch batch;
-    double total, throughput; /* examples a second */
+    double scale, throughput; /* B / B0; examples a second */
 };
 
 struct adlgrid {
@@ -297,8 +297,9 @@ static void fill(struct adlgrid *grid, const struct adlparams *params,
             log_overlap(quick_log(pass_s), log_n, params->at[ADL_G], &share));
         struct candidate *to = &grid->at[grid->n];
         to->batch = batch;
-        to->total = adlbatch_total(batch, gpus);
-        to->throughput = to->total / (batch.s * pass_s + step_s);
+        double realised = adlbatch_total(batch, gpus);
+        to->scale = realised / limits->b0;
+        to->throughput = realised / (batch.s * pass_s + step_s);
         grid->fits[grid->n++] =
             batch.b >= limits->b_min && batch.b <= limits->b_max;
     }
@@ -347,11 +348,9 @@ struct adlbest adlmodel_best(struct adlmodel *model,
         grid->noise.grad_sqr == g)
         return grid->best;
     struct adlbest best = {0, grid->at[0].batch};
-    for (int i = 0; i < grid->n; i++) {
+    for (int i = 0; i < grid->n; i++) { /* gain / scale, in one division */
         const struct candidate *at = &grid->at[i];
-        double scale = at->total / limits->b0;
-        double gain = (v + g) / (v / scale + g);
-        double goodput = at->throughput * (gain / scale);
+        double goodput = at->throughput * (v + g) / (v + g * at->scale);
         if (grid->fits[i] && goodput > best.goodput)
             best = (struct adlbest){goodput, at->batch};
     }

@@ -79,21 +79,36 @@ static bool positive(double x)
     return isfinite(x) && x > 0;
 }
 
-/* One row of the file; false when it is not usable. */
-static bool take(const struct sheet *in, size_t i, struct steptable_row *row)
+/* Where the cells are; -1: nowhere. */
+struct columns {
+    int place, nodes, gpus, batch, step, sync;
+};
+
+static struct columns columns_of(const struct sheet *in)
 {
-    int place = sheet_column(in, "placement");
+    return (struct columns){.place = sheet_column(in, "placement"),
+                            .nodes = sheet_column(in, "num_nodes"),
+                            .gpus = sheet_column(in, "num_replicas"),
+                            .batch = sheet_column(in, "local_bsz"),
+                            .step = sheet_column(in, "step_time"),
+                            .sync = sheet_column(in, "sync_time")};
+}
+
+/* One row of the file; false when it is not usable. */
+static bool take(const struct sheet *in, const struct columns *at, size_t i,
+                 struct steptable_row *row)
+{
     *row = (struct steptable_row){
-        .batch = sheet_number(in, i, sheet_column(in, "local_bsz")),
-        .step_s = sheet_number(in, i, sheet_column(in, "step_time")),
-        .sync_s = sheet_number(in, i, sheet_column(in, "sync_time")),
+        .batch = sheet_number(in, i, at->batch),
+        .step_s = sheet_number(in, i, at->step),
+        .sync_s = sheet_number(in, i, at->sync),
     };
-    if (place >= 0) {
-        if (!set_place(row, sheet_text(in, i, place)))
+    if (at->place >= 0) {
+        if (!set_place(row, sheet_text(in, i, at->place)))
             return false;
     } else {
-        double nodes = sheet_number(in, i, sheet_column(in, "num_nodes"));
-        double gpus = sheet_number(in, i, sheet_column(in, "num_replicas"));
+        double nodes = sheet_number(in, i, at->nodes);
+        double gpus = sheet_number(in, i, at->gpus);
         if (!(nodes >= 1 && gpus >= nodes && gpus < 1e6))
             return false;
         row->nodes = (int)nodes;
@@ -109,12 +124,13 @@ enum firn_status steptable_add(struct steptable *table, const struct sheet *in,
                                struct firn_error *err)
 {
     int column = sheet_column(in, "frozen_layer");
+    struct columns columns = columns_of(in);
     table->rows = mem_grow(table->rows, table->nrows, table->nrows + in->nrows,
                            sizeof *table->rows);
     for (size_t i = 0; i < in->nrows; i++) {
         if (column >= 0 && sheet_number(in, i, column) != frozen)
             continue;
-        if (!take(in, i, &table->rows[table->nrows]))
+        if (!take(in, &columns, i, &table->rows[table->nrows]))
             return firn_fail(err, FIRN_EINVAL,
                              "%s: row %zu: no placement, batch and step time "
                              "above 0",
