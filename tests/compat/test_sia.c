@@ -35,34 +35,30 @@ static const char *const folders[] = {
     "pollux", "pollux/apps", "pollux/apps/cifar10"};
 enum { NFOLDERS = sizeof folders / sizeof *folders };
 
-struct small {
-    struct play play;
-};
-
-static void path_in(const struct small *small, const char *rel, char *out)
+static void path_in(const struct play *play, const char *rel, char *out)
 {
-    snprintf(out, 2 * PLAY_PATH, "%s/%s", small->play.folder, rel);
+    snprintf(out, 2 * PLAY_PATH, "%s/%s", play->folder, rel);
 }
 
-static void put(const struct small *small, const char *rel, const char *text)
+static void put(const struct play *play, const char *rel, const char *text)
 {
     char path[2 * PLAY_PATH];
-    path_in(small, rel, path);
+    path_in(play, rel, path);
     play_write(path, text);
 }
 
 static const char *const suffixes[] = {"aws", "dgx-ext", "rtx"};
 
 /* Steps that long on each type, and one epoch of `steps` steps. */
-static void open_small(struct small *small, const char *rows,
+static void open_small(struct play *play, const char *rows,
                        const double step_s[3], double steps)
 {
     char text[512], path[2 * PLAY_PATH];
-    play_open(&small->play, CLUSTER, "");
+    play_open(play, CLUSTER, "");
     snprintf(text, sizeof text, HEADER "%s", rows);
-    play_write(small->play.trace, text);
+    play_write(play->trace, text);
     for (size_t i = 0; i < NFOLDERS; i++) {
-        path_in(small, folders[i], path);
+        path_in(play, folders[i], path);
         assert_int_equal(mkdir(path, 0700), 0);
     }
     for (int t = 0; t < 3; t++) {
@@ -72,45 +68,45 @@ static void open_small(struct small *small, const char *rows,
         snprintf(text, sizeof text,
                  "placement,local_bsz,step_time,sync_time\n1,100,%.17g,1e-6\n",
                  step_s[t]);
-        put(small, rel, text);
+        put(play, rel, text);
         snprintf(rel, sizeof rel, "sia/apps/cifar10/scalability-%s.csv",
                  suffixes[t]);
         snprintf(text, sizeof text,
                  "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
                  "2,2,100,%.17g,1e-6\n",
                  step_s[t]);
-        put(small, rel, text);
+        put(play, rel, text);
     }
     snprintf(text, sizeof text,
              "progress,iteration,metric,grad_sqr,grad_var\n%g,%g,0,1,1\n",
              steps, steps);
-    put(small, "pollux/apps/cifar10/validation-100.csv", text);
-    small->play.options.profiles = small->play.folder;
-    small->play.options.restart_s = firn_sim_defaults().restart_s;
-    small->play.options.world = firn_compat_find("sia", NULL);
-    assert_non_null(small->play.options.world);
+    put(play, "pollux/apps/cifar10/validation-100.csv", text);
+    play->options.profiles = play->folder;
+    play->options.restart_s = firn_sim_defaults().restart_s;
+    play->options.world = firn_compat_find("sia", NULL);
+    assert_non_null(play->options.world);
 }
 
-static void close_small(struct small *small)
+static void close_small(struct play *play)
 {
     char path[2 * PLAY_PATH], rel[64];
     for (int t = 0; t < 3; t++) {
         snprintf(rel, sizeof rel, "sia/apps/cifar10/placements-%s.csv",
                  suffixes[t]);
-        path_in(small, rel, path);
+        path_in(play, rel, path);
         unlink(path);
         snprintf(rel, sizeof rel, "sia/apps/cifar10/scalability-%s.csv",
                  suffixes[t]);
-        path_in(small, rel, path);
+        path_in(play, rel, path);
         unlink(path);
     }
-    path_in(small, "pollux/apps/cifar10/validation-100.csv", path);
+    path_in(play, "pollux/apps/cifar10/validation-100.csv", path);
     unlink(path);
     for (int i = NFOLDERS - 1; i >= 0; i--) {
-        path_in(small, folders[i], path);
+        path_in(play, folders[i], path);
         rmdir(path);
     }
-    play_close(&small->play);
+    play_close(play);
 }
 
 static const double same[3] = {1, 1, 1}, a100_twice[3] = {1, 0.5, 0.8};
@@ -121,13 +117,13 @@ static void
 a_job_is_seen_at_the_round_and_pays_for_its_first_start(void **unused)
 {
     (void)unused;
-    struct small small;
-    open_small(&small, "a,53,cifar10,1,100\n", same, 100);
-    play_run(&small.play, "sia");
-    assert_true(play_job(&small.play, "a")->first_start_s == 60);
-    assert_true(play_end(&small.play, "a") == 290);
-    assert_int_equal(play_job(&small.play, "a")->restarts, 0);
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,53,cifar10,1,100\n", same, 100);
+    play_run(&play, "sia");
+    assert_true(play_job(&play, "a")->first_start_s == 60);
+    assert_true(play_end(&play, "a") == 290);
+    assert_int_equal(play_job(&play, "a")->restarts, 0);
+    close_small(&play);
 }
 
 /* The A100 takes half as long. Nothing is known at 60, so the T4, the first
@@ -138,12 +134,12 @@ a_job_is_seen_at_the_round_and_pays_for_its_first_start(void **unused)
 static void a_type_never_run_on_is_projected(void **unused)
 {
     (void)unused;
-    struct small small;
-    open_small(&small, "a,53,cifar10,1,100\n", a100_twice, 100);
-    play_run(&small.play, "sia");
-    assert_true(play_end(&small.play, "a") == 255);
-    assert_int_equal(play_job(&small.play, "a")->restarts, 1);
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,53,cifar10,1,100\n", a100_twice, 100);
+    play_run(&play, "sia");
+    assert_true(play_end(&play, "a") == 255);
+    assert_int_equal(play_job(&play, "a")->restarts, 1);
+    close_small(&play);
 }
 
 /* The A100 is 0.5 % faster. From age 6000 s on that outweighs the damping, but
@@ -153,12 +149,12 @@ static void costs_are_rounded_to_two_decimals(void **unused)
 {
     (void)unused;
     const double little[3] = {1, 1 / 1.005, 1};
-    struct small small;
-    open_small(&small, "a,53,cifar10,1,100\n", little, 10000);
-    play_run(&small.play, "sia");
-    assert_true(play_end(&small.play, "a") == 18110);
-    assert_int_equal(play_job(&small.play, "a")->restarts, 0);
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,53,cifar10,1,100\n", little, 10000);
+    play_run(&play, "sia");
+    assert_true(play_end(&play, "a") == 18110);
+    assert_int_equal(play_job(&play, "a")->restarts, 0);
+    close_small(&play);
 }
 
 /* 13 steps of 1.8 s are 23.4 s, rounded to 23: from 110 to 133. The other job,
@@ -166,13 +162,13 @@ static void costs_are_rounded_to_two_decimals(void **unused)
 static void epochs_end_at_whole_seconds(void **unused)
 {
     (void)unused;
-    struct small small;
-    open_small(&small, "a,0,cifar10,1,100\nb,61,cifar10,1,100\n", same, 13);
-    play_run(&small.play, "sia");
-    assert_true(play_end(&small.play, "a") == 133);
-    assert_true(play_job(&small.play, "b")->first_start_s == 120);
-    assert_true(play_end(&small.play, "b") == 193);
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,0,cifar10,1,100\nb,61,cifar10,1,100\n", same, 13);
+    play_run(&play, "sia");
+    assert_true(play_end(&play, "a") == 133);
+    assert_true(play_job(&play, "b")->first_start_s == 120);
+    assert_true(play_end(&play, "b") == 193);
+    close_small(&play);
 }
 
 /* ---- the bar ---- */
@@ -249,11 +245,11 @@ static void limits_of_applications_are_the_artifacts(void **unused)
 
 /* ---- what it never had ---- */
 
-static void says(struct small *small, const char *policy, const char *words)
+static void says(struct play *play, const char *policy, const char *words)
 {
-    assert_int_not_equal(play_try(&small->play, policy), FIRN_OK);
-    if (strstr(small->play.err.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", small->play.err.text, words);
+    assert_int_not_equal(play_try(play, policy), FIRN_OK);
+    if (strstr(play->err.text, words) == NULL)
+        fail_msg("'%s' does not say '%s'", play->err.text, words);
 }
 
 static void another_cluster_is_refused(void **unused)
@@ -263,49 +259,49 @@ static void another_cluster_is_refused(void **unused)
         "16x4:t4", "2x8:a100,6x4:t4,3x8:2080ti", "6x4:t4,2x8:a100,2x8:2080ti",
         "6x4:t4,2x8:a100,3x8:2080ti,1x4:rtx6000"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct small small;
+        struct play play;
         struct firn_cluster other;
-        open_small(&small, "a,0,cifar10,1,100\n", same, 10);
+        open_small(&play, "a,0,cifar10,1,100\n", same, 10);
         assert_int_equal(firn_cluster_open(&other, others[i], NULL), FIRN_OK);
-        small.play.options.cluster = &other;
-        says(&small, "sia", CLUSTER);
+        play.options.cluster = &other;
+        says(&play, "sia", CLUSTER);
         firn_cluster_release(&other);
-        close_small(&small);
+        close_small(&play);
     }
 }
 
 static void what_it_never_had_is_refused(void **unused)
 {
     (void)unused;
-    struct small small;
-    open_small(&small, "a,0,cifar10,1,100\n", same, 10);
-    const struct firn_sim_options usual = small.play.options;
-    says(&small, "fifo", "it had sia");
-    small.play.options.mtbf_s = 1000;
-    says(&small, "sia", "never had failures");
-    small.play.options = usual;
-    small.play.options.elastic_max = 4;
-    says(&small, "sia", "never had elastic bounds");
-    small.play.options = usual;
-    small.play.options.restart_s = 60;
-    says(&small, "sia", "never had restart costs");
-    small.play.options = usual;
-    small.play.options.profiles = NULL;
-    says(&small, "sia", "measured tables");
-    small.play.options = usual;
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,0,cifar10,1,100\n", same, 10);
+    const struct firn_sim_options usual = play.options;
+    says(&play, "fifo", "it had sia");
+    play.options.mtbf_s = 1000;
+    says(&play, "sia", "never had failures");
+    play.options = usual;
+    play.options.elastic_max = 4;
+    says(&play, "sia", "never had elastic bounds");
+    play.options = usual;
+    play.options.restart_s = 60;
+    says(&play, "sia", "never had restart costs");
+    play.options = usual;
+    play.options.profiles = NULL;
+    says(&play, "sia", "measured tables");
+    play.options = usual;
+    close_small(&play);
 }
 
 static void an_unknown_application_is_told_with_the_known_ones(void **unused)
 {
     (void)unused;
-    struct small small;
+    struct play play;
     struct siashelf shelf = {.root = "/no/such/folder"};
     const struct siaapp *app = NULL;
     struct firn_error err = {0};
-    open_small(&small, "a,0,gpt_pmp,1,100\n", same, 10);
-    says(&small, "sia", "line 2: no application 'gpt_pmp'; known: bert");
-    close_small(&small);
+    open_small(&play, "a,0,gpt_pmp,1,100\n", same, 10);
+    says(&play, "sia", "line 2: no application 'gpt_pmp'; known: bert");
+    close_small(&play);
     assert_int_equal(siashelf_find(&shelf, "gpt_pmp", &app, &err), FIRN_ENOENT);
     assert_non_null(strstr(err.text, "known: bert, cifar10, deepspeech2"));
     assert_null(app);
@@ -314,10 +310,10 @@ static void an_unknown_application_is_told_with_the_known_ones(void **unused)
 static void a_missing_table_is_named(void **unused)
 {
     (void)unused;
-    struct small small;
-    open_small(&small, "a,0,bert,1,100\n", same, 10);
-    says(&small, "sia", "pollux/apps/bert");
-    close_small(&small);
+    struct play play;
+    open_small(&play, "a,0,bert,1,100\n", same, 10);
+    says(&play, "sia", "pollux/apps/bert");
+    close_small(&play);
 }
 
 int main(void)
