@@ -1,10 +1,9 @@
 /* adaptdl.c - the simulator of the Pollux paper, to the second.
  *
- * `firn sim --compat adaptdl` runs a workload by the rules of the simulator in
- * AdaptDL's artifact branch (Qiao et al., Pollux, OSDI 2021). Tiresias and
- * Optimus come out with the authors' average completion times to the last
- * digit; Pollux is randomised there. What it does that an honest simulator
- * would not, each marked Q1, Q2, ... at the line that does it:
+ * The rules of the simulator in AdaptDL's artifact branch (Qiao et al., Pollux,
+ * OSDI 2021). Tiresias and Optimus come out with the authors' average
+ * completion times to the last digit; Pollux is randomised there. What it does
+ * that an honest simulator would not, marked Q1, Q2, ... where it is done:
  *
  * Q1  Rounds of 60 s. Jobs are advanced by a whole round, then the policy is
  *     called: the first decision is at 60 s, an arrival waits for the next
@@ -17,7 +16,7 @@
  *     policy listed the nodes; from five nodes on only the numbers of nodes
  *     and GPUs count (compat/adaptdlapp.c).
  * Q5  Placing takes the node with the most free GPUs first, again and again:
- *     no best fit for the remainder.
+ *     no best fit for the remainder (compat/adaptdlplace.c).
  * Q6  Tiresias: the second queue is in order of demotion
  *     (compat/adaptdltiresias.c).
  * Q7  Optimus knows the true step times, packed, but leaves the current epoch
@@ -41,6 +40,7 @@
  * Cost: O(running) a round; a table is read when its application first comes.
  */
 #include "compat/adaptdljob.h"
+#include "compat/adaptdlplace.h"
 #include "compat/adaptdlshelf.h"
 #include "compat/adaptdltiresias.h"
 #include "core/accept.h"
@@ -63,6 +63,9 @@ struct run {
     struct adlentry *app;
     double batch;      /* of the workload */
     double duration_s; /* alone on the GPUs it asked for */
+    struct adlguess *guess;
+    double left; /* Q7: iterations after epoch `left_of` */
+    int left_of;
     struct firn_report told;
     int nnodes; /* where it is: nodes in order of number */
     firn_node_id nodes[ADL_NODES];
@@ -187,6 +190,8 @@ static void arrive(struct adaptdl *engine, struct firn_event *out)
     run->app = engine->spec_app;
     run->batch = spec->batch > 0 ? spec->batch : run->app->limits.b0;
     run->job.app = &run->app->truth;
+    run->guess = adlentry_guess(run->app, run->batch);
+    run->left_of = -1;
     run->duration_s = adlentry_alone_s(run->app, run->batch, spec->gpus);
     spec->duration_s = run->duration_s;
     spec->is_nominal = false;
@@ -345,7 +350,7 @@ static double forecast_rate(void *state, const struct firn_job *job,
             adlapp_noise(&app->truth, run->batch, run->job.epoch);
         return in_reference_s(run,
                               adlapp_gain(&app->truth, &noise, run->batch) /
-                                  adlentry_guess_s(app, run->batch, way->gpus));
+                                  adlguess_s(run->guess, app, way->gpus));
     }
     struct adlmodel *model = &run->job.models[0];
     if (adlmodel_is_blank(model))
@@ -364,8 +369,11 @@ static double forecast_left_s(void *state, const struct firn_job *job,
     (void)now_s;
     if (way->gpus > ADL_GPUS)
         return INFINITY;
-    return adlentry_guess_s(run->app, run->batch, way->gpus) *
-           adljob_iterations_left(&run->job, run->batch);
+    if (run->left_of != run->job.epoch) {
+        run->left_of = run->job.epoch;
+        run->left = adljob_iterations_left(&run->job, run->batch);
+    }
+    return adlguess_s(run->guess, run->app, way->gpus) * run->left;
 }
 
 static int forecast_gpus_max(void *state, const struct firn_job *job,
@@ -386,43 +394,6 @@ static const struct firn_forecast_def forecast = {
     .gpus_max = forecast_gpus_max,
 };
 
-/* ---- placing ---- */
-
-static int by_node(const void *a, const void *b)
-{
-    const struct firn_part *x = a, *y = b;
-    return (x->node > y->node) - (x->node < y->node);
-}
-
-/* Q5: the node with the most free GPUs, the lowest number of several. */
-static bool place(struct freemap *map, const struct firn_want *want,
-                  uint32_t accepts, struct arena *scratch,
-                  struct firn_alloc *out)
-{
-    (void)accepts; /* one type */
-    if (want->gpus > map->free_gpus)
-        return false;
-    *out = (struct firn_alloc){.is_shared = want->shared};
-    out->parts = arena_alloc(scratch, ADL_NODES * sizeof *out->parts);
-    while (out->ngpus < want->gpus) {
-        firn_node_id node = freemap_emptiest(map, 0);
-        struct firn_part *part = &out->parts[out->nparts++];
-        *part = (struct firn_part){.node = node};
-        for (uint64_t free = map->free[map->first_board[node]];
-             free != 0 && out->ngpus < want->gpus; free &= free - 1) {
-            part->gpus |= free & -free;
-            out->ngpus++;
-        }
-        struct firn_alloc one = {.parts = part,
-                                 .nparts = 1,
-                                 .ngpus = __builtin_popcountll(part->gpus),
-                                 .is_shared = want->shared};
-        freemap_take(map, &one);
-    }
-    qsort(out->parts, (size_t)out->nparts, sizeof *out->parts, by_node);
-    return true;
-}
-
 /* ---- the world ---- */
 
 static enum firn_status suits(const struct firn_sim_options *options,
@@ -430,6 +401,7 @@ static enum firn_status suits(const struct firn_sim_options *options,
 {
     const struct firn_cluster *cluster = options->cluster;
     const struct firn_sim_options usual = firn_sim_defaults();
+    const struct firn_sim_noise *noise = &options->noise;
     bool is_theirs = cluster->nnodes == ADL_NODES && cluster->ntypes == 1;
     for (int i = 0; i < cluster->nnodes && is_theirs; i++)
         is_theirs = cluster->nodes[i].ngpus == ADL_GPUS_PER_NODE;
@@ -447,8 +419,8 @@ static enum firn_status suits(const struct firn_sim_options *options,
         const char *name;
         bool is_set;
     } never[] = {
-        {"noise", options->noise.throughput > 0 || options->noise.sharing > 0 ||
-                      options->noise.transfer > 0 || options->noise.report > 0},
+        {"noise", noise->throughput > 0 || noise->sharing > 0 ||
+                      noise->transfer > 0 || noise->report > 0},
         {"failures", options->failures != NULL || options->mtbf_s > 0},
         {"checkpoints", options->checkpoint_s > 0},
         {"a quantum", options->quantum_s > 0},
@@ -540,6 +512,6 @@ const struct world_def compat_adaptdl = {
     .artifact = "AdaptDL's simulator",
     .engine = &engine_def,
     .policies = policies,
-    .place = place,
+    .place = adaptdl_place,
     .suits = suits,
 };

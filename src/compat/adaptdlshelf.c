@@ -24,6 +24,8 @@ static void entry_free(struct adlentry *entry)
     mem_free(entry->name);
     adlapp_release(&entry->truth);
     adlsteps_release(&entry->steps);
+    for (size_t i = 0; i < entry->guesses.n; i++)
+        mem_free(entry->guesses.at[i]);
     vec_release(&entry->guesses);
     mem_free(entry);
 }
@@ -151,19 +153,24 @@ static double iteration_s(const struct adlentry *entry, struct adlbatch batch,
                              batch.s);
 }
 
-double adlentry_guess_s(struct adlentry *entry, double batch, int gpus)
+struct adlguess *adlentry_guess(struct adlentry *entry, double batch)
 {
-    struct adlguess *guess = NULL;
-    for (size_t i = 0; i < entry->guesses.n && guess == NULL; i++)
-        if (entry->guesses.at[i].batch == batch)
-            guess = &entry->guesses.at[i];
-    if (guess == NULL) {
-        vec_add(&entry->guesses, (struct adlguess){.batch = batch});
-        guess = &entry->guesses.at[entry->guesses.n - 1];
-    }
+    for (size_t i = 0; i < entry->guesses.n; i++)
+        if (entry->guesses.at[i]->batch == batch)
+            return entry->guesses.at[i];
+    struct adlguess *guess = mem_new(1, sizeof *guess);
+    guess->batch = batch;
+    vec_add(&entry->guesses, guess);
+    return guess;
+}
+
+double adlguess_s(struct adlguess *guess, const struct adlentry *entry,
+                  int gpus)
+{
     if (guess->iteration_s[gpus] == 0)
         guess->iteration_s[gpus] = iteration_s(
-            entry, adlbatch_fixed(&entry->limits, batch, gpus, true), gpus);
+            entry, adlbatch_fixed(&entry->limits, guess->batch, gpus, true),
+            gpus);
     return guess->iteration_s[gpus];
 }
 

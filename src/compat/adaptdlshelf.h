@@ -27,7 +27,7 @@ struct adlentry {
     struct adllimits limits;
     int gpus_max;       /* ever; 0: as many as its batch allows */
     double tuned_batch; /* of one that may choose; 0: it does choose */
-    VEC(struct adlguess) guesses;
+    VEC(struct adlguess *) guesses;
 };
 
 /* Zeroed but for `root`, which is borrowed: nothing was met yet. */
@@ -43,9 +43,13 @@ void adlshelf_release(struct adlshelf *shelf);
 enum firn_status adlshelf_find(struct adlshelf *shelf, const char *name,
                                struct adlentry **out, struct firn_error *err);
 
+/* The guesses at one total batch; they live as long as the entry. */
+struct adlguess *adlentry_guess(struct adlentry *entry, double batch);
+
 /* Q7: what Optimus believes one iteration at that batch takes on r packed
  * GPUs: the truth, but two passes on one GPU whatever the batch. */
-double adlentry_guess_s(struct adlentry *entry, double batch, int gpus);
+double adlguess_s(struct adlguess *guess, const struct adlentry *entry,
+                  int gpus);
 
 /* How long a job takes alone on that many packed GPUs at that batch, without
  * rounds, rounding or restarts. */
