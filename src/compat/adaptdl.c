@@ -496,13 +496,17 @@ static const struct firn_engine_def engine_def = {
     .next = next,
 };
 
-/* Asked to decide again at once, a policy is called each round. */
-static const char *const each_round[] = {"optimus.interval=1", NULL};
+/* Asking to decide again at once, a policy is called each round. */
+static const char *const each_round[] = {"optimus.interval=1",
+                                         "pollux.interval=1", NULL};
 
 static const struct world_policy policies[] = {
     {.name = "tiresias", .def = &adaptdl_tiresias, .interval_s = ROUND_S},
     {.name = "optimus", .settings = each_round, .interval_s = ROUND_S},
-    {.name = "pollux", .interval_s = ROUND_S, .quirks = LISTS_ASCENDING},
+    {.name = "pollux",
+     .settings = each_round,
+     .interval_s = ROUND_S,
+     .quirks = LISTS_ASCENDING},
     {0},
 };
 
