@@ -78,11 +78,12 @@ static void put_tables(struct small *s)
     struct firn_buf text = {0};
     play_write(path_of(s, files[0]),
                "dataset,num_samples_as_used\nfood101,4800\nmnist,4812\n"
-               "cifar100,4836\nfashion_mnist,4800000\n");
+               "cifar100,4836\nfashion_mnist,4800000\n"
+               "imagenet-split-0,13920.05\n");
     buf_puts(&text, "model,dataset,lr,grad_accum_steps,metric,epoch,value\n");
     static const char *const sets[] = {"food101", "mnist", "cifar100",
-                                       "fashion_mnist"};
-    for (int i = 0; i < 4; i++)
+                                       "fashion_mnist", "imagenet-split-0"};
+    for (int i = 0; i < 5; i++)
         buf_printf(&text,
                    "vit,%s,1e-4,1,eval_accuracy,1.0,0.903167\n"
                    "vit,%s,1e-4,1,eval_loss,0.5,0.99\n"
@@ -251,6 +252,38 @@ static void starts_are_placed_by_size(void **unused)
     close_small(&s);
 }
 
+/* list-order: a (8 GPUs) and b (16) came together, but b falls to the lower
+ * queue at 900 and a at 1800, so there b is before a. c, of 16, comes at 1810
+ * and starts at 2100: b stays, a has no room until 2400. By id it would be b
+ * that stops. a alone takes 12500 s. */
+static void equal_submissions_come_in_the_order_they_fell(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@fashion_mnist,8,64,1e-4,1,0.9\n"
+                   "b,0,vit@fashion_mnist,16,64,1e-4,1,0.9\n"
+                   "c,1810,vit@food101,16,64,1e-4,1,0.9\n");
+    play_run(&s.play, "tiresias");
+    ends(&s, "c", 2100 + 10 + 6);
+    ends(&s, "b", 10 + 6250);
+    ends(&s, "a", 10 + 12500 + 300 + 10);
+    close_small(&s);
+}
+
+/* near-enough: 13920.05 samples are 290 s and a thousandth. After the 290 s of
+ * the first round a twentieth of a sample is left and the job is done: it
+ * holds its GPU for one round, not two. */
+static void a_tenth_of_a_sample_is_near_enough(void **unused)
+{
+    (void)unused;
+    struct small s;
+    open_small(&s, "a,0,vit@imagenet-split-0,1,48,1e-4,1,0.9\n");
+    play_run(&s.play, "srtf");
+    ends(&s, "a", 300);
+    assert_true(s.play.result.gpu_s_given == 300);
+    close_small(&s);
+}
+
 /* wrong-job: with a batch of 8 job l can use two GPUs (4 samples each), a with
  * 48 can use twelve. When l is the last of the list, a's second GPU reaches
  * l's limit and it gets no third, though 28 idle: 10 epochs on 2 GPUs, 500 s.
@@ -361,7 +394,7 @@ static void bad_rows_are_named(void **unused)
     says(&s, "srtf",
          "line 3: TitanSched has no application 'vit@food102'; "
          "known: vit@food101, vit@mnist, vit@cifar100, "
-         "vit@fashion_mnist");
+         "vit@fashion_mnist, vit@imagenet-split-0");
     close_small(&s);
     open_small(&s, "a,0,vit@food101,1,48,3e-4,1,0.95\n");
     says(&s, "srtf", "line 2: TitanSched never trained vit@food101");
@@ -400,6 +433,8 @@ int main(void)
         cmocka_unit_test(a_job_that_would_be_scattered_is_put_off),
         cmocka_unit_test(starts_are_placed_by_size),
         cmocka_unit_test(tiresias_counts_the_restart_as_service),
+        cmocka_unit_test(equal_submissions_come_in_the_order_they_fell),
+        cmocka_unit_test(a_tenth_of_a_sample_is_near_enough),
         cmocka_unit_test(optimus_asks_the_last_job_for_the_limit),
         cmocka_unit_test(themis_leaves_the_fairest_fifth_waiting),
         cmocka_unit_test(what_it_never_had_is_refused_with_a_sentence),

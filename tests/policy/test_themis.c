@@ -102,6 +102,21 @@ static void a_loser_whose_gpus_nobody_takes_goes_on(void **unused)
           "190: DONE B\n");
 }
 
+/* R is on the v100, L on the t4; both leases end at 100. W, who accepts v100
+ * only, fares worst, then R, then L. By count W and R win; but R stays where
+ * it is, W finds no v100, and L goes on rather than leave the t4 idle. */
+static void a_loser_goes_on_when_the_winner_cannot_use_its_gpus(void **unused)
+{
+    (void)unused;
+    plays("1 node x 1 gpus of v100; 1 node x 1 gpus of t4; R wants 1 for 1000; "
+          "L wants 1 for 3000; W wants 1 for 50 at 10 types v100",
+          "themis.lease=100",
+          "0: START R n0[0]; START L n1[0]\n"
+          "1000: DONE R; START W n0[0]\n"
+          "1050: DONE W\n"
+          "3000: DONE L\n");
+}
+
 /* One GPU, free from 100 on (A is done), lease 1000, contention 2.
  *   B: 400 s, came at 0: rho (100 + 1000 + 400) / 800 = 1.9, bid 1000 / 500
  *   C: 20 s, came at 99: rho (1 + 1000 + 20) / 40 = 25.5, bid 1000 / 21
@@ -234,6 +249,7 @@ int main(void)
         cmocka_unit_test(equal_jobs_take_turns),
         cmocka_unit_test(a_lease_that_ends_with_nobody_waiting_is_renewed),
         cmocka_unit_test(a_loser_whose_gpus_nobody_takes_goes_on),
+        cmocka_unit_test(a_loser_goes_on_when_the_winner_cannot_use_its_gpus),
         cmocka_unit_test(the_shorter_job_is_further_from_its_share),
         cmocka_unit_test(the_filter_puts_fairness_before_efficiency),
         cmocka_unit_test(bids_are_for_each_gpu),
