@@ -69,17 +69,6 @@ static void leave(int *ids, size_t *n, int id)
     *n = to;
 }
 
-static enum firn_status open_titan(void *state, struct firn_error *err)
-{
-    struct titan *t = state;
-    const struct firn_sim_options *options = t->world.options;
-    struct firn_trace_options reading = {.strict = options->strict,
-                                         .trusts_order = t->world.trusts_order};
-    t->world.cadence = cadence_every(t->world.policy->interval_s, 0, true);
-    FIRN_TRY(firn_trace_open(&t->world.trace, options->trace, &reading, err));
-    return titanwork_read(&t->work, options->profiles, options->trace, err);
-}
-
 static void close_titan(void *state)
 {
     struct titan *t = state;
@@ -142,6 +131,27 @@ static bool fetch(struct titan *t, struct firn_error *err)
     }
     t->is_over = t->world.is_drained = true;
     return false;
+}
+
+static enum firn_status open_titan(void *state, struct firn_error *err)
+{
+    struct titan *t = state;
+    const struct firn_sim_options *options = t->world.options;
+    struct firn_trace_options reading = {.strict = options->strict,
+                                         .trusts_order = t->world.trusts_order};
+    t->world.cadence = cadence_every(t->world.policy->interval_s, 0, true);
+    FIRN_TRY(firn_trace_open(&t->world.trace, options->trace, &reading, err));
+    FIRN_TRY(titanwork_read(&t->work, options->profiles, options->trace, err));
+    struct firn_error failed = {0};
+    if (fetch(t, &failed))
+        return FIRN_OK;
+    if (failed.status != FIRN_OK)
+        return firn_fail(err, failed.status, "%s", failed.text);
+    const struct firn_trace_report *report = firn_trace_report(t->world.trace);
+    return firn_fail(err, FIRN_EINVAL,
+                     "%s: not one job that can run; %ld bad rows%s%s",
+                     options->trace, report->bad,
+                     report->bad ? ", the first: " : "", report->first_bad[0]);
 }
 
 static void tell(struct titan *t, int id, struct firn_event event)

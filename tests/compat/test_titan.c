@@ -407,6 +407,14 @@ static void bad_rows_are_named(void **unused)
                              "target_batch_size\na,0,vit@food101,1,48\n");
     says(&s, "srtf", "no column 'target_lr'");
     close_small(&s);
+    open_small(&s, "a,0,vit@food101,33,48,1e-4,1,0.95\n");
+    says(&s, "srtf", "not one job that can run; 1 bad rows, the first: ");
+    struct firn_cluster wide;
+    assert_int_equal(firn_cluster_open(&wide, "16x4:v100", NULL), FIRN_OK);
+    s.play.options.cluster = &wide;
+    says(&s, "srtf", "wants 33 GPUs, TitanSched's jobs have at most 32");
+    firn_cluster_release(&wide);
+    close_small(&s);
 }
 
 static void bad_tables_are_named(void **unused)
