@@ -9,9 +9,10 @@
  *
  * bounds every choice from above, is convex and made of straight pieces, one
  * for each pairing with its entries (value V, cost U: V + q (capacity - U)).
- * Its minimum is found by meeting the steepest piece known on the left
- * (U > capacity) with the one on the right, evaluating there, and replacing
- * one of them, until the pieces found are those already known.
+ * Its minimum is found by taking a piece on the left (U > capacity) and one
+ * on the right, evaluating where they meet, and replacing one of them, until
+ * the piece found is one already known. The first two are looked for around
+ * the price that greedy pairings, a tenth of the work, would give.
  *
  * Every pairing met on the way is turned into a choice that fits: the best
  * entries for it over the one capacity row (pairs_units.c), exact for that
@@ -31,6 +32,9 @@
 #include <string.h>
 
 static const size_t idle = SIZE_MAX;
+
+/* Far more than are ever needed; rounding shall not make it endless. */
+enum { MOST_STEPS = 100 };
 
 /* A pairing with its entries at some price. */
 struct piece {
@@ -163,15 +167,40 @@ static void price_pairs(struct search *s, double price)
     }
 }
 
-/* Solves D at this price: the pairing in s->mate, its piece returned. */
-static struct piece evaluate(struct search *s, double price)
+/* Pairs the two that gain most, again and again: not the heaviest matching,
+ * but near enough to guess a price by. */
+static void pair_greedily(struct search *s)
 {
     size_t n = s->p->alone.n;
+    for (size_t i = 0; i < n; i++)
+        s->mate[i] = PAIRS_NONE;
+    for (;;) {
+        size_t best = n * n;
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = i + 1; s->mate[i] < 0 && j < n; j++)
+                if (s->mate[j] < 0 && s->gain[i * n + j] > 0 &&
+                    (best == n * n || s->gain[i * n + j] > s->gain[best]))
+                    best = i * n + j;
+        if (best == n * n)
+            return;
+        s->mate[best / n] = (int)(best % n);
+        s->mate[best % n] = (int)(best / n);
+    }
+}
+
+/* A pairing for this price in s->mate, and its piece: the best one, or a
+ * quick guess at it. */
+static struct piece evaluate(struct search *s, double price, bool is_guess)
+{
+    size_t n = s->p->alone.n;
+    struct piece piece = {0, 0};
     price_tasks(s, price);
     price_pairs(s, price);
-    struct piece piece = {0, 0};
-    matching_solve(s->matching, n, s->gain, s->mate);
-    s->result.pairings++;
+    if (is_guess)
+        pair_greedily(s);
+    else
+        matching_solve(s->matching, n, s->gain, s->mate);
+    s->result.pairings += !is_guess;
     for (size_t i = 0; i < n; i++) {
         size_t j = s->mate[i] < 0 ? i : (size_t)s->mate[i];
         if (j == i) {
@@ -211,26 +240,83 @@ static bool is_close(const struct search *s)
     return pairs_gap(&s->result) <= tolerance;
 }
 
+/* Where two pieces meet. */
+static double meet(struct piece left, struct piece right)
+{
+    return (left.value - right.value) / (double)(left.cost - right.cost);
+}
+
+/* About the price of the bound, by greedy pairings; 0 when they fit for
+ * nothing. */
+static double guess_price(struct search *s)
+{
+    struct piece right = {0, 0}, left = evaluate(s, 0, true);
+    double price = 0;
+    if (left.cost <= s->p->capacity)
+        return 0;
+    for (int step = 0; step < 12; step++) {
+        price = fmax(0, meet(left, right)); /* these are not true pieces */
+        struct piece piece = evaluate(s, price, true);
+        double met = line_at(s, left, price);
+        if (line_at(s, piece, price) <= met + 1e-3 * fabs(met))
+            break;
+        if (piece.cost > s->p->capacity)
+            left = piece;
+        else
+            right = piece;
+    }
+    return price;
+}
+
+/* The best pairing at this price: a bound, and a choice that fits. */
+static struct piece visit(struct search *s, double price)
+{
+    struct piece piece = evaluate(s, price, false);
+    double bound = line_at(s, piece, price);
+    if (bound < s->result.bound) {
+        s->result.bound = bound;
+        s->result.price = price;
+    }
+    try_pairing(s);
+    return piece;
+}
+
+/* Looks for pieces on both sides of the capacity, around `price` and ever
+ * further from it. False when the bound is found on the way. */
+static bool bracket(struct search *s, double price, struct piece *left,
+                    struct piece *right)
+{
+    struct piece piece = visit(s, price);
+    bool is_left = piece.cost > s->p->capacity;
+    *left = *right = piece;
+    if (is_left && price == 0) {
+        *right = (struct piece){0, 0}; /* all idle */
+        return true;
+    }
+    for (double far = 0.01; !is_close(s); far *= 4) {
+        double next = is_left ? price * (1 + far) : fmax(0, price * (1 - far));
+        if (!is_left && price == 0)
+            return false; /* everybody at his best fits */
+        piece = visit(s, next);
+        price = next;
+        *(is_left ? right : left) = piece;
+        if (is_left != (piece.cost > s->p->capacity))
+            return true;
+        *(is_left ? left : right) = piece;
+    }
+    return false;
+}
+
 /* Minimises D; afterwards the bound and its price are in the result. */
 static void search_price(struct search *s)
 {
-    struct piece right = {0, 0}, left = evaluate(s, 0);
-    s->result.bound = left.value;
-    try_pairing(s);
-    if (left.cost <= s->p->capacity)
+    struct piece left, right;
+    if (!bracket(s, guess_price(s), &left, &right))
         return;
-    while (!is_close(s)) {
-        double price =
-            (left.value - right.value) / (double)(left.cost - right.cost);
-        struct piece piece = evaluate(s, price);
-        double met = line_at(s, left, price);
-        double bound = line_at(s, piece, price);
-        if (bound < s->result.bound) {
-            s->result.bound = bound;
-            s->result.price = price;
-        }
-        try_pairing(s);
-        if (bound <= met + 1e-12 * fabs(met))
+    for (int step = 0; step < MOST_STEPS && !is_close(s); step++) {
+        double price = meet(left, right), met = line_at(s, left, price);
+        struct piece piece = visit(s, price);
+        if (line_at(s, piece, price) <= met + 1e-12 * fabs(met))
             return;
         if (piece.cost > s->p->capacity)
             left = piece;
