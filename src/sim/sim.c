@@ -28,6 +28,7 @@
 enum {
     PROGRESS_EVERY = 4096, /* events between two looks at the clock */
     VAIN_MAX = 10000,      /* changes of each node in a row, for nothing */
+    IDLE_MAX = 1000,       /* decisions in a row that change nothing */
 };
 
 struct sim {
@@ -41,7 +42,8 @@ struct sim {
     struct timeline *timeline;
     double due_s; /* the next decision; infinity when none is due */
     long events;
-    long vain; /* node changes since a job last came or went */
+    long vain;        /* node changes since a job last came or went */
+    long idle_rounds; /* decisions since the last one that changed anything */
 };
 
 struct firn_sim_options firn_sim_defaults(void)
@@ -210,6 +212,15 @@ static enum firn_status stalled(const struct sim *sim, struct firn_error *err)
                      is_in_vain(sim) ? " but node failures" : "");
 }
 
+/* Jobs wait, none runs or will come, and the policy was asked again and again
+ * without starting one: it wakes up at intervals for ever. */
+static bool is_at_a_loss(const struct sim *sim)
+{
+    const struct state *state = round_state(sim->round);
+    return sim->idle_rounds >= IDLE_MAX && state->nwaiting > 0 &&
+           state->nrunning == 0 && sim->world->is_drained;
+}
+
 /* Only drawn failures, which never end, are still to come; or so many came
  * that the jobs there are will hardly ever end. */
 static bool waits_for_ever(const struct sim *sim)
@@ -217,10 +228,13 @@ static bool waits_for_ever(const struct sim *sim)
     const struct state *state = round_state(sim->round);
     if (is_in_vain(sim))
         return true;
+    if (is_at_a_loss(sim) && isinf(sim->world->node_change_s))
+        return true;
     return sim->world->fails_for_ever && state->nwaiting > 0 &&
            sim->world->is_drained && state->nrunning == 0 &&
            state->map.up_gpus == state->cluster.ngpus &&
-           isinf(round_wake_s(sim->round)) && isinf(sim->due_s);
+           (is_at_a_loss(sim) ||
+            (isinf(round_wake_s(sim->round)) && isinf(sim->due_s)));
 }
 
 static enum firn_status decide(struct sim *sim, struct firn_error *err)
@@ -231,7 +245,11 @@ static enum firn_status decide(struct sim *sim, struct firn_error *err)
     if (sim->due_s > sim->world->now_s)
         return FIRN_OK;
     sim->due_s = INFINITY;
-    return round_decide(sim->round, sim->world->now_s, err);
+    long steps = round_steps(sim->round);
+    FIRN_TRY(round_decide(sim->round, sim->world->now_s, err));
+    sim->idle_rounds =
+        round_steps(sim->round) == steps ? sim->idle_rounds + 1 : 0;
+    return FIRN_OK;
 }
 
 static enum firn_status run(struct sim *sim, struct firn_error *err)
@@ -419,6 +437,7 @@ static enum firn_status attempt(const struct firn_sim_options *options,
     sim.def = options->world ? options->world : &world_honest;
     str_copy(result.world, sizeof result.world, sim.def->name);
     sim.world = mem_new(1, sim.def->engine->state_size);
+    sim.world->node_change_s = INFINITY;
     sim.world->options = options;
     sim.world->trusts_order = trusts_order;
     enum firn_status status = open_sim(&sim, err);

@@ -454,6 +454,7 @@ static bool next(void *state, double until_s, struct firn_event *out,
     const struct heap_item *top = heap_top(&engine->finishes);
     double finish_s = top ? top->key : INFINITY;
     double failure_s = failures_next_s(&engine->failures);
+    engine->world.node_change_s = failure_s;
     double submit_s = engine->has_spec ? engine->spec.submit_s : INFINITY;
     double first_s = earlier(finish_s, earlier(failure_s, submit_s));
     if (!(first_s <= until_s) || isinf(first_s)) {

@@ -45,7 +45,8 @@ struct world {
     long unfrozen_jobs;             /* that know no layers to freeze */
     char unfrozen[FIRN_NAME_MAX];   /* the first of their applications */
     struct world_spent spent;
-    bool fails_for_ever; /* node failures are drawn and never end */
+    bool fails_for_ever;  /* node failures are drawn and never end */
+    double node_change_s; /* the next one; infinity when there is none */
 };
 
 struct world_def {
