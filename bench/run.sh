@@ -28,6 +28,8 @@ run()
 }
 
 run exact
+run forecasts
+run baselines
 run small "$FIRN"
 run scale "$FIRN"
 
