@@ -310,6 +310,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     (void)err;
     engine->world.now_s = step->at_s;
     bool is_new = settle(run, step->to);
+    run->told.rate = NAN; /* core has forgotten it */
     if (step->kind == FIRN_STEP_STOP) {
         adljob_clear(&run->job);
         leave(engine, step->job->id);
@@ -456,12 +457,16 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     engine->world.cadence.decide_s = decide_s;
     FIRN_TRY(
         firn_trace_open(&engine->world.trace, options->trace, &reading, err));
-    if (!fetch(engine, &failed))
-        return firn_fail(
-            err, failed.status != FIRN_OK ? failed.status : FIRN_EINVAL, "%s",
-            failed.status != FIRN_OK ? failed.text
-                                     : "the workload has no job that can run");
-    return FIRN_OK;
+    if (fetch(engine, &failed))
+        return FIRN_OK;
+    if (failed.status != FIRN_OK)
+        return firn_fail(err, failed.status, "%s", failed.text);
+    const struct firn_trace_report *said =
+        firn_trace_report(engine->world.trace);
+    return firn_fail(err, FIRN_EINVAL,
+                     "%s: not one job that can run; %ld bad rows%s%s",
+                     options->trace, said->bad,
+                     said->bad ? ", the first: " : "", said->first_bad[0]);
 }
 
 static void close_engine(void *state)
