@@ -306,8 +306,9 @@ static enum cbc_answer await(pid_t pid, double deadline_s)
     bool is_late = !ends_by(pid, clock_elapsed_s() + deadline_s);
     kill(-pid, SIGKILL); /* and whatever it started itself */
     pid_t got;
-    while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-        continue;
+    do {
+        got = waitpid(pid, &status, 0);
+    } while (got < 0 && errno == EINTR);
     if (is_late)
         return CBC_LATE;
     if (got < 0 || !WIFEXITED(status))
@@ -341,18 +342,35 @@ static enum cbc_answer read_verdict(const char *text, double *claimed)
     return end == value ? CBC_GARBLED : CBC_SOLVED;
 }
 
-/* Lines "  12 c12  1  -0.5": columns that are not named are 0. */
+/* A line "  12 c12  1  -0.5", or "** 12 c12 ..." for a column out of bounds. */
+static bool read_column(const char *line, long *col, double *value)
+{
+    char *end;
+    line += strspn(line, " *");
+    strtol(line, &end, 10); /* a number of its own, which says nothing */
+    if (end == line)
+        return false;
+    line = end + strspn(end, " ");
+    if (*line != 'c')
+        return false;
+    *col = strtol(line + 1, &end, 10);
+    if (end == line + 1 || *end != ' ')
+        return false;
+    line = end;
+    *value = strtod(line, &end);
+    return end != line;
+}
+
+/* Columns that are not named are 0. */
 static bool read_columns(const char *text, const struct milp *problem,
                          double *x)
 {
     for (const char *line = strchr(text, '\n'); line != NULL && line[1] != '\0';
          line = strchr(line + 1, '\n')) {
-        int col;
+        long col;
         double value;
-        if (sscanf(line + 1, " %*d c%d %lf", &col, &value) != 2 &&
-            sscanf(line + 1, " ** %*d c%d %lf", &col, &value) != 2)
-            return false;
-        if (col < 0 || col >= problem->ncols)
+        if (!read_column(line + 1, &col, &value) || col < 0 ||
+            col >= problem->ncols)
             return false;
         if (problem->cols[col].is_integer &&
             fabs(value - nearbyint(value)) < 1e-5)

@@ -150,13 +150,36 @@ static void add_way(struct ways *ways, struct way way)
     }
 }
 
-/* table[pool][d]: how to have at least d units free in that pool. */
-static void list_ways(const struct priced_work *work, struct ways **table)
+/* For each pool and d, how to have at least d units free in that pool. */
+struct table {
+    struct ways *ways;
+    int first[PRICED_POOLS_MAX]; /* where a pool's begin */
+};
+
+static struct table new_table(const struct priced_work *work,
+                              struct arena *scratch)
+{
+    struct table table = {0};
+    size_t n = 0;
+    for (int p = 0; p < work->npools; p++) {
+        table.first[p] = (int)n;
+        n += (size_t)work->capacity[p] + 1;
+    }
+    table.ways = arena_alloc(scratch, (n + 1) * sizeof *table.ways);
+    return table;
+}
+
+static struct ways *ways_of(const struct table *table, int pool, int units)
+{
+    return &table->ways[table->first[pool] + units];
+}
+
+static void list_ways(const struct priced_work *work, const struct table *table)
 {
     const struct way never = {-1, PRICED_NONE, INFINITY};
     for (int p = 0; p < work->npools; p++)
         for (int d = 0; d <= work->capacity[p]; d++)
-            table[p][d] = (struct ways){{never, never}};
+            *ways_of(table, p, d) = (struct ways){{never, never}};
     for (int i = 0; i < work->n; i++) {
         const struct option *from = option_of(work, work->chosen[i]);
         if (from->units == 0)
@@ -169,18 +192,20 @@ static void list_ways(const struct priced_work *work, struct ways **table)
             if (freed <= 0 ||
                 (to->units > 0 && !stays && to->units > work->free[to->pool]))
                 continue;
-            add_way(&table[from->pool][work->free[from->pool] + freed],
+            add_way(ways_of(table, from->pool, work->free[from->pool] + freed),
                     (struct way){i, which, from->value - to->value});
         }
     }
     for (int p = 0; p < work->npools; p++)
         for (int d = work->capacity[p]; d > 0; d--)
-            for (int k = 0; k < 2; k++)
-                if (table[p][d].at[k].item >= 0)
-                    add_way(&table[p][d - 1], table[p][d].at[k]);
+            for (int k = 0; k < 2; k++) {
+                struct way way = ways_of(table, p, d)->at[k];
+                if (way.item >= 0)
+                    add_way(ways_of(table, p, d - 1), way);
+            }
 }
 
-static bool swap_one(struct priced_work *work, struct ways **table)
+static bool swap_one(struct priced_work *work, const struct table *table)
 {
     struct step best = {0, PRICED_NONE, priced_tiny(work)};
     struct way with = {0, 0, 0};
@@ -192,7 +217,7 @@ static bool swap_one(struct priced_work *work, struct ways **table)
             int need = extra(from, to);
             if (need <= 0 || to->value - from->value <= best.score)
                 continue;
-            const struct way *way = table[to->pool][need].at;
+            const struct way *way = ways_of(table, to->pool, need)->at;
             if (way->item == i)
                 way++;
             double gain = to->value - from->value - way->loss;
@@ -211,16 +236,10 @@ static bool swap_one(struct priced_work *work, struct ways **table)
 
 void priced_fill(struct priced_work *work, struct arena *scratch)
 {
-    struct ways *table[PRICED_POOLS_MAX];
-    for (int p = 0; p < work->npools; p++)
-        table[p] = arena_alloc(scratch, (size_t)(work->capacity[p] + 1) *
-                                            sizeof **table);
+    struct table table = new_table(work, scratch);
     count(work);
     repair(work);
-    for (int swaps = 0; swaps < 4 * work->n + 16; swaps++) {
-        while (fill_one(work))
-            continue;
-        if (!swap_one(work, table))
-            break;
+    int swaps = 4 * work->n + 16;
+    while (fill_one(work) || (swaps-- > 0 && swap_one(work, &table))) {
     }
 }

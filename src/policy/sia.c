@@ -166,21 +166,23 @@ static void add_choice(struct entry *entry, firn_type_id type, int gpus)
         (struct priced_choice){.pool = type, .units = gpus};
 }
 
-/* Counts of one type from least to most, in rising order; least itself even
- * if it is no usual one. Without room only how many. */
+/* Counts of one type from least to most, rising: the usual ones, and least
+ * itself. With no `entry` only how many. */
 static int list_type(const struct pool *pool, struct entry *entry,
                      firn_type_id type, int least, int most)
 {
-    int n = 0, gpus = 1;
+    int n = 0, usual = 1;
     if (most > pool->gpus)
         most = pool->gpus;
-    while (gpus < least)
-        gpus = next_count(gpus, pool->per_node);
-    if (gpus > least && least <= most && n++ >= 0 && entry)
-        add_choice(entry, type, least);
-    for (; gpus <= most; gpus = next_count(gpus, pool->per_node), n++)
+    while (usual < least)
+        usual = next_count(usual, pool->per_node);
+    for (int gpus = least; gpus <= most; n++) {
         if (entry)
             add_choice(entry, type, gpus);
+        if (gpus == usual)
+            usual = next_count(usual, pool->per_node);
+        gpus = usual;
+    }
     return n;
 }
 
@@ -361,7 +363,7 @@ static bool place(struct round *round, const struct entry *entry, bool anyhow)
     if (!firn_plan_give_want(round->plan, entry->job, &want))
         return false;
     int nodes = firn_alloc_nodes(firn_plan_of(round->plan, entry->job));
-    if (anyhow || nodes <= (entry->gpus + per_node - 1) / per_node)
+    if (anyhow || (nodes - 1) * per_node < entry->gpus)
         return true;
     firn_plan_undo(round->plan, mark);
     return false;

@@ -204,6 +204,8 @@ static void philly_6_is_within_two_per_cent_of_the_artifact(void **unused)
                 {"cifar10-9", 663}};
     const char *root = data_root();
     const char *trace = data_path("sia/workloads/philly/workload-6.csv");
+    if (is_quick())
+        print_message("too long for a quick run\n");
     if (root == NULL || trace == NULL || is_quick())
         skip();
     struct play play;
