@@ -257,6 +257,7 @@ static double guess_price(struct search *s)
     for (int step = 0; step < 12; step++) {
         price = fmax(0, meet(left, right)); /* these are not true pieces */
         struct piece piece = evaluate(s, price, true);
+        try_pairing(s);
         double met = line_at(s, left, price);
         if (line_at(s, piece, price) <= met + 1e-3 * fabs(met))
             break;
