@@ -32,8 +32,9 @@ static void it_answers_as_an_array_would(void **state)
     (void)state;
     struct waytable table;
     struct rng rng;
-    const char *seed = getenv("FIRN_SEED");
-    rng_seed(&rng, seed ? strtoull(seed, NULL, 10) : 1);
+    const char *given = getenv("FIRN_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
+    rng_seed(&rng, seed);
     waytable_init(&table, TYPES);
     naive_clear();
     for (int i = 0; i < 200000; i++) {
@@ -42,7 +43,8 @@ static void it_answers_as_an_array_would(void **state)
             (int)rng_below(&rng, TYPES + 1) - 1, (unsigned)rng_below(&rng, 4)};
         double is = waytable_get(&table, &way), want = *naive_at(&way);
         if (!(is == want || (isnan(is) && isnan(want))))
-            fail_msg("FIRN_SEED: step %d: %g, not %g", i, is, want);
+            fail_msg("FIRN_SEED=%llu: step %d: %g, not %g",
+                     (unsigned long long)seed, i, is, want);
         if (rng_below(&rng, 3) > 0) {
             *naive_at(&way) = rng_unit(&rng) - 0.5;
             waytable_put(&table, &way, *naive_at(&way));
