@@ -55,15 +55,13 @@ static void look(struct search *in, int k)
     struct board *board = &in->board;
     int row = in->order[k];
     struct board_way from = board_way_of(board, row);
-    struct allot_cells kept = {board->row[row].cells, board->row[row].n};
-    board_take(board, row);
+    board_lift(board, row);
     struct board_way to = board_look(board, row, from, true);
     in->way[k] = to;
     in->gain[k] = to.sum <= from.sum ? 0
                                      : (from.cost - to.cost) /
                                            (to.sum - from.sum) * in->noise[k];
-    if (kept.n > 0)
-        board_put_cells(board, row, kept);
+    board_drop(board, row);
 }
 
 static int most_gain(const struct search *in, int n, double *second)
@@ -142,15 +140,15 @@ static int add_column(struct search *in, int n, int col)
 static int choose(struct search *in)
 {
     uint64_t rows = (uint64_t)in->board.problem->rows;
-    uint64_t kind = rng_below(&in->rng, 4);
+    uint64_t kind = rng_below(&in->rng, 8);
     int n = add(in, 0, (int)rng_below(&in->rng, rows));
-    if (kind == 0 || kind == 1)
+    if (kind < 2)
         n = add(in, n, (int)rng_below(&in->rng, rows));
     if (kind == 1)
         n = add(in, n, (int)rng_below(&in->rng, rows));
     if (kind >= 2)
         n = add_column(in, n, some_column(in));
-    if (kind == 3)
+    if (kind >= 4)
         n = add_column(in, n, some_column(in));
     return n;
 }

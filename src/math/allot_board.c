@@ -372,8 +372,7 @@ bool board_put_cells(struct board *board, int row, struct allot_cells cells)
     struct board_row *it = &board->row[row];
     struct allot_cells now = spec->now;
     it->n = cells.n;
-    if (it->cells != cells.at)
-        memcpy(it->cells, cells.at, (size_t)cells.n * sizeof *cells.at);
+    memcpy(it->cells, cells.at, (size_t)cells.n * sizeof *cells.at);
     it->group = way.group;
     it->sum = way.sum;
     it->is_now = it->now_suits && cells.n == now.n &&
@@ -391,6 +390,16 @@ void board_take(struct board *board, int row)
     it->n = it->sum = 0;
     it->is_now = false;
     it->cost = it->none_cost;
+}
+
+void board_lift(struct board *board, int row)
+{
+    occupy(board, row, -1);
+}
+
+void board_drop(struct board *board, int row)
+{
+    occupy(board, row, 1);
 }
 
 struct board_way board_way_of(const struct board *board, int row)

@@ -63,6 +63,10 @@ void board_put(struct board *board, int row, struct board_way way);
 bool board_put_cells(struct board *board, int row, struct allot_cells cells);
 void board_take(struct board *board, int row);
 
+/* Makes room where the row is, to look at it, and takes the room again. */
+void board_lift(struct board *board, int row);
+void board_drop(struct board *board, int row);
+
 /* How the row is put. */
 struct board_way board_way_of(const struct board *board, int row);
 

@@ -87,7 +87,7 @@ void allot_case_draw(struct allot_case *out, int rows, int cols, uint64_t seed)
     for (int i = 0; i < rows; i++)
         draw_row(out, i, &rng);
     struct allot_problem before = *p;
-    before.rows = rows * 4 / 5;
+    before.rows = rows - rows / 20;
     struct allot_answer had = allot_run(&before, arena);
     for (int i = 0; i < before.rows; i++)
         out->row[i].now = had.row[i];

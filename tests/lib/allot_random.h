@@ -1,8 +1,8 @@
 /* allot_random.h - allotment problems like those of a cluster in mid-day.
  *
  * Rows are data-parallel jobs with random step times, noise scales, ages and
- * limits; columns are nodes of 4 GPUs. Four fifths of the rows have had their
- * share before, the others are new.
+ * limits; columns are nodes of 4 GPUs. One row in twenty is new, the others
+ * have had their shares before.
  */
 #ifndef LIB_ALLOT_RANDOM_H
 #define LIB_ALLOT_RANDOM_H

@@ -308,7 +308,7 @@ static void answers_are_no_worse_than_a_genetic_search(void **state)
         struct arena arena = {0};
         int matrix[30 * 16];
         allot_case_draw(&it, 30, 16, seed);
-        it.problem.effort = 8;
+        it.problem.effort = 16;
         struct nsga nsga = {
             .problem = &it.problem, .population = size, .generations = size};
         rng_seed(&nsga.rng, seed);
