@@ -17,6 +17,8 @@
  *         as it was, where that fits; half of the time the gains are
  *         multiplied by random numbers. It ends after `effort` tries a row
  *         without success.
+ * End:    the rows that changed are put once more, larger ones first, so that
+ *         which columns they have does not hang on chance.
  *
  * Invariant: the cost on the board never rises from one try to the next.
  */
@@ -24,6 +26,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "math/allot_board.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { RUIN = 8 /* rows in one try, at most */ };
@@ -283,6 +286,44 @@ static struct allot_cells *copy(const struct board *board,
     return out;
 }
 
+/* ---- the end ---- */
+
+struct sized {
+    int row;
+    struct board_way way;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct sized *x = a, *y = b;
+    if (x->way.sum != y->way.sum)
+        return x->way.sum > y->way.sum ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* Puts the rows that changed once more, larger ones first, each where it fits
+ * best: the search leaves them in any columns. False when one then needs more
+ * columns than it had. */
+static bool tidy(struct search *in, struct arena *scratch)
+{
+    int rows = in->board.problem->rows, n = 0;
+    struct sized *it = arena_alloc(scratch, (size_t)rows * sizeof *it);
+    for (int i = 0; i < rows; i++)
+        if (in->board.row[i].n > 0 && !in->board.row[i].is_now) {
+            it[n++] = (struct sized){i, board_way_of(&in->board, i)};
+            board_take(&in->board, i);
+        }
+    qsort(it, (size_t)n, sizeof *it, larger_first);
+    in->board.first_fit = -1;
+    for (int k = 0; k < n; k++) {
+        struct board_way way = board_again(&in->board, it[k].way);
+        if (way.n != it[k].way.n)
+            return false;
+        board_put(&in->board, it[k].row, way);
+    }
+    return true;
+}
+
 struct allot_answer allot_run(const struct allot_problem *problem,
                               struct arena *scratch)
 {
@@ -300,6 +341,11 @@ struct allot_answer allot_run(const struct allot_problem *problem,
     answer.row = copy(&in.board, scratch);
     answer.fitness = board_fitness(problem, total(&in.board) / problem->rows);
     answer.work = in.board.work;
+    if (tidy(&in, scratch)) {
+        answer.row = copy(&in.board, scratch);
+        answer.fitness =
+            board_fitness(problem, total(&in.board) / problem->rows);
+    }
     return answer;
 }
 

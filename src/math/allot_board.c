@@ -239,6 +239,26 @@ struct board_way board_look(struct board *board, int row, struct board_way from,
     return best.way;
 }
 
+struct board_way board_again(const struct board *board, struct board_way way)
+{
+    const int *one = &board->one[way.group * board->levels];
+    const int *many = &board->many[way.group * board->levels];
+    int reach = 0;
+    way.n = 0;
+    way.is_now = false;
+    for (int level = way.sum; level < board->levels; level++)
+        if (one[level] > 0)
+            way.n = 1;
+    for (int level = board->levels - 1; level > 0 && way.n != 1; level--)
+        for (int k = 0; k < many[level] && reach < way.sum; k++) {
+            reach += level;
+            way.n--;
+        }
+    if (way.n < 0)
+        way.n = reach < way.sum ? 0 : -way.n;
+    return way;
+}
+
 /* ---- putting ---- */
 
 /* The column with the least room of at least `count`, a used one first among

@@ -56,6 +56,10 @@ bool board_now_fits(const struct board *board, int row);
 struct board_way board_look(struct board *board, int row, struct board_way from,
                             bool ratio);
 
+/* The same sum in the same group, in as few columns as can be now; n 0 when
+ * there is no room. The cost is not filled in. */
+struct board_way board_again(const struct board *board, struct board_way way);
+
 /* Puts a row that is off the board; `way` was found by board_look() since the
  * board last changed, or is as it was and fits. */
 void board_put(struct board *board, int row, struct board_way way);
