@@ -1,9 +1,11 @@
-/* solvers.c - the time and the quality of the solvers over one capacity.
+/* solvers.c - time and quality of the solvers: one capacity, pairs.
  *
  * Menus look like a scheduler's: what a job gets from a GPUs is its best time
  * to finish over its time with a, speed grows with a to a power below 1, and
  * waiting is worth what is left after one more interval, or nothing, which
- * makes all waiting jobs tie. Times are the best of several runs.
+ * makes all waiting jobs tie. Pairs: sizes 1 to 16, speeds that grow with a
+ * power of the size over the fair one, and a gain for merging two tasks.
+ * Times are the best of several runs, or, for pairs, the mean over instances.
  */
 #include "base/arena.h"
 #include "base/fmath.h"
@@ -11,6 +13,8 @@
 #include "base/rng.h"
 #include "lib/measure.h"
 #include "math/maxmin.h"
+#include "math/pairs.h"
+#include "math/sumrow.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -85,6 +89,108 @@ static void time_leximin(size_t n, int capacity, enum idle idle, double limit)
     drop(&b);
 }
 
+static void time_sum(size_t n, int capacity, double limit)
+{
+    struct bench b;
+    struct sumrow_result r = {0};
+    char name[96];
+    double best_ms = 1e9;
+    make(&b, n, capacity, IDLE_IS_ZERO);
+    for (int run = 0; run < RUNS; run++) {
+        double from_s = measure_cpu_s();
+        sumrow_solve(&b.menus, b.entry, &r, &b.arena, NULL);
+        double ms = 1e3 * (measure_cpu_s() - from_s);
+        best_ms = ms < best_ms ? ms : best_ms;
+        arena_reset(&b.arena);
+    }
+    snprintf(name, sizeof name, "best sum, %zu jobs, %d GPUs, core %zu", n,
+             capacity, r.core);
+    measure_at_most(name, best_ms, limit, "ms");
+    drop(&b);
+}
+
+enum { TASKS = 80, SIZES = 5, MODES = 2, INSTANCES = 20 };
+enum { PAIRS = MODES * TASKS * (TASKS - 1) / 2 };
+
+static struct {
+    size_t alone_start[TASKS + 1], pair_start[PAIRS + 1];
+    int alone_cost[TASKS * SIZES], pair_cost[PAIRS * SIZES];
+    double alone_value[TASKS * SIZES], pair_value[PAIRS * SIZES];
+    int first[PAIRS], second[PAIRS];
+} tasks;
+
+static size_t add_sizes(int *cost, double *value, size_t at, double scale,
+                        double fair, double power)
+{
+    for (int size = 1; size <= 16; size *= 2, at++) {
+        cost[at] = size;
+        value[at] = scale * fm_pow(size / fair, power);
+    }
+    return at;
+}
+
+static struct pairs_problem draw_tasks(struct rng *rng, size_t n, int capacity)
+{
+    double power[TASKS], fair = (double)capacity / (double)n;
+    size_t k = 0, a = 0, e = 0;
+    for (size_t i = 0; i < n; i++) {
+        power[i] = 0.5 + 0.45 * rng_unit(rng);
+        tasks.alone_start[i] = a;
+        a = add_sizes(tasks.alone_cost, tasks.alone_value, a,
+                      0.5 + rng_unit(rng), fair, power[i]);
+    }
+    tasks.alone_start[n] = a;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            for (int mode = 0; mode < MODES; mode++) {
+                double gain = 0.6 + 0.9 * rng_unit(rng);
+                if (gain < 0.9)
+                    continue;
+                tasks.pair_start[k] = e;
+                tasks.first[k] = (int)i;
+                tasks.second[k++] = (int)j;
+                e = add_sizes(tasks.pair_cost, tasks.pair_value, e, 2 * gain,
+                              2 * fair, (power[i] + power[j]) / 2);
+            }
+    tasks.pair_start[k] = e;
+    return (struct pairs_problem){
+        .alone = {n, tasks.alone_start, tasks.alone_cost, tasks.alone_value, 0},
+        .together = {k, tasks.pair_start, tasks.pair_cost, tasks.pair_value, 0},
+        .first = tasks.first,
+        .second = tasks.second,
+        .capacity = capacity};
+}
+
+static void time_pairs(size_t n, int capacity, double limit_ms)
+{
+    struct arena arena = {0};
+    double sum_s = 0, worst = 0, sum = 0;
+    char name[96];
+    for (int seed = 1; seed <= INSTANCES; seed++) {
+        struct rng rng;
+        struct pairs_choice choice[TASKS];
+        struct pairs_result r;
+        rng_seed(&rng, (uint64_t)seed);
+        struct pairs_problem p = draw_tasks(&rng, n, capacity);
+        double from_s = measure_cpu_s();
+        pairs_solve(&p, choice, &r, &arena, NULL);
+        sum_s += measure_cpu_s() - from_s;
+        double gap = 100 * pairs_gap(&r);
+        sum += gap;
+        worst = gap > worst ? gap : worst;
+        arena_reset(&arena);
+    }
+    snprintf(name, sizeof name, "pairs, %zu tasks, %d GPUs", n, capacity);
+    measure_at_most(name, 1e3 * sum_s / INSTANCES, limit_ms, "ms");
+    snprintf(name, sizeof name, "pairs, %zu tasks, %d GPUs, worst gap", n,
+             capacity);
+    measure_at_most(name, worst, 1, "%");
+    snprintf(name, sizeof name, "pairs, %zu tasks, %d GPUs, mean gap", n,
+             capacity);
+    measure_tell(name, sum / INSTANCES, "%");
+    arena_release(&arena);
+}
+
 int main(void)
 {
     static const struct {
@@ -97,5 +203,11 @@ int main(void)
             time_leximin(sizes[k].n, sizes[k].capacity, (enum idle)idle,
                          sizes[k].limit_ms);
     time_leximin(4000, 2000, IDLE_IS_ZERO, 50);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        time_sum(sizes[k].n, sizes[k].capacity, 5 * sizes[k].limit_ms);
+    time_pairs(20, 32, 5);
+    time_pairs(40, 64, 10);
+    time_pairs(80, 64, 50);
+    time_pairs(80, 240, 50);
     return EXIT_SUCCESS;
 }
