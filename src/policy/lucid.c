@@ -33,8 +33,8 @@
  *
  * Invariants: (1) a running job is never touched; (2) two jobs at most are on
  * a GPU, and they hold the same GPUs.
- * Cost: O(waiting log waiting + running log running) a round with a queue; a
- * job is compared with the hosts of its size.
+ * Cost: O(waiting + running log running) a round with a queue, and O(log
+ * waiting) for each job looked at; that ends when nobody can start any more.
  */
 #include "base/map.h"
 #include "base/vec.h"
@@ -43,7 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTES = 64 }; /* waiting jobs that are told why, each round */
+enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
 
 enum { ORACLE, HISTORY };
 static const char *const estimates[] = {"oracle", "history", NULL};
@@ -75,81 +75,38 @@ struct lucid {
     VEC(struct seen) seen;
 };
 
-#define OPTION(field) offsetof(struct lucid, field)
+#define AT(field) .offset = offsetof(struct lucid, field)
+#define YES       .type = FIRN_OPTION_BOOL, .fallback = "1"
+#define NUMBER(value, least, most) \
+    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
 
 static const struct firn_option options[] = {
-    {.name = "estimates",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "oracle",
-     .choices = estimates,
-     .help = "run times as told, or learnt from finished jobs",
-     .offset = OPTION(estimates)},
-    {.name = "pack",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "put two jobs on the same GPUs at all",
-     .offset = OPTION(pack)},
-    {.name = "limit",
-     .type = FIRN_OPTION_INT,
-     .fallback = "2",
-     .min = 0,
-     .max = 4,
+    {"estimates", FIRN_OPTION_CHOICE, "oracle", .choices = estimates,
+     .help = "run times as told, or learnt from finished jobs", AT(estimates)},
+    {"pack", YES, .help = "put two jobs on the same GPUs at all", AT(pack)},
+    {"limit", FIRN_OPTION_INT, "2", 0, 4,
      .help = "the most that the sharing scores of a pair (tiny 0, medium 1, "
              "jumbo 2) may add up to",
-     .offset = OPTION(limit)},
-    {.name = "tiny-below",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.25",
-     .min = 0,
-     .max = 1,
-     .help = "a job that keeps a GPU less busy is tiny",
-     .offset = OPTION(tiny_below)},
-    {.name = "jumbo-above",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.6",
-     .min = 0,
-     .max = 1,
-     .help = "a job that keeps a GPU busier is jumbo",
-     .offset = OPTION(jumbo_above)},
-    {.name = "memory",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1",
-     .min = 0,
-     .max = 1,
-     .help = "share of a GPU's memory that a pair may take",
-     .offset = OPTION(memory)},
-    {.name = "longer",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "2",
-     .min = 0,
-     .max = 1e9,
+     AT(limit)},
+    {"tiny-below", NUMBER("0.25", 0, 1),
+     .help = "a job that keeps a GPU less busy is tiny", AT(tiny_below)},
+    {"jumbo-above", NUMBER("0.6", 0, 1),
+     .help = "a job that keeps a GPU busier is jumbo", AT(jumbo_above)},
+    {"memory", NUMBER("1", 0, 1),
+     .help = "share of a GPU's memory that a pair may take", AT(memory)},
+    {"longer", NUMBER("2", 0, 1e9),
      .help = "a guest is estimated to run at most so many times as long as "
              "its host",
-     .offset = OPTION(longer)},
-    {.name = "slowdown",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1.5",
-     .min = 1,
-     .max = 1e9,
+     AT(longer)},
+    {"slowdown", NUMBER("1.5", 1, 1e9),
      .help = "the most that a step of either may take beside the other / alone",
-     .offset = OPTION(slowdown)},
-    {.name = "busy",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0",
-     .min = 0,
-     .max = 1,
-     .help = "pack only while at least this share of the GPUs is held",
-     .offset = OPTION(busy)},
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "let jobs behind pass one that does not fit",
-     .offset = OPTION(skip)},
-    {.name = "one-node",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
+     AT(slowdown)},
+    {"busy", NUMBER("0", 0, 1),
+     .help = "pack only while this share of the GPUs is held", AT(busy)},
+    {"skip", YES, .help = "jobs pass one that does not fit", AT(skip)},
+    {"one-node", YES,
      .help = "a job that fits on a node waits for one that can hold it",
-     .offset = OPTION(one_node)},
+     AT(one_node)},
     {0},
 };
 
@@ -165,12 +122,13 @@ static double estimate_s(const struct lucid *lucid, const struct firn_job *job)
 {
     if (lucid->estimates == ORACLE)
         return job->spec.duration_s;
-    int app = *job->spec.app ? map_find(&lucid->apps, job->spec.app) : -1;
-    if (app >= 0 && lucid->by_app.at[app].n > 0)
-        return mean_s(&lucid->by_app.at[app]);
-    int group = map_find(&lucid->groups, job->spec.group);
-    if (group >= 0 && lucid->by_group.at[group].n > 0)
-        return mean_s(&lucid->by_group.at[group]);
+    if ((size_t)job->id < lucid->seen.n) {
+        const struct seen *seen = &lucid->seen.at[job->id];
+        if (*job->spec.app && lucid->by_app.at[seen->app].n > 0)
+            return mean_s(&lucid->by_app.at[seen->app]);
+        if (lucid->by_group.at[seen->group].n > 0)
+            return mean_s(&lucid->by_group.at[seen->group]);
+    }
     return lucid->all.n > 0 ? mean_s(&lucid->all) : 1;
 }
 
@@ -247,43 +205,86 @@ struct round {
     struct host *running; /* by GPUs, then start; NULL: not looked yet */
     struct host *started; /* in this round */
     size_t nrunning, nstarted;
-    int *biggest; /* GPUs of the largest node up, by type; NULL: not looked */
+    size_t nhosts; /* of both, not taken */
+    int *biggest;  /* GPUs of the largest node up, by type; NULL: not looked */
     struct {
         uint32_t types;
         int gpus;
     } full[2]; /* no such node, or not so many, is free; by one_node */
 };
 
+/* ---- the queue: a heap, since rarely more than its front is wanted ---- */
+
 struct turn {
     const struct firn_job *job;
     double priority;
 };
 
-static int by_priority(const void *a, const void *b)
+struct queue {
+    struct turn *at;
+    size_t n;
+    int least;      /* fewest GPUs that anyone wants */
+    uint32_t types; /* that all accept; 0 when they differ */
+    bool shares;    /* somebody does */
+};
+
+static bool before(const struct turn *x, const struct turn *y)
 {
-    const struct turn *x = a, *y = b;
-    int order = firn_cmp(x->priority, y->priority);
-    return order ? order : firn_cmp(x->job->id, y->job->id);
+    if (x->priority != y->priority)
+        return x->priority < y->priority;
+    return x->job->id < y->job->id;
 }
 
-static struct turn *queue_of(const struct lucid *lucid,
+static void sink(struct queue *queue, size_t i)
+{
+    struct turn turn = queue->at[i];
+    for (size_t child; (child = 2 * i + 1) < queue->n; i = child) {
+        if (child + 1 < queue->n &&
+            before(&queue->at[child + 1], &queue->at[child]))
+            child++;
+        if (before(&turn, &queue->at[child]))
+            break;
+        queue->at[i] = queue->at[child];
+    }
+    queue->at[i] = turn;
+}
+
+static const struct firn_job *take_first(struct queue *queue)
+{
+    const struct firn_job *job = queue->at[0].job;
+    queue->at[0] = queue->at[--queue->n];
+    if (queue->n > 0)
+        sink(queue, 0);
+    return job;
+}
+
+static struct queue queue_of(const struct lucid *lucid,
                              const struct firn_view *view)
 {
-    const struct firn_job *const *waiting = firn_view_waiting(view);
-    struct turn *queue = firn_view_alloc(view, view->nwaiting * sizeof *queue);
-    for (size_t i = 0; i < view->nwaiting; i++)
-        queue[i] = (struct turn){waiting[i], estimate_s(lucid, waiting[i]) *
-                                                 waiting[i]->spec.gpus};
-    qsort(queue, view->nwaiting, sizeof *queue, by_priority);
+    const struct firn_job *const *jobs = firn_view_waiting(view);
+    struct queue queue = {.n = view->nwaiting,
+                          .least = jobs[0]->spec.gpus,
+                          .types = jobs[0]->type_mask};
+    queue.at = firn_view_alloc(view, queue.n * sizeof *queue.at);
+    for (size_t i = 0; i < queue.n; i++) {
+        int gpus = jobs[i]->spec.gpus;
+        queue.at[i] = (struct turn){jobs[i], estimate_s(lucid, jobs[i]) * gpus};
+        queue.least = gpus < queue.least ? gpus : queue.least;
+        queue.types = jobs[i]->type_mask == queue.types ? queue.types : 0;
+        queue.shares = queue.shares || jobs[i]->spec.may_share;
+    }
+    for (size_t i = queue.n / 2; i-- > 0;)
+        sink(&queue, i);
     return queue;
 }
 
 /* ---- GPUs of its own ---- */
 
-/* Could one node that is up hold the job, were it free? */
-static bool fits_node(struct round *round, const struct firn_job *job)
+/* GPUs of the largest node that is up, of those types. */
+static int biggest_node(struct round *round, uint32_t types)
 {
     const struct firn_cluster *cluster = round->view->cluster;
+    int most = 0;
     if (round->biggest == NULL) {
         round->biggest =
             firn_view_alloc(round->view, FIRN_TYPES_MAX * sizeof(int));
@@ -294,9 +295,9 @@ static bool fits_node(struct round *round, const struct firn_job *job)
         }
     }
     for (int t = 0; t < cluster->ntypes; t++)
-        if ((job->type_mask >> t & 1) && round->biggest[t] >= job->spec.gpus)
-            return true;
-    return false;
+        if ((types >> t & 1) && round->biggest[t] > most)
+            most = round->biggest[t];
+    return most;
 }
 
 /* Tries to place it; what has failed for as few GPUs is not tried again. */
@@ -319,11 +320,13 @@ static bool place(struct round *round, const struct firn_job *job,
 static bool start(struct round *round, const struct firn_job *job)
 {
     bool is_placed = place(round, job, true);
-    bool may_spread = !round->lucid->one_node || !fits_node(round, job);
-    if (!is_placed && may_spread)
+    if (!is_placed && (!round->lucid->one_node ||
+                       biggest_node(round, job->type_mask) < job->spec.gpus))
         is_placed = place(round, job, false);
-    if (is_placed && job->spec.may_share)
+    if (is_placed && job->spec.may_share) {
         round->started[round->nstarted++] = (struct host){job, false};
+        round->nhosts++;
+    }
     return is_placed;
 }
 
@@ -378,6 +381,7 @@ static void find_hosts(struct round *round)
     qsort(all, kept, sizeof *all, by_size_and_start);
     round->running = all;
     round->nrunning = kept;
+    round->nhosts = kept + round->nstarted;
 }
 
 static int score(const struct lucid *lucid, struct firn_load load)
@@ -435,6 +439,7 @@ static bool join(struct round *round, const struct firn_job *job,
         if (suits(round, job, hosts[i].job, refused) &&
             firn_plan_share(round->plan, job, hosts[i].job)) {
             hosts[i].is_taken = true;
+            round->nhosts--;
             return true;
         }
     }
@@ -490,6 +495,21 @@ static void explain(const struct round *round, const struct firn_job *job,
                        r->slow);
 }
 
+/* Nobody in the queue can start. */
+static bool is_over(struct round *round, const struct queue *queue)
+{
+    int free = firn_plan_free(round->plan);
+    if (queue->shares && is_packing(round) && round->nhosts > 0)
+        return false;
+    if (free < queue->least)
+        return true;
+    bool no_node = queue->types != 0 && round->full[true].gpus > 0 &&
+                   round->full[true].types == queue->types &&
+                   round->full[true].gpus <= queue->least;
+    return no_node && round->lucid->one_node &&
+           free <= biggest_node(round, queue->types);
+}
+
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -497,17 +517,19 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     firn_plan_keep_all(plan); /* (1) */
     if (view->nwaiting == 0)
         return FIRN_OK;
-    struct turn *queue = queue_of(round.lucid, view);
-    round.started = firn_view_alloc(view, view->nwaiting * sizeof(struct host));
-    int notes = 0;
-    for (size_t i = 0; i < view->nwaiting; i++) {
-        const struct firn_job *job = queue[i].job;
+    struct queue queue = queue_of(round.lucid, view);
+    round.started = firn_view_alloc(view, queue.n * sizeof(struct host));
+    round.nhosts = 1; /* not looked yet */
+    for (int notes = 0; queue.n > 0;) {
+        const struct firn_job *job = take_first(&queue);
         struct refused refused = {0};
         if (start(&round, job) || (job->spec.may_share && is_packing(&round) &&
                                    pack(&round, job, &refused)))
             continue;
         if (notes++ < NOTES)
             explain(&round, job, &refused);
+        else if (is_over(&round, &queue))
+            break;
         if (!round.lucid->skip)
             break;
     }
