@@ -185,7 +185,8 @@ static enum firn_status give(struct replay *r, struct replay_job *job,
 {
     FIRN_TRY(check_size(r, job, to));
     FIRN_TRY(check_kind(r, job, to));
-    job->done_s = work_s(r, job);
+    FIRN_TRY(check_over(r, job));
+    job->done_s = told_s(r, job);
     if (job->state == REPLAY_RUNNING)
         release_gpus(r, job);
     int nconflicts = r->ledger.nconflicts;

@@ -88,6 +88,25 @@ static void elastic_job_speeds_up_by_the_exponent(void **state)
     play_close(&play);
 }
 
+/* a has done its work at 10.1, which is seen at 15; at 12 it loses GPUs to b
+ * and does no more work. The replay must see that, too. */
+static void resized_while_its_end_waits_for_the_quantum(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\n"
+              "name,submit_s,gpus,duration_s,gpus_min,gpus_max\n"
+              "a,0,4,10.1,1,4\nb,12,2,50,1,4\n");
+    play.options.quantum_s = 5;
+    play_run(&play, "optimus");
+    struct firn_buf log = play_read(play.log);
+    assert_non_null(strstr(log.at, "12\tresize\t0"));
+    assert_true(play_near(play_end(&play, "a"), 15));
+    buf_release(&log);
+    play_close(&play);
+}
+
 /* A quarter of the GPUs: half the speed at exponent 0.5, a quarter at 1, all
  * of it at 0. */
 static void fewer_gpus_slow_a_job_by_the_exponent(void **state)
@@ -378,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
+        cmocka_unit_test(resized_while_its_end_waits_for_the_quantum),
         cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
         cmocka_unit_test(toys_do_exactly_the_work_on_random_scenes),
         cmocka_unit_test(restart_cost_is_the_simulation_s_by_default),
