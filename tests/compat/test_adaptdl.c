@@ -113,30 +113,6 @@ static void optimus_has_the_published_averages(void **state)
     assert_true(compare("optimus") == (getenv("FIRN_QUICK") ? 5 : 20));
 }
 
-/* Pollux draws there and searches another way here: the mean over a load's
- * workloads is to be within 3 %, which is what single runs of theirs differ
- * by. The lowest load, as it takes the least time. */
-static void pollux_is_near_the_published_averages(void **state)
-{
-    double got = 0, want = 0;
-    (void)state;
-    if (!has_data())
-        skip();
-    struct csv *csv = csv_open(data_path("pollux/paper_results_avg_jct.csv"));
-    assert_non_null(csv);
-    while (csv_next(csv)) {
-        const char *workload = csv_text(csv, "workload");
-        if (strcmp(csv_text(csv, "config"), "pollux-0.5") != 0 ||
-            (getenv("FIRN_QUICK") && strcmp(workload, "workload-1") != 0))
-            continue;
-        want += csv_number(csv, "avg_jct_s");
-        got += average("pollux", "0.5", workload);
-    }
-    csv_close(csv);
-    print_message("%+.2f %%\n", 100 * (got / want - 1));
-    assert_true(fabs(got / want - 1) < 0.03);
-}
-
 /* ---- workload 6, job by job ---- */
 
 struct expected {
@@ -490,7 +466,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiresias_has_the_published_averages),
         cmocka_unit_test(optimus_has_the_published_averages),
-        cmocka_unit_test(pollux_is_near_the_published_averages),
         cmocka_unit_test(tiresias_lives_through_workload_6_as_in_the_artifact),
         cmocka_unit_test(optimus_lives_through_workload_6_as_in_the_artifact),
         cmocka_unit_test(
