@@ -40,20 +40,18 @@ static int least_of(int a, int b)
 
 /* ---- columns ---- */
 
-static void count(struct board *board, int col, int by)
-{
-    int at = board->problem->group[col] * board->levels + board->left[col];
-    board->one[at] += by;
-    if (!board->problem->one_spread || board->spread[col] == 0)
-        board->many[at] += by;
-}
-
+/* A row takes or leaves room, and is spread or not: keeps (1) and (2). */
 static void change(struct board *board, int col, int left, int spread)
 {
-    count(board, col, -1);
+    int from = board->base[col] + board->left[col], to = from + left;
+    int *spreads = &board->spread[col];
+    bool any = !board->problem->one_spread;
+    board->one[from]--;
+    board->one[to]++;
+    board->many[from] -= any || *spreads == 0;
     board->left[col] += left;
-    board->spread[col] += spread;
-    count(board, col, 1);
+    *spreads += spread;
+    board->many[to] += any || *spreads == 0;
 }
 
 static void init_columns(struct board *board, struct arena *scratch)
@@ -68,6 +66,7 @@ static void init_columns(struct board *board, struct arena *scratch)
     }
     size_t cols = (size_t)p->cols, groups = (size_t)board->groups;
     size_t levels = groups * (size_t)board->levels;
+    board->base = arena_alloc(scratch, cols * sizeof *board->base);
     board->left = arena_alloc(scratch, cols * sizeof *board->left);
     board->spread = arena_alloc(scratch, cols * sizeof *board->spread);
     board->one = arena_alloc(scratch, levels * sizeof *board->one);
@@ -75,7 +74,9 @@ static void init_columns(struct board *board, struct arena *scratch)
     board->widest = arena_alloc(scratch, groups * sizeof *board->widest);
     for (int c = 0; c < p->cols; c++) {
         board->left[c] = p->room[c];
-        count(board, c, 1);
+        board->base[c] = p->group[c] * board->levels;
+        board->one[board->base[c] + p->room[c]]++;
+        board->many[board->base[c] + p->room[c]]++;
         if (p->room[c] > board->widest[p->group[c]])
             board->widest[p->group[c]] = p->room[c];
     }

@@ -28,6 +28,7 @@ struct board {
     const struct allot_problem *problem;
     struct board_row *row;
     int *left, *spread; /* per column: room left; spread rows there */
+    int *base;          /* per column: where its group begins in `one` */
     int levels;         /* the largest room + 1 */
     int groups;         /* the largest group + 1 */
     int *one, *many;    /* [groups][levels] */

@@ -108,9 +108,11 @@ static void make_model(struct search *in)
         for (size_t i = 0; i < n; i++)
             bs[i] = dot(in->b[i], s, n);
         double sy = 1 / dot(s, y, n), sbs = 1 / dot(s, bs, n);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            double ys = y[i] * sy, back = bs[i] * sbs, *b = in->b[i];
             for (size_t j = 0; j < n; j++)
-                in->b[i][j] += y[i] * y[j] * sy - bs[i] * bs[j] * sbs;
+                b[j] += ys * y[j] - back * bs[j];
+        }
     }
 }
 
