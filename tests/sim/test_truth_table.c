@@ -326,7 +326,7 @@ static void measured_truth_and_noise_keep_the_books(void **state)
     uint64_t last = one                    ? first
                     : getenv("FIRN_SOAK")  ? 1000
                     : getenv("FIRN_QUICK") ? 3
-                                           : 16;
+                                           : 10;
     for (uint64_t seed = first; seed <= last; seed++) {
         struct rng rng;
         struct play play;
