@@ -216,10 +216,12 @@ for folder in src/*/; do
         say "${folder}README.md:1: readme: this folder has none"
 done
 
-# The names of two plug-ins may be the same: a policy and a trace format.
+# The names of two plug-ins may be the same: a policy, a trace format and an
+# imitated simulator.
 is_plugin()
 {
-    grep -q '^const struct firn_[a-z]*_def firn_[a-z0-9_]* = ' "$1"
+    grep -q -e '^const struct firn_[a-z]*_def firn_[a-z0-9_]* = ' \
+        -e '^const struct world_def compat_[a-z0-9_]* = ' "$1"
 }
 for name in $(find src -name '*.[ch]' | sed 's|.*/||' | sort | uniq -d); do
     plain=0 where=

@@ -245,6 +245,8 @@ static const struct flag table[] = {
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
      set_elastic, offsetof(struct sim_args, options)},
+    {"share", 0, NULL, "every job accepts to share its GPUs", flag_yes,
+     OPTION(shares)},
     {"noise", 0, "PARTS",
      "how wrong reported rates are: throughput=X,sharing=X,transfer=X,"
      "report=X, each up to the share X off",

@@ -431,6 +431,7 @@ static enum firn_status suits(const struct firn_sim_options *options,
         {"another restart cost than 30 s",
          options->restart_s != RESTART_S || options->nrestarts > 0},
         {"elastic bounds", options->elastic_max > 0},
+        {"shared GPUs", options->shares},
         {"rounds of a part of a second",
          options->interval_s != floor(options->interval_s)},
     };

@@ -520,6 +520,7 @@ static enum firn_status suits(const struct firn_sim_options *options,
     } never[] = {
         {"node failures", options->failures != NULL || options->mtbf_s > 0},
         {"elastic limits", options->elastic_max > 0},
+        {"shared GPUs", options->shares},
         {"another interval", options->interval_s > 0},
         {"a quantum", options->quantum_s > 0},
         {"noise", noise->throughput > 0 || noise->sharing > 0 ||

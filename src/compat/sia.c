@@ -464,6 +464,7 @@ static enum firn_status suits(const struct firn_sim_options *options,
         {"restart costs but its own",
          options->restart_s != usual.restart_s || options->nrestarts > 0},
         {"elastic bounds", options->elastic_max > 0},
+        {"shared GPUs", options->shares},
         {"rounds of a part of a second",
          options->interval_s != floor(options->interval_s)},
     };

@@ -232,11 +232,13 @@ static enum firn_status settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
-/* Makes the next arrival elastic when that is asked for. The GPUs it named
- * stay within its bounds: its duration refers to them. */
+/* Makes the next arrival elastic or willing to share when that is asked for.
+ * The GPUs it named stay within its bounds: its duration refers to them. */
 static void stretch(const struct firn_sim_options *options,
                     struct firn_job_spec *spec)
 {
+    if (options->shares)
+        spec->may_share = true;
     if (options->elastic_max == 0)
         return;
     spec->gpus_min =
