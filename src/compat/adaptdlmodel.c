@@ -10,8 +10,9 @@
  * an and bn are at least 1.1 ar and 1.1 br afterwards.
  *
  * The artifact minimises with scipy's L-BFGS-B. The objective has kinks where
- * a root mean square is 0, so two minimisers stop at slightly different
- * places; values agree to about 1e-3 of the objective.
+ * a root mean square is 0, so two minimisers may stop at slightly different
+ * places; in the fits whose results are known the parameters agree to a
+ * thousandth.
  *
  * Invariants:
  * (1) a key (n, r, b) is in `seen` once, as it was seen first;

@@ -324,6 +324,11 @@ static void a_job_that_tunes_lives_as_in_the_artifact(void **state)
     (void)state;
     if (!has_data())
         skip();
+    /* Of cifar10 after the first two placements. */
+    static const double fits[2][ADL_NP] = {
+        {0.051295, 4.02636e-4, 1.1e-8, 1.1e-8, 1e-8, 1e-8, 1.001},
+        {0.0251383, 6.16426e-4, 1.50349e-3, 1.1e-8, 1.36681e-3, 1e-8, 1},
+    };
     struct known k = {0};
     struct adljob job = {0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -340,6 +345,9 @@ static void a_job_that_tunes_lives_as_in_the_artifact(void **state)
         print_message("%s on %s: b %d (%d), progress %.4f (%.4f), %zu seen\n",
                       rows[i].app, rows[i].place, job.batch.b, rows[i].b,
                       job.progress, rows[i].progress, job.models[0].seen.n);
+        if (i < 2)
+            for (int j = 0; j < ADL_NP; j++)
+                assert_near(job.models[0].params.at[j], fits[i][j], 1e-3);
         assert_near(job.progress, rows[i].progress, 0.001);
         assert_true(abs(job.batch.b - rows[i].b) <= 0.06 * rows[i].b);
     }
