@@ -473,11 +473,12 @@ enum firn_status sia_decide(void *state, const struct firn_view *view,
     return FIRN_OK;
 }
 
+/* Where nothing runs the next round would decide as this one did. */
 double sia_wake_s(const void *state, const struct firn_view *view)
 {
     const struct sia *sia = state;
     double every_s = sia->rules.interval_s;
-    if (view->njobs == 0)
+    if (view->nrunning == 0)
         return INFINITY;
     double next_s = (floor(view->now_s / every_s) + 1) * every_s;
     return next_s > view->now_s ? next_s : view->now_s + every_s;

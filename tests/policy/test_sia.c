@@ -249,6 +249,7 @@ static void types_are_not_mixed(void **unused)
         "1 node x 2 gpus of t4; 1 node x 2 gpus of a100; A wants 3", NULL);
     expect(scene, 0, "A: -");
     assert_non_null(strstr(scene_job(scene, "A")->note, "has 3 GPUs up"));
+    assert_true(isinf(round_wake_s(scene->round))); /* no use in asking again */
     scene_free(scene);
 }
 
