@@ -294,12 +294,14 @@ static bool bracket(struct search *s, double price, struct piece *left,
         *right = (struct piece){0, 0}; /* all idle */
         return true;
     }
-    for (double far = 0.01; !is_close(s); far *= 4) {
+    double far = 0.01;
+    while (!is_close(s)) {
         double next = is_left ? price * (1 + far) : fmax(0, price * (1 - far));
         if (!is_left && price == 0)
             return false; /* everybody at his best fits */
         piece = visit(s, next);
         price = next;
+        far *= 4;
         *(is_left ? right : left) = piece;
         if (is_left != (piece.cost > s->p->capacity))
             return true;
