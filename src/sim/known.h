@@ -32,8 +32,10 @@ struct known {
 
 /* `profiles` is "builtin", a folder of profiles, or a data folder (then the
  * shipped profiles and its tables). FIRN_EINVAL with a sentence when it is
- * none of them. The caller closes. */
+ * none of them. Of the tables only those of the cluster's types are read. The
+ * caller closes. */
 enum firn_status known_open(struct known *out, const char *profiles,
+                            const struct firn_cluster *cluster,
                             struct firn_error *err);
 void known_close(struct known *known);
 

@@ -8,9 +8,42 @@
  * layer, so its cumulative variance is read at equal shares of the layers.
  */
 #include "base/mem.h"
+#include "base/str.h"
 #include "sim/known.h"
 #include <math.h>
 #include <string.h>
+
+/* The profile can be a job's in this cluster: it knows one of its types. */
+static bool is_here(const struct firn_profile *p,
+                    const struct firn_cluster *cluster)
+{
+    for (int t = 0; t < cluster->ntypes; t++)
+        if (firn_profile_gpu(p, cluster->types[t].name) != NULL)
+            return true;
+    return false;
+}
+
+/* Or one that can takes its statistics. */
+static bool is_needed(const struct known *known, size_t i)
+{
+    const struct firn_profile *p = &known->profiles.at[i];
+    bool is_lent = false;
+    for (size_t k = 0; k < known->profiles.n && !is_lent; k++) {
+        const struct firn_profile *q = &known->profiles.at[k];
+        is_lent =
+            q->stats_of[0] != '\0' && is_here(q, known->cluster) &&
+            firn_profiles_find(&known->profiles, q->stats_of, NULL, NULL) == p;
+    }
+    return is_lent || is_here(p, known->cluster);
+}
+
+static bool has_type(const struct firn_cluster *cluster, const char *type)
+{
+    for (int t = 0; t < cluster->ntypes; t++)
+        if (str_equal_nocase(cluster->types[t].name, type))
+            return true;
+    return false;
+}
 
 static enum firn_status attach_one(struct known *known, size_t i,
                                    const char *dir, struct firn_error *err)
@@ -19,8 +52,9 @@ static enum firn_status attach_one(struct known *known, size_t i,
     struct known_tables *t = &known->tables[i];
     struct firn_profile_stats stats = {0};
     for (size_t k = 0; k < p->ngpus; k++)
-        FIRN_TRY(measured_table(&t->steps[k], p->source, p->app,
-                                p->gpus[k].type, dir, err));
+        if (has_type(known->cluster, p->gpus[k].type))
+            FIRN_TRY(measured_table(&t->steps[k], p->source, p->app,
+                                    p->gpus[k].type, dir, err));
     FIRN_TRY(
         measured_levels(&t->levels, &t->nlevels, p->source, p->app, dir, err));
     FIRN_TRY(measured_stats(&stats, p->source, p->app, dir, err));
@@ -109,9 +143,10 @@ static enum firn_status link_all(struct known *known, struct firn_error *err)
 }
 
 enum firn_status known_open(struct known *out, const char *profiles,
+                            const struct firn_cluster *cluster,
                             struct firn_error *err)
 {
-    struct known known = {.format = ""};
+    struct known known = {.format = "", .cluster = cluster};
     bool is_data = measured_is_here(profiles);
     FIRN_TRY(is_data || strcmp(profiles, "builtin") == 0
                  ? firn_profiles_builtin(&known.profiles, err)
@@ -120,7 +155,8 @@ enum firn_status known_open(struct known *out, const char *profiles,
     enum firn_status status = FIRN_OK;
     for (size_t i = 0; is_data && i < known.profiles.n && status == FIRN_OK;
          i++)
-        status = attach_one(&known, i, profiles, err);
+        if (is_needed(&known, i))
+            status = attach_one(&known, i, profiles, err);
     if (status == FIRN_OK)
         status = link_all(&known, err);
     if (status == FIRN_OK)

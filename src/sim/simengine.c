@@ -293,7 +293,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     engine->world.fails_for_ever = failures_are_drawn(&engine->failures);
     if (options->profiles != NULL && strcmp(options->profiles, "none") != 0) {
         FIRN_TRY(truth_table_open(&engine->table, options->profiles,
-                                  options->freeze, err));
+                                  options->cluster, options->freeze, err));
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }

@@ -178,11 +178,12 @@ static double rate(const struct truth *truth, const struct firn_job *job,
 
 enum firn_status truth_table_open(struct truth_table **out,
                                   const char *profiles,
+                                  const struct firn_cluster *cluster,
                                   enum firn_sim_freeze freeze,
                                   struct firn_error *err)
 {
     struct truth_table *t = mem_new(1, sizeof *t);
-    enum firn_status status = known_open(&t->known, profiles, err);
+    enum firn_status status = known_open(&t->known, profiles, cluster, err);
     if (status != FIRN_OK) {
         mem_free(t);
         return status;

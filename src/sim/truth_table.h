@@ -20,6 +20,7 @@ struct truth_table {
 /* `profiles` as for known_open(). The caller frees. */
 enum firn_status truth_table_open(struct truth_table **out,
                                   const char *profiles,
+                                  const struct firn_cluster *cluster,
                                   enum firn_sim_freeze freeze,
                                   struct firn_error *err);
 void truth_table_free(struct truth_table *table);

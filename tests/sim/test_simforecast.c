@@ -82,8 +82,8 @@ static void bench_open(struct bench *b, const char *spec, const char *profiles)
     assert_int_equal(firn_cluster_open(&b->cluster, spec, &err), FIRN_OK);
     b->base = truth_from_trace(&b->cluster, 0.5, 1.5);
     if (profiles != NULL) {
-        if (truth_table_open(&b->table, profiles, FIRN_SIM_FREEZE_OFF, &err) !=
-            FIRN_OK)
+        if (truth_table_open(&b->table, profiles, &b->cluster,
+                             FIRN_SIM_FREEZE_OFF, &err) != FIRN_OK)
             fail_msg("%s", err.text);
         b->truth = truth_from_table(b->table, &b->base, "firn");
     }

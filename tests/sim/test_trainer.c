@@ -112,7 +112,8 @@ static void scene_open(struct scene *s, const char *app, int gpus,
     struct firn_error err = {0};
     *s = (struct scene){0};
     assert_int_equal(firn_cluster_open(&s->cluster, "1x4:t4", &err), FIRN_OK);
-    if (truth_table_open(&s->table, folder, freeze, &err) != FIRN_OK)
+    if (truth_table_open(&s->table, folder, &s->cluster, freeze, &err) !=
+        FIRN_OK)
         fail_msg("%s", err.text);
     struct truth base = truth_from_trace(&s->cluster, 1, 1.5);
     s->truth = truth_from_table(s->table, &base, "firn");
@@ -238,8 +239,11 @@ static void statistics_of_another_come_with_its_layers(void **state)
 {
     (void)state;
     struct known known = {0};
+    struct firn_cluster cluster;
     struct firn_error err = {0};
-    assert_int_equal(known_open(&known, folder, &err), FIRN_OK);
+    assert_int_equal(firn_cluster_open(&cluster, "1x4:t4", &err), FIRN_OK);
+    assert_int_equal(known_open(&known, folder, &cluster, &err), FIRN_OK);
+    firn_cluster_release(&cluster);
     const struct firn_profile *p =
         firn_profiles_find(&known.profiles, "other", NULL, &err);
     static const double want[] = {3, 7, 1, 1};
@@ -310,9 +314,8 @@ static void bert_by_frozen_layers_is_looked_up(void **state)
     snprintf(dir, sizeof dir, "%.*s", (int)(strstr(path, "icefrog") - path - 1),
              path);
     assert_int_equal(firn_cluster_open(&cluster, "1x4:v100", &err), FIRN_OK);
-    if (known_open(&known, dir, &err) != FIRN_OK)
+    if (known_open(&known, dir, &cluster, &err) != FIRN_OK)
         fail_msg("%s", err.text);
-    known.cluster = &cluster;
     struct known_app app = known_find(&known, "bert-wikitext2", 1);
     assert_int_equal(known.tables[app.which].nlevels, 10);
     struct spread where = spread_packed(0, 4, 1);

@@ -133,7 +133,8 @@ static void neighbours_slow_as_measured(void **state)
     struct truth_table *table = NULL;
     assert_int_equal(firn_cluster_open(&cluster, "1x2:t4", &err), FIRN_OK);
     assert_int_equal(
-        truth_table_open(&table, folder, FIRN_SIM_FREEZE_OFF, &err), FIRN_OK);
+        truth_table_open(&table, folder, &cluster, FIRN_SIM_FREEZE_OFF, &err),
+        FIRN_OK);
     struct truth base = truth_from_trace(&cluster, 1, 1.5);
     struct truth truth = truth_from_table(table, &base, "firn");
     struct firn_job job = {
