@@ -141,7 +141,7 @@ static double break_at(const struct search *in, size_t i)
 static void cauchy_point(struct search *in)
 {
     size_t n = in->n;
-    double d[VARS], at[VARS], moved[VARS] = {0}, t = 0;
+    double d[VARS] = {0}, at[VARS] = {0}, moved[VARS] = {0}, t = 0;
     for (size_t i = 0; i < n; i++) {
         at[i] = break_at(in, i);
         in->is_free[i] = at[i] > 0;
@@ -421,7 +421,7 @@ static double line_search(struct search *in, const double *d, double *x,
 /* One iteration. False when the model or the line search failed. */
 static bool iterate(struct search *in)
 {
-    double d[VARS], x[VARS], g[VARS], y[VARS], f = in->f;
+    double d[VARS], x[VARS] = {0}, g[VARS] = {0}, y[VARS], f = in->f;
     make_model(in);
     cauchy_point(in);
     if (in->npairs > 0 && !subspace_point(in))
