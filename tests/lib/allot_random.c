@@ -17,13 +17,14 @@ struct allot_model {
 static double goodput(const struct allot_model *m, int n, int gpus)
 {
     double best = 0, batch = m->batch;
-    for (int k = 0; k <= 10; k++, batch *= 1.4142135623730951) {
+    for (int k = 0; k <= 10; k++) {
         double c = m->alpha + m->beta * batch / gpus, net = 0;
         if (gpus > 1)
             net = (n > 1 ? m->between : m->inside) + m->more * (gpus - 2);
         double rate = batch / sqrt(c * c + net * net);
         double efficiency = (m->noise + m->batch) / (m->noise + batch);
         best = fmax(best, rate * efficiency);
+        batch *= 1.4142135623730951;
     }
     return best;
 }

@@ -147,6 +147,7 @@ static void enlarge(struct nsga *nsga, int *matrix)
     const struct allot_problem *p = nsga->problem;
     for (int c = 0; c < p->cols; c++) {
         int sum = 0, present = 0;
+        uint64_t rooms = (uint64_t)p->room[c] + 1;
         for (int i = 0; i < p->rows; i++) {
             sum += matrix[i * p->cols + c];
             present += matrix[i * p->cols + c] > 0;
@@ -155,8 +156,7 @@ static void enlarge(struct nsga *nsga, int *matrix)
             int *cell = &matrix[i * p->cols + c];
             double any = 1.0 / p->rows, here = *cell > 0 ? 1.0 / present : 0;
             if (chance(nsga, any + here - any * here))
-                *cell += (int)rng_below(&nsga->rng,
-                                        (uint64_t)(p->room[c] - *cell + 1));
+                *cell += (int)rng_below(&nsga->rng, rooms - (uint64_t)*cell);
         }
     }
 }
@@ -285,7 +285,7 @@ static int breed(struct nsga *nsga, struct creature *at, int parents, int n,
     const struct creature *father = tournament(nsga, at, parents);
     int cut =
         chance(nsga, 0.9) ? (int)rng_below(&nsga->rng, (uint64_t)p->rows) : 0;
-    size_t head = (size_t)(cut * p->cols), all = cells(p);
+    size_t head = (size_t)cut * (size_t)p->cols, all = cells(p);
     for (int child = 0; child < 2 && n < most; child++) {
         const struct creature *a = child ? father : mother;
         const struct creature *b = child ? mother : father;
