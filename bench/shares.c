@@ -2,10 +2,10 @@
  * search's.
  *
  * 100 jobs on 64 nodes of 4 GPUs, one in twenty of them new
- * (tests/lib/allot_random.h), with the policy's default effort. The genetic
- * search is the paper's, with 100 matrices and 100 generations, and gets two
- * further rounds to improve on its own first front, as it would in a scheduler
- * that keeps running. Times are the best of several runs.
+ * (tests/lib/allot_random.h), with the policy's default effort and bound. The
+ * genetic search is the paper's, with 100 matrices and 100 generations, and
+ * gets two further rounds to improve on its own first front, as it would in a
+ * scheduler that keeps running. Times are the best of several runs.
  */
 #include "base/mem.h"
 #include "lib/allot_random.h"
@@ -74,6 +74,7 @@ int main(void)
         double cpu_s;
         allot_case_draw(&it, JOBS, NODES, (uint64_t)seed);
         it.problem.effort = EFFORT;
+        it.problem.max_work = 1000 * JOBS;
         double fitness = ours(&it.problem, &cpu_s);
         snprintf(name, sizeof name,
                  "pollux, 100 jobs, 256 GPUs, seed %d: round", seed);
