@@ -16,9 +16,10 @@
  * other down on the network.
  *
  * The paper searches with a genetic algorithm on two objectives and takes the
- * best of the first. Here math/allot.h searches for that one alone: in a
- * hundredth of the time it finds better allocations. The paper's scheduler
- * sleeps between rounds; this one also decides when jobs or nodes come and go.
+ * best of the first. Here math/allot.h searches for that one alone, and finds
+ * allocations as good or better in a hundredth of the time. The paper's
+ * scheduler sleeps between rounds; this one also decides when jobs or nodes
+ * come and go.
  * A speedup that nobody can forecast is taken as r / F. A job that the factor
  * would leave nothing keeps a millionth, so that it gets GPUs nobody wants.
  *
@@ -27,7 +28,7 @@
  * they ask for or nothing. Left out: changing the size of the cluster (4.2.3).
  *
  * Invariant: the plan depends on the view and the options alone.
- * Cost: about 1 ms for 30 jobs on 16 nodes and 30 ms for 100 on 64, and the
+ * Cost: about 2 ms for 30 jobs on 16 nodes and 30 ms for 100 on 64, and the
  * forecasts that the search asks for.
  */
 #include "math/allot.h"
