@@ -43,6 +43,7 @@
 #include "compat/adaptdlplace.h"
 #include "compat/adaptdlshelf.h"
 #include "compat/adaptdltiresias.h"
+#include "compat/refuse.h"
 #include "core/accept.h"
 #include "sim/world.h"
 #include <math.h>
@@ -400,46 +401,19 @@ static const struct firn_forecast_def forecast = {
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
 {
+    static const char artifact[] = "AdaptDL's simulator";
     const struct firn_cluster *cluster = options->cluster;
-    const struct firn_sim_options usual = firn_sim_defaults();
-    const struct firn_sim_noise *noise = &options->noise;
     bool is_theirs = cluster->nnodes == ADL_NODES && cluster->ntypes == 1;
     for (int i = 0; i < cluster->nnodes && is_theirs; i++)
         is_theirs = cluster->nodes[i].ngpus == ADL_GPUS_PER_NODE;
     if (!is_theirs)
         return firn_fail(err, FIRN_EINVAL,
-                         "AdaptDL's simulator has %d nodes of %d GPUs of one "
-                         "type (%dx%d), not %s",
-                         ADL_NODES, ADL_GPUS_PER_NODE, ADL_NODES,
+                         "%s has %d nodes of %d GPUs of one type (%dx%d), "
+                         "not %s",
+                         artifact, ADL_NODES, ADL_GPUS_PER_NODE, ADL_NODES,
                          ADL_GPUS_PER_NODE, cluster->name);
-    if (options->profiles == NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "AdaptDL's simulator needs its measured tables: set "
-                         "FIRN_DATA to the folder that holds pollux/");
-    const struct {
-        const char *name;
-        bool is_set;
-    } never[] = {
-        {"noise", noise->throughput > 0 || noise->sharing > 0 ||
-                      noise->transfer > 0 || noise->report > 0},
-        {"failures", options->failures != NULL || options->mtbf_s > 0},
-        {"checkpoints", options->checkpoint_s > 0},
-        {"a quantum", options->quantum_s > 0},
-        {"a scaling exponent", options->scaling != usual.scaling},
-        {"a slowdown of sharing",
-         options->share_slowdown != usual.share_slowdown},
-        {"another restart cost than 30 s",
-         options->restart_s != RESTART_S || options->nrestarts > 0},
-        {"elastic bounds", options->elastic_max > 0},
-        {"shared GPUs", options->shares},
-        {"rounds of a part of a second",
-         options->interval_s != floor(options->interval_s)},
-    };
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].is_set)
-            return firn_fail(err, FIRN_EINVAL,
-                             "AdaptDL's simulator never had %s", never[i].name);
-    return FIRN_OK;
+    FIRN_TRY(refuse_options(artifact, options, REFUSE_BUT_INTERVALS, err));
+    return refuse_no_tables(artifact, options, "pollux/", err);
 }
 
 static enum firn_status open_engine(void *state, struct firn_error *err)

@@ -44,6 +44,7 @@
  */
 #include "compat/easyscalejobs.h"
 #include "compat/easyscalemenu.h"
+#include "compat/refuse.h"
 #include "sim/world.h"
 #include <firn/policy.h>
 
@@ -513,30 +514,12 @@ static enum firn_status suits_cluster(const struct firn_cluster *cluster,
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
 {
-    const struct firn_sim_noise *noise = &options->noise;
-    const struct {
-        const char *words;
-        bool is_set;
-    } never[] = {
-        {"node failures", options->failures != NULL || options->mtbf_s > 0},
-        {"elastic limits", options->elastic_max > 0},
-        {"shared GPUs", options->shares},
-        {"another interval", options->interval_s > 0},
-        {"a quantum", options->quantum_s > 0},
-        {"noise", noise->throughput > 0 || noise->sharing > 0 ||
-                      noise->transfer > 0 || noise->report > 0},
-        {"groups in a trace", strchr(options->trace, '#') != NULL},
-    };
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].is_set)
-            return firn_fail(err, FIRN_EINVAL,
-                             "EasyScale's simulator never had %s",
-                             never[i].words);
-    if (options->profiles == NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "EasyScale's simulator needs measured times: name a "
-                         "folder that has easyscale/determinism_overhead.csv "
-                         "as the profiles");
+    static const char artifact[] = "EasyScale's simulator";
+    if (strchr(options->trace, '#') != NULL)
+        return firn_fail(err, FIRN_EINVAL, "%s never had groups in a trace",
+                         artifact);
+    FIRN_TRY(refuse_options(artifact, options, 0, err));
+    FIRN_TRY(refuse_no_tables(artifact, options, "easyscale/", err));
     return suits_cluster(options->cluster, err);
 }
 

@@ -46,6 +46,7 @@
  */
 #include "policy/sia.h"
 #include "compat/adaptdljob.h"
+#include "compat/refuse.h"
 #include "compat/siashelf.h"
 #include "core/accept.h"
 #include "sim/world.h"
@@ -448,40 +449,13 @@ static bool is_theirs(const struct firn_cluster *cluster)
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
 {
-    const struct firn_sim_options usual = firn_sim_defaults();
-    const struct {
-        const char *name;
-        bool is_set;
-    } never[] = {
-        {"noise", options->noise.throughput > 0 || options->noise.sharing > 0 ||
-                      options->noise.transfer > 0 || options->noise.report > 0},
-        {"failures", options->failures != NULL || options->mtbf_s > 0},
-        {"checkpoints", options->checkpoint_s > 0},
-        {"a quantum", options->quantum_s > 0},
-        {"a scaling exponent", options->scaling != usual.scaling},
-        {"a slowdown of sharing",
-         options->share_slowdown != usual.share_slowdown},
-        {"restart costs but its own",
-         options->restart_s != usual.restart_s || options->nrestarts > 0},
-        {"elastic bounds", options->elastic_max > 0},
-        {"shared GPUs", options->shares},
-        {"rounds of a part of a second",
-         options->interval_s != floor(options->interval_s)},
-    };
+    static const char artifact[] = "Sia's simulator";
     if (!is_theirs(options->cluster))
         return firn_fail(err, FIRN_EINVAL,
-                         "Sia's simulator has the cluster %s, in that order, "
-                         "not %s",
-                         spec_text, options->cluster->name);
-    if (options->profiles == NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "Sia's simulator needs its measured tables: set "
-                         "FIRN_DATA to the folder that holds sia/ and pollux/");
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].is_set)
-            return firn_fail(err, FIRN_EINVAL, "Sia's simulator never had %s",
-                             never[i].name);
-    return FIRN_OK;
+                         "%s has the cluster %s, in that order, not %s",
+                         artifact, spec_text, options->cluster->name);
+    FIRN_TRY(refuse_options(artifact, options, REFUSE_BUT_INTERVALS, err));
+    return refuse_no_tables(artifact, options, "sia/ and pollux/", err);
 }
 
 static enum firn_status open_engine(void *state, struct firn_error *err)

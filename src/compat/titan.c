@@ -47,6 +47,7 @@
  */
 #include "compat/titan.h"
 #include "base/str.h"
+#include "compat/refuse.h"
 #include "core/accept.h"
 
 #include <math.h>
@@ -414,38 +415,9 @@ static enum firn_status check_cluster(const struct firn_cluster *cluster,
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
 {
-    const struct firn_sim_options usual = firn_sim_defaults();
-    const struct firn_sim_noise *noise = &options->noise;
-    const struct {
-        const char *name;
-        bool is_set;
-    } never[] = {
-        {"noise", noise->throughput > 0 || noise->sharing > 0 ||
-                      noise->transfer > 0 || noise->report > 0},
-        {"failures", options->failures != NULL || options->mtbf_s > 0},
-        {"checkpoint intervals", options->checkpoint_s > 0},
-        {"restart costs by application", options->nrestarts > 0},
-        {"elastic bounds", options->elastic_max > 0},
-        {"shared GPUs", options->shares},
-        {"another interval or quantum",
-         options->interval_s > 0 || options->quantum_s > 0},
-        {"scaling by an exponent", options->scaling != usual.scaling},
-        {"a slowdown of sharing",
-         options->share_slowdown != usual.share_slowdown},
-    };
-    const char *folder = options->profiles;
     FIRN_TRY(check_cluster(options->cluster, err));
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].is_set)
-            return firn_fail(err, FIRN_EINVAL, "%s never had %s", artifact,
-                             never[i].name);
-    if (folder == NULL || strcmp(folder, "none") == 0 ||
-        strcmp(folder, "builtin") == 0)
-        return firn_fail(err, FIRN_EINVAL,
-                         "%s goes by its measured tables: name the folder that "
-                         "has them in 'ymir' (--profiles, or FIRN_DATA)",
-                         artifact);
-    return FIRN_OK;
+    FIRN_TRY(refuse_options(artifact, options, REFUSE_BUT_RESTARTS, err));
+    return refuse_no_tables(artifact, options, "ymir/", err);
 }
 
 static const struct firn_engine_def engine = {

@@ -54,6 +54,7 @@ static void open_small(struct small *small, const char *spec, const char *rows)
              small->folder);
     play_write(small->apps, APPS);
     play_write(small->times, TIMES);
+    small->play.options.restart_s = firn_sim_defaults().restart_s;
     small->play.options.profiles = small->play.folder;
     small->play.options.world = firn_compat_find("easyscale", NULL);
     assert_non_null(small->play.options.world);
@@ -133,6 +134,7 @@ static void hits_bar(const char *cluster, const struct bar *bar)
              (int)(strstr(times, "/easyscale/") - times), times);
     play_open(&play, cluster, "");
     play.options.trace = workload;
+    play.options.restart_s = firn_sim_defaults().restart_s;
     play.options.profiles = profiles;
     play.options.world = firn_compat_find("easyscale", NULL);
     play_run(&play, bar->policy);
@@ -442,7 +444,7 @@ static void options_it_never_had_are_refused(void **unused)
     open_small(&small, CLUSTER, "a,0,bert,1,8,1,1,v100,\n");
     struct firn_sim_options plain = small.play.options;
     small.play.options.mtbf_s = 100;
-    says(&small, "yarn-cs", "never had node failures");
+    says(&small, "yarn-cs", "never had failures");
     small.play.options = plain;
     small.play.options.noise.report = 0.1;
     says(&small, "yarn-cs", "never had noise");
@@ -451,7 +453,7 @@ static void options_it_never_had_are_refused(void **unused)
     says(&small, "yarn-cs", "never had another interval");
     small.play.options = plain;
     small.play.options.profiles = NULL;
-    says(&small, "yarn-cs", "needs measured times");
+    says(&small, "yarn-cs", "needs its measured tables");
     small.play.options = plain;
     says(&small, "tiresias", "yarn-cs, easyscale-homo, easyscale-heter");
     close_small(&small);

@@ -10,7 +10,8 @@ case $FIRN in
 *) FIRN=$PWD/$FIRN ;;
 esac
 LC_ALL=C
-data=${FIRN_DATA:-}
+# The default is where the unit tests look.
+data=${FIRN_DATA:-$(sed -n 's/.*root = "\(.*\)";/\1/p' tests/lib/data.c)}
 unset FIRN_DATA
 export LC_ALL
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-e2e.XXXXXX") || exit 1
