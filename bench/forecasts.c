@@ -78,8 +78,8 @@ int main(void)
     struct truth_table *table;
     struct firn_error err = {0};
     if (firn_cluster_open(&cluster, "pollux", &err) != FIRN_OK ||
-        truth_table_open(&table, "builtin", FIRN_SIM_FREEZE_OFF, &err) !=
-            FIRN_OK) {
+        truth_table_open(&table, "builtin", &cluster, FIRN_SIM_FREEZE_OFF,
+                         &err) != FIRN_OK) {
         measure_say("forecasts: %s", err.text);
         return EXIT_FAILURE;
     }

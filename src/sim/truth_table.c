@@ -13,8 +13,10 @@
  *
  * so that done_s, counted in reference seconds, tells the stage. Where B' is
  * B'ref and nothing is frozen the rate never changes. The duration replaces
- * only one that the trace did not record (spec.is_nominal), and only when the
- * profile says how much work there is.
+ * only one that the trace did not record (spec.is_nominal). Where the profile
+ * does not say how much work there is, a nominal duration does: it is that of
+ * one GPU over the GPUs asked for, and what these lose to each other by
+ * measurement is added.
  *
  * A trainer decides by the fits; how fast that really is, is measured.
  *
@@ -47,15 +49,22 @@ static struct running run(const struct truth_table *t,
     };
 }
 
-/* As submitted, packed on the reference type. */
+/* At the batch submitted, packed on so many GPUs of the reference type. */
+static struct running packed(const struct truth_table *t,
+                             const struct known_app *app,
+                             const struct firn_job_spec *spec, int gpus)
+{
+    int most = spread_largest(t->known.cluster, app->ref);
+    struct spread there = spread_packed(app->ref, most, gpus);
+    struct setting asked = known_setting(&t->known, app, &there, spec->batch);
+    return run(t, app, &there, &asked);
+}
+
 static struct running reference(const struct truth_table *t,
                                 const struct known_app *app,
                                 const struct firn_job_spec *spec)
 {
-    int most = spread_largest(t->known.cluster, app->ref);
-    struct spread there = spread_packed(app->ref, most, spec->gpus);
-    struct setting asked = known_setting(&t->known, app, &there, spec->batch);
-    return run(t, app, &there, &asked);
+    return packed(t, app, spec, spec->gpus);
 }
 
 static double rate_in(const struct going *g, size_t part)
@@ -156,10 +165,14 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
         spec->restart_s = app.profile->restart_s;
-    if (!(app.profile->progress > 0))
-        return (double)NAN;
     struct running ref = reference(t, &app, spec);
-    return known_alone_s(app.profile, &ref);
+    if (app.profile->progress > 0)
+        return known_alone_s(app.profile, &ref);
+    if (!spec->is_nominal)
+        return (double)NAN;
+    struct running one = packed(t, &app, spec, 1);
+    return spec->duration_s * spec->gpus /
+           running_rate(app.profile, 0, &one, &ref);
 }
 
 static bool knows(const struct truth *truth, const char *app)

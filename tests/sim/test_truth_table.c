@@ -84,6 +84,28 @@ static void recorded_durations_stay(void **state)
     play_close(&play);
 }
 
+/* A step takes 1 s and 0.1 s a sample. Ten samples on one GPU: 2 s; five on
+ * each of two: 1.5 s, a speedup of 4/3. A nominal 100 s on two GPUs is the work
+ * of 200 s on one, which takes 150 s; on one GPU nothing changes. */
+static void nominal_work_is_slowed_by_the_measured_speedup(void **state)
+{
+    static const char flat[] =
+        "app flat\nsource test\norigin nobody\nhardware none\n"
+        "method made up\nsynthetic yes\nrestart_s 7\n"
+        "time t4 alpha_s 1 beta_s 0.1 batch_max 10\n";
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:t4",
+              COLUMNS "a,0,2,100,flat,10,,1,0\nb,0,1,200,flat,10,,1,0\n");
+    play_write(file, flat);
+    play.options.profiles = folder;
+    play_run(&play, "fifo");
+    assert_true(play_near(play_end(&play, "a"), 150));
+    assert_true(play_near(play_end(&play, "b"), 200));
+    play_write(file, toy);
+    play_close(&play);
+}
+
 /* `a` would be packed on a T4 but those are taken. On the V100 batch 15 is
  * three passes of 5: 15 samples in 0.75 s, worth 10 / (9 / 1.5 + 1) = 10 / 7
  * in the first stage: 100 x 0.7 x 0.75 = 52.5 s; worth 1.5 in the second: 50
@@ -364,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(duration_is_the_stages_work_over_the_gain),
         cmocka_unit_test(recorded_durations_stay),
+        cmocka_unit_test(nominal_work_is_slowed_by_the_measured_speedup),
         cmocka_unit_test(rate_changes_where_a_stage_ends),
         cmocka_unit_test(unknown_types_go_by_their_speed),
         cmocka_unit_test(neighbours_slow_as_measured),
