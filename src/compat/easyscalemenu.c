@@ -296,7 +296,7 @@ static void look_at(struct planning *p, const int gpus[ES_TYPES])
  * the last GPU is needed. */
 static void cover(struct planning *p, int k, int left, int gpus[ES_TYPES])
 {
-    if (k == p->norder)
+    if (k == p->norder || k == ES_TYPES)
         return;
     int i = p->order[k], ests = p->candidate->ests[i];
     int enough = (left + ests - 1) / ests;
