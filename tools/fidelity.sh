@@ -18,7 +18,8 @@ jct()
     shift 3
     "$FIRN" sim -q -o csv -t "$file" -c "$cluster" -p "$policy" "$@" |
         awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
-                 { printf "%.1f (%d)", $at["jct_mean_s"], $at["restarts"] }'
+                 { gsub(/"[^"]*"/, "-") # a cluster may have commas
+                   printf "%.1f (%d)", $at["jct_mean_s"], $at["restarts"] }'
 }
 
 # row LABEL CLUSTER POLICY FILES [OPTION...]: one line of a table.
