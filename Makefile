@@ -94,6 +94,7 @@ SO := libfirn.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO)
 firn: $(BUILD)/firn
 tests: $(TESTS)
+benches: $(BENCHES)
 
 $(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -279,9 +280,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn tests test test-e2e style e2e check asan tsan valgrind tidy \
-        fuzz fuzzers fuzz-run soak bench plots install uninstall format clean \
-        help FORCE
+.PHONY: all firn tests benches test test-e2e style e2e check asan tsan \
+        valgrind tidy fuzz fuzzers fuzz-run soak bench plots install uninstall \
+        format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
            $(call obj,$(TESTSRC) $(BENCHSRC)))

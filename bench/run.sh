@@ -28,8 +28,11 @@ run()
 }
 
 run exact
-run forecasts
+run published
 run baselines
+run forecasts
+run shares
+run solvers
 run small "$FIRN"
 run scale "$FIRN"
 
