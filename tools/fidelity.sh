@@ -90,14 +90,19 @@ head_of "sia, $on" "$sia"
 row "honest" $on sia "$sia" --profiles data
 row "the first start costs too" $on sia "$sia" --profiles data \
     --charge-first-start
+row "rounds of 60 s" $on sia "$sia" --profiles data --charge-first-start \
+    --interval 60
 row "--compat sia" $on sia "$sia" --compat sia
 
 es="$FIRN_DATA/easyscale/workload.csv"
 on=1x32:v100,1x16:p100,1x16:t4
-head_of "easyscale's trace, $on" "$es"
-row "yarn-cs, honest" $on yarn-cs "$es" --profiles data
-row "yarn-cs, --compat easyscale" $on yarn-cs "$es" --compat easyscale
-row "easyscale-homo, --compat easyscale" $on easyscale-homo "$es" \
-    --compat easyscale
-row "easyscale-heter, --compat easyscale" $on easyscale-heter "$es" \
-    --compat easyscale
+head_of "yarn-cs, $on" "$es"
+row "honest" $on yarn-cs "$es" --profiles data
+row "the first start costs too" $on yarn-cs "$es" --profiles data \
+    --charge-first-start
+row "rounds of 60 s" $on yarn-cs "$es" --profiles data --charge-first-start \
+    --interval 60
+row "--compat easyscale" $on yarn-cs "$es" --compat easyscale
+head_of "--compat easyscale, $on" "$es"
+row "easyscale-homo" $on easyscale-homo "$es" --compat easyscale
+row "easyscale-heter" $on easyscale-heter "$es" --compat easyscale
