@@ -5,12 +5,12 @@
  * completion times to the last digit; Pollux is randomised there. What it does
  * that an honest simulator would not, marked Q1, Q2, ... where it is done:
  *
- * Q1  Rounds of 60 s. Jobs are advanced by a whole round, then the policy is
- *     called: the first decision is at 60 s, an arrival waits for the next
- *     multiple, and GPUs of a job that ends within a round idle to its end.
- * Q2  Every start and every change of GPUs costs 30 s, the first one too.
- * Q3  The seconds to the end of an epoch are rounded to an integer, half to
- *     even, and the job's progress is then set to the end of the epoch
+ * Q1  Rounds of 60 s (compat/adaptdlrounds.c). Jobs are advanced by a whole
+ * round, then the policy is called: the first decision is at 60 s, an arrival
+ * waits for the next multiple, and GPUs of a job that ends within a round idle
+ * to its end. Q2  Every start and every change of GPUs costs 30 s, the first
+ * one too. Q3  The seconds to the end of an epoch are rounded to an integer,
+ * half to even, and the job's progress is then set to the end of the epoch
  *     (compat/adaptdljob.c).
  * Q4  A placement is told by the rotation of its counts, in the order the
  *     policy listed the nodes; from five nodes on only the numbers of nodes
@@ -31,24 +31,15 @@
  * Left out, being off in the authors' runs: interference between distributed
  * jobs, and clusters that change their size.
  *
- * Invariants:
- * (1) all jobs are advanced to the same multiple of the round, `round_s`, and
- *     every event before it is told before a decision is made there;
- * (2) a job is in `running` exactly while it holds GPUs and is not done;
- * (3) at a decision core's idea of a job's progress is the true one.
- *
  * Cost: O(running) a round; a table is read when its application first comes.
  */
-#include "compat/adaptdljob.h"
+#include "base/mem.h"
 #include "compat/adaptdlplace.h"
+#include "compat/adaptdlrounds.h"
 #include "compat/adaptdlshelf.h"
 #include "compat/adaptdltiresias.h"
 #include "compat/refuse.h"
-#include "core/accept.h"
-#include "sim/world.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     ROUND_S = 60,
@@ -60,208 +51,47 @@ enum {
 
 /* A job, from its submission on. */
 struct run {
-    struct adljob job;
+    struct adlrun run; /* first */
     struct adlentry *app;
-    double batch;      /* of the workload */
-    double duration_s; /* alone on the GPUs it asked for */
     struct adlguess *guess;
     double left; /* Q7: iterations after epoch `left_of` */
     int left_of;
-    struct firn_report told;
     int nnodes; /* where it is: nodes in order of number */
     firn_node_id nodes[ADL_NODES];
     int counts[ADL_NODES];
 };
 
 struct adaptdl {
-    struct world world; /* first */
+    struct adlrounds rounds; /* first */
     struct adlshelf shelf;
-    VEC(struct run *) runs; /* by id */
-    VEC(firn_job_id) running;
-    double interval_s, round_s; /* jobs are advanced until there: (1) */
-    struct firn_job_spec spec;  /* the next arrival */
-    struct adlentry *spec_app;
-    bool has_spec, is_over;
-    VEC(struct firn_event) events; /* of the round, by time */
-    size_t next_event;
+    struct adlentry *spec_app; /* of the next arrival */
 };
 
-/* Steps at the first batch into reference seconds. */
-static double in_reference_s(const struct run *run, double progress)
+static struct run *run_of(const struct adaptdl *engine, firn_job_id id)
 {
-    return progress / run->app->truth.progress[run->app->truth.epochs] *
-           run->duration_s;
+    return (struct run *)engine->rounds.runs.at[id];
 }
 
-static void tell(struct adaptdl *engine, enum firn_event_kind kind,
-                 firn_job_id id, double at_s, struct firn_report report)
+static enum firn_status find(struct adlrounds *rounds, struct firn_error *err)
 {
-    struct firn_event event = {
-        .kind = kind, .at_s = at_s, .job = id, .report = report};
-    vec_add(&engine->events, event);
+    struct adaptdl *engine = (struct adaptdl *)rounds;
+    return adlshelf_find(&engine->shelf, rounds->spec.app, &engine->spec_app,
+                         err);
 }
 
-/* Core goes by the last report; another one only if that was wrong: (3). */
-static void report(struct adaptdl *engine, firn_job_id id, struct run *run,
-                   const struct adlstride *stride, double before)
+static struct adlrun *arrive(struct adlrounds *rounds)
 {
-    double start_s = engine->round_s, done_s = in_reference_s(run, before);
-    double rate = stride->train_s > 0
-                      ? in_reference_s(run, stride->gained) / stride->train_s
-                      : 0;
-    const struct firn_report *told = &run->told;
-    double expected = told->done_s + told->rate * (start_s - told->resumes_s);
-    if (stride->idle_s == 0 && fabs(rate - told->rate) <= 1e-12 * rate &&
-        fabs(expected - done_s) <= 1e-9 * run->duration_s)
-        return;
-    run->told = (struct firn_report){done_s, rate, start_s + stride->idle_s};
-    tell(engine, FIRN_EVENT_REPORT, id, start_s, run->told);
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct firn_event *x = a, *y = b;
-    if (x->at_s != y->at_s)
-        return x->at_s < y->at_s ? -1 : 1;
-    if (x->kind != y->kind) /* how fast it went, then that it is done */
-        return x->kind == FIRN_EVENT_REPORT ? -1 : 1;
-    return (x->job > y->job) - (x->job < y->job);
-}
-
-/* Q1: all jobs that hold GPUs live through one round. */
-static void advance(struct adaptdl *engine)
-{
-    size_t kept = 0;
-    struct world_spent *spent = &engine->world.spent;
-    engine->events.n = engine->next_event = 0;
-    for (size_t i = 0; i < engine->running.n; i++) {
-        firn_job_id id = engine->running.at[i];
-        struct run *run = engine->runs.at[id];
-        double before = run->job.progress;
-        struct adlstride stride = adljob_advance(&run->job, engine->interval_s);
-        double held_s = stride.idle_s + stride.train_s;
-        spent->given += run->job.place.gpus * held_s;
-        spent->overhead += run->job.place.gpus * stride.idle_s;
-        spent->useful += run->job.place.gpus * stride.train_s;
-        report(engine, id, run, &stride, before);
-        if (run->job.is_done)
-            tell(engine, FIRN_EVENT_DONE, id, engine->round_s + held_s,
-                 (struct firn_report){0});
-        else
-            engine->running.at[kept++] = id; /* (2) */
-    }
-    engine->running.n = kept;
-    engine->round_s += engine->interval_s;
-    if (engine->events.n > 1)
-        qsort(engine->events.at, engine->events.n, sizeof *engine->events.at,
-              by_time);
-}
-
-/* Reads arrivals until one the cluster can run; false when the workload has
- * failed (err) or is over. */
-static bool fetch(struct adaptdl *engine, struct firn_error *err)
-{
-    struct job_accept accept;
-    char why[JOB_WHY_MAX];
-    struct firn_job_spec *spec = &engine->spec;
-    engine->has_spec = false;
-    while (firn_trace_next(engine->world.trace, spec, err)) {
-        if (!job_accept(spec, engine->world.options->cluster, &accept, why)) {
-            if (firn_trace_refuse(engine->world.trace, spec, why, err) !=
-                FIRN_OK)
-                return false;
-            continue;
-        }
-        if (adlshelf_find(&engine->shelf, spec->app, &engine->spec_app, err) !=
-            FIRN_OK)
-            return false;
-        engine->has_spec = true;
-        return true;
-    }
-    if (err->status == FIRN_OK)
-        engine->is_over = engine->world.is_drained = true;
-    return false;
-}
-
-/* The next arrival comes in. */
-static void arrive(struct adaptdl *engine, struct firn_event *out)
-{
-    struct firn_job_spec *spec = &engine->spec;
+    struct firn_job_spec *spec = &rounds->spec;
     struct run *run = mem_new(1, sizeof *run);
-    run->app = engine->spec_app;
-    run->batch = spec->batch > 0 ? spec->batch : run->app->limits.b0;
-    run->job.app = &run->app->truth;
-    run->guess = adlentry_guess(run->app, run->batch);
+    run->app = ((struct adaptdl *)rounds)->spec_app;
+    double batch = spec->batch > 0 ? spec->batch : run->app->limits.b0;
+    run->run.batch = batch;
+    run->run.job.app = &run->app->truth;
+    run->run.duration_s = adlentry_alone_s(run->app, batch, spec->gpus);
+    run->guess = adlentry_guess(run->app, batch);
     run->left_of = -1;
-    run->duration_s = adlentry_alone_s(run->app, run->batch, spec->gpus);
-    spec->duration_s = run->duration_s;
-    spec->is_nominal = false;
     spec->restart_s = RESTART_S;
-    *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
-                               .at_s = spec->submit_s,
-                               .job = (firn_job_id)engine->runs.n,
-                               .spec = spec};
-    vec_add(&engine->runs, run);
-    engine->has_spec = false;
-}
-
-/* A multiple of the round at or after; times are whole seconds. */
-static double round_up(const struct adaptdl *engine, double at_s)
-{
-    return ceil(at_s / engine->interval_s) * engine->interval_s;
-}
-
-/* Nothing runs: whole rounds may be passed over. */
-static void skip_rounds(struct adaptdl *engine, double until_s)
-{
-    double to_s = until_s;
-    if (engine->has_spec && engine->spec.submit_s < to_s)
-        to_s = engine->spec.submit_s;
-    to_s = round_up(engine, to_s);
-    engine->events.n = engine->next_event = 0;
-    engine->round_s = fmax(to_s, engine->round_s + engine->interval_s);
-}
-
-static bool next(void *state, double until_s, struct firn_event *out,
-                 struct firn_error *err)
-{
-    struct adaptdl *engine = state;
-    for (;;) {
-        if (!engine->has_spec && !engine->is_over && !fetch(engine, err) &&
-            err->status != FIRN_OK)
-            return false;
-        double event_s = engine->next_event < engine->events.n
-                             ? engine->events.at[engine->next_event].at_s
-                             : INFINITY;
-        double submit_s = engine->has_spec ? engine->spec.submit_s : INFINITY;
-        double limit_s = fmin(until_s, engine->round_s);
-        if (fmin(event_s, submit_s) <= limit_s) {
-            if (event_s <= submit_s)
-                *out = engine->events.at[engine->next_event++];
-            else
-                arrive(engine, out);
-            engine->world.now_s = fmax(engine->world.now_s, out->at_s);
-            return true;
-        }
-        if (until_s <= engine->round_s) {
-            engine->world.now_s = fmax(engine->world.now_s, until_s);
-            return false;
-        }
-        if (engine->running.n > 0)
-            advance(engine);
-        else if (engine->has_spec || isfinite(until_s))
-            skip_rounds(engine, until_s);
-        else
-            return false;
-    }
-}
-
-/* Q1: a decision is made where the jobs stand. */
-static double decide_s(const struct cadence *cadence, double now_s)
-{
-    const char *world = (const char *)cadence - offsetof(struct world, cadence);
-    const struct adaptdl *engine = (const struct adaptdl *)(const void *)world;
-    return fmax(engine->round_s, now_s);
+    return &run->run;
 }
 
 /* ---- steps ---- */
@@ -293,42 +123,24 @@ static struct adlplace listed(const struct run *run, bool is_ascending)
     return place;
 }
 
-static void leave(struct adaptdl *engine, firn_job_id id)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < engine->running.n; i++)
-        if (engine->running.at[i] != id)
-            engine->running.at[kept++] = engine->running.at[i];
-    engine->running.n = kept;
-}
-
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct adaptdl *engine = state;
-    struct run *run = engine->runs.at[step->job->id];
+    struct run *run = (struct run *)adlrounds_step(&engine->rounds, step);
     const struct adlentry *app = run->app;
+    struct adljob *job = &run->run.job;
     (void)err;
-    engine->world.now_s = step->at_s;
     bool is_new = settle(run, step->to);
-    run->told.rate = NAN; /* core has forgotten it */
-    if (step->kind == FIRN_STEP_STOP) {
-        adljob_clear(&run->job);
-        leave(engine, step->job->id);
-        return FIRN_OK;
-    }
-    if (step->kind == FIRN_STEP_START)
-        vec_add(&engine->running, step->job->id);
-    if (!is_new)
-        return FIRN_OK; /* other GPUs of the same nodes */
+    if (step->kind == FIRN_STEP_STOP || !is_new)
+        return FIRN_OK; /* or other GPUs of the same nodes */
     bool tunes = (step->to->tunes & FIRN_TUNE_BATCH) != 0;
-    run->job.learns = tunes;
-    run->job.fixed_batch = tunes ? app->tuned_batch : run->batch;
-    const struct world_policy *policy = engine->world.policy;
+    job->learns = tunes;
+    job->fixed_batch = tunes ? app->tuned_batch : run->run.batch;
+    const struct world_policy *policy = engine->rounds.world.policy;
     struct adlplace place =
         listed(run, (policy->quirks & LISTS_ASCENDING) != 0);
-    adljob_place(&run->job, 0, &app->steps, &app->limits, &place,
-                 RESTART_S); /* Q2 */
+    adljob_place(job, 0, &app->steps, &app->limits, &place, RESTART_S); /* Q2 */
     return FIRN_OK;
 }
 
@@ -340,7 +152,7 @@ static double forecast_rate(void *state, const struct firn_job *job,
                             const struct firn_way *way, double now_s)
 {
     struct adaptdl *engine = state;
-    struct run *run = engine->runs.at[job->id];
+    struct run *run = run_of(engine, job->id);
     struct adlentry *app = run->app;
     (void)now_s;
     int packed = (way->gpus + ADL_GPUS_PER_NODE - 1) / ADL_GPUS_PER_NODE;
@@ -349,17 +161,17 @@ static double forecast_rate(void *state, const struct firn_job *job,
         return 0;
     if ((way->tunes & FIRN_TUNE_BATCH) == 0) {
         struct firn_noise noise =
-            adlapp_noise(&app->truth, run->batch, run->job.epoch);
-        return in_reference_s(run,
-                              adlapp_gain(&app->truth, &noise, run->batch) /
-                                  adlguess_s(run->guess, app, way->gpus));
+            adlapp_noise(&app->truth, run->run.batch, run->run.job.epoch);
+        return adlrun_in_reference_s(
+            &run->run, adlapp_gain(&app->truth, &noise, run->run.batch) /
+                           adlguess_s(run->guess, app, way->gpus));
     }
-    struct adlmodel *model = &run->job.models[0];
+    struct adlmodel *model = &run->run.job.models[0];
     if (adlmodel_is_blank(model))
         return (double)NAN;
-    struct adlbest best =
-        adlmodel_best(model, &run->job.noise, &app->limits, nodes, way->gpus);
-    return in_reference_s(run, best.goodput / app->limits.b0);
+    struct adlbest best = adlmodel_best(model, &run->run.job.noise,
+                                        &app->limits, nodes, way->gpus);
+    return adlrun_in_reference_s(&run->run, best.goodput / app->limits.b0);
 }
 
 /* Q7 */
@@ -367,13 +179,13 @@ static double forecast_left_s(void *state, const struct firn_job *job,
                               const struct firn_way *way, double now_s)
 {
     struct adaptdl *engine = state;
-    struct run *run = engine->runs.at[job->id];
+    struct run *run = run_of(engine, job->id);
     (void)now_s;
     if (way->gpus > ADL_GPUS)
         return INFINITY;
-    if (run->left_of != run->job.epoch) {
-        run->left_of = run->job.epoch;
-        run->left = adljob_iterations_left(&run->job, run->batch);
+    if (run->left_of != run->run.job.epoch) {
+        run->left_of = run->run.job.epoch;
+        run->left = adljob_iterations_left(&run->run.job, run->run.batch);
     }
     return adlguess_s(run->guess, run->app, way->gpus) * run->left;
 }
@@ -382,11 +194,11 @@ static int forecast_gpus_max(void *state, const struct firn_job *job,
                              unsigned tunes)
 {
     struct adaptdl *engine = state;
-    const struct run *run = engine->runs.at[job->id];
+    const struct run *run = run_of(engine, job->id);
     const struct adllimits *limits = &run->app->limits;
     if (run->app->gpus_max > 0)
         return run->app->gpus_max; /* Q8 */
-    double most = tunes & FIRN_TUNE_BATCH ? limits->total_max : run->batch;
+    double most = tunes & FIRN_TUNE_BATCH ? limits->total_max : run->run.batch;
     return (int)(most / limits->b_min);
 }
 
@@ -419,48 +231,17 @@ static enum firn_status suits(const struct firn_sim_options *options,
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct adaptdl *engine = state;
-    const struct firn_sim_options *options = engine->world.options;
-    struct firn_trace_options reading = {
-        .strict = options->strict, .trusts_order = engine->world.trusts_order};
-    struct firn_error failed = {0};
-    engine->shelf.root = options->profiles;
-    engine->interval_s = options->interval_s > 0
-                             ? options->interval_s
-                             : engine->world.policy->interval_s;
-    engine->round_s = engine->interval_s;
-    engine->world.cadence = cadence_every(engine->interval_s, 0, true);
-    engine->world.cadence.decide_s = decide_s;
-    FIRN_TRY(
-        firn_trace_open(&engine->world.trace, options->trace, &reading, err));
-    if (fetch(engine, &failed))
-        return FIRN_OK;
-    if (failed.status != FIRN_OK)
-        return firn_fail(err, failed.status, "%s", failed.text);
-    const struct firn_trace_report *said =
-        firn_trace_report(engine->world.trace);
-    return firn_fail(err, FIRN_EINVAL,
-                     "%s: not one job that can run; %ld bad rows%s%s",
-                     options->trace, said->bad,
-                     said->bad ? ", the first: " : "", said->first_bad[0]);
+    engine->shelf.root = engine->rounds.world.options->profiles;
+    engine->rounds.find = find;
+    engine->rounds.arrive = arrive;
+    return adlrounds_open(&engine->rounds, err);
 }
 
 static void close_engine(void *state)
 {
     struct adaptdl *engine = state;
-    firn_trace_close(engine->world.trace);
-    for (size_t i = 0; i < engine->runs.n; i++) {
-        adljob_release(&engine->runs.at[i]->job);
-        mem_free(engine->runs.at[i]);
-    }
+    adlrounds_close(&engine->rounds);
     adlshelf_release(&engine->shelf);
-    vec_release(&engine->runs);
-    vec_release(&engine->running);
-    vec_release(&engine->events);
-}
-
-static double now_s(void *state)
-{
-    return ((struct adaptdl *)state)->world.now_s;
 }
 
 static const struct firn_engine_def engine_def = {
@@ -471,9 +252,9 @@ static const struct firn_engine_def engine_def = {
     .state_size = sizeof(struct adaptdl),
     .open = open_engine,
     .close = close_engine,
-    .now_s = now_s,
+    .now_s = adlrounds_now_s,
     .apply = apply,
-    .next = next,
+    .next = adlrounds_next,
 };
 
 /* Asking to decide again at once, a policy is called each round. */
