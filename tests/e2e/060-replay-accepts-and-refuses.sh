@@ -1,11 +1,11 @@
 #!/bin/sh
 # 060-replay-accepts-and-refuses.sh - logs as written pass, damaged ones do not.
 . tests/lib/e2e.sh
-trace "$tmp/jobs.csv" 300
+trace "$tmp/jobs.csv" 100
 run 0 sim --trace "$tmp/jobs.csv" --cluster 3x8:v100 --policy all \
     --out "$tmp/a"
 run 0 sim --replay "$tmp"/a/*.events.tsv
-[ "$(grep -c ': ok, 300 jobs under ' "$tmp/out")" -eq \
+[ "$(grep -c ': ok, 100 jobs under ' "$tmp/out")" -eq \
     "$("$FIRN" policies -o json | grep -c '^{"name":')" ] || fail "each is ok"
 run 0 sim --trace "$tmp/jobs.csv" --cluster 3x8:v100 --policy all \
     --out "$tmp/b" --mtbf 1h --mttr 5m --checkpoint-interval 2m --seed 5

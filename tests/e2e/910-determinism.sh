@@ -15,7 +15,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-det.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 n=0
 
-"$FIRN" trace gen --cluster pollux --jobs 400 --seed 11 >"$tmp/drawn.csv" || {
+"$FIRN" trace gen --cluster pollux --jobs 100 --seed 11 >"$tmp/drawn.csv" || {
     echo "cannot draw a trace"
     exit 1
 }
@@ -30,7 +30,7 @@ without_cpu()
 results()
 {
     mkdir -p "$3"
-    "$1" trace gen --cluster pollux --jobs 400 --seed 11 >"$3/drawn.csv" || return 1
+    "$1" trace gen --cluster pollux --jobs 100 --seed 11 >"$3/drawn.csv" || return 1
     for trace in traces/quickstart.csv "$tmp/drawn.csv"; do
         to=$3/$(basename "$trace" .csv)
         simulate "$1" "$2" "$trace" csv --out "$to" >"$to.csv" || return 1
