@@ -5,12 +5,13 @@
  * completion times to the last digit; Pollux is randomised there. What it does
  * that an honest simulator would not, marked Q1, Q2, ... where it is done:
  *
- * Q1  Rounds of 60 s (compat/adaptdlrounds.c). Jobs are advanced by a whole
- * round, then the policy is called: the first decision is at 60 s, an arrival
- * waits for the next multiple, and GPUs of a job that ends within a round idle
- * to its end. Q2  Every start and every change of GPUs costs 30 s, the first
- * one too. Q3  The seconds to the end of an epoch are rounded to an integer,
- * half to even, and the job's progress is then set to the end of the epoch
+ * Q1  Rounds of 60 s: jobs are advanced by a whole round, then the policy is
+ *     called. The first decision is at 60 s, an arrival waits for the next
+ *     multiple, and GPUs of a job that ends within a round idle to its end
+ *     (compat/adaptdlrounds.c).
+ * Q2  Every start and every change of GPUs costs 30 s, the first one too.
+ * Q3  The seconds to the end of an epoch are rounded to an integer, half to
+ *     even, and the job's progress is then set to the end of the epoch
  *     (compat/adaptdljob.c).
  * Q4  A placement is told by the rotation of its counts, in the order the
  *     policy listed the nodes; from five nodes on only the numbers of nodes
