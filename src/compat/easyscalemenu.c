@@ -197,6 +197,8 @@ static void sort_candidates(struct candidate *at, size_t n)
  * first type. */
 static void order_as_set(struct candidates *all)
 {
+    if (all->list.n == 0)
+        return;
     struct hashset set = {all->list.at, mem_new(SET_LEAST, sizeof(size_t)),
                           SET_LEAST - 1, 0};
     struct candidates ordered = {0};
