@@ -167,12 +167,10 @@ static void add(struct explain *life, struct explain_stretch *s,
     s->to_s = to_s;
     s->done_to_s = done_to_s;
     if (to_s > s->from_s) {
-        struct explain_stretch *last =
-            life->stretches.n > 0 ? &life->stretches.at[life->stretches.n - 1]
-                                  : NULL;
-        if (last && goes_on(last, s)) {
-            last->to_s = to_s;
-            last->done_to_s = done_to_s;
+        size_t n = life->stretches.n;
+        if (n > 0 && goes_on(&life->stretches.at[n - 1], s)) {
+            life->stretches.at[n - 1].to_s = to_s;
+            life->stretches.at[n - 1].done_to_s = done_to_s;
         } else {
             vec_add(&life->stretches, *s);
         }
