@@ -19,6 +19,7 @@
 #include <firn/llmplan.h>
 #include <firn/losscurve.h>
 #include <firn/memory.h>
+#include <firn/offer.h>
 #include <firn/option.h>
 #include <firn/parallel.h>
 #include <firn/plan.h>

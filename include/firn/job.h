@@ -30,7 +30,10 @@ struct firn_job_spec {
     int batch;         /* total batch; 0: not known */
     int priority;      /* higher is more urgent; 0 */
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
+    int threads;       /* elastic threads; 0: gpus_max of them */
+    int seq;           /* tokens of a sequence, of a language model; 0 */
     bool may_share;    /* accepts half-shares */
+    bool may_merge;    /* accepts to be trained together with another */
     bool is_nominal;   /* duration_s was estimated from the application's name,
                         * not recorded in the trace */
     long line;         /* where in the trace; 0 for none */

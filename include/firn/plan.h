@@ -34,6 +34,7 @@ struct firn_want {
     bool one_node;     /* only if a single node can hold it */
     bool shared;       /* held as half-shares: others may join later */
     const int *counts; /* how many of each type exactly, by type id; or NULL */
+    struct firn_how how;
 };
 
 /* Gives `job` that many whole GPUs: where it is if it already holds that many,
@@ -49,6 +50,21 @@ FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
  * False, and no change, when the host holds them whole or has none, or one of
  * them is full or of a type that the job does not accept. */
 FIRN_API bool firn_plan_share(struct firn_plan *plan,
+                              const struct firn_job *job,
+                              const struct firn_job *host);
+
+/* Gives `job` half-shares of `want->gpus` GPUs: those that the hosts have in
+ * this plan, in that order, then free ones. False, and no change, when there
+ * are not so many, or a host holds its GPUs whole or they are full or of a
+ * type that the job does not accept. */
+FIRN_API bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
+                             const struct firn_job *const *hosts, int nhosts,
+                             const struct firn_want *want);
+
+/* Trains the two together: `job` gets half-shares of exactly the GPUs of
+ * `host`, which must hold half-shares in this plan and nobody else on them.
+ * False, and no change, when it cannot. */
+FIRN_API bool firn_plan_merge(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);
 

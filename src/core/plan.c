@@ -142,7 +142,8 @@ static bool holds_wanted(const struct firn_plan *plan,
                          const struct firn_job *job,
                          const struct firn_want *want)
 {
-    if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared)
+    if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared ||
+        !firn_how_equal(&job->held.how, &want->how))
         return false;
     const struct firn_node *nodes = plan->state->cluster.nodes;
     int counts[FIRN_TYPES_MAX] = {0};
@@ -175,6 +176,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
         take_again(plan, job);
         return false;
     }
+    entry.alloc.how = want->how;
     record(plan, entry);
     return true;
 }
@@ -206,6 +208,7 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
                                .kind = PLAN_HOLD,
                                .alloc = copy_alloc(plan, shared),
                                .in_map = true};
+    entry.alloc.how = (struct firn_how){0};
     give_back(plan, job);
     if (!freemap_can_take(plan->map, &entry.alloc)) {
         take_again(plan, job);
@@ -213,6 +216,105 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
     }
     freemap_take(plan->map, &entry.alloc);
     record(plan, entry);
+    return true;
+}
+
+/* Adds up to `most` GPUs of `from` to `to`, whose parts have room; both are
+ * in order. Those it has already do not count again. */
+static void add_gpus(struct firn_alloc *to, const struct firn_alloc *from,
+                     int most)
+{
+    for (int i = 0; i < from->nparts && most > 0; i++) {
+        const struct firn_part *part = &from->parts[i];
+        int at = 0;
+        while (at < to->nparts && (to->parts[at].node < part->node ||
+                                   (to->parts[at].node == part->node &&
+                                    to->parts[at].board < part->board)))
+            at++;
+        bool is_there = at < to->nparts && to->parts[at].node == part->node &&
+                        to->parts[at].board == part->board;
+        if (!is_there) {
+            memmove(&to->parts[at + 1], &to->parts[at],
+                    (size_t)(to->nparts - at) * sizeof *to->parts);
+            to->parts[at] = (struct firn_part){part->node, part->board, 0};
+            to->nparts++;
+        }
+        uint64_t left = part->gpus & ~to->parts[at].gpus;
+        for (; left != 0 && most > 0; left &= left - 1, most--, to->ngpus++)
+            to->parts[at].gpus |= left & -left;
+    }
+}
+
+/* The GPUs of the hosts, at most so many; false when one may not be joined. */
+static bool gather(struct firn_plan *plan, const struct firn_job *job,
+                   const struct firn_job *const *hosts, int nhosts,
+                   const struct firn_want *want, struct firn_alloc *out)
+{
+    size_t parts = (size_t)want->gpus;
+    *out = (struct firn_alloc){.is_shared = true, .how = want->how};
+    out->parts =
+        arena_alloc(plan->view->scratch, (parts + 1) * sizeof *out->parts);
+    for (int h = 0; h < nhosts && out->ngpus < want->gpus; h++) {
+        const struct firn_alloc *of = firn_plan_of(plan, hosts[h]);
+        if (hosts[h] == job || of->nparts == 0 || !of->is_shared)
+            return false;
+        add_gpus(out, of, want->gpus - out->ngpus);
+    }
+    for (int i = 0; i < out->nparts; i++) {
+        firn_node_id node = out->parts[i].node;
+        if ((job->type_mask >> plan->state->cluster.nodes[node].type & 1) == 0)
+            return false;
+    }
+    return true;
+}
+
+bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
+                    const struct firn_job *const *hosts, int nhosts,
+                    const struct firn_want *want)
+{
+    struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
+    struct firn_alloc more = {0};
+    if (want->gpus < 1 || !gather(plan, job, hosts, nhosts, want, &entry.alloc))
+        return false;
+    give_back(plan, job);
+    bool fits = freemap_can_take(plan->map, &entry.alloc);
+    if (fits)
+        freemap_take(plan->map, &entry.alloc);
+    struct firn_want rest = *want;
+    rest.gpus -= entry.alloc.ngpus;
+    rest.shared = true;
+    if (fits && rest.gpus > 0 &&
+        !plan->place(plan->map, &rest, job->type_mask, plan->view->scratch,
+                     &more)) {
+        freemap_give(plan->map, &entry.alloc);
+        fits = false;
+    }
+    if (!fits) {
+        take_again(plan, job);
+        return false;
+    }
+    add_gpus(&entry.alloc, &more, more.ngpus);
+    record(plan, entry);
+    return true;
+}
+
+/* Records that `job` runs as before, but merged with that other. */
+static void mark_merged(struct firn_plan *plan, const struct firn_job *job,
+                        const struct firn_job *with)
+{
+    struct firn_alloc alloc = *firn_plan_of(plan, job);
+    alloc.how.merged_with = with->id + 1;
+    firn_plan_place(plan, job, &alloc);
+}
+
+bool firn_plan_merge(struct firn_plan *plan, const struct firn_job *job,
+                     const struct firn_job *host)
+{
+    if (!job->spec.may_merge || !host->spec.may_merge ||
+        !firn_plan_share(plan, job, host))
+        return false;
+    mark_merged(plan, job, host);
+    mark_merged(plan, host, job);
     return true;
 }
 

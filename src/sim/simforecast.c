@@ -272,6 +272,10 @@ static double look_up(const struct forecast *f, struct outlook *o,
 static double expected(const struct forecast *f, struct outlook *o,
                        const struct firn_job *job, const struct firn_way *way)
 {
+    if (!waytable_holds(way)) {
+        struct firn_way as = plain(f, o, way);
+        return fit(f, o, job, &as) * o->correction;
+    }
     double rate = waytable_get(&o->answers, way);
     if (isnan(rate))
         rate = look_up(f, o, job, way);
@@ -403,7 +407,8 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
     return (int)(batch / least);
 }
 
-struct firn_load forecast_load(struct forecast *f, const struct firn_job *job)
+struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
+                               const struct firn_way *way)
 {
     const struct outlook *o = outlook_of(f, job);
     struct firn_load load = {
@@ -414,12 +419,14 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job)
         return load;
     double slower;
     const struct known *known = &f->table->known;
-    struct spread there =
-        spread_packed(o->type, f->largest[o->type], job->spec.gpus);
+    struct firn_way as = plain(f, o, way);
+    if (as.type < 0 || as.type >= f->base.cluster->ntypes)
+        return load;
+    struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
     double samples = known_setting(known, &o->app, &there, job->spec.batch)
                          .split.batch_per_gpu;
     const struct firn_profile_gpu *gpu =
-        known_gpu(known, &o->app, o->type, &slower);
+        known_gpu(known, &o->app, as.type, &slower);
     if (gpu->util > 0 || gpu->util_sample > 0)
         load.util = fmin(1, gpu->util + gpu->util_sample * samples);
     if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0)
@@ -448,9 +455,10 @@ static double slowdown_of(void *state, const struct firn_job *job,
     return forecast_slowdown(((struct simengine *)state)->forecast, job, other);
 }
 
-static struct firn_load load_of(void *state, const struct firn_job *job)
+static struct firn_load load_of(void *state, const struct firn_job *job,
+                                const struct firn_way *way)
 {
-    return forecast_load(((struct simengine *)state)->forecast, job);
+    return forecast_load(((struct simengine *)state)->forecast, job, way);
 }
 
 const struct firn_forecast_def simengine_forecast = {

@@ -32,7 +32,8 @@ int forecast_gpus_max(struct forecast *forecast, const struct firn_job *job,
 double forecast_slowdown(struct forecast *forecast, const struct firn_job *job,
                          const struct firn_job *other);
 struct firn_load forecast_load(struct forecast *forecast,
-                               const struct firn_job *job);
+                               const struct firn_job *job,
+                               const struct firn_way *way);
 
 /* The same for an engine whose state is a struct simengine. */
 extern const struct firn_forecast_def simengine_forecast;

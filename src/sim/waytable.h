@@ -25,6 +25,14 @@ void waytable_release(struct waytable *table);
 /* Forgets everything. */
 void waytable_clear(struct waytable *table);
 
+/* Ways are told apart by GPUs, nodes, type and the first two tunings; one that
+ * says more is not for this table. */
+static inline bool waytable_holds(const struct firn_way *way)
+{
+    return way->passes == 0 && way->tensor == 0 && way->counts == NULL &&
+           way->tunes < WAYTABLE_TUNES;
+}
+
 /* The way has a place of its own: which sheet, and where on it. */
 static inline bool waytable_is_near(const struct waytable *table,
                                     const struct firn_way *way, size_t *sheet,
