@@ -200,10 +200,12 @@ static void move_to(struct outlook *o, const struct firn_job *job,
 
 static double by_profile(const struct forecast *f, const struct outlook *o,
                          const struct firn_job *job, const struct spread *where,
-                         unsigned tunes)
+                         const struct firn_way *way)
 {
     const struct known *known = &f->table->known;
-    struct trainer_ask ask = {&o->app, where, job->spec.batch, tunes};
+    unsigned tunes = way->tunes;
+    struct trainer_ask ask = {&o->app, where, job->spec.batch, tunes,
+                              way->passes};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
                   FIRN_SIM_FREEZE_OFF;
@@ -227,7 +229,7 @@ static double fit(const struct forecast *f, const struct outlook *o,
     if (where.nodes == 0)
         return 0;
     if (o->app.profile != NULL)
-        return by_profile(f, o, job, &where, way->tunes);
+        return by_profile(f, o, job, &where, way);
     double times = (double)way->gpus / job->spec.gpus;
     return c->types[type].speed *
            (times == 1 ? 1 : fm_pow(times, f->base.scaling));
@@ -250,21 +252,18 @@ static struct firn_way plain(const struct forecast *f, const struct outlook *o,
 static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
     return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
-           a->tunes == b->tunes;
+           a->tunes == b->tunes && a->passes == b->passes;
 }
 
 /* The answer for a way that was not asked about in this part. */
-static double look_up(const struct forecast *f, struct outlook *o,
+static double look_up(const struct forecast *f, const struct outlook *o,
                       const struct firn_job *job, const struct firn_way *way)
 {
     struct firn_way as = plain(f, o, way);
     double rate = fit(f, o, job, &as);
     for (size_t i = 0; i < o->tried.n; i++)
-        if (is_same(&o->tried.at[i].way, &as) && rate > 0) {
-            rate *= -o->tried.at[i].ratio;
-            break;
-        }
-    waytable_put(&o->answers, way, rate);
+        if (is_same(&o->tried.at[i].way, &as) && rate > 0)
+            return -rate * o->tried.at[i].ratio;
     return rate;
 }
 
@@ -272,13 +271,13 @@ static double look_up(const struct forecast *f, struct outlook *o,
 static double expected(const struct forecast *f, struct outlook *o,
                        const struct firn_job *job, const struct firn_way *way)
 {
-    if (!waytable_holds(way)) {
-        struct firn_way as = plain(f, o, way);
-        return fit(f, o, job, &as) * o->correction;
-    }
-    double rate = waytable_get(&o->answers, way);
-    if (isnan(rate))
+    bool is_kept = waytable_holds(way);
+    double rate = is_kept ? waytable_get(&o->answers, way) : (double)NAN;
+    if (isnan(rate)) {
         rate = look_up(f, o, job, way);
+        if (is_kept)
+            waytable_put(&o->answers, way, rate);
+    }
     return rate < 0 ? -rate : rate * o->correction;
 }
 
@@ -302,7 +301,8 @@ static struct firn_way way_held(const struct forecast *f,
     struct firn_way way = {.gpus = held->ngpus,
                            .nodes = firn_alloc_nodes(held),
                            .type = FIRN_ANY_TYPE,
-                           .tunes = held->tunes};
+                           .tunes = held->tunes,
+                           .passes = held->how.passes};
     struct firn_way slowest = way;
     *rate = INFINITY;
     for (int i = 0; i < held->nparts; i++) {
@@ -336,7 +336,7 @@ static void correct(const struct forecast *f, struct outlook *o,
         alias.nodes = i & 1 ? 0 : way->nodes;
         alias.type = i & 2 ? FIRN_ANY_TYPE : way->type;
         struct firn_way as = plain(f, o, &alias);
-        if (is_same(&as, way))
+        if (is_same(&as, way) && waytable_holds(&alias))
             waytable_put(&o->answers, &alias, -rate);
     }
     for (i = 0; i < o->tried.n; i++)
@@ -372,17 +372,15 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
 double forecast_slowdown(struct forecast *f, const struct firn_job *job,
                          const struct firn_job *other)
 {
-    const struct outlook *a = outlook_of(f, job);
-    double xi = 0;
-    if (a->app.profile == NULL)
+    struct known_app a = outlook_of(f, job)->app;
+    struct known_app b = outlook_of(f, other)->app;
+    if (a.profile == NULL)
         return f->base.share_slowdown;
-    xi = firn_profile_beside(a->app.profile, other->spec.app);
+    double xi = firn_profile_beside(a.profile, other->spec.app);
     xi = xi > 0 ? xi : f->base.share_slowdown;
-    struct known_app b =
-        known_find(&f->table->known, other->spec.app, UINT32_MAX);
     if (b.profile == NULL)
         return xi;
-    size_t at = a->app.which * f->pairs.napps + b.which;
+    size_t at = a.which * f->pairs.napps + b.which;
     double weight = f->pairs.pair_weight[at];
     return (xi + weight * f->pairs.pair_mean[at]) / (1 + weight);
 }
@@ -423,8 +421,10 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
     if (as.type < 0 || as.type >= f->base.cluster->ntypes)
         return load;
     struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
-    double samples = known_setting(known, &o->app, &there, job->spec.batch)
-                         .split.batch_per_gpu;
+    struct setting asked =
+        known_setting(known, &o->app, &there, job->spec.batch);
+    asked = known_passes(known, &o->app, there.types, &asked, as.passes);
+    double samples = asked.split.batch_per_gpu;
     const struct firn_profile_gpu *gpu =
         known_gpu(known, &o->app, as.type, &slower);
     if (gpu->util > 0 || gpu->util_sample > 0)

@@ -137,7 +137,8 @@ static struct truth_pace pace(const struct truth *truth,
         return (struct truth_pace){rate, INFINITY};
     }
     g.here = spread_of(t->known.cluster, alloc);
-    g.ask = (struct trainer_ask){&g.app, &g.here, spec->batch, alloc->tunes};
+    g.ask = (struct trainer_ask){&g.app, &g.here, spec->batch, alloc->tunes,
+                                 alloc->how.passes};
     g.parts = trainer_parts(t->trainer, &g.ask);
     g.ref = reference(t, &g.app, spec);
     struct truth_pace out = pace_of(&g, spec->duration_s, done_s);
