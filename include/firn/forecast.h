@@ -42,7 +42,9 @@ enum firn_merge_kind {
 /* What is expected of two jobs that are merged. */
 struct firn_merge {
     double left_s[2]; /* seconds from now until a, and b, is done */
-    double weight;    /* Ymir's TranWt: what is to be believed of it, 0..1 */
+    double weight;    /* Ymir's TranWt: the run times of both, the shorter one
+                       * first, over those when merged; above 1 it pays */
+    double epoch_s;   /* of both together, or of b; NaN: not known */
 };
 
 /* How much of one GPU a job takes up. */

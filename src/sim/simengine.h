@@ -26,6 +26,7 @@ struct simjob {
     double until_s;          /* done_s at which the rate changes; infinity */
     struct firn_report told; /* the truth behind the last report */
     struct noise noise;      /* on what it reports */
+    int after; /* task whose weights it began with (transfers.h); 0: none */
     int gpus;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* whom it shares with has changed */
@@ -52,6 +53,7 @@ struct simengine {
     VEC(struct simreport) reports;
     size_t next_report;
     struct failures failures;
+    VEC(int) tasks; /* of fine-tuning jobs that have ended, by id; 0: of none */
 
     /* Who is on each shared GPU, jobs_per_gpu slots each, GPUs numbered
      * through the nodes; made when the first job shares. */

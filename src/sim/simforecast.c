@@ -33,6 +33,7 @@
 #include "base/fmath.h"
 #include "base/vec.h"
 #include "sim/simengine.h"
+#include "sim/transfers.h"
 #include "sim/truth_table.h"
 #include "sim/waytable.h"
 #include <firn/sharing.h>
@@ -289,6 +290,24 @@ double forecast_rate(struct forecast *f, const struct firn_job *job,
     return expected(f, o, job, way);
 }
 
+bool forecast_running(struct forecast *f, const struct firn_job *job,
+                      const struct firn_way *way, double batch,
+                      struct running *now, struct running *ref)
+{
+    struct outlook *o = outlook_of(f, job);
+    struct firn_way as = plain(f, o, way);
+    if (o->app.profile == NULL || !(fit(f, o, job, &as) > 0))
+        return false;
+    const struct known *known = &f->table->known;
+    struct spread where =
+        spread_over(as.type, f->largest[as.type], as.gpus, as.nodes);
+    struct setting setting = known_setting(known, &o->app, &where, batch);
+    *now = (struct running){known_fit_s(known, &o->app, &where, &setting),
+                            setting.split.total, 1};
+    *ref = o->ref;
+    return true;
+}
+
 /* --- what is learned --------------------------------------------------- */
 
 /* What it holds as a way; of several types the slowest. `rate` is its fit. */
@@ -356,6 +375,8 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
     struct firn_way way = way_held(f, o, job, &alone);
     if (!(alone > 0))
         return;
+    if (job->held.how.merged_with != 0)
+        return; /* trained together with another, or was until just now */
     if (near->sharers < 2) {
         correct(f, o, &way, report->rate, report->rate / alone);
         return;
@@ -466,4 +487,5 @@ const struct firn_forecast_def simengine_forecast = {
     .gpus_max = gpus_max_of,
     .slowdown = slowdown_of,
     .load = load_of,
+    .merge = transfers_merge,
 };

@@ -18,11 +18,15 @@
  *
  * A trainer decides by the fits; how fast that really is, is measured.
  *
+ * Fine-tuning tasks that are merged, or begin with another's weights, go as
+ * transfers.c has it; the work of such a task is its epochs.
+ *
  * Shared GPUs: the largest measured slowdown beside any of the neighbours; the
  * constant for a neighbour it was never measured beside.
  */
 #include "sim/truth_table.h"
 #include "base/mem.h"
+#include "sim/transfers.h"
 #include <math.h>
 
 /* One job where it is. */
@@ -123,6 +127,24 @@ static double slowdown(const struct truth_table *t,
     return worst;
 }
 
+/* The rate while both are trained as one; 0 when they are no pair. */
+static double merged_rate(const struct going *g, const struct firn_job *job,
+                          const struct firn_job *with)
+{
+    int task = transfers_task(job->spec.app);
+    int other = transfers_task(with->spec.app);
+    if (!transfers_is_pair(task, other) || job->spec.batch <= 0 ||
+        with->spec.batch <= 0)
+        return 0;
+    struct setting both =
+        known_setting(&g->t->known, &g->app, &g->here,
+                      (double)job->spec.batch + with->spec.batch);
+    struct running joint = run(g->t, &g->app, &g->here, &both);
+    double epochs = transfers_together(task, other);
+    return transfers_rate(task, other, epochs > 0 ? epochs : TRANSFERS_NEVER,
+                          &joint, &g->ref);
+}
+
 static struct truth_pace pace(const struct truth *truth,
                               const struct firn_job *job,
                               const struct firn_alloc *alloc,
@@ -141,7 +163,11 @@ static struct truth_pace pace(const struct truth *truth,
                                  alloc->how.passes};
     g.parts = trainer_parts(t->trainer, &g.ask);
     g.ref = reference(t, &g.app, spec);
+    double merged = near->merged ? merged_rate(&g, job, near->merged) : 0;
+    if (merged > 0)
+        return (struct truth_pace){merged, INFINITY};
     struct truth_pace out = pace_of(&g, spec->duration_s, done_s);
+    out.rate *= transfers_gain(transfers_task(spec->app), near->after);
     out.rate /= slowdown(t, g.app.profile, near);
     if (!(out.until_s < spec->duration_s))
         out.until_s = INFINITY;
@@ -157,9 +183,13 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
         spec->restart_s = app.profile->restart_s;
+    struct running ref = reference(t, &app, spec);
+    int task = transfers_task(spec->app);
+    if (task > 0)
+        return transfers_epochs(task) * transfers_samples(task) / ref.batch *
+               ref.iteration_s;
     if (!(app.profile->progress > 0))
         return (double)NAN;
-    struct running ref = reference(t, &app, spec);
     return known_alone_s(app.profile, &ref);
 }
 
