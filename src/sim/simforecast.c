@@ -32,7 +32,9 @@
 #include "sim/simforecast.h"
 #include "base/fmath.h"
 #include "base/vec.h"
+#include "sim/llmjobs.h"
 #include "sim/simengine.h"
+#include "sim/threads.h"
 #include "sim/transfers.h"
 #include "sim/truth_table.h"
 #include "sim/waytable.h"
@@ -44,14 +46,18 @@
 
 /* A way that the job was run in: reported over fitted, the last time. */
 struct tried {
-    struct firn_way way; /* with everything said */
+    struct firn_way way; /* with everything said, but for `counts` */
     double ratio;
+    bool is_mixed; /* of several types: */
+    int counts[FIRN_TYPES_MAX];
 };
 
 /* What is expected of one job, by slot. */
 struct outlook {
     firn_job_id id; /* whose it is, from 1 on; 0: nobody's */
     struct known_app app;
+    bool is_llm;
+    struct llmjob llm;
     firn_type_id type;  /* its reference */
     struct running ref; /* by the fit */
     struct parts parts;
@@ -166,7 +172,10 @@ static struct outlook *outlook_of(struct forecast *f,
     *o = (struct outlook){
         .id = job->id + 1, .correction = 1, .until_s = INFINITY};
     waytable_init(&o->answers, f->base.cluster->ntypes);
-    if (f->table != NULL)
+    o->is_llm = llmjobs_is(&job->spec);
+    if (o->is_llm)
+        o->llm = llmjobs_open(f->base.cluster, &job->spec, job->type_mask);
+    else if (f->table != NULL)
         o->app = known_find(&f->table->known, job->spec.app, job->type_mask);
     if (o->app.profile != NULL)
         lay_out(f, o, job);
@@ -217,11 +226,46 @@ static double by_profile(const struct forecast *f, const struct outlook *o,
     return running_rate(o->app.profile, stage, &o->ref, &now);
 }
 
+/* The same of a way with elastic threads. */
+static double fit_threads(const struct forecast *f, const struct outlook *o,
+                          const struct firn_job *job,
+                          const struct firn_way *way)
+{
+    const struct firn_cluster *c = f->base.cluster;
+    int counts[FIRN_TYPES_MAX];
+    if (!threads_ask(c, job, way, counts))
+        return 0;
+    struct spread where = threads_spread(c, f->largest, counts, way->nodes);
+    if (where.nodes == 0)
+        return 0;
+    if (o->is_llm) {
+        struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
+        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
+    }
+    if (o->app.profile == NULL)
+        return threads_rate(&f->base, &job->spec, counts);
+    unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
+    struct trainer_ask ask = {&o->app, &where, job->spec.batch, tunes, 0};
+    size_t stage = o->part / o->parts.pieces;
+    bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
+                  FIRN_SIM_FREEZE_OFF;
+    struct setting setting =
+        trainer_setting(f->table->trainer, &ask, is_cut ? o->part : stage);
+    struct threads threads = {
+        &f->table->known,           &o->app,      &where,     counts,
+        threads_number(&job->spec), o->ref.batch, known_fit_s};
+    struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
+                          setting.psi};
+    return running_rate(o->app.profile, stage, &o->ref, &now);
+}
+
 static double fit(const struct forecast *f, const struct outlook *o,
                   const struct firn_job *job, const struct firn_way *way)
 {
     const struct firn_cluster *c = f->base.cluster;
     firn_type_id type = way->type;
+    if (way->tunes & FIRN_TUNE_THREADS)
+        return fit_threads(f, o, job, way);
     if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
         way->gpus < 1 || way->nodes < 0)
         return 0;
@@ -236,11 +280,33 @@ static double fit(const struct forecast *f, const struct outlook *o,
            (times == 1 ? 1 : fm_pow(times, f->base.scaling));
 }
 
+/* Counts of one type are no counts; of several, there is no type. */
+static void settle_counts(const struct forecast *f, struct firn_way *way)
+{
+    int ntypes = 0;
+    if (way->counts == NULL || !(way->tunes & FIRN_TUNE_THREADS))
+        return;
+    struct firn_way one = *way;
+    one.counts = NULL;
+    for (int t = 0; t < f->base.cluster->ntypes; t++) {
+        ntypes += way->counts[t] != 0;
+        one.type = way->counts[t] != 0 ? t : one.type;
+    }
+    if (ntypes == 1 && way->counts[one.type] == way->gpus)
+        *way = one;
+    else
+        way->type = FIRN_TYPES_MAX;
+    if (way->counts != NULL && way->nodes == 0)
+        way->nodes =
+            threads_spread(f->base.cluster, f->largest, way->counts, 0).nodes;
+}
+
 /* The same way with everything said: its type, and how many nodes. */
 static struct firn_way plain(const struct forecast *f, const struct outlook *o,
                              const struct firn_way *way)
 {
     struct firn_way out = *way;
+    settle_counts(f, &out);
     if (out.type == FIRN_ANY_TYPE)
         out.type = o->type;
     if (out.nodes == 0 && out.type >= 0 && out.type < FIRN_TYPES_MAX) {
@@ -256,6 +322,18 @@ static bool is_same(const struct firn_way *a, const struct firn_way *b)
            a->tunes == b->tunes && a->passes == b->passes;
 }
 
+/* It is the way that was tried. */
+static bool is_tried(const struct forecast *f, const struct tried *tried,
+                     const struct firn_way *way)
+{
+    if (!is_same(&tried->way, way) || tried->is_mixed != (way->counts != NULL))
+        return false;
+    for (int t = 0; tried->is_mixed && t < f->base.cluster->ntypes; t++)
+        if (tried->counts[t] != way->counts[t])
+            return false;
+    return true;
+}
+
 /* The answer for a way that was not asked about in this part. */
 static double look_up(const struct forecast *f, const struct outlook *o,
                       const struct firn_job *job, const struct firn_way *way)
@@ -263,7 +341,7 @@ static double look_up(const struct forecast *f, const struct outlook *o,
     struct firn_way as = plain(f, o, way);
     double rate = fit(f, o, job, &as);
     for (size_t i = 0; i < o->tried.n; i++)
-        if (is_same(&o->tried.at[i].way, &as) && rate > 0)
+        if (is_tried(f, &o->tried.at[i], &as) && rate > 0)
             return -rate * o->tried.at[i].ratio;
     return rate;
 }
@@ -310,10 +388,12 @@ bool forecast_running(struct forecast *f, const struct firn_job *job,
 
 /* --- what is learned --------------------------------------------------- */
 
-/* What it holds as a way; of several types the slowest. `rate` is its fit. */
+/* What it holds as a way; of several types the slowest, unless it has elastic
+ * threads: then `counts` has them. `rate` is its fit. */
 static struct firn_way way_held(const struct forecast *f,
                                 const struct outlook *o,
-                                const struct firn_job *job, double *rate)
+                                const struct firn_job *job, int *counts,
+                                double *rate)
 {
     const struct firn_alloc *held = &job->held;
     const struct firn_cluster *c = f->base.cluster;
@@ -324,6 +404,13 @@ static struct firn_way way_held(const struct forecast *f,
                            .passes = held->how.passes};
     struct firn_way slowest = way;
     *rate = INFINITY;
+    if (held->tunes & FIRN_TUNE_THREADS) {
+        threads_count(c, held, counts);
+        way.counts = counts;
+        way = plain(f, o, &way);
+        *rate = fit(f, o, job, &way);
+        return way;
+    }
     for (int i = 0; i < held->nparts; i++) {
         firn_type_id type = c->nodes[held->parts[i].node].type;
         if (type == way.type)
@@ -345,11 +432,16 @@ static void correct(const struct forecast *f, struct outlook *o,
 {
     double sum = 0;
     size_t i = 0;
-    while (i < o->tried.n && !is_same(&o->tried.at[i].way, way))
+    while (i < o->tried.n && !is_tried(f, &o->tried.at[i], way))
         i++;
     if (i == o->tried.n)
         vec_add(&o->tried, (struct tried){0});
-    o->tried.at[i] = (struct tried){*way, ratio};
+    struct tried *tried = &o->tried.at[i];
+    *tried = (struct tried){.way = *way, .ratio = ratio};
+    tried->is_mixed = way->counts != NULL;
+    for (int t = 0; tried->is_mixed && t < f->base.cluster->ntypes; t++)
+        tried->counts[t] = way->counts[t];
+    tried->way.counts = NULL;
     for (i = 0; i < 4; i++) {
         struct firn_way alias = *way;
         alias.nodes = i & 1 ? 0 : way->nodes;
@@ -372,7 +464,8 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
     if (job->held.nparts == 0 || !(report->rate > 0))
         return;
     move_to(o, job, report->done_s);
-    struct firn_way way = way_held(f, o, job, &alone);
+    int counts[FIRN_TYPES_MAX];
+    struct firn_way way = way_held(f, o, job, counts, &alone);
     if (!(alone > 0))
         return;
     if (job->held.how.merged_with != 0)
@@ -414,6 +507,9 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
 {
     const struct outlook *o = outlook_of(f, job);
     const struct firn_profile *p = o->app.profile;
+    int threads = threads_number(&job->spec);
+    if (tunes & FIRN_TUNE_THREADS)
+        return threads < job->spec.gpus_max ? threads : job->spec.gpus_max;
     if (p == NULL)
         return job->spec.gpus_max;
     double batch = job->spec.batch > 0 ? job->spec.batch : p->batch0;

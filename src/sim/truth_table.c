@@ -26,6 +26,8 @@
  */
 #include "sim/truth_table.h"
 #include "base/mem.h"
+#include "sim/llmjobs.h"
+#include "sim/threads.h"
 #include "sim/transfers.h"
 #include <math.h>
 
@@ -37,6 +39,8 @@ struct going {
     struct trainer_ask ask; /* points to the two above */
     struct parts parts;
     struct running ref;
+    struct threads threads; /* none: number 0 */
+    int counts[FIRN_TYPES_MAX];
 };
 
 static struct running run(const struct truth_table *t,
@@ -65,7 +69,11 @@ static struct running reference(const struct truth_table *t,
 static double rate_in(const struct going *g, size_t part)
 {
     struct setting setting = trainer_setting(g->t->trainer, &g->ask, part);
-    struct running now = run(g->t, &g->app, &g->here, &setting);
+    struct running now = {.batch = g->ref.batch, .psi = setting.psi};
+    if (g->threads.number > 0)
+        now.iteration_s = threads_iteration_s(&g->threads, &setting);
+    else
+        now = run(g->t, &g->app, &g->here, &setting);
     return running_rate(g->app.profile, part / g->parts.pieces, &g->ref, &now);
 }
 
@@ -79,8 +87,9 @@ static bool is_changing(const struct going *g)
         return true;
     if ((g->ask.tunes & FIRN_TUNE_BATCH) && trainer_can_tune(p))
         return true;
-    return trainer_setting(g->t->trainer, &g->ask, 0).split.total !=
-           g->ref.batch;
+    return g->threads.number == 0 &&
+           trainer_setting(g->t->trainer, &g->ask, 0).split.total !=
+               g->ref.batch;
 }
 
 /* The rate at done_s, and the end of the parts that have the same. */
@@ -108,6 +117,16 @@ static struct truth_pace pace_of(const struct going *g, double duration_s,
         end_s = next_s;
     }
     return pace;
+}
+
+static void set_threads(struct going *g, const struct firn_job_spec *spec,
+                        const struct firn_alloc *alloc)
+{
+    threads_count(g->t->known.cluster, alloc, g->counts);
+    g->ask.tunes &= ~(unsigned)FIRN_TUNE_THREADS;
+    g->threads = (struct threads){
+        &g->t->known,         &g->app,      &g->here,    g->counts,
+        threads_number(spec), g->ref.batch, known_true_s};
 }
 
 /* Step time on these GPUs over that alone. */
@@ -154,7 +173,7 @@ static struct truth_pace pace(const struct truth *truth,
     const struct firn_job_spec *spec = &job->spec;
     struct going g = {.t = t};
     g.app = known_find(&t->known, spec->app, job->type_mask);
-    if (g.app.profile == NULL) {
+    if (g.app.profile == NULL || llmjobs_is(spec)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
     }
@@ -163,6 +182,8 @@ static struct truth_pace pace(const struct truth *truth,
                                  alloc->how.passes};
     g.parts = trainer_parts(t->trainer, &g.ask);
     g.ref = reference(t, &g.app, spec);
+    if (alloc->tunes & FIRN_TUNE_THREADS)
+        set_threads(&g, spec, alloc);
     double merged = near->merged ? merged_rate(&g, job, near->merged) : 0;
     if (merged > 0)
         return (struct truth_pace){merged, INFINITY};
@@ -179,7 +200,7 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
 {
     const struct truth_table *t = truth->state;
     struct known_app app = known_find(&t->known, spec->app, types);
-    if (app.profile == NULL)
+    if (app.profile == NULL || llmjobs_is(spec))
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
         spec->restart_s = app.profile->restart_s;
