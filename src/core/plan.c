@@ -219,52 +219,110 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
     return true;
 }
 
-/* Adds up to `most` GPUs of `from` to `to`, whose parts have room; both are
- * in order. Those it has already do not count again. */
-static void add_gpus(struct firn_alloc *to, const struct firn_alloc *from,
-                     int most)
+/* Those of a part's GPUs on which there would be `crowd` jobs at most with one
+ * more. */
+static uint64_t open_gpus(const struct firn_plan *plan,
+                          const struct firn_part *part, int crowd)
 {
-    for (int i = 0; i < from->nparts && most > 0; i++) {
-        const struct firn_part *part = &from->parts[i];
-        int at = 0;
-        while (at < to->nparts && (to->parts[at].node < part->node ||
-                                   (to->parts[at].node == part->node &&
-                                    to->parts[at].board < part->board)))
-            at++;
-        bool is_there = at < to->nparts && to->parts[at].node == part->node &&
-                        to->parts[at].board == part->board;
-        if (!is_there) {
-            memmove(&to->parts[at + 1], &to->parts[at],
-                    (size_t)(to->nparts - at) * sizeof *to->parts);
-            to->parts[at] = (struct firn_part){part->node, part->board, 0};
-            to->nparts++;
-        }
-        uint64_t left = part->gpus & ~to->parts[at].gpus;
-        for (; left != 0 && most > 0; left &= left - 1, most--, to->ngpus++)
-            to->parts[at].gpus |= left & -left;
-    }
+    int board = plan->map->first_board[part->node] + part->board;
+    const uint8_t *sharers =
+        plan->map->sharers + (size_t)board * FIRN_BOARD_GPUS;
+    uint64_t open = part->gpus;
+    for (uint64_t left = part->gpus; left != 0; left &= left - 1)
+        if (sharers[__builtin_ctzll(left)] >= crowd)
+            open &= ~(left & -left);
+    return open;
 }
 
-/* The GPUs of the hosts, at most so many; false when one may not be joined. */
-static bool gather(struct firn_plan *plan, const struct firn_job *job,
+static int crowd_of(const struct firn_plan *plan, int crowd)
+{
+    int most = plan->state->cluster.jobs_per_gpu;
+    return crowd > 0 && crowd < most ? crowd : most;
+}
+
+int firn_plan_room(const struct firn_plan *plan, const struct firn_job *host,
+                   int crowd)
+{
+    const struct firn_alloc *of = firn_plan_of(plan, host);
+    int room = 0;
+    for (int i = 0; of->is_shared && i < of->nparts; i++)
+        room += __builtin_popcountll(
+            open_gpus(plan, &of->parts[i], crowd_of(plan, crowd)));
+    return room;
+}
+
+/* Adds up to `most` GPUs of a part to `to`, whose parts are in order and have
+ * room; how many they were. Those it has already do not count again. */
+static int add_part(struct firn_alloc *to, const struct firn_part *part,
+                    int most)
+{
+    int at = 0, was = to->ngpus;
+    while (at < to->nparts && (to->parts[at].node < part->node ||
+                               (to->parts[at].node == part->node &&
+                                to->parts[at].board < part->board)))
+        at++;
+    if (at == to->nparts || to->parts[at].node != part->node ||
+        to->parts[at].board != part->board) {
+        memmove(&to->parts[at + 1], &to->parts[at],
+                (size_t)(to->nparts - at) * sizeof *to->parts);
+        to->parts[at] = (struct firn_part){part->node, part->board, 0};
+        to->nparts++;
+    }
+    uint64_t left = part->gpus & ~to->parts[at].gpus;
+    for (; left != 0 && most > 0; left &= left - 1, most--, to->ngpus++)
+        to->parts[at].gpus |= left & -left;
+    return to->ngpus - was;
+}
+
+/* The GPUs of the hosts that are not full, at most so many; false when one may
+ * not be joined. */
+static bool gather(const struct firn_plan *plan, const struct firn_job *job,
                    const struct firn_job *const *hosts, int nhosts,
                    const struct firn_want *want, struct firn_alloc *out)
 {
-    size_t parts = (size_t)want->gpus;
-    *out = (struct firn_alloc){.is_shared = true, .how = want->how};
-    out->parts =
-        arena_alloc(plan->view->scratch, (parts + 1) * sizeof *out->parts);
-    for (int h = 0; h < nhosts && out->ngpus < want->gpus; h++) {
+    const struct firn_node *nodes = plan->state->cluster.nodes;
+    uint32_t types = job->type_mask & (want->types ? want->types : UINT32_MAX);
+    int crowd = crowd_of(plan, want->crowd), left = want->gpus;
+    for (int h = 0; h < nhosts && left > 0; h++) {
         const struct firn_alloc *of = firn_plan_of(plan, hosts[h]);
         if (hosts[h] == job || of->nparts == 0 || !of->is_shared)
             return false;
-        add_gpus(out, of, want->gpus - out->ngpus);
+        for (int i = 0; i < of->nparts && left > 0; i++) {
+            struct firn_part part = of->parts[i];
+            part.gpus = open_gpus(plan, &part, crowd);
+            if (part.gpus != 0 && (types >> nodes[part.node].type & 1) == 0)
+                return false;
+            if (part.gpus != 0)
+                left -= add_part(out, &part, left);
+        }
     }
-    for (int i = 0; i < out->nparts; i++) {
-        firn_node_id node = out->parts[i].node;
-        if ((job->type_mask >> plan->state->cluster.nodes[node].type & 1) == 0)
-            return false;
+    return true;
+}
+
+/* Takes the GPUs of the hosts and free ones in the map; false, and no change,
+ * when it cannot. */
+static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
+                        const struct firn_job *const *hosts, int nhosts,
+                        const struct firn_want *want, struct firn_alloc *out)
+{
+    struct firn_want rest = *want;
+    struct firn_alloc more = {0};
+    *out = (struct firn_alloc){.is_shared = true, .how = want->how};
+    out->parts = arena_alloc(plan->view->scratch,
+                             ((size_t)want->gpus + 1) * sizeof *out->parts);
+    if (!gather(plan, job, hosts, nhosts, want, out) ||
+        !freemap_can_take(plan->map, out))
+        return false;
+    freemap_take(plan->map, out);
+    rest.gpus -= out->ngpus;
+    rest.shared = true;
+    if (rest.gpus > 0 && !plan->place(plan->map, &rest, job->type_mask,
+                                      plan->view->scratch, &more)) {
+        freemap_give(plan->map, out);
+        return false;
     }
+    for (int i = 0; i < more.nparts; i++)
+        add_part(out, &more.parts[i], more.ngpus);
     return true;
 }
 
@@ -273,27 +331,13 @@ bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
                     const struct firn_want *want)
 {
     struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
-    struct firn_alloc more = {0};
-    if (want->gpus < 1 || !gather(plan, job, hosts, nhosts, want, &entry.alloc))
+    if (want->gpus < 1)
         return false;
     give_back(plan, job);
-    bool fits = freemap_can_take(plan->map, &entry.alloc);
-    if (fits)
-        freemap_take(plan->map, &entry.alloc);
-    struct firn_want rest = *want;
-    rest.gpus -= entry.alloc.ngpus;
-    rest.shared = true;
-    if (fits && rest.gpus > 0 &&
-        !plan->place(plan->map, &rest, job->type_mask, plan->view->scratch,
-                     &more)) {
-        freemap_give(plan->map, &entry.alloc);
-        fits = false;
-    }
-    if (!fits) {
+    if (!take_joined(plan, job, hosts, nhosts, want, &entry.alloc)) {
         take_again(plan, job);
         return false;
     }
-    add_gpus(&entry.alloc, &more, more.ngpus);
     record(plan, entry);
     return true;
 }
