@@ -30,7 +30,8 @@ struct firn_way {
 /* A way to run a language model, from its memory and the cluster's GPUs. */
 struct firn_llm_way {
     struct firn_way way;
-    double mem_gib; /* that a GPU must have */
+    double mem_gib;  /* that a GPU must have (firn/memory.h) */
+    double marp_gib; /* the same by Frenzy's formula, in 10^9 bytes */
     double rate;    /* reference seconds a second */
 };
 
@@ -73,8 +74,9 @@ struct firn_forecast_def {
     /* On one GPU when it runs that way. MAY be NULL: not known. */
     struct firn_load (*load)(void *state, const struct firn_job *job,
                              const struct firn_way *way);
-    /* The ways to run a language model that its memory allows, best first: at
-     * most `max`, and how many there are. MAY be NULL: the job is none. */
+    /* The ways to run a language model that its memory allows by either
+     * figure, best first: at most `max`, and how many there are. MAY be NULL:
+     * the job is none. */
     size_t (*llm_ways)(void *state, const struct firn_job *job,
                        struct firn_llm_way *out, size_t max);
     /* False: not to be merged. MAY be NULL: never. */

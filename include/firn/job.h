@@ -21,7 +21,8 @@ struct firn_job_spec {
     const char *app;   /* application; "" when not known */
     const char *group; /* virtual cluster, user or trace; "" for none */
     double submit_s;   /* >= 0 */
-    int gpus;          /* what `duration_s` refers to, >= 1 */
+    int gpus;          /* what `duration_s` refers to, >= 1; 0 in a trace only:
+                        * a language model whose user did not say */
     int gpus_min;      /* a gang (gpus_min == gpus == gpus_max) holds exactly */
     int gpus_max;      /* that many or none; an elastic job min..max */
     double duration_s; /* run time on `gpus` reference GPUs, > 0; oracle */

@@ -27,6 +27,7 @@ struct firn_offer {
     double rate;             /* of the job, reference seconds a second, > 0 */
     double with_rate;        /* SHARE: of the other, beside it */
     double mem_gib;          /* on each GPU; NaN: not known */
+    double marp_gib;         /* PARALLEL: the same by Frenzy's formula */
     struct firn_merge merge; /* MERGE */
 };
 

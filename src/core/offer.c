@@ -192,7 +192,7 @@ static void add_merges(struct menu *menu)
 
 static void add_parallel(struct menu *menu)
 {
-    enum { WAYS = 64 };
+    enum { WAYS = 256 };
     struct firn_llm_way *ways =
         firn_view_alloc(menu->view, WAYS * sizeof *ways);
     size_t n = firn_view_llm_ways(menu->view, menu->job, ways, WAYS);
@@ -200,7 +200,8 @@ static void add_parallel(struct menu *menu)
         struct firn_offer offer = {.kinds = FIRN_OFFER_PARALLEL,
                                    .way = ways[i].way,
                                    .rate = ways[i].rate,
-                                   .mem_gib = ways[i].mem_gib};
+                                   .mem_gib = ways[i].mem_gib,
+                                   .marp_gib = ways[i].marp_gib};
         add(menu, &offer);
     }
 }

@@ -277,7 +277,13 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     char why[JOB_WHY_MAX];
     engine->has_spec = false;
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
+        bool is_llm = llmjobs_is(&engine->spec);
+        if (is_llm && engine->spec.gpus == 0)
+            llmjobs_fill(engine->world.options->cluster, &engine->spec);
         stretch(engine->world.options, &engine->spec);
+        if (is_llm && engine->spec.gpus > 0)
+            llmjobs_restrict(engine->world.options->cluster, &engine->spec,
+                             engine->llm_types);
         if (job_accept(&engine->spec, engine->world.options->cluster, &accept,
                        why)) {
             engine->has_spec = true;
@@ -439,7 +445,8 @@ static enum firn_status measure(struct simengine *engine,
     const struct firn_profiles *profiles = &engine->table->known.profiles;
     struct job_accept accept;
     char why[JOB_WHY_MAX];
-    if (!job_accept(spec, world->options->cluster, &accept, why))
+    if (!job_accept(spec, world->options->cluster, &accept, why) ||
+        llmjobs_is(spec)) /* its shape says all */
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)

@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "base/vec.h"
 #include "sim/failure.h"
+#include "sim/llmjobs.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"
@@ -42,10 +43,11 @@ struct simreport {
 struct simengine {
     struct world world; /* first */
     struct truth truth;
-    struct truth_table *table; /* behind the truth; NULL for none */
-    struct forecast *forecast; /* what policies are told to expect */
-    struct firn_job_spec spec; /* the next arrival */
-    bool has_spec, is_over;    /* there is one; there will be no more */
+    struct truth_table *table;          /* behind the truth; NULL for none */
+    struct forecast *forecast;          /* what policies are told to expect */
+    struct firn_job_spec spec;          /* the next arrival */
+    char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
+    bool has_spec, is_over; /* there is one; there will be no more */
     firn_job_id next_id;
     VEC(struct simjob) jobs;
     struct heap finishes; /* slots by time of completion, or of the next

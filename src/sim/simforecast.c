@@ -17,6 +17,8 @@
  * and truth are the same. Gradient statistics are those of that part: a
  * trainer measures them.
  *
+ * A language model's fit is sim/llmjobs.c's.
+ *
  * Slowdowns: the profile's `beside`, else the simulation's constant, as one
  * observation; those made while jobs shared (corrected forecast alone /
  * reported rate) are averaged with it, by pair of profiles, in a pair table
@@ -238,10 +240,6 @@ static double fit_threads(const struct forecast *f, const struct outlook *o,
     struct spread where = threads_spread(c, f->largest, counts, way->nodes);
     if (where.nodes == 0)
         return 0;
-    if (o->is_llm) {
-        struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
-    }
     if (o->app.profile == NULL)
         return threads_rate(&f->base, &job->spec, counts);
     unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
@@ -264,7 +262,7 @@ static double fit(const struct forecast *f, const struct outlook *o,
 {
     const struct firn_cluster *c = f->base.cluster;
     firn_type_id type = way->type;
-    if (way->tunes & FIRN_TUNE_THREADS)
+    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm)
         return fit_threads(f, o, job, way);
     if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
         way->gpus < 1 || way->nodes < 0)
@@ -273,6 +271,10 @@ static double fit(const struct forecast *f, const struct outlook *o,
         spread_over(type, f->largest[type], way->gpus, way->nodes);
     if (where.nodes == 0)
         return 0;
+    if (o->is_llm) {
+        struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
+        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
+    }
     if (o->app.profile != NULL)
         return by_profile(f, o, job, &where, way);
     double times = (double)way->gpus / job->spec.gpus;
@@ -319,7 +321,8 @@ static struct firn_way plain(const struct forecast *f, const struct outlook *o,
 static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
     return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
-           a->tunes == b->tunes && a->passes == b->passes;
+           a->tunes == b->tunes && a->passes == b->passes &&
+           a->tensor == b->tensor;
 }
 
 /* It is the way that was tried. */
@@ -401,7 +404,8 @@ static struct firn_way way_held(const struct forecast *f,
                            .nodes = firn_alloc_nodes(held),
                            .type = FIRN_ANY_TYPE,
                            .tunes = held->tunes,
-                           .passes = held->how.passes};
+                           .passes = held->how.passes,
+                           .tensor = held->how.tensor};
     struct firn_way slowest = way;
     *rate = INFINITY;
     if (held->tunes & FIRN_TUNE_THREADS) {
@@ -508,6 +512,10 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
     const struct outlook *o = outlook_of(f, job);
     const struct firn_profile *p = o->app.profile;
     int threads = threads_number(&job->spec);
+    if (o->is_llm) {
+        int most = llmjobs_gpus_max(&o->llm);
+        return most < job->spec.gpus_max ? most : job->spec.gpus_max;
+    }
     if (tunes & FIRN_TUNE_THREADS)
         return threads < job->spec.gpus_max ? threads : job->spec.gpus_max;
     if (p == NULL)
@@ -530,13 +538,18 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
         .util = (double)NAN,
         .mem_gib = job->spec.mem_gib > 0 ? job->spec.mem_gib : (double)NAN,
     };
+    struct firn_way as = plain(f, o, way);
+    if (as.type < 0 || as.type >= f->base.cluster->ntypes)
+        return load;
+    if (o->is_llm) {
+        struct llmspot spot =
+            llmjobs_packed(f->base.cluster, as.type, as.gpus, as.nodes);
+        llmjobs_expect(&o->llm, &spot, as.tensor, &load.mem_gib);
+    }
     if (o->app.profile == NULL)
         return load;
     double slower;
     const struct known *known = &f->table->known;
-    struct firn_way as = plain(f, o, way);
-    if (as.type < 0 || as.type >= f->base.cluster->ntypes)
-        return load;
     struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
     struct setting asked =
         known_setting(known, &o->app, &there, job->spec.batch);
@@ -549,6 +562,15 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
     if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0)
         load.mem_gib = (gpu->mem_mib + gpu->mem_sample_mib * samples) / 1024;
     return load;
+}
+
+size_t forecast_llm_ways(struct forecast *f, const struct firn_job *job,
+                         struct firn_llm_way *out, size_t max)
+{
+    const struct outlook *o = outlook_of(f, job);
+    return o->is_llm ? llmjobs_ways(&o->llm, f->base.cluster, job,
+                                    o->correction, out, max)
+                     : 0;
 }
 
 /* --- for core ---------------------------------------------------------------
@@ -578,10 +600,18 @@ static struct firn_load load_of(void *state, const struct firn_job *job,
     return forecast_load(((struct simengine *)state)->forecast, job, way);
 }
 
+static size_t llm_ways_of(void *state, const struct firn_job *job,
+                          struct firn_llm_way *out, size_t max)
+{
+    return forecast_llm_ways(((struct simengine *)state)->forecast, job, out,
+                             max);
+}
+
 const struct firn_forecast_def simengine_forecast = {
     .rate = rate_of,
     .gpus_max = gpus_max_of,
     .slowdown = slowdown_of,
     .load = load_of,
+    .llm_ways = llm_ways_of,
     .merge = transfers_merge,
 };

@@ -40,6 +40,8 @@ double forecast_slowdown(struct forecast *forecast, const struct firn_job *job,
 struct firn_load forecast_load(struct forecast *forecast,
                                const struct firn_job *job,
                                const struct firn_way *way);
+size_t forecast_llm_ways(struct forecast *forecast, const struct firn_job *job,
+                         struct firn_llm_way *out, size_t max);
 
 /* The same for an engine whose state is a struct simengine. */
 extern const struct firn_forecast_def simengine_forecast;
