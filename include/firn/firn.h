@@ -21,6 +21,7 @@
 #include <firn/memory.h>
 #include <firn/offer.h>
 #include <firn/option.h>
+#include <firn/pairtime.h>
 #include <firn/parallel.h>
 #include <firn/plan.h>
 #include <firn/policy.h>

@@ -41,10 +41,25 @@ FIRN_API const struct firn_offer *firn_offers(const struct firn_view *view,
                                               const struct firn_job *job,
                                               unsigned kinds, size_t *n);
 
-/* The best way to run `job` on half-shares beside `host`, on as many GPUs as
- * it asked for, in 1, 2, 4, ... passes (SJF-BSBF, Algorithm 2): the one with
- * the highest rate of those whose memory fits what the host leaves. False when
- * none does or sharing is not allowed. */
+/* The ways to run `job` on as many GPUs of that type as it asked for in 1, 2,
+ * 4, ... passes of a step, down to one sample a pass: fewest passes first,
+ * without those that change nothing. In the round's scratch memory. O(log
+ * batch) questions to the forecast. */
+FIRN_API const struct firn_offer *
+firn_offer_passes(const struct firn_view *view, const struct firn_job *job,
+                  firn_type_id type, size_t *n);
+
+/* Do two jobs of that memory (NaN: not known, fits) share a GPU of that type?
+ * Rule 1 of firn/sharing.h, with its margin. */
+FIRN_API bool firn_offer_fits(const struct firn_view *view, firn_type_id type,
+                              double mem_gib, double other_gib);
+
+/* The best way to run `job` on half-shares beside a running `host`, on as many
+ * GPUs as it asked for (SJF-BSBF, Algorithm 2): of firn_offer_passes() the one
+ * with the highest rate of those whose memory fits what the host leaves. That
+ * is also the one with the least mean completion time of the two, which rises
+ * with the time that `job` takes (firn/pairtime.h). False when none fits or
+ * sharing is not allowed. */
 FIRN_API bool firn_offer_beside(const struct firn_view *view,
                                 const struct firn_job *job,
                                 const struct firn_job *host,

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 8, PASSES_MAX = 64 };
+enum { SMALL = 8, PASSES_UNTOLD = 64, PASSES_MAX = 1 << 20 };
 
 /* An array in scratch memory. */
 struct menu {
@@ -107,14 +107,46 @@ static void add_counts(struct menu *menu, firn_type_id type)
             add_alone(menu, type, gpus);
 }
 
-/* Both on one GPU of that memory? */
-static bool fit_together(double mine_gib, double theirs_gib, double gpu_gib)
+bool firn_offer_fits(const struct firn_view *view, firn_type_id type,
+                     double mem_gib, double other_gib)
 {
-    if (isnan(mine_gib) || isnan(theirs_gib) || gpu_gib <= 0)
+    double gpu_gib = view->cluster->types[type].mem_gib;
+    if (isnan(mem_gib) || isnan(other_gib) || gpu_gib <= 0)
         return true;
-    struct firn_share_need needs[] = {{.mem_mib = mine_gib * 1024},
-                                      {.mem_mib = theirs_gib * 1024}};
+    struct firn_share_need needs[] = {{.mem_mib = mem_gib * 1024},
+                                      {.mem_mib = other_gib * 1024}};
     return firn_share_check(needs, 2, gpu_gib * 1024) != FIRN_SHARE_MEMORY;
+}
+
+/* Same rate and memory: more passes changed nothing. */
+static bool is_same(const struct firn_offer *a, const struct firn_offer *b)
+{
+    return a->rate == b->rate && (a->mem_gib == b->mem_gib ||
+                                  (isnan(a->mem_gib) && isnan(b->mem_gib)));
+}
+
+const struct firn_offer *firn_offer_passes(const struct firn_view *view,
+                                           const struct firn_job *job,
+                                           firn_type_id type, size_t *n)
+{
+    struct menu menu = {.view = view, .job = job};
+    int gpus = job->spec.gpus;
+    int most = job->spec.batch > 0 ? job->spec.batch / gpus : PASSES_UNTOLD;
+    most = most < PASSES_MAX ? most : PASSES_MAX;
+    for (int passes = 1; passes == 1 || passes / 2 < most; passes *= 2) {
+        struct firn_offer offer = {
+            .way = {.gpus = gpus, .type = type, .passes = passes}};
+        if (passes == 1)
+            offer.way.passes = 0;
+        offer.rate = firn_view_rate(view, job, &offer.way);
+        if (!(offer.rate > 0))
+            continue;
+        offer.mem_gib = firn_view_load(view, job, &offer.way).mem_gib;
+        if (menu.n == 0 || !is_same(&offer, &menu.at[menu.n - 1]))
+            add(&menu, &offer);
+    }
+    *n = menu.n;
+    return menu.at;
 }
 
 /* The way a running job is held; of several types the first. */
@@ -138,32 +170,27 @@ bool firn_offer_beside(const struct firn_view *view, const struct firn_job *job,
         host->held.nparts == 0)
         return false;
     struct firn_way theirs = way_of(view, host);
-    double gpu_gib = view->cluster->types[theirs.type].mem_gib;
     double their_gib = firn_view_load(view, host, &theirs).mem_gib;
     double mine_xi = firn_view_slowdown(view, job, host);
     double their_xi = firn_view_slowdown(view, host, job);
     double their_rate = firn_view_rate(view, host, &theirs);
-    bool is_found = false;
     if (!(mine_xi >= 1) || !(their_xi >= 1) || !(their_rate > 0))
         return false;
-    for (int passes = 1; passes <= PASSES_MAX; passes *= 2) {
-        struct firn_way way = {.gpus = job->spec.gpus,
-                               .type = theirs.type,
-                               .passes = passes > 1 ? passes : 0};
-        double rate = firn_view_rate(view, job, &way) / mine_xi;
-        double mem_gib = firn_view_load(view, job, &way).mem_gib;
-        if (!(rate > 0) || (is_found && rate <= out->rate) ||
-            !fit_together(mem_gib, their_gib, gpu_gib))
-            continue;
-        *out = (struct firn_offer){.kinds = FIRN_OFFER_SHARE,
-                                   .way = way,
-                                   .with = host,
-                                   .rate = rate,
-                                   .with_rate = their_rate / their_xi,
-                                   .mem_gib = mem_gib};
-        is_found = true;
-    }
-    return is_found;
+    size_t n;
+    const struct firn_offer *at = firn_offer_passes(view, job, theirs.type, &n);
+    const struct firn_offer *best = NULL;
+    for (size_t i = 0; i < n; i++)
+        if ((best == NULL || at[i].rate > best->rate) &&
+            firn_offer_fits(view, theirs.type, at[i].mem_gib, their_gib))
+            best = &at[i];
+    if (best == NULL)
+        return false;
+    *out = *best;
+    out->kinds = FIRN_OFFER_SHARE;
+    out->with = host;
+    out->rate /= mine_xi;
+    out->with_rate = their_rate / their_xi;
+    return true;
 }
 
 static void add_shares(struct menu *menu)

@@ -9,20 +9,21 @@
 
 #include <cmocka.h>
 
-enum { TYPES = 3, GPUS = 70, NODES = 20 };
+enum { TYPES = 3, GPUS = 70, NODES = 20, PASSES = 3 };
 
 /* Beside an array of all ways, those without a place of their own too: random
  * puts, gets and clears. */
-static double naive[TYPES + 1][4][GPUS][NODES];
+static double naive[TYPES + 1][4][GPUS][NODES][PASSES];
 
 static double *naive_at(const struct firn_way *way)
 {
-    return &naive[way->type + 1][way->tunes][way->gpus - 1][way->nodes];
+    return &naive[way->type + 1][way->tunes][way->gpus - 1][way->nodes]
+                 [way->passes];
 }
 
 static void naive_clear(void)
 {
-    double *at = &naive[0][0][0][0];
+    double *at = &naive[0][0][0][0][0];
     for (size_t i = 0; i < sizeof naive / sizeof *at; i++)
         at[i] = (double)NAN;
 }
@@ -42,7 +43,7 @@ static void it_answers_as_an_array_would(void **state)
                                (int)rng_below(&rng, NODES),
                                (int)rng_below(&rng, TYPES + 1) - 1,
                                (unsigned)rng_below(&rng, 4),
-                               0,
+                               rng_below(&rng, 4) ? 0 : (int)rng_below(&rng, 3),
                                0,
                                NULL};
         double is = waytable_get(&table, &way), want = *naive_at(&way);
