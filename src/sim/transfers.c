@@ -129,7 +129,7 @@ static bool look_at(struct simengine *engine, const struct firn_job *job,
                     const struct firn_way *way, double now_s, struct side *out)
 {
     const struct firn_sim_options *options = engine->world.options;
-    *out = (struct side){.job = job, .task = transfers_task(job->spec.app)};
+    out->job = job;
     out->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
     out->alone = forecast_rate(engine->forecast, job, way, now_s);
     out->alone_s = out->work_s / out->alone;
@@ -190,11 +190,12 @@ bool transfers_merge(void *state, const struct firn_job *a,
                      struct firn_merge *out)
 {
     struct simengine *engine = state;
-    struct side s[2];
+    struct side s[2] = {{.task = transfers_task(a->spec.app)},
+                        {.task = transfers_task(b->spec.app)}};
     struct firn_merge merge;
-    if (!look_at(engine, a, way, now_s, &s[0]) ||
-        !look_at(engine, b, way, now_s, &s[1]) ||
-        !transfers_is_pair(s[0].task, s[1].task))
+    if (!transfers_is_pair(s[0].task, s[1].task) ||
+        !look_at(engine, a, way, now_s, &s[0]) ||
+        !look_at(engine, b, way, now_s, &s[1]))
         return false;
     if (kind == FIRN_MERGE_TOGETHER ? !together(engine, s, way, &merge)
                                     : !after(s, &merge))
