@@ -42,9 +42,19 @@ static double figure_at(const struct repro_book *book,
         return b / a;
     case REPRO_LESS:
         return 1 - a / b;
+    case REPRO_BELOW:
+        return part->scenario->metric[claim->metric_at].is_time
+                   ? a / part->scenario->unit_s
+                   : a;
     default:
         return a / b;
     }
+}
+
+/* Less is better. */
+static bool is_limit(const struct repro_claim *claim)
+{
+    return claim->kind == REPRO_AT_MOST || claim->kind == REPRO_BELOW;
 }
 
 static double figure(const struct repro_book *book,
@@ -58,8 +68,7 @@ static double figure(const struct repro_book *book,
         double now = figure_at(book, part, claim, rules, i);
         if (isnan(now))
             return NAN;
-        bool is_worse =
-            claim->kind == REPRO_AT_MOST ? now > worst : now < worst;
+        bool is_worse = is_limit(claim) ? now > worst : now < worst;
         if (i == 0 || is_worse)
             worst = now;
     }
@@ -70,7 +79,7 @@ static double needed(const struct repro_claim *claim)
 {
     if (claim->kind == REPRO_TIMES)
         return claim->paper > 1 ? 1 + claim->share * (claim->paper - 1)
-                                : claim->share * claim->paper;
+                                : claim->paper;
     return claim->kind == REPRO_LESS ? claim->share * claim->paper
                                      : claim->paper;
 }
@@ -99,7 +108,7 @@ static const char *obstacle(const struct repro_book *book,
 static const char *word_for(const struct repro_claim *claim, double ours,
                             double least)
 {
-    if (claim->kind == REPRO_AT_MOST)
+    if (is_limit(claim))
         return ours <= least ? "yes" : "above";
     if (ours >= least)
         return "yes";

@@ -3,9 +3,11 @@
  * With a = the metric of the policy the claim is `of` and b = that of the one
  * it is `over` (the other way round where more is better):
  *
- *     times      b / a, which must reach 1 + share (paper - 1)
+ *     times      b / a, which must reach 1 + share (paper - 1); a paper's that
+ *                is not above 1 must be reached as it is
  *     less       1 - a / b, which must reach share x paper
  *     at-most    a / b, which must not be above the paper's
+ *     below      a, in the scenario's unit, which must not be above it either
  *
  * A claim without a point is about all points of the sweep; the one where it
  * does worst decides. firn's own rules decide; where a policy is run by the

@@ -59,6 +59,8 @@ void figure_text(const struct repro_claim *claim, double figure,
 {
     if (isnan(figure))
         buf_puts(out, "-");
+    else if (claim->kind == REPRO_BELOW)
+        buf_printf(out, "%.3g", figure);
     else if (claim->kind == REPRO_LESS)
         buf_printf(out, "%.1f %%", 100 * figure);
     else
@@ -69,13 +71,14 @@ void claim_text(const struct repro_scenario *it,
                 const struct repro_claim *claim, struct firn_buf *out)
 {
     static const char *const kinds[] = {"better than", "below",
-                                        "at most this over"};
+                                        "at most this over", "at most this"};
     bool is_same = claim->of_policy == claim->over_policy;
     buf_printf(out, "%s", claim->of);
     if (claim->at != NULL)
         buf_printf(out, " at %s", claim->at);
     buf_printf(out, " %s", kinds[claim->kind]);
-    buf_printf(out, " %s", is_same ? "itself" : claim->over);
+    if (claim->kind != REPRO_BELOW)
+        buf_printf(out, " %s", is_same ? "itself" : claim->over);
     if (claim->over_at != NULL)
         buf_printf(out, " at %s", claim->over_at);
     if (it->sweep != NULL && claim->at == NULL)
@@ -271,7 +274,7 @@ static void json_claim(const struct repro_book *book,
                        const struct repro_part *part,
                        const struct repro_claim *claim, struct firn_buf *out)
 {
-    static const char *const kinds[] = {"times", "less", "at-most"};
+    static const char *const kinds[] = {"times", "less", "at-most", "below"};
     struct repro_verdict verdict = judge(book, part, claim);
     buf_puts(out, "{\"of\":");
     buf_json_string(out, claim->of);

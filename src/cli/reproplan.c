@@ -1,25 +1,22 @@
 /* reproplan.c - which simulations scenarios need: their command lines.
  *
- * (1) Traces are written out, "{1..8}" is eight names. Made-up ones are made
- *     by `firn trace gen` before the first run, once for each cluster.
+ * (1) Made-up traces (cli/reprotrace.h) are written before the first run, once
+ *     for each cluster.
  * (2) What the rules of a published simulator know nothing of (settings and
  *     options of one policy) is left out of its command lines.
- * (3) Whether a scenario's data is there is known before it has a run.
+ * (3) A file that is not there makes its scenario skipped; that is no failure.
  */
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cli/command.h"
 #include "cli/reprorun.h"
+#include "cli/reprotrace.h"
 #include "cli/simfiles.h"
 #include "sim/world.h"
 #include <firn/compat.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { NUMBERS_MAX = 1000 }; /* traces of one {1..n} */
 
 /* --- command lines ------------------------------------------------------- */
 
@@ -32,13 +29,6 @@ struct draft {
     const struct repro_point *point; /* NULL without a sweep */
     const char *cluster, *name;      /* of the policy, by these rules */
 };
-
-char **line_of(const struct words *argv)
-{
-    char **line = mem_new(argv->n + 1, sizeof *line);
-    memcpy(line, argv->at, argv->n * sizeof *line);
-    return line;
-}
 
 static void add(struct words *argv, const char *text)
 {
@@ -144,99 +134,44 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
 
 /* --- traces -------------------------------------------------------------- */
 
-/* "a{1..3}b" into a1b, a2b, a3b; without braces, itself. */
-static void spread(const char *pattern, struct words *out)
-{
-    const char *open = strchr(pattern, '{');
-    const char *dots = open != NULL ? strstr(open, "..") : NULL;
-    const char *close = dots != NULL ? strchr(dots, '}') : NULL;
-    char low[12] = "", high[12] = "";
-    long from, to;
-    if (close != NULL) {
-        snprintf(low, sizeof low, "%.*s", (int)(dots - open - 1), open + 1);
-        snprintf(high, sizeof high, "%.*s", (int)(close - dots - 2), dots + 2);
-    }
-    if (!str_int(low, 0, NUMBERS_MAX, &from) ||
-        !str_int(high, from, from + NUMBERS_MAX, &to)) {
-        add(out, pattern);
-        return;
-    }
-    struct firn_buf text = {0};
-    for (long i = from; i <= to; i++) {
-        buf_clear(&text);
-        buf_add(&text, pattern, (size_t)(open - pattern));
-        buf_printf(&text, "%ld%s", i, close + 1);
-        add(out, text.at);
-    }
-    buf_release(&text);
-}
-
-static void add_words(struct words *argv, const char *text)
-{
-    for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
-        size_t n = strcspn(text, " ");
-        words_add(argv, text, n);
-        text += n;
-    }
-}
-
-/* Makes up a trace for the draft's cluster, once; its path. */
-static enum firn_status make_up(const struct draft *draft, const char *how,
+/* A made-up trace for the draft's cluster, written once; its path. (1) */
+static enum firn_status make_up(const struct draft *draft, const char *name,
                                 struct firn_buf *path, struct firn_error *err)
 {
     struct repro_book *book = draft->book;
     struct firn_buf key = {0};
-    struct words argv = {0};
     if (book->scratch.n == 0)
         FIRN_TRY(simfiles_scratch(&book->scratch, err));
-    buf_printf(&key, "%s\n%s", draft->cluster, how);
+    buf_printf(&key, "%s %s", draft->cluster, name);
     size_t i = 0;
     while (i < book->made.n && strcmp(book->made.at[i], key.at) != 0)
         i++;
     buf_clear(path);
     buf_printf(path, "%s/made-%zu.csv", book->scratch.at, i);
     enum firn_status status = FIRN_OK;
-    if (i == book->made.n) {
+    if (i == book->made.n)
+        status = trace_make(name, draft->cluster, path->at, err);
+    if (i == book->made.n && status == FIRN_OK)
         add(&book->made, key.at);
-        add(&argv, "trace");
-        add(&argv, "gen");
-        add_option(&argv, "cluster", draft->cluster);
-        add_option(&argv, "output", path->at);
-        add_words(&argv, how);
-        vec_add(&argv, NULL);
-        if (cmd_trace((int)argv.n - 1, argv.at) != 0)
-            status =
-                firn_fail(err, FIRN_EINVAL, "%s: the trace '%s' cannot be made",
-                          draft->part->scenario->name, key.at);
-    }
-    words_release(&argv);
     buf_release(&key);
     return status;
 }
 
-/* Where a trace is; a scenario without its data is skipped. */
+/* Where a trace is; a scenario without its data is skipped. (3) */
 static enum firn_status find_trace(const struct draft *draft, const char *name,
                                    struct firn_buf *path,
                                    struct firn_error *err)
 {
-    struct repro_part *part = draft->part;
-    const char *data = getenv("FIRN_DATA");
-    if (strncmp(name, "gen:", 4) == 0)
-        return make_up(draft, name + 4, path, err);
-    buf_clear(path);
-    if (name[0] != '/' && (data == NULL || *data == '\0')) {
-        str_copy(part->skip, sizeof part->skip, "FIRN_DATA is not set");
+    struct firn_error why = {0};
+    enum firn_status status = trace_is_made(name)
+                                  ? make_up(draft, name, path, &why)
+                                  : trace_path(name, path, &why);
+    if (status == FIRN_OK)
         return FIRN_OK;
-    }
-    buf_printf(path, "%s%s%s", name[0] == '/' ? "" : data,
-               name[0] == '/' ? "" : "/", name);
-    char *group = strrchr(path->at, '#');
-    if (group != NULL)
-        *group = '\0';
-    if (access(path->at, R_OK) != 0)
-        snprintf(part->skip, sizeof part->skip, "there is no %.160s", name);
-    if (group != NULL)
-        *group = '#';
+    if (status != FIRN_ENOENT)
+        return firn_fail(err, status, "%s: %s", draft->part->scenario->name,
+                         why.text);
+    snprintf(draft->part->skip, sizeof draft->part->skip, "%.190s", why.text);
     return FIRN_OK;
 }
 
@@ -248,11 +183,11 @@ static void traces_of(const struct draft *draft, struct words *out)
     char **names = has_own ? compat->traces : it->traces;
     unsigned n = has_own ? compat->traces_count : it->traces_count;
     if (draft->point != NULL && varies(draft, "trace")) {
-        spread(draft->point->use, out);
+        trace_spread(draft->point->use, out);
         return;
     }
     for (unsigned i = 0; i < n; i++)
-        spread(names[i], out);
+        trace_spread(names[i], out);
 }
 
 /* --- the plan ------------------------------------------------------------ */
@@ -285,6 +220,8 @@ static enum firn_status plan_cell(struct draft *draft, struct repro_cell *cell,
     draft->cluster = it->cluster;
     if (!is_honest && it->compat->cluster != NULL)
         draft->cluster = it->compat->cluster;
+    if (draft->point != NULL && draft->point->cluster != NULL)
+        draft->cluster = draft->point->cluster;
     if (draft->point != NULL && varies(draft, "cluster"))
         draft->cluster = draft->point->use;
     struct words traces = {0};
@@ -293,31 +230,26 @@ static enum firn_status plan_cell(struct draft *draft, struct repro_cell *cell,
     traces_of(draft, &traces);
     for (size_t i = 0; i < traces.n && status == FIRN_OK; i++) {
         status = find_trace(draft, traces.at[i], &path, err);
+        if (draft->part->skip[0] != '\0')
+            break;
         for (int k = 1; k <= it->nseeds && status == FIRN_OK; k++)
-            if (draft->part->skip[0] == '\0')
-                add_run(draft, path.at, k, cell);
+            add_run(draft, path.at, k, cell);
     }
     buf_release(&path);
     words_release(&traces);
     return status;
 }
 
-static bool is_absolute_or_made(const char *trace)
-{
-    return trace[0] == '/' || strncmp(trace, "gen:", 4) == 0;
-}
-
-/* (3) */
+/* Tables that some run will want. Whether traces are there is seen when they
+ * are looked for. */
 static void look_for_data(struct repro_part *part)
 {
     const struct repro_scenario *it = part->scenario;
     const char *data = getenv("FIRN_DATA");
-    bool has_data = data != NULL && *data != '\0', wants = it->compat != NULL;
-    for (unsigned i = 0; i < it->traces_count; i++)
-        wants |= !is_absolute_or_made(it->traces[i]);
+    bool wants = it->compat != NULL;
     if (it->options != NULL && it->options->profiles != NULL)
         wants |= strcmp(it->options->profiles, "data") == 0;
-    if (wants && !has_data)
+    if (wants && (data == NULL || *data == '\0'))
         str_copy(part->skip, sizeof part->skip, "FIRN_DATA is not set");
 }
 

@@ -48,6 +48,14 @@ static void tell_share(void *child, double share)
     pool_share(child, share);
 }
 
+/* The words as main() gets them; the array is freed, the words are borrowed. */
+static char **line_of(const struct words *argv)
+{
+    char **line = mem_new(argv->n + 1, sizeof *line);
+    memcpy(line, argv->at, argv->n * sizeof *line);
+    return line;
+}
+
 /* The first line said, without the command's name. (1) */
 static void what_was_said(FILE *said, char *out, size_t size)
 {

@@ -63,10 +63,6 @@ void book_add(struct repro_book *book, struct repro_scenario *scenario);
  * or FIRN_EINVAL when a trace cannot be made up. */
 enum firn_status book_plan(struct repro_book *book, struct firn_error *err);
 
-/* The words as main() gets them, NULL behind the last. They are borrowed; the
- * array is freed by mem_free(). */
-char **line_of(const struct words *argv);
-
 /* Runs all, `width` at a time. False when interrupted. */
 bool book_run(struct repro_book *book, int width, bool is_quiet);
 

@@ -53,6 +53,7 @@ static const cyaml_schema_field_t policy_fields[] = {
 static const cyaml_schema_field_t point_fields[] = {
     TEXT("at", MUST, repro_point, at),
     TEXT("use", MUST, repro_point, use),
+    TEXT("cluster", MAY, repro_point, cluster),
     CYAML_FIELD_END,
 };
 
@@ -89,6 +90,7 @@ static const cyaml_schema_field_t claim_fields[] = {
     TEXT("times", MAY, repro_claim, times),
     TEXT("less", MAY, repro_claim, less),
     TEXT("at-most", MAY, repro_claim, at_most),
+    TEXT("below", MAY, repro_claim, below),
     TEXT("reach", MAY, repro_claim, reach),
     CYAML_FIELD_END,
 };
@@ -254,8 +256,9 @@ static enum firn_status read_number(const struct reading *r, const char *key,
 static enum firn_status read_claim(const struct reading *r,
                                    struct repro_claim *claim)
 {
-    const char *paper[] = {claim->times, claim->less, claim->at_most};
-    static const char *const keys[] = {"times", "less", "at-most"};
+    const char *paper[] = {claim->times, claim->less, claim->at_most,
+                           claim->below};
+    static const char *const keys[] = {"times", "less", "at-most", "below"};
     int n = 0;
     FIRN_TRY(find_policy(r, "of", claim->of, &claim->of_policy));
     claim->over_policy = claim->of_policy;
@@ -266,7 +269,7 @@ static enum firn_status read_claim(const struct reading *r,
     if (claim->over_at != NULL)
         FIRN_TRY(find_point(r, "over-at", claim->over_at, &claim->over_point));
     FIRN_TRY(find_metric(r, claim->metric, &claim->metric_at));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < REPRO_NKINDS; i++) {
         if (paper[i] == NULL)
             continue;
         claim->kind = (enum repro_kind)i;
@@ -275,7 +278,7 @@ static enum firn_status read_claim(const struct reading *r,
     }
     if (n != 1)
         return wrong(r, "of", claim->of,
-                     "a claim has one of times, less and at-most");
+                     "a claim has one of times, less, at-most and below");
     claim->share = 0.8;
     if (claim->reach != NULL)
         return read_number(r, "reach", claim->reach, 0, &claim->share);

@@ -36,8 +36,9 @@ struct repro_policy {
 };
 
 struct repro_point {
-    char *at;  /* how the paper calls it: "0.5", "240" */
-    char *use; /* what the varied option is then */
+    char *at;      /* how the paper calls it: "0.5", "240" */
+    char *use;     /* what the varied option is then */
+    char *cluster; /* instead of the scenario's; NULL: that */
 };
 
 struct repro_sweep {
@@ -58,12 +59,15 @@ enum repro_kind {
     REPRO_TIMES,   /* `over` takes that many times as much as `of` */
     REPRO_LESS,    /* `of` takes that share less than `over` */
     REPRO_AT_MOST, /* `of` takes at most that many times as much as `over` */
+    REPRO_BELOW,   /* `of` takes at most so much, in the scenario's unit */
+    REPRO_NKINDS,
 };
 
 struct repro_claim {
-    char *of, *over, *at, *over_at, *metric, *times, *less, *at_most, *reach;
+    char *of, *over, *at, *over_at, *metric, *times, *less, *at_most, *below,
+        *reach;
     enum repro_kind kind;
-    double paper; /* times, less or at_most */
+    double paper; /* times, less, at_most or below */
     double share; /* of it that must be reached */
     int of_policy, over_policy;
     int point, over_point; /* -1: the worst of all points */
