@@ -145,30 +145,37 @@ static void add_plan(const struct frenzy *frenzy, const struct firn_view *view,
     vec_add(&kind->plans, plan);
 }
 
-/* As submitted. */
-static void add_asked(const struct firn_job *job, struct kind *kind)
+/* As submitted, on the types that it is known to run on, if any. */
+static void add_asked(const struct firn_job *job,
+                      const struct firn_offer *offers, size_t n,
+                      struct kind *kind)
 {
-    vec_add(&kind->plans, ((struct frenzy_plan){.gpus = job->spec.gpus,
-                                                .need_gib = job->spec.mem_gib,
-                                                .types = job->type_mask}));
+    uint32_t types = 0;
+    for (size_t i = 0; i < n; i++)
+        if (offers[i].kinds == FIRN_OFFER_TYPES)
+            types |= (uint32_t)1 << offers[i].way.type;
+    vec_add(&kind->plans,
+            ((struct frenzy_plan){.gpus = job->spec.gpus,
+                                  .need_gib = job->spec.mem_gib,
+                                  .types = types ? types : job->type_mask}));
 }
 
 static void list_plans(const struct frenzy *frenzy,
                        const struct firn_view *view, const struct firn_job *job,
                        struct kind *kind)
 {
+    const struct firn_offer *offers = NULL;
     size_t n = 0;
     kind->plans.n = 0;
     kind->is_llm = job->spec.seq > 0;
-    if (kind->is_llm) {
-        const struct firn_offer *offers =
-            firn_offers(view, job, FIRN_OFFER_PARALLEL, &n);
-        for (size_t i = 0; i < n; i++)
-            if (offers[i].kinds & FIRN_OFFER_PARALLEL)
-                add_plan(frenzy, view, job, &offers[i], kind);
-    }
+    if (kind->is_llm)
+        offers =
+            firn_offers(view, job, FIRN_OFFER_PARALLEL | FIRN_OFFER_TYPES, &n);
+    for (size_t i = 0; i < n; i++)
+        if (offers[i].kinds & FIRN_OFFER_PARALLEL)
+            add_plan(frenzy, view, job, &offers[i], kind);
     if (kind->plans.n == 0)
-        add_asked(job, kind);
+        add_asked(job, offers, n, kind);
     if (frenzy->rank == FEWEST)
         qsort(kind->plans.at, kind->plans.n, sizeof *kind->plans.at, by_gpus);
 }
