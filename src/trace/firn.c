@@ -3,7 +3,7 @@
  *     #firn-trace 1
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
- *     [,seq]
+ *     [,seq][,may_merge]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may
@@ -149,16 +149,18 @@ static bool read_seq(const struct row *row, struct firn_job_spec *spec,
 static bool read_rest(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
 {
-    int may_share = 0, is_nominal = 0;
+    int may_share = 0, may_merge = 0, is_nominal = 0;
     if (!maybe_int(row, WRITE_BATCH, 0, ROW_NUMBER_MAX, &spec->batch, err) ||
         !maybe_int(row, WRITE_PRIORITY, -ROW_NUMBER_MAX, ROW_NUMBER_MAX,
                    &spec->priority, err) ||
         !maybe_number(row, WRITE_MEM, 0, &spec->mem_gib, err) ||
         !maybe_int(row, WRITE_SHARE, 0, 1, &may_share, err) ||
+        !maybe_int(row, WRITE_MERGE, 0, 1, &may_merge, err) ||
         !maybe_int(row, WRITE_NOMINAL, 0, 1, &is_nominal, err) ||
         !read_restart(row, spec, err))
         return false;
     spec->may_share = may_share != 0;
+    spec->may_merge = may_merge != 0;
     spec->is_nominal = is_nominal != 0;
     spec->app = row_text(row, WRITE_APP);
     spec->group = row_text(row, WRITE_GROUP);

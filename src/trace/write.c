@@ -25,6 +25,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->restart_s >= 0) << WRITE_RESTART;
     mask |= (unsigned)spec->is_nominal << WRITE_NOMINAL;
     mask |= (unsigned)(spec->seq != 0) << WRITE_SEQ;
+    mask |= (unsigned)spec->may_merge << WRITE_MERGE;
     return mask;
 }
 
@@ -112,6 +113,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_SEQ:
         buf_double(out, spec->seq);
+        return;
+    case WRITE_MERGE:
+        buf_putc(out, spec->may_merge ? '1' : '0');
         return;
     case WRITE_NCOLUMNS:
         break;
