@@ -136,53 +136,115 @@ const struct firn_option icefrog_options[] = {
 
 /* ---- the division ---- */
 
-/* One choice for each of these seats, out of `capacity`. */
-static void solve(struct ice_round *round, const size_t *who, size_t n,
-                  const int *capacity)
+/* What these items choose out of `capacity`. */
+static const size_t *solve(const struct ice_round *round,
+                           const struct iceshare_item *items, size_t n,
+                           const int *capacity)
 {
-    const struct firn_view *view = round->view;
     struct firn_error err = {0};
-    struct iceshare_item *items =
-        firn_view_alloc(view, (n + 1) * sizeof *items);
-    size_t *chosen = firn_view_alloc(view, (n + 1) * sizeof *chosen);
-    for (size_t i = 0; i < n; i++)
-        items[i] = (struct iceshare_item){round->seats[who[i]].choices,
-                                          round->seats[who[i]].n};
+    size_t *chosen = firn_view_alloc(round->view, (n + 1) * sizeof *chosen);
     struct iceshare_problem problem = {
         .items = items,
         .n = n,
         .capacity = capacity,
-        .npools = view->cluster->ntypes,
+        .npools = round->view->cluster->ntypes,
         .goal = round->ice->objective == ICEFROG_FITNESS ? ICESHARE_HARMONIC
                                                          : ICESHARE_LEXIMIN,
         .group = (size_t)round->ice->group};
-    if (iceshare_solve(&problem, chosen, view->scratch, &err) != FIRN_OK)
+    if (iceshare_solve(&problem, chosen, round->view->scratch, &err) != FIRN_OK)
         FIRN_BUG("%s", err.text);
+    return chosen;
+}
+
+static void deal(struct ice_round *round, const size_t *who, size_t n,
+                 const int *capacity)
+{
+    struct iceshare_item *items =
+        firn_view_alloc(round->view, (n + 1) * sizeof *items);
+    for (size_t i = 0; i < n; i++)
+        items[i] = (struct iceshare_item){round->seats[who[i]].choices,
+                                          round->seats[who[i]].n};
+    const size_t *chosen = solve(round, items, n, capacity);
     for (size_t i = 0; i < n; i++)
         round->seats[who[i]].chosen = chosen[i];
 }
 
-/* What is left over goes to those that would wait: to them any GPU is better
- * than none now, and nobody else wants it. */
-static void deal_rest(struct ice_round *round, size_t *who)
+/* What nobody has so far, by type; false: not one GPU. */
+static bool count_rest(const struct ice_round *round, int *rest)
 {
-    int rest[FIRN_TYPES_MAX], left = 0;
-    size_t n = 0;
-    for (int t = 0; t < round->view->cluster->ntypes; t++)
+    int ntypes = round->view->cluster->ntypes, gpus = 0;
+    for (int t = 0; t < ntypes; t++)
         rest[t] = round->capacity[t];
     for (size_t i = 0; i < round->n; i++) {
-        struct ice_seat *seat = &round->seats[i];
+        const struct ice_seat *seat = &round->seats[i];
         rest[ice_type(seat)] -= seat->choices[seat->chosen].units;
+    }
+    for (int t = 0; t < ntypes; t++)
+        gpus += rest[t] / 2;
+    return gpus > 0;
+}
+
+/* GPUs that are left over go to those that would wait: nobody else wants them,
+ * and now any is better than none. */
+static void deal_rest(struct ice_round *round, size_t *who)
+{
+    int rest[FIRN_TYPES_MAX];
+    size_t n = 0;
+    if (!count_rest(round, rest))
+        return;
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
         if (seat->chosen > 0)
             continue;
         ice_bar_half(seat);
         seat->choices[0].value = 0;
         who[n++] = i;
     }
-    for (int t = 0; t < round->view->cluster->ntypes; t++)
-        left += rest[t] / 2;
-    if (n > 0 && left > 0)
-        solve(round, who, n, rest);
+    if (n > 0)
+        deal(round, who, n, rest);
+}
+
+/* A seat's choices beyond what it has, at what they take and are worth more;
+ * `which` says which they are. */
+static struct iceshare_item more_of(const struct ice_round *round,
+                                    const struct ice_seat *seat, size_t *which)
+{
+    struct iceshare_choice *more =
+        firn_view_alloc(round->view, seat->n * sizeof *more);
+    int has = seat->choices[seat->chosen].units;
+    size_t n = 1;
+    more[0] = (struct iceshare_choice){ice_type(seat), 0,
+                                       seat->details[seat->chosen].value};
+    which[0] = seat->chosen;
+    for (size_t c = seat->chosen + 1; c < seat->n && has > 1; c++)
+        if (seat->choices[c].pool == ice_type(seat) &&
+            seat->details[c].value > more[0].value) {
+            more[n] = (struct iceshare_choice){ice_type(seat),
+                                               seat->choices[c].units - has,
+                                               seat->details[c].value};
+            which[n++] = c;
+        }
+    return (struct iceshare_item){more, n};
+}
+
+/* What is left over even then goes to those that use it badly. */
+static void waste_rest(struct ice_round *round)
+{
+    const struct firn_view *view = round->view;
+    int rest[FIRN_TYPES_MAX];
+    if (round->ice->efficiency == 0 || !count_rest(round, rest))
+        return;
+    size_t most = round->n + 1;
+    struct iceshare_item *items = firn_view_alloc(view, most * sizeof *items);
+    size_t **which = firn_view_alloc(view, most * sizeof(size_t *));
+    for (size_t i = 0; i < round->n; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        which[i] = firn_view_alloc(view, seat->n * sizeof(size_t));
+        items[i] = more_of(round, seat, which[i]);
+    }
+    const size_t *chosen = solve(round, items, round->n, rest);
+    for (size_t i = 0; i < round->n; i++)
+        round->seats[i].chosen = which[i][chosen[i]];
 }
 
 static void divide(struct ice_round *round)
@@ -191,13 +253,14 @@ static void divide(struct ice_round *round)
     for (size_t i = 0; i < round->n; i++)
         who[i] = i;
     for (int i = 0; i < TRIES; i++) {
-        solve(round, who, round->n, round->capacity);
+        deal(round, who, round->n, round->capacity);
         if (ice_pair(round) == 0)
             break;
     }
     if (round->ice->idle == ICEFROG_WAIT &&
         round->ice->objective == ICEFROG_ICESHARE)
         deal_rest(round, who);
+    waste_rest(round);
 }
 
 /* ---- the round ---- */

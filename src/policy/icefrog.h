@@ -44,6 +44,8 @@ struct ice_detail {
     double rate;   /* reference seconds a second, as forecast */
     bool is_held;  /* it is run so now */
     bool is_moved; /* as many GPUs as now, but brought together */
+    bool is_waste; /* only for GPUs that are left over */
+    double value;  /* of it, were it no waste */
 };
 
 #define ICE_NOBODY ((size_t)-1)

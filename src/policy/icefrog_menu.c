@@ -2,11 +2,11 @@
  *
  * The menu is core's (firn/offer.h): numbers of GPUs of each type with the
  * effective progress expected there. Jobs that share have half a GPU in it as
- * well. Of what a type offers, numbers whose GPUs do less than `efficiency`
- * of what they do at best are left out, save the smallest and the one it
- * holds: the paper's users name a sensible range (Table VI), traces often
+ * well. Numbers at which a GPU does less than `efficiency` of what it does at
+ * best are waste: they are no part of (17) and are given only from what is
+ * left over. The paper's users name a sensible range (Table VI); traces often
  * allow everything, and by the waiting rule a long job would rather wait for
- * all GPUs than run on as many as it can use.
+ * all GPUs than run on those it can use.
  *
  * The values are (16) and (17), or Pollux's fitness: see icefrog.c.
  */
@@ -49,7 +49,8 @@ static struct ice_detail held_detail(const struct ice_round *round,
                                      const struct firn_offer *offer)
 {
     const struct firn_job *job = seat->job;
-    struct ice_detail detail = {offer->way.gpus, offer->rate, true, false};
+    struct ice_detail detail = {
+        .gpus = offer->way.gpus, .rate = offer->rate, .is_held = true};
     struct firn_way way = offer->way;
     way.nodes = firn_alloc_nodes(&job->held);
     if (way.nodes == 1)
@@ -59,7 +60,8 @@ static struct ice_detail held_detail(const struct ice_round *round,
         return detail;
     double moved_s = restart_s(round, job) + seat->left / detail.rate;
     if (moved_s < seat->left / rate)
-        return (struct ice_detail){offer->way.gpus, offer->rate, false, true};
+        return (struct ice_detail){
+            .gpus = offer->way.gpus, .rate = offer->rate, .is_moved = true};
     detail.rate = rate;
     return detail;
 }
@@ -69,7 +71,8 @@ static void add_offer(const struct ice_round *round, struct ice_seat *seat,
 {
     const struct firn_way *way = &offer->way;
     bool is_held = held == way->type && seat->job->held.ngpus == way->gpus;
-    struct ice_detail detail = {way->gpus, offer->rate, is_held, false};
+    struct ice_detail detail = {
+        .gpus = way->gpus, .rate = offer->rate, .is_held = is_held};
     if (way->gpus == 1 && seat->shares && round->is_round) {
         detail.rate *= round->ice->lambda;
         add_choice(seat, way->type, 1, detail);
@@ -126,9 +129,9 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
         const struct firn_way *way = &offers[i].way;
         double use = offers[i].rate / way->gpus / best[way->type];
         bool is_first = i == 0 || way->type != offers[i - 1].way.type;
-        bool is_held = held == way->type && job->held.ngpus == way->gpus;
-        if (use >= round->ice->efficiency || is_first || is_held)
-            add_offer(round, seat, &offers[i], held);
+        add_offer(round, seat, &offers[i], held);
+        seat->details[seat->n - 1].is_waste =
+            use < round->ice->efficiency && !is_first;
     }
     if (n == 0)
         add_as_submitted(round, seat, held);
@@ -162,9 +165,11 @@ static void set_shares(const struct ice_round *round, struct ice_seat *seat)
     double best_rate = 0, best_s = INFINITY;
     for (size_t c = 1; c < seat->n; c++) {
         double here_s = finish_s(round, seat, c);
+        seat->choices[c].value = here_s;
+        if (seat->details[c].is_waste)
+            continue;
         best_s = fmin(best_s, here_s);
         best_rate = fmax(best_rate, seat->details[c].rate);
-        seat->choices[c].value = here_s;
     }
     for (size_t c = 1; c < seat->n; c++)
         seat->choices[c].value = best_s / seat->choices[c].value; /* 17 */
@@ -215,4 +220,9 @@ void ice_menu(const struct ice_round *round, struct ice_seat *seat)
             seat->choices[c].value /= weight;
     }
     seat->idle = seat->choices[0].value;
+    for (size_t c = 1; c < seat->n; c++) {
+        seat->details[c].value = seat->choices[c].value;
+        if (seat->details[c].is_waste)
+            seat->choices[c].value = -1;
+    }
 }
