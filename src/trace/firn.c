@@ -135,14 +135,17 @@ static bool read_seq(const struct row *row, struct firn_job_spec *spec,
     if (spec->seq == 0 && spec->gpus > 0)
         return true;
     struct firn_memory_job job = {.seq = spec->seq, .micro_batch = spec->batch};
+    struct firn_error why = {0};
     if (spec->seq == 0)
         firn_fail(err, FIRN_EINVAL, "'gpus' is 0 for no language model");
     else if (spec->batch < 1)
         firn_fail(err, FIRN_EINVAL, "'seq' is %d and there is no batch",
                   spec->seq);
+    else if (firn_llm_find(&job.shape, spec->app, &why) != FIRN_OK ||
+             firn_memory_check(&job, &why) != FIRN_OK)
+        firn_fail(err, FIRN_EINVAL, "%s", why.text);
     else
-        return firn_llm_find(&job.shape, spec->app, err) == FIRN_OK &&
-               firn_memory_check(&job, err) == FIRN_OK;
+        return true;
     return false;
 }
 

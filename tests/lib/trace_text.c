@@ -40,7 +40,7 @@ static void put_job(struct firn_buf *out, const struct firn_job_spec *spec)
 {
     check_spec(spec);
     buf_printf(out, "%ld: job ", spec->line);
-    write_row(out, spec, all_columns | write_mask(spec));
+    write_row(out, spec, all_columns | (write_mask(spec) & 1u << WRITE_SEQ));
 }
 
 static void put_rows(const struct firn_trace_def *def, void *state,
