@@ -27,6 +27,10 @@ FIRN_API double firn_pairtime_mean(const struct firn_pairtime *pair,
 FIRN_API double firn_pairtime_shared(const struct firn_pairtime *pair);
 FIRN_API double firn_pairtime_in_turn(const struct firn_pairtime *pair);
 
+/* The two never meet: the new one starts elsewhere, `wait_s` from now. */
+FIRN_API double firn_pairtime_apart(const struct firn_pairtime *pair,
+                                    double wait_s);
+
 /* Joining now is better than waiting; when they are equal it is not. */
 FIRN_API bool firn_pairtime_shares(const struct firn_pairtime *pair);
 

@@ -45,6 +45,11 @@ double firn_pairtime_in_turn(const struct firn_pairtime *pair)
     return pair->running_s + pair->new_s / 2;
 }
 
+double firn_pairtime_apart(const struct firn_pairtime *pair, double wait_s)
+{
+    return (pair->running_s + wait_s + pair->new_s) / 2;
+}
+
 bool firn_pairtime_shares(const struct firn_pairtime *pair)
 {
     return firn_pairtime_shared(pair) < firn_pairtime_in_turn(pair);

@@ -45,10 +45,12 @@ enum {
     TYPES = FIRN_TYPES_MAX,
 };
 
+/* A job that holds GPUs. */
 struct host {
     const struct firn_job *job;
     firn_type_id type;
-    int room;       /* GPUs that it is alone on */
+    int frees;      /* GPUs that are free when it ends */
+    int room;       /* GPUs that it is alone on, and another may join */
     double left_s;  /* as it goes now */
     double slow;    /* how much slower than alone that is */
     double place;   /* its first GPU, counted from the cluster's first */
@@ -64,7 +66,7 @@ struct turn {
 struct round {
     const struct firn_view *view;
     struct firn_plan *plan;
-    pairing_score *score;
+    const struct pairing_rule *rule;
     struct turn *queue; /* shortest first */
     size_t nserved;     /* of them */
     struct host *hosts; /* NULL: not looked yet */
@@ -77,7 +79,7 @@ struct round {
 struct pick {
     struct host *host;
     double score;
-    struct firn_pairtime pair;
+    struct pairing_pair pair;
 };
 
 /* What a job finds of one type. */
@@ -86,9 +88,10 @@ struct choice {
     const struct firn_offer *ways; /* by passes */
     size_t nways;
     const struct firn_offer *way; /* in passes that fit all that were picked */
-    struct pick *picks;           /* best first */
-    int npicks, gpus;             /* and the GPUs they have */
-    int mem, slow;                /* hosts refused: no memory, no gain */
+    double wait_s;
+    struct pick *picks; /* best first */
+    int npicks, gpus;   /* and the GPUs they have */
+    int mem, slow;      /* hosts refused: no memory, no gain */
 };
 
 /* ---- hosts ---- */
@@ -117,13 +120,11 @@ static struct firn_way way_of(const struct round *round,
                              .passes = alloc->how.passes};
 }
 
-/* Enters it unless nobody could join it. */
+/* Enters it unless its GPUs are full or of several types. */
 static void add_host(struct round *round, const struct firn_job *job,
                      double left_s, double slow)
 {
     const struct firn_alloc *alloc = firn_plan_of(round->plan, job);
-    if (!alloc->is_shared || !(left_s > 0) || !is_one_type(round->view, alloc))
-        return;
     const struct firn_part *first = alloc->parts;
     struct host host = {.job = job,
                         .type = round->view->cluster->nodes[first->node].type,
@@ -131,10 +132,11 @@ static void add_host(struct round *round, const struct firn_job *job,
                         .left_s = left_s,
                         .slow = slow,
                         .mem_gib = -1};
+    host.frees = alloc->is_shared ? host.room : alloc->ngpus;
+    if (host.frees == 0 || !(left_s > 0) || !is_one_type(round->view, alloc))
+        return;
     host.place = (double)first->node * FIRN_NODE_GPUS_MAX +
                  first->board * FIRN_BOARD_GPUS + __builtin_ctzll(first->gpus);
-    if (host.room == 0)
-        return;
     round->hosts[round->nhosts++] = host;
     round->open[host.type] += host.room;
 }
@@ -142,7 +144,8 @@ static void add_host(struct round *round, const struct firn_job *job,
 /* How much slower it goes than alone; 1 when that is not known. */
 static double slow_of(const struct round *round, const struct firn_job *job)
 {
-    if (firn_plan_room(round->plan, job, CROWD) == job->held.ngpus)
+    if (!job->held.is_shared ||
+        firn_plan_room(round->plan, job, CROWD) == job->held.ngpus)
         return 1;
     struct firn_way way = way_of(round, job);
     double slow = firn_view_rate(round->view, job, &way) / job->rate;
@@ -171,9 +174,8 @@ static void find_hosts(struct round *round)
     round->hosts =
         firn_view_alloc(view, (view->njobs + 1) * sizeof *round->hosts);
     for (size_t i = 0; i < view->nrunning; i++)
-        if (jobs[i]->held.is_shared)
-            add_host(round, jobs[i], firn_job_left_s(jobs[i], view->now_s),
-                     slow_of(round, jobs[i]));
+        add_host(round, jobs[i], firn_job_left_s(jobs[i], view->now_s),
+                 slow_of(round, jobs[i]));
     for (size_t i = 0; i < round->nserved; i++)
         if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
             add_started(round, round->queue[i].job);
@@ -239,10 +241,12 @@ static void consider(struct round *round, const struct firn_job *job,
     double work = work_s(round, job);
     struct pick pick = {
         .host = host,
-        .pair = {work / choice->way->rate, host->left_s, 1, 1},
+        .pair = {.time = {work / choice->way->rate, host->left_s, 1, 1},
+                 .wait_s = choice->wait_s,
+                 .place = host->place},
     };
     bool is_enough = choice->gpus >= wanted;
-    if (is_enough && !(round->score(&pick.pair, host->place) <=
+    if (is_enough && !(round->rule->score(round->rule, &pick.pair) <=
                        choice->picks[choice->npicks - 1].score))
         return;
     const struct firn_offer *way =
@@ -251,12 +255,12 @@ static void consider(struct round *round, const struct firn_job *job,
         choice->mem++;
         return;
     }
-    pick.pair.new_s = work / way->rate;
-    pick.pair.new_xi = firn_view_slowdown(round->view, job, host->job);
+    pick.pair.time.new_s = work / way->rate;
+    pick.pair.time.new_xi = firn_view_slowdown(round->view, job, host->job);
     double xi = firn_view_slowdown(round->view, host->job, job) / host->slow;
-    pick.pair.running_xi = xi < 1 ? 1 : xi;
-    pick.score = round->score(&pick.pair, host->place);
-    if (isnan(pick.score) || pick.pair.new_xi >= below)
+    pick.pair.time.running_xi = xi < 1 ? 1 : xi;
+    pick.score = round->rule->score(round->rule, &pick.pair);
+    if (isnan(pick.score) || pick.pair.time.new_xi >= below)
         choice->slow++;
     else if (!is_enough ||
              pick.score <= choice->picks[choice->npicks - 1].score)
@@ -273,19 +277,44 @@ static bool stands_together(const struct round *round,
     for (int i = 0; i < choice->npicks; i++) {
         double gib = choice->picks[i].host->mem_gib;
         most_gib = gib > most_gib ? gib : most_gib;
-        if (choice->picks[i].pair.new_xi > *worst)
-            *worst = choice->picks[i].pair.new_xi;
+        if (choice->picks[i].pair.time.new_xi > *worst)
+            *worst = choice->picks[i].pair.time.new_xi;
     }
     const struct firn_offer *way = fitting(round, choice, most_gib);
     for (int i = 0; i < choice->npicks; i++) {
-        struct firn_pairtime pair = choice->picks[i].pair;
-        pair.new_s = work_s(round, job) / way->rate;
-        pair.new_xi = pair.new_xi < *worst ? *worst : pair.new_xi;
-        if (isnan(round->score(&pair, choice->picks[i].host->place)))
+        struct pairing_pair pair = choice->picks[i].pair;
+        pair.time.new_s = work_s(round, job) / way->rate;
+        if (pair.time.new_xi < *worst)
+            pair.time.new_xi = *worst;
+        if (isnan(round->rule->score(round->rule, &pair)))
             return false;
     }
     choice->way = way;
     return true;
+}
+
+/* When so many GPUs of a type are free: the ends that come first, kept as
+ * those hosts are that are best. */
+static double wait_s(const struct round *round, firn_type_id type, int wanted)
+{
+    struct pick *ends = round->picks;
+    int n = 0, gpus = firn_plan_free_of(round->plan, type);
+    if (gpus >= wanted)
+        return 0;
+    for (size_t h = 0; h < round->nhosts; h++) {
+        struct host *host = &round->hosts[h];
+        int at = n;
+        if (host->type != type || host->frees == 0 ||
+            (gpus >= wanted && host->left_s >= ends[n - 1].score))
+            continue;
+        for (; at > 0 && ends[at - 1].score > host->left_s; at--)
+            ends[at] = ends[at - 1];
+        ends[at] = (struct pick){.host = host, .score = host->left_s};
+        gpus += host->frees;
+        for (n++; n > 1 && gpus - ends[n - 1].host->frees >= wanted; n--)
+            gpus -= ends[n - 1].host->frees;
+    }
+    return gpus >= wanted ? ends[n - 1].score : INFINITY;
 }
 
 /* The best hosts of one type; false when they and the free GPUs are too few. */
@@ -297,6 +326,8 @@ static bool choose(struct round *round, const struct firn_job *job,
     int free = firn_plan_free_of(round->plan, type);
     if (free + round->open[type] < job->spec.gpus)
         return false;
+    choice->wait_s =
+        round->rule->reads_wait ? wait_s(round, type, job->spec.gpus) : 0;
     choice->ways = firn_offer_passes(round->view, job, type, &choice->nways);
     const struct firn_offer *fastest = fitting(round, choice, 0);
     for (int i = 0; i < AGAIN && fastest != NULL; i++) {
@@ -339,7 +370,7 @@ static bool join(struct round *round, const struct firn_job *job,
     double slow = 1;
     for (int i = 0; i < choice->npicks; i++) {
         hosts[i] = choice->picks[i].host->job;
-        slow = fmax(slow, choice->picks[i].pair.new_xi);
+        slow = fmax(slow, choice->picks[i].pair.time.new_xi);
     }
     if (!firn_plan_join(round->plan, job, hosts, choice->npicks, &want))
         return false;
@@ -347,9 +378,10 @@ static bool join(struct round *round, const struct firn_job *job,
         struct host *host = choice->picks[i].host;
         round->open[host->type] -= host->room;
         host->room = firn_plan_room(round->plan, host->job, CROWD);
-        if (choice->picks[i].pair.running_xi > 1) {
-            host->left_s *= choice->picks[i].pair.running_xi;
-            host->slow *= choice->picks[i].pair.running_xi;
+        host->frees = host->room;
+        if (choice->picks[i].pair.time.running_xi > 1) {
+            host->left_s *= choice->picks[i].pair.time.running_xi;
+            host->slow *= choice->picks[i].pair.time.running_xi;
         }
         round->open[host->type] += host->room;
     }
@@ -438,9 +470,9 @@ static bool is_full(const struct round *round)
 }
 
 void pairing_decide(const struct firn_view *view, struct firn_plan *plan,
-                    pairing_score *score)
+                    const struct pairing_rule *rule)
 {
-    struct round round = {.view = view, .plan = plan, .score = score};
+    struct round round = {.view = view, .plan = plan, .rule = rule};
     int most = 0, notes = 0;
     firn_plan_keep_all(plan); /* (1) */
     if (view->nwaiting == 0)

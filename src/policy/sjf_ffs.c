@@ -12,17 +12,20 @@
  */
 #include "policy/pairing.h"
 
-static double first_fit(const struct firn_pairtime *pair, double place)
+static double first_fit(const struct pairing_rule *rule,
+                        const struct pairing_pair *pair)
 {
-    (void)pair;
-    return place;
+    (void)rule;
+    return pair->place;
 }
+
+static const struct pairing_rule first = {.score = first_fit};
 
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
     (void)state;
-    pairing_decide(view, plan, first_fit);
+    pairing_decide(view, plan, &first);
     return FIRN_OK;
 }
 

@@ -81,6 +81,9 @@ static void after_the_end_they_do_not_meet(void **unused)
     (void)unused;
     assert_near(firn_pairtime_mean(&p, 90), firn_pairtime_in_turn(&p));
     assert_near(firn_pairtime_mean(&p, 100), (90 + 160) / 2.0);
+    /* elsewhere from 20 on: 90 and 80 */
+    assert_near(firn_pairtime_apart(&p, 20), 85);
+    assert_near(firn_pairtime_apart(&p, 90), firn_pairtime_in_turn(&p));
 }
 
 /* With equal slowdowns: a new job that stays the longer one shares below 1.5;
