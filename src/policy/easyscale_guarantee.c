@@ -175,6 +175,8 @@ static bool start(struct es_round *round, struct es_seat *seat)
                 best = t;
         if (best < 0 && !may_mix(round, seat, (enum source)source))
             continue;
+        if (round->es->types == ES_ONE)
+            seat->plan.types = (uint32_t)1 << best;
         start_on(round, seat, best < 0 ? seat->plan.types : (uint32_t)1 << best,
                  (enum source)source);
         return true;
