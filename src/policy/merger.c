@@ -2,8 +2,7 @@
  *
  * Ymir, section 5.1. T(a) is the forecast time to the end on a GPUs, with the
  * restart that a change would cost; T_fair that on the fair share of GPUs,
- * R / N rounded up, or the nearest count below it. No time counts as less than
- * an interval: nothing can be done about it sooner. The paper minimises the
+ * R / N rounded up, or the nearest count below it. The paper minimises the
  * sum of T_fair / T, which is a speed-up; read in the two ways that make sense,
  * a unit on a GPUs is worth, against waiting,
  *
@@ -33,6 +32,7 @@
 #include <string.h>
 
 static const double pinned_value = 1e6; /* before everything else */
+static const double least_s = 1;        /* no time counts as less */
 
 /* A growing list of entries in scratch memory. */
 struct table {
@@ -216,16 +216,16 @@ static struct counts counts_of(const struct merger *m,
 static double value_alone(const struct merger_rules *rules, double t_s,
                           double fair_s, double waiting)
 {
-    double t = fmax(t_s, rules->interval_s);
-    double fair = fmax(fair_s, rules->interval_s);
+    double t = fmax(t_s, least_s);
+    double fair = fmax(fair_s, least_s);
     return rules->objective == MERGER_SPEEDUP ? fair / t : waiting - t / fair;
 }
 
 static double value_pair(const struct merger_rules *rules, double t_s,
                          double fair_s, double waiting, double weight)
 {
-    double t = fmax(t_s, rules->interval_s);
-    double fair = fmax(fair_s, rules->interval_s);
+    double t = fmax(t_s, least_s);
+    double fair = fmax(fair_s, least_s);
     return rules->objective == MERGER_SPEEDUP ? 2 * weight * fair / t
                                               : waiting - 2 / weight * t / fair;
 }
@@ -236,7 +236,7 @@ static double charge(const struct merger *m, const struct firn_job *job,
 {
     const struct merger_rules *rules = m->rules;
     double delay_s = rules->wait * rules->interval_s + again_s(m, job);
-    return 1 + delay_s / fmax(fair_s, rules->interval_s);
+    return 1 + delay_s / fmax(fair_s, least_s);
 }
 
 /* The menu of a job by itself. */

@@ -17,7 +17,7 @@ enum merger_objective {
 
 struct merger_rules {
     int objective;
-    double interval_s; /* between two rounds: no time counts as less */
+    double interval_s; /* between two rounds */
     double wait;       /* SLOWDOWN: intervals that waiting is charged */
     double restart_s;  /* of jobs that name no cost */
     double weight_min; /* TranWt of pairs that are considered */
