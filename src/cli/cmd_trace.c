@@ -16,9 +16,11 @@
 #include "cli/flags.h"
 #include "cli/trace_stat.h"
 #include "sim/llmjobs.h"
+#include "trace/serving.h"
 #include "trace/synth.h"
 #include "trace/write.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -266,7 +268,7 @@ struct gen_args {
     long jobs;
     uint64_t seed;
     const char *arrivals, *cluster, *out;
-    double load, multi, duration_max_s, elastic;
+    double load, multi, duration_max_s, elastic, serving;
     int gpus_max;
     struct words apps, models;
     bool asks;
@@ -297,6 +299,10 @@ static const struct flag gen_flags[] = {
      flag_words, offsetof(struct gen_args, models)},
     {"ask", 0, NULL, "of models: with the GPUs a user would ask for", flag_yes,
      offsetof(struct gen_args, asks)},
+    {"serving", 0, "SHARE",
+     "beside them, a serving load with priority that holds\n"
+     "so much of the cluster, more by day (none)",
+     flag_positive, offsetof(struct gen_args, serving)},
     {"output", 'o', "OUT", "file to write (standard output)", flag_text,
      offsetof(struct gen_args, out)},
     {0},
@@ -384,7 +390,21 @@ static unsigned gen_columns(const struct gen_args *args)
         mask |= 1u << WRITE_APP;
     if (args->models.n > 0)
         mask |= 1u << WRITE_APP | 1u << WRITE_BATCH | 1u << WRITE_SEQ;
+    if (args->serving > 0)
+        mask |= 1u << WRITE_GROUP | 1u << WRITE_PRIORITY;
     return mask;
+}
+
+/* The replicas that come up to then, as rows. */
+static void write_replicas(struct sink *sink, struct serving *serving,
+                           double until_s, unsigned mask)
+{
+    struct firn_job_spec spec;
+    while (!sink->has_failed && serving_peek_s(serving) <= until_s &&
+           serving_next(serving, &spec)) {
+        write_row(&sink->buf, &spec, mask);
+        sink_flush(sink, CHUNK);
+    }
 }
 
 static enum firn_status gen(const struct gen_args *args,
@@ -411,15 +431,27 @@ static enum firn_status gen(const struct gen_args *args,
     struct firn_job_spec spec;
     FIRN_TRY(gen_models(args, cluster, &fits, &options, err));
     FIRN_TRY(synth_init(&synth, &options, err));
-    FIRN_TRY(sink_open(&sink, args->out, err));
+    struct serving serving = {0};
+    struct serving_options day = {cluster->ngpus, args->serving, synth.span_s,
+                                  args->seed};
+    if (args->serving > 0)
+        FIRN_TRY(serving_make(&serving, &day, err));
+    enum firn_status status = sink_open(&sink, args->out, err);
+    if (status != FIRN_OK) {
+        serving_release(&serving);
+        return status;
+    }
     unsigned mask = gen_columns(args);
     write_header(&sink.buf, mask);
     while (!sink.has_failed && synth_next(&synth, &spec)) {
         if (args->asks && args->models.n > 0)
             llmjobs_ask(cluster, &spec);
+        write_replicas(&sink, &serving, spec.submit_s, mask);
         write_row(&sink.buf, &spec, mask);
         sink_flush(&sink, CHUNK);
     }
+    write_replicas(&sink, &serving, INFINITY, mask);
+    serving_release(&serving);
     return sink_close(&sink, err);
 }
 

@@ -445,6 +445,40 @@ static void a_job_moves_on_to_a_faster_gpu(void **unused)
     play_close(&play);
 }
 
+/* Four elastic jobs fill what is free beside two servers, which come and go by
+ * the minute. No server waits, nobody is stopped, and everything ends. */
+static void servers_come_at_once_and_training_fills_the_rest(void **unused)
+{
+    (void)unused;
+    struct play play;
+    struct firn_buf text = {0};
+    buf_puts(&text, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                    "gpus_max,priority\n");
+    for (int i = 0; i < 4; i++)
+        buf_printf(&text, "t%d,0,2,4000,1,4,0\n", i);
+    for (int i = 0; i < 60; i++)
+        buf_printf(&text, "s%d,%d,1,%d,1,1,100\n", i, 30 + 60 * i,
+                   i % 2 ? 30 : 100);
+    play_open(&play, "1x8:v100", text.at);
+    play.options.restart_s = 5;
+    play_run(&play, "easyscale");
+    assert_int_equal(play.result.jobs, 64);
+    assert_int_equal(play.result.unfinished + play.result.rejected, 0);
+    for (int i = 0; i < 60; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        assert_true(play_job(&play, name)->queue_s == 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        assert_true(play_job(&play, name)->queue_s == 0); /* never stopped */
+    }
+    assert_true(play.result.gpu_alloc_ratio > 0.9); /* the end: two jobs */
+    play_close(&play);
+    buf_release(&text);
+}
+
 static struct firn_sim_result published(const char *policy, const char *set)
 {
     struct firn_sim_options options = firn_sim_defaults();
@@ -510,6 +544,7 @@ int main(void)
         cmocka_unit_test(the_papers_mix_is_used_whole),
         cmocka_unit_test(a_layout_that_wastes_too_much_is_ruled_out),
         cmocka_unit_test(a_job_moves_on_to_a_faster_gpu),
+        cmocka_unit_test(servers_come_at_once_and_training_fills_the_rest),
         cmocka_unit_test(the_published_workload_gains_by_threads_and_by_mixing),
     };
     return cmocka_run_group_tests(tests, make_toy, remove_toy);
