@@ -229,6 +229,10 @@ static void efficiency_means_fast_gpus_but_no_more_memory(void **unused)
     places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
            "S1 wants 1 from 1 to 2",
            "frenzy.rank=fewest", "S1: n0[0]");
+    /* batch 2 is faster on two */
+    places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
+           "S1 wants 1 from 1 to 2",
+           "frenzy.rank=speed", "S1: n1[0-1]");
 }
 
 static void a_gang_keeps_its_number(void **unused)
