@@ -9,8 +9,7 @@
  * whatever the fit is wrong at one placement, and elastic policies would chase
  * that.)
  *
- * fit() is sim/truth_table.c's rate with step times of the profile's fit for
- * the job and its reference alike, never of a table. So at what a job holds
+ * fit() is that of sim/outlook.c, never of a table. So at what a job holds
  * the forecast is what it reported, noise and all, and elsewhere it is wrong
  * as the fit is. The part of training follows from done_s as core believes it:
  * shares of the work do not depend on step times, so the parts of forecast
@@ -33,54 +32,15 @@
  */
 #include "sim/simforecast.h"
 #include "base/fmath.h"
-#include "base/vec.h"
-#include "sim/llmjobs.h"
+#include "sim/outlook.h"
 #include "sim/simengine.h"
 #include "sim/threads.h"
 #include "sim/transfers.h"
 #include "sim/truth_table.h"
-#include "sim/waytable.h"
-#include <firn/sharing.h>
 #include <math.h>
 #include <string.h>
 
 #define SLACK 1e-9 /* of a duration: parts end where they end */
-
-/* A way that the job was run in: reported over fitted, the last time. */
-struct tried {
-    struct firn_way way; /* with everything said, but for `counts` */
-    double ratio;
-    bool is_mixed; /* of several types: */
-    int counts[FIRN_TYPES_MAX];
-};
-
-/* What is expected of one job, by slot. */
-struct outlook {
-    firn_job_id id; /* whose it is, from 1 on; 0: nobody's */
-    struct known_app app;
-    bool is_llm;
-    struct llmjob llm;
-    firn_type_id type;  /* its reference */
-    struct running ref; /* by the fit */
-    struct parts parts;
-    double *ends; /* reference seconds at which each part ends */
-    size_t part;
-    double from_s, until_s; /* of done_s, while it is in `part` */
-    VEC(struct tried) tried;
-    double correction; /* of other ways: the geometric mean of those */
-    /* By the fit; or, of ways it was run in, corrected and below 0. */
-    struct waytable answers;
-};
-
-struct forecast {
-    struct truth base;
-    struct truth_table *table;
-    int largest[FIRN_TYPES_MAX]; /* node of each type */
-    VEC(struct outlook) jobs;
-    struct firn_pairs pairs; /* by profile */
-    double *pairs_storage;
-    int *class_of;
-};
 
 struct forecast *forecast_new(const struct truth *base,
                               struct truth_table *table)
@@ -210,114 +170,6 @@ static void move_to(struct outlook *o, const struct firn_job *job,
 /* --- rates ------------------------------------------------------------------
  */
 
-static double by_profile(const struct forecast *f, const struct outlook *o,
-                         const struct firn_job *job, const struct spread *where,
-                         const struct firn_way *way)
-{
-    const struct known *known = &f->table->known;
-    unsigned tunes = way->tunes;
-    struct trainer_ask ask = {&o->app, where, job->spec.batch, tunes,
-                              way->passes};
-    size_t stage = o->part / o->parts.pieces;
-    bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
-                  FIRN_SIM_FREEZE_OFF;
-    struct setting setting =
-        trainer_setting(f->table->trainer, &ask, is_cut ? o->part : stage);
-    struct running now = {known_fit_s(known, &o->app, where, &setting),
-                          setting.split.total, setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
-}
-
-/* The same of a way with elastic threads. */
-static double fit_threads(const struct forecast *f, const struct outlook *o,
-                          const struct firn_job *job,
-                          const struct firn_way *way)
-{
-    const struct firn_cluster *c = f->base.cluster;
-    int counts[FIRN_TYPES_MAX];
-    if (!threads_ask(c, job, way, counts))
-        return 0;
-    struct spread where = threads_spread(c, f->largest, counts, way->nodes);
-    if (where.nodes == 0)
-        return 0;
-    if (o->app.profile == NULL)
-        return threads_rate(&f->base, &job->spec, counts);
-    unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
-    struct trainer_ask ask = {&o->app, &where, job->spec.batch, tunes, 0};
-    size_t stage = o->part / o->parts.pieces;
-    bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
-                  FIRN_SIM_FREEZE_OFF;
-    struct setting setting =
-        trainer_setting(f->table->trainer, &ask, is_cut ? o->part : stage);
-    struct threads threads = {
-        &f->table->known,           &o->app,      &where,     counts,
-        threads_number(&job->spec), o->ref.batch, known_fit_s};
-    struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
-                          setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
-}
-
-static double fit(const struct forecast *f, const struct outlook *o,
-                  const struct firn_job *job, const struct firn_way *way)
-{
-    const struct firn_cluster *c = f->base.cluster;
-    firn_type_id type = way->type;
-    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm)
-        return fit_threads(f, o, job, way);
-    if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
-        way->gpus < 1 || way->nodes < 0)
-        return 0;
-    struct spread where =
-        spread_over(type, f->largest[type], way->gpus, way->nodes);
-    if (where.nodes == 0)
-        return 0;
-    if (o->is_llm) {
-        struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
-    }
-    if (o->app.profile != NULL)
-        return by_profile(f, o, job, &where, way);
-    double times = (double)way->gpus / job->spec.gpus;
-    return c->types[type].speed *
-           (times == 1 ? 1 : fm_pow(times, f->base.scaling));
-}
-
-/* Counts of one type are no counts; of several, there is no type. */
-static void settle_counts(const struct forecast *f, struct firn_way *way)
-{
-    int ntypes = 0;
-    if (way->counts == NULL || !(way->tunes & FIRN_TUNE_THREADS))
-        return;
-    struct firn_way one = *way;
-    one.counts = NULL;
-    for (int t = 0; t < f->base.cluster->ntypes; t++) {
-        ntypes += way->counts[t] != 0;
-        one.type = way->counts[t] != 0 ? t : one.type;
-    }
-    if (ntypes == 1 && way->counts[one.type] == way->gpus)
-        *way = one;
-    else
-        way->type = FIRN_TYPES_MAX;
-    if (way->counts != NULL && way->nodes == 0)
-        way->nodes =
-            threads_spread(f->base.cluster, f->largest, way->counts, 0).nodes;
-}
-
-/* The same way with everything said: its type, and how many nodes. */
-static struct firn_way plain(const struct forecast *f, const struct outlook *o,
-                             const struct firn_way *way)
-{
-    struct firn_way out = *way;
-    settle_counts(f, &out);
-    if (out.type == FIRN_ANY_TYPE)
-        out.type = o->type;
-    if (out.nodes == 0 && out.type >= 0 && out.type < FIRN_TYPES_MAX) {
-        int most = f->largest[out.type];
-        out.nodes = out.gpus <= most ? 1 : (out.gpus + most - 1) / most;
-    }
-    return out;
-}
-
 static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
     return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
@@ -341,8 +193,8 @@ static bool is_tried(const struct forecast *f, const struct tried *tried,
 static double look_up(const struct forecast *f, const struct outlook *o,
                       const struct firn_job *job, const struct firn_way *way)
 {
-    struct firn_way as = plain(f, o, way);
-    double rate = fit(f, o, job, &as);
+    struct firn_way as = outlook_plain(f, o, way);
+    double rate = outlook_fit(f, o, job, &as);
     for (size_t i = 0; i < o->tried.n; i++)
         if (is_tried(f, &o->tried.at[i], &as) && rate > 0)
             return -rate * o->tried.at[i].ratio;
@@ -376,8 +228,8 @@ bool forecast_running(struct forecast *f, const struct firn_job *job,
                       struct running *now, struct running *ref)
 {
     struct outlook *o = outlook_of(f, job);
-    struct firn_way as = plain(f, o, way);
-    if (o->app.profile == NULL || !(fit(f, o, job, &as) > 0))
+    struct firn_way as = outlook_plain(f, o, way);
+    if (o->app.profile == NULL || !(outlook_fit(f, o, job, &as) > 0))
         return false;
     const struct known *known = &f->table->known;
     struct spread where =
@@ -411,8 +263,8 @@ static struct firn_way way_held(const struct forecast *f,
     if (held->tunes & FIRN_TUNE_THREADS) {
         threads_count(c, held, counts);
         way.counts = counts;
-        way = plain(f, o, &way);
-        *rate = fit(f, o, job, &way);
+        way = outlook_plain(f, o, &way);
+        *rate = outlook_fit(f, o, job, &way);
         return way;
     }
     for (int i = 0; i < held->nparts; i++) {
@@ -420,7 +272,7 @@ static struct firn_way way_held(const struct forecast *f,
         if (type == way.type)
             continue;
         way.type = type;
-        double here = fit(f, o, job, &way);
+        double here = outlook_fit(f, o, job, &way);
         if (here < *rate) {
             *rate = here;
             slowest = way;
@@ -450,7 +302,7 @@ static void correct(const struct forecast *f, struct outlook *o,
         struct firn_way alias = *way;
         alias.nodes = i & 1 ? 0 : way->nodes;
         alias.type = i & 2 ? FIRN_ANY_TYPE : way->type;
-        struct firn_way as = plain(f, o, &alias);
+        struct firn_way as = outlook_plain(f, o, &alias);
         if (is_same(&as, way) && waytable_holds(&alias))
             waytable_put(&o->answers, &alias, -rate);
     }
@@ -538,7 +390,7 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
         .util = (double)NAN,
         .mem_gib = job->spec.mem_gib > 0 ? job->spec.mem_gib : (double)NAN,
     };
-    struct firn_way as = plain(f, o, way);
+    struct firn_way as = outlook_plain(f, o, way);
     if (as.type < 0 || as.type >= f->base.cluster->ntypes)
         return load;
     if (o->is_llm) {
