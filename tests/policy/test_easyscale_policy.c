@@ -139,9 +139,8 @@ static void the_minimum_is_taken_back_in_one_decision(void **unused)
     scene_free(scene);
 }
 
-/* A loses nothing it needs (3 threads on 3 or 2 GPUs: 2 steps against 1; B's 4
- * threads on 4 or 3 GPUs: the same): but what is taken is taken where it
- * costs least. C, 8 threads on 5 GPUs, needs only 4 of them. */
+/* A's 4 threads on 3 GPUs take twice as long as on 4. C's 8 threads on 5 GPUs
+ * need only 4 of them. */
 static void gpus_are_taken_where_the_loss_is_least(void **unused)
 {
     (void)unused;
