@@ -6,6 +6,8 @@
 #include "cli/reprojudge.h"
 #include <math.h>
 
+static const double EVEN = 0.005; /* nearer than that there is no difference */
+
 struct sides {
     struct repro_cell *of, *over;
 };
@@ -112,7 +114,10 @@ static const char *word_for(const struct repro_claim *claim, double ours,
         return ours <= least ? "yes" : "above";
     if (ours >= least)
         return "yes";
-    return ours > (claim->kind == REPRO_TIMES ? 1 : 0) ? "short" : "reversed";
+    double none = claim->kind == REPRO_TIMES ? 1 : 0;
+    if (fabs(ours - none) < EVEN)
+        return "even";
+    return ours > none ? "short" : "reversed";
 }
 
 static bool has_rules(const struct repro_part *part,
@@ -139,8 +144,8 @@ struct repro_verdict judge(const struct repro_book *book,
     for (int i = 0; i < REPRO_NRULES; i++)
         if (has_rules(part, claim, (enum repro_rules)i))
             verdict.ours[i] = figure(book, part, claim, (enum repro_rules)i);
-    verdict.by =
-        has_rules(part, claim, REPRO_HONEST) ? REPRO_HONEST : REPRO_COMPAT;
+    bool is_honest = !claim->is_compat && has_rules(part, claim, REPRO_HONEST);
+    verdict.by = is_honest ? REPRO_HONEST : REPRO_COMPAT;
     const char *why = obstacle(book, part, claim, verdict.by);
     double ours = verdict.ours[verdict.by];
     if (why == NULL && !isnan(ours))

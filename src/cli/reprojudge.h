@@ -10,8 +10,8 @@
  *     below      a, in the scenario's unit, which must not be above it either
  *
  * A claim without a point is about all points of the sweep; the one where it
- * does worst decides. firn's own rules decide; where a policy is run by the
- * published simulator's rules only, those do.
+ * does worst decides. firn's own rules decide; where the claim says so, or a
+ * policy is run by the published simulator's rules only, those do.
  */
 #ifndef CLI_REPROJUDGE_H
 #define CLI_REPROJUDGE_H

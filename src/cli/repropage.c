@@ -35,6 +35,10 @@ static void put_short(double value, struct firn_buf *out)
         buf_puts(out, "-");
         return;
     }
+    if (value != 0 && fabs(value) < 0.1) {
+        buf_printf(out, "%.3g", value);
+        return;
+    }
     for (double size = fabs(value); size >= 10 && digits > 1; size /= 10)
         digits--;
     buf_printf(out, "%.*f", digits - 1, value);
@@ -85,6 +89,8 @@ void claim_text(const struct repro_scenario *it,
         buf_puts(out, " (worst point)");
     if (claim->metric_at > 0)
         buf_printf(out, ", %s", it->metrics[claim->metric_at]);
+    if (claim->is_compat)
+        buf_printf(out, " (by %s)", it->compat->world);
 }
 
 bool has_compat(const struct repro_part *part)

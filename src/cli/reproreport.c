@@ -223,7 +223,8 @@ static void put_head(const struct repro_book *book, struct firn_buf *out)
              "simulator's rules, quirks included (`firn sim --compat`).\n"
              "A claim holds when it has the paper's sign and reaches the share "
              "of its size\nunder `needed`. `short`: the sign is right, the "
-             "size is not. `reversed`: the sign is not.\n`no policy`: firn has "
+             "size is not. `even`: no difference.\n`reversed`: the other way "
+             "round. `no policy`: firn has "
              "no such policy (yet).\n\n**");
     tally_text(tally_book(book), out);
     buf_puts(out, ".**\n\n");

@@ -92,6 +92,7 @@ static const cyaml_schema_field_t claim_fields[] = {
     TEXT("at-most", MAY, repro_claim, at_most),
     TEXT("below", MAY, repro_claim, below),
     TEXT("reach", MAY, repro_claim, reach),
+    TEXT("by", MAY, repro_claim, by),
     CYAML_FIELD_END,
 };
 
@@ -279,6 +280,11 @@ static enum firn_status read_claim(const struct reading *r,
     if (n != 1)
         return wrong(r, "of", claim->of,
                      "a claim has one of times, less, at-most and below");
+    claim->is_compat = claim->by != NULL && strcmp(claim->by, "compat") == 0;
+    if (claim->is_compat && r->it->compat == NULL)
+        return wrong(r, "by", claim->by, "the scenario names no world");
+    if (claim->by != NULL && !claim->is_compat)
+        return wrong(r, "by", claim->by, "only 'compat' can be said");
     claim->share = 0.8;
     if (claim->reach != NULL)
         return read_number(r, "reach", claim->reach, 0, &claim->share);

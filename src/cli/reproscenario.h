@@ -65,7 +65,8 @@ enum repro_kind {
 
 struct repro_claim {
     char *of, *over, *at, *over_at, *metric, *times, *less, *at_most, *below,
-        *reach;
+        *reach, *by;
+    bool is_compat; /* by: compat; the artifact's rules decide */
     enum repro_kind kind;
     double paper; /* times, less, at_most or below */
     double share; /* of it that must be reached */
