@@ -159,7 +159,8 @@ enum firn_status yaml_read(void **out, const cyaml_schema_value_t *schema,
     struct complaint complaint = {0};
     const cyaml_config_t config = config_of(&complaint);
     cyaml_data_t *data = NULL;
-    FIRN_TRY(walk_text(words, text, where, err));
+    if (text.n > 0)
+        FIRN_TRY(walk_text(words, text, where, err));
     if (words->n == 0)
         return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
     cyaml_err_t result = cyaml_load_data((const uint8_t *)text.at, text.n,
