@@ -169,6 +169,8 @@ int threadplan_propose(const struct threadplan *plan, const struct layout *now,
     for (int t = 0; t < plan->view->cluster->ntypes; t++) {
         double longest = now->perf * (1 + slack);
         int most = limits->free[t] < now->gpus ? limits->free[t] : now->gpus;
+        int room = limits->gpus_max - now->counts[t];
+        most = most < room ? most : room; /* others may be given back */
         if (!(plan->types >> t & 1))
             continue;
         for (int more = 1; more <= most; more++) {
