@@ -2,7 +2,8 @@
  *
  * Fine-tuning jobs on nodes of four V100, under srtf, tiresias, optimus and
  * themis. Written from what that simulator does, not from the papers; it gives
- * the authors' own results for these four on every workload they published.
+ * the authors' own results for these four on every workload they published,
+ * and comes near them for their own policy, here called ymir (titanmerge.c).
  * The quirks, by name:
  *
  *   rounds         it looks up only every 300 s (themis: 60 s): running jobs
@@ -33,10 +34,14 @@
  *                  is cut keeps its GPUs although they were counted as free,
  *                  so that a winner may find no room
  *
- * Their places: engine and placement here, policies in titanpolicy.c, step
- * times and predictions in titanspeed.c, targets in titanwork.c.
+ *   free-rider     of two jobs that ymir merges only one is trained, and both
+ *                  are done when it is
  *
- * Left out: the artifact's own policy and its pollux, failures and errors of
+ * Their places: engine and placement here, policies in titanpolicy.c and
+ * titanmerge.c, step times and predictions in titanspeed.c, targets in
+ * titanwork.c.
+ *
+ * Left out: the artifact's pollux, failures and errors of
  * estimation drawn at random, A100 nodes.
  *
  * Invariants:
