@@ -3,9 +3,15 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/e2e.sh
 
-gen="trace gen -c 4x8:v100 --jobs 60 --elastic 1 --load 0.6 --duration-max 2h"
-run 0 $gen --serving 0.4 -o "$tmp/both.csv"
-run 0 $gen -o "$tmp/train.csv"
+gen()
+{
+    status=$1
+    shift
+    run "$status" trace gen -c 4x8:v100 --jobs 60 --elastic 1 --load 0.6 \
+        --duration-max 2h "$@"
+}
+gen 0 --serving 0.4 -o "$tmp/both.csv"
+gen 0 -o "$tmp/train.csv"
 { sed -n 1,2p "$tmp/both.csv"; grep serving "$tmp/both.csv"; } >"$tmp/serve.csv"
 
 # The other jobs are the same, servers or not.
@@ -26,5 +32,5 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "queue_s") q = i }
          /^serve/ && $q > 0 { exit 1 }' "$tmp/both"/*.jobs.csv ||
     fail "a server waited"
 
-run 1 $gen --serving 1.5
+gen 1 --serving 1.5
 err_has "serving is 1.5: must be above 0, to 1"
