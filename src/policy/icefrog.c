@@ -18,7 +18,10 @@
  * - A job without GPUs has IceShare 0, so under load no plan would be better
  *   than another. `idle` = wait: to get nothing now is to wait one interval
  *   and then to have the best; zero: it is worth 0, and leximin has as few
- *   such jobs as can be.
+ *   such jobs as can be. By the first rule long jobs wait for short ones, as
+ *   they should, and for many GPUs rather than run on few, as they should
+ *   not: so what is left over is divided among those that would wait, and
+ *   numbers of GPUs that a job uses badly come last (icefrog_menu.c).
  * - (18) multiplies IceShare by a weight, which under max-min would give the
  *   important jobs less. Here it is divided by `weight` to the power of the
  *   job's priority.
@@ -98,7 +101,7 @@ const struct firn_option icefrog_options[] = {
      .fallback = "0.5",
      .min = 0,
      .max = 1,
-     .help = "what a GPU must do of what it could, or the job gets fewer",
+     .help = "the least part of its work that a GPU must do; 0: no limit",
      .offset = offsetof(struct icefrog, efficiency)},
     {.name = "sharing",
      .type = FIRN_OPTION_BOOL,
@@ -324,8 +327,7 @@ static void fill_seats(struct ice_round *round)
         round->seats[i] = (struct ice_seat){
             .job = jobs[i], .mate = ICE_NOBODY, .partner = ICE_NOBODY};
     ice_meet(round);
-    for (size_t i = 0; i < round->n; i++)
-        ice_menu(round, &round->seats[i]);
+    ice_menus(round);
 }
 
 enum firn_status icefrog_decide(void *state, const struct firn_view *view,

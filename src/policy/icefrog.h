@@ -44,6 +44,7 @@ struct ice_detail {
     double rate;   /* reference seconds a second, as forecast */
     bool is_held;  /* it is run so now */
     bool is_moved; /* as many GPUs as now, but brought together */
+    double use;    /* what a GPU does there, over the most it does */
     bool is_waste; /* only for GPUs that are left over */
     double value;  /* of it, were it no waste */
 };
@@ -97,9 +98,8 @@ static inline int ice_gpus(const struct ice_seat *seat)
     return seat->details[seat->chosen].gpus;
 }
 
-/* The choices of a seat, and what they are worth. `mate` and `shares` are set.
- */
-void ice_menu(const struct ice_round *round, struct ice_seat *seat);
+/* The choices of all seats, and what they are worth. After ice_meet(). */
+void ice_menus(struct ice_round *round);
 
 /* Finds out who is on whose GPU and who may share; remembers pairs that go
  * badly. Before the menus. */

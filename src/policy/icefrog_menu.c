@@ -2,17 +2,25 @@
  *
  * The menu is core's (firn/offer.h): numbers of GPUs of each type with the
  * effective progress expected there. Jobs that share have half a GPU in it as
- * well. Numbers at which a GPU does less than `efficiency` of what it does at
- * best are waste: they are no part of (17) and are given only from what is
- * left over. The paper's users name a sensible range (Table VI); traces often
- * allow everything, and by the waiting rule a long job would rather wait for
- * all GPUs than run on those it can use.
+ * well.
+ *
+ * Waste: the more GPUs a job has, the less each of them does. The paper's
+ * users name a sensible range (Table VI); traces often allow everything, and
+ * by the waiting rule a long job would rather wait for all GPUs than run on
+ * those it can use. So ways in which a GPU does less than a part `use` of what
+ * it does at best are no part of (17) and are given only from what is left
+ * over; the smallest way never is waste. `use` is the largest, from 0.8 down
+ * to the option `efficiency`, at which the jobs together would still take all
+ * GPUs: with few jobs much is allowed, with many little.
  *
  * The values are (16) and (17), or Pollux's fitness: see icefrog.c.
  */
 #include "base/fmath.h"
 #include "policy/icefrog.h"
 #include <firn/offer.h>
+
+#define USE_MOST 0.8
+#define USE_STEP 0.05
 
 static double restart_s(const struct ice_round *round,
                         const struct firn_job *job)
@@ -38,6 +46,7 @@ firn_type_id ice_type_held(const struct ice_round *round,
 static void add_choice(struct ice_seat *seat, firn_type_id type, int units,
                        struct ice_detail detail)
 {
+    detail.use = 1;
     seat->choices[seat->n] = (struct iceshare_choice){type, units, 0};
     seat->details[seat->n++] = detail;
 }
@@ -100,7 +109,7 @@ static void add_as_submitted(const struct ice_round *round,
     }
 }
 
-/* How well each type's GPUs are used at best, in `best`. */
+/* What a GPU of each type does at best, in `best`. */
 static void best_use(const struct firn_offer *offers, size_t n, double *best)
 {
     for (size_t i = 0; i < n; i++) {
@@ -117,21 +126,23 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
     const struct firn_view *view = round->view;
     const struct firn_job *job = seat->job;
     double best[FIRN_TYPES_MAX] = {0};
+    double left = job->spec.duration_s - firn_job_done_s(job, view->now_s);
     size_t n;
     const struct firn_offer *offers = firn_offers(view, job, kinds, &n);
     size_t most = n + 2 * FIRN_TYPES_MAX + 1;
     seat->choices = firn_view_alloc(view, most * sizeof *seat->choices);
     seat->details = firn_view_alloc(view, most * sizeof *seat->details);
+    seat->left = left > 1e-6 ? left : 1e-6;
     firn_type_id held = ice_type_held(round, job);
     add_choice(seat, 0, 0, (struct ice_detail){0});
     best_use(offers, n, best);
     for (size_t i = 0; i < n; i++) {
         const struct firn_way *way = &offers[i].way;
-        double use = offers[i].rate / way->gpus / best[way->type];
         bool is_first = i == 0 || way->type != offers[i - 1].way.type;
         add_offer(round, seat, &offers[i], held);
-        seat->details[seat->n - 1].is_waste =
-            use < round->ice->efficiency && !is_first;
+        if (!is_first)
+            seat->details[seat->n - 1].use =
+                offers[i].rate / way->gpus / best[way->type];
     }
     if (n == 0)
         add_as_submitted(round, seat, held);
@@ -201,14 +212,9 @@ static void set_fitness(const struct ice_round *round, struct ice_seat *seat)
                                  (seat->details[c].is_held ? 1 : change);
 }
 
-void ice_menu(const struct ice_round *round, struct ice_seat *seat)
+static void set_values(const struct ice_round *round, struct ice_seat *seat)
 {
-    const struct firn_job *job = seat->job;
-    int priority = job->spec.priority;
-    double left =
-        job->spec.duration_s - firn_job_done_s(job, round->view->now_s);
-    seat->left = left > 1e-6 ? left : 1e-6;
-    fill_menu(round, seat);
+    int priority = seat->job->spec.priority;
     if (round->ice->objective == ICEFROG_FITNESS)
         set_fitness(round, seat);
     else
@@ -224,5 +230,48 @@ void ice_menu(const struct ice_round *round, struct ice_seat *seat)
         seat->details[c].value = seat->choices[c].value;
         if (seat->details[c].is_waste)
             seat->choices[c].value = -1;
+    }
+}
+
+/* ---- waste ---- */
+
+/* Half GPUs that all would take if none did less than `use`. */
+static long demand(const struct ice_round *round, double use)
+{
+    long sum = 0;
+    for (size_t i = 0; i < round->n; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        int most = 0;
+        for (size_t c = 1; c < seat->n; c++)
+            if (seat->details[c].use >= use && seat->choices[c].units > most)
+                most = seat->choices[c].units;
+        sum += most;
+    }
+    return sum;
+}
+
+/* Below which use of a GPU a way is waste. */
+static double least_use(const struct ice_round *round)
+{
+    double least = round->ice->efficiency, use = USE_MOST;
+    long capacity = 0;
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        capacity += round->capacity[t];
+    while (use > least && demand(round, use) < capacity)
+        use -= USE_STEP;
+    return use > least ? use : least;
+}
+
+void ice_menus(struct ice_round *round)
+{
+    for (size_t i = 0; i < round->n; i++)
+        fill_menu(round, &round->seats[i]);
+    double use = round->ice->efficiency > 0 ? least_use(round) : 0;
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        for (size_t c = 1; c < seat->n; c++)
+            seat->details[c].is_waste =
+                seat->details[c].use < use && seat->choices[c].units > 1;
+        set_values(round, seat);
     }
 }

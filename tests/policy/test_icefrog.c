@@ -57,10 +57,11 @@ static void with_idle_zero_waiting_is_equally_bad_for_all(void **unused)
           "icefrog.idle=zero", "A: -  B: n0[0]  C: n0[1]");
 }
 
-/* Of equal jobs on three GPUs one has two: 1 each leaves shares of 0.325 (its
- * best, on 4, takes 325 s of 1000), then one rises to 325 / 550 = 0.59. To
- * wait would be worth 325 / 625 = 0.52, more than one GPU: with that, one job
- * has all three, 325 / 400 = 0.81, and the other waits. */
+/* Three GPUs; on a fourth a job would use them at 0.77, and below 0.8 is waste
+ * here. Of equal jobs one has two: 1 each leaves shares of 0.4 (the best, on 3,
+ * takes 400 s of 1000), then one rises to 400 / 550 = 0.73. To wait would be
+ * worth 400 / 700 = 0.57, more than one GPU: with that, one job has all three
+ * and the other waits. */
 static void leximin_raises_the_worst_first(void **unused)
 {
     (void)unused;
@@ -70,8 +71,8 @@ static void leximin_raises_the_worst_first(void **unused)
           "A: n0[0-2]  B: -");
 }
 
-/* A must have its three. To B, of 30000 s, waiting is worth 0.97 and the GPU
- * that is left 0.31, but nobody else wants it. */
+/* A must have its three. To B, of 30000 s, waiting is worth 0.98 and the GPU
+ * that is left 0.4, but nobody else wants it. */
 static void gpus_left_over_go_to_those_that_would_wait(void **unused)
 {
     (void)unused;
@@ -79,8 +80,8 @@ static void gpus_left_over_go_to_those_that_would_wait(void **unused)
           NULL, "A: n0[0-2]  B: n0[3]");
 }
 
-/* On 11 GPUs each does half of what one does alone, on 16 it does 0.4. Two
- * jobs have no more than 8 each, a single one has all. */
+/* A GPU of 8 does 0.59 of what one does alone, of 16 0.4, which is below the
+ * least that is allowed. Two jobs have 8 each, a single one has all. */
 static void badly_used_gpus_are_given_only_from_what_is_left(void **unused)
 {
     (void)unused;
@@ -232,6 +233,21 @@ static void scattered_jobs_are_brought_together_if_that_pays(void **unused)
     scene_decide(scene, 0);
     assert_string_equal(scene_steps(scene), "");
     scene_free(scene);
+}
+
+/* Waiting is worth 0.5 to both, to b only 0.5 / 2^3: it goes first. */
+static void urgent_jobs_count_more(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,priority\n"
+              "a,0,1,300,0\nb,0,1,300,3\nc,0,1,300,-1\n");
+    play_run(&play, "icefrog");
+    assert_true(play_near(play_end(&play, "b"), 300));
+    assert_true(play_near(play_end(&play, "a"), 600));
+    assert_true(play_near(play_end(&play, "c"), 900));
+    play_close(&play);
 }
 
 /* ---- sharing, by scenes: loads are not known there ---- */
@@ -487,6 +503,7 @@ int main(void)
         cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
         cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
         cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
+        cmocka_unit_test(urgent_jobs_count_more),
         cmocka_unit_test(jobs_share_when_waiting_would_be_worse),
         cmocka_unit_test(who_may_not_share_is_left_alone),
         cmocka_unit_test(halves_come_in_pairs),
