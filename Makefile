@@ -131,6 +131,18 @@ $(BUILD)/gen/model/profiles.inc: $(PROFILES) Makefile
 	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
 	    END { if (NR > 0) print "NULL," }' $(PROFILES) /dev/null >$@
 
+# The scenarios of papers/ in the same way; see src/cli/reproshelf.c.
+PAPERS := $(sort $(wildcard papers/*.yaml))
+$(BUILD)/obj/src/cli/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/cli/reproshelf.o: $(BUILD)/gen/cli/papers.inc
+$(BUILD)/gen/cli/papers.inc: $(PAPERS) Makefile
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
+	        print "\"" FILENAME "\"," } \
+	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
+	    END { if (NR > 0) print "NULL," }' $(PAPERS) /dev/null >$@
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
@@ -221,6 +233,10 @@ bench: all $(BENCHES)
 	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
+# The papers' tables and figures, by $FIRN_DATA, into docs/results.md.
+results: all
+	$(Q)$(BUILD)/firn repro --report docs/results.md
+
 # Needs gnuplot, and says so; the drawn files are kept in docs/.
 plots: all
 	$(Q)tools/plots.sh
@@ -272,6 +288,7 @@ help:
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make soak       longer property tests, ten minutes per fuzz target'
 	@echo 'make bench      the benchmarks'
+	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -281,7 +298,8 @@ help:
 
 FORCE:
 .PHONY: all firn tests benches test test-e2e style e2e check asan tsan \
-        valgrind tidy fuzz fuzzers fuzz-run soak bench plots install uninstall \
+        valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
+        uninstall \
         format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \

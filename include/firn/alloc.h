@@ -13,8 +13,19 @@
 /* What a job's trainer may change while it runs, at no cost. What it may not
  * is as submitted. */
 enum firn_tune {
-    FIRN_TUNE_BATCH = 1,  /* total batch and passes, for the most goodput */
-    FIRN_TUNE_FREEZE = 2, /* how many front layers are not trained */
+    FIRN_TUNE_BATCH = 1,   /* total batch and passes, for the most goodput */
+    FIRN_TUNE_FREEZE = 2,  /* how many front layers are not trained */
+    FIRN_TUNE_THREADS = 4, /* elastic threads: more of them on faster GPUs */
+};
+
+/* How a job is run on its GPUs, as far as a scheduler says it. Zeroed: as
+ * submitted. */
+struct firn_how {
+    int passes;      /* sub-batches a step, by gradient accumulation; 0: as
+                      * few as memory allows */
+    int tensor;      /* GPUs that a layer is split over; 0: none */
+    int merged_with; /* 1 + id of the job it is trained together with */
+    int after;       /* 1 + id of the ended job whose weights it starts from */
 };
 
 struct firn_part {
@@ -29,9 +40,13 @@ struct firn_alloc {
     int ngpus;               /* bits set in all parts */
     bool is_shared;          /* half-shares: other jobs may join these GPUs */
     unsigned tunes;          /* FIRN_TUNE_*: what the trainer sets by itself */
+    struct firn_how how;
 };
 
-/* Same GPUs, same way of holding them. */
+FIRN_API bool firn_how_equal(const struct firn_how *a,
+                             const struct firn_how *b);
+
+/* Same GPUs, same way of holding them and of running on them. */
 FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
                                const struct firn_alloc *b);
 

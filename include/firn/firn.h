@@ -19,7 +19,9 @@
 #include <firn/llmplan.h>
 #include <firn/losscurve.h>
 #include <firn/memory.h>
+#include <firn/offer.h>
 #include <firn/option.h>
+#include <firn/pairtime.h>
 #include <firn/parallel.h>
 #include <firn/plan.h>
 #include <firn/policy.h>

@@ -21,6 +21,31 @@ struct firn_way {
     int nodes;         /* that it is spread over; 0: as few as can be */
     firn_type_id type; /* FIRN_ANY_TYPE: the job's reference type */
     unsigned tunes;    /* FIRN_TUNE_*: what the trainer sets by itself */
+    int passes;        /* as in struct firn_how; 0: as few as memory allows */
+    int tensor;        /* as in struct firn_how */
+    const int *counts; /* GPUs of each type, if of several; `type` is not read
+                        * then. NULL: all of one type. Borrowed. */
+};
+
+/* A way to run a language model, from its memory and the cluster's GPUs. */
+struct firn_llm_way {
+    struct firn_way way;
+    double mem_gib;  /* that a GPU must have (firn/memory.h) */
+    double marp_gib; /* the same by Frenzy's formula, in 10^9 bytes */
+    double rate;    /* reference seconds a second */
+};
+
+enum firn_merge_kind {
+    FIRN_MERGE_TOGETHER, /* Ymir's spatial transfer: at the same time */
+    FIRN_MERGE_AFTER,    /* temporal: `b` from the weights of `a`, after it */
+};
+
+/* What is expected of two jobs that are merged. */
+struct firn_merge {
+    double left_s[2]; /* seconds from now until a, and b, is done */
+    double weight;    /* Ymir's TranWt: the run times of both, the shorter one
+                       * first, over those when merged; above 1 it pays */
+    double epoch_s;   /* of both together, or of b; NaN: not known */
 };
 
 /* How much of one GPU a job takes up. */
@@ -46,8 +71,19 @@ struct firn_forecast_def {
      * NULL: not known. */
     double (*slowdown)(void *state, const struct firn_job *job,
                        const struct firn_job *other);
-    /* MAY be NULL: not known. */
-    struct firn_load (*load)(void *state, const struct firn_job *job);
+    /* On one GPU when it runs that way. MAY be NULL: not known. */
+    struct firn_load (*load)(void *state, const struct firn_job *job,
+                             const struct firn_way *way);
+    /* The ways to run a language model that its memory allows by either
+     * figure, best first: at most `max`, and how many there are. MAY be NULL:
+     * the job is none. */
+    size_t (*llm_ways)(void *state, const struct firn_job *job,
+                       struct firn_llm_way *out, size_t max);
+    /* False: not to be merged. MAY be NULL: never. */
+    bool (*merge)(void *state, const struct firn_job *a,
+                  const struct firn_job *b, enum firn_merge_kind kind,
+                  const struct firn_way *way, double now_s,
+                  struct firn_merge *out);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -63,7 +99,17 @@ FIRN_API int firn_view_gpus_max(const struct firn_view *view,
 FIRN_API double firn_view_slowdown(const struct firn_view *view,
                                    const struct firn_job *job,
                                    const struct firn_job *other);
+/* `way` NULL: as submitted. */
 FIRN_API struct firn_load firn_view_load(const struct firn_view *view,
-                                         const struct firn_job *job);
+                                         const struct firn_job *job,
+                                         const struct firn_way *way);
+/* 0 for a job that is no language model. */
+FIRN_API size_t firn_view_llm_ways(const struct firn_view *view,
+                                   const struct firn_job *job,
+                                   struct firn_llm_way *out, size_t max);
+FIRN_API bool
+firn_view_merge(const struct firn_view *view, const struct firn_job *a,
+                const struct firn_job *b, enum firn_merge_kind kind,
+                const struct firn_way *way, struct firn_merge *out);
 
 #endif

@@ -21,7 +21,8 @@ struct firn_job_spec {
     const char *app;   /* application; "" when not known */
     const char *group; /* virtual cluster, user or trace; "" for none */
     double submit_s;   /* >= 0 */
-    int gpus;          /* what `duration_s` refers to, >= 1 */
+    int gpus;          /* what `duration_s` refers to, >= 1; 0 in a trace only:
+                        * a language model whose user did not say */
     int gpus_min;      /* a gang (gpus_min == gpus == gpus_max) holds exactly */
     int gpus_max;      /* that many or none; an elastic job min..max */
     double duration_s; /* run time on `gpus` reference GPUs, > 0; oracle */
@@ -30,7 +31,10 @@ struct firn_job_spec {
     int batch;         /* total batch; 0: not known */
     int priority;      /* higher is more urgent; 0 */
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
+    int threads;       /* elastic threads; 0: gpus_max of them */
+    int seq;           /* tokens of a sequence, of a language model; 0 */
     bool may_share;    /* accepts half-shares */
+    bool may_merge;    /* accepts to be trained together with another */
     bool is_nominal;   /* duration_s was estimated from the application's name,
                         * not recorded in the trace */
     long line;         /* where in the trace; 0 for none */

@@ -34,6 +34,9 @@ struct firn_want {
     bool one_node;     /* only if a single node can hold it */
     bool shared;       /* held as half-shares: others may join later */
     const int *counts; /* how many of each type exactly, by type id; or NULL */
+    int crowd;         /* of firn_plan_join: the most jobs on a GPU, itself
+                        * included; 0: as many as the cluster allows */
+    struct firn_how how;
 };
 
 /* Gives `job` that many whole GPUs: where it is if it already holds that many,
@@ -49,6 +52,27 @@ FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
  * False, and no change, when the host holds them whole or has none, or one of
  * them is full or of a type that the job does not accept. */
 FIRN_API bool firn_plan_share(struct firn_plan *plan,
+                              const struct firn_job *job,
+                              const struct firn_job *host);
+
+/* Gives `job` half-shares of `want->gpus` GPUs: those that the hosts have in
+ * this plan, in that order and passing over full ones, then free ones. False,
+ * and no change, when there are not so many, or a host holds its GPUs whole,
+ * or one of them is of a type that the job does not accept or want. */
+FIRN_API bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
+                             const struct firn_job *const *hosts, int nhosts,
+                             const struct firn_want *want);
+
+/* How many of the GPUs that `host` has in this plan one more job may join, no
+ * more than `crowd` (0: as many as the cluster allows) then being on any of
+ * them. O(GPUs). */
+FIRN_API int firn_plan_room(const struct firn_plan *plan,
+                            const struct firn_job *host, int crowd);
+
+/* Trains the two together: `job` gets half-shares of exactly the GPUs of
+ * `host`, which must hold half-shares in this plan and nobody else on them.
+ * False, and no change, when it cannot. */
+FIRN_API bool firn_plan_merge(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);
 

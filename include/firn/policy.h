@@ -21,6 +21,7 @@ enum firn_does {
     FIRN_DOES_MOVE = 4,    /* put a running job elsewhere */
     FIRN_DOES_SHARE = 8,   /* put two jobs on one GPU */
     FIRN_DOES_REJECT = 16, /* end a job unrun */
+    FIRN_DOES_MERGE = 32,  /* train two jobs as one */
 };
 
 /* A job's place in the order of service: lower keys first, ties by id. */

@@ -15,9 +15,12 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/trace_stat.h"
+#include "sim/llmjobs.h"
+#include "trace/serving.h"
 #include "trace/synth.h"
 #include "trace/write.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -265,9 +268,10 @@ struct gen_args {
     long jobs;
     uint64_t seed;
     const char *arrivals, *cluster, *out;
-    double load, multi, duration_max_s, elastic;
+    double load, multi, duration_max_s, elastic, serving;
     int gpus_max;
-    struct words apps;
+    struct words apps, models;
+    bool asks;
 };
 
 static const struct flag gen_flags[] = {
@@ -291,6 +295,14 @@ static const struct flag gen_flags[] = {
      offsetof(struct gen_args, elastic)},
     {"apps", 0, "A,B,...", "application names to draw from (none)", flag_words,
      offsetof(struct gen_args, apps)},
+    {"models", 0, "A,B,...|new", "language models, by name, instead of GPUs",
+     flag_words, offsetof(struct gen_args, models)},
+    {"ask", 0, NULL, "of models: with the GPUs a user would ask for", flag_yes,
+     offsetof(struct gen_args, asks)},
+    {"serving", 0, "SHARE",
+     "beside them, a serving load with priority that holds\n"
+     "so much of the cluster, more by day (none)",
+     flag_positive, offsetof(struct gen_args, serving)},
     {"output", 'o', "OUT", "file to write (standard output)", flag_text,
      offsetof(struct gen_args, out)},
     {0},
@@ -300,20 +312,113 @@ static const struct flags_page gen_page = {
     .command = "trace gen",
     .usage = "--cluster C [options]",
     .about = "Makes a trace: GPUs and durations like Philly's, arrivals\n"
-             "stretched so that the jobs ask for LOAD of the cluster.",
+             "stretched so that the jobs ask for LOAD of the cluster. With\n"
+             "--models the jobs say a model, a batch of 2 to 32 that fits the\n"
+             "cluster, and no GPUs; 'new' is GPT-2 and BERT of 110M to 7B.",
     .table = gen_flags,
 };
 
-static enum firn_status gen(const struct gen_args *args, int ngpus,
+/* Frenzy's: GPT-2 and BERT of 110M, 340M, 774M, 1.5B and 7B. */
+static const char *const new_models[] = {"gpt2-124m", "gpt2-350m", "gpt2-774m",
+                                         "gpt2-1.5b", "gpt2-7b",   "bert-base",
+                                         "bert-large"};
+
+enum { MODELS_MAX = 64, BATCHES = 5 }; /* 2 to 2^5 */
+
+struct gen_fits {
+    int gpus[MODELS_MAX];
+    unsigned batches[MODELS_MAX];
+};
+
+/* The batches of a model that the cluster can hold, and the GPUs it takes: at
+ * batch 8, or at the nearest that fits. */
+static enum firn_status fit_model(const char *model,
+                                  const struct firn_cluster *cluster, int *gpus,
+                                  unsigned *batches, struct firn_error *err)
+{
+    static const int order[BATCHES] = {32, 16, 2, 4, 8};
+    struct firn_llm_shape shape;
+    FIRN_TRY(firn_llm_find(&shape, model, err));
+    *batches = 0;
+    for (int i = 0; i < BATCHES; i++) {
+        struct firn_job_spec spec = {.name = "",
+                                     .app = model,
+                                     .types = "",
+                                     .batch = order[i],
+                                     .seq = synth_seq(model),
+                                     .duration_s = 1};
+        llmjobs_ask(cluster, &spec);
+        if (spec.gpus == 0)
+            continue;
+        *batches |= (unsigned)order[i];
+        *gpus = spec.gpus;
+    }
+    if (*batches == 0)
+        return firn_fail(err, FIRN_EINVAL, "%s fits on no GPUs of this cluster",
+                         model);
+    return FIRN_OK;
+}
+
+static enum firn_status gen_models(const struct gen_args *args,
+                                   const struct firn_cluster *cluster,
+                                   struct gen_fits *fits,
+                                   struct synth_options *out,
+                                   struct firn_error *err)
+{
+    out->models = (const char *const *)args->models.at;
+    out->nmodels = args->models.n;
+    if (out->nmodels == 1 && strcmp(out->models[0], "new") == 0) {
+        out->models = new_models;
+        out->nmodels = sizeof new_models / sizeof *new_models;
+    }
+    if (out->nmodels > MODELS_MAX)
+        return firn_fail(err, FIRN_EINVAL, "more than %d models", MODELS_MAX);
+    for (size_t i = 0; i < out->nmodels; i++)
+        FIRN_TRY(fit_model(out->models[i], cluster, &fits->gpus[i],
+                           &fits->batches[i], err));
+    out->model_gpus = fits->gpus;
+    out->model_batches = fits->batches;
+    return FIRN_OK;
+}
+
+static unsigned gen_columns(const struct gen_args *args)
+{
+    unsigned mask = 0;
+    if (args->elastic > 0)
+        mask |= 1u << WRITE_MIN | 1u << WRITE_MAX;
+    if (args->apps.n > 0)
+        mask |= 1u << WRITE_APP;
+    if (args->models.n > 0)
+        mask |= 1u << WRITE_APP | 1u << WRITE_BATCH | 1u << WRITE_SEQ;
+    if (args->serving > 0)
+        mask |= 1u << WRITE_GROUP | 1u << WRITE_PRIORITY;
+    return mask;
+}
+
+/* The replicas that come up to then, as rows. */
+static void write_replicas(struct sink *sink, struct serving *serving,
+                           double until_s, unsigned mask)
+{
+    struct firn_job_spec spec;
+    while (!sink->has_failed && serving_peek_s(serving) <= until_s &&
+           serving_next(serving, &spec)) {
+        write_row(&sink->buf, &spec, mask);
+        sink_flush(sink, CHUNK);
+    }
+}
+
+static enum firn_status gen(const struct gen_args *args,
+                            const struct firn_cluster *cluster,
                             struct firn_error *err)
 {
+    struct gen_fits fits;
     struct synth_options options = {
         .jobs = args->jobs,
         .seed = args->seed,
         .arrivals = strcmp(args->arrivals, "diurnal") == 0 ? SYNTH_DIURNAL
                                                            : SYNTH_POISSON,
         .load = args->load,
-        .cluster_gpus = ngpus,
+        .cluster_gpus = cluster->ngpus,
         .gpus_max = args->gpus_max,
         .multi = args->multi,
         .duration_max_s = args->duration_max_s,
@@ -324,18 +429,29 @@ static enum firn_status gen(const struct gen_args *args, int ngpus,
     struct synth synth;
     struct sink sink;
     struct firn_job_spec spec;
+    FIRN_TRY(gen_models(args, cluster, &fits, &options, err));
     FIRN_TRY(synth_init(&synth, &options, err));
-    FIRN_TRY(sink_open(&sink, args->out, err));
-    unsigned mask = 0;
-    if (args->elastic > 0)
-        mask |= 1u << WRITE_MIN | 1u << WRITE_MAX;
-    if (args->apps.n > 0)
-        mask |= 1u << WRITE_APP;
+    struct serving serving = {0};
+    struct serving_options day = {cluster->ngpus, args->serving, synth.span_s,
+                                  args->seed};
+    if (args->serving > 0)
+        FIRN_TRY(serving_make(&serving, &day, err));
+    enum firn_status status = sink_open(&sink, args->out, err);
+    if (status != FIRN_OK) {
+        serving_release(&serving);
+        return status;
+    }
+    unsigned mask = gen_columns(args);
     write_header(&sink.buf, mask);
     while (!sink.has_failed && synth_next(&synth, &spec)) {
+        if (args->asks && args->models.n > 0)
+            llmjobs_ask(cluster, &spec);
+        write_replicas(&sink, &serving, spec.submit_s, mask);
         write_row(&sink.buf, &spec, mask);
         sink_flush(&sink, CHUNK);
     }
+    write_replicas(&sink, &serving, INFINITY, mask);
+    serving_release(&serving);
     return sink_close(&sink, err);
 }
 
@@ -364,9 +480,10 @@ static int run_gen(int argc, char **argv)
     if (rc < 0 && firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc < 0)
-        rc = gen(&args, cluster.ngpus, &err) == FIRN_OK ? 0 : failed(&err);
+        rc = gen(&args, &cluster, &err) == FIRN_OK ? 0 : failed(&err);
     firn_cluster_release(&cluster);
     words_release(&args.apps);
+    words_release(&args.models);
     return rc;
 }
 

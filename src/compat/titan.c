@@ -2,7 +2,8 @@
  *
  * Fine-tuning jobs on nodes of four V100, under srtf, tiresias, optimus and
  * themis. Written from what that simulator does, not from the papers; it gives
- * the authors' own results for these four on every workload they published.
+ * the authors' own results for these four on every workload they published,
+ * and comes near them for their own policy, here called ymir (titanmerge.c).
  * The quirks, by name:
  *
  *   rounds         it looks up only every 300 s (themis: 60 s): running jobs
@@ -33,10 +34,14 @@
  *                  is cut keeps its GPUs although they were counted as free,
  *                  so that a winner may find no room
  *
- * Their places: engine and placement here, policies in titanpolicy.c, step
- * times and predictions in titanspeed.c, targets in titanwork.c.
+ *   free-rider     of two jobs that ymir merges only one is trained, and both
+ *                  are done when it is
  *
- * Left out: the artifact's own policy and its pollux, failures and errors of
+ * Their places: engine and placement here, policies in titanpolicy.c and
+ * titanmerge.c, step times and predictions in titanspeed.c, targets in
+ * titanwork.c.
+ *
+ * Left out: the artifact's pollux, failures and errors of
  * estimation drawn at random, A100 nodes.
  *
  * Invariants:
@@ -183,10 +188,24 @@ static bool go_round(struct titan *t, struct titan_task *task,
     task->served_gpu_s += charged_s * task->held;
     task->stay_s += charged_s;
     task->run_s += charged_s;
-    t->world.spent.given += round_s * task->held;
-    t->world.spent.useful += used_s * task->held;
-    t->world.spent.overhead += (round_s - used_s) * task->held; /* (4) */
+    int held = task->held * (task->guest > 0 ? 2 : 1); /* by both */
+    t->world.spent.given += round_s * held;
+    t->world.spent.useful += used_s * held;
+    t->world.spent.overhead += (round_s - used_s) * held; /* (4) */
     return fabs(task->done - task->work) <= 0.1;
+}
+
+/* free-rider: it is done with its host, after as long a stay. */
+static void end_guest(struct titan *t, const struct titan_task *host,
+                      double finished_s)
+{
+    if (host->guest == 0)
+        return;
+    double submit_s = t->tasks.at[host->guest - 1].submit_s;
+    tell(t, host->guest - 1,
+         (struct firn_event){.kind = FIRN_EVENT_DONE,
+                             .finished_s =
+                                 submit_s + (finished_s - host->submit_s)});
 }
 
 /* All running tasks come to the next boundary: (3). */
@@ -203,6 +222,7 @@ static void go_on(struct titan *t)
             tell(t, id,
                  (struct firn_event){.kind = FIRN_EVENT_DONE,
                                      .finished_s = finished_s});
+            end_guest(t, task, finished_s);
             continue;
         }
         if (task->queue == 0 && task->served_gpu_s >= limit_gpu_s) {
@@ -241,6 +261,35 @@ static enum firn_status start(struct titan *t, struct titan_task *task,
     return FIRN_OK;
 }
 
+/* Tells core that a guest gets on as its host does. */
+static void tell_guest(struct titan *t, const struct titan_task *guest,
+                       const struct firn_step *step)
+{
+    const struct titan_task *host = &t->tasks.at[guest->host - 1];
+    struct titanspeed_pace pace = titanspeed_on(
+        &t->speed, host->guest ? host->kind : host->merged_kind, step->to);
+    double share = host->done / host->work;
+    struct firn_report report = {.done_s = share * guest->duration_s,
+                                 .rate = pace.samples / pace.iter_s /
+                                         host->work * guest->duration_s,
+                                 .resumes_s = step->at_s};
+    tell(t, step->job->id,
+         (struct firn_event){.kind = FIRN_EVENT_REPORT, .report = report});
+}
+
+/* Makes good what merging was decided; true for a guest, which does nothing
+ * by itself. */
+static bool merge(struct titan_task *task)
+{
+    if (task->joins > 0)
+        task->host = task->joins;
+    if (task->takes > 0) {
+        task->guest = task->takes;
+        task->kind = task->merged_kind;
+    }
+    return task->host > 0;
+}
+
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
@@ -248,6 +297,11 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct titan_task *task = &t->tasks.at[step->job->id];
     t->world.now_s = t->round_s = step->at_s;
     task->has_changed = true;
+    if (merge(task)) {
+        if (step->kind != FIRN_STEP_STOP)
+            tell_guest(t, task, step);
+        return FIRN_OK;
+    }
     if (step->kind != FIRN_STEP_STOP)
         return start(t, task, step, err);
     task->held = 0;
@@ -261,6 +315,8 @@ static void keep_lists(struct titan *t, int id, const struct titan_task *task)
 {
     leave(t->waiting.at, &t->waiting.n, id);
     leave(t->running.at, &t->running.n, id);
+    if (task->host > 0)
+        return; /* it is its host that is listed */
     if (task->held > 0)
         vec_add(&t->running, id);
     else
@@ -279,6 +335,7 @@ static enum firn_status settled(void *state, struct firn_error *err)
             task->leased_s += TITAN_LEASE_S;
         task->deserved_gpu_s = task->deserves_gpu_s;
         task->has_changed = task->renews = false;
+        task->takes = task->joins = 0;
     }
     t->line.n = 0;
     return FIRN_OK;
@@ -347,7 +404,8 @@ static void take_some(struct freemap *map, firn_node_id node, int gpus,
     *part = (struct firn_part){.node = node};
     for (; gpus > 0; gpus--, left &= left - 1)
         part->gpus |= left & -left;
-    struct firn_alloc one = {.parts = part, .nparts = 1};
+    struct firn_alloc one = {
+        .parts = part, .nparts = 1, .is_shared = out->is_shared};
     freemap_take(map, &one);
 }
 
@@ -385,7 +443,8 @@ static bool consolidate(struct freemap *map, const struct firn_want *want,
     }
     *out = (struct firn_alloc){
         .parts = arena_alloc(scratch, NODES_MAX * sizeof *out->parts),
-        .ngpus = want->gpus};
+        .ngpus = want->gpus,
+        .is_shared = want->shared};
     for (int i = 0; i < map->cluster->nnodes; i++)
         if (taken[i] > 0)
             take_some(map, i, taken[i], out);

@@ -10,7 +10,7 @@
 #include "compat/titanspeed.h"
 #include "compat/titanwork.h"
 #include "sim/world.h"
-#include <firn/job.h>
+#include <firn/policy.h>
 
 enum {
     TITAN_ELASTIC = 1, /* world_policy.quirks: jobs take 1 to 32 GPUs */
@@ -31,12 +31,16 @@ struct titan_task {
     double stay_s;    /* charged and waited, up to the last change */
     double run_s, served_gpu_s, deserved_gpu_s;
     double leased_s;
+    int guest; /* 1 + id of the task that is merged into it; 0 */
+    int host;  /* 1 + id of the one that it is merged into; 0 */
     int queue; /* 0, or 1 after 14400 GPU-seconds */
     int fell;  /* it was the so-manieth to fall */
 
     /* What this round decided. */
     double deserves_gpu_s;
     bool renews, has_changed;
+    int takes, joins; /* as guest and host */
+    int merged_kind;  /* with both batches */
 };
 
 struct titan {
@@ -54,7 +58,16 @@ struct titan {
     VEC(int) line; /* this round's order; empty: nothing was decided */
 };
 
-/* srtf, tiresias, optimus and themis; ends with {0}. */
+/* What merging may do (titanmerge.c), for the policy ymir. */
+extern const struct firn_policy_def titan_ymir;
+
+/* srtf, tiresias, optimus, themis and ymir; ends with {0}. */
 extern const struct world_policy titan_policies[];
+
+/* Predicted seconds to the end on n packed GPUs, by one-pass-more. */
+double titan_expected_s(const struct titan *t, const struct titan_task *task,
+                        int n);
+/* Every round, as long as there are jobs. */
+double titan_wake_s(const void *state, const struct firn_view *view);
 
 #endif

@@ -80,9 +80,8 @@ static struct meeting meet(const struct firn_view *view, struct firn_plan *plan)
     return m;
 }
 
-/* Predicted seconds to the end on n packed GPUs, by one-pass-more. */
-static double expected_s(const struct titan *t, const struct titan_task *task,
-                         int n)
+double titan_expected_s(const struct titan *t, const struct titan_task *task,
+                        int n)
 {
     const struct titanspeed_pace *pace =
         &t->speed.kinds.at[task->kind].expects[n];
@@ -147,7 +146,8 @@ static enum firn_status decide_srtf(void *state, const struct firn_view *view,
     (void)state;
     invite(&m, m.t->waiting.at, m.t->waiting.n);
     for (size_t i = 0; i < m.n; i++) {
-        m.turns[i].key = expected_s(m.t, m.turns[i].task, m.turns[i].gpus);
+        m.turns[i].key =
+            titan_expected_s(m.t, m.turns[i].task, m.turns[i].gpus);
         m.turns[i].tie = m.turns[i].task->submit_s;
     }
     sort_turns(m.turns, m.n);
@@ -189,8 +189,9 @@ static void share_out(const struct meeting *m, double *gains)
     for (size_t i = 0; i < m->n; i++) {
         const struct titan_task *task = m->turns[i].task;
         m->turns[i].gpus = room > 0;
-        gains[i] =
-            room > 0 ? expected_s(t, task, 1) - expected_s(t, task, 2) : 0;
+        gains[i] = room > 0 ? titan_expected_s(t, task, 1) -
+                                  titan_expected_s(t, task, 2)
+                            : 0;
         room -= room > 0;
     }
     for (; room > 0; room--) {
@@ -201,9 +202,10 @@ static void share_out(const struct meeting *m, double *gains)
         if (!(gains[best] > 0))
             return;
         int gpus = ++m->turns[best].gpus;
-        gains[best] = gpus + 1 > limit ? 0
-                                       : expected_s(t, last, gpus) -
-                                             expected_s(t, last, gpus + 1);
+        gains[best] = gpus + 1 > limit
+                          ? 0
+                          : titan_expected_s(t, last, gpus) -
+                                titan_expected_s(t, last, gpus + 1);
     }
 }
 
@@ -245,10 +247,10 @@ static double rho(const struct meeting *m, const struct titan_task *task)
         stay_s += m->view->now_s - task->since_s;
     double share = m->view->gpus_up / (2 * (double)t->running.n + 1e-3);
     int alone = (int)fmax(1, floor(fmin(share, task->gpus)));
-    double shared_s =
-        stay_s + expected_s(t, task, task->gpus) * (served / (deserved + 1e-3));
+    double shared_s = stay_s + titan_expected_s(t, task, task->gpus) *
+                                   (served / (deserved + 1e-3));
     double alone_s = task->run_s * (deserved / (served + 1e-3)) +
-                     (stay_s - task->run_s) + expected_s(t, task, alone);
+                     (stay_s - task->run_s) + titan_expected_s(t, task, alone);
     return shared_s / alone_s;
 }
 
@@ -300,8 +302,7 @@ static enum firn_status decide_themis(void *state, const struct firn_view *view,
     return start_all(&m);
 }
 
-/* Every round, as long as there are jobs. */
-static double wake_s(const void *state, const struct firn_view *view)
+double titan_wake_s(const void *state, const struct firn_view *view)
 {
     const struct titan *t = view->forecaster;
     (void)state;
@@ -313,7 +314,7 @@ static const struct firn_policy_def titan_srtf = {
     .name = "srtf",
     .summary = "shortest predicted time first, not preemptive",
     .decide = decide_srtf,
-    .wake_s = wake_s,
+    .wake_s = titan_wake_s,
 };
 
 static const struct firn_policy_def titan_tiresias = {
@@ -321,7 +322,7 @@ static const struct firn_policy_def titan_tiresias = {
     .summary = "two queues by GPU service, 14400 GPU-seconds",
     .does = FIRN_DOES_PREEMPT,
     .decide = decide_tiresias,
-    .wake_s = wake_s,
+    .wake_s = titan_wake_s,
 };
 
 static const struct firn_policy_def titan_optimus = {
@@ -329,7 +330,7 @@ static const struct firn_policy_def titan_optimus = {
     .summary = "GPUs one by one to the largest predicted gain",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE,
     .decide = decide_optimus,
-    .wake_s = wake_s,
+    .wake_s = titan_wake_s,
 };
 
 static const struct firn_policy_def titan_themis = {
@@ -337,7 +338,7 @@ static const struct firn_policy_def titan_themis = {
     .summary = "leases to the least fairly treated, 0.8 of them",
     .does = FIRN_DOES_PREEMPT,
     .decide = decide_themis,
-    .wake_s = wake_s,
+    .wake_s = titan_wake_s,
 };
 
 const struct world_policy titan_policies[] = {
@@ -348,5 +349,9 @@ const struct world_policy titan_policies[] = {
      .interval_s = 300,
      .quirks = TITAN_ELASTIC},
     {.name = "themis", .def = &titan_themis, .interval_s = 60},
+    {.name = "ymir",
+     .def = &titan_ymir,
+     .interval_s = 120,
+     .quirks = TITAN_ELASTIC},
     {0},
 };

@@ -8,9 +8,16 @@
 
 #include "base/buf.h"
 
+bool firn_how_equal(const struct firn_how *a, const struct firn_how *b)
+{
+    return a->passes == b->passes && a->tensor == b->tensor &&
+           a->merged_with == b->merged_with && a->after == b->after;
+}
+
 bool firn_alloc_equal(const struct firn_alloc *a, const struct firn_alloc *b)
 {
-    if (a->nparts != b->nparts || a->is_shared != b->is_shared)
+    if (a->nparts != b->nparts || a->is_shared != b->is_shared ||
+        !firn_how_equal(&a->how, &b->how))
         return false;
     for (int i = 0; i < a->nparts; i++) {
         const struct firn_part *p = &a->parts[i], *q = &b->parts[i];

@@ -66,8 +66,14 @@ static const char *unsuitable(const struct firn_cluster *cluster,
         return firn_job_is_gang(job)
                    ? "is a gang and would be split"
                    : "would hold fewer or more GPUs than it allows";
+    if (to->how.merged_with != 0)
+        return job->spec.may_merge ? NULL
+                                   : "would be merged but does not allow it";
     if (to->is_shared && !job->spec.may_share)
         return "would share GPUs but does not allow it";
+    if (to->how.passes < 0 || to->how.tensor < 0 || to->how.after < 0 ||
+        (to->how.tensor > 1 && to->ngpus % to->how.tensor != 0))
+        return "would be split in a way that cannot be";
     return NULL;
 }
 
@@ -90,9 +96,30 @@ static const char *beyond(const struct firn_step *step, unsigned does)
     unsigned need = rules[step->kind].need;
     if ((does & need) != need)
         return rules[step->kind].text;
+    if (step->to->how.merged_with != 0)
+        return does & FIRN_DOES_MERGE
+                   ? NULL
+                   : "would be merged by a policy that does not merge";
     if (step->to->is_shared && (does & FIRN_DOES_SHARE) == 0)
         return "would share GPUs under a policy that does not share";
     return NULL;
+}
+
+/* Two jobs that are merged name each other and hold the same GPUs. */
+static bool is_unrequited(const struct firn_plan *plan,
+                          const struct firn_step *step)
+{
+    int with = step->to->how.merged_with;
+    const struct firn_job *other =
+        with > 0 ? state_job(plan->state, with - 1) : NULL;
+    if (with == 0)
+        return false;
+    if (other == NULL || other == step->job)
+        return true;
+    struct firn_alloc theirs = *firn_plan_of(plan, other);
+    bool names_it = theirs.how.merged_with == step->job->id + 1;
+    theirs.how = step->to->how;
+    return !names_it || !firn_alloc_equal(&theirs, step->to);
 }
 
 static const char *wrong(const struct firn_plan *plan,
@@ -103,6 +130,8 @@ static const char *wrong(const struct firn_plan *plan,
         what = malformed(&plan->state->cluster, step->to);
         if (what == NULL)
             what = unsuitable(&plan->state->cluster, step->job, step->to);
+        if (what == NULL && is_unrequited(plan, step))
+            what = "is merged with a job that is not merged with it";
     }
     return what ? what : beyond(step, plan->state->policy->does);
 }

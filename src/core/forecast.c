@@ -53,10 +53,33 @@ double firn_view_slowdown(const struct firn_view *view,
 }
 
 struct firn_load firn_view_load(const struct firn_view *view,
-                                const struct firn_job *job)
+                                const struct firn_job *job,
+                                const struct firn_way *way)
 {
     const struct firn_forecast_def *forecast = view->forecast;
+    struct firn_way submitted = {.gpus = job->spec.gpus, .type = FIRN_ANY_TYPE};
     if (forecast == NULL || forecast->load == NULL)
         return (struct firn_load){(double)NAN, (double)NAN};
-    return forecast->load(view->forecaster, job);
+    return forecast->load(view->forecaster, job, way ? way : &submitted);
+}
+
+size_t firn_view_llm_ways(const struct firn_view *view,
+                          const struct firn_job *job, struct firn_llm_way *out,
+                          size_t max)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->llm_ways == NULL)
+        return 0;
+    return forecast->llm_ways(view->forecaster, job, out, max);
+}
+
+bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
+                     const struct firn_job *b, enum firn_merge_kind kind,
+                     const struct firn_way *way, struct firn_merge *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->merge == NULL || a == b ||
+        !a->spec.may_merge || !b->spec.may_merge)
+        return false;
+    return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }

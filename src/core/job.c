@@ -74,6 +74,11 @@ bool job_accept(const struct firn_job_spec *spec,
                  spec->types, spec->mem_gib);
         return false;
     }
+    if (spec->gpus < 1) {
+        snprintf(why, JOB_WHY_MAX, "says no number of GPUs, and none %s",
+                 "was found that its memory fits");
+        return false;
+    }
     if (spec->gpus_min > out->gpus || spec->gpus > out->gpus) {
         snprintf(why, JOB_WHY_MAX, "wants %d GPUs, the cluster has %d%s",
                  spec->gpus, out->gpus,

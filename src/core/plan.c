@@ -142,7 +142,8 @@ static bool holds_wanted(const struct firn_plan *plan,
                          const struct firn_job *job,
                          const struct firn_want *want)
 {
-    if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared)
+    if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared ||
+        !firn_how_equal(&job->held.how, &want->how))
         return false;
     const struct firn_node *nodes = plan->state->cluster.nodes;
     int counts[FIRN_TYPES_MAX] = {0};
@@ -175,6 +176,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
         take_again(plan, job);
         return false;
     }
+    entry.alloc.how = want->how;
     record(plan, entry);
     return true;
 }
@@ -206,6 +208,7 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
                                .kind = PLAN_HOLD,
                                .alloc = copy_alloc(plan, shared),
                                .in_map = true};
+    entry.alloc.how = (struct firn_how){0};
     give_back(plan, job);
     if (!freemap_can_take(plan->map, &entry.alloc)) {
         take_again(plan, job);
@@ -213,6 +216,149 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
     }
     freemap_take(plan->map, &entry.alloc);
     record(plan, entry);
+    return true;
+}
+
+/* Those of a part's GPUs on which there would be `crowd` jobs at most with one
+ * more. */
+static uint64_t open_gpus(const struct firn_plan *plan,
+                          const struct firn_part *part, int crowd)
+{
+    int board = plan->map->first_board[part->node] + part->board;
+    const uint8_t *sharers =
+        plan->map->sharers + (size_t)board * FIRN_BOARD_GPUS;
+    uint64_t open = part->gpus;
+    for (uint64_t left = part->gpus; left != 0; left &= left - 1)
+        if (sharers[__builtin_ctzll(left)] >= crowd)
+            open &= ~(left & -left);
+    return open;
+}
+
+static int crowd_of(const struct firn_plan *plan, int crowd)
+{
+    int most = plan->state->cluster.jobs_per_gpu;
+    return crowd > 0 && crowd < most ? crowd : most;
+}
+
+int firn_plan_room(const struct firn_plan *plan, const struct firn_job *host,
+                   int crowd)
+{
+    const struct firn_alloc *of = firn_plan_of(plan, host);
+    int room = 0;
+    for (int i = 0; of->is_shared && i < of->nparts; i++)
+        room += __builtin_popcountll(
+            open_gpus(plan, &of->parts[i], crowd_of(plan, crowd)));
+    return room;
+}
+
+/* Adds up to `most` GPUs of a part to `to`, whose parts are in order and have
+ * room; how many they were. Those it has already do not count again. */
+static int add_part(struct firn_alloc *to, const struct firn_part *part,
+                    int most)
+{
+    int at = 0, was = to->ngpus;
+    while (at < to->nparts && (to->parts[at].node < part->node ||
+                               (to->parts[at].node == part->node &&
+                                to->parts[at].board < part->board)))
+        at++;
+    if (at == to->nparts || to->parts[at].node != part->node ||
+        to->parts[at].board != part->board) {
+        memmove(&to->parts[at + 1], &to->parts[at],
+                (size_t)(to->nparts - at) * sizeof *to->parts);
+        to->parts[at] = (struct firn_part){part->node, part->board, 0};
+        to->nparts++;
+    }
+    uint64_t left = part->gpus & ~to->parts[at].gpus;
+    for (; left != 0 && most > 0; left &= left - 1, most--, to->ngpus++)
+        to->parts[at].gpus |= left & -left;
+    return to->ngpus - was;
+}
+
+/* The GPUs of the hosts that are not full, at most so many; false when one may
+ * not be joined. */
+static bool gather(const struct firn_plan *plan, const struct firn_job *job,
+                   const struct firn_job *const *hosts, int nhosts,
+                   const struct firn_want *want, struct firn_alloc *out)
+{
+    const struct firn_node *nodes = plan->state->cluster.nodes;
+    uint32_t types = job->type_mask & (want->types ? want->types : UINT32_MAX);
+    int crowd = crowd_of(plan, want->crowd), left = want->gpus;
+    for (int h = 0; h < nhosts && left > 0; h++) {
+        const struct firn_alloc *of = firn_plan_of(plan, hosts[h]);
+        if (hosts[h] == job || of->nparts == 0 || !of->is_shared)
+            return false;
+        for (int i = 0; i < of->nparts && left > 0; i++) {
+            struct firn_part part = of->parts[i];
+            part.gpus = open_gpus(plan, &part, crowd);
+            if (part.gpus != 0 && (types >> nodes[part.node].type & 1) == 0)
+                return false;
+            if (part.gpus != 0)
+                left -= add_part(out, &part, left);
+        }
+    }
+    return true;
+}
+
+/* Takes the GPUs of the hosts and free ones in the map; false, and no change,
+ * when it cannot. */
+static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
+                        const struct firn_job *const *hosts, int nhosts,
+                        const struct firn_want *want, struct firn_alloc *out)
+{
+    struct firn_want rest = *want;
+    struct firn_alloc more = {0};
+    *out = (struct firn_alloc){.is_shared = true, .how = want->how};
+    out->parts = arena_alloc(plan->view->scratch,
+                             ((size_t)want->gpus + 1) * sizeof *out->parts);
+    if (!gather(plan, job, hosts, nhosts, want, out) ||
+        !freemap_can_take(plan->map, out))
+        return false;
+    freemap_take(plan->map, out);
+    rest.gpus -= out->ngpus;
+    rest.shared = true;
+    if (rest.gpus > 0 && !plan->place(plan->map, &rest, job->type_mask,
+                                      plan->view->scratch, &more)) {
+        freemap_give(plan->map, out);
+        return false;
+    }
+    for (int i = 0; i < more.nparts; i++)
+        add_part(out, &more.parts[i], more.ngpus);
+    return true;
+}
+
+bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
+                    const struct firn_job *const *hosts, int nhosts,
+                    const struct firn_want *want)
+{
+    struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
+    if (want->gpus < 1)
+        return false;
+    give_back(plan, job);
+    if (!take_joined(plan, job, hosts, nhosts, want, &entry.alloc)) {
+        take_again(plan, job);
+        return false;
+    }
+    record(plan, entry);
+    return true;
+}
+
+/* Records that `job` runs as before, but merged with that other. */
+static void mark_merged(struct firn_plan *plan, const struct firn_job *job,
+                        const struct firn_job *with)
+{
+    struct firn_alloc alloc = *firn_plan_of(plan, job);
+    alloc.how.merged_with = with->id + 1;
+    firn_plan_place(plan, job, &alloc);
+}
+
+bool firn_plan_merge(struct firn_plan *plan, const struct firn_job *job,
+                     const struct firn_job *host)
+{
+    if (!job->spec.may_merge || !host->spec.may_merge ||
+        !firn_plan_share(plan, job, host))
+        return false;
+    mark_merged(plan, job, host);
+    mark_merged(plan, host, job);
     return true;
 }
 

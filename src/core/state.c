@@ -197,6 +197,7 @@ static void copy_alloc(struct state_job *sj, const struct firn_alloc *alloc)
     held->ngpus = alloc->ngpus;
     held->is_shared = alloc->is_shared;
     held->tunes = alloc->tunes;
+    held->how = alloc->how;
 }
 
 void state_hold(struct state *state, struct firn_job *job,

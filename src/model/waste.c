@@ -6,7 +6,9 @@
  * than one. So the floors at T0 are given out at once, and each of the fewer
  * than G threads left goes to the GPU that would finish it first, that is the
  * one with the least (n_g + 1) / C_g. Taking the candidate times in order is
- * what the search would do.
+ * what the search would do. By types it is shorter still: all GPUs of a type
+ * get their next thread at the same time, and since each type's floor is less
+ * than one thread short, no type gets more than one beyond it.
  *
  * Invariants:
  * (1) Any thread given at once ends before T: T0 is taken a little low, so
@@ -15,7 +17,8 @@
  *     a double is m 2^e with m < 2^53, and p, q <= 2^24. Rounded products
  *     decide where they differ by far more than rounding.
  *
- * Cost: O(G) and at most G + 1 passes over G GPUs. No allocation.
+ * Cost: O(G) and at most G + 1 passes over G GPUs; by types the same in the
+ * number of types. No allocation.
  */
 #include <firn/waste.h>
 
@@ -179,4 +182,51 @@ enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
     if (out)
         measure(rates, ngpus, maxp, threads, out);
     return FIRN_OK;
+}
+
+/* The type whose GPUs would be first to finish one more thread. */
+static int soonest_type(const struct firn_waste_type *types, int ntypes)
+{
+    int best = -1;
+    for (int i = 0; i < ntypes; i++)
+        if (types[i].ngpus > 0 &&
+            (best < 0 || is_sooner(types[i].threads + 1, types[i].rate,
+                                   types[best].threads + 1, types[best].rate)))
+            best = i;
+    return best;
+}
+
+bool firn_waste_best(struct firn_waste_type *types, int ntypes, int maxp,
+                     struct firn_waste *out)
+{
+    double total = 0;
+    for (int i = 0; i < ntypes; i++) {
+        if (types[i].ngpus > 0 && !is_rate(types[i].rate))
+            return false;
+        total += types[i].ngpus > 0 ? types[i].ngpus * types[i].rate : 0;
+    }
+    if (!(total > 0) || maxp < 1 || maxp > FIRN_WASTE_THREADS_MAX)
+        return false;
+    double low_s = maxp / total * (1 - 1e-9); /* invariant (1) */
+    long left = maxp;
+    struct firn_waste w = {0};
+    for (int i = 0; i < ntypes; i++) {
+        bool is_used = types[i].ngpus > 0;
+        types[i].threads = is_used ? (int)(low_s * types[i].rate) : 0;
+        left -= (long)types[i].threads * types[i].ngpus;
+    }
+    while (left > 0) {
+        int next = soonest_type(types, ntypes);
+        types[next].threads++;
+        left -= types[next].ngpus;
+    }
+    for (int i = 0; i < ntypes; i++)
+        if (types[i].ngpus > 0)
+            w.step_s = fmax(w.step_s, types[i].threads / types[i].rate);
+    w.capacity = (double)maxp - (double)left;
+    w.perf = maxp / w.step_s;
+    w.waste = total - w.perf;
+    w.waste_norm = w.waste / total;
+    *out = w;
+    return true;
 }

@@ -407,8 +407,8 @@ static bool suits(const struct round *round, const struct firn_job *job,
 {
     const struct lucid *lucid = round->lucid;
     const struct firn_view *view = round->view;
-    struct firn_load a = firn_view_load(view, job);
-    struct firn_load b = firn_view_load(view, host);
+    struct firn_load a = firn_view_load(view, job, NULL);
+    struct firn_load b = firn_view_load(view, host, NULL);
     const struct firn_alloc *gpus = firn_plan_of(round->plan, host);
     firn_type_id type = view->cluster->nodes[gpus->parts[0].node].type;
     double has_gib = view->cluster->types[type].mem_gib;

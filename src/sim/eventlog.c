@@ -159,7 +159,8 @@ void eventlog_submit(struct eventlog *log, const struct firn_job *job,
     buf_json_string(out, spec->name);
     buf_printf(out, "\t%d\t%d\t%d", spec->gpus, spec->gpus_min, spec->gpus_max);
     put_column(out, spec->duration_s);
-    buf_puts(out, spec->may_share ? "\t1" : "\t0");
+    /* Merged jobs hold half-shares of their GPUs, too. */
+    buf_puts(out, spec->may_share || spec->may_merge ? "\t1" : "\t0");
     if (spec->submit_s != at_s)
         put_column(out, spec->submit_s);
     buf_putc(out, '\n');

@@ -5,10 +5,11 @@
  *
  *     T = step + (passes - 1) (step - sync)
  *
- * of the placement. On several types the slowest counts, and the least batch
- * that fits all of them. A type the profile does not know goes as the
- * reference type does, times the cluster's ratio of speeds. Placements name
- * nodes in the order of their ids.
+ * of the placement. A scheduler may ask for more passes than memory needs; the
+ * total batch, and so what an iteration is worth, stays the same then. On
+ * several types the slowest counts, and the least batch that fits all of them.
+ * A type the profile does not know goes as the reference type does, times the
+ * cluster's ratio of speeds. Placements name nodes in the order of their ids.
  *
  * With front layers frozen the fit has it from theta and omega. A table by
  * frozen layers is looked up at the two nearest levels and interpolated
@@ -208,6 +209,24 @@ struct setting known_setting(const struct known *known,
         .split = firn_profile_split(app->profile, batch, where->gpus, most),
         .psi = 1,
     };
+}
+
+struct setting known_passes(const struct known *known,
+                            const struct known_app *app, uint32_t types,
+                            const struct setting *setting, int passes)
+{
+    struct setting out = *setting;
+    struct firn_batch_split *split = &out.split;
+    double each = split->batch_per_gpu * split->accum_steps;
+    if (passes <= split->accum_steps)
+        return out;
+    double least = known_local_min(known, app, types);
+    double b = fmax(ceil(each / passes), least);
+    if (b < split->batch_per_gpu) {
+        split->batch_per_gpu = b;
+        split->accum_steps = (int)ceil(each / b);
+    }
+    return out;
 }
 
 static double fit_on(const struct firn_profile *p,

@@ -91,6 +91,13 @@ struct setting known_setting(const struct known *known,
                              const struct known_app *app,
                              const struct spread *where, double batch);
 
+/* The same batch by gradient accumulation in that many passes, but no smaller
+ * ones than local_min and no fewer than it has: 0 leaves it as it is. The last
+ * pass may be smaller; it is taken to last as long. */
+struct setting known_passes(const struct known *known,
+                            const struct known_app *app, uint32_t types,
+                            const struct setting *setting, int passes);
+
 /* The smallest and largest batch on a GPU and pass on these types. */
 double known_local_min(const struct known *known, const struct known_app *app,
                        uint32_t types);

@@ -113,6 +113,21 @@ static void add_app(struct truth_near *near, const char *app)
         near->apps[near->napps++] = app;
 }
 
+/* Whom it is trained together with, if that one is there. */
+static const struct firn_job *partner(const struct simengine *engine,
+                                      const struct simjob *sj)
+{
+    const struct firn_part *part = &sj->alloc.parts[0];
+    int with = sj->alloc.how.merged_with;
+    if (with == 0)
+        return NULL;
+    const int *at = places(engine, part, __builtin_ctzll(part->gpus));
+    for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu; k++)
+        if (at[k] >= 0 && engine->jobs.at[at[k]].job->id == with - 1)
+            return engine->jobs.at[at[k]].job;
+    return NULL;
+}
+
 void sharers_near(const struct simengine *engine, const struct simjob *sj,
                   struct truth_near *out)
 {
@@ -120,6 +135,7 @@ void sharers_near(const struct simengine *engine, const struct simjob *sj,
     if (!sj->alloc.is_shared)
         return;
     out->sharers = sharers_most(engine, sj);
+    out->merged = partner(engine, sj);
     for (int i = 0; i < sj->alloc.nparts; i++) {
         const struct firn_part *part = &sj->alloc.parts[i];
         for (uint64_t left = part->gpus; left; left &= left - 1) {

@@ -19,6 +19,7 @@
 #include "core/accept.h"
 #include "sim/sharers.h"
 #include "sim/simforecast.h"
+#include "sim/transfers.h"
 #include "sim/truth_table.h"
 #include <math.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     struct truth_near near;
     struct truth_pace pace = {0, INFINITY};
     sharers_near(engine, sj, &near);
+    near.after = sj->after;
     sj->sharers = near.sharers;
     if (truth->pace != NULL)
         pace = truth->pace(truth, sj->job, alloc, &near, sj->done_s);
@@ -149,6 +151,24 @@ static void keep(struct simjob *sj, const struct firn_alloc *alloc)
     sj->alloc.parts = parts;
 }
 
+/* The task of an ended job, its id from 1 on. */
+static int task_of(const struct simengine *engine, int id)
+{
+    return id > 0 && (size_t)id <= engine->tasks.n ? engine->tasks.at[id - 1]
+                                                   : 0;
+}
+
+/* A job has ended: others may begin with its weights. */
+static void leave_weights(struct simengine *engine, const struct firn_job *job)
+{
+    int task = engine->table ? transfers_task(job->spec.app) : 0;
+    if (task == 0)
+        return;
+    while (engine->tasks.n <= (size_t)job->id)
+        vec_add(&engine->tasks, 0);
+    engine->tasks.at[job->id] = task;
+}
+
 static void start(struct simengine *engine, const struct firn_step *step)
 {
     const struct firn_job *job = step->job;
@@ -160,6 +180,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
                                      engine->world.options->seed, job->id);
     }
     sj->job = job;
+    if (!(sj->done_s > 0))
+        sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
     sj->resumes_s = engine->world.now_s + restart_cost_s(engine, job);
@@ -255,7 +277,13 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     char why[JOB_WHY_MAX];
     engine->has_spec = false;
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
+        bool is_llm = llmjobs_is(&engine->spec);
+        if (is_llm && engine->spec.gpus == 0)
+            llmjobs_fill(engine->world.options->cluster, &engine->spec);
         stretch(engine->world.options, &engine->spec);
+        if (is_llm && engine->spec.gpus > 0)
+            llmjobs_restrict(engine->world.options->cluster, &engine->spec,
+                             engine->llm_types);
         if (job_accept(&engine->spec, engine->world.options->cluster, &accept,
                        why)) {
             engine->has_spec = true;
@@ -323,6 +351,7 @@ static void close_engine(void *state)
     vec_release(&engine->jobs);
     vec_release(&engine->reports);
     vec_release(&engine->dirty);
+    vec_release(&engine->tasks);
     heap_release(&engine->finishes);
     failures_release(&engine->failures);
     mem_free(engine->occupants);
@@ -382,6 +411,7 @@ static void take_finish(struct simengine *engine, struct firn_event *out)
     account(engine, sj);
     heap_remove(&engine->finishes, slot);
     sharers_leave(engine, sj);
+    leave_weights(engine, sj->job);
     *out = (struct firn_event){.kind = FIRN_EVENT_DONE,
                                .at_s = engine->world.now_s,
                                .job = sj->job->id};
@@ -415,7 +445,8 @@ static enum firn_status measure(struct simengine *engine,
     const struct firn_profiles *profiles = &engine->table->known.profiles;
     struct job_accept accept;
     char why[JOB_WHY_MAX];
-    if (!job_accept(spec, world->options->cluster, &accept, why))
+    if (!job_accept(spec, world->options->cluster, &accept, why) ||
+        llmjobs_is(spec)) /* its shape says all */
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)

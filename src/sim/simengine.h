@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "base/vec.h"
 #include "sim/failure.h"
+#include "sim/llmjobs.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"
@@ -26,6 +27,7 @@ struct simjob {
     double until_s;          /* done_s at which the rate changes; infinity */
     struct firn_report told; /* the truth behind the last report */
     struct noise noise;      /* on what it reports */
+    int after; /* task whose weights it began with (transfers.h); 0: none */
     int gpus;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* whom it shares with has changed */
@@ -41,10 +43,11 @@ struct simreport {
 struct simengine {
     struct world world; /* first */
     struct truth truth;
-    struct truth_table *table; /* behind the truth; NULL for none */
-    struct forecast *forecast; /* what policies are told to expect */
-    struct firn_job_spec spec; /* the next arrival */
-    bool has_spec, is_over;    /* there is one; there will be no more */
+    struct truth_table *table;          /* behind the truth; NULL for none */
+    struct forecast *forecast;          /* what policies are told to expect */
+    struct firn_job_spec spec;          /* the next arrival */
+    char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
+    bool has_spec, is_over; /* there is one; there will be no more */
     firn_job_id next_id;
     VEC(struct simjob) jobs;
     struct heap finishes; /* slots by time of completion, or of the next
@@ -52,6 +55,7 @@ struct simengine {
     VEC(struct simreport) reports;
     size_t next_report;
     struct failures failures;
+    VEC(int) tasks; /* of fine-tuning jobs that have ended, by id; 0: of none */
 
     /* Who is on each shared GPU, jobs_per_gpu slots each, GPUs numbered
      * through the nodes; made when the first job shares. */

@@ -9,13 +9,14 @@
  * whatever the fit is wrong at one placement, and elastic policies would chase
  * that.)
  *
- * fit() is sim/truth_table.c's rate with step times of the profile's fit for
- * the job and its reference alike, never of a table. So at what a job holds
+ * fit() is that of sim/outlook.c, never of a table. So at what a job holds
  * the forecast is what it reported, noise and all, and elsewhere it is wrong
  * as the fit is. The part of training follows from done_s as core believes it:
  * shares of the work do not depend on step times, so the parts of forecast
  * and truth are the same. Gradient statistics are those of that part: a
  * trainer measures them.
+ *
+ * A language model's fit is sim/llmjobs.c's.
  *
  * Slowdowns: the profile's `beside`, else the simulation's constant, as one
  * observation; those made while jobs shared (corrected forecast alone /
@@ -31,47 +32,15 @@
  */
 #include "sim/simforecast.h"
 #include "base/fmath.h"
-#include "base/vec.h"
+#include "sim/outlook.h"
 #include "sim/simengine.h"
+#include "sim/threads.h"
+#include "sim/transfers.h"
 #include "sim/truth_table.h"
-#include "sim/waytable.h"
-#include <firn/sharing.h>
 #include <math.h>
 #include <string.h>
 
 #define SLACK 1e-9 /* of a duration: parts end where they end */
-
-/* A way that the job was run in: reported over fitted, the last time. */
-struct tried {
-    struct firn_way way; /* with everything said */
-    double ratio;
-};
-
-/* What is expected of one job, by slot. */
-struct outlook {
-    firn_job_id id; /* whose it is, from 1 on; 0: nobody's */
-    struct known_app app;
-    firn_type_id type;  /* its reference */
-    struct running ref; /* by the fit */
-    struct parts parts;
-    double *ends; /* reference seconds at which each part ends */
-    size_t part;
-    double from_s, until_s; /* of done_s, while it is in `part` */
-    VEC(struct tried) tried;
-    double correction; /* of other ways: the geometric mean of those */
-    /* By the fit; or, of ways it was run in, corrected and below 0. */
-    struct waytable answers;
-};
-
-struct forecast {
-    struct truth base;
-    struct truth_table *table;
-    int largest[FIRN_TYPES_MAX]; /* node of each type */
-    VEC(struct outlook) jobs;
-    struct firn_pairs pairs; /* by profile */
-    double *pairs_storage;
-    int *class_of;
-};
 
 struct forecast *forecast_new(const struct truth *base,
                               struct truth_table *table)
@@ -165,7 +134,10 @@ static struct outlook *outlook_of(struct forecast *f,
     *o = (struct outlook){
         .id = job->id + 1, .correction = 1, .until_s = INFINITY};
     waytable_init(&o->answers, f->base.cluster->ntypes);
-    if (f->table != NULL)
+    o->is_llm = llmjobs_is(&job->spec);
+    if (o->is_llm)
+        o->llm = llmjobs_open(f->base.cluster, &job->spec, job->type_mask);
+    else if (f->table != NULL)
         o->app = known_find(&f->table->known, job->spec.app, job->type_mask);
     if (o->app.profile != NULL)
         lay_out(f, o, job);
@@ -198,73 +170,34 @@ static void move_to(struct outlook *o, const struct firn_job *job,
 /* --- rates ------------------------------------------------------------------
  */
 
-static double by_profile(const struct forecast *f, const struct outlook *o,
-                         const struct firn_job *job, const struct spread *where,
-                         unsigned tunes)
-{
-    const struct known *known = &f->table->known;
-    struct trainer_ask ask = {&o->app, where, job->spec.batch, tunes};
-    size_t stage = o->part / o->parts.pieces;
-    bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
-                  FIRN_SIM_FREEZE_OFF;
-    struct setting setting =
-        trainer_setting(f->table->trainer, &ask, is_cut ? o->part : stage);
-    struct running now = {known_fit_s(known, &o->app, where, &setting),
-                          setting.split.total, setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
-}
-
-static double fit(const struct forecast *f, const struct outlook *o,
-                  const struct firn_job *job, const struct firn_way *way)
-{
-    const struct firn_cluster *c = f->base.cluster;
-    firn_type_id type = way->type;
-    if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
-        way->gpus < 1 || way->nodes < 0)
-        return 0;
-    struct spread where =
-        spread_over(type, f->largest[type], way->gpus, way->nodes);
-    if (where.nodes == 0)
-        return 0;
-    if (o->app.profile != NULL)
-        return by_profile(f, o, job, &where, way->tunes);
-    double times = (double)way->gpus / job->spec.gpus;
-    return c->types[type].speed *
-           (times == 1 ? 1 : fm_pow(times, f->base.scaling));
-}
-
-/* The same way with everything said: its type, and how many nodes. */
-static struct firn_way plain(const struct forecast *f, const struct outlook *o,
-                             const struct firn_way *way)
-{
-    struct firn_way out = *way;
-    if (out.type == FIRN_ANY_TYPE)
-        out.type = o->type;
-    if (out.nodes == 0 && out.type >= 0 && out.type < FIRN_TYPES_MAX) {
-        int most = f->largest[out.type];
-        out.nodes = out.gpus <= most ? 1 : (out.gpus + most - 1) / most;
-    }
-    return out;
-}
-
 static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
     return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
-           a->tunes == b->tunes;
+           a->tunes == b->tunes && a->passes == b->passes &&
+           a->tensor == b->tensor;
+}
+
+/* It is the way that was tried. */
+static bool is_tried(const struct forecast *f, const struct tried *tried,
+                     const struct firn_way *way)
+{
+    if (!is_same(&tried->way, way) || tried->is_mixed != (way->counts != NULL))
+        return false;
+    for (int t = 0; tried->is_mixed && t < f->base.cluster->ntypes; t++)
+        if (tried->counts[t] != way->counts[t])
+            return false;
+    return true;
 }
 
 /* The answer for a way that was not asked about in this part. */
-static double look_up(const struct forecast *f, struct outlook *o,
+static double look_up(const struct forecast *f, const struct outlook *o,
                       const struct firn_job *job, const struct firn_way *way)
 {
-    struct firn_way as = plain(f, o, way);
-    double rate = fit(f, o, job, &as);
+    struct firn_way as = outlook_plain(f, o, way);
+    double rate = outlook_fit(f, o, job, &as);
     for (size_t i = 0; i < o->tried.n; i++)
-        if (is_same(&o->tried.at[i].way, &as) && rate > 0) {
-            rate *= -o->tried.at[i].ratio;
-            break;
-        }
-    waytable_put(&o->answers, way, rate);
+        if (is_tried(f, &o->tried.at[i], &as) && rate > 0)
+            return -rate * o->tried.at[i].ratio;
     return rate;
 }
 
@@ -272,9 +205,13 @@ static double look_up(const struct forecast *f, struct outlook *o,
 static double expected(const struct forecast *f, struct outlook *o,
                        const struct firn_job *job, const struct firn_way *way)
 {
-    double rate = waytable_get(&o->answers, way);
-    if (isnan(rate))
+    bool is_kept = waytable_holds(way);
+    double rate = is_kept ? waytable_get(&o->answers, way) : (double)NAN;
+    if (isnan(rate)) {
         rate = look_up(f, o, job, way);
+        if (is_kept)
+            waytable_put(&o->answers, way, rate);
+    }
     return rate < 0 ? -rate : rate * o->correction;
 }
 
@@ -286,27 +223,56 @@ double forecast_rate(struct forecast *f, const struct firn_job *job,
     return expected(f, o, job, way);
 }
 
+bool forecast_running(struct forecast *f, const struct firn_job *job,
+                      const struct firn_way *way, double batch,
+                      struct running *now, struct running *ref)
+{
+    struct outlook *o = outlook_of(f, job);
+    struct firn_way as = outlook_plain(f, o, way);
+    if (o->app.profile == NULL || !(outlook_fit(f, o, job, &as) > 0))
+        return false;
+    const struct known *known = &f->table->known;
+    struct spread where =
+        spread_over(as.type, f->largest[as.type], as.gpus, as.nodes);
+    struct setting setting = known_setting(known, &o->app, &where, batch);
+    *now = (struct running){known_fit_s(known, &o->app, &where, &setting),
+                            setting.split.total, 1};
+    *ref = o->ref;
+    return true;
+}
+
 /* --- what is learned --------------------------------------------------- */
 
-/* What it holds as a way; of several types the slowest. `rate` is its fit. */
+/* What it holds as a way; of several types the slowest, unless it has elastic
+ * threads: then `counts` has them. `rate` is its fit. */
 static struct firn_way way_held(const struct forecast *f,
                                 const struct outlook *o,
-                                const struct firn_job *job, double *rate)
+                                const struct firn_job *job, int *counts,
+                                double *rate)
 {
     const struct firn_alloc *held = &job->held;
     const struct firn_cluster *c = f->base.cluster;
     struct firn_way way = {.gpus = held->ngpus,
                            .nodes = firn_alloc_nodes(held),
                            .type = FIRN_ANY_TYPE,
-                           .tunes = held->tunes};
+                           .tunes = held->tunes,
+                           .passes = held->how.passes,
+                           .tensor = held->how.tensor};
     struct firn_way slowest = way;
     *rate = INFINITY;
+    if (held->tunes & FIRN_TUNE_THREADS) {
+        threads_count(c, held, counts);
+        way.counts = counts;
+        way = outlook_plain(f, o, &way);
+        *rate = outlook_fit(f, o, job, &way);
+        return way;
+    }
     for (int i = 0; i < held->nparts; i++) {
         firn_type_id type = c->nodes[held->parts[i].node].type;
         if (type == way.type)
             continue;
         way.type = type;
-        double here = fit(f, o, job, &way);
+        double here = outlook_fit(f, o, job, &way);
         if (here < *rate) {
             *rate = here;
             slowest = way;
@@ -322,17 +288,22 @@ static void correct(const struct forecast *f, struct outlook *o,
 {
     double sum = 0;
     size_t i = 0;
-    while (i < o->tried.n && !is_same(&o->tried.at[i].way, way))
+    while (i < o->tried.n && !is_tried(f, &o->tried.at[i], way))
         i++;
     if (i == o->tried.n)
         vec_add(&o->tried, (struct tried){0});
-    o->tried.at[i] = (struct tried){*way, ratio};
+    struct tried *tried = &o->tried.at[i];
+    *tried = (struct tried){.way = *way, .ratio = ratio};
+    tried->is_mixed = way->counts != NULL;
+    for (int t = 0; tried->is_mixed && t < f->base.cluster->ntypes; t++)
+        tried->counts[t] = way->counts[t];
+    tried->way.counts = NULL;
     for (i = 0; i < 4; i++) {
         struct firn_way alias = *way;
         alias.nodes = i & 1 ? 0 : way->nodes;
         alias.type = i & 2 ? FIRN_ANY_TYPE : way->type;
-        struct firn_way as = plain(f, o, &alias);
-        if (is_same(&as, way))
+        struct firn_way as = outlook_plain(f, o, &alias);
+        if (is_same(&as, way) && waytable_holds(&alias))
             waytable_put(&o->answers, &alias, -rate);
     }
     for (i = 0; i < o->tried.n; i++)
@@ -349,9 +320,12 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
     if (job->held.nparts == 0 || !(report->rate > 0))
         return;
     move_to(o, job, report->done_s);
-    struct firn_way way = way_held(f, o, job, &alone);
+    int counts[FIRN_TYPES_MAX];
+    struct firn_way way = way_held(f, o, job, counts, &alone);
     if (!(alone > 0))
         return;
+    if (job->held.how.merged_with != 0)
+        return; /* trained together with another, or was until just now */
     if (near->sharers < 2) {
         correct(f, o, &way, report->rate, report->rate / alone);
         return;
@@ -368,17 +342,15 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
 double forecast_slowdown(struct forecast *f, const struct firn_job *job,
                          const struct firn_job *other)
 {
-    const struct outlook *a = outlook_of(f, job);
-    double xi = 0;
-    if (a->app.profile == NULL)
+    struct known_app a = outlook_of(f, job)->app;
+    struct known_app b = outlook_of(f, other)->app;
+    if (a.profile == NULL)
         return f->base.share_slowdown;
-    xi = firn_profile_beside(a->app.profile, other->spec.app);
+    double xi = firn_profile_beside(a.profile, other->spec.app);
     xi = xi > 0 ? xi : f->base.share_slowdown;
-    struct known_app b =
-        known_find(&f->table->known, other->spec.app, UINT32_MAX);
     if (b.profile == NULL)
         return xi;
-    size_t at = a->app.which * f->pairs.napps + b.which;
+    size_t at = a.which * f->pairs.napps + b.which;
     double weight = f->pairs.pair_weight[at];
     return (xi + weight * f->pairs.pair_mean[at]) / (1 + weight);
 }
@@ -391,6 +363,13 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
 {
     const struct outlook *o = outlook_of(f, job);
     const struct firn_profile *p = o->app.profile;
+    int threads = threads_number(&job->spec);
+    if (o->is_llm) {
+        int most = llmjobs_gpus_max(&o->llm);
+        return most < job->spec.gpus_max ? most : job->spec.gpus_max;
+    }
+    if (tunes & FIRN_TUNE_THREADS)
+        return threads < job->spec.gpus_max ? threads : job->spec.gpus_max;
     if (p == NULL)
         return job->spec.gpus_max;
     double batch = job->spec.batch > 0 ? job->spec.batch : p->batch0;
@@ -403,28 +382,47 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
     return (int)(batch / least);
 }
 
-struct firn_load forecast_load(struct forecast *f, const struct firn_job *job)
+struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
+                               const struct firn_way *way)
 {
     const struct outlook *o = outlook_of(f, job);
     struct firn_load load = {
         .util = (double)NAN,
         .mem_gib = job->spec.mem_gib > 0 ? job->spec.mem_gib : (double)NAN,
     };
+    struct firn_way as = outlook_plain(f, o, way);
+    if (as.type < 0 || as.type >= f->base.cluster->ntypes)
+        return load;
+    if (o->is_llm) {
+        struct llmspot spot =
+            llmjobs_packed(f->base.cluster, as.type, as.gpus, as.nodes);
+        llmjobs_expect(&o->llm, &spot, as.tensor, &load.mem_gib);
+    }
     if (o->app.profile == NULL)
         return load;
     double slower;
     const struct known *known = &f->table->known;
-    struct spread there =
-        spread_packed(o->type, f->largest[o->type], job->spec.gpus);
-    double samples = known_setting(known, &o->app, &there, job->spec.batch)
-                         .split.batch_per_gpu;
+    struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
+    struct setting asked =
+        known_setting(known, &o->app, &there, job->spec.batch);
+    asked = known_passes(known, &o->app, there.types, &asked, as.passes);
+    double samples = asked.split.batch_per_gpu;
     const struct firn_profile_gpu *gpu =
-        known_gpu(known, &o->app, o->type, &slower);
+        known_gpu(known, &o->app, as.type, &slower);
     if (gpu->util > 0 || gpu->util_sample > 0)
         load.util = fmin(1, gpu->util + gpu->util_sample * samples);
     if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0)
         load.mem_gib = (gpu->mem_mib + gpu->mem_sample_mib * samples) / 1024;
     return load;
+}
+
+size_t forecast_llm_ways(struct forecast *f, const struct firn_job *job,
+                         struct firn_llm_way *out, size_t max)
+{
+    const struct outlook *o = outlook_of(f, job);
+    return o->is_llm ? llmjobs_ways(&o->llm, f->base.cluster, job,
+                                    o->correction, out, max)
+                     : 0;
 }
 
 /* --- for core ---------------------------------------------------------------
@@ -448,9 +446,17 @@ static double slowdown_of(void *state, const struct firn_job *job,
     return forecast_slowdown(((struct simengine *)state)->forecast, job, other);
 }
 
-static struct firn_load load_of(void *state, const struct firn_job *job)
+static struct firn_load load_of(void *state, const struct firn_job *job,
+                                const struct firn_way *way)
 {
-    return forecast_load(((struct simengine *)state)->forecast, job);
+    return forecast_load(((struct simengine *)state)->forecast, job, way);
+}
+
+static size_t llm_ways_of(void *state, const struct firn_job *job,
+                          struct firn_llm_way *out, size_t max)
+{
+    return forecast_llm_ways(((struct simengine *)state)->forecast, job, out,
+                             max);
 }
 
 const struct firn_forecast_def simengine_forecast = {
@@ -458,4 +464,6 @@ const struct firn_forecast_def simengine_forecast = {
     .gpus_max = gpus_max_of,
     .slowdown = slowdown_of,
     .load = load_of,
+    .llm_ways = llm_ways_of,
+    .merge = transfers_merge,
 };

@@ -27,12 +27,21 @@ void forecast_learn(struct forecast *forecast, const struct firn_job *job,
 /* As firn/forecast.h has them. */
 double forecast_rate(struct forecast *forecast, const struct firn_job *job,
                      const struct firn_way *way, double now_s);
+/* An iteration of that total batch in that way, and one of the job as
+ * submitted, by the fit. False when it cannot run so or has no profile. */
+struct running;
+bool forecast_running(struct forecast *forecast, const struct firn_job *job,
+                      const struct firn_way *way, double batch,
+                      struct running *now, struct running *ref);
 int forecast_gpus_max(struct forecast *forecast, const struct firn_job *job,
                       unsigned tunes);
 double forecast_slowdown(struct forecast *forecast, const struct firn_job *job,
                          const struct firn_job *other);
 struct firn_load forecast_load(struct forecast *forecast,
-                               const struct firn_job *job);
+                               const struct firn_job *job,
+                               const struct firn_way *way);
+size_t forecast_llm_ways(struct forecast *forecast, const struct firn_job *job,
+                         struct firn_llm_way *out, size_t max);
 
 /* The same for an engine whose state is a struct simengine. */
 extern const struct firn_forecast_def simengine_forecast;

@@ -41,6 +41,7 @@ struct course_key {
     uint32_t types;
     int nodes, gpus, fullest;
     double batch;
+    int passes;
     bool tunes_batch;
     enum firn_sim_freeze rule;
 };
@@ -289,6 +290,7 @@ static uint64_t hash(const struct course_key *k)
     uint64_t h = mix(k->which, (uint64_t)k->ref << 32 | k->types);
     h = mix(h, (uint64_t)k->gpus << 32 | (uint64_t)k->nodes);
     h = mix(h, (uint64_t)k->fullest << 32 | (uint64_t)(int64_t)k->batch);
+    h = mix(h, (uint64_t)k->passes);
     return mix(h, (uint64_t)k->rule << 1 | k->tunes_batch);
 }
 
@@ -297,7 +299,8 @@ static bool is_same(const struct course_key *a, const struct course_key *b)
     return a->which == b->which && a->ref == b->ref && a->types == b->types &&
            a->nodes == b->nodes && a->gpus == b->gpus &&
            a->fullest == b->fullest && a->batch == b->batch &&
-           a->tunes_batch == b->tunes_batch && a->rule == b->rule;
+           a->passes == b->passes && a->tunes_batch == b->tunes_batch &&
+           a->rule == b->rule;
 }
 
 /* Where the course of that key is or belongs. */
@@ -354,6 +357,7 @@ static struct course *course_of(struct trainer *t,
         .rule = rule,
     };
     key.batch = key.tunes_batch ? 0 : ask->batch;
+    key.passes = key.tunes_batch ? 0 : ask->passes;
     struct course **cell = cell_of(t->cells, t->ncells, &key);
     if (*cell != NULL)
         return *cell;
@@ -365,12 +369,24 @@ static struct course *course_of(struct trainer *t,
     return *cell;
 }
 
+/* As submitted, in so many passes. */
+static struct setting asked(const struct trainer *t,
+                            const struct trainer_ask *ask, double batch,
+                            int passes)
+{
+    struct setting setting =
+        known_setting(t->known, ask->app, ask->where, batch);
+    if (passes == 0)
+        return setting;
+    return known_passes(t->known, ask->app, ask->where->types, &setting,
+                        passes);
+}
+
 static struct setting set(struct course *c, const struct trainer *t,
                           const struct trainer_ask *ask, struct parts parts,
                           size_t k)
 {
-    struct setting setting =
-        known_setting(t->known, ask->app, ask->where, c->key.batch);
+    struct setting setting = asked(t, ask, c->key.batch, c->key.passes);
     double was = k > 0 ? c->at[k - 1].frozen : 0;
     size_t stage = k / parts.pieces;
     if (c->key.tunes_batch)
@@ -388,7 +404,7 @@ struct setting trainer_setting(struct trainer *trainer,
     enum firn_sim_freeze rule = trainer_rule(trainer, p, ask->tunes);
     bool freezes = rule != FIRN_SIM_FREEZE_OFF;
     if (!freezes && !((ask->tunes & FIRN_TUNE_BATCH) && trainer_can_tune(p)))
-        return known_setting(trainer->known, ask->app, ask->where, ask->batch);
+        return asked(trainer, ask, ask->batch, ask->passes);
     struct parts parts = known_parts(p, freezes);
     struct course *c = course_of(trainer, ask, rule, parts.n);
     if (!freezes) { /* nothing depends on what came before */

@@ -32,6 +32,7 @@ struct trainer_ask {
     const struct spread *where;
     double batch; /* as submitted; 0: the initial one */
     unsigned tunes;
+    int passes; /* as in struct firn_how; not read when it tunes its batch */
 };
 
 /* Parts that its settings may differ in. */

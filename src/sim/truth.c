@@ -5,9 +5,13 @@
  * n is the GPUs held, gpus those the duration refers to. The slowest GPU held
  * counts because synchronous data-parallel training waits for it. At n = gpus
  * on one type the rate is exactly 1, so durations come out to the last digit.
+ * Language models go as sim/llmjobs.c says.
+ * Elastic threads need not wait for the slowest: sim/threads.c.
  */
 #include "sim/truth.h"
 #include "base/fmath.h"
+#include "sim/llmjobs.h"
+#include "sim/threads.h"
 
 static double slowest(const struct firn_cluster *cluster,
                       const struct firn_alloc *alloc)
@@ -21,11 +25,29 @@ static double slowest(const struct firn_cluster *cluster,
     return speed;
 }
 
+/* Of a language model: by its shape. */
+static double llm_rate(const struct truth *truth, const struct firn_job *job,
+                       const struct firn_alloc *alloc)
+{
+    struct llmjob llm =
+        llmjobs_open(truth->cluster, &job->spec, job->type_mask);
+    struct llmspot spot = llmjobs_held(truth->cluster, alloc);
+    return llmjobs_rate(&llm, &spot, alloc->how.tensor);
+}
+
 static double rate(const struct truth *truth, const struct firn_job *job,
                    const struct firn_alloc *alloc, int sharers)
 {
     double speed = slowest(truth->cluster, alloc);
-    if (alloc->ngpus != job->spec.gpus)
+    if (llmjobs_is(&job->spec)) {
+        speed = llm_rate(truth, job, alloc);
+        return sharers > 1 ? speed / truth->share_slowdown : speed;
+    }
+    if (alloc->tunes & FIRN_TUNE_THREADS) {
+        int counts[FIRN_TYPES_MAX];
+        threads_count(truth->cluster, alloc, counts);
+        speed = threads_rate(truth, &job->spec, counts);
+    } else if (alloc->ngpus != job->spec.gpus)
         speed *= fm_pow((double)alloc->ngpus / job->spec.gpus, truth->scaling);
     return sharers > 1 ? speed / truth->share_slowdown : speed;
 }

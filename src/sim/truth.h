@@ -15,6 +15,8 @@ struct truth_near {
     int sharers; /* the most jobs, itself included, on any of its GPUs */
     int napps;   /* applications of the others, repeated ones once */
     const char *apps[TRUTH_NEIGHBOURS];
+    const struct firn_job *merged; /* trained together with it; or NULL */
+    int after; /* task it began with the weights of (transfers.h); 0: none */
 };
 
 /* A rate, and how long it holds: until the job has done so much (infinity:

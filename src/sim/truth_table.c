@@ -20,11 +20,17 @@
  *
  * A trainer decides by the fits; how fast that really is, is measured.
  *
+ * Fine-tuning tasks that are merged, or begin with another's weights, go as
+ * transfers.c has it; the work of such a task is its epochs.
+ *
  * Shared GPUs: the largest measured slowdown beside any of the neighbours; the
  * constant for a neighbour it was never measured beside.
  */
 #include "sim/truth_table.h"
 #include "base/mem.h"
+#include "sim/llmjobs.h"
+#include "sim/threads.h"
+#include "sim/transfers.h"
 #include <math.h>
 
 /* One job where it is. */
@@ -35,6 +41,8 @@ struct going {
     struct trainer_ask ask; /* points to the two above */
     struct parts parts;
     struct running ref;
+    struct threads threads; /* none: number 0 */
+    int counts[FIRN_TYPES_MAX];
 };
 
 static struct running run(const struct truth_table *t,
@@ -70,7 +78,11 @@ static struct running reference(const struct truth_table *t,
 static double rate_in(const struct going *g, size_t part)
 {
     struct setting setting = trainer_setting(g->t->trainer, &g->ask, part);
-    struct running now = run(g->t, &g->app, &g->here, &setting);
+    struct running now = {.batch = g->ref.batch, .psi = setting.psi};
+    if (g->threads.number > 0)
+        now.iteration_s = threads_iteration_s(&g->threads, &setting);
+    else
+        now = run(g->t, &g->app, &g->here, &setting);
     return running_rate(g->app.profile, part / g->parts.pieces, &g->ref, &now);
 }
 
@@ -84,8 +96,9 @@ static bool is_changing(const struct going *g)
         return true;
     if ((g->ask.tunes & FIRN_TUNE_BATCH) && trainer_can_tune(p))
         return true;
-    return trainer_setting(g->t->trainer, &g->ask, 0).split.total !=
-           g->ref.batch;
+    return g->threads.number == 0 &&
+           trainer_setting(g->t->trainer, &g->ask, 0).split.total !=
+               g->ref.batch;
 }
 
 /* The rate at done_s, and the end of the parts that have the same. */
@@ -115,6 +128,16 @@ static struct truth_pace pace_of(const struct going *g, double duration_s,
     return pace;
 }
 
+static void set_threads(struct going *g, const struct firn_job_spec *spec,
+                        const struct firn_alloc *alloc)
+{
+    threads_count(g->t->known.cluster, alloc, g->counts);
+    g->ask.tunes &= ~(unsigned)FIRN_TUNE_THREADS;
+    g->threads = (struct threads){
+        &g->t->known,         &g->app,      &g->here,    g->counts,
+        threads_number(spec), g->ref.batch, known_true_s};
+}
+
 /* Step time on these GPUs over that alone. */
 static double slowdown(const struct truth_table *t,
                        const struct firn_profile *p,
@@ -132,6 +155,24 @@ static double slowdown(const struct truth_table *t,
     return worst;
 }
 
+/* The rate while both are trained as one; 0 when they are no pair. */
+static double merged_rate(const struct going *g, const struct firn_job *job,
+                          const struct firn_job *with)
+{
+    int task = transfers_task(job->spec.app);
+    int other = transfers_task(with->spec.app);
+    if (!transfers_is_pair(task, other) || job->spec.batch <= 0 ||
+        with->spec.batch <= 0)
+        return 0;
+    struct setting both =
+        known_setting(&g->t->known, &g->app, &g->here,
+                      (double)job->spec.batch + with->spec.batch);
+    struct running joint = run(g->t, &g->app, &g->here, &both);
+    double epochs = transfers_together(task, other);
+    return transfers_rate(task, other, epochs > 0 ? epochs : TRANSFERS_NEVER,
+                          &joint, &g->ref);
+}
+
 static struct truth_pace pace(const struct truth *truth,
                               const struct firn_job *job,
                               const struct firn_alloc *alloc,
@@ -141,15 +182,22 @@ static struct truth_pace pace(const struct truth *truth,
     const struct firn_job_spec *spec = &job->spec;
     struct going g = {.t = t};
     g.app = known_find(&t->known, spec->app, job->type_mask);
-    if (g.app.profile == NULL) {
+    if (g.app.profile == NULL || llmjobs_is(spec)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
     }
     g.here = spread_of(t->known.cluster, alloc);
-    g.ask = (struct trainer_ask){&g.app, &g.here, spec->batch, alloc->tunes};
+    g.ask = (struct trainer_ask){&g.app, &g.here, spec->batch, alloc->tunes,
+                                 alloc->how.passes};
     g.parts = trainer_parts(t->trainer, &g.ask);
     g.ref = reference(t, &g.app, spec);
+    if (alloc->tunes & FIRN_TUNE_THREADS)
+        set_threads(&g, spec, alloc);
+    double merged = near->merged ? merged_rate(&g, job, near->merged) : 0;
+    if (merged > 0)
+        return (struct truth_pace){merged, INFINITY};
     struct truth_pace out = pace_of(&g, spec->duration_s, done_s);
+    out.rate *= transfers_gain(transfers_task(spec->app), near->after);
     out.rate /= slowdown(t, g.app.profile, near);
     if (!(out.until_s < spec->duration_s))
         out.until_s = INFINITY;
@@ -161,11 +209,15 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
 {
     const struct truth_table *t = truth->state;
     struct known_app app = known_find(&t->known, spec->app, types);
-    if (app.profile == NULL)
+    if (app.profile == NULL || llmjobs_is(spec))
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
         spec->restart_s = app.profile->restart_s;
     struct running ref = reference(t, &app, spec);
+    int task = transfers_task(spec->app);
+    if (task > 0)
+        return transfers_epochs(task) * transfers_samples(task) / ref.batch *
+               ref.iteration_s;
     if (app.profile->progress > 0)
         return known_alone_s(app.profile, &ref);
     if (!spec->is_nominal)

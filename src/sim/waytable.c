@@ -17,6 +17,7 @@ enum {
 /* key 0: empty. */
 struct waytable_cell {
     uint64_t key;
+    int passes;
     double value;
 };
 
@@ -56,7 +57,8 @@ void waytable_clear(struct waytable *table)
     table->nused = 0;
 }
 
-/* Every way has a key of its own, none has 0: gpus >= 1, or gpus < 0. */
+/* Ways of as many passes have a key of their own each, none has 0: gpus >= 1,
+ * or gpus < 0. */
 static uint64_t key_of(const struct firn_way *way)
 {
     return (uint64_t)(uint32_t)way->gpus << 32 ^
@@ -66,10 +68,13 @@ static uint64_t key_of(const struct firn_way *way)
 }
 
 /* Where that key is or belongs. */
-static struct waytable_cell *cell_of(const struct waytable *table, uint64_t key)
+static struct waytable_cell *cell_of(const struct waytable *table, uint64_t key,
+                                     int passes)
 {
-    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (table->ncells - 1);
-    while (table->cells[i].key != 0 && table->cells[i].key != key)
+    uint64_t hash = (key ^ (uint64_t)passes << 44) * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(hash >> 32) & (table->ncells - 1);
+    while (table->cells[i].key != 0 &&
+           (table->cells[i].key != key || table->cells[i].passes != passes))
         i = (i + 1) & (table->ncells - 1);
     return &table->cells[i];
 }
@@ -78,7 +83,7 @@ double waytable_find(const struct waytable *table, const struct firn_way *way)
 {
     if (table->ncells == 0)
         return (double)NAN;
-    const struct waytable_cell *cell = cell_of(table, key_of(way));
+    const struct waytable_cell *cell = cell_of(table, key_of(way), way->passes);
     return cell->key != 0 ? cell->value : (double)NAN;
 }
 
@@ -89,7 +94,8 @@ static void grow(struct waytable *table)
     table->cells = mem_new(table->ncells, sizeof *table->cells);
     for (size_t i = 0; i < was.ncells; i++)
         if (was.cells[i].key != 0)
-            *cell_of(table, was.cells[i].key) = was.cells[i];
+            *cell_of(table, was.cells[i].key, was.cells[i].passes) =
+                was.cells[i];
     mem_free(was.cells);
 }
 
@@ -107,7 +113,7 @@ void waytable_put(struct waytable *table, const struct firn_way *way,
     }
     if (2 * (table->nused + 1) > table->ncells)
         grow(table);
-    struct waytable_cell *cell = cell_of(table, key_of(way));
+    struct waytable_cell *cell = cell_of(table, key_of(way), way->passes);
     table->nused += cell->key == 0;
-    *cell = (struct waytable_cell){key_of(way), value};
+    *cell = (struct waytable_cell){key_of(way), way->passes, value};
 }

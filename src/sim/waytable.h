@@ -25,6 +25,14 @@ void waytable_release(struct waytable *table);
 /* Forgets everything. */
 void waytable_clear(struct waytable *table);
 
+/* Ways are told apart by GPUs, nodes, type, passes and the first two tunings;
+ * one that says more is not for this table. */
+static inline bool waytable_holds(const struct firn_way *way)
+{
+    return way->tensor == 0 && way->counts == NULL &&
+           way->tunes < WAYTABLE_TUNES;
+}
+
 /* The way has a place of its own: which sheet, and where on it. */
 static inline bool waytable_is_near(const struct waytable *table,
                                     const struct firn_way *way, size_t *sheet,
@@ -32,7 +40,7 @@ static inline bool waytable_is_near(const struct waytable *table,
 {
     *sheet = (size_t)(way->type + 1) * WAYTABLE_TUNES + (way->tunes & 3u);
     *at = (size_t)(way->gpus - 1) * (WAYTABLE_NODES + 1) + (size_t)way->nodes;
-    return (unsigned)(way->gpus - 1) < WAYTABLE_GPUS &&
+    return way->passes == 0 && (unsigned)(way->gpus - 1) < WAYTABLE_GPUS &&
            (unsigned)way->nodes <= WAYTABLE_NODES &&
            (unsigned)(way->type + 1) <= (unsigned)table->ntypes;
 }

@@ -3,17 +3,21 @@
  *     #firn-trace 1
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
+ *     [,seq][,may_merge]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may
  * be empty: both mean the default (gpus_min and gpus_max: gpus; texts: empty;
  * numbers: 0; restart_s: -1, the simulation's). A column with another name is
- * an error, as it would be a mistyped one. Lines that begin with '#' are
+ * an error, as it would be a mistyped one. A job with `seq` is a language
+ * model: its app is a shape of firn/llm.h, it has a batch, and `gpus` may be 0,
+ * for a user who did not say. Lines that begin with '#' are
  * comments. write.c writes it; docs/trace-formats.md is the manual.
  */
 #include "base/str.h"
 #include "trace/row.h"
 #include "trace/write.h"
+#include <firn/memory.h>
 #include <string.h>
 
 static const char *const columns[] = {
@@ -85,10 +89,21 @@ static bool maybe_number(const struct row *row, int column, double min,
            row_number(row, column, min, 1e15, out, err);
 }
 
+/* GPUs 0: of a language model only. */
+static bool read_gang(const struct row *row, struct firn_job_spec *spec,
+                      struct firn_error *err)
+{
+    int least = *row_text(row, WRITE_SEQ) == '\0' ? 1 : 0;
+    if (!row_int(row, WRITE_GPUS, least, ROW_GPUS_MAX, &spec->gpus, err))
+        return false;
+    spec->gpus_min = spec->gpus_max = spec->gpus;
+    return true;
+}
+
 static bool read_gpus(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
 {
-    if (!row_gang(row, WRITE_GPUS, spec, err) ||
+    if (!read_gang(row, spec, err) ||
         !maybe_int(row, WRITE_MIN, 1, ROW_GPUS_MAX, &spec->gpus_min, err) ||
         !maybe_int(row, WRITE_MAX, 1, ROW_GPUS_MAX, &spec->gpus_max, err))
         return false;
@@ -111,24 +126,49 @@ static bool read_restart(const struct row *row, struct firn_job_spec *spec,
     return false;
 }
 
+/* A sequence: then it must be a language model that one can train. */
+static bool read_seq(const struct row *row, struct firn_job_spec *spec,
+                     struct firn_error *err)
+{
+    if (!maybe_int(row, WRITE_SEQ, 0, ROW_NUMBER_MAX, &spec->seq, err))
+        return false;
+    if (spec->seq == 0 && spec->gpus > 0)
+        return true;
+    struct firn_memory_job job = {.seq = spec->seq, .micro_batch = spec->batch};
+    struct firn_error why = {0};
+    if (spec->seq == 0)
+        firn_fail(err, FIRN_EINVAL, "'gpus' is 0 for no language model");
+    else if (spec->batch < 1)
+        firn_fail(err, FIRN_EINVAL, "'seq' is %d and there is no batch",
+                  spec->seq);
+    else if (firn_llm_find(&job.shape, spec->app, &why) != FIRN_OK ||
+             firn_memory_check(&job, &why) != FIRN_OK)
+        firn_fail(err, FIRN_EINVAL, "%s", why.text);
+    else
+        return true;
+    return false;
+}
+
 static bool read_rest(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
 {
-    int may_share = 0, is_nominal = 0;
+    int may_share = 0, may_merge = 0, is_nominal = 0;
     if (!maybe_int(row, WRITE_BATCH, 0, ROW_NUMBER_MAX, &spec->batch, err) ||
         !maybe_int(row, WRITE_PRIORITY, -ROW_NUMBER_MAX, ROW_NUMBER_MAX,
                    &spec->priority, err) ||
         !maybe_number(row, WRITE_MEM, 0, &spec->mem_gib, err) ||
         !maybe_int(row, WRITE_SHARE, 0, 1, &may_share, err) ||
+        !maybe_int(row, WRITE_MERGE, 0, 1, &may_merge, err) ||
         !maybe_int(row, WRITE_NOMINAL, 0, 1, &is_nominal, err) ||
         !read_restart(row, spec, err))
         return false;
     spec->may_share = may_share != 0;
+    spec->may_merge = may_merge != 0;
     spec->is_nominal = is_nominal != 0;
     spec->app = row_text(row, WRITE_APP);
     spec->group = row_text(row, WRITE_GROUP);
     spec->types = row_text(row, WRITE_TYPES);
-    return true;
+    return read_seq(row, spec, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,

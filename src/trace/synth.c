@@ -25,6 +25,11 @@
  * A is 0.5 here, a day that one can see. The trace starts at midnight and the
  * peak is at noon, so phase is 1/4 and L(0) is 0.
  *
+ * Language models are in the manner of Frenzy's NewWorkload, of which the paper
+ * says no more than GPT-2 and BERT of several sizes and batches: a model of the
+ * list, each as likely, a batch of 2, 4, 8, 16 or 32, of those allowed,
+ * sequences of 1024, and a duration of Philly's jobs with several GPUs.
+ *
  * (1) Only rng.h and fmath.h: the same bytes on any machine.
  * (2) The first job comes at 0 and the last at span_s, to a millisecond.
  * Elastic jobs take from a quarter of their GPUs (at least 1) to twice as many
@@ -32,6 +37,7 @@
  */
 #include "trace/synth.h"
 #include "base/fmath.h"
+#include <firn/llm.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +63,8 @@ static const struct part {
 
 enum { NPARTS = 3 };
 
+enum { long_seq = 1024 };
+
 static const double longest_s = 60 * 86400.0;
 static const double day_s = 86400.0;
 static const double swing = 0.5;  /* A */
@@ -73,6 +81,8 @@ static struct synth_draws seed_draws(uint64_t seed)
     rng_seed(&draws.duration, rng_u64(&root));
     rng_seed(&draws.elastic, rng_u64(&root));
     rng_seed(&draws.app, rng_u64(&root));
+    rng_seed(&draws.model, rng_u64(&root));
+    rng_seed(&draws.batch, rng_u64(&root));
     return draws;
 }
 
@@ -98,6 +108,15 @@ static int draw_gpus(struct rng *rng, const struct synth_options *options)
     return draw_size(rng, 1, options->gpus_max);
 }
 
+int synth_seq(const char *model)
+{
+    struct firn_llm_shape shape;
+    if (firn_llm_find(&shape, model, NULL) != FIRN_OK)
+        return 0;
+    bool is_short = shape.positions > 0 && shape.positions < long_seq;
+    return is_short ? shape.positions : long_seq;
+}
+
 static double draw_one_s(struct rng *rng, const struct part *parts)
 {
     double at = rng_unit(rng), normal = rng_normal(rng);
@@ -108,10 +127,10 @@ static double draw_one_s(struct rng *rng, const struct part *parts)
 }
 
 /* Draws until it is short enough: about one in five is below a minute. */
-static double draw_duration_s(struct rng *rng, int gpus, double max_s)
+static double draw_duration_s(struct rng *rng, bool is_small, double max_s)
 {
     for (;;) {
-        double seconds = draw_one_s(rng, gpus == 1 ? one_gpu : more_gpus);
+        double seconds = draw_one_s(rng, is_small ? one_gpu : more_gpus);
         if (seconds <= max_s)
             return seconds >= 1 ? seconds : 1;
     }
@@ -170,10 +189,22 @@ static enum firn_status check(const struct synth_options *options,
         return firn_fail(err, FIRN_EINVAL,
                          "duration-max is %g s: must be 60 or more",
                          options->duration_max_s);
+    for (size_t i = 0; i < options->nmodels; i++) {
+        struct firn_llm_shape shape;
+        FIRN_TRY(firn_llm_find(&shape, options->models[i], err));
+        if ((options->model_batches[i] & 0x3eu) == 0)
+            return firn_fail(err, FIRN_EINVAL, "%s has no batch to draw",
+                             options->models[i]);
+    }
     if (!(options->elastic >= 0 && options->elastic <= 1))
         return firn_fail(err, FIRN_EINVAL, "elastic is %g: must be from 0 to 1",
                          options->elastic);
     return FIRN_OK;
+}
+
+static int draw_model_gpus(struct rng *rng, const struct synth_options *options)
+{
+    return options->model_gpus[rng_below(rng, options->nmodels)];
 }
 
 enum firn_status synth_init(struct synth *synth,
@@ -188,8 +219,10 @@ enum firn_status synth_init(struct synth *synth,
         made.options.duration_max_s = longest_s;
     struct synth_draws draws = seed_draws(options->seed);
     for (long i = 0; i < options->jobs; i++) {
-        int gpus = draw_gpus(&draws.gpus, &made.options);
-        made.gpu_s += gpus * draw_duration_s(&draws.duration, gpus,
+        int gpus = options->nmodels > 0 ? draw_model_gpus(&draws.model, options)
+                                        : draw_gpus(&draws.gpus, &made.options);
+        bool is_small = gpus == 1 && options->nmodels == 0;
+        made.gpu_s += gpus * draw_duration_s(&draws.duration, is_small,
                                              made.options.duration_max_s);
         if (i > 0)
             made.gap_total += rng_exp(&draws.arrival, 1);
@@ -198,6 +231,22 @@ enum firn_status synth_init(struct synth *synth,
     made.draws = seed_draws(options->seed);
     *synth = made;
     return FIRN_OK;
+}
+
+static void draw_model(struct synth_draws *draws, const struct synth_options *o,
+                       struct firn_job_spec *spec)
+{
+    size_t which = rng_below(&draws->model, o->nmodels);
+    unsigned batches = o->model_batches[which];
+    uint64_t nth =
+        rng_below(&draws->batch, (uint64_t)__builtin_popcount(batches));
+    for (; nth > 0; nth--)
+        batches &= batches - 1;
+    spec->app = o->models[which];
+    spec->seq = synth_seq(spec->app);
+    spec->batch = (int)(batches & -batches);
+    spec->duration_s =
+        draw_duration_s(&draws->duration, false, o->duration_max_s);
 }
 
 bool synth_next(struct synth *synth, struct firn_job_spec *out)
@@ -216,9 +265,14 @@ bool synth_next(struct synth *synth, struct firn_job_spec *out)
                                  .types = "",
                                  .restart_s = -1,
                                  .submit_s = moment_s(synth, share)};
+    if (o->nmodels > 0) {
+        draw_model(draws, o, &spec);
+        *out = spec;
+        return true;
+    }
     int gpus = draw_gpus(&draws->gpus, o);
     spec.duration_s =
-        draw_duration_s(&draws->duration, gpus, o->duration_max_s);
+        draw_duration_s(&draws->duration, gpus == 1, o->duration_max_s);
     spec.gpus = spec.gpus_min = spec.gpus_max = gpus;
     if (rng_unit(&draws->elastic) < o->elastic) {
         spec.gpus_min = gpus >= 4 ? gpus / 4 : 1;

@@ -29,12 +29,20 @@ struct synth_options {
     double elastic;          /* share of jobs that are elastic, 0..1 */
     const char *const *apps; /* names to draw from, borrowed; or NULL */
     size_t napps;
+    /* Language models instead, by their names in firn/llm.h; borrowed, or
+     * NULL. Their users say a model and a batch, and no GPUs. Of each model:
+     * the GPUs it is expected to use, for the load, and the batches it may
+     * have, bit k for 2^k, of 2 to 32. */
+    const char *const *models;
+    const int *model_gpus;
+    const unsigned *model_batches;
+    size_t nmodels;
 };
 
 /* Each property has its own stream of numbers, so that asking for elastic jobs
  * or applications changes nothing else. */
 struct synth_draws {
-    struct rng arrival, gpus, duration, elastic, app;
+    struct rng arrival, gpus, duration, elastic, app, model, batch;
 };
 
 struct synth {
@@ -47,6 +55,10 @@ struct synth {
     long made;        /* jobs so far */
     char name[32];
 };
+
+/* A model's sequences: 1024 tokens, or as many as it has positions for. 0 when
+ * there is no such model. */
+int synth_seq(const char *model);
 
 /* Checks the options and draws everything once, to know the total. O(jobs).
  * FIRN_EINVAL with a sentence. */

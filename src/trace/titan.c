@@ -7,7 +7,8 @@
  * comes from nominal.def in seconds of one V100, over num_gpus. In the
  * published files every job of an application has the same target, so one
  * number per application is exact up to scaling; target_lr,
- * target_gradient_steps and target_metric are passed over.
+ * target_gradient_steps and target_metric are passed over. All of them accept
+ * to be trained together with another (Ymir).
  */
 #include "trace/nominal.h"
 
@@ -30,7 +31,10 @@ static enum firn_status open(void *state, struct lines *in,
 static enum firn_row next(void *state, struct lines *in,
                           struct firn_job_spec *out, struct firn_error *err)
 {
-    return nominal_row(state, in, "titan", "v100", out, err);
+    enum firn_row got = nominal_row(state, in, "titan", "v100", out, err);
+    if (got == FIRN_ROW_JOB)
+        out->may_merge = true;
+    return got;
 }
 
 const struct firn_trace_def firn_trace_titan = {

@@ -24,6 +24,8 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)spec->may_share << WRITE_SHARE;
     mask |= (unsigned)(spec->restart_s >= 0) << WRITE_RESTART;
     mask |= (unsigned)spec->is_nominal << WRITE_NOMINAL;
+    mask |= (unsigned)(spec->seq != 0) << WRITE_SEQ;
+    mask |= (unsigned)spec->may_merge << WRITE_MERGE;
     return mask;
 }
 
@@ -108,6 +110,12 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_NOMINAL:
         buf_putc(out, spec->is_nominal ? '1' : '0');
+        return;
+    case WRITE_SEQ:
+        buf_double(out, spec->seq);
+        return;
+    case WRITE_MERGE:
+        buf_putc(out, spec->may_merge ? '1' : '0');
         return;
     case WRITE_NCOLUMNS:
         break;

@@ -26,7 +26,9 @@
     X(TYPES, "types")         \
     X(SHARE, "may_share")     \
     X(RESTART, "restart_s")   \
-    X(NOMINAL, "nominal")
+    X(NOMINAL, "nominal")     \
+    X(SEQ, "seq")             \
+    X(MERGE, "may_merge")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

@@ -32,7 +32,7 @@ static void gpus_print_as_ranges_of_each_node(void **unused)
 {
     (void)unused;
     struct firn_part parts[] = {{0, 0, 0xf}, {7, 0, 0xa}, {9, 0, 1}};
-    struct firn_alloc alloc = {parts, 3, 7, false, 0};
+    struct firn_alloc alloc = {parts, 3, 7, false, 0, {0}};
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]");
     alloc.is_shared = true;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]~");
@@ -48,7 +48,7 @@ static void print_appends_to_what_is_there(void **unused)
     struct firn_buf out = {0};
     struct firn_part part = {3, 0, 6};
     buf_puts(&out, "A: ");
-    firn_alloc_print(&(struct firn_alloc){&part, 1, 2, false, 0}, &out);
+    firn_alloc_print(&(struct firn_alloc){&part, 1, 2, false, 0, {0}}, &out);
     assert_string_equal(out.at, "A: n3[1-2]");
     buf_release(&out);
 }
@@ -57,7 +57,7 @@ static void boards_do_not_show_in_the_text(void **unused)
 {
     (void)unused;
     struct firn_part parts[] = {{2, 0, 1}, {2, 1, 0x41}, {2, 2, 2}, {3, 2, 1}};
-    struct firn_alloc alloc = {parts, 4, 5, false, 0};
+    struct firn_alloc alloc = {parts, 4, 5, false, 0, {0}};
     prints(&alloc, "n2[0,64,70,129] n3[128]");
     parts[0].gpus = parts[1].gpus = ~(uint64_t)0;
     prints(&alloc, "n2[0-127,129] n3[128]");
@@ -71,7 +71,8 @@ static void allocations_are_equal_only_in_every_part(void **unused)
 {
     (void)unused;
     struct firn_part p[] = {{0, 0, 3}, {1, 0, 1}}, q[] = {{0, 0, 3}, {1, 0, 1}};
-    struct firn_alloc a = {p, 2, 3, false, 0}, b = {q, 2, 3, false, 0};
+    struct firn_alloc a = {p, 2, 3, false, 0, {0}},
+                      b = {q, 2, 3, false, 0, {0}};
     assert_true(firn_alloc_equal(&a, &b));
     q[1].gpus = 2;
     assert_false(firn_alloc_equal(&a, &b));
@@ -82,7 +83,7 @@ static void allocations_are_equal_only_in_every_part(void **unused)
     q[1] = p[1];
     b.is_shared = true;
     assert_false(firn_alloc_equal(&a, &b));
-    b = (struct firn_alloc){q, 1, 2, false, 0};
+    b = (struct firn_alloc){q, 1, 2, false, 0, {0}};
     assert_false(firn_alloc_equal(&a, &b));
     assert_false(firn_alloc_equal(&b, &a));
     struct firn_alloc none = {0};

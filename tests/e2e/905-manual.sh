@@ -42,8 +42,8 @@ report()
     fi
 }
 
-for command in sim "trace stat" "trace convert" "trace gen" "trace formats" \
-    policies cluster memory "profile list" "profile show" "profile eval" \
+for command in sim repro "trace stat" "trace convert" "trace gen" \
+    "trace formats" policies cluster memory "profile list" "profile show" "profile eval" \
     "profile fit" help version; do
     in_help $command >"$tmp/help"
     in_manual "$command" >"$tmp/manual"

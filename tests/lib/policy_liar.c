@@ -24,7 +24,7 @@ static void place_on(const struct stage *s, firn_node_id node, int first,
 {
     int n = s->job->spec.gpus;
     struct firn_part part = {node, 0, (((uint64_t)1 << n) - 1) << first};
-    struct firn_alloc alloc = {&part, 1, n, is_shared, 0};
+    struct firn_alloc alloc = {&part, 1, n, is_shared, 0, {0}};
     firn_plan_place(s->plan, s->job, &alloc);
 }
 
@@ -89,42 +89,42 @@ static void no_board(const struct stage *s)
 {
     struct firn_part part = {0, 1, 1};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){&part, 1, 1, false, 0});
+                    &(struct firn_alloc){&part, 1, 1, false, 0, {0}});
 }
 
 static void negative_board(const struct stage *s)
 {
     struct firn_part part = {0, -1, 1};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){&part, 1, 1, false, 0});
+                    &(struct firn_alloc){&part, 1, 1, false, 0, {0}});
 }
 
 static void empty_part(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 3}, {1, 0, 0}};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0});
+                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
 }
 
 static void node_twice(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 1}, {0, 0, 2}};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0});
+                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
 }
 
 static void gpu_twice(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 1}, {0, 0, 1}};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0});
+                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
 }
 
 static void out_of_order(const struct stage *s)
 {
     struct firn_part parts[] = {{1, 0, 1}, {0, 0, 1}};
     firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0});
+                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
 }
 
 static void wrong_count(const struct stage *s)
@@ -132,7 +132,7 @@ static void wrong_count(const struct stage *s)
     struct firn_part part = {0, 0, 1};
     firn_plan_place(
         s->plan, s->job,
-        &(struct firn_alloc){&part, 1, s->job->spec.gpus, false, 0});
+        &(struct firn_alloc){&part, 1, s->job->spec.gpus, false, 0, {0}});
 }
 
 static void nothing(const struct stage *s)

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const unsigned all_columns = (1u << WRITE_NCOLUMNS) - 1;
+/* What language models have is shown where they are. */
+static const unsigned all_columns = (1u << WRITE_SEQ) - 1;
 
 /* What every job of every format must keep. */
 static void check_spec(const struct firn_job_spec *spec)
@@ -28,7 +29,7 @@ static void check_spec(const struct firn_job_spec *spec)
     assert_non_null(spec->types);
     assert_true(spec->submit_s >= 0 && spec->submit_s <= 1e17);
     assert_true(spec->duration_s > 0 && spec->duration_s <= 1e33);
-    assert_true(spec->gpus_min >= 1);
+    assert_true(spec->gpus_min >= 1 || spec->seq > 0);
     assert_true(spec->gpus_min <= spec->gpus && spec->gpus <= spec->gpus_max);
     assert_true(spec->restart_s >= -1 && spec->restart_s <= 1e15);
     assert_true(spec->mem_gib >= 0 && spec->batch >= 0);
@@ -39,7 +40,7 @@ static void put_job(struct firn_buf *out, const struct firn_job_spec *spec)
 {
     check_spec(spec);
     buf_printf(out, "%ld: job ", spec->line);
-    write_row(out, spec, all_columns);
+    write_row(out, spec, all_columns | (write_mask(spec) & 1u << WRITE_SEQ));
 }
 
 static void put_rows(const struct firn_trace_def *def, void *state,

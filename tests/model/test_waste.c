@@ -292,9 +292,58 @@ static void nonsense_is_refused_and_nothing_written(void **state)
     assert_true(w.perf == 7 && threads[0] == -9 && threads[1] == -9);
 }
 
+/* Types against the exact layout of the same GPUs one by one. */
+static void by_types_is_the_layout_of_their_gpus(void **state)
+{
+    (void)state;
+    const uint64_t seed = 9;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 5000; i++) {
+        static const double some[] = {1, 2, 0.5, 2.45, 1.55, 1.0 / 3};
+        struct firn_waste_type types[4] = {0};
+        double rates[64];
+        int threads[64], n = 0, ntypes = 1 + (int)rng_below(&rng, 4);
+        int maxp = 1 + (int)rng_below(&rng, 70);
+        for (int k = 0; k < ntypes; k++) {
+            types[k].ngpus = (int)rng_below(&rng, 9) + (k == 0);
+            types[k].rate = some[rng_below(&rng, 6)];
+            for (int g = 0; g < types[k].ngpus; g++)
+                rates[n++] = types[k].rate;
+        }
+        struct firn_waste by_gpu, by_type, check;
+        assert_int_equal(
+            firn_waste_layout(rates, n, maxp, threads, &by_gpu, NULL), FIRN_OK);
+        assert_true(firn_waste_best(types, ntypes, maxp, &by_type));
+        assert_int_equal(firn_waste_of(types, ntypes, maxp, &check, NULL),
+                         FIRN_OK);
+        if (by_type.step_s != by_gpu.step_s || check.step_s != by_gpu.step_s ||
+            check.capacity != by_type.capacity ||
+            !near(check.waste, by_type.waste))
+            fail_msg("seed %llu, case %d: %g by types, %g by GPUs",
+                     (unsigned long long)seed, i, by_type.step_s,
+                     by_gpu.step_s);
+    }
+}
+
+static void by_types_refuses_nonsense(void **state)
+{
+    (void)state;
+    struct firn_waste w;
+    struct firn_waste_type types[] = {{0, 1, 0, 0, 0}, {1, NAN, 0, 0, 0}};
+    assert_false(firn_waste_best(types, 1, 4, &w)); /* no GPUs */
+    assert_false(firn_waste_best(types, 2, 4, &w)); /* no rate */
+    types[1].rate = 1;
+    assert_false(firn_waste_best(types, 2, 0, &w));
+    assert_true(firn_waste_best(types, 2, 4, &w));
+    assert_true(w.step_s == 4 && w.waste == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
+        cmocka_unit_test(by_types_is_the_layout_of_their_gpus),
+        cmocka_unit_test(by_types_refuses_nonsense),
         cmocka_unit_test(equations_by_hand),
         cmocka_unit_test(the_factor_n_makes_perf_what_it_is),
         cmocka_unit_test(resnet50_on_a_v100_and_a_t4),

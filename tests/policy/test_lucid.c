@@ -24,8 +24,10 @@
 
 static double slowdown_told = (double)NAN;
 
-static struct firn_load load_of(void *state, const struct firn_job *job)
+static struct firn_load load_of(void *state, const struct firn_job *job,
+                                const struct firn_way *way)
 {
+    (void)way;
     static const double utils[] = {['T'] = 0.1, ['M'] = 0.4, ['J'] = 0.9};
     unsigned char c = (unsigned char)job->spec.name[0];
     (void)state;

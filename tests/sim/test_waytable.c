@@ -9,20 +9,21 @@
 
 #include <cmocka.h>
 
-enum { TYPES = 3, GPUS = 70, NODES = 20 };
+enum { TYPES = 3, GPUS = 70, NODES = 20, PASSES = 3 };
 
 /* Beside an array of all ways, those without a place of their own too: random
  * puts, gets and clears. */
-static double naive[TYPES + 1][4][GPUS][NODES];
+static double naive[TYPES + 1][4][GPUS][NODES][PASSES];
 
 static double *naive_at(const struct firn_way *way)
 {
-    return &naive[way->type + 1][way->tunes][way->gpus - 1][way->nodes];
+    return &naive[way->type + 1][way->tunes][way->gpus - 1][way->nodes]
+                 [way->passes];
 }
 
 static void naive_clear(void)
 {
-    double *at = &naive[0][0][0][0];
+    double *at = &naive[0][0][0][0][0];
     for (size_t i = 0; i < sizeof naive / sizeof *at; i++)
         at[i] = (double)NAN;
 }
@@ -38,9 +39,13 @@ static void it_answers_as_an_array_would(void **state)
     waytable_init(&table, TYPES);
     naive_clear();
     for (int i = 0; i < 200000; i++) {
-        struct firn_way way = {
-            1 + (int)rng_below(&rng, GPUS), (int)rng_below(&rng, NODES),
-            (int)rng_below(&rng, TYPES + 1) - 1, (unsigned)rng_below(&rng, 4)};
+        struct firn_way way = {1 + (int)rng_below(&rng, GPUS),
+                               (int)rng_below(&rng, NODES),
+                               (int)rng_below(&rng, TYPES + 1) - 1,
+                               (unsigned)rng_below(&rng, 4),
+                               rng_below(&rng, 4) ? 0 : (int)rng_below(&rng, 3),
+                               0,
+                               NULL};
         double is = waytable_get(&table, &way), want = *naive_at(&way);
         if (!(is == want || (isnan(is) && isnan(want))))
             fail_msg("FIRN_SEED=%llu: step %d: %g, not %g",
@@ -64,15 +69,15 @@ static void large_ways_are_told_apart(void **state)
     struct waytable table;
     waytable_init(&table, 1);
     for (int gpus = 1; gpus <= 20000; gpus += 37) {
-        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0};
-        struct firn_way packed = {gpus, 0, 0, 0};
+        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0, 0, 0, NULL};
+        struct firn_way packed = {gpus, 0, 0, 0, 0, 0, NULL};
         waytable_put(&table, &way, gpus);
         waytable_put(&table, &packed, -gpus);
     }
     for (int gpus = 1; gpus <= 20000; gpus += 37) {
-        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0};
-        struct firn_way packed = {gpus, 0, 0, 0};
-        struct firn_way other = {gpus + 1, gpus / 8 + 1, 0, 0};
+        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0, 0, 0, NULL};
+        struct firn_way packed = {gpus, 0, 0, 0, 0, 0, NULL};
+        struct firn_way other = {gpus + 1, gpus / 8 + 1, 0, 0, 0, 0, NULL};
         assert_true(waytable_get(&table, &way) == gpus);
         assert_true(waytable_get(&table, &packed) == -gpus);
         assert_true(isnan(waytable_get(&table, &other)));

@@ -166,6 +166,42 @@ static void elastic_jobs_and_applications_change_nothing_else(void **state)
     buf_release(&c);
 }
 
+/* The load counts the GPUs that each model is expected to use. Batches are
+ * those allowed, all of them. */
+static void models_say_a_batch_and_no_gpus(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert-base", "gpt2-7b"};
+    static const int gpus[] = {1, 8};
+    static const unsigned batches[] = {2 | 4 | 8 | 16 | 32, 2 | 8};
+    struct synth_options options = usual(300);
+    options.models = models;
+    options.model_gpus = gpus;
+    options.model_batches = batches;
+    options.nmodels = 2;
+    struct synth synth;
+    struct firn_job_spec spec;
+    struct firn_error err = {0};
+    unsigned seen[2] = {0, 0};
+    double gpu_s = 0, last_s = 0;
+    assert_int_equal(synth_init(&synth, &options, &err), FIRN_OK);
+    while (synth_next(&synth, &spec)) {
+        int which = strcmp(spec.app, models[1]) == 0;
+        assert_int_equal(spec.gpus, 0);
+        assert_int_equal(spec.seq, which ? 1024 : 512);
+        seen[which] |= (unsigned)spec.batch;
+        gpu_s += gpus[which] * spec.duration_s;
+        last_s = spec.submit_s;
+    }
+    assert_int_equal(seen[0], batches[0]);
+    assert_int_equal(seen[1], batches[1]);
+    assert_true(fabs(gpu_s / (256 * last_s) - 0.8) < 1e-6);
+    static const char *const wrong[] = {"gpt2-8b"};
+    options.models = wrong;
+    options.nmodels = 1;
+    assert_int_equal(synth_init(&synth, &options, &err), FIRN_ENOENT);
+}
+
 static void one_job_comes_at_once(void **state)
 {
     (void)state;
@@ -228,6 +264,7 @@ int main(void)
         cmocka_unit_test(days_have_more_arrivals_than_nights),
         cmocka_unit_test(same_seed_same_bytes_other_seed_other_bytes),
         cmocka_unit_test(elastic_jobs_and_applications_change_nothing_else),
+        cmocka_unit_test(models_say_a_batch_and_no_gpus),
         cmocka_unit_test(one_job_comes_at_once),
         cmocka_unit_test(options_out_of_range_are_said),
         cmocka_unit_test(the_bundled_trace_can_be_made_again),

@@ -1,0 +1,427 @@
+/* easyscale.c - elastic threads: fixed training, whatever GPUs there are.
+ *
+ * A job has maxP elastic threads (spec.threads) and runs on any GPUs, laid out
+ * by policy/threadplan.c; its batch and its results never change (Li et al.,
+ * EasyScale, SC 2023, 3.4 and 5.3). A round has four parts:
+ *
+ *   fall back   a job that was given more GPUs and has not gained `gain` of
+ *               what was predicted returns them, and asks for none for a while
+ *   guarantee   jobs that hold nothing start with minP (gpus_min) GPUs, those
+ *               with higher priority first, then in order of submission. If
+ *               there are none free they are taken back from jobs that have
+ *               more than their own minP, and, for a job with a higher
+ *               priority, from any job with a lower one
+ *   grow        each running job proposes, for each GPU type, some more GPUs;
+ *               the proposals with the highest speed-up per GPU are accepted
+ *               first, then those with more GPUs (Algorithm 1), as long as
+ *               there are GPUs; then again, until nobody gains
+ *   place       jobs whose GPUs by type are the same stay where they are
+ *
+ * Algorithm 1 as printed never drops a proposal that cannot be met, and would
+ * not end; here each is dropped when it has been looked at. Since a change of
+ * GPUs costs a restart, all passes of Algorithm 1 are made in one round, and a
+ * running job proposes only what it is expected to gain back.
+ *
+ * A GPU that is taken back is the one whose loss slows its job least, of those
+ * with the lowest priority. That is scale-in: the job goes on with the rest.
+ * Only one with fewer than gpus_min GPUs left must stop, and starts again by
+ * itself.
+ *
+ * `types=one` is determinism level D1: a job stays on one GPU type for life,
+ * the one it first started on; `mixed` is D2, for jobs that accept several.
+ *
+ * Left out: several executors on one GPU, which the paper uses where one does
+ * not fill it; no measurements of that are public. What was predicted and
+ * which type a stopped job had are forgotten when the scheduler is restarted.
+ *
+ * Invariants: (1) a job has at least gpus_min GPUs, or none; it has none only
+ * if it could not start, or a job with a higher priority took them; (2) the
+ * counts of all jobs add up to at most what is up, by type; (3) what is
+ * remembered in a round does not change what the same round would plan.
+ *
+ * Cost: O(jobs log jobs) a round, O(jobs) for each GPU taken back, and for
+ * each pass of Algorithm 1 the layouts of the proposals.
+ */
+#include "policy/easyscale.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { REST_ROUNDS = 10 }; /* intervals without proposals after a fall-back */
+
+static const char *const kinds[] = {"one", "mixed", NULL};
+
+#define AT(field) .offset = offsetof(struct easyscale, field)
+#define NUMBER(value, least, most) \
+    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
+
+static const struct firn_option table[] = {
+    {"types", FIRN_OPTION_CHOICE, "mixed", .choices = kinds,
+     .help = "GPU types of one job at a time: one (D1) or several (D2)",
+     AT(types)},
+    {"waste", NUMBER("0.3", 0, 1),
+     .help = "the most of its GPUs' capability that a layout may waste",
+     AT(waste)},
+    {"top", FIRN_OPTION_INT, "3", 1, THREADPLAN_MOST,
+     .help = "proposals that a job makes at a time", AT(top)},
+    {"gain", NUMBER("0.25", 0, 1),
+     .help = "share of a predicted gain that must be seen, else the GPUs go "
+             "back; 0: only if the job is slower than before",
+     AT(gain)},
+    {"interval", NUMBER("60", 1, 1e9),
+     .help = "seconds until GPUs are offered again, if nothing happens before",
+     AT(interval_s)},
+    {"restart", NUMBER("20", 0, 1e9),
+     .help = "seconds that a change costs a job that names no cost",
+     AT(restart_s)},
+    {"skip", FIRN_OPTION_BOOL, "1",
+     .help = "jobs pass one of the same priority that cannot start", AT(skip)},
+    {0},
+};
+
+/* ---- seats ---- */
+
+static int by_priority(const struct firn_job *a, const struct firn_job *b)
+{
+    return (a->spec.priority < b->spec.priority) -
+           (a->spec.priority > b->spec.priority);
+}
+
+static void es_count(const struct firn_view *view,
+                     const struct firn_alloc *alloc, int *counts)
+{
+    for (int i = 0; i < alloc->nparts; i++)
+        counts[view->cluster->nodes[alloc->parts[i].node].type] +=
+            __builtin_popcountll(alloc->parts[i].gpus);
+}
+
+/* The types that a job may use now. */
+static uint32_t types_of(const struct es_round *round,
+                         const struct es_seat *seat)
+{
+    const struct firn_job *job = seat->job;
+    if (round->es->types == ES_MIXED)
+        return job->type_mask;
+    if (job->held.nparts > 0)
+        return (uint32_t)1
+               << round->view->cluster->nodes[job->held.parts[0].node].type;
+    if (seat->past != NULL && seat->past->type > 0)
+        return (uint32_t)1 << (seat->past->type - 1);
+    return job->type_mask;
+}
+
+/* Its capabilities, asked for when they are first needed. */
+const struct threadplan *es_plan(const struct es_round *round,
+                                 struct es_seat *seat)
+{
+    if (!seat->is_planned)
+        threadplan_init(&seat->plan, round->view, seat->job,
+                        types_of(round, seat));
+    seat->is_planned = true;
+    return &seat->plan;
+}
+
+static void sit_down(struct es_round *round)
+{
+    const struct firn_view *view = round->view;
+    const struct firn_job **jobs = firn_view_sorted(view, by_priority);
+    struct easyscale *es = round->es;
+    for (int i = 0; i < view->cluster->nnodes; i++) {
+        const struct firn_node *node = &view->cluster->nodes[i];
+        round->free[node->type] += node->is_up ? node->ngpus : 0;
+    }
+    for (size_t i = 0; i < round->n; i++) {
+        struct es_seat *seat = &round->seats[i];
+        const struct firn_job *job = jobs[i];
+        size_t slot = (size_t)job->slot;
+        seat->job = job;
+        if (slot < es->past.cap && es->past.at[slot].id == job->id + 1)
+            seat->past = &es->past.at[slot];
+        es_count(view, &job->held, seat->has.counts);
+        seat->has.gpus = job->held.ngpus;
+        for (int t = 0; t < round->ntypes; t++)
+            round->free[t] -= seat->has.counts[t];
+        if (seat->has.gpus > job->spec.gpus_min)
+            round->surplus += seat->has.gpus - job->spec.gpus_min;
+    }
+    for (int t = 0; t < round->ntypes; t++)
+        round->nfree += round->free[t];
+}
+
+/* Moves GPUs of a type between a job and the free ones; `more` may be
+ * negative. */
+void es_move(struct es_round *round, struct es_seat *seat, int type, int more)
+{
+    int least = seat->job->spec.gpus_min;
+    int before = seat->has.gpus > least ? seat->has.gpus - least : 0;
+    seat->has.counts[type] += more;
+    seat->has.gpus += more;
+    round->free[type] -= more;
+    round->nfree -= more;
+    round->surplus +=
+        (seat->has.gpus > least ? seat->has.gpus - least : 0) - before;
+    seat->is_changed = true;
+}
+
+/* It is to have these instead. */
+void es_set(struct es_round *round, struct es_seat *seat, const int *counts)
+{
+    for (int t = 0; t < round->ntypes; t++)
+        if (counts[t] != seat->has.counts[t])
+            es_move(round, seat, t, counts[t] - seat->has.counts[t]);
+}
+
+/* ---- fall back ---- */
+
+/* It runs on what it was given last, and has told how fast. */
+static bool is_judged(const struct es_round *round, const struct es_seat *seat)
+{
+    const struct es_past *past = seat->past;
+    const struct firn_job *job = seat->job;
+    return past != NULL && past->from_rate > 0 && job->rate > 0 &&
+           job->resumes_s >= past->at_s && past->at_s < round->view->now_s &&
+           memcmp(past->to, seat->has.counts, sizeof past->to) == 0;
+}
+
+static void fall_back(struct es_round *round)
+{
+    const struct easyscale *es = round->es;
+    for (size_t i = 0; i < round->n; i++) {
+        struct es_seat *seat = &round->seats[i];
+        struct es_past *past = seat->past;
+        int back[FIRN_TYPES_MAX] = {0}, gpus = 0;
+        if (!is_judged(round, seat))
+            continue;
+        double gain = past->to_rate > past->from_rate
+                          ? past->to_rate - past->from_rate
+                          : 0;
+        if (seat->job->rate >= past->from_rate + es->gain * gain)
+            continue;
+        for (int t = 0; t < round->ntypes; t++) {
+            int held = seat->has.counts[t];
+            back[t] = past->from[t] < held ? past->from[t] : held;
+            gpus += back[t];
+        }
+        if (gpus < seat->job->spec.gpus_min || gpus == 0)
+            continue;
+        es_set(round, seat, back);
+        seat->is_falling = true;
+        past->rests_until_s = round->view->now_s + REST_ROUNDS * es->interval_s;
+    }
+}
+
+/* ---- grow ---- */
+
+/* It is expected to gain back what a restart costs. */
+static bool is_worth(const struct es_round *round, const struct es_seat *seat,
+                     const struct proposal *proposal)
+{
+    const struct firn_job *job = seat->job;
+    double cost_s =
+        job->spec.restart_s >= 0 ? job->spec.restart_s : round->es->restart_s;
+    struct firn_way now = {.gpus = seat->has.gpus,
+                           .tunes = FIRN_TUNE_THREADS,
+                           .counts = seat->has.counts};
+    if (seat->is_changed || job->held.nparts == 0)
+        return true;
+    double left_s = firn_view_left_s(round->view, job, &now);
+    double rate = threadplan_rate(&seat->plan, &seat->has);
+    double saved_s = left_s * (1 - rate / proposal->rate);
+    return !(saved_s <= cost_s); /* NaN: not known */
+}
+
+static int propose(struct es_round *round, struct es_seat *seat,
+                   struct proposal *out)
+{
+    const struct easyscale *es = round->es;
+    const struct firn_job *job = seat->job;
+    struct threadplan_limits limits = {
+        .free = round->free,
+        .gpus_min = job->spec.gpus_min,
+        .gpus_max = firn_view_gpus_max(round->view, job, FIRN_TUNE_THREADS),
+        .waste_max = es->waste,
+        .top = es->top,
+    };
+    bool rests = seat->past && round->view->now_s < seat->past->rests_until_s;
+    int n = 0, left = 0;
+    if (seat->has.gpus == 0 || seat->is_falling || rests ||
+        job->spec.gpus_min == job->spec.gpus_max)
+        return 0;
+    if (threadplan_layout(es_plan(round, seat), seat->has.counts, &seat->has))
+        n = threadplan_propose(&seat->plan, &seat->has, &limits, out);
+    for (int i = 0; i < n; i++) {
+        out[i].of = seat;
+        if (is_worth(round, seat, &out[i]))
+            out[left++] = out[i];
+    }
+    return left;
+}
+
+/* Higher speed-up per GPU, then more GPUs, then the earlier seat. */
+static int by_gain(const void *a, const void *b)
+{
+    const struct proposal *p = *(struct proposal *const *)a;
+    const struct proposal *q = *(struct proposal *const *)b;
+    if (p->gain != q->gain)
+        return p->gain > q->gain ? -1 : 1;
+    if (p->more != q->more)
+        return p->more > q->more ? -1 : 1;
+    const struct es_seat *s = p->of, *t = q->of;
+    if (s != t)
+        return s < t ? -1 : 1;
+    return (p->type > q->type) - (p->type < q->type);
+}
+
+static bool fits(const struct es_round *round, const struct proposal *proposal)
+{
+    const struct es_seat *seat = proposal->of;
+    for (int t = 0; t < round->ntypes; t++)
+        if (proposal->layout.counts[t] - seat->has.counts[t] > round->free[t])
+            return false;
+    return true;
+}
+
+/* Algorithm 1, once: a job has one proposal accepted at most. */
+static bool accept(struct es_round *round, struct proposal **sorted, size_t n)
+{
+    bool any = false;
+    bool *done = firn_view_alloc(round->view, (round->n + 1) * sizeof *done);
+    qsort(sorted, n, sizeof(struct proposal *), by_gain);
+    for (size_t i = 0; i < n && round->nfree > 0; i++) {
+        struct es_seat *seat = sorted[i]->of;
+        bool *is_done = &done[seat - round->seats];
+        if (*is_done || !fits(round, sorted[i]))
+            continue;
+        es_set(round, seat, sorted[i]->layout.counts);
+        seat->rate = sorted[i]->rate;
+        seat->has_grown = true;
+        *is_done = any = true;
+    }
+    return any;
+}
+
+static void grow(struct es_round *round)
+{
+    size_t room = round->n * (size_t)round->es->top + 1;
+    if (round->nfree == 0)
+        return;
+    struct proposal *made = firn_view_alloc(round->view, room * sizeof *made);
+    struct proposal **sorted =
+        firn_view_alloc(round->view, room * sizeof(struct proposal *));
+    while (round->nfree > 0) {
+        size_t n = 0;
+        for (size_t i = 0; i < round->n; i++) {
+            struct proposal some[THREADPLAN_MOST];
+            int more = propose(round, &round->seats[i], some);
+            for (int k = 0; k < more; k++, n++) {
+                made[n] = some[k];
+                sorted[n] = &made[n];
+            }
+        }
+        if (!accept(round, sorted, n))
+            return;
+    }
+}
+
+/* ---- place and remember ---- */
+
+static bool is_same(const struct es_round *round, const struct es_seat *seat)
+{
+    int held[FIRN_TYPES_MAX] = {0};
+    es_count(round->view, &seat->job->held, held);
+    return memcmp(held, seat->has.counts, sizeof held) == 0;
+}
+
+static void place(struct es_round *round)
+{
+    struct firn_plan *plan = round->plan;
+    firn_plan_keep_all(plan);
+    for (size_t i = 0; i < round->n; i++) {
+        struct es_seat *seat = &round->seats[i];
+        seat->is_changed = seat->is_changed && !is_same(round, seat);
+        if (seat->is_rejected)
+            firn_plan_reject(plan, seat->job,
+                             "no GPU type could hold its GPUs");
+        else if (seat->is_changed && seat->job->held.nparts > 0)
+            firn_plan_drop(plan, seat->job);
+    }
+    for (size_t i = 0; i < round->n; i++) {
+        struct es_seat *seat = &round->seats[i];
+        struct firn_want want = {.gpus = seat->has.gpus,
+                                 .counts = seat->has.counts};
+        if (!seat->is_changed || seat->has.gpus == 0)
+            continue;
+        if (!firn_plan_give_want(plan, seat->job, &want))
+            FIRN_BUG("%d GPUs for job %d are not there", want.gpus,
+                     seat->job->id);
+    }
+}
+
+static void remember(struct es_round *round)
+{
+    struct easyscale *es = round->es;
+    for (size_t i = 0; i < round->n; i++) {
+        const struct es_seat *seat = &round->seats[i];
+        const struct firn_job *job = seat->job;
+        if (!seat->is_changed || seat->has.gpus == 0 || seat->is_falling)
+            continue;
+        vec_reserve(&es->past, (size_t)job->slot + 1);
+        struct es_past *past = &es->past.at[job->slot];
+        if (past->id != job->id + 1)
+            *past = (struct es_past){.id = job->id + 1};
+        for (int t = 0; t < round->ntypes && past->type == 0; t++)
+            past->type = seat->has.counts[t] > 0 ? t + 1 : 0;
+        if (!seat->has_grown || job->held.nparts == 0)
+            continue;
+        memset(past->from, 0, sizeof past->from);
+        es_count(round->view, &job->held, past->from);
+        memcpy(past->to, seat->has.counts, sizeof past->to);
+        past->at_s = round->view->now_s;
+        past->from_rate = job->rate;
+        past->to_rate = seat->rate;
+    }
+}
+
+static enum firn_status decide(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    struct es_round round = {.es = state,
+                             .view = view,
+                             .plan = plan,
+                             .n = view->njobs,
+                             .ntypes = view->cluster->ntypes};
+    round.seats = firn_view_alloc(view, (round.n + 1) * sizeof *round.seats);
+    sit_down(&round);
+    fall_back(&round);
+    es_guarantee(&round);
+    grow(&round);
+    place(&round);
+    remember(&round);
+    return FIRN_OK;
+}
+
+static double wake_s(const void *state, const struct firn_view *view)
+{
+    const struct easyscale *es = state;
+    return view->njobs > 0 ? view->now_s + es->interval_s : INFINITY;
+}
+
+static void fini(void *state)
+{
+    struct easyscale *es = state;
+    vec_release(&es->past);
+}
+
+const struct firn_policy_def firn_policy_easyscale = {
+    .name = "easyscale",
+    .summary = "elastic threads on any GPUs, more where they speed up most",
+    .paper = "Li et al., EasyScale, SC 2023",
+    .needs = FIRN_NEED_FORECAST,
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
+            FIRN_DOES_REJECT,
+    .tunes = FIRN_TUNE_THREADS,
+    .options = table,
+    .state_size = sizeof(struct easyscale),
+    .decide = decide,
+    .wake_s = wake_s,
+    .fini = fini,
+};

@@ -1,0 +1,360 @@
+/* frenzy.c - a model and a batch in, GPUs out (Chang et al., 2024).
+ *
+ * Users of Frenzy submit a language model and no number of GPUs. MARP lists
+ * the plans that its memory allows: n = t d GPUs, each with at least so much
+ * memory. HAS takes the first plan that the GPUs free now can satisfy and
+ * places it by best fit. Nothing is ever moved, resized or stopped.
+ *
+ * The paper says that plans of "higher training efficiency" come first, and no
+ * more. By default (rank = efficiency): most predicted samples a second for
+ * each GPU, then fewer GPUs, then more memory left, as the engine lists them;
+ * a plan made for one GPU type may be served by any that is as fast. With
+ * rank = speed the same by samples a second of the whole job, which is what
+ * the paper's Figure 4a shows gains of. With rank = fewest: fewest GPUs, then
+ * the smallest t, then the least memory, on any type that has it; of GPT2-7B at
+ * batch 2 on A100s of 40 GB that is the paper's t 4, d 2 on 8 GPUs, if memory =
+ * marp.
+ *
+ * HAS, Algorithm 1, with >= for its printed >, which its own examples need:
+ *
+ *   (1) a plan can be satisfied when enough GPUs of enough memory are free;
+ *   (2) of one node if there is one: of the smallest GPUs that do, there on
+ *       the node that it leaves the least of; equal ones by id;
+ *   (3) else the emptiest nodes of one type, smallest GPUs first, the rest by
+ *       best fit; of several types only when no type has enough.
+ *
+ * As printed, (2) looks at idle GPUs only, and a nearly full node of large GPUs
+ * wins over an empty one of small ones, against the paper's prose; and (3)
+ * mixes types at once. Jobs that are no language models have one plan: the
+ * GPUs they asked for, of what memory they need.
+ *
+ * The queue is not in the paper: first come, first served, and a job that no
+ * plan can be found for is passed over (skip = 0: it blocks).
+ *
+ * Cost: plans are made once for each (application, batch, sequence, limits).
+ * GPUs only become fewer within a round, so jobs like one that found no plan
+ * are not tried: O(waiting + plans of each kind of job) a round.
+ */
+#include <firn/policy.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include <firn/offer.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum rank { EFFICIENCY, FEWEST, SPEED };
+enum memory { OURS, MARP };
+enum others { SMALLEST, FASTEST };
+
+enum { NOTES = 32, KEY_MAX = 160 };
+
+/* So many GPUs of any of these types. */
+struct frenzy_plan {
+    int gpus, tensor;
+    double need_gib, rate;
+    uint32_t types;
+};
+
+/* Jobs that have the same plans. */
+struct kind {
+    VEC(struct frenzy_plan) plans; /* best first; never empty */
+    bool is_llm;
+};
+
+struct frenzy {
+    int rank, memory, others;
+    bool skip;
+    struct map keys;
+    VEC(struct kind) kinds; /* by number of the key */
+    VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
+};
+
+#define AT(field) .offset = offsetof(struct frenzy, field)
+
+static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
+static const char *const memories[] = {"ours", "marp", NULL};
+static const char *const preferences[] = {"smallest", "fastest", NULL};
+
+static const struct firn_option options[] = {
+    {.name = "rank",
+     .type = FIRN_OPTION_CHOICE,
+     .fallback = "efficiency",
+     .choices = ranks,
+     .help = "first: most samples/s per GPU, fewest GPUs, or most samples/s",
+     AT(rank)},
+    {.name = "memory",
+     .type = FIRN_OPTION_CHOICE,
+     .fallback = "ours",
+     .choices = memories,
+     .help = "predicted by firn's model, or by the paper's formula",
+     AT(memory)},
+    {.name = "others",
+     .type = FIRN_OPTION_CHOICE,
+     .fallback = "smallest",
+     .choices = preferences,
+     .help = "GPUs for jobs that are no language models: memory or speed",
+     AT(others)},
+    {.name = "skip",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "1",
+     .help = "later jobs pass one that no plan is found for",
+     AT(skip)},
+    {0},
+};
+
+/* ---- MARP: the plans of a kind of job ---- */
+
+/* Types of the mask with that much memory, at least as fast as `speed`. */
+static uint32_t types_with(const struct firn_view *view, uint32_t mask,
+                           double need_gib, double speed)
+{
+    uint32_t types = 0;
+    for (int t = 0; t < view->cluster->ntypes; t++) {
+        const struct firn_gpu_type *type = &view->cluster->types[t];
+        bool has_room = type->mem_gib <= 0 || need_gib <= type->mem_gib;
+        if ((mask >> t & 1) && has_room && type->speed >= speed)
+            types |= (uint32_t)1 << t;
+    }
+    return types;
+}
+
+static int by_gpus(const void *a, const void *b)
+{
+    const struct frenzy_plan *p = a, *q = b;
+    if (p->gpus != q->gpus)
+        return p->gpus < q->gpus ? -1 : 1;
+    if (p->tensor != q->tensor)
+        return p->tensor < q->tensor ? -1 : 1;
+    return firn_cmp(p->need_gib, q->need_gib);
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    const struct frenzy_plan *p = a, *q = b;
+    if (p->rate != q->rate)
+        return p->rate > q->rate ? -1 : 1;
+    return by_gpus(a, b);
+}
+
+/* The plan that an offer is, if the memory believed in allows it. */
+static void add_plan(const struct frenzy *frenzy, const struct firn_view *view,
+                     const struct firn_job *job, const struct firn_offer *offer,
+                     struct kind *kind)
+{
+    const struct firn_gpu_type *type = &view->cluster->types[offer->way.type];
+    struct frenzy_plan plan = {
+        .gpus = offer->way.gpus,
+        .tensor = offer->way.tensor,
+        .rate = offer->rate,
+        .need_gib = frenzy->memory == MARP ? offer->marp_gib : offer->mem_gib,
+    };
+    double speed = frenzy->rank == FEWEST ? 0 : type->speed;
+    if (type->mem_gib > 0 && plan.need_gib > type->mem_gib)
+        return;
+    plan.types = types_with(view, job->type_mask, plan.need_gib, speed);
+    vec_add(&kind->plans, plan);
+}
+
+/* As submitted, on the types that it is known to run on, if any. */
+static void add_asked(const struct firn_job *job,
+                      const struct firn_offer *offers, size_t n,
+                      struct kind *kind)
+{
+    uint32_t types = 0;
+    for (size_t i = 0; i < n; i++)
+        if (offers[i].kinds == FIRN_OFFER_TYPES)
+            types |= (uint32_t)1 << offers[i].way.type;
+    vec_add(&kind->plans,
+            ((struct frenzy_plan){.gpus = job->spec.gpus,
+                                  .need_gib = job->spec.mem_gib,
+                                  .types = types ? types : job->type_mask}));
+}
+
+static void list_plans(const struct frenzy *frenzy,
+                       const struct firn_view *view, const struct firn_job *job,
+                       struct kind *kind)
+{
+    const struct firn_offer *offers = NULL;
+    size_t n = 0;
+    kind->plans.n = 0;
+    kind->is_llm = job->spec.seq > 0;
+    if (kind->is_llm)
+        offers =
+            firn_offers(view, job, FIRN_OFFER_PARALLEL | FIRN_OFFER_TYPES, &n);
+    for (size_t i = 0; i < n; i++)
+        if (offers[i].kinds & FIRN_OFFER_PARALLEL)
+            add_plan(frenzy, view, job, &offers[i], kind);
+    if (kind->plans.n == 0)
+        add_asked(job, offers, n, kind);
+    if (frenzy->rank != EFFICIENCY)
+        qsort(kind->plans.at, kind->plans.n, sizeof *kind->plans.at,
+              frenzy->rank == FEWEST ? by_gpus : by_rate);
+}
+
+/* The number of the job's kind, met now if it was not before. */
+static int kind_of(struct frenzy *frenzy, const struct firn_view *view,
+                   const struct firn_job *job)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    size_t id = (size_t)job->id;
+    char key[KEY_MAX];
+    if (id < frenzy->kind_of.cap && frenzy->kind_of.at[id] > 0)
+        return frenzy->kind_of.at[id] - 1;
+    bool is_llm = spec->seq > 0;
+    snprintf(key, sizeof key, "%d %d %d %d %d %x %g %.60s", spec->gpus,
+             is_llm ? spec->gpus_min : 0, is_llm ? spec->gpus_max : 0,
+             spec->seq, is_llm ? spec->batch : 0, (unsigned)job->type_mask,
+             spec->mem_gib, is_llm ? spec->app : "");
+    int kind = map_add(&frenzy->keys, key);
+    vec_reserve(&frenzy->kinds, frenzy->keys.n);
+    if (frenzy->kinds.at[kind].plans.n == 0)
+        list_plans(frenzy, view, job, &frenzy->kinds.at[kind]);
+    frenzy->kinds.n = frenzy->keys.n;
+    vec_reserve(&frenzy->kind_of, id + 1);
+    frenzy->kind_of.at[id] = kind + 1;
+    return kind;
+}
+
+/* ---- HAS: where ---- */
+
+struct has {
+    const struct frenzy *frenzy;
+    const struct firn_view *view;
+    struct firn_plan *plan;
+    int by_size[FIRN_TYPES_MAX];  /* types, least memory first */
+    int by_speed[FIRN_TYPES_MAX]; /* fastest first */
+    int notes;                    /* that may still be made */
+};
+
+static bool is_smaller(const struct firn_gpu_type *a,
+                       const struct firn_gpu_type *b)
+{
+    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: as if endless */
+        return a->mem_gib > 0;
+    return a->mem_gib < b->mem_gib;
+}
+
+/* Both orders; equal types by id. */
+static void order_types(struct has *has)
+{
+    const struct firn_gpu_type *types = has->view->cluster->types;
+    for (int n = 0; n < has->view->cluster->ntypes; n++) {
+        int i = n, k = n;
+        for (; i > 0 && is_smaller(&types[n], &types[has->by_size[i - 1]]); i--)
+            has->by_size[i] = has->by_size[i - 1];
+        for (; k > 0 && types[n].speed > types[has->by_speed[k - 1]].speed; k--)
+            has->by_speed[k] = has->by_speed[k - 1];
+        has->by_size[i] = n;
+        has->by_speed[k] = n;
+    }
+}
+
+static int free_of(const struct has *has, uint32_t types)
+{
+    int free = 0;
+    for (; types != 0; types &= types - 1)
+        free += firn_plan_free_of(has->plan, __builtin_ctz(types));
+    return free;
+}
+
+/* (2) and (3). */
+static bool place(const struct has *has, const struct firn_job *job,
+                  const struct frenzy_plan *plan, bool is_llm)
+{
+    const int *order = !is_llm && has->frenzy->others == FASTEST ? has->by_speed
+                                                                 : has->by_size;
+    struct firn_want want = {.gpus = plan->gpus, .one_type = true};
+    want.how.tensor = plan->tensor;
+    for (int is_spread = 0; is_spread < 2; is_spread++)
+        for (int i = 0; i < has->view->cluster->ntypes; i++) {
+            want.types = plan->types & (uint32_t)1 << order[i];
+            want.one_node = !is_spread;
+            if (want.types != 0 &&
+                firn_plan_free_of(has->plan, order[i]) >= plan->gpus &&
+                firn_plan_give_want(has->plan, job, &want))
+                return true;
+        }
+    want.types = plan->types;
+    want.one_type = false;
+    return firn_plan_give_want(has->plan, job, &want);
+}
+
+/* (1): the first plan that can be. */
+static bool serve(const struct has *has, const struct firn_job *job,
+                  const struct kind *kind)
+{
+    for (size_t i = 0; i < kind->plans.n; i++) {
+        const struct frenzy_plan *plan = &kind->plans.at[i];
+        if (free_of(has, plan->types) < plan->gpus ||
+            !place(has, job, plan, kind->is_llm))
+            continue;
+        if (kind->is_llm)
+            firn_plan_note(has->plan, job, "plan %zu of %zu: t %d, d %d", i + 1,
+                           kind->plans.n, plan->tensor,
+                           plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
+        return true;
+    }
+    return false;
+}
+
+static void explain(struct has *has, const struct firn_job *job,
+                    const struct kind *kind)
+{
+    const struct frenzy_plan *plan = &kind->plans.at[0];
+    if (has->notes-- <= 0)
+        return;
+    if (plan->need_gib > 0)
+        firn_plan_note(has->plan, job, "%d GPUs of %.3g GiB wanted, %d free",
+                       plan->gpus, plan->need_gib, free_of(has, plan->types));
+    else
+        firn_plan_note(has->plan, job, "%d GPUs wanted, %d free", plan->gpus,
+                       free_of(has, plan->types));
+}
+
+static enum firn_status decide(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    struct frenzy *frenzy = state;
+    struct has has = {
+        .frenzy = frenzy, .view = view, .plan = plan, .notes = NOTES};
+    firn_plan_keep_all(plan);
+    order_types(&has);
+    const struct firn_job *const *waiting = firn_view_waiting(view);
+    size_t room = frenzy->keys.n + view->nwaiting;
+    bool *is_stuck = firn_view_alloc(view, room * sizeof *is_stuck);
+    bool is_blocked = false;
+    for (size_t i = 0; i < view->nwaiting; i++) {
+        if ((is_blocked || firn_plan_free(plan) == 0) && has.notes <= 0)
+            break;
+        int which = kind_of(frenzy, view, waiting[i]);
+        const struct kind *kind = &frenzy->kinds.at[which];
+        if (!is_blocked && !is_stuck[which] && serve(&has, waiting[i], kind))
+            continue;
+        is_stuck[which] = true;
+        is_blocked = !frenzy->skip;
+        explain(&has, waiting[i], kind);
+    }
+    return FIRN_OK;
+}
+
+static void fini(void *state)
+{
+    struct frenzy *frenzy = state;
+    for (size_t i = 0; i < frenzy->kinds.n; i++)
+        vec_release(&frenzy->kinds.at[i].plans);
+    vec_release(&frenzy->kinds);
+    vec_release(&frenzy->kind_of);
+    map_release(&frenzy->keys);
+}
+
+const struct firn_policy_def firn_policy_frenzy = {
+    .name = "frenzy",
+    .summary = "GPUs by a language model's memory, best fit, no counts asked",
+    .paper = "Chang et al., Frenzy, 2024",
+    .needs = FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
+    .options = options,
+    .state_size = sizeof(struct frenzy),
+    .decide = decide,
+    .fini = fini,
+};

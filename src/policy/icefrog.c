@@ -1,0 +1,378 @@
+/* icefrog.c - every job's share of the finish time it could have.
+ *
+ * For a way a to run a job, expected to finish at
+ *
+ *   T_acc(a) = age + left / E(a)                                        (16)
+ *
+ * with E the effective progress with the layers that its trainer will freeze,
+ *
+ *   IceShare(a) = min over a' of T_acc(a') / T_acc(a)                   (17)
+ *
+ * and every `interval` the GPUs are divided so that the smallest IceShare is
+ * as large as can be, then the second smallest, and so on (Gao et al.,
+ * IceFrog, TPDS 2025, section IV-B; policy/iceshare.h solves it). A way other
+ * than the one it is run in costs a restart: T_acc has that added. A job that
+ * runs scattered may be moved together, at the same price.
+ *
+ * Where the paper is silent or cannot be meant:
+ * - A job without GPUs has IceShare 0, so under load no plan would be better
+ *   than another. `idle` = wait: to get nothing now is to wait one interval
+ *   and then to have the best; zero: it is worth 0, and leximin has as few
+ *   such jobs as can be. By the first rule long jobs wait for short ones, as
+ *   they should, and for many GPUs rather than run on few, as they should
+ *   not: so what is left over is divided among those that would wait, and
+ *   numbers of GPUs that a job uses badly come last (icefrog_menu.c).
+ * - (18) multiplies IceShare by a weight, which under max-min would give the
+ *   important jobs less. Here it is divided by `weight` to the power of the
+ *   job's priority.
+ * - Between rounds jobs that run are left alone, and new ones divide what is
+ *   free among them.
+ *
+ * Sharing: a job that accepts one GPU may have half of one, at `lambda` times
+ * its rate there, beside another such job, if both together keep the rules of
+ * firn/sharing.h. Halves are counted, not paired, in the division; then pairs
+ * are made, who is left over loses the choice, and the division is made anew.
+ * A pair of which one goes slower than `evict` times its forecast alone is
+ * parted at the next round and its applications are not paired again. A job
+ * on one GPU is held so that another may join it without a restart.
+ *
+ * Objective `fitness`: instead of IceShare the rate over that on a fair share
+ * of the cluster, in harmonic mean (Pollux, OSDI 2021, 4.1), with Pollux's
+ * factor on ways that need a restart.
+ *
+ * Several GPU types: a job is on one of them; see policy/iceshare.c.
+ *
+ * Placing: who keeps its number of GPUs keeps them; the others follow, the
+ * largest first, on the fewest nodes, best fit.
+ *
+ * Invariants:
+ * (1) a job holds a number of GPUs of its menu, of one type, or nothing;
+ * (2) half-shares are of one GPU, and at most two jobs are on it;
+ * (3) between rounds nothing that runs is touched.
+ *
+ * Left out: three jobs on a GPU, which the paper found not to happen, and any
+ * protection of large gangs: age raises a job's share, so they may wait long.
+ *
+ * Cost: a forecast for each entry of each menu, and a few solver runs.
+ */
+#include "policy/icefrog.h"
+
+enum { TRIES = 8, NOTES = 64 };
+
+static const char *const idle_names[] = {"wait", "zero", NULL};
+static const char *const objective_names[] = {"iceshare", "fitness", NULL};
+
+const struct firn_option icefrog_options[] = {
+    {.name = "interval",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "300",
+     .min = 1,
+     .max = 1e9,
+     .help = "seconds between two divisions of the GPUs",
+     .offset = offsetof(struct icefrog, interval_s)},
+    {.name = "objective",
+     .type = FIRN_OPTION_CHOICE,
+     .fallback = "iceshare",
+     .choices = objective_names,
+     .help = "share of the best finish time, or Pollux's fitness",
+     .offset = offsetof(struct icefrog, objective)},
+    {.name = "idle",
+     .type = FIRN_OPTION_CHOICE,
+     .fallback = "wait",
+     .choices = idle_names,
+     .help = "what no GPU now is worth: the best after an interval, or 0",
+     .offset = offsetof(struct icefrog, idle)},
+    {.name = "restart",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "60",
+     .min = 0,
+     .max = 1e9,
+     .help = "seconds a restart costs jobs that do not name a cost",
+     .offset = offsetof(struct icefrog, restart_s)},
+    {.name = "weight",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "2",
+     .min = 1,
+     .max = 1e3,
+     .help = "how much more a job counts for each step of priority",
+     .offset = offsetof(struct icefrog, weight)},
+    {.name = "efficiency",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .help = "the least part of its work that a GPU must do; 0: no limit",
+     .offset = offsetof(struct icefrog, efficiency)},
+    {.name = "sharing",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "yes",
+     .help = "two jobs that accept one GPU may share it",
+     .offset = offsetof(struct icefrog, sharing)},
+    {.name = "lambda",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "0.9",
+     .min = 0.01,
+     .max = 1,
+     .help = "rate on a shared GPU over that alone, as expected",
+     .offset = offsetof(struct icefrog, lambda)},
+    {.name = "evict",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "0.7",
+     .min = 0,
+     .max = 1,
+     .help = "rate on a shared GPU over that alone below which a pair parts",
+     .offset = offsetof(struct icefrog, evict)},
+    {.name = "unknown",
+     .type = FIRN_OPTION_BOOL,
+     .fallback = "no",
+     .help = "jobs of unknown memory or utilisation share too",
+     .offset = offsetof(struct icefrog, packs_unknown)},
+    {.name = "partition",
+     .type = FIRN_OPTION_INT,
+     .fallback = "20000",
+     .min = 0,
+     .max = 1e9,
+     .help = "more jobs than that are divided into groups; 0: never",
+     .offset = offsetof(struct icefrog, group)},
+    {0},
+};
+
+/* ---- the division ---- */
+
+/* What these items choose out of `capacity`. */
+static const size_t *solve(const struct ice_round *round,
+                           const struct iceshare_item *items, size_t n,
+                           const int *capacity)
+{
+    struct firn_error err = {0};
+    size_t *chosen = firn_view_alloc(round->view, (n + 1) * sizeof *chosen);
+    struct iceshare_problem problem = {
+        .items = items,
+        .n = n,
+        .capacity = capacity,
+        .npools = round->view->cluster->ntypes,
+        .goal = round->ice->objective == ICEFROG_FITNESS ? ICESHARE_HARMONIC
+                                                         : ICESHARE_LEXIMIN,
+        .group = (size_t)round->ice->group};
+    if (iceshare_solve(&problem, chosen, round->view->scratch, &err) != FIRN_OK)
+        FIRN_BUG("%s", err.text);
+    return chosen;
+}
+
+static void deal(struct ice_round *round, const size_t *who, size_t n,
+                 const int *capacity)
+{
+    struct iceshare_item *items =
+        firn_view_alloc(round->view, (n + 1) * sizeof *items);
+    for (size_t i = 0; i < n; i++)
+        items[i] = (struct iceshare_item){round->seats[who[i]].choices,
+                                          round->seats[who[i]].n};
+    const size_t *chosen = solve(round, items, n, capacity);
+    for (size_t i = 0; i < n; i++)
+        round->seats[who[i]].chosen = chosen[i];
+}
+
+/* What nobody has so far, by type; false: not one GPU. */
+static bool count_rest(const struct ice_round *round, int *rest)
+{
+    int ntypes = round->view->cluster->ntypes, gpus = 0;
+    for (int t = 0; t < ntypes; t++)
+        rest[t] = round->capacity[t];
+    for (size_t i = 0; i < round->n; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        rest[ice_type(seat)] -= seat->choices[seat->chosen].units;
+    }
+    for (int t = 0; t < ntypes; t++)
+        gpus += rest[t] / 2;
+    return gpus > 0;
+}
+
+/* GPUs that are left over go to those that would wait: nobody else wants them,
+ * and now any is better than none. */
+static void deal_rest(struct ice_round *round, size_t *who)
+{
+    int rest[FIRN_TYPES_MAX];
+    size_t n = 0;
+    if (!count_rest(round, rest))
+        return;
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        if (seat->chosen > 0)
+            continue;
+        ice_bar_half(seat);
+        seat->choices[0].value = 0;
+        who[n++] = i;
+    }
+    if (n > 0)
+        deal(round, who, n, rest);
+}
+
+/* A seat's choices beyond what it has, at what they take and are worth more;
+ * `which` says which they are. */
+static struct iceshare_item more_of(const struct ice_round *round,
+                                    const struct ice_seat *seat, size_t *which)
+{
+    struct iceshare_choice *more =
+        firn_view_alloc(round->view, seat->n * sizeof *more);
+    int has = seat->choices[seat->chosen].units;
+    size_t n = 1;
+    more[0] = (struct iceshare_choice){ice_type(seat), 0,
+                                       seat->details[seat->chosen].value};
+    which[0] = seat->chosen;
+    for (size_t c = seat->chosen + 1; c < seat->n && has > 1; c++)
+        if (seat->choices[c].pool == ice_type(seat) &&
+            seat->details[c].value > more[0].value) {
+            more[n] = (struct iceshare_choice){ice_type(seat),
+                                               seat->choices[c].units - has,
+                                               seat->details[c].value};
+            which[n++] = c;
+        }
+    return (struct iceshare_item){more, n};
+}
+
+/* What is left over even then goes to those that use it badly. */
+static void waste_rest(struct ice_round *round)
+{
+    const struct firn_view *view = round->view;
+    int rest[FIRN_TYPES_MAX];
+    if (round->ice->efficiency == 0 || !count_rest(round, rest))
+        return;
+    size_t most = round->n + 1;
+    struct iceshare_item *items = firn_view_alloc(view, most * sizeof *items);
+    size_t **which = firn_view_alloc(view, most * sizeof(size_t *));
+    for (size_t i = 0; i < round->n; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        which[i] = firn_view_alloc(view, seat->n * sizeof(size_t));
+        items[i] = more_of(round, seat, which[i]);
+    }
+    const size_t *chosen = solve(round, items, round->n, rest);
+    for (size_t i = 0; i < round->n; i++)
+        round->seats[i].chosen = which[i][chosen[i]];
+}
+
+static void divide(struct ice_round *round)
+{
+    size_t *who = firn_view_alloc(round->view, (round->n + 1) * sizeof *who);
+    for (size_t i = 0; i < round->n; i++)
+        who[i] = i;
+    for (int i = 0; i < TRIES; i++) {
+        deal(round, who, round->n, round->capacity);
+        if (ice_pair(round) == 0)
+            break;
+    }
+    if (round->ice->idle == ICEFROG_WAIT &&
+        round->ice->objective == ICEFROG_ICESHARE)
+        deal_rest(round, who);
+    waste_rest(round);
+}
+
+/* ---- the round ---- */
+
+/* The first of those that wait are told why. */
+static void explain(const struct ice_round *round)
+{
+    int notes = 0;
+    for (size_t i = 0; i < round->n && notes < NOTES; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        const struct firn_job *job = seat->job;
+        if (seat->chosen > 0)
+            continue;
+        notes++;
+        size_t c = seat->n > 1 && seat->choices[1].units == 1 ? 2 : 1;
+        if (seat->n == 1)
+            firn_plan_note(round->plan, job,
+                           "no GPU type it accepts has %d GPUs up",
+                           job->spec.gpus_min);
+        else
+            firn_plan_note(round->plan, job,
+                           "share %.2f if it waits, %.2f on %d GPUs; %d free",
+                           seat->idle, seat->choices[c].value,
+                           seat->details[c].gpus, firn_plan_free(round->plan));
+    }
+}
+
+/* Is it time for a round? The same answer when asked twice. */
+static bool begins_round(struct icefrog *ice, double now_s)
+{
+    if (ice->had_round && now_s > ice->round_s &&
+        now_s < ice->round_s + ice->interval_s)
+        return false;
+    ice->had_round = true;
+    ice->round_s = now_s;
+    return true;
+}
+
+/* All GPUs that are up; between rounds those that are free. */
+static void count_gpus(struct ice_round *round)
+{
+    const struct firn_cluster *cluster = round->view->cluster;
+    for (int t = 0; !round->is_round && t < cluster->ntypes; t++)
+        round->capacity[t] = 2 * firn_plan_free_of(round->plan, t);
+    for (int i = 0; round->is_round && i < cluster->nnodes; i++)
+        if (cluster->nodes[i].is_up)
+            round->capacity[cluster->nodes[i].type] +=
+                2 * cluster->nodes[i].ngpus;
+}
+
+static void fill_seats(struct ice_round *round)
+{
+    const struct firn_view *view = round->view;
+    const struct firn_job *const *jobs =
+        round->is_round ? firn_view_jobs(view) : firn_view_waiting(view);
+    round->n = round->is_round ? view->njobs : view->nwaiting;
+    round->fair = view->njobs > 0 ? view->gpus_up / (int)view->njobs : 1;
+    round->seats =
+        firn_view_alloc(view, (round->n + 1) * sizeof(struct ice_seat));
+    for (size_t i = 0; i < round->n; i++)
+        round->seats[i] = (struct ice_seat){
+            .job = jobs[i], .mate = ICE_NOBODY, .partner = ICE_NOBODY};
+    ice_meet(round);
+    ice_menus(round);
+}
+
+enum firn_status icefrog_decide(void *state, const struct firn_view *view,
+                                struct firn_plan *plan)
+{
+    struct ice_round round = {.ice = state, .view = view, .plan = plan};
+    round.is_round = begins_round(state, view->now_s);
+    if (!round.is_round) {
+        firn_plan_keep_all(plan); /* (3) */
+        if (view->nwaiting == 0 || view->gpus_free == 0)
+            return FIRN_OK;
+    }
+    round.wait_s = round.ice->round_s + round.ice->interval_s - view->now_s;
+    count_gpus(&round);
+    fill_seats(&round);
+    divide(&round);
+    ice_place(&round);
+    explain(&round);
+    return FIRN_OK;
+}
+
+double icefrog_wake_s(const void *state, const struct firn_view *view)
+{
+    const struct icefrog *ice = state;
+    return view->nrunning > 0 ? ice->round_s + ice->interval_s : INFINITY;
+}
+
+void icefrog_fini(void *state)
+{
+    struct icefrog *ice = state;
+    map_release(&ice->apps);
+    vec_release(&ice->bad);
+}
+
+const struct firn_policy_def firn_policy_icefrog = {
+    .name = "icefrog",
+    .summary = "each job's share of its best finish time, the worst first",
+    .paper = "Gao et al., IceFrog, TPDS 2025",
+    .needs = FIRN_NEED_FORECAST | FIRN_NEED_DURATION,
+    .does =
+        FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE | FIRN_DOES_SHARE,
+    .tunes = FIRN_TUNE_FREEZE,
+    .options = icefrog_options,
+    .state_size = sizeof(struct icefrog),
+    .decide = icefrog_decide,
+    .fini = icefrog_fini,
+    .wake_s = icefrog_wake_s,
+};

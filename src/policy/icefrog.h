@@ -1,0 +1,130 @@
+/* icefrog.h - the inside of IceFrog's policy.
+ *
+ * icefrog.c has the idea, the options and the round. icefrog_menu.c makes the
+ * jobs' menus and values, iceshare.c divides the GPUs, icefrog_share.c says who
+ * shares one with whom, icefrog_place.c finds places.
+ *
+ * What trainers tune is part of a policy's declaration, so batch scaling
+ * (Fig. 10c) cannot be an option: icefrog_batch.c declares a second policy
+ * with the same options and functions.
+ */
+#ifndef POLICY_ICEFROG_H
+#define POLICY_ICEFROG_H
+#include "base/map.h"
+#include "base/vec.h"
+#include "policy/iceshare.h"
+#include <firn/policy.h>
+
+enum icefrog_idle { ICEFROG_WAIT, ICEFROG_ZERO };
+enum icefrog_objective { ICEFROG_ICESHARE, ICEFROG_FITNESS };
+
+/* Two applications, by number, that went badly together; a <= b. */
+struct icefrog_pair {
+    int a, b;
+};
+
+/* The state of the policy. */
+struct icefrog {
+    /* options */
+    double interval_s, restart_s, lambda, evict, weight, efficiency;
+    bool sharing, packs_unknown;
+    int idle, objective, group;
+
+    bool batch; /* trainers tune their batch too; set by init */
+
+    bool had_round;
+    double round_s; /* of the latest round */
+    struct map apps;
+    VEC(struct icefrog_pair) bad; /* in order */
+};
+
+/* What goes with a choice. */
+struct ice_detail {
+    int gpus;
+    double rate;   /* reference seconds a second, as forecast */
+    bool is_held;  /* it is run so now */
+    bool is_moved; /* as many GPUs as now, but brought together */
+    double use;    /* what a GPU does there, over the most it does */
+    bool is_waste; /* only for GPUs that are left over */
+    double value;  /* of it, were it no waste */
+};
+
+#define ICE_NOBODY ((size_t)-1)
+
+/* A job in a round. */
+struct ice_seat {
+    const struct firn_job *job;
+    struct iceshare_choice *choices; /* [0]: nothing; units are half GPUs */
+    struct ice_detail *details;      /* of each choice */
+    size_t n, chosen;
+    double left;           /* reference seconds */
+    double idle;           /* what waiting is worth */
+    bool shares;           /* it may have half a GPU */
+    int app;               /* number of its application; < 0: its own */
+    struct firn_load load; /* on one GPU */
+    size_t mate;           /* seat that is on its GPU now, or ICE_NOBODY */
+    size_t partner;        /* seat that is to be, or ICE_NOBODY */
+    bool is_placed;
+};
+
+struct ice_round {
+    struct icefrog *ice;
+    const struct firn_view *view;
+    struct firn_plan *plan;
+    struct ice_seat *seats; /* by id */
+    size_t n;
+    int capacity[FIRN_TYPES_MAX]; /* half GPUs, by type */
+    int fair;                     /* GPUs each */
+    double wait_s;                /* until the next round */
+    bool is_round;                /* false: only those that wait are dealt */
+};
+
+/* The one type of all GPUs it holds, or -1. */
+firn_type_id ice_type_held(const struct ice_round *round,
+                           const struct firn_job *job);
+
+static inline bool ice_is_half(const struct ice_seat *seat)
+{
+    return seat->choices[seat->chosen].units == 1;
+}
+
+static inline firn_type_id ice_type(const struct ice_seat *seat)
+{
+    return seat->choices[seat->chosen].pool;
+}
+
+static inline int ice_gpus(const struct ice_seat *seat)
+{
+    return seat->details[seat->chosen].gpus;
+}
+
+/* The choices of all seats, and what they are worth. After ice_meet(). */
+void ice_menus(struct ice_round *round);
+
+/* Finds out who is on whose GPU and who may share; remembers pairs that go
+ * badly. Before the menus. */
+void ice_meet(struct ice_round *round);
+
+/* Pairs those that chose half a GPU. Who is left over can no longer choose it
+ * and has nothing; how many that are. */
+size_t ice_pair(struct ice_round *round);
+
+/* It can no longer choose half a GPU. */
+static inline void ice_bar_half(struct ice_seat *seat)
+{
+    for (size_t c = 1; c < seat->n; c++)
+        if (seat->choices[c].units == 1)
+            seat->choices[c].value = -1;
+}
+
+/* Writes the plan from what is chosen. */
+void ice_place(struct ice_round *round);
+
+/* For struct firn_policy_def; the state is a struct icefrog. */
+extern const struct firn_option icefrog_options[];
+enum firn_status icefrog_decide(void *state, const struct firn_view *view,
+                                struct firn_plan *plan);
+double icefrog_wake_s(const void *state, const struct firn_view *view);
+void icefrog_fini(void *state);
+
+#endif

@@ -1,0 +1,277 @@
+/* icefrog_menu.c - what a job may be given, and what that is worth to it.
+ *
+ * The menu is core's (firn/offer.h): numbers of GPUs of each type with the
+ * effective progress expected there. Jobs that share have half a GPU in it as
+ * well.
+ *
+ * Waste: the more GPUs a job has, the less each of them does. The paper's
+ * users name a sensible range (Table VI); traces often allow everything, and
+ * by the waiting rule a long job would rather wait for all GPUs than run on
+ * those it can use. So ways in which a GPU does less than a part `use` of what
+ * it does at best are no part of (17) and are given only from what is left
+ * over; the smallest way never is waste. `use` is the largest, from 0.8 down
+ * to the option `efficiency`, at which the jobs together would still take all
+ * GPUs: with few jobs much is allowed, with many little.
+ *
+ * The values are (16) and (17), or Pollux's fitness: see icefrog.c.
+ */
+#include "base/fmath.h"
+#include "policy/icefrog.h"
+#include <firn/offer.h>
+
+#define USE_MOST 0.8
+#define USE_STEP 0.05
+
+static double restart_s(const struct ice_round *round,
+                        const struct firn_job *job)
+{
+    return job->spec.restart_s >= 0 ? job->spec.restart_s
+                                    : round->ice->restart_s;
+}
+
+firn_type_id ice_type_held(const struct ice_round *round,
+                           const struct firn_job *job)
+{
+    const struct firn_node *nodes = round->view->cluster->nodes;
+    firn_type_id type = -1;
+    for (int i = 0; i < job->held.nparts; i++) {
+        firn_type_id here = nodes[job->held.parts[i].node].type;
+        if (i > 0 && here != type)
+            return -1;
+        type = here;
+    }
+    return type;
+}
+
+static void add_choice(struct ice_seat *seat, firn_type_id type, int units,
+                       struct ice_detail detail)
+{
+    detail.use = 1;
+    seat->choices[seat->n] = (struct iceshare_choice){type, units, 0};
+    seat->details[seat->n++] = detail;
+}
+
+/* What it is run as now: at the rate it has there, or moved together if that
+ * pays for the restart. */
+static struct ice_detail held_detail(const struct ice_round *round,
+                                     const struct ice_seat *seat,
+                                     const struct firn_offer *offer)
+{
+    const struct firn_job *job = seat->job;
+    struct ice_detail detail = {
+        .gpus = offer->way.gpus, .rate = offer->rate, .is_held = true};
+    struct firn_way way = offer->way;
+    way.nodes = firn_alloc_nodes(&job->held);
+    if (way.nodes == 1)
+        return detail;
+    double rate = firn_view_rate(round->view, job, &way);
+    if (!(rate > 0))
+        return detail;
+    double moved_s = restart_s(round, job) + seat->left / detail.rate;
+    if (moved_s < seat->left / rate)
+        return (struct ice_detail){
+            .gpus = offer->way.gpus, .rate = offer->rate, .is_moved = true};
+    detail.rate = rate;
+    return detail;
+}
+
+static void add_offer(const struct ice_round *round, struct ice_seat *seat,
+                      const struct firn_offer *offer, firn_type_id held)
+{
+    const struct firn_way *way = &offer->way;
+    bool is_held = held == way->type && seat->job->held.ngpus == way->gpus;
+    struct ice_detail detail = {
+        .gpus = way->gpus, .rate = offer->rate, .is_held = is_held};
+    if (way->gpus == 1 && seat->shares && round->is_round) {
+        detail.rate *= round->ice->lambda;
+        add_choice(seat, way->type, 1, detail);
+        detail.rate = offer->rate;
+        /* Of two on one GPU the first stays when they part. */
+        if (seat->mate != ICE_NOBODY && &round->seats[seat->mate] < seat)
+            detail.is_held = false;
+    } else if (is_held) {
+        detail = held_detail(round, seat, offer);
+    }
+    add_choice(seat, way->type, 2 * way->gpus, detail);
+}
+
+/* Nothing is known of its speeds: as submitted, at rate 1. */
+static void add_as_submitted(const struct ice_round *round,
+                             struct ice_seat *seat, firn_type_id held)
+{
+    const struct firn_job *job = seat->job;
+    for (int t = 0; t < round->view->cluster->ntypes; t++) {
+        struct firn_offer offer = {.way = {.gpus = job->spec.gpus, .type = t},
+                                   .rate = 1};
+        if ((job->type_mask >> t & 1) &&
+            isnan(firn_view_rate(round->view, job, &offer.way)))
+            add_offer(round, seat, &offer, held);
+    }
+}
+
+/* What a GPU of each type does at best, in `best`. */
+static void best_use(const struct firn_offer *offers, size_t n, double *best)
+{
+    for (size_t i = 0; i < n; i++) {
+        double use = offers[i].rate / offers[i].way.gpus;
+        firn_type_id type = offers[i].way.type;
+        best[type] = use > best[type] ? use : best[type];
+    }
+}
+
+static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
+{
+    unsigned kinds = FIRN_OFFER_ELASTIC | FIRN_OFFER_FREEZE | FIRN_OFFER_TYPES |
+                     (round->ice->batch ? FIRN_OFFER_BATCH : 0u);
+    const struct firn_view *view = round->view;
+    const struct firn_job *job = seat->job;
+    double best[FIRN_TYPES_MAX] = {0};
+    double left = job->spec.duration_s - firn_job_done_s(job, view->now_s);
+    size_t n;
+    const struct firn_offer *offers = firn_offers(view, job, kinds, &n);
+    size_t most = n + 2 * FIRN_TYPES_MAX + 1;
+    seat->choices = firn_view_alloc(view, most * sizeof *seat->choices);
+    seat->details = firn_view_alloc(view, most * sizeof *seat->details);
+    seat->left = left > 1e-6 ? left : 1e-6;
+    firn_type_id held = ice_type_held(round, job);
+    add_choice(seat, 0, 0, (struct ice_detail){0});
+    best_use(offers, n, best);
+    for (size_t i = 0; i < n; i++) {
+        const struct firn_way *way = &offers[i].way;
+        bool is_first = i == 0 || way->type != offers[i - 1].way.type;
+        add_offer(round, seat, &offers[i], held);
+        if (!is_first)
+            seat->details[seat->n - 1].use =
+                offers[i].rate / way->gpus / best[way->type];
+    }
+    if (n == 0)
+        add_as_submitted(round, seat, held);
+}
+
+/* ---- values ---- */
+
+/* (16), with what a change costs. */
+static double finish_s(const struct ice_round *round,
+                       const struct ice_seat *seat, size_t c)
+{
+    const struct firn_job *job = seat->job;
+    const struct ice_detail *detail = &seat->details[c];
+    double age_s = round->view->now_s - job->spec.submit_s;
+    double cost_s =
+        detail->is_held || job->starts == 0 ? 0 : restart_s(round, job);
+    return age_s + cost_s + seat->left / detail->rate;
+}
+
+static double idle_s(const struct ice_round *round, const struct ice_seat *seat,
+                     double best_rate)
+{
+    const struct firn_job *job = seat->job;
+    double age_s = round->view->now_s - job->spec.submit_s;
+    double cost_s = job->starts == 0 ? 0 : restart_s(round, job);
+    return age_s + round->wait_s + cost_s + seat->left / best_rate;
+}
+
+static void set_shares(const struct ice_round *round, struct ice_seat *seat)
+{
+    double best_rate = 0, best_s = INFINITY;
+    for (size_t c = 1; c < seat->n; c++) {
+        double here_s = finish_s(round, seat, c);
+        seat->choices[c].value = here_s;
+        if (seat->details[c].is_waste)
+            continue;
+        best_s = fmin(best_s, here_s);
+        best_rate = fmax(best_rate, seat->details[c].rate);
+    }
+    for (size_t c = 1; c < seat->n; c++)
+        seat->choices[c].value = best_s / seat->choices[c].value; /* 17 */
+    if (seat->n > 1 && round->ice->idle == ICEFROG_WAIT)
+        seat->choices[0].value = best_s / idle_s(round, seat, best_rate);
+}
+
+/* Pollux's factor for a restart. */
+static double change_factor(const struct ice_round *round,
+                            const struct firn_job *job)
+{
+    double age_s = round->view->now_s - job->spec.submit_s;
+    double each_s = restart_s(round, job);
+    double kept_s = age_s - (job->starts - 1) * each_s;
+    if (job->starts == 0 || age_s + each_s <= 0)
+        return 1;
+    return kept_s > 0 ? kept_s / (age_s + each_s) : 1e-6;
+}
+
+static void set_fitness(const struct ice_round *round, struct ice_seat *seat)
+{
+    double base = 0, change = change_factor(round, seat->job);
+    for (size_t c = 1; c < seat->n; c++)
+        if (seat->choices[c].units > 1 &&
+            (base == 0 || seat->details[c].gpus <= round->fair))
+            base = seat->details[c].rate;
+    for (size_t c = 1; c < seat->n; c++)
+        seat->choices[c].value = seat->details[c].rate / base *
+                                 (seat->details[c].is_held ? 1 : change);
+}
+
+static void set_values(const struct ice_round *round, struct ice_seat *seat)
+{
+    int priority = seat->job->spec.priority;
+    if (round->ice->objective == ICEFROG_FITNESS)
+        set_fitness(round, seat);
+    else
+        set_shares(round, seat);
+    if (priority != 0) {
+        double weight = fm_pow(round->ice->weight, priority);
+        weight = fmin(fmax(weight, 1e-6), 1e6);
+        for (size_t c = 0; c < seat->n; c++)
+            seat->choices[c].value /= weight;
+    }
+    seat->idle = seat->choices[0].value;
+    for (size_t c = 1; c < seat->n; c++) {
+        seat->details[c].value = seat->choices[c].value;
+        if (seat->details[c].is_waste)
+            seat->choices[c].value = -1;
+    }
+}
+
+/* ---- waste ---- */
+
+/* Half GPUs that all would take if none did less than `use`. */
+static long demand(const struct ice_round *round, double use)
+{
+    long sum = 0;
+    for (size_t i = 0; i < round->n; i++) {
+        const struct ice_seat *seat = &round->seats[i];
+        int most = 0;
+        for (size_t c = 1; c < seat->n; c++)
+            if (seat->details[c].use >= use && seat->choices[c].units > most)
+                most = seat->choices[c].units;
+        sum += most;
+    }
+    return sum;
+}
+
+/* Below which use of a GPU a way is waste. */
+static double least_use(const struct ice_round *round)
+{
+    double least = round->ice->efficiency, use = USE_MOST;
+    long capacity = 0;
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        capacity += round->capacity[t];
+    while (use > least && demand(round, use) < capacity)
+        use -= USE_STEP;
+    return use > least ? use : least;
+}
+
+void ice_menus(struct ice_round *round)
+{
+    for (size_t i = 0; i < round->n; i++)
+        fill_menu(round, &round->seats[i]);
+    double use = round->ice->efficiency > 0 ? least_use(round) : 0;
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        for (size_t c = 1; c < seat->n; c++)
+            seat->details[c].is_waste =
+                seat->details[c].use < use && seat->choices[c].units > 1;
+        set_values(round, seat);
+    }
+}

@@ -1,0 +1,132 @@
+/* icefrog_place.c - places for what was divided.
+ *
+ * Who keeps its number of GPUs keeps them, a pair on one GPU too. Then those
+ * that run scattered are brought together on one node where that is free; if
+ * it is not they stay. The others follow, the largest first, on the fewest
+ * nodes, best fit (Shockwave's rule, which the paper uses); at last the guests
+ * of new pairs, each on the GPU of its host. Of a pair that may be joined
+ * where it is, the first such job is the host and is not restarted.
+ *
+ * Invariant: of two that shared a GPU and no longer do, one leaves it.
+ */
+#include "policy/icefrog.h"
+#include <stdlib.h>
+
+/* It may stay: the GPU is not already that of a former mate. */
+static bool keep(struct ice_round *round, struct ice_seat *seat)
+{
+    const struct ice_seat *mate =
+        seat->mate == ICE_NOBODY ? NULL : &round->seats[seat->mate];
+    if (mate && mate->is_placed && seat->partner != seat->mate)
+        return false;
+    seat->is_placed = firn_plan_keep(round->plan, seat->job);
+    return seat->is_placed;
+}
+
+static bool is_open(const struct ice_seat *seat)
+{
+    return seat->job->held.is_shared && seat->job->held.ngpus == 1;
+}
+
+/* Of a pair the first that can be joined where it is stays. */
+static void keep_host(struct ice_round *round, struct ice_seat *seat)
+{
+    struct ice_seat *partner = &round->seats[seat->partner];
+    if (seat->mate == seat->partner || !partner->is_placed)
+        if (is_open(seat) && ice_type_held(round, seat->job) == ice_type(seat))
+            keep(round, seat);
+}
+
+static void keep_all(struct ice_round *round)
+{
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        if (seat->chosen == 0)
+            continue;
+        if (ice_is_half(seat))
+            keep_host(round, seat);
+        else if (seat->details[seat->chosen].is_held)
+            keep(round, seat);
+    }
+}
+
+/* Those that are to be brought together are, where there is room for it. */
+static void move_all(struct ice_round *round)
+{
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        struct firn_want want = {.gpus = ice_gpus(seat),
+                                 .types = 1u << ice_type(seat),
+                                 .one_type = true,
+                                 .one_node = true};
+        if (!seat->details[seat->chosen].is_moved)
+            continue;
+        seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);
+        if (!seat->is_placed)
+            keep(round, seat);
+    }
+}
+
+static void place(struct ice_round *round, struct ice_seat *seat)
+{
+    struct firn_want want = {.gpus = ice_gpus(seat),
+                             .types = 1u << ice_type(seat),
+                             .one_type = true,
+                             .shared = ice_gpus(seat) == 1 && seat->shares};
+    size_t mark = firn_plan_mark(round->plan);
+    int free = firn_plan_free(round->plan);
+    seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);
+    if (seat->is_placed && firn_plan_free(round->plan) == free) {
+        /* It would stay on its former mate's GPU. */
+        firn_plan_undo(round->plan, mark);
+        want.shared = false;
+        seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);
+    }
+    if (!seat->is_placed)
+        firn_plan_note(round->plan, seat->job, "no room for its %d GPUs",
+                       want.gpus);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct ice_seat *x = *(struct ice_seat *const *)a;
+    const struct ice_seat *y = *(struct ice_seat *const *)b;
+    if (ice_gpus(x) != ice_gpus(y))
+        return ice_gpus(y) - ice_gpus(x);
+    return (x > y) - (x < y);
+}
+
+/* It joins its partner, or is the one to be joined. */
+static bool is_guest(const struct ice_round *round, const struct ice_seat *seat)
+{
+    if (!ice_is_half(seat))
+        return false;
+    const struct ice_seat *partner = &round->seats[seat->partner];
+    return partner->is_placed || partner < seat;
+}
+
+void ice_place(struct ice_round *round)
+{
+    struct ice_seat **order = firn_view_alloc(
+        round->view, (round->n + 1) * sizeof(struct ice_seat *));
+    size_t n = 0;
+    keep_all(round);
+    move_all(round);
+    for (size_t i = 0; i < round->n; i++)
+        if (round->seats[i].chosen > 0 && !round->seats[i].is_placed)
+            order[n++] = &round->seats[i];
+    qsort(order, n, sizeof *order, by_size);
+    for (size_t i = 0; i < n; i++)
+        if (!is_guest(round, order[i]))
+            place(round, order[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct ice_seat *seat = order[i];
+        if (seat->is_placed)
+            continue;
+        const struct ice_seat *host = &round->seats[seat->partner];
+        if (ice_is_half(seat) &&
+            !firn_plan_share(round->plan, seat->job, host->job))
+            firn_plan_note(round->plan, seat->job,
+                           "whom it was to join has no GPU");
+    }
+}

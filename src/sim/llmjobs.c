@@ -1,0 +1,524 @@
+/* llmjobs.c - memory and speed of language models, from their shape alone.
+ *
+ * A model of batch B on n GPUs is split t ways by tensor and d = n / t ways by
+ * data parallelism; t is a power of two that divides the heads, d at most B.
+ * Each GPU has ceil(B / d) samples of a step. Training is Megatron's mixed
+ * precision with Adam and attention that keeps its matrices: what Frenzy's
+ * formula (MARP) speaks of. Two figures say what a GPU must have: ours
+ * (device_mib) against the type's GiB, and MARP's in 10^9 bytes against the
+ * same number, which is how vendors count; with it the paper's GPT2-7B at
+ * batch 2 needs 8 A100 of 40, as printed.
+ *
+ * Speed is firn/llmplan.h's: compute, tensor and data traffic one after the
+ * other. The slowest GPU counts. A tensor group that crosses nodes has its
+ * traffic on the network, which the GPUs of a node share. With S samples a
+ * second,
+ *
+ *     rate = S(held) / S(reference)
+ *
+ * and the reference is the best split that fits of the GPUs asked for, packed
+ * on the type of speed 1 or else the first type that can hold it. Forecasts
+ * use the same model: for these jobs a scheduler knows all there is to know,
+ * but for noise.
+ *
+ * A user who asked for nothing (gpus 0) gave a duration on the best plan of
+ * the reference type, best by samples a second for each GPU. Where a number of
+ * GPUs is put in its place the duration is scaled: the samples to train stay.
+ *
+ * A model on GPUs too small for it (a scheduler may mix types, or split it as
+ * a wrong formula says) would fail in truth; here it crawls at SPILL of its
+ * speed, so that nobody gains by it and every run ends. What counts for that is
+ * the expected memory; plans go by the upper end.
+ *
+ * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
+ */
+#include "sim/llmjobs.h"
+#include "base/str.h"
+#include "core/accept.h"
+#include <firn/llmplan.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB_PER_GIB 1024.0
+#define SPILL       0.1
+
+/* How it trains; false when it is none, or its sequences are too long. */
+static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
+{
+    *out = (struct llmjob){
+        .job = {.seq = spec->seq,
+                .micro_batch = 1,
+                .precision = FIRN_PRECISION_MEGATRON,
+                .optimizer = FIRN_OPTIMIZER_ADAMW,
+                .attention = FIRN_ATTENTION_EAGER},
+        .batch = spec->batch,
+        .ref_samples_s = 1,
+    };
+    return spec->seq > 0 && spec->batch > 0 &&
+           firn_llm_find(&out->job.shape, spec->app, NULL) == FIRN_OK &&
+           firn_memory_check(&out->job, NULL) == FIRN_OK;
+}
+
+bool llmjobs_is(const struct firn_job_spec *spec)
+{
+    struct llmjob llm;
+    return spec->seq > 0 && read_spec(&llm, spec);
+}
+
+/* --- GPUs -------------------------------------------------------------------
+ */
+
+/* How many times a V100 is the type of speed 1, by the first type of the
+ * cluster whose name is known. */
+static double reference_speed(const struct firn_cluster *cluster)
+{
+    static const struct {
+        const char *name;
+        double mem_gib, speed;
+    } known[] = {
+#define GPU_TYPE(name, mem_gib, speed) {name, mem_gib, speed},
+#include "core/gpu_types.def"
+#undef GPU_TYPE
+    };
+    for (int t = 0; t < cluster->ntypes; t++)
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (str_equal_nocase(known[i].name, cluster->types[t].name))
+                return known[i].speed / cluster->types[t].speed;
+    return 1;
+}
+
+static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
+{
+    int most = 1;
+    for (int i = 0; i < cluster->nnodes; i++)
+        if (cluster->nodes[i].type == type && cluster->nodes[i].ngpus > most)
+            most = cluster->nodes[i].ngpus;
+    return most;
+}
+
+struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
+                              firn_type_id type, int gpus, int nodes)
+{
+    int node = largest_node(cluster, type);
+    struct llmspot spot = {
+        .gpus = gpus,
+        .nodes = (gpus + node - 1) / node,
+        .fullest = gpus < node ? gpus : node,
+        .mem_gib = cluster->types[type].mem_gib,
+        .speed = cluster->types[type].speed * reference_speed(cluster),
+    };
+    unsigned each = (unsigned)spot.fullest;
+    if (spot.nodes > 1)
+        each |= (unsigned)(gpus % node);
+    if (nodes > spot.nodes) { /* evenly */
+        spot.nodes = nodes;
+        spot.fullest = (gpus + nodes - 1) / nodes;
+        each = (unsigned)spot.fullest | (unsigned)(gpus / nodes);
+    }
+    spot.step = (int)(each & -each);
+    return spot;
+}
+
+struct llmspot llmjobs_held(const struct firn_cluster *cluster,
+                            const struct firn_alloc *alloc)
+{
+    struct llmspot spot = {.gpus = alloc->ngpus,
+                           .nodes = firn_alloc_nodes(alloc)};
+    unsigned each = 0;
+    for (int i = 0, next; i < alloc->nparts; i = next) {
+        firn_node_id node = alloc->parts[i].node;
+        const struct firn_gpu_type *type =
+            &cluster->types[cluster->nodes[node].type];
+        int gpus = 0;
+        for (next = i; next < alloc->nparts && alloc->parts[next].node == node;
+             next++)
+            gpus += __builtin_popcountll(alloc->parts[next].gpus);
+        each |= (unsigned)gpus;
+        spot.fullest = gpus > spot.fullest ? gpus : spot.fullest;
+        if (i == 0 || type->speed < spot.speed)
+            spot.speed = type->speed;
+        if (type->mem_gib > 0 &&
+            (spot.mem_gib <= 0 || type->mem_gib < spot.mem_gib))
+            spot.mem_gib = type->mem_gib;
+    }
+    spot.speed *= reference_speed(cluster);
+    spot.step = (int)(each & -each);
+    return spot;
+}
+
+/* --- one split --------------------------------------------------------------
+ */
+
+struct split {
+    double samples_s, need_gib, expected_gib;
+};
+
+static bool can_split(const struct llmjob *llm, int gpus, int t)
+{
+    return gpus % t == 0 && gpus / t <= llm->batch &&
+           llm->job.shape.heads % t == 0;
+}
+
+static struct split split_of(const struct llmjob *llm,
+                             const struct llmspot *spot, int t)
+{
+    struct firn_memory_job job = llm->job;
+    struct firn_llm_speed links = *firn_llm_speed_default();
+    struct firn_llm_gpus gpus = {
+        .name = "",
+        .mem_gib = spot->mem_gib,
+        .speed = spot->speed,
+        .node_gpus = spot->nodes > 1 ? spot->fullest : spot->gpus,
+        .count = spot->gpus,
+    };
+    job.tp = t;
+    job.dp = spot->gpus / t;
+    job.micro_batch = (llm->batch + job.dp - 1) / job.dp;
+    if (t > spot->step)
+        links.node_bytes_s = links.net_bytes_s / spot->fullest;
+    struct firn_memory memory = firn_memory_of(&job, NULL);
+    double context_mib = memory.device_mib - memory.high_mib;
+    double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
+    return (struct split){
+        .samples_s = used * firn_llm_samples_s(&job, &gpus, &links),
+        .need_gib = memory.device_mib / MIB_PER_GIB,
+        .expected_gib = (memory.reserved_mib + context_mib) / MIB_PER_GIB,
+    };
+}
+
+static bool fits(const struct llmspot *spot, double gib)
+{
+    return spot->mem_gib <= 0 || gib <= spot->mem_gib;
+}
+
+/* The fastest split of those that fit (`tensor` 0), or the one asked for;
+ * samples_s is 0 when there is none. `crawls` lets those that do not fit
+ * count, at their crawl. */
+static struct split best_split(const struct llmjob *llm,
+                               const struct llmspot *spot, int tensor,
+                               bool crawls)
+{
+    struct split best = {0};
+    for (int t = 1; t <= spot->gpus && t <= llm->job.shape.heads; t *= 2) {
+        if (!can_split(llm, spot->gpus, t) || (tensor > 0 && t != tensor))
+            continue;
+        struct split at = split_of(llm, spot, t);
+        if (!fits(spot, crawls && tensor > 0 ? at.expected_gib : at.need_gib))
+            at.samples_s *= crawls ? SPILL : 0;
+        if (best.need_gib == 0 || at.samples_s > best.samples_s)
+            best = at;
+    }
+    return best;
+}
+
+/* More GPUs than samples: those beyond the batch have nothing to do. */
+static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
+{
+    while (spot.gpus > 1 && best_split(llm, &spot, 0, true).need_gib == 0)
+        spot.gpus--;
+    return spot;
+}
+
+double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
+                    int tensor)
+{
+    struct split at = best_split(llm, spot, tensor, true);
+    if (!(at.samples_s > 0)) {
+        struct llmspot fewer = useful(llm, *spot);
+        at = best_split(llm, &fewer, 0, true);
+    }
+    return at.samples_s / llm->ref_samples_s;
+}
+
+double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
+                      int tensor, double *need_gib)
+{
+    struct split at = best_split(llm, spot, tensor, false);
+    if (need_gib != NULL)
+        *need_gib = at.need_gib > 0 ? at.need_gib : (double)NAN;
+    return at.samples_s / llm->ref_samples_s;
+}
+
+/* --- the job ----------------------------------------------------------------
+ */
+
+/* Types in the order of preference for being the reference: of speed 1 first;
+ * -1 behind the last. */
+static firn_type_id nth_type(const struct firn_cluster *cluster, uint32_t types,
+                             int n)
+{
+    for (int is_rest = 0; is_rest < 2; is_rest++)
+        for (int t = 0; t < cluster->ntypes; t++)
+            if ((types >> t & 1) && (cluster->types[t].speed != 1) == is_rest &&
+                n-- == 0)
+                return t;
+    return -1;
+}
+
+static struct llmjob bare(const struct firn_job_spec *spec)
+{
+    struct llmjob llm;
+    if (!read_spec(&llm, spec))
+        FIRN_BUG("job %s is no language model", spec->name);
+    return llm;
+}
+
+/* Samples a second of so many GPUs of the reference. */
+static double reference_samples_s(const struct llmjob *llm,
+                                  const struct firn_cluster *cluster,
+                                  uint32_t types, int gpus)
+{
+    firn_type_id type = 0;
+    double crawl = 0;
+    for (int n = 0; (type = nth_type(cluster, types, n)) >= 0; n++) {
+        struct llmspot spot = llmjobs_packed(cluster, type, gpus, 0);
+        double at = best_split(llm, &spot, 0, false).samples_s;
+        if (at > 0)
+            return at;
+        spot = useful(llm, spot);
+        if (crawl <= 0)
+            crawl = best_split(llm, &spot, 0, true).samples_s;
+    }
+    return crawl;
+}
+
+struct llmjob llmjobs_open(const struct firn_cluster *cluster,
+                           const struct firn_job_spec *spec, uint32_t types)
+{
+    struct llmjob llm = bare(spec);
+    llm.ref_samples_s = reference_samples_s(&llm, cluster, types, spec->gpus);
+    return llm;
+}
+
+/* --- plans ------------------------------------------------------------------
+ */
+
+static int by_efficiency(const void *a, const void *b)
+{
+    const struct llmplan *p = a, *q = b;
+    int p_gpus = p->t * p->d, q_gpus = q->t * q->d;
+    double p_each = p->samples_s / p_gpus, q_each = q->samples_s / q_gpus;
+    if (p_each != q_each)
+        return p_each > q_each ? -1 : 1;
+    if (p_gpus != q_gpus)
+        return p_gpus < q_gpus ? -1 : 1;
+    if (p->room_gib != q->room_gib)
+        return p->room_gib > q->room_gib ? -1 : 1;
+    if (p->type != q->type)
+        return p->type < q->type ? -1 : 1;
+    return (p->t > q->t) - (p->t < q->t);
+}
+
+static void add_plan(struct llmplans *out, const struct llmjob *llm,
+                     const struct firn_cluster *cluster, firn_type_id type,
+                     int t, int d)
+{
+    struct llmspot spot = llmjobs_packed(cluster, type, t * d, 0);
+    struct split at = split_of(llm, &spot, t);
+    double marp_gib =
+        firn_marp_bytes(&llm->job.shape, llm->job.seq, llm->batch, t, d) / 1e9;
+    if (!fits(&spot, at.need_gib) && !fits(&spot, marp_gib))
+        return;
+    struct llmplan plan = {
+        .type = type,
+        .t = t,
+        .d = d,
+        .samples_s = at.samples_s,
+        .need_gib = at.need_gib,
+        .marp_gib = marp_gib,
+        .room_gib = spot.mem_gib > 0 ? spot.mem_gib - at.need_gib : 0,
+    };
+    vec_add(out, plan);
+}
+
+struct llmplans llmjobs_plans(const struct llmjob *llm,
+                              const struct firn_cluster *cluster,
+                              uint32_t types, int gpus_min, int gpus_max)
+{
+    struct llmplans out = {0};
+    for (int type = 0; type < cluster->ntypes; type++) {
+        int node = largest_node(cluster, type);
+        int most = cluster->types[type].ngpus;
+        most = most < gpus_max ? most : gpus_max;
+        if (!(types >> type & 1))
+            continue;
+        for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
+            for (int d = 1; d <= llm->batch && d <= most / t; d++)
+                if (llm->batch % d == 0 && t * d >= gpus_min)
+                    add_plan(&out, llm, cluster, type, t, d);
+    }
+    if (out.n > 1)
+        qsort(out.at, out.n, sizeof *out.at, by_efficiency);
+    return out;
+}
+
+size_t llmjobs_ways(const struct llmjob *llm,
+                    const struct firn_cluster *cluster,
+                    const struct firn_job *job, double correction,
+                    struct firn_llm_way *out, size_t max)
+{
+    struct llmplans plans = llmjobs_plans(
+        llm, cluster, job->type_mask, job->spec.gpus_min, job->spec.gpus_max);
+    size_t n = plans.n;
+    for (size_t i = 0; i < n && i < max; i++) {
+        const struct llmplan *p = &plans.at[i];
+        out[i] = (struct firn_llm_way){
+            .way = {.gpus = p->t * p->d, .type = p->type, .tensor = p->t},
+            .mem_gib = p->need_gib,
+            .marp_gib = p->marp_gib,
+            .rate = correction * p->samples_s / llm->ref_samples_s,
+        };
+    }
+    vec_release(&plans);
+    return n;
+}
+
+int llmjobs_gpus_max(const struct llmjob *llm)
+{
+    int heads = llm->job.shape.heads;
+    int most = heads & -heads; /* the largest power of two that divides them */
+    return most * llm->batch;
+}
+
+/* --- what a user asks for ---------------------------------------------------
+ */
+
+/* The types a user allows, whatever their memory. */
+static uint32_t allowed(const struct firn_cluster *cluster,
+                        const struct firn_job_spec *spec)
+{
+    struct firn_job_spec any = *spec;
+    struct job_accept accept = {0};
+    char why[JOB_WHY_MAX];
+    any.gpus = any.gpus_min = any.gpus_max = 1;
+    return job_accept(&any, cluster, &accept, why) ? accept.types : 0;
+}
+
+/* Those that fit by our figure, best first. */
+static struct llmplans plans_that_fit(const struct llmjob *llm,
+                                      const struct firn_cluster *cluster,
+                                      uint32_t types)
+{
+    struct llmplans all = llmjobs_plans(llm, cluster, types, 1, cluster->ngpus);
+    size_t n = 0;
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].room_gib >= 0)
+            all.at[n++] = all.at[i];
+    all.n = n;
+    return all;
+}
+
+/* The fewest GPUs of a type that hold it; 0 for none. */
+static int fewest_of(const struct llmplans *plans, firn_type_id type)
+{
+    int fewest = 0;
+    for (size_t i = 0; i < plans->n; i++) {
+        int gpus = plans->at[i].t * plans->at[i].d;
+        if (plans->at[i].type == type && (fewest == 0 || gpus < fewest))
+            fewest = gpus;
+    }
+    return fewest;
+}
+
+/* Samples a second of the best plan on the reference type. */
+static double best_samples_s(const struct llmplans *plans,
+                             const struct firn_cluster *cluster, uint32_t types)
+{
+    firn_type_id type = 0;
+    for (int n = 0; (type = nth_type(cluster, types, n)) >= 0; n++)
+        for (size_t i = 0; i < plans->n; i++)
+            if (plans->at[i].type == type)
+                return plans->at[i].samples_s;
+    return 0;
+}
+
+/* So many GPUs are asked for; the samples to train stay. */
+static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
+                    const struct firn_cluster *cluster,
+                    const struct llmplans *plans, uint32_t types, int gpus)
+{
+    double samples = spec->duration_s * best_samples_s(plans, cluster, types);
+    spec->gpus = gpus;
+    spec->duration_s = samples / reference_samples_s(llm, cluster, types, gpus);
+}
+
+void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
+{
+    uint32_t types = allowed(cluster, spec);
+    struct llmjob llm = bare(spec);
+    struct llmplans plans = plans_that_fit(&llm, cluster, types);
+    firn_type_id fastest = -1;
+    for (int t = 0; t < cluster->ntypes; t++)
+        if (fewest_of(&plans, t) > 0 &&
+            (fastest < 0 ||
+             cluster->types[t].speed > cluster->types[fastest].speed))
+            fastest = t;
+    if (fastest >= 0) {
+        int gpus = fewest_of(&plans, fastest);
+        ask_for(spec, &llm, cluster, &plans, types, gpus);
+        spec->gpus_min = spec->gpus_max = gpus;
+    }
+    vec_release(&plans);
+}
+
+void llmjobs_fill(const struct firn_cluster *cluster,
+                  struct firn_job_spec *spec)
+{
+    uint32_t types = allowed(cluster, spec);
+    struct llmjob llm = bare(spec);
+    struct llmplans plans = plans_that_fit(&llm, cluster, types);
+    int asked = 0, least = 0, most = 0;
+    for (int t = 0; t < cluster->ntypes; t++) {
+        int fewest = fewest_of(&plans, t);
+        asked = fewest > asked ? fewest : asked;
+        if (fewest > 0 && (least == 0 || fewest < least))
+            least = fewest;
+    }
+    for (size_t i = 0; i < plans.n; i++) {
+        int gpus = plans.at[i].t * plans.at[i].d;
+        most = gpus > most ? gpus : most;
+    }
+    if (asked > 0) {
+        ask_for(spec, &llm, cluster, &plans, types, asked);
+        spec->gpus_min = least;
+        spec->gpus_max = most;
+    }
+    vec_release(&plans);
+}
+
+/* The type has a split of so many GPUs that fits, within its numbers. */
+static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
+                  firn_type_id type, const struct firn_job_spec *spec,
+                  double *need_gib)
+{
+    int most = cluster->types[type].ngpus;
+    most = most < spec->gpus_max ? most : spec->gpus_max;
+    for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
+        struct llmspot spot = llmjobs_packed(cluster, type, gpus, 0);
+        double need = 0;
+        if (llmjobs_expect(llm, &spot, 0, &need) > 0)
+            return true;
+        *need_gib = need < *need_gib ? need : *need_gib;
+    }
+    return false;
+}
+
+void llmjobs_restrict(const struct firn_cluster *cluster,
+                      struct firn_job_spec *spec, char text[LLMJOBS_TYPES_TEXT])
+{
+    struct llmjob llm = bare(spec);
+    uint32_t types = allowed(cluster, spec);
+    double need_gib = INFINITY;
+    size_t n = 0;
+    text[0] = '\0';
+    for (int t = 0; t < cluster->ntypes; t++)
+        if ((types >> t & 1) && suits(&llm, cluster, t, spec, &need_gib))
+            n += (size_t)snprintf(text + n, LLMJOBS_TYPES_TEXT - n, "%s%s",
+                                  n > 0 ? "|" : "", cluster->types[t].name);
+    if (n > 0)
+        spec->types = text;
+    else if (isfinite(need_gib) && need_gib > spec->mem_gib)
+        spec->mem_gib = need_gib;
+}

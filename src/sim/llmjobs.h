@@ -1,0 +1,103 @@
+/* llmjobs.h - jobs that are language models.
+ *
+ * A job is one when its application names a shape of firn/llm.h and the trace
+ * says its batch and how long its sequences are. What it needs and how fast it
+ * goes then follows from its shape (firn/memory.h, firn/llmplan.h); llmjobs.c
+ * says how. Its user may have said how many GPUs to use, or nothing (spec.gpus
+ * 0, in a trace only).
+ */
+#ifndef SIM_LLMJOBS_H
+#define SIM_LLMJOBS_H
+#include "base/vec.h"
+#include <firn/forecast.h>
+#include <firn/memory.h>
+
+struct llmjob {
+    struct firn_memory_job job; /* micro_batch, tp and dp are not set */
+    int batch;                  /* of all GPUs together */
+    double ref_samples_s;       /* on what duration_s refers to */
+};
+
+/* Where it is, or might be. */
+struct llmspot {
+    int gpus, nodes;
+    int fullest;    /* GPUs on the node that has the most of them */
+    int step;       /* largest power of two that divides those of each node */
+    double mem_gib; /* of the smallest; 0: not known */
+    double speed;   /* of the slowest, relative to a V100 */
+};
+
+/* One way to split it over GPUs of one type. */
+struct llmplan {
+    firn_type_id type;
+    int t, d; /* tensor, data parallel */
+    double samples_s;
+    double need_gib; /* by firn/memory.h: what a GPU must have */
+    double marp_gib; /* by Frenzy's formula, in 10^9 bytes */
+    double room_gib; /* that need_gib leaves; 0 when memory is not known */
+};
+
+struct llmplans {
+    struct llmplan *at;
+    size_t n, cap; /* as VEC has them */
+};
+
+enum { LLMJOBS_TYPES_TEXT = FIRN_TYPES_MAX * (FIRN_NAME_MAX + 1) };
+
+/* O(1) unless the trace says a sequence. */
+bool llmjobs_is(const struct firn_job_spec *spec);
+
+/* `spec` is one, and has its GPUs. `types` is the mask it accepts. */
+struct llmjob llmjobs_open(const struct firn_cluster *cluster,
+                           const struct firn_job_spec *spec, uint32_t types);
+
+struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
+                              firn_type_id type, int gpus, int nodes);
+struct llmspot llmjobs_held(const struct firn_cluster *cluster,
+                            const struct firn_alloc *alloc);
+
+/* Reference seconds a second there, > 0 in any case: what does not fit its
+ * GPUs spills to the host and crawls. `tensor` 0: the best there is. */
+double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
+                    int tensor);
+/* The same as a forecast has it: 0 where it cannot run. `need_gib` (or NULL)
+ * is what each GPU must have. */
+double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
+                      int tensor, double *need_gib);
+
+/* All splits whose memory fits by either figure, with gpus_min to gpus_max
+ * GPUs of those types: most samples a second for each GPU first, then fewer
+ * GPUs, more memory left, type, t. The caller releases. */
+struct llmplans llmjobs_plans(const struct llmjob *llm,
+                              const struct firn_cluster *cluster,
+                              uint32_t types, int gpus_min, int gpus_max);
+
+/* The same as a forecast has them: at most `max`, and how many there are.
+ * `correction` is on all rates. */
+size_t llmjobs_ways(const struct llmjob *llm,
+                    const struct firn_cluster *cluster,
+                    const struct firn_job *job, double correction,
+                    struct firn_llm_way *out, size_t max);
+
+/* The most GPUs that a split of it has a use for. */
+int llmjobs_gpus_max(const struct llmjob *llm);
+
+/* The GPUs that a user would ask for who knows its memory and the cluster's
+ * fastest type that can hold it: the fewest. A gang; the duration is changed
+ * so that the work stays. Nothing changes where no type can. */
+void llmjobs_ask(const struct firn_cluster *cluster,
+                 struct firn_job_spec *spec);
+
+/* spec.gpus was 0: so many that it fits on every type that can hold it at all,
+ * and free to have others. Leaves `spec` alone where no type can. */
+void llmjobs_fill(const struct firn_cluster *cluster,
+                  struct firn_job_spec *spec);
+
+/* Only the types it fits on are left in spec.types, written into `text`;
+ * where there are none, mem_gib becomes what it needs, and nobody accepts it.
+ */
+void llmjobs_restrict(const struct firn_cluster *cluster,
+                      struct firn_job_spec *spec,
+                      char text[LLMJOBS_TYPES_TEXT]);
+
+#endif

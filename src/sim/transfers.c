@@ -1,0 +1,206 @@
+/* transfers.c - epochs alone, together and after; and what that is in time.
+ *
+ * Ymir (section 4) merges two fine-tuning tasks A and B of one foundation model
+ * in two ways. With E epochs alone, D samples of an epoch, M total batch:
+ *
+ * Together (spatial): one training over both datasets with the batch M_A + M_B.
+ * An iteration of T seconds takes D_A / (D_A + D_B) of its samples from A, and
+ * A is done after J_A epochs of both, so that in A's reference seconds
+ *
+ *     rate_A = (M_A + M_B) / T x D_A / (D_A + D_B) / (M_A / Tref) x E_A / J_A
+ *
+ * Until the first is done that is the work of the paper's eq. (4), epochs x
+ * (D_A + D_B). Each is done when its own target is met; from then on the other
+ * goes on alone, and has the same share of its work left as of its J.
+ *
+ * After (temporal): B begins with the weights of A and needs J epochs instead
+ * of E_B for the rest of its life: rate alone x E_B / J.
+ *
+ * A forecast answers with the fitted step times and the same epochs, times a
+ * factor for each job where the simulation has noise on transfer. (Ymir
+ * predicts the epochs from a similarity of the datasets; the scores were not
+ * published.) The weight is TranWt, eqs. (12) and (13): the sum of both run
+ * times when the shorter goes first, over that when they are merged.
+ *
+ * Left out: the learning rate and batch that the joint curves were made with
+ * (not published), two jobs of one dataset, and more than two.
+ *
+ * Cost: a task is found in O(tasks); everything else is O(1).
+ */
+#include "sim/transfers.h"
+#include "sim/noise.h"
+#include "sim/simengine.h"
+#include "sim/simforecast.h"
+#include <math.h>
+#include <string.h>
+
+enum { SETS = 9 }; /* tasks of a model, in rows that follow each other */
+
+static const struct {
+    const char *model, *set;
+    double samples, epochs;
+    double with[2 * SETS]; /* together with each, then after each */
+} tasks[] = {
+#define TASK(model, set, samples, epochs, ...) \
+    {model, set, samples, epochs, {__VA_ARGS__}},
+#include "sim/transfers.def"
+#undef TASK
+};
+
+enum { NTASKS = sizeof tasks / sizeof *tasks };
+
+/* --- epochs --------------------------------------------------------------- */
+
+int transfers_task(const char *app)
+{
+    const char *at = strchr(app, '@');
+    if (at == NULL)
+        return 0;
+    size_t n = (size_t)(at - app);
+    for (int i = 0; i < NTASKS; i++)
+        if (strcmp(tasks[i].set, at + 1) == 0 && strlen(tasks[i].model) == n &&
+            memcmp(tasks[i].model, app, n) == 0)
+            return i + 1;
+    return 0;
+}
+
+double transfers_epochs(int task)
+{
+    return task > 0 ? tasks[task - 1].epochs : 0;
+}
+
+double transfers_samples(int task)
+{
+    return task > 0 ? tasks[task - 1].samples : 0;
+}
+
+bool transfers_is_pair(int task, int other)
+{
+    return task > 0 && other > 0 && task != other &&
+           (task - 1) / SETS == (other - 1) / SETS;
+}
+
+double transfers_together(int task, int other)
+{
+    if (!transfers_is_pair(task, other))
+        return 0;
+    return tasks[task - 1].with[(other - 1) % SETS];
+}
+
+double transfers_after(int task, int other)
+{
+    if (!transfers_is_pair(task, other))
+        return 0;
+    return tasks[task - 1].with[SETS + (other - 1) % SETS];
+}
+
+double transfers_gain(int task, int other)
+{
+    if (!transfers_is_pair(task, other))
+        return 1;
+    double epochs = transfers_after(task, other);
+    return transfers_epochs(task) / (epochs > 0 ? epochs : TRANSFERS_NEVER);
+}
+
+double transfers_rate(int task, int other, double epochs,
+                      const struct running *joint, const struct running *ref)
+{
+    double mine = transfers_samples(task), theirs = transfers_samples(other);
+    double samples_s =
+        joint->batch / joint->iteration_s * mine / (mine + theirs);
+    return samples_s / (ref->batch / ref->iteration_s) *
+           (transfers_epochs(task) / epochs);
+}
+
+/* --- what is expected ------------------------------------------------------
+ */
+
+/* One of the two jobs of a question. */
+struct side {
+    const struct firn_job *job;
+    int task;
+    double work_s;  /* reference seconds left */
+    double alone;   /* rate */
+    double alone_s; /* work_s at that */
+    double belief;  /* of its epochs: noise */
+};
+
+static bool look_at(struct simengine *engine, const struct firn_job *job,
+                    const struct firn_way *way, double now_s, struct side *out)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    out->job = job;
+    out->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    out->alone = forecast_rate(engine->forecast, job, way, now_s);
+    out->alone_s = out->work_s / out->alone;
+    out->belief =
+        options->noise.transfer > 0
+            ? noise_of_job(&options->noise, options->seed, job->id).transfer
+            : 1;
+    return out->alone > 0 && job->spec.batch > 0;
+}
+
+/* (13) or (12): both alone, the shorter first, over both merged. */
+static double weight_of(const struct side s[2], const struct firn_merge *out)
+{
+    double a = s[0].alone_s, b = s[1].alone_s;
+    return (2 * fmin(a, b) + fmax(a, b)) / (out->left_s[0] + out->left_s[1]);
+}
+
+static bool together(struct simengine *engine, const struct side s[2],
+                     const struct firn_way *way, struct firn_merge *out)
+{
+    double rate[2];
+    struct running joint, ref;
+    double batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
+    for (int i = 0; i < 2; i++) {
+        double epochs = transfers_together(s[i].task, s[1 - i].task);
+        if (!(epochs > 0) || !forecast_running(engine->forecast, s[i].job, way,
+                                               batch, &joint, &ref))
+            return false;
+        rate[i] = transfers_rate(s[i].task, s[1 - i].task, epochs * s[i].belief,
+                                 &joint, &ref);
+        out->left_s[i] = s[i].work_s / rate[i];
+    }
+    int last = out->left_s[0] <= out->left_s[1];
+    double first_s = out->left_s[1 - last];
+    out->left_s[last] =
+        first_s + (s[last].work_s - rate[last] * first_s) / s[last].alone;
+    out->epoch_s =
+        (transfers_samples(s[0].task) + transfers_samples(s[1].task)) /
+        (joint.batch / joint.iteration_s);
+    return true;
+}
+
+static bool after(const struct side s[2], struct firn_merge *out)
+{
+    double epochs = transfers_after(s[1].task, s[0].task);
+    double alone = transfers_epochs(s[1].task);
+    if (!(epochs > 0) || s[1].work_s < s[1].job->spec.duration_s)
+        return false;
+    out->left_s[0] = s[0].alone_s;
+    out->left_s[1] = s[0].alone_s + s[1].alone_s * epochs * s[1].belief / alone;
+    out->epoch_s = s[1].alone_s / alone;
+    return true;
+}
+
+bool transfers_merge(void *state, const struct firn_job *a,
+                     const struct firn_job *b, enum firn_merge_kind kind,
+                     const struct firn_way *way, double now_s,
+                     struct firn_merge *out)
+{
+    struct simengine *engine = state;
+    struct side s[2] = {{.task = transfers_task(a->spec.app)},
+                        {.task = transfers_task(b->spec.app)}};
+    struct firn_merge merge;
+    if (!transfers_is_pair(s[0].task, s[1].task) ||
+        !look_at(engine, a, way, now_s, &s[0]) ||
+        !look_at(engine, b, way, now_s, &s[1]))
+        return false;
+    if (kind == FIRN_MERGE_TOGETHER ? !together(engine, s, way, &merge)
+                                    : !after(s, &merge))
+        return false;
+    merge.weight = weight_of(s, &merge);
+    *out = merge;
+    return true;
+}

@@ -1,0 +1,71 @@
+#!/bin/sh
+# 171-repro-reads-strictly.sh - a wrong scenario is named with file and line.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/lib/e2e.sh
+mkdir "$tmp/papers"
+printf '#firn-trace 1\nname,submit_s,gpus,duration_s\na,0,1,10\n' \
+    >"$tmp/jobs.csv"
+cat >"$tmp/good" <<END
+name: good
+paper: Nobody
+shows: nothing
+cluster: 1x2:v100
+metrics: [jct_mean_s]
+traces: [$tmp/jobs.csv]
+options:
+  restart-cost: 0
+policies:
+  - {label: one, policy: fifo}
+  - {label: two, policy: sjf}
+claims:
+  - {of: one, over: two, times: 1}
+END
+cp "$tmp/good" "$tmp/papers/a.yaml"
+run 0 repro --papers "$tmp/papers"
+out_has "1 of 1 claims hold"
+
+# bad SED SENTENCE: the good one, changed, is refused with that sentence.
+bad()
+{
+    sed "$1" "$tmp/good" >"$tmp/papers/a.yaml"
+    cmp -s "$tmp/good" "$tmp/papers/a.yaml" && fail "'$1' changes nothing"
+    run 1 repro --papers "$tmp/papers"
+    err_has "a.yaml: $2"
+    [ ! -s "$tmp/out" ] || fail "printed something"
+}
+
+bad 's/^paper:/papper:/' "line 2: Unexpected key: papper"
+bad 's/  restart-cost/  restart-costs/' "line 8: Unexpected key: restart-costs"
+bad '/^cluster/d' "line "
+bad 's/of: one, over/off: one, over/' "line 13: Unexpected key: off"
+bad 's/over: two/over: three/' "line 13: 'over' is 'three': no policy of that"
+bad 's/label: two/label: one/' "line 10: 'label' is 'one': given twice"
+bad 's/jct_mean_s/jct_meen_s/' "line 5: 'metrics' is 'jct_meen_s': no metric"
+bad 's/times: 1/times: many/' "line 13: 'times' is 'many'"
+bad 's/times: 1/reach: 1/' "line 10: 'of' is 'one': a claim has one of times, less, at-most and below"
+bad 's/times: 1/times: 1, at: 7/' "line 13: 'at' is '7': no point of the sweep"
+bad 's/times: 1/times: 1, by: compat/' "line 13: 'by' is 'compat': the scenario names"
+bad 's/, policy: sjf/, compat: sjf/' "line 11: 'compat' is 'sjf'"
+bad 's/^cluster/unit: parsec\ncluster/' "line 4: 'unit' is 'parsec'"
+bad '/^traces/d' "line 1: 'name' is 'good': it has no traces"
+bad 's/^traces.*/traces: *x/' "line 6"
+: >"$tmp/papers/a.yaml"
+run 1 repro --papers "$tmp/papers"
+err_has "a.yaml: says nothing"
+cp "$tmp/good" "$tmp/papers/a.yaml"
+cp "$tmp/good" "$tmp/papers/b.yaml"
+run 1 repro --papers "$tmp/papers"
+err_has "b.yaml: there is another 'good'"
+rm "$tmp/papers/"*.yaml
+run 1 repro --papers "$tmp/papers"
+err_has "has no .yaml file"
+run 1 repro --papers "$tmp/nowhere"
+err_has "nowhere: No such file"
+
+# What firn sim would refuse is the reason that a run has no number.
+sed 's/  restart-cost: 0/  noise: loud/' "$tmp/good" >"$tmp/papers/a.yaml"
+run 0 repro --papers "$tmp/papers"
+out_has "  --noise: 'loud' is not throughput"
+out_has "no: failed"
+out_has "0 of 1 claims hold"
+exit 0

@@ -1,0 +1,520 @@
+/* test_icefrog.c - IceShare, the waiting rule, sharing, and the division.
+ *
+ * In scenes every job goes as the scene forecasts, S(r) = r / (1 + 0.1 (r - 1))
+ * against one GPU unless a case says otherwise: 1, 1.818, 2.5, 3.077 on 1 to 4.
+ * A job of age 0 that would be done after T seconds at best has the share
+ * T / (T + 300) when it waits for the next round.
+ */
+#include <firn/policy.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "lib/play.h"
+#include "scene_random.h"
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct scene *open_scene(const char *text, const char *settings)
+{
+    return scene_new(text, firn_policy_find("icefrog", NULL), settings);
+}
+
+static void gives(const char *text, const char *settings, const char *expected)
+{
+    struct scene *scene = open_scene(text, settings);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), expected);
+    scene_free(scene);
+}
+
+/* ---- the division ---- */
+
+/* One GPU. Waiting is worth 3000 / 3300 = 0.91 to A and 30 / 330 = 0.09 to B:
+ * with B on the GPU the worst share is 0.91, with A on it 0.09. */
+static void who_loses_most_by_waiting_is_served(void **unused)
+{
+    (void)unused;
+    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL,
+          "A: -  B: n0[0]");
+}
+
+/* Both are worth 0 without the GPU and 1 with it: the first has it. */
+static void with_idle_zero_waiting_is_equally_bad_for_all(void **unused)
+{
+    (void)unused;
+    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30",
+          "icefrog.idle=zero", "A: n0[0]  B: -");
+    /* as few as can be have nothing: B and C rather than A */
+    gives("1 node x 2 gpus; A wants 2; B wants 1; C wants 1",
+          "icefrog.idle=zero", "A: -  B: n0[0]  C: n0[1]");
+}
+
+/* Three GPUs; on a fourth a job would use them at 0.77, and below 0.8 is waste
+ * here. Of equal jobs one has two: 1 each leaves shares of 0.4 (the best, on 3,
+ * takes 400 s of 1000), then one rises to 400 / 550 = 0.73. To wait would be
+ * worth 400 / 700 = 0.57, more than one GPU: with that, one job has all three
+ * and the other waits. */
+static void leximin_raises_the_worst_first(void **unused)
+{
+    (void)unused;
+    gives("1 node x 3 gpus; A wants 1 from 1 to 4; B wants 1 from 1 to 4",
+          "icefrog.idle=zero", "A: n0[0-1]  B: n0[2]");
+    gives("1 node x 3 gpus; A wants 1 from 1 to 4; B wants 1 from 1 to 4", NULL,
+          "A: n0[0-2]  B: -");
+}
+
+/* A must have its three. To B, of 30000 s, waiting is worth 0.98 and the GPU
+ * that is left 0.4, but nobody else wants it. */
+static void gpus_left_over_go_to_those_that_would_wait(void **unused)
+{
+    (void)unused;
+    gives("1 node x 4 gpus; A wants 3 for 30; B wants 1 from 1 to 4 for 30000",
+          NULL, "A: n0[0-2]  B: n0[3]");
+}
+
+/* A GPU of 8 does 0.59 of what one does alone, of 16 0.4, which is below the
+ * least that is allowed. Two jobs have 8 each, a single one has all. */
+static void badly_used_gpus_are_given_only_from_what_is_left(void **unused)
+{
+    (void)unused;
+    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 100", NULL,
+          "A: n0[0-15]");
+    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 100; "
+          "B wants 1 from 1 to 16 for 100",
+          NULL, "A: n0[0-7]  B: n0[8-15]");
+    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 1e6; "
+          "B wants 1 from 1 to 16 for 1e6",
+          "icefrog.efficiency=0", "A: n0[0-15]  B: -");
+}
+
+static double job_b_scales(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)nodes;
+    double lost = strcmp(job->spec.name, "B") == 0 ? 0.02 : 0.1;
+    return gpus / (1 + lost * (gpus - 1));
+}
+
+static double both_plateau(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job;
+    (void)nodes;
+    return gpus / (1 + 0.1 * (gpus - 1));
+}
+
+/* Fig. 2: two jobs, 24 GPUs of six nodes; B has half its layers frozen. A
+ * scheduler that does not know it gives 12 to each. With it B has S(12) =
+ * 9.84, S(16) = 12.31, S(24) = 16.44 and A S(8) = 4.71, S(12) = 5.71, S(24) =
+ * 7.27: 12 and 12 are shares of 0.786 and 0.599, 8 and 16 of 0.647 and 0.749,
+ * 4 and 20 of 0.423 and more. */
+static void figure_2_frozen_jobs_that_scale_get_more(void **unused)
+{
+    (void)unused;
+    static const char two[] = "6 nodes x 4 gpus; "
+                              "A wants 1 from 1 to 24 for 600; "
+                              "B wants 1 from 1 to 24 for 600";
+    static const char settings[] = "icefrog.efficiency=0 icefrog.idle=zero";
+    struct scene *scene = open_scene(two, settings);
+    scene->speed = both_plateau;
+    scene_decide(scene, 0);
+    assert_int_equal(scene_job(scene, "A")->held.ngpus, 12);
+    assert_int_equal(scene_job(scene, "B")->held.ngpus, 12);
+    scene_free(scene);
+    scene = open_scene(two, settings);
+    scene->speed = job_b_scales;
+    scene_decide(scene, 0);
+    assert_int_equal(scene_job(scene, "A")->held.ngpus, 8);
+    assert_int_equal(scene_job(scene, "B")->held.ngpus, 16);
+    scene_free(scene);
+}
+
+static double unknown(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job;
+    (void)gpus;
+    (void)nodes;
+    return (double)NAN;
+}
+
+static void without_a_forecast_jobs_get_what_they_asked_for(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "1 node x 8 gpus; A wants 2 from 1 to 4; B wants 3 from 1 to 8", NULL);
+    scene->speed = unknown;
+    scene_decide(scene, 0);
+    assert_int_equal(scene_job(scene, "A")->held.ngpus, 2);
+    assert_int_equal(scene_job(scene, "B")->held.ngpus, 3);
+    scene_free(scene);
+}
+
+/* Fitness, two equal jobs, three GPUs: 1 each and 2, 1 are the harmonic best.
+ * Unlike IceShare's, its value does not know how long a job is. */
+static void fitness_is_another_objective(void **unused)
+{
+    (void)unused;
+    gives("1 node x 3 gpus; A wants 1 from 1 to 4 for 10000; "
+          "B wants 1 from 1 to 4 for 10",
+          "icefrog.objective=fitness", "A: n0[0-1]  B: n0[2]");
+    gives("1 node x 3 gpus; A wants 1 from 1 to 4 for 10000; "
+          "B wants 1 from 1 to 4 for 10",
+          NULL, "A: -  B: n0[0-2]");
+}
+
+static void a_job_that_waits_is_told_its_numbers(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_job(scene, "A")->note,
+                        "share 0.91 if it waits, 1.00 on 1 GPUs; 0 free");
+    scene_free(scene);
+    scene = open_scene("1 node x 4 gpus; n0 down; A wants 3", NULL);
+    scene_decide(scene, 0);
+    assert_non_null(strstr(scene_job(scene, "A")->note, "3 GPUs up"));
+    scene_free(scene);
+}
+
+/* ---- rounds ---- */
+
+/* A has all GPUs. B comes at 10 and waits; the round at 300 divides anew. */
+static void between_rounds_nothing_that_runs_is_touched(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 4 gpus; A wants 1 from 1 to 4 for 9000", NULL);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "A: n0[0-3]");
+    assert_true(round_wake_s(scene->round) == 300);
+    scene_decide(scene, 10);
+    scene_submit(scene, "B wants 2 for 60");
+    scene_decide(scene, 10);
+    assert_string_equal(scene_steps(scene), "");
+    assert_true(round_wake_s(scene->round) == 300);
+    scene_decide(scene, 299);
+    assert_string_equal(scene_steps(scene), "");
+    scene_decide(scene, 300);
+    assert_string_equal(scene_text(scene), "A: n0[0-1]  B: n0[2-3]");
+    scene_free(scene);
+}
+
+static void new_jobs_start_on_free_gpus_at_once(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 2", NULL);
+    scene_decide(scene, 0);
+    scene_decide(scene, 10);
+    scene_submit(scene, "B wants 1 from 1 to 4 for 60");
+    scene_decide(scene, 10);
+    assert_string_equal(scene_steps(scene), "START B n0[2-3]");
+    scene_free(scene);
+}
+
+/* Alone on four GPUs at n0 and n1, and with n2 free: to move saves 10 % of
+ * 1000 s, more than the restart of 60 s; of 100 s it is not worth it. */
+static void scattered_jobs_are_brought_together_if_that_pays(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("3 nodes x 2 gpus; A wants 2 for 1000 on n0[0] n1[0]", NULL);
+    scene_decide(scene, 0);
+    assert_int_equal(firn_alloc_nodes(&scene_job(scene, "A")->held), 1);
+    scene_free(scene);
+    scene =
+        open_scene("3 nodes x 2 gpus; A wants 2 for 100 on n0[0] n1[0]", NULL);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "");
+    scene_free(scene);
+}
+
+/* Waiting is worth 0.5 to both, to b only 0.5 / 2^3: it goes first. */
+static void urgent_jobs_count_more(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,priority\n"
+              "a,0,1,300,0\nb,0,1,300,3\nc,0,1,300,-1\n");
+    play_run(&play, "icefrog");
+    assert_true(play_near(play_end(&play, "b"), 300));
+    assert_true(play_near(play_end(&play, "a"), 600));
+    assert_true(play_near(play_end(&play, "c"), 900));
+    play_close(&play);
+}
+
+/* ---- sharing, by scenes: loads are not known there ---- */
+
+static const char two[] = "1 node x 1 gpus; 2 jobs per gpu; "
+                          "A wants 1 shares for 300; B wants 1 shares for 300";
+
+/* Waiting is worth 0.5, half a GPU 0.9. Of jobs of 30000 s one would wait. */
+static void jobs_share_when_waiting_would_be_worse(void **unused)
+{
+    (void)unused;
+    gives(two, "icefrog.unknown=yes", "A: n0[0]~  B: n0[0]~");
+    gives("1 node x 1 gpus; 2 jobs per gpu; A wants 1 shares for 30000; "
+          "B wants 1 shares for 30000",
+          "icefrog.unknown=yes", "A: n0[0]~  B: -");
+    gives(two, "icefrog.unknown=yes icefrog.lambda=0.4", "A: n0[0]~  B: -");
+}
+
+static void who_may_not_share_is_left_alone(void **unused)
+{
+    (void)unused;
+    gives(two, NULL, "A: n0[0]  B: -"); /* loads not known */
+    gives(two, "icefrog.unknown=yes icefrog.sharing=no", "A: n0[0]  B: -");
+    gives("1 node x 1 gpus; 2 jobs per gpu; A wants 1 for 300; "
+          "B wants 1 shares for 300",
+          "icefrog.unknown=yes", "A: -  B: n0[0]~");
+    /* not a job of two GPUs, though it shares */
+    gives("1 node x 2 gpus; 2 jobs per gpu; A wants 2 shares for 300; "
+          "B wants 2 shares for 300",
+          "icefrog.unknown=yes", "A: n0[0-1]  B: -");
+}
+
+/* Three jobs, one GPU: one finds no partner and waits. */
+static void halves_come_in_pairs(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 1 gpus; 2 jobs per gpu; "
+                   "A wants 1 shares for 300; B wants 1 shares for 300; "
+                   "C wants 1 shares for 300",
+                   "icefrog.unknown=yes");
+    scene_decide(scene, 0);
+    int served = 0;
+    for (const char *name = "ABC"; *name; name++) {
+        char one[] = {*name, '\0'};
+        served += scene_job(scene, one)->held.ngpus;
+    }
+    assert_int_equal(served, 2);
+    scene_free(scene);
+}
+
+static void reports(struct scene *scene, const char *name, double rate)
+{
+    const struct firn_job *job = scene_job(scene, name);
+    struct firn_event event = {
+        .kind = FIRN_EVENT_REPORT,
+        .job = job->id,
+        .at_s = scene->now_s,
+        .report = {firn_job_done_s(job, scene->now_s), rate, scene->now_s}};
+    assert_int_equal(round_event(scene->round, &event, NULL), FIRN_OK);
+}
+
+/* Alone they would go at rate 1. 0.75 is well enough, 0.65 is not: the second
+ * leaves, and they are not paired again though both wait for the GPU. */
+static void a_pair_that_goes_badly_is_parted_for_good(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(two, "icefrog.unknown=yes");
+    scene_decide(scene, 0);
+    reports(scene, "A", 0.75);
+    reports(scene, "B", 0.75);
+    scene_decide(scene, 300);
+    assert_string_equal(scene_steps(scene), "");
+    reports(scene, "A", 0.65);
+    scene_decide(scene, 600);
+    assert_string_equal(scene_steps(scene), "STOP B");
+    scene_decide(scene, 900);
+    assert_string_equal(scene_text(scene), "A: n0[0]~  B: -");
+    scene_free(scene);
+}
+
+/* When a GPU comes free the pair parts at the next round: each is better off
+ * alone, and only the second moves. */
+static void a_pair_parts_when_there_is_room(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 2 gpus; 2 jobs per gpu; X wants 1 for 10; "
+                   "A wants 1 shares for 2000; B wants 1 shares for 2000",
+                   "icefrog.unknown=yes");
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "X: n0[0]  A: n0[1]~  B: n0[1]~");
+    scene_done(scene, "X");
+    scene_decide(scene, 300);
+    assert_string_equal(scene_steps(scene), "MOVE B n0[0]");
+    scene_free(scene);
+}
+
+/* ---- sharing, in the simulator: the rules by memory and utilisation ---- */
+
+/* One iteration a second on one T4 and never on more; `mem` MiB, `util`. */
+static const char profile[] =
+    "app net\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "synthetic yes\nbatch_initial 10\nbatch_max 10\nlocal_min 10\n"
+    "local_max 10\ntime t4 alpha_s 1\nmemory_mib t4 %d 0\n"
+    "utilisation t4 %g 0\nbeside net %g\n";
+
+/* The mean completion time of two jobs of 1000 s on one GPU. */
+static double mean_of_two(int mem_mib, double util, double xi)
+{
+    struct play play;
+    char folder[] = "/tmp/firn-icefrog-XXXXXX", file[64], text[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/net.txt", folder);
+    snprintf(text, sizeof text, profile, mem_mib, util, xi);
+    play_write(file, text);
+    play_open(&play, "1x1:t4@16",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,may_share\n"
+              "a,0,1,1000,net,1\nb,0,1,1000,net,1\n");
+    play.options.profiles = folder;
+    play_run(&play, "icefrog");
+    double mean_s = (play_end(&play, "a") + play_end(&play, "b")) / 2;
+    play_close(&play);
+    unlink(file);
+    rmdir(folder);
+    return mean_s;
+}
+
+/* Fig. 1: with half their layers frozen two MobileNetV2 keep a GPU busy for 45
+ * % each and hardly slow each other down: together both are done at 1070, one
+ * after the other at 1000 and 2000, 1.4 times later on average. */
+static void figure_1_frozen_jobs_share_a_gpu(void **unused)
+{
+    (void)unused;
+    double alone_s = mean_of_two(4096, 0.6, 1.07);
+    double packed_s = mean_of_two(4096, 0.45, 1.07);
+    assert_true(play_near(alone_s, 1500));
+    assert_true(play_near(packed_s, 1070));
+    assert_true(alone_s / packed_s > 1.4);
+}
+
+/* 2 x 7168 MiB x 1.1 fit into 16 GiB, 2 x 7680 x 1.1 = 16896 MiB do not. */
+static void memory_must_fit_with_its_margin(void **unused)
+{
+    (void)unused;
+    assert_true(play_near(mean_of_two(7168, 0.5, 1), 1000));
+    assert_true(play_near(mean_of_two(7680, 0.5, 1), 1500));
+}
+
+/* Twice as slow together: at 300 s both have done 150, the second stops, the
+ * first is done at 300 + 850 and the second 850 later. */
+static void a_slow_pair_is_parted_at_the_next_round(void **unused)
+{
+    (void)unused;
+    assert_true(play_near(mean_of_two(4096, 0.4, 2), (1150 + 2000) / 2.0));
+}
+
+/* ---- any scene ---- */
+
+/* Core refuses wrong plans, and the scene fails on a refusal. */
+static void
+random_scenes_are_planned_validly_whatever_the_options(void **unused)
+{
+    (void)unused;
+    static const char *const settings[] = {
+        "icefrog.unknown=yes",
+        "icefrog.unknown=yes icefrog.idle=zero icefrog.partition=2",
+        "icefrog.unknown=yes icefrog.objective=fitness",
+        "icefrog.efficiency=0 icefrog.partition=3 icefrog.interval=20",
+        "icefrog.unknown=yes icefrog.interval=5 icefrog.evict=1",
+    };
+    const struct firn_policy_def *def = firn_policy_find("icefrog", NULL);
+    for (int i = 0; i < trials(150); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)i);
+        unsigned kinds = (i % 2 ? SCENE_SHARING : 0) |
+                         (i % 3 ? SCENE_ELASTIC : 0) |
+                         (i % 5 > 2 ? SCENE_TYPES | SCENE_CHOOSY : 0);
+        struct firn_buf text = scene_random(&rng, kinds);
+        struct scene *scene = scene_new(text.at, def, settings[i % 5]);
+        for (int round = 0; round < 30; round++) {
+            struct firn_error err = {0};
+            if (scene_try(scene, scene->now_s, &err) != FIRN_OK)
+                fail_msg("seed %d, round %d: %s", i, round, err.text);
+            scene_shake(scene, &rng, kinds);
+        }
+        buf_release(&text);
+        scene_free(scene);
+    }
+}
+
+/* ---- wrong forecasts ---- */
+
+/* Jobs of the shipped profiles, elastic, on 16 T4. */
+static struct firn_buf workload(uint64_t seed)
+{
+    static const char *const apps[] = {"cifar10", "ncf", "bert", "deepspeech2"};
+    struct firn_buf text = {0};
+    struct rng rng;
+    double at_s = 0;
+    rng_seed(&rng, seed);
+    buf_puts(&text, "#firn-trace 1\n"
+                    "name,submit_s,gpus,duration_s,gpus_min,gpus_max,app\n");
+    for (int i = 0; i < 40; i++) {
+        at_s += rng_exp(&rng, 200);
+        buf_printf(&text, "j%d,%.0f,%d,%.0f,1,16,%s\n", i, at_s,
+                   1 << rng_below(&rng, 3), 60 + rng_exp(&rng, 3000),
+                   apps[rng_below(&rng, 4)]);
+    }
+    buf_puts(&text, "");
+    return text;
+}
+
+/* IceFrog, Fig. 11e: noise of 50 % on the throughput costs at most 17 %. */
+static void half_wrong_throughputs_cost_a_fifth_at_most(void **unused)
+{
+    (void)unused;
+    double right_s = 0, wrong_s = 0;
+    if (getenv("FIRN_QUICK") != NULL)
+        skip();
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct play play;
+        struct firn_buf text = workload(seed);
+        play_open(&play, "4x4:t4", text.at);
+        play.options.profiles = "builtin";
+        play.options.restart_s = 30;
+        play.options.seed = seed;
+        play_run(&play, "icefrog");
+        right_s += play.result.jct_mean_s;
+        play.options.noise.throughput = 0.5;
+        play_run(&play, "icefrog");
+        wrong_s += play.result.jct_mean_s;
+        play_close(&play);
+        buf_release(&text);
+    }
+    if (!(wrong_s <= 1.2 * right_s))
+        fail_msg("mean JCT %.0f s with noise, %.0f s without", wrong_s / 4,
+                 right_s / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_loses_most_by_waiting_is_served),
+        cmocka_unit_test(with_idle_zero_waiting_is_equally_bad_for_all),
+        cmocka_unit_test(leximin_raises_the_worst_first),
+        cmocka_unit_test(gpus_left_over_go_to_those_that_would_wait),
+        cmocka_unit_test(badly_used_gpus_are_given_only_from_what_is_left),
+        cmocka_unit_test(figure_2_frozen_jobs_that_scale_get_more),
+        cmocka_unit_test(without_a_forecast_jobs_get_what_they_asked_for),
+        cmocka_unit_test(fitness_is_another_objective),
+        cmocka_unit_test(a_job_that_waits_is_told_its_numbers),
+        cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
+        cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
+        cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
+        cmocka_unit_test(urgent_jobs_count_more),
+        cmocka_unit_test(jobs_share_when_waiting_would_be_worse),
+        cmocka_unit_test(who_may_not_share_is_left_alone),
+        cmocka_unit_test(halves_come_in_pairs),
+        cmocka_unit_test(a_pair_that_goes_badly_is_parted_for_good),
+        cmocka_unit_test(a_pair_parts_when_there_is_room),
+        cmocka_unit_test(figure_1_frozen_jobs_share_a_gpu),
+        cmocka_unit_test(memory_must_fit_with_its_margin),
+        cmocka_unit_test(a_slow_pair_is_parted_at_the_next_round),
+        cmocka_unit_test(
+            random_scenes_are_planned_validly_whatever_the_options),
+        cmocka_unit_test(half_wrong_throughputs_cost_a_fifth_at_most),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
