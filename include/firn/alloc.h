@@ -26,6 +26,8 @@ struct firn_how {
     int tensor;      /* GPUs that a layer is split over; 0: none */
     int merged_with; /* 1 + id of the job it is trained together with */
     int after;       /* 1 + id of the ended job whose weights it starts from */
+    int ahead_s;     /* seconds of its start that are done before it gets its
+                      * GPUs; of no account once it runs */
 };
 
 struct firn_part {

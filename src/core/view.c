@@ -2,7 +2,8 @@
  *
  * A round that asks for no list costs nothing here: the counts come from
  * state, and the arrays are built in scratch memory on demand. Building walks
- * the list of living jobs, which is by id.
+ * the list of living jobs, which is by id, from the newest on and no further
+ * than the last one that is wanted: those that wait are mostly new.
  */
 #include <firn/view.h>
 
@@ -16,10 +17,10 @@ static const struct firn_job **collect(const struct firn_view *view, int only,
 {
     const struct firn_job **out =
         arena_alloc(view->scratch, (n + 1) * sizeof *out);
-    size_t i = 0;
-    for (struct state_job *sj = view->state->first; sj; sj = sj->after)
+    size_t left = n;
+    for (struct state_job *sj = view->state->last; left > 0; sj = sj->before)
         if (only == ANY || sj->job.state == (enum firn_job_state)only)
-            out[i++] = &sj->job;
+            out[--left] = &sj->job;
     return out;
 }
 

@@ -113,11 +113,12 @@ static void start_on(struct es_round *round, struct es_seat *seat,
     int need = seat->job->spec.gpus_min;
     while (available(round, seat, types, FREE, need) < need)
         take_one(round, seat, types, source);
-    for (; need > 0 && types != 0;) {
-        int best = -1;
+    while (need > 0 && types != 0) {
+        int best = 0;
         for (int t = 0; t < round->ntypes; t++)
             if ((types >> t & 1) &&
-                (best < 0 || seat->plan.per_gpu[t] > seat->plan.per_gpu[best]))
+                (!(types >> best & 1) ||
+                 seat->plan.per_gpu[t] > seat->plan.per_gpu[best]))
                 best = t;
         int some = round->free[best] < need ? round->free[best] : need;
         if (some > 0)
@@ -175,10 +176,10 @@ static bool start(struct es_round *round, struct es_seat *seat)
                 best = t;
         if (best < 0 && !may_mix(round, seat, (enum source)source))
             continue;
+        uint32_t types = best < 0 ? seat->plan.types : (uint32_t)1 << best;
         if (round->es->types == ES_ONE)
-            seat->plan.types = (uint32_t)1 << best;
-        start_on(round, seat, best < 0 ? seat->plan.types : (uint32_t)1 << best,
-                 (enum source)source);
+            seat->plan.types = types;
+        start_on(round, seat, types, (enum source)source);
         return true;
     }
     return false;

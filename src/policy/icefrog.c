@@ -1,49 +1,33 @@
 /* icefrog.c - every job's share of the finish time it could have.
  *
- * For a way a to run a job, expected to finish at
+ * For a way a to run a job, E(a) its effective progress there with the layers
+ * that its trainer will freeze,
  *
- *   T_acc(a) = age + left / E(a)                                        (16)
- *
- * with E the effective progress with the layers that its trainer will freeze,
- *
- *   IceShare(a) = min over a' of T_acc(a') / T_acc(a)                   (17)
+ *   T_acc(a) = age + left / E(a), and a restart if it is not run so      (16)
+ *   IceShare(a) = min over a' of T_acc(a') / T_acc(a)                    (17)
  *
  * and every `interval` the GPUs are divided so that the smallest IceShare is
  * as large as can be, then the second smallest, and so on (Gao et al.,
- * IceFrog, TPDS 2025, section IV-B; policy/iceshare.h solves it). A way other
- * than the one it is run in costs a restart: T_acc has that added. A job that
- * runs scattered may be moved together, at the same price.
+ * IceFrog, TPDS 2025, section IV-B; policy/iceshare.h solves it).
  *
  * Where the paper is silent or cannot be meant:
  * - A job without GPUs has IceShare 0, so under load no plan would be better
- *   than another. `idle` = wait: to get nothing now is to wait one interval
- *   and then to have the best; zero: it is worth 0, and leximin has as few
- *   such jobs as can be. By the first rule long jobs wait for short ones, as
- *   they should, and for many GPUs rather than run on few, as they should
- *   not: so what is left over is divided among those that would wait, and
- *   numbers of GPUs that a job uses badly come last (icefrog_menu.c).
+ *   than another. `idle` = wait: nothing now is to wait one interval and then
+ *   to have the best; zero: it is worth 0, and leximin has as few such jobs
+ *   as can be. By the first rule long jobs wait for short ones, as they
+ *   should, and for many GPUs rather than run on few, as they should not: so
+ *   what is left over is divided among those that would wait, and numbers of
+ *   GPUs that a job uses badly come last (icefrog_menu.c).
  * - (18) multiplies IceShare by a weight, which under max-min would give the
- *   important jobs less. Here it is divided by `weight` to the power of the
- *   job's priority.
- * - Between rounds jobs that run are left alone, and new ones divide what is
- *   free among them.
+ *   important jobs less. Here it is divided by `weight` ^ priority.
+ * - Between rounds new jobs divide what is free among them.
  *
- * Sharing: a job that accepts one GPU may have half of one, at `lambda` times
- * its rate there, beside another such job, if both together keep the rules of
- * firn/sharing.h. Halves are counted, not paired, in the division; then pairs
- * are made, who is left over loses the choice, and the division is made anew.
- * A pair of which one goes slower than `evict` times its forecast alone is
- * parted at the next round and its applications are not paired again. A job
- * on one GPU is held so that another may join it without a restart.
- *
- * Objective `fitness`: instead of IceShare the rate over that on a fair share
- * of the cluster, in harmonic mean (Pollux, OSDI 2021, 4.1), with Pollux's
- * factor on ways that need a restart.
- *
- * Several GPU types: a job is on one of them; see policy/iceshare.c.
- *
- * Placing: who keeps its number of GPUs keeps them; the others follow, the
- * largest first, on the fewest nodes, best fit.
+ * Sharing (icefrog_share.c): a job that accepts one GPU may have half of one,
+ * at `lambda` times its rate there. Halves are counted, not paired, in the
+ * division; then pairs are made, who is left over loses the choice, and the
+ * division is made anew. Objective `fitness`: instead of IceShare the rate
+ * over that on a fair share of the cluster, in harmonic mean, with Pollux's
+ * factor on ways that need a restart (OSDI 2021, section 4).
  *
  * Invariants:
  * (1) a job holds a number of GPUs of its menu, of one type, or nothing;
@@ -52,7 +36,6 @@
  *
  * Left out: three jobs on a GPU, which the paper found not to happen, and any
  * protection of large gangs: age raises a job's share, so they may wait long.
- *
  * Cost: a forecast for each entry of each menu, and a few solver runs.
  */
 #include "policy/icefrog.h"

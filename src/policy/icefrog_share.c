@@ -9,7 +9,8 @@
  * so that the idle ones are left for those that fit with nobody else. Pairs
  * that are, stay.
  *
- * A pair is judged by what its jobs report: one that goes slower than `evict`
+ * A job on one GPU is held so that another may join it without a restart. A
+ * pair is judged by what its jobs report: one that goes slower than `evict`
  * times its forecast alone makes the pair a bad one. Bad pairs are remembered
  * by application (a job that names none has one of its own) and never made
  * again.
@@ -137,7 +138,8 @@ static void look_at_load(struct ice_round *round, struct ice_seat *seat)
     const struct firn_job *job = seat->job;
     struct firn_way one = {
         .gpus = 1, .type = FIRN_ANY_TYPE, .tunes = FIRN_TUNE_FREEZE};
-    if (!round->ice->sharing || !job->spec.may_share || job->spec.gpus_min != 1)
+    bool may = round->ice->sharing && round->view->cluster->jobs_per_gpu > 1;
+    if (!may || !job->spec.may_share || job->spec.gpus_min != 1)
         return;
     seat->load = firn_view_load(round->view, job, &one);
     bool is_known = seat->load.util >= 0 && seat->load.mem_gib >= 0;

@@ -141,7 +141,9 @@ static double again_s(const struct merger *m, const struct firn_job *job)
 {
     if (job->starts == 0)
         return 0;
-    return job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;
+    double cost_s =
+        job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;
+    return fmax(cost_s - m->rules->ahead_s, 0);
 }
 
 /* What it costs to run it on that many GPUs. */

@@ -42,7 +42,6 @@ enum {
     CROWD = 2,  /* the paper's C */
     NOTES = 16, /* waiting jobs that are told why, each round */
     AGAIN = 16, /* choices made anew for a slow host */
-    TYPES = FIRN_TYPES_MAX,
 };
 
 /* A job that holds GPUs. */
@@ -71,7 +70,7 @@ struct round {
     size_t nserved;     /* of them */
     struct host *hosts; /* NULL: not looked yet */
     size_t nhosts;
-    int open[TYPES]; /* GPUs on which one more may come, by type */
+    int open[FIRN_TYPES_MAX]; /* GPUs on which one more may come, by type */
     struct pick *picks;
 };
 
@@ -120,33 +119,33 @@ static struct firn_way way_of(const struct round *round,
                              .passes = alloc->how.passes};
 }
 
-/* Enters it unless its GPUs are full or of several types. */
-static void add_host(struct round *round, const struct firn_job *job,
+/* Enters it, with the GPUs it is alone on, unless they are none or it has
+ * several types. */
+static void add_host(struct round *round, const struct firn_job *job, int room,
                      double left_s, double slow)
 {
     const struct firn_alloc *alloc = firn_plan_of(round->plan, job);
     const struct firn_part *first = alloc->parts;
-    struct host host = {.job = job,
-                        .type = round->view->cluster->nodes[first->node].type,
-                        .room = firn_plan_room(round->plan, job, CROWD),
-                        .left_s = left_s,
-                        .slow = slow,
-                        .mem_gib = -1};
-    host.frees = alloc->is_shared ? host.room : alloc->ngpus;
-    if (host.frees == 0 || !(left_s > 0) || !is_one_type(round->view, alloc))
+    int frees = alloc->is_shared ? room : alloc->ngpus;
+    if (frees == 0 || !(left_s > 0) || !is_one_type(round->view, alloc))
         return;
-    host.place = (double)first->node * FIRN_NODE_GPUS_MAX +
-                 first->board * FIRN_BOARD_GPUS + __builtin_ctzll(first->gpus);
-    round->hosts[round->nhosts++] = host;
-    round->open[host.type] += host.room;
+    round->hosts[round->nhosts++] = (struct host){
+        .job = job,
+        .type = round->view->cluster->nodes[first->node].type,
+        .frees = frees,
+        .room = room,
+        .left_s = left_s,
+        .slow = slow,
+        .place = (double)first->node * FIRN_NODE_GPUS_MAX +
+                 first->board * FIRN_BOARD_GPUS + __builtin_ctzll(first->gpus),
+        .mem_gib = -1,
+    };
+    round->open[round->hosts[round->nhosts - 1].type] += room;
 }
 
 /* How much slower it goes than alone; 1 when that is not known. */
 static double slow_of(const struct round *round, const struct firn_job *job)
 {
-    if (!job->held.is_shared ||
-        firn_plan_room(round->plan, job, CROWD) == job->held.ngpus)
-        return 1;
     struct firn_way way = way_of(round, job);
     double slow = firn_view_rate(round->view, job, &way) / job->rate;
     return slow > 1 && isfinite(slow) ? slow : 1;
@@ -164,7 +163,19 @@ static void add_started(struct round *round, const struct firn_job *job)
 {
     struct firn_way way = way_of(round, job);
     double rate = firn_view_rate(round->view, job, &way);
-    add_host(round, job, work_s(round, job) / (rate > 0 ? rate : 1), 1);
+    int room = firn_plan_room(round->plan, job, CROWD);
+    add_host(round, job, room, work_s(round, job) / (rate > 0 ? rate : 1), 1);
+}
+
+static void add_running(struct round *round, const struct firn_job *job)
+{
+    bool is_shared = job->held.is_shared;
+    int room = is_shared ? firn_plan_room(round->plan, job, CROWD) : 0;
+    if (is_shared && room == 0)
+        return;
+    bool is_slowed = is_shared && room < job->held.ngpus;
+    add_host(round, job, room, firn_job_left_s(job, round->view->now_s),
+             is_slowed ? slow_of(round, job) : 1);
 }
 
 static void find_hosts(struct round *round)
@@ -174,8 +185,7 @@ static void find_hosts(struct round *round)
     round->hosts =
         firn_view_alloc(view, (view->njobs + 1) * sizeof *round->hosts);
     for (size_t i = 0; i < view->nrunning; i++)
-        add_host(round, jobs[i], firn_job_left_s(jobs[i], view->now_s),
-                 slow_of(round, jobs[i]));
+        add_running(round, jobs[i]);
     for (size_t i = 0; i < round->nserved; i++)
         if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
             add_started(round, round->queue[i].job);
@@ -249,8 +259,9 @@ static void consider(struct round *round, const struct firn_job *job,
     if (is_enough && !(round->rule->score(round->rule, &pick.pair) <=
                        choice->picks[choice->npicks - 1].score))
         return;
-    const struct firn_offer *way =
-        fitting(round, choice, memory_of(round, host));
+    const struct firn_offer *way = choice->way;
+    if (!isnan(way->mem_gib))
+        way = fitting(round, choice, memory_of(round, host));
     if (way == NULL) {
         choice->mem++;
         return;
@@ -385,7 +396,8 @@ static bool join(struct round *round, const struct firn_job *job,
         }
         round->open[host->type] += host->room;
     }
-    add_host(round, job, slow * work_s(round, job) / choice->way->rate, slow);
+    add_host(round, job, firn_plan_room(round->plan, job, CROWD),
+             slow * work_s(round, job) / choice->way->rate, slow);
     return true;
 }
 

@@ -22,6 +22,11 @@
  *               simulator's forecasts need no such phase. What was done in it
  *               counts as no progress for merging together.
  *
+ *   ahead       Ymir's pipeline switch: so many seconds of a restart (data
+ *               loaders, weights) are spent while others still use the GPUs.
+ *               The paper prepares loaders 30 s before a round. 0 by default,
+ *               to be compared with policies that have no such thing.
+ *
  * Which jobs can be merged is the engine's to know (firn_view_merge): the same
  * model, different datasets, and both accept it.
  *
@@ -94,6 +99,13 @@ static const struct firn_option options[] = {
      .max = 1e9,
      .help = "seconds a restart costs jobs that do not name a cost",
      .offset = OPTION(rules.restart_s)},
+    {.name = "ahead",
+     .type = FIRN_OPTION_INT,
+     .fallback = "0",
+     .min = 0,
+     .max = 1e6,
+     .help = "seconds of each restart that are hidden behind other work",
+     .offset = OPTION(rules.ahead_s)},
     {.name = "merge",
      .type = FIRN_OPTION_BOOL,
      .fallback = "yes",
@@ -354,7 +366,7 @@ static struct firn_how how_of(const struct meeting *m,
                               const struct firn_job *job)
 {
     const struct bond *bond = bond_of(m->y, job);
-    struct firn_how how = {0};
+    struct firn_how how = {.ahead_s = m->y->rules.ahead_s};
     if (bond != NULL && bond->is_ready)
         how.after = bond->first + 1;
     return how;
@@ -373,7 +385,8 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
     size_t mark = firn_plan_mark(m->plan);
     struct firn_want want = {.gpus = gpus,
                              .types = job->type_mask & with->type_mask,
-                             .shared = true};
+                             .shared = true,
+                             .how = {.ahead_s = m->y->rules.ahead_s}};
     if (want.types != 0 && firn_plan_give_want(m->plan, job, &want) &&
         firn_plan_merge(m->plan, with, job))
         return true;

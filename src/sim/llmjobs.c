@@ -98,10 +98,11 @@ static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
     return most;
 }
 
-struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
-                              firn_type_id type, int gpus, int nodes)
+/* On nodes of `node` GPUs. */
+static struct llmspot packed_on(const struct firn_cluster *cluster,
+                                firn_type_id type, int node, int gpus,
+                                int nodes)
 {
-    int node = largest_node(cluster, type);
     struct llmspot spot = {
         .gpus = gpus,
         .nodes = (gpus + node - 1) / node,
@@ -119,6 +120,12 @@ struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
     }
     spot.step = (int)(each & -each);
     return spot;
+}
+
+struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
+                              firn_type_id type, int gpus, int nodes)
+{
+    return packed_on(cluster, type, largest_node(cluster, type), gpus, nodes);
 }
 
 struct llmspot llmjobs_held(const struct firn_cluster *cluster,
@@ -313,9 +320,9 @@ static int by_efficiency(const void *a, const void *b)
 
 static void add_plan(struct llmplans *out, const struct llmjob *llm,
                      const struct firn_cluster *cluster, firn_type_id type,
-                     int t, int d)
+                     int node, int t, int d)
 {
-    struct llmspot spot = llmjobs_packed(cluster, type, t * d, 0);
+    struct llmspot spot = packed_on(cluster, type, node, t * d, 0);
     struct split at = split_of(llm, &spot, t);
     double marp_gib =
         firn_marp_bytes(&llm->job.shape, llm->job.seq, llm->batch, t, d) / 1e9;
@@ -347,7 +354,7 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
         for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
             for (int d = 1; d <= llm->batch && d <= most / t; d++)
                 if (llm->batch % d == 0 && t * d >= gpus_min)
-                    add_plan(&out, llm, cluster, type, t, d);
+                    add_plan(&out, llm, cluster, type, node, t, d);
     }
     if (out.n > 1)
         qsort(out.at, out.n, sizeof *out.at, by_efficiency);
@@ -493,10 +500,12 @@ static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
                   firn_type_id type, const struct firn_job_spec *spec,
                   double *need_gib)
 {
-    int most = cluster->types[type].ngpus;
+    int node = largest_node(cluster, type), most = llmjobs_gpus_max(llm);
     most = most < spec->gpus_max ? most : spec->gpus_max;
+    if (most > cluster->types[type].ngpus)
+        most = cluster->types[type].ngpus;
     for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
-        struct llmspot spot = llmjobs_packed(cluster, type, gpus, 0);
+        struct llmspot spot = packed_on(cluster, type, node, gpus, 0);
         double need = 0;
         if (llmjobs_expect(llm, &spot, 0, &need) > 0)
             return true;

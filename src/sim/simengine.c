@@ -184,7 +184,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
-    sj->resumes_s = engine->world.now_s + restart_cost_s(engine, job);
+    double cost_s = restart_cost_s(engine, job) - step->to->how.ahead_s;
+    sj->resumes_s = engine->world.now_s + later(cost_s, 0);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
     sharers_join(engine, sj, step->to);

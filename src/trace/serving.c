@@ -62,7 +62,9 @@ enum firn_status serving_make(struct serving *out,
                          "serving is %g: must be above 0, to 1",
                          options->share);
     rng_seed(&rng, options->seed);
-    for (double t_s = 0; t_s < options->span_s; t_s += step_s) {
+    long nsteps = (long)ceil(options->span_s / step_s);
+    for (long i = 0; i < nsteps; i++) {
+        double t_s = (double)i * step_s;
         int more = wanted(options, &rng, t_s) - (int)open.n;
         for (; more > 0; more--) {
             struct serving_replica one = {moment_s(&rng, t_s), 0};

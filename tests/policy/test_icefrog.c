@@ -274,6 +274,9 @@ static void who_may_not_share_is_left_alone(void **unused)
     gives("1 node x 1 gpus; 2 jobs per gpu; A wants 1 for 300; "
           "B wants 1 shares for 300",
           "icefrog.unknown=yes", "A: -  B: n0[0]~");
+    gives("1 node x 1 gpus; 1 jobs per gpu; A wants 1 shares for 300; "
+          "B wants 1 shares for 300",
+          "icefrog.unknown=yes", "A: n0[0]  B: -");
     /* not a job of two GPUs, though it shares */
     gives("1 node x 2 gpus; 2 jobs per gpu; A wants 2 shares for 300; "
           "B wants 2 shares for 300",

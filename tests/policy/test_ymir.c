@@ -272,6 +272,28 @@ static void free_gpus_are_given_between_rounds(void **state)
     play_close(&play);
 }
 
+/* a grows from 1 to 4 GPUs at 120 and is back after 50 s, of which 30 may be
+ * hidden. */
+static void a_switch_costs_less_when_it_is_prepared(void **state)
+{
+    (void)state;
+    struct play play;
+    const char *settings[] = {"ymir.profile-s=100", "ymir.ahead=30"};
+    open_play(&play, "1x4:v100", "a,0,1,5,1,4,vit@cifar100,576,1,1\n");
+    struct firn_restart_cost costs[] = {{"vit@cifar100", 50}};
+    play.options.restarts = costs;
+    play.options.nrestarts = 1;
+    play.options.settings = settings;
+    for (play.options.nsettings = 1; play.options.nsettings <= 2;
+         play.options.nsettings++) {
+        play_run(&play, "ymir");
+        expect(&play, "a",
+               120 + (play.options.nsettings == 2 ? 20 : 50) +
+                   (5000 - 120) / 4.0);
+    }
+    play_close(&play);
+}
+
 /* ---- every plan ---- */
 
 static const struct firn_policy_def *inner;
@@ -392,6 +414,7 @@ int main(void)
         cmocka_unit_test(the_first_has_ended_before_the_second_begins),
         cmocka_unit_test(new_jobs_are_profiled_on_one_gpu),
         cmocka_unit_test(free_gpus_are_given_between_rounds),
+        cmocka_unit_test(a_switch_costs_less_when_it_is_prepared),
         cmocka_unit_test(plans_keep_the_rules),
     };
     return cmocka_run_group_tests(tests, make_profiles, remove_profiles);
