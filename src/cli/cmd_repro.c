@@ -65,15 +65,15 @@ static bool is_named(const char *scenario, const char *name)
 
 static int say_unknown(const struct repro_shelf *shelf, const char *name)
 {
-    VEC(const char *) names = {0};
+    const char **names = mem_new(shelf->n, sizeof *names);
     for (size_t i = 0; i < shelf->n; i++)
-        vec_add(&names, shelf->at[i]->name);
-    int best = str_nearest(name, names.at, names.n);
+        names[i] = shelf->at[i]->name;
+    int best = str_nearest(name, names, shelf->n);
     int rc = best >= 0
                  ? flags_wrong(&page, "no scenario '%s'; did you mean '%s'?",
-                               name, names.at[best])
+                               name, names[best])
                  : flags_wrong(&page, "no scenario '%s'", name);
-    vec_release(&names);
+    mem_free(names);
     return rc;
 }
 

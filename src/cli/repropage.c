@@ -28,20 +28,21 @@ static double in_unit(const struct repro_scenario *it, int metric, double value)
     return it->metric[metric].is_time ? value / it->unit_s : value;
 }
 
+/* Four significant digits or so, never a power of ten for large ones. */
 static void put_short(double value, struct firn_buf *out)
 {
-    int digits = 4;
-    if (isnan(value)) {
+    double size = fabs(value);
+    if (isnan(value))
         buf_puts(out, "-");
-        return;
-    }
-    if (value != 0 && fabs(value) < 0.1) {
+    else if (size > 0 && size < 0.1)
         buf_printf(out, "%.3g", value);
-        return;
-    }
-    for (double size = fabs(value); size >= 10 && digits > 1; size /= 10)
-        digits--;
-    buf_printf(out, "%.*f", digits - 1, value);
+    else
+        buf_printf(out, "%.*f",
+                   size < 10     ? 3
+                   : size < 100  ? 2
+                   : size < 1000 ? 1
+                                 : 0,
+                   value);
 }
 
 void value_text(const struct repro_scenario *it, int metric, double value,

@@ -182,10 +182,10 @@ bool option_is_flag(int i)
     return options[i].is_flag;
 }
 
-const char *option_value(const struct repro_options *from, int i)
+const char *option_value(const struct repro_options *said, int i)
 {
     const char *value;
-    memcpy(&value, (const char *)from + options[i].offset, sizeof value);
+    memcpy(&value, (const char *)said + options[i].offset, sizeof value);
     return value;
 }
 

@@ -111,6 +111,6 @@ void scenario_free(struct repro_scenario *scenario);
  * NULL behind the last; `share` and the like take no value. */
 const char *option_name(int i);
 bool option_is_flag(int i);
-const char *option_value(const struct repro_options *options, int i);
+const char *option_value(const struct repro_options *said, int i);
 
 #endif

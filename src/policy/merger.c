@@ -22,10 +22,14 @@
  * `pool` shortest that might be paired, for pairs are many and those that have
  * long to go are not served next.
  *
+ * Without pairs the choice is exact (math/sumrow.h), with them near-exact, with
+ * a bound (math/pairs.h).
+ *
  * Invariants: (1) a unit is in one pair at most; (2) no more GPUs are given
  * than there are; (3) who may not be merged is in no pair.
  */
 #include "policy/merger.h"
+#include "math/sumrow.h"
 #include <firn/offer.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -381,6 +385,30 @@ static void take(struct merger *m, size_t i, const struct pairs_choice *choice)
         unit->gpus = 0;
 }
 
+/* Without pairs: exact. Each menu gets an entry for waiting. */
+static void solve_alone(struct merger *m, int capacity,
+                        struct pairs_result *result)
+{
+    struct table t = {.view = m->view};
+    struct sumrow_result sum;
+    struct firn_error err = {0};
+    size_t *entry = firn_view_alloc(m->view, (m->n + 1) * sizeof *entry);
+    for (size_t i = 0; i < m->n; i++) {
+        add_entry(&t, 0, 0);
+        for (size_t k = m->alone.start[i]; k < m->alone.start[i + 1]; k++)
+            add_entry(&t, m->alone.cost[k], m->alone.value[k]);
+        end_menu(&t);
+    }
+    struct menus menus = menus_of(&t);
+    menus.capacity = capacity;
+    if (sumrow_solve(&menus, entry, &sum, m->view->scratch, &err) != FIRN_OK)
+        FIRN_BUG("%s", err.text);
+    for (size_t i = 0; i < m->n; i++)
+        m->units[i].gpus = t.cost[entry[i]];
+    *result = (struct pairs_result){
+        .value = sum.value, .bound = sum.value, .price = sum.price};
+}
+
 static void solve(struct merger *m, int capacity, struct pairs_result *result)
 {
     size_t npairs = m->together.nmenus;
@@ -433,6 +461,8 @@ void merger_solve(const struct firn_view *view,
         end_menu(&m.alone);
     }
     list_pairs(&m);
-    if (n > 0)
+    if (n > 0 && m.together.nmenus > 0)
         solve(&m, capacity, result);
+    else if (n > 0)
+        solve_alone(&m, capacity, result);
 }

@@ -42,6 +42,7 @@ enum {
     CROWD = 2,  /* the paper's C */
     NOTES = 16, /* waiting jobs that are told why, each round */
     AGAIN = 16, /* choices made anew for a slow host */
+    AHEAD = 16, /* hosts fetched before they are looked at */
 };
 
 /* A job that holds GPUs. */
@@ -178,14 +179,25 @@ static void add_running(struct round *round, const struct firn_job *job)
              is_slowed ? slow_of(round, job) : 1);
 }
 
+/* Ten thousand jobs are not in any cache. */
+static void look_ahead(const struct firn_job *job)
+{
+    __builtin_prefetch(&job->spec.duration_s);
+    __builtin_prefetch(&job->held);
+    __builtin_prefetch(&job->resumes_s);
+}
+
 static void find_hosts(struct round *round)
 {
     const struct firn_view *view = round->view;
     const struct firn_job *const *jobs = firn_view_running(view);
     round->hosts =
         firn_view_alloc(view, (view->njobs + 1) * sizeof *round->hosts);
-    for (size_t i = 0; i < view->nrunning; i++)
+    for (size_t i = 0; i < view->nrunning; i++) {
+        if (i + AHEAD < view->nrunning)
+            look_ahead(jobs[i + AHEAD]);
         add_running(round, jobs[i]);
+    }
     for (size_t i = 0; i < round->nserved; i++)
         if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
             add_started(round, round->queue[i].job);
