@@ -299,8 +299,7 @@ help:
 FORCE:
 .PHONY: all firn tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
-        uninstall \
-        format clean help FORCE
+        uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
            $(call obj,$(TESTSRC) $(BENCHSRC)))

@@ -41,7 +41,8 @@ static double fill_ns(struct forecast *forecast, unsigned tunes)
     for (int i = 0; i < JOBS; i++)
         for (int gpus = 1; gpus <= GPUS; gpus++)
             for (int nodes = 0; nodes <= NODES && nodes <= gpus; nodes++) {
-                struct firn_way way = {gpus, nodes, 0, tunes};
+                struct firn_way way = {
+                    .gpus = gpus, .nodes = nodes, .tunes = tunes};
                 n += forecast_rate(forecast, &jobs[i], &way, 0) >= 0;
             }
     return (measure_cpu_s() - begin_s) * 1e9 / (double)n;
@@ -58,8 +59,10 @@ static double again_ns(struct forecast *forecast, unsigned tunes)
     for (int i = 0; i < 4096; i++) {
         int gpus = 1 + (int)rng_below(&rng, GPUS);
         int most = gpus < NODES ? gpus : NODES;
-        ways[i] = (struct firn_way){
-            gpus, (int)rng_below(&rng, (uint64_t)most + 1), 0, tunes};
+        ways[i] =
+            (struct firn_way){.gpus = gpus,
+                              .nodes = (int)rng_below(&rng, (uint64_t)most + 1),
+                              .tunes = tunes};
     }
     for (int k = 0; k < REPEATS; k++) {
         double begin_s = measure_cpu_s();

@@ -32,7 +32,7 @@ struct firn_llm_way {
     struct firn_way way;
     double mem_gib;  /* that a GPU must have (firn/memory.h) */
     double marp_gib; /* the same by Frenzy's formula, in 10^9 bytes */
-    double rate;    /* reference seconds a second */
+    double rate;     /* reference seconds a second */
 };
 
 enum firn_merge_kind {
