@@ -1,0 +1,23 @@
+/* desk.h - a plan on a scene's state, opened by hand as a round would.
+ */
+#ifndef LIB_DESK_H
+#define LIB_DESK_H
+#include "base/buf.h"
+#include "core/plan.h"
+#include "lib/scene.h"
+
+struct desk {
+    struct scene *scene;
+    struct firn_view view;
+    struct firn_plan plan;
+    struct firn_buf text;
+};
+
+/* `text` is a scene's. The policy is the toy that does everything. */
+struct firn_plan *desk_open(struct desk *desk, const char *text);
+void desk_close(struct desk *desk);
+const struct firn_job *desk_job(const struct desk *desk, const char *name);
+/* What a job has in the plan; until the next call. */
+const char *desk_has(struct desk *desk, const char *name);
+
+#endif
