@@ -30,6 +30,7 @@
  *
  * Invariant: deciding changes nothing but what titan.h says is this round's.
  */
+#include "base/fmath.h"
 #include "compat/titan.h"
 #include "math/pairs.h"
 #include "math/sumrow.h"
@@ -205,7 +206,7 @@ static void try_couple(struct round *r, int i, int k)
     struct firn_error err = {0};
     if (set_of(r, &r->seats[a]) == set_of(r, &r->seats[b]) ||
         !same_model(x->spec.app, y->spec.app) || weight < 1.1 ||
-        (n >= 10 && weight < log10(n) + 0.1))
+        (n >= 10 && weight < fm_log(n) / fm_log(10) + 0.1))
         return;
     if (titanspeed_kind(&r->t->speed, r->t->world.options->profiles,
                         x->spec.app, x->spec.batch + y->spec.batch, &c.kind,
