@@ -27,7 +27,7 @@ void metric_text(const struct repro_scenario *it, int metric,
 /* The paper's own number, in its unit; NaN for none. */
 double paper_number(const struct repro_scenario *it, int policy, int point,
                     int metric);
-/* Has any cell a number by the artifact's rules? And any one of the paper? */
+/* Is any policy run by the artifact's rules too? */
 bool has_compat(const struct repro_part *part);
 /* "N of M claims hold; K were skipped" */
 void tally_text(struct repro_tally tally, struct firn_buf *out);

@@ -128,7 +128,6 @@ static void take(struct repro_book *book, size_t i,
         return;
     }
     memcpy(&run->result, outcome->out, sizeof run->result);
-    book->spent_s += run->result.cpu_s;
     run->is_done = run->result.unfinished == 0; /* (2) */
     if (!run->is_done)
         snprintf(run->why, sizeof run->why, "%ld jobs never finished",

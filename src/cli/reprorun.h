@@ -54,7 +54,6 @@ struct repro_book {
     } runs;
     struct words made;       /* made-up traces: what they are made from */
     struct firn_buf scratch; /* their folder; empty: none yet */
-    double spent_s;          /* of processor time, by all runs */
 };
 
 void book_add(struct repro_book *book, struct repro_scenario *scenario);
