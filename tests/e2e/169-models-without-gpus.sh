@@ -1,5 +1,5 @@
 #!/bin/sh
-# 168-models-without-gpus.sh - language models made up, and run by frenzy.
+# 169-models-without-gpus.sh - language models made up, and run by frenzy.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/e2e.sh
 
