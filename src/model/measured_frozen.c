@@ -40,16 +40,17 @@ static bool shares(const struct sheet *layers, const char *app, double frozen,
 static void add_frozen(struct firn_profile *p, double frozen, double theta,
                        double omega)
 {
+    struct firn_profile_frozen last = {-1, INFINITY, INFINITY};
+    if (p->frozen != NULL && p->nfrozen > 0)
+        last = p->frozen[p->nfrozen - 1];
+    if (frozen <= last.frozen)
+        return;
     p->frozen =
         mem_grow(p->frozen, p->nfrozen, p->nfrozen + 1, sizeof *p->frozen);
-    const struct firn_profile_frozen *last =
-        p->nfrozen > 0 ? &p->frozen[p->nfrozen - 1] : NULL;
-    if (last != NULL && frozen <= last->frozen)
-        return;
     p->frozen[p->nfrozen] = (struct firn_profile_frozen){
         .frozen = frozen,
-        .theta = last != NULL ? fmin(last->theta, theta) : theta,
-        .omega = last != NULL ? fmin(last->omega, omega) : omega,
+        .theta = fmin(last.theta, theta),
+        .omega = fmin(last.omega, omega),
     };
     p->nfrozen++;
 }
