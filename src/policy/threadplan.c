@@ -148,7 +148,7 @@ static int ask(const struct threadplan *plan, const struct layout *now,
                struct proposal *best, int n)
 {
     double rate = threadplan_rate(plan, now);
-    struct proposal asked[THREADPLAN_MOST];
+    struct proposal asked[THREADPLAN_MOST] = {0};
     int left = 0;
     for (int i = 0; i < n; i++) {
         struct proposal *one = &best[i];
@@ -157,7 +157,8 @@ static int ask(const struct threadplan *plan, const struct layout *now,
         if (one->gain > slack)
             left = insert(asked, left, n, one);
     }
-    memcpy(best, asked, (size_t)left * sizeof *best);
+    for (int i = 0; i < left; i++)
+        best[i] = asked[i];
     return left;
 }
 

@@ -113,7 +113,7 @@ static struct llmspot packed_on(const struct firn_cluster *cluster,
     unsigned each = (unsigned)spot.fullest;
     if (spot.nodes > 1)
         each |= (unsigned)(gpus % node);
-    if (nodes > spot.nodes) { /* evenly */
+    if (nodes > 0 && nodes > spot.nodes) { /* evenly */
         spot.nodes = nodes;
         spot.fullest = (gpus + nodes - 1) / nodes;
         each = (unsigned)spot.fullest | (unsigned)(gpus / nodes);
