@@ -230,6 +230,7 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 
 soak: $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
+	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
