@@ -200,9 +200,13 @@ tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
 
+# Numbers in, numbers out: math, model and compat wait for `make soak`.
+VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out $(BUILD)/tests/math/% \
+    $(BUILD)/tests/model/% $(BUILD)/tests/compat/%,$(TESTS)))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \
-	    --leak-check=full --errors-for-leak-kinds=definite,possible" $(TESTS)
+	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
+	    $(VG_TESTS)
 
 tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
@@ -231,6 +235,7 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 soak: $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
+	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
