@@ -5,7 +5,7 @@
  */
 #include "cli/reproscenario.h"
 #include "base/str.h"
-#include "cli/reproyaml.h"
+#include "base/yamltext.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -378,13 +378,60 @@ static enum firn_status read_all(const struct reading *r)
     return FIRN_OK;
 }
 
+/* --- the text ------------------------------------------------------------- */
+
+enum { DEPTH_MAX = 6 };
+
+struct walk {
+    struct yaml_words *words;
+    int depth, ndocuments;
+};
+
+/* Why this event cannot be in a scenario, or NULL. */
+static const char *judge(void *arg, const yaml_event_t *event)
+{
+    struct walk *walk = arg;
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        yaml_note(walk->words, event);
+        return walk->depth == 0 ? "a word, where 'key: ...' should be" : NULL;
+    case YAML_SEQUENCE_START_EVENT:
+        if (walk->depth == 0)
+            return "a list, where 'key: ...' should be";
+        return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
+    case YAML_MAPPING_START_EVENT:
+        return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
+    case YAML_MAPPING_END_EVENT:
+    case YAML_SEQUENCE_END_EVENT:
+        walk->depth--;
+        return NULL;
+    case YAML_ALIAS_EVENT:
+        return "aliases are not used in scenario files";
+    case YAML_DOCUMENT_START_EVENT:
+        return ++walk->ndocuments > 1 ? "a second document" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static enum firn_status read_text(void **out, struct firn_bytes text,
+                                  const char *where, struct yaml_words *words,
+                                  struct firn_error *err)
+{
+    struct walk walk = {.words = words};
+    FIRN_TRY(yaml_walk(text, where, judge, &walk, err));
+    if (words->n == 0)
+        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
+    return yaml_load(out, &top, text, where, words, err);
+}
+
 enum firn_status scenario_parse(struct repro_scenario **out,
                                 struct firn_bytes text, const char *where,
                                 struct firn_error *err)
 {
     struct yaml_words words = {0};
     void *data = NULL;
-    enum firn_status status = yaml_read(&data, &top, text, where, &words, err);
+    enum firn_status status = read_text(&data, text, where, &words, err);
     if (status == FIRN_OK) {
         struct reading reading = {data, &words, where, err};
         status = read_all(&reading);

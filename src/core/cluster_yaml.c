@@ -1,27 +1,24 @@
-/* cluster_yaml.c - clusters in a YAML file, by libcyaml.
+/* cluster_yaml.c - clusters in a YAML file, by base/yamltext.h.
  *
  * Two passes over at most a few MiB of text:
- * 1. `survey` walks the events of libyaml and notes the line of every key and
+ * 1. `survey` sees the events of libyaml and notes the line of every key and
  *    of every entry of a list. It also refuses what libcyaml would take too
  *    kindly or too slowly: a second document, aliases, lists within lists
  *    within lists (a cluster file is three levels deep).
- * 2. libcyaml reads the text by the schema below into strings. What it finds
- *    (an unknown key, a missing one, a list where a number should be) comes
- *    through its log: the first sentence and the first place of its backtrace.
- *    For a key it gives the place before the key; the survey has the true one.
+ * 2. libcyaml reads the text by the schema below into strings; yaml_load()
+ *    turns what it finds (an unknown key, a missing one, a list where a number
+ *    should be) into a sentence.
  * The numbers are then read here, by the same functions as everywhere else, and
  * the entry's line of pass 1 stands in the sentence.
  *
  * Deliberately not here: includes, defaults by anchors, units.
  */
-#include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/yamltext.h"
 #include "core/cluster_build.h"
-#include <cyaml/cyaml.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 enum {
     DEPTH_MAX = 4,
@@ -97,14 +94,8 @@ static const cyaml_schema_value_t top = {
 
 /* --- pass 1: lines ------------------------------------------------------- */
 
-struct mark {
-    const char *text;
-    long line;
-};
-
 struct survey {
-    struct arena arena;
-    VEC(struct mark) scalars;
+    struct yaml_words words;
     VEC(long) types, nodes; /* line of each entry */
     long jobs_line;
     int depth, ndocuments;
@@ -114,16 +105,12 @@ struct survey {
 
 static void note_scalar(struct survey *s, const yaml_event_t *event)
 {
-    const char *text = (const char *)event->data.scalar.value;
-    size_t n = strnlen(text, VALUE_MAX);
-    char *copy = arena_alloc(&s->arena, n + 1);
-    memcpy(copy, text, n);
+    const char *text = yaml_note(&s->words, event);
     long line = (long)event->start_mark.line + 1;
-    vec_add(&s->scalars, ((struct mark){copy, line}));
     if (s->depth != 1)
         return;
     if (s->is_key)
-        s->key = copy;
+        s->key = text;
     else if (strcmp(s->key, "jobs_per_gpu") == 0)
         s->jobs_line = line;
     s->is_key = !s->is_key;
@@ -149,8 +136,9 @@ static void note_end(struct survey *s)
 }
 
 /* Why this event cannot be in a cluster file, or NULL. */
-static const char *note(struct survey *s, const yaml_event_t *event)
+static const char *judge(void *arg, const yaml_event_t *event)
 {
+    struct survey *s = arg;
     switch (event->type) {
     case YAML_SCALAR_EVENT:
         note_scalar(s, event);
@@ -176,125 +164,11 @@ static const char *note(struct survey *s, const yaml_event_t *event)
     }
 }
 
-static enum firn_status survey_text(struct survey *s, struct firn_bytes yaml,
-                                    const char *where, struct firn_error *err)
-{
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        FIRN_BUG("no YAML parser");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)yaml.at,
-                                 yaml.n);
-    const char *why = NULL;
-    long line = 0;
-    for (bool is_done = false; !is_done && why == NULL;) {
-        yaml_event_t event;
-        if (!yaml_parser_parse(&parser, &event)) {
-            why = parser.problem ? parser.problem : "not YAML";
-            line = (long)parser.problem_mark.line + 1;
-            break;
-        }
-        why = note(s, &event);
-        line = (long)event.start_mark.line + 1;
-        is_done = event.type == YAML_STREAM_END_EVENT;
-        yaml_event_delete(&event);
-    }
-    enum firn_status status = FIRN_OK;
-    if (why != NULL)
-        status =
-            firn_fail(err, FIRN_EINVAL, "%s: line %ld: %s", where, line, why);
-    yaml_parser_delete(&parser);
-    return status;
-}
-
 static void survey_release(struct survey *s)
 {
-    arena_release(&s->arena);
-    vec_release(&s->scalars);
+    yaml_words_release(&s->words);
     vec_release(&s->types);
     vec_release(&s->nodes);
-}
-
-/* --- pass 2: libcyaml ---------------------------------------------------- */
-
-/* What libcyaml said: its first sentence, and the first place it named. */
-struct complaint {
-    char text[160];
-    char place[96]; /* "in mapping field 'gpus'" */
-    long line;
-};
-
-static void hear(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
-{
-    struct complaint *complaint = ctx;
-    char text[160];
-    (void)level;
-    vsnprintf(text, sizeof text, fmt, args);
-    text[strcspn(text, "\n")] = '\0';
-    for (char *at = text; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            *at = '?';
-    char *said = str_trim(text);
-    if (strncmp(said, "Load: ", 6) == 0)
-        said += 6;
-    char *line = strstr(said, " (line: ");
-    if (strcmp(said, "Backtrace:") == 0)
-        return;
-    if (line == NULL && complaint->text[0] == '\0')
-        str_copy(complaint->text, sizeof complaint->text, said);
-    if (line == NULL || complaint->line != 0)
-        return;
-    *line = '\0';
-    line += 8;
-    line[strspn(line, "0123456789")] = '\0';
-    if (str_int(line, 1, 1L << 40, &complaint->line))
-        str_copy(complaint->place, sizeof complaint->place, said);
-}
-
-/* libcyaml complains of a key at the place before it; the key is the first of
- * that name from there on. */
-static void correct_line(struct complaint *complaint, const struct survey *s)
-{
-    static const char *const about_keys[] = {"Unexpected key: ",
-                                             "Mapping field already seen: "};
-    for (size_t k = 0; k < 2; k++) {
-        size_t n = strlen(about_keys[k]);
-        if (strncmp(complaint->text, about_keys[k], n) != 0)
-            continue;
-        complaint->place[0] = '\0';
-        bool is_again = k == 1; /* the first was fine */
-        for (size_t i = 0; i < s->scalars.n; i++) {
-            const struct mark *mark = &s->scalars.at[i];
-            if (mark->line < complaint->line + is_again ||
-                strcmp(mark->text, complaint->text + n) != 0)
-                continue;
-            complaint->line = mark->line;
-            return;
-        }
-    }
-}
-
-static enum firn_status load(struct said **said, const cyaml_config_t *config,
-                             struct firn_bytes yaml, const struct survey *s,
-                             const char *where, struct firn_error *err)
-{
-    struct complaint *complaint = config->log_ctx;
-    cyaml_data_t *data = NULL;
-    cyaml_err_t result = cyaml_load_data((const uint8_t *)yaml.at, yaml.n,
-                                         config, &top, &data, NULL);
-    if (result == CYAML_OK && data != NULL) {
-        *said = data;
-        return FIRN_OK;
-    }
-    if (result == CYAML_OK)
-        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
-    correct_line(complaint, s);
-    const char *text =
-        complaint->text[0] ? complaint->text : cyaml_strerror(result);
-    bool has_place = complaint->place[0] != '\0';
-    return firn_fail(err, FIRN_EINVAL, "%s: line %ld: %s%s%s%s", where,
-                     complaint->line > 0 ? complaint->line : 1, text,
-                     has_place ? " (" : "", complaint->place,
-                     has_place ? ")" : "");
 }
 
 /* --- meaning ------------------------------------------------------------- */
@@ -409,16 +283,11 @@ enum firn_status firn_cluster_parse_yaml(struct firn_cluster *out,
 {
     struct survey survey = {0};
     struct cluster_build build = {0};
-    struct said *said = NULL;
-    struct complaint complaint = {0};
-    const cyaml_config_t config = {.log_fn = hear,
-                                   .log_ctx = &complaint,
-                                   .mem_fn = cyaml_mem,
-                                   .log_level = CYAML_LOG_ERROR,
-                                   .flags = CYAML_CFG_NO_ALIAS};
-    enum firn_status status = survey_text(&survey, yaml, where, err);
+    void *data = NULL;
+    enum firn_status status = yaml_walk(yaml, where, judge, &survey, err);
     if (status == FIRN_OK)
-        status = load(&said, &config, yaml, &survey, where, err);
+        status = yaml_load(&data, &top, yaml, where, &survey.words, err);
+    struct said *said = data;
     if (status == FIRN_OK)
         status = build_all(said, &survey, &build, where, err);
     if (status == FIRN_OK &&
@@ -426,8 +295,7 @@ enum firn_status firn_cluster_parse_yaml(struct firn_cluster *out,
         firn_fail_in(err, where);
         status = FIRN_EINVAL;
     }
-    if (said != NULL)
-        cyaml_free(&config, &top, said, 0);
+    yaml_free(data, &top);
     firn_cluster_release(&build.cluster);
     survey_release(&survey);
     return status;

@@ -1,71 +1,42 @@
-/* reproyaml.c - a YAML text read by a schema of libcyaml, strictly.
+/* yamltext.c - libyaml's events and libcyaml's complaints.
  *
- * Two passes. The first walks the events of libyaml, notes the line of every
- * scalar, and refuses what libcyaml would take too kindly or too slowly. The
- * second is libcyaml's; what it finds comes through its log: the first
- * sentence, and the first place of its backtrace. For a key it gives the place
- * before the key; the first pass has the true one.
+ * libcyaml tells what is wrong through its log only: the first sentence is
+ * kept, and the first place of the backtrace behind it. Complaints of a key
+ * name the place before it; among the words the key is the first of its name
+ * from there on. Both libraries refuse a text at NULL, which an empty buffer
+ * is; they get "" instead.
+ *
+ * Cost: O(text) for each pass, and a copy of every scalar that is noted.
  */
-#include "cli/reproyaml.h"
+#include "base/yamltext.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
-enum { DEPTH_MAX = 6 };
+static const unsigned char *bytes_of(struct firn_bytes text)
+{
+    return (const unsigned char *)(text.at != NULL ? text.at : "");
+}
 
-struct walk {
-    struct yaml_words *words;
-    int depth, ndocuments;
-};
-
-static void note_word(struct yaml_words *words, const yaml_event_t *event)
+const char *yaml_note(struct yaml_words *words, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
     struct yaml_word word = {arena_strdup(&words->arena, text),
                              (long)event->start_mark.line + 1};
     vec_add(words, word);
+    return word.text;
 }
 
-/* Why this event cannot be, or NULL. */
-static const char *note(struct walk *walk, const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        note_word(walk->words, event);
-        return walk->depth == 0 ? "a word, where 'key: ...' should be" : NULL;
-    case YAML_SEQUENCE_START_EVENT:
-        if (walk->depth == 0)
-            return "a list, where 'key: ...' should be";
-        return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
-    case YAML_MAPPING_START_EVENT:
-        return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
-    case YAML_MAPPING_END_EVENT:
-    case YAML_SEQUENCE_END_EVENT:
-        walk->depth--;
-        return NULL;
-    case YAML_ALIAS_EVENT:
-        return "aliases are not used in scenario files";
-    case YAML_DOCUMENT_START_EVENT:
-        return ++walk->ndocuments > 1 ? "a second document" : NULL;
-    default:
-        return NULL;
-    }
-}
-
-static enum firn_status walk_text(struct yaml_words *words,
-                                  struct firn_bytes text, const char *where,
-                                  struct firn_error *err)
+enum firn_status yaml_walk(struct firn_bytes text, const char *where,
+                           yaml_judge *judge, void *arg, struct firn_error *err)
 {
     yaml_parser_t parser;
-    struct walk walk = {.words = words};
     const char *why = NULL;
     long line = 0;
     if (!yaml_parser_initialize(&parser))
         FIRN_BUG("no YAML parser");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text.at,
-                                 text.n);
+    yaml_parser_set_input_string(&parser, bytes_of(text), text.n);
     for (bool is_done = false; !is_done && why == NULL;) {
         yaml_event_t event;
         if (!yaml_parser_parse(&parser, &event)) {
@@ -73,7 +44,7 @@ static enum firn_status walk_text(struct yaml_words *words,
             line = (long)parser.problem_mark.line + 1;
             break;
         }
-        why = note(&walk, &event);
+        why = judge(arg, &event);
         line = (long)event.start_mark.line + 1;
         is_done = event.type == YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
@@ -89,7 +60,7 @@ static enum firn_status walk_text(struct yaml_words *words,
 /* What libcyaml said: its first sentence, and the first place it named. */
 struct complaint {
     char text[160];
-    char place[96]; /* "in mapping field 'traces'" */
+    char place[96]; /* "in mapping field 'gpus'" */
     long line;
 };
 
@@ -152,23 +123,22 @@ static cyaml_config_t config_of(struct complaint *complaint)
                             .flags = CYAML_CFG_NO_ALIAS};
 }
 
-enum firn_status yaml_read(void **out, const cyaml_schema_value_t *schema,
+enum firn_status yaml_load(void **out, const cyaml_schema_value_t *schema,
                            struct firn_bytes text, const char *where,
-                           struct yaml_words *words, struct firn_error *err)
+                           const struct yaml_words *words,
+                           struct firn_error *err)
 {
     struct complaint complaint = {0};
     const cyaml_config_t config = config_of(&complaint);
     cyaml_data_t *data = NULL;
-    if (text.n > 0)
-        FIRN_TRY(walk_text(words, text, where, err));
-    if (words->n == 0)
-        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
-    cyaml_err_t result = cyaml_load_data((const uint8_t *)text.at, text.n,
-                                         &config, schema, &data, NULL);
+    cyaml_err_t result =
+        cyaml_load_data(bytes_of(text), text.n, &config, schema, &data, NULL);
     if (result == CYAML_OK && data != NULL) {
         *out = data;
         return FIRN_OK;
     }
+    if (result == CYAML_OK)
+        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
     correct_line(&complaint, words);
     bool has_place = complaint.place[0] != '\0';
     return firn_fail(
