@@ -90,18 +90,10 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct batch *batch = arg;
-    double share = 0;
-    size_t nended = 0, running = pool->ntasks;
-    for (size_t i = 0; i < pool->ntasks; i++) {
-        enum pool_state state = pool->outcomes[i].state;
-        share += state == POOL_ENDED ? 1 : pool->outcomes[i].share;
-        nended += state == POOL_ENDED;
-        if (state == POOL_RUNNING && running == pool->ntasks)
-            running = i;
-    }
-    progress_draw(&batch->progress, share / (double)pool->ntasks, nended,
-                  pool->ntasks,
-                  running < pool->ntasks ? policy_of(batch, running) : "");
+    struct pool_sight at = pool_look(pool);
+    progress_draw(&batch->progress, at.share, at.nended, pool->ntasks,
+                  at.running < pool->ntasks ? policy_of(batch, at.running)
+                                            : "");
 }
 
 /* A result worth printing: of a run that ended, or that could not go on. */

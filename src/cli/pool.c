@@ -342,6 +342,20 @@ void pool_run(struct pool *pool)
     mem_free(polls);
 }
 
+struct pool_sight pool_look(const struct pool *pool)
+{
+    struct pool_sight sight = {.running = pool->ntasks};
+    for (size_t i = 0; i < pool->ntasks; i++) {
+        enum pool_state state = pool->outcomes[i].state;
+        sight.share += state == POOL_ENDED ? 1 : pool->outcomes[i].share;
+        sight.nended += state == POOL_ENDED;
+        if (state == POOL_RUNNING && sight.running == pool->ntasks)
+            sight.running = i;
+    }
+    sight.share /= (double)pool->ntasks;
+    return sight;
+}
+
 void pool_release(struct pool *pool)
 {
     for (size_t i = 0; pool->outcomes && i < pool->ntasks; i++)

@@ -52,6 +52,16 @@ struct pool {
 void pool_run(struct pool *pool);
 void pool_release(struct pool *pool);
 
+/* How far the pool is. */
+struct pool_sight {
+    double share;   /* of all tasks, 0..1 */
+    size_t nended;  /* tasks that have ended */
+    size_t running; /* the first that runs; ntasks when none does */
+};
+
+/* For the parent, of a pool with a task or more. */
+struct pool_sight pool_look(const struct pool *pool);
+
 /* For the child: tells the parent how far it is; cheap when it hardly moved. */
 void pool_share(struct pool_child *child, double share);
 /* For the child: becomes non-zero when it shall stop. */

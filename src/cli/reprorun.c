@@ -101,18 +101,11 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct watched *watched = arg;
-    double share = 0;
-    size_t nended = 0, running = pool->ntasks;
-    for (size_t i = 0; i < pool->ntasks; i++) {
-        enum pool_state state = pool->outcomes[i].state;
-        share += state == POOL_ENDED ? 1 : pool->outcomes[i].share;
-        nended += state == POOL_ENDED;
-        if (state == POOL_RUNNING && running == pool->ntasks)
-            running = i;
-    }
-    progress_draw(
-        &watched->progress, share / (double)pool->ntasks, nended, pool->ntasks,
-        running < pool->ntasks ? watched->book->runs.at[running].name : "");
+    struct pool_sight at = pool_look(pool);
+    progress_draw(&watched->progress, at.share, at.nended, pool->ntasks,
+                  at.running < pool->ntasks
+                      ? watched->book->runs.at[at.running].name
+                      : "");
 }
 
 static void take(struct repro_book *book, size_t i,

@@ -111,10 +111,7 @@ static void a_crash_is_named_and_the_others_go_on(void **state)
 static void interrupt(void *arg, const struct pool *pool)
 {
     struct fake *fake = arg;
-    size_t ended = 0;
-    for (size_t i = 0; i < pool->ntasks; i++)
-        ended += pool->outcomes[i].state == POOL_ENDED;
-    if (ended == 2 && fake->watched++ == 0) {
+    if (pool_look(pool).nended == 2 && fake->watched++ == 0) {
         fake->seen_share = pool->outcomes[1].share;
         raise(SIGINT);
     }
@@ -172,6 +169,26 @@ static void no_tasks_are_done_at_once(void **state)
     pool_release(&pool);
 }
 
+static void a_look_sums_the_tasks_and_names_the_first_that_runs(void **state)
+{
+    (void)state;
+    struct pool_outcome outcomes[] = {{.state = POOL_ENDED},
+                                      {.state = POOL_RUNNING, .share = 0.5},
+                                      {.state = POOL_STOPPED, .share = 0.25},
+                                      {.state = POOL_RUNNING, .share = 0.25},
+                                      {.state = POOL_WAITING}};
+    struct pool pool = {.ntasks = 5, .outcomes = outcomes};
+    struct pool_sight at = pool_look(&pool);
+    assert_true(at.share == 0.4);
+    assert_int_equal(at.nended, 1);
+    assert_int_equal(at.running, 1);
+    outcomes[1].state = outcomes[3].state = POOL_ENDED;
+    at = pool_look(&pool);
+    assert_true(at.share == 3.25 / 5);
+    assert_int_equal(at.nended, 3);
+    assert_int_equal(at.running, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +197,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_keeps_what_is_finished),
         cmocka_unit_test(a_child_that_does_not_listen_is_killed),
         cmocka_unit_test(no_tasks_are_done_at_once),
+        cmocka_unit_test(a_look_sums_the_tasks_and_names_the_first_that_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
