@@ -119,29 +119,24 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
 
-# The shipped profiles as strings: file name, lines, NULL; see profile_load.c.
+# Files as strings: name, lines, NULL; see files_shipped() in base/files.h.
+STRINGS = awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
+        print "\"" FILENAME "\"," } \
+    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
+    END { if (NR > 0) print "NULL," }' $(filter-out Makefile,$^) /dev/null
+
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
+PAPERS   := $(sort $(wildcard papers/*.yaml))
+$(BUILD)/gen/model/profiles.inc: $(PROFILES)
+$(BUILD)/gen/cli/papers.inc: $(PAPERS)
+$(BUILD)/gen/%.inc: Makefile
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(STRINGS) >$@
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
-$(BUILD)/gen/model/profiles.inc: $(PROFILES) Makefile
-	$(say) GEN $@
-	$(Q)mkdir -p $(@D)
-	$(Q)awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
-	        print "\"" FILENAME "\"," } \
-	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
-	    END { if (NR > 0) print "NULL," }' $(PROFILES) /dev/null >$@
-
-# The scenarios of papers/ in the same way; see src/cli/reproshelf.c.
-PAPERS := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/obj/src/cli/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/cli/reproshelf.o: $(BUILD)/gen/cli/papers.inc
-$(BUILD)/gen/cli/papers.inc: $(PAPERS) Makefile
-	$(say) GEN $@
-	$(Q)mkdir -p $(@D)
-	$(Q)awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
-	        print "\"" FILENAME "\"," } \
-	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
-	    END { if (NR > 0) print "NULL," }' $(PAPERS) /dev/null >$@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@

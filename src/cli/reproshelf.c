@@ -1,16 +1,12 @@
 /* reproshelf.c - where scenarios are found.
  *
- * The build turns papers/ into papers.inc, a list of strings in which NULL
- * ends a file and its first string is the file's name.
+ * The build turns papers/ into papers.inc; see files_shipped().
  */
 #include "cli/reproshelf.h"
 #include "base/buf.h"
-#include "base/lines.h"
+#include "base/files.h"
 #include "base/vec.h"
-#include "cli/flags.h"
-#include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const builtin[] = {
@@ -18,38 +14,6 @@ static const char *const builtin[] = {
 #include "cli/papers.inc"
 #endif
     NULL};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool is_yaml(const char *name)
-{
-    size_t n = strlen(name);
-    return name[0] != '.' && n > 5 && strcmp(name + n - 5, ".yaml") == 0;
-}
-
-static enum firn_status list(const char *dir, struct words *out,
-                             struct firn_error *err)
-{
-    DIR *handle = opendir(dir);
-    if (handle == NULL)
-        return firn_fail(err, FIRN_EIO, "%s: %s", dir, strerror(errno));
-    for (const struct dirent *e; (e = readdir(handle)) != NULL;) {
-        struct firn_buf path = {0};
-        if (!is_yaml(e->d_name))
-            continue;
-        buf_printf(&path, "%s/%s", dir, e->d_name);
-        words_add(out, path.at, path.n);
-        buf_release(&path);
-    }
-    closedir(handle);
-    if (out->n == 0)
-        return firn_fail(err, FIRN_ENOENT, "%s: has no .yaml file", dir);
-    qsort(out->at, out->n, sizeof *out->at, by_name);
-    return FIRN_OK;
-}
 
 static enum firn_status add(struct repro_shelf *shelf, struct firn_bytes text,
                             const char *where, struct firn_error *err)
@@ -70,18 +34,10 @@ static enum firn_status add(struct repro_shelf *shelf, struct firn_bytes text,
 static enum firn_status read_file(struct repro_shelf *shelf, const char *path,
                                   struct firn_error *err)
 {
-    struct lines *in;
     struct firn_buf text = {0};
-    FIRN_TRY(lines_open(&in, path, err));
-    for (const char *line; (line = lines_next(in)) != NULL;) {
-        buf_puts(&text, lines_bad(in) ? "?" : line);
-        buf_putc(&text, '\n');
-    }
-    bool is_broken = lines_failed(in);
-    lines_close(in);
-    enum firn_status status =
-        is_broken ? firn_fail(err, FIRN_EIO, "%s: cannot be read", path)
-                  : add(shelf, (struct firn_bytes){text.at, text.n}, path, err);
+    enum firn_status status = files_text(&text, path, err);
+    if (status == FIRN_OK)
+        status = add(shelf, (struct firn_bytes){text.at, text.n}, path, err);
     buf_release(&text);
     return status;
 }
@@ -89,11 +45,15 @@ static enum firn_status read_file(struct repro_shelf *shelf, const char *path,
 static enum firn_status read_folder(struct repro_shelf *shelf, const char *dir,
                                     struct firn_error *err)
 {
-    struct words paths = {0};
-    enum firn_status status = list(dir, &paths, err);
+    struct files paths = {0};
+    if (!files_list(&paths, dir, ".yaml"))
+        return firn_fail(err, FIRN_EIO, "%s: %s", dir, strerror(errno));
+    enum firn_status status = FIRN_OK;
+    if (paths.n == 0)
+        status = firn_fail(err, FIRN_ENOENT, "%s: has no .yaml file", dir);
     for (size_t i = 0; i < paths.n && status == FIRN_OK; i++)
         status = read_file(shelf, paths.at[i], err);
-    words_release(&paths);
+    files_release(&paths);
     return status;
 }
 
@@ -102,15 +62,10 @@ static enum firn_status read_builtin(struct repro_shelf *shelf,
 {
     struct firn_buf text = {0};
     enum firn_status status = FIRN_OK;
-    for (size_t i = 0; builtin[i] != NULL && status == FIRN_OK; i++) {
-        const char *where = builtin[i];
-        buf_clear(&text);
-        for (i++; builtin[i] != NULL; i++) {
-            buf_puts(&text, builtin[i]);
-            buf_putc(&text, '\n');
-        }
+    const char *const *at = builtin;
+    for (const char *where;
+         status == FIRN_OK && (where = files_shipped(&at, &text)) != NULL;)
         status = add(shelf, (struct firn_bytes){text.at, text.n}, where, err);
-    }
     buf_release(&text);
     return status;
 }

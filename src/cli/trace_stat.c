@@ -7,9 +7,9 @@
  */
 #include "cli/trace_stat.h"
 #include "base/buf.h"
+#include "base/sort.h"
 #include "base/table.h"
 #include <math.h>
-#include <stdlib.h>
 
 static void count_size(struct trace_stat *stat, int gpus)
 {
@@ -55,11 +55,6 @@ static void count_job(struct trace_stat *stat, const struct firn_job_spec *spec)
     vec_add(&stat->durations_s, spec->duration_s);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    return firn_cmp(*(const double *)a, *(const double *)b);
-}
-
 enum firn_status trace_stat_read(struct trace_stat *out, const char *path,
                                  bool strict,
                                  const struct firn_cluster *cluster,
@@ -81,9 +76,7 @@ enum firn_status trace_stat_read(struct trace_stat *out, const char *path,
         trace_stat_release(&stat);
         return firn_fail(err, end.status, "%s", end.text);
     }
-    if (stat.durations_s.n > 0)
-        qsort(stat.durations_s.at, stat.durations_s.n, sizeof(double),
-              ascending);
+    sort_doubles(stat.durations_s.at, stat.durations_s.n);
     *out = stat;
     return FIRN_OK;
 }

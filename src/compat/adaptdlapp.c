@@ -19,12 +19,10 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/vec.h"
+#include "model/measured.h"
 #include "model/sheet.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -253,39 +251,6 @@ double adlsteps_b_max_at(const struct adlsteps *steps,
 
 /* ---- training ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The B of all validation-B.csv in the folder, rising. */
-static void list_batches(struct adlapp *app, const char *folder)
-{
-    static const char begin[] = "validation-", end[] = ".csv";
-    VEC(double) found = {0};
-    DIR *handle = opendir(folder);
-    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;) {
-        char name[64];
-        double batch;
-        size_t n = strlen(e->d_name);
-        if (n < sizeof begin + sizeof end - 2 ||
-            strncmp(e->d_name, begin, sizeof begin - 1) != 0 ||
-            strcmp(e->d_name + n - (sizeof end - 1), end) != 0 ||
-            !str_copy(name, sizeof name, e->d_name + sizeof begin - 1))
-            continue;
-        name[strlen(name) - (sizeof end - 1)] = '\0';
-        if (str_double(name, &batch) && batch > 0)
-            vec_add(&found, batch);
-    }
-    if (handle != NULL)
-        closedir(handle);
-    if (found.n > 1)
-        qsort(found.at, found.n, sizeof *found.at, ascending);
-    app->batch = found.at;
-    app->nbatches = found.n;
-}
-
 /* The arrays, once the number of epochs is known. */
 static void make_room(struct adlapp *app, int epochs)
 {
@@ -334,7 +299,7 @@ enum firn_status adlapp_open(struct adlapp *out, const char *folder,
     struct adlapp app = {0};
     struct firn_buf path = {0};
     enum firn_status status = FIRN_OK;
-    list_batches(&app, folder);
+    app.nbatches = measured_batches(&app.batch, folder);
     if (app.nbatches == 0)
         status = firn_fail(err, FIRN_ENOENT, "%s: there is no validation-B.csv",
                            folder);

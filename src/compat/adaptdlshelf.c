@@ -7,8 +7,7 @@
  */
 #include "compat/adaptdlshelf.h"
 #include "base/buf.h"
-#include <dirent.h>
-#include <stdlib.h>
+#include "base/files.h"
 #include <string.h>
 
 /* Q8; 0: nothing odd. */
@@ -74,28 +73,15 @@ static void set_limits(struct adlentry *entry)
     }
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The applications there are, for a sentence. */
 static void list_apps(const char *folder, struct firn_buf *out)
 {
-    VEC(char *) names = {0};
-    DIR *handle = opendir(folder);
-    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;)
-        if (e->d_name[0] != '.')
-            vec_add(&names, mem_strdup(e->d_name));
-    if (handle != NULL)
-        closedir(handle);
-    if (names.n > 1)
-        qsort(names.at, names.n, sizeof *names.at, by_text);
-    for (size_t i = 0; i < names.n; i++) {
-        buf_printf(out, "%s%s", i > 0 ? ", " : "", names.at[i]);
-        mem_free(names.at[i]);
-    }
-    vec_release(&names);
+    struct files apps = {0};
+    (void)files_list(&apps, folder, "");
+    for (size_t i = 0; i < apps.n; i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "",
+                   apps.at[i] + strlen(folder) + 1);
+    files_release(&apps);
 }
 
 /* Why there is no such application. */

@@ -20,10 +20,7 @@
 
 enum { YAML_BYTES_MAX = 4 << 20, JOBS_PER_GPU = 2 };
 
-static const struct {
-    const char *name;
-    double mem_gib, speed;
-} known[] = {
+static const struct type_known known[] = {
 #define GPU_TYPE(name, mem_gib, speed) {name, mem_gib, speed},
 #include "core/gpu_types.def"
 #undef GPU_TYPE
@@ -46,6 +43,14 @@ const struct firn_preset *firn_cluster_presets(size_t *n)
     return presets;
 }
 
+const struct type_known *type_find(const char *name)
+{
+    for (size_t i = 0; i < NKNOWN; i++)
+        if (str_equal_nocase(name, known[i].name))
+            return &known[i];
+    return NULL;
+}
+
 bool type_name_is_good(const char *name)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyz"
@@ -59,12 +64,11 @@ static struct firn_gpu_type type_of(const struct type_said *said)
 {
     struct firn_gpu_type type = {.speed = 1.0};
     str_copy(type.name, sizeof type.name, said->name);
-    for (size_t i = 0; i < NKNOWN; i++) {
-        if (!str_equal_nocase(said->name, known[i].name))
-            continue;
-        str_copy(type.name, sizeof type.name, known[i].name);
-        type.mem_gib = known[i].mem_gib;
-        type.speed = known[i].speed;
+    const struct type_known *found = type_find(said->name);
+    if (found != NULL) {
+        str_copy(type.name, sizeof type.name, found->name);
+        type.mem_gib = found->mem_gib;
+        type.speed = found->speed;
     }
     if (said->mem_gib >= 0.0)
         type.mem_gib = said->mem_gib;

@@ -28,6 +28,15 @@ struct cluster_build {
     size_t cap; /* nodes there is room for */
 };
 
+/* A type that firn knows by name; a V100 has speed 1. */
+struct type_known {
+    const char *name;
+    double mem_gib, speed;
+};
+
+/* By a name in any case; NULL: not known. */
+const struct type_known *type_find(const char *name);
+
 /* True for 1 to FIRN_NAME_MAX - 1 letters, digits, '.', '_', '-', '+'. */
 bool type_name_is_good(const char *name);
 

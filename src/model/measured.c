@@ -7,13 +7,13 @@
  */
 #include "model/measured.h"
 #include "base/buf.h"
+#include "base/files.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "model/sheet.h"
-#include <dirent.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -108,34 +108,33 @@ static bool stats_folder(struct firn_buf *out, const char *source,
     return out->n > 0;
 }
 
-static int ascending(const void *a, const void *b)
+/* The B of "validation-B.csv"; false for any other name. */
+static bool batch_of(const char *name, double *out)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    static const char begin[] = "validation-", end[] = ".csv";
+    char text[64];
+    if (strncmp(name, begin, sizeof begin - 1) != 0 ||
+        !str_copy(text, sizeof text, name + sizeof begin - 1))
+        return false;
+    char *dot = strchr(text, '.');
+    if (dot == NULL || strcmp(dot, end) != 0)
+        return false;
+    *dot = '\0';
+    return str_double(text, out) && *out > 0;
 }
 
-/* The batches of validation-B.csv in a folder; the count. */
-static size_t list_batches(const char *folder, double **out)
+size_t measured_batches(double **out, const char *folder)
 {
     VEC(double) found = {0};
-    DIR *handle = opendir(folder);
-    for (const struct dirent *e; handle && (e = readdir(handle)) != NULL;) {
-        char name[64];
+    struct files files = {0};
+    (void)files_list(&files, folder, ".csv");
+    for (size_t i = 0; i < files.n; i++) {
         double batch;
-        if (strncmp(e->d_name, "validation-", 11) != 0 ||
-            !str_copy(name, sizeof name, e->d_name + 11))
-            continue;
-        char *dot = strchr(name, '.');
-        if (dot == NULL || strcmp(dot, ".csv") != 0)
-            continue;
-        *dot = '\0';
-        if (str_double(name, &batch) && batch > 0)
+        if (batch_of(files.at[i] + strlen(folder) + 1, &batch))
             vec_add(&found, batch);
     }
-    if (handle != NULL)
-        closedir(handle);
-    if (found.n > 0)
-        qsort(found.at, found.n, sizeof *found.at, ascending);
+    files_release(&files);
+    sort_doubles(found.at, found.n);
     *out = found.at;
     return found.n;
 }
@@ -231,7 +230,7 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
     struct firn_buf folder = {0};
     enum firn_status status = FIRN_OK;
     if (stats_folder(&folder, source, app, dir))
-        s.nbatches = list_batches(folder.at, &s.batch);
+        s.nbatches = measured_batches(&s.batch, folder.at);
     if (s.nbatches > 0) {
         struct sheet *files = mem_new(s.nbatches, sizeof *files);
         status = read_files(files, s.batch, s.nbatches, folder.at, err);

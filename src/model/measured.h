@@ -36,6 +36,10 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
                                 const char *source, const char *app,
                                 const char *dir, struct firn_error *err);
 
+/* The B of all validation-B.csv in a folder, rising; how many. The caller
+ * frees the array. */
+size_t measured_batches(double **out, const char *folder);
+
 void measured_stats_release(struct firn_profile_stats *stats);
 
 /* At most `most` stages, each of equally many: the mean variance, and the

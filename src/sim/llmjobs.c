@@ -33,8 +33,8 @@
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
 #include "sim/llmjobs.h"
-#include "base/str.h"
 #include "core/accept.h"
+#include "core/cluster_build.h"
 #include <firn/llmplan.h>
 #include <math.h>
 #include <stdio.h>
@@ -74,18 +74,12 @@ bool llmjobs_is(const struct firn_job_spec *spec)
  * cluster whose name is known. */
 static double reference_speed(const struct firn_cluster *cluster)
 {
-    static const struct {
-        const char *name;
-        double mem_gib, speed;
-    } known[] = {
-#define GPU_TYPE(name, mem_gib, speed) {name, mem_gib, speed},
-#include "core/gpu_types.def"
-#undef GPU_TYPE
-    };
-    for (int t = 0; t < cluster->ntypes; t++)
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            if (str_equal_nocase(known[i].name, cluster->types[t].name))
-                return known[i].speed / cluster->types[t].speed;
+    for (int t = 0; t < cluster->ntypes; t++) {
+        const struct firn_gpu_type *type = &cluster->types[t];
+        const struct type_known *known = type_find(type->name);
+        if (known != NULL)
+            return known->speed / type->speed;
+    }
     return 1;
 }
 

@@ -2,6 +2,7 @@
  */
 #include "lib/play.h"
 #include "base/buf.h"
+#include "lib/temp.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +39,18 @@ struct firn_buf play_read(const char *path)
     return out;
 }
 
+void play_profile(const char *folder, const char *app, int restart_s)
+{
+    char text[400], name[64];
+    snprintf(text, sizeof text,
+             "app %s\nsource test\norigin nobody\nhardware none\nmethod made "
+             "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s %d\n"
+             "time v100 beta_s 0.01 batch_max 4000\n",
+             app, restart_s);
+    snprintf(name, sizeof name, "%s.txt", app);
+    temp_write(folder, name, text);
+}
+
 static void name_file(const struct play *play, char path[PLAY_PATH],
                       const char *name)
 {
@@ -46,12 +59,7 @@ static void name_file(const struct play *play, char path[PLAY_PATH],
 
 static void make_folder(struct play *play)
 {
-    const char *root = getenv("TMPDIR");
-    if (root == NULL || *root == '\0' || strlen(root) > 40)
-        root = "/tmp";
-    snprintf(play->folder, sizeof play->folder, "%s/firn-play-XXXXXX", root);
-    if (mkdtemp(play->folder) == NULL)
-        fail_msg("cannot make %s", play->folder);
+    temp_open(play->folder);
     name_file(play, play->trace, "trace.csv");
     name_file(play, play->failures, "failures.csv");
     name_file(play, play->jobs, "jobs.csv");
@@ -171,15 +179,7 @@ double play_end(const struct play *play, const char *name)
 
 void play_close(struct play *play)
 {
-    const char *const files[] = {play->trace, play->failures, play->jobs,
-                                 play->log, play->timeline};
-    char partial[PLAY_PATH + 8];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(partial, sizeof partial, "%s.tmp", files[i]);
-        unlink(partial);
-        unlink(files[i]);
-    }
-    rmdir(play->folder);
+    temp_close(play->folder);
     firn_cluster_release(&play->cluster);
     vec_release(&play->done);
 }
