@@ -2,6 +2,7 @@
 #include "base/lines.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lib/temp.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -190,11 +191,8 @@ static void memory_and_file_agree_with_a_plain_splitter(void **state)
     struct lines *lines = lines_from((struct firn_bytes){text, n});
     check_all(lines, text, n, &rng);
     lines_close(lines);
-    char path[] = "/tmp/firn-lines-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, n), n);
-    close(fd);
+    char path[TEMP_FOLDER];
+    temp_file(path, (struct firn_bytes){text, n});
     struct firn_error err = {0};
     assert_int_equal(lines_open(&lines, path, &err), FIRN_OK);
     assert_int_equal(lines_size(lines), n);

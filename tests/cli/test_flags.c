@@ -4,6 +4,7 @@
  * a file for the length of a case.
  */
 #include "cli/flags.c" /* programs link libfirn.a, which has no cli */
+#include "temp.h"
 #include "trace_text.h"
 #include <fcntl.h>
 #include <setjmp.h>

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "compat/adaptdlapp.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,28 +42,21 @@ static const char beyond[] =
     "5,5,10,1.5,0.5\n5,5,11,1.6,0.5\n5,12,10,2.5,1\n16,64,10,7,3";
 
 struct folder {
-    char path[64], places[96], scales[96], far[96];
+    char path[TEMP_FOLDER];
+    char places[TEMP_PATH], scales[TEMP_PATH], far[TEMP_PATH];
 };
 
 static struct folder make_folder(void)
 {
-    struct folder f = {.path = "/tmp/firn-adl-XXXXXX"};
-    assert_non_null(mkdtemp(f.path));
-    snprintf(f.places, sizeof f.places, "%s/placements.csv", f.path);
-    snprintf(f.scales, sizeof f.scales, "%s/scalability.csv", f.path);
-    snprintf(f.far, sizeof f.far, "%s/far.csv", f.path);
+    struct folder f;
+    temp_open(f.path);
+    temp_name(f.places, f.path, "placements.csv");
+    temp_name(f.scales, f.path, "scalability.csv");
+    temp_name(f.far, f.path, "far.csv");
     play_write(f.places, placements);
     play_write(f.scales, scalability);
     play_write(f.far, beyond);
     return f;
-}
-
-static void remove_folder(const struct folder *f)
-{
-    unlink(f->places);
-    unlink(f->scales);
-    unlink(f->far);
-    rmdir(f->path);
 }
 
 /* 2,1 and 1,2 are one placement: its largest batch is 50, but on three GPUs. */
@@ -87,7 +81,7 @@ static void the_largest_batch_is_that_measured_on_the_place(void **state)
     /* nothing is as large: what was measured at all */
     assert_true(adlsteps_b_max_at(&steps, &all) == 50);
     adlsteps_release(&steps);
-    remove_folder(&f);
+    temp_close(f.path);
 }
 
 /* The first row, one in the middle, and the last, which no newline ends; more
@@ -112,7 +106,7 @@ static void five_nodes_and_more_are_read_from_the_file(void **state)
     assert_true(adlsteps_at(&steps, &more, 10).step_s == 7);
     assert_true(adlsteps_at(&steps, &six, 10).step_s == 20);
     adlsteps_release(&steps);
-    remove_folder(&f);
+    temp_close(f.path);
 }
 
 static void tables_that_are_not_there_are_named(void **state)
@@ -131,7 +125,7 @@ static void tables_that_are_not_there_are_named(void **state)
                      FIRN_ENOENT);
     assert_int_equal(adlapp_open(&app, f.path, &err), FIRN_ENOENT);
     assert_non_null(strstr(err.text, f.path));
-    remove_folder(&f);
+    temp_close(f.path);
 }
 
 /* Two epochs in one file and one in the other. */
@@ -168,7 +162,7 @@ static void curves_of_unequal_length_are_refused(void **state)
     buf_release(&text);
     unlink(path);
     unlink(other);
-    remove_folder(&f);
+    temp_close(f.path);
 }
 
 int main(void)

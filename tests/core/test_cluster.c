@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lib/temp.h"
 #include <firn/cluster.h>
 
 #include <setjmp.h>
@@ -358,11 +359,9 @@ static void a_wrong_value_gets_file_and_line(void **state)
 static void a_file_over_4_mib_is_refused(void **state)
 {
     (void)state;
-    char path[] = "/tmp/firn-cluster-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (4 << 20) + 1), 0);
-    close(fd);
+    char path[TEMP_FOLDER];
+    temp_file(path, (struct firn_bytes){0});
+    assert_int_equal(truncate(path, (4 << 20) + 1), 0);
     struct firn_cluster c = {0};
     struct firn_error err = {0};
     assert_int_equal(firn_cluster_open(&c, path, &err), FIRN_EINVAL);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/lines.h"
 #include "base/mem.h"
+#include "lib/play.h"
 #include "trace/write.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,6 @@
 
 #include <cmocka.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -134,16 +134,9 @@ const struct firn_trace_def *trace_def(const char *name)
 
 struct firn_buf file_text(const char *path)
 {
-    struct firn_buf out = {0};
-    char bytes[4096];
-    size_t n;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
+    if (access(path, R_OK) != 0)
         fail_msg("%s is not there; tests run in the project's root", path);
-    while ((n = fread(bytes, 1, sizeof bytes, file)) > 0)
-        buf_add(&out, bytes, n);
-    fclose(file);
-    return out;
+    return play_read(path);
 }
 
 struct firn_buf fixture(const char *format)
@@ -151,21 +144,4 @@ struct firn_buf fixture(const char *format)
     char path[128];
     snprintf(path, sizeof path, "tests/trace/fixtures/%s.csv", format);
     return file_text(path);
-}
-
-void temp_file(char path[64], struct firn_bytes bytes)
-{
-    const char *folder = getenv("TMPDIR");
-    if (folder == NULL || strlen(folder) > 40)
-        folder = "/tmp";
-    snprintf(path, 64, "%s/firn-trace-XXXXXX", folder);
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    while (bytes.n > 0) {
-        ssize_t wrote = write(fd, bytes.at, bytes.n);
-        assert_true(wrote > 0);
-        bytes.at += wrote;
-        bytes.n -= (size_t)wrote;
-    }
-    close(fd);
 }

@@ -27,7 +27,4 @@ struct firn_buf file_text(const char *path);
 /* The fixture of a format, tests/trace/fixtures/NAME.csv. */
 struct firn_buf fixture(const char *format);
 
-/* A temporary file with these bytes; its name is in `path`. */
-void temp_file(char path[64], struct firn_bytes bytes);
-
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lib/temp.h"
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
@@ -25,14 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[TEMP_FOLDER];
 
 static int set_up(void **unused)
 {
     (void)unused;
-    snprintf(folder, sizeof folder, "/tmp/firn-test-cbc.XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
+    temp_open(folder);
     return setenv("TMPDIR", folder, 1);
 }
 

@@ -2,6 +2,7 @@
  */
 #include "lib/data.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "model/measured.h"
 #include "model/steptable.h"
 #include <math.h>
@@ -20,11 +21,8 @@ static struct steptable made(const char *places, const char *scales)
 {
     struct steptable table = {0};
     struct firn_error err = {0};
-    char path[] = "/tmp/firn-steps-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    play_write(path, places);
+    char path[TEMP_FOLDER];
+    temp_file(path, (struct firn_bytes){places, strlen(places)});
     assert_int_equal(steptable_read(&table, path, &err), FIRN_OK);
     if (scales != NULL) {
         play_write(path, scales);
@@ -103,8 +101,8 @@ static void bad_rows_are_named(void **state)
     (void)state;
     struct steptable t = {0};
     struct firn_error err = {0};
-    char path[] = "/tmp/firn-steps-XXXXXX";
-    close(mkstemp(path));
+    char path[TEMP_FOLDER];
+    temp_file(path, (struct firn_bytes){0});
     play_write(path, "placement,local_bsz,step_time,sync_time\n1,1,1,0\n"
                      "1,2,-1,0\n");
     assert_int_equal(steptable_read(&t, path, &err), FIRN_EINVAL);

@@ -14,13 +14,13 @@
 #include "base/buf.h"
 #include "lib/data.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "scene_random.h"
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct scene *open_scene(const char *text, const char *settings)
 {
@@ -353,24 +353,20 @@ static const char toy[] =
     "time p100 beta_s 0.476190476190476 batch_max 16\n"
     "time t4 beta_s 1 batch_max 16\n";
 
-static char folder[64], file[80];
+static char folder[TEMP_FOLDER];
 
 static int make_toy(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-easyscale-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(file, sizeof file, "%s/toy.txt", folder);
-    play_write(file, toy);
+    temp_open(folder);
+    temp_write(folder, "toy.txt", toy);
     return 0;
 }
 
 static int remove_toy(void **state)
 {
     (void)state;
-    unlink(file);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 

@@ -10,6 +10,7 @@
  * 2.25 GiB.
  */
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "sim/simforecast.h"
 #include "sim/truth_table.h"
 #include <math.h>
@@ -19,7 +20,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -30,24 +30,20 @@ static const char toy[] =
     "time t4 alpha_s 0.2 beta_s 0.1 batch_max 12 local.alpha_s 0.5\n"
     "memory_mib t4 1024 640\nbeside toy 1.25\n";
 
-static char folder[64], file[80];
+static char folder[TEMP_FOLDER];
 
 static int make_toy(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-passes-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(file, sizeof file, "%s/toy.txt", folder);
-    play_write(file, toy);
+    temp_open(folder);
+    temp_write(folder, "toy.txt", toy);
     return 0;
 }
 
 static int remove_toy(void **state)
 {
     (void)state;
-    unlink(file);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/data.h"
 #include "lib/drive.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "lib/toys.h"
 #include "sim/simforecast.h"
 #include "sim/truth_table.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -43,27 +43,21 @@ static const char flat[] =
     "local_max 40\nprogress 200\ntime t4 alpha_s 1\n"
     "batches 10 20\nstage 100 1 9 1 9\nstage 200 0 1 0 1\n";
 
-static char folder[64], files[2][80];
+static char folder[TEMP_FOLDER];
 
 static int make_toys(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-forecast-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(files[0], sizeof files[0], "%s/toy.txt", folder);
-    snprintf(files[1], sizeof files[1], "%s/flat.txt", folder);
-    play_write(files[0], toy);
-    play_write(files[1], flat);
+    temp_open(folder);
+    temp_write(folder, "toy.txt", toy);
+    temp_write(folder, "flat.txt", flat);
     return 0;
 }
 
 static int remove_toys(void **state)
 {
     (void)state;
-    unlink(files[0]);
-    unlink(files[1]);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 

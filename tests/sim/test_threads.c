@@ -5,6 +5,7 @@
  */
 #include "base/rng.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "sim/simforecast.h"
 #include "sim/threads.h"
 #include "sim/truth_table.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -43,17 +43,16 @@ static const char staged[] =
     "batches 10 20\nstage 100 1 9 1 9\nstage 200 0 1 0 1\n";
 
 static const char *const texts[] = {plain, synced, staged};
-static char folder[64], files[3][80];
+static char folder[TEMP_FOLDER];
 
 static int make_toys(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-threads-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
+    temp_open(folder);
     for (int i = 0; i < 3; i++) {
-        snprintf(files[i], sizeof files[i], "%s/toy%d.txt", folder, i);
-        play_write(files[i], texts[i]);
+        char name[16];
+        snprintf(name, sizeof name, "toy%d.txt", i);
+        temp_write(folder, name, texts[i]);
     }
     return 0;
 }
@@ -61,9 +60,7 @@ static int make_toys(void **state)
 static int remove_toys(void **state)
 {
     (void)state;
-    for (int i = 0; i < 3; i++)
-        unlink(files[i]);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/data.h"
 #include "lib/drive.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "sim/transfers.h"
 #include <math.h>
 #include <setjmp.h>
@@ -19,41 +20,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-static char folder[64], files[2][96];
-
-static void make_profile(char *path, const char *app)
-{
-    char text[400];
-    snprintf(text, sizeof text,
-             "app %s\nsource test\norigin nobody\nhardware none\nmethod made "
-             "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s 7\n"
-             "time v100 beta_s 0.01 batch_max 4000\n",
-             app);
-    snprintf(path, sizeof files[0], "%s/%s.txt", folder, app);
-    play_write(path, text);
-}
+static char folder[TEMP_FOLDER];
 
 static int make_profiles(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-transfers-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    make_profile(files[0], "vit");
-    make_profile(files[1], "roberta-base");
+    temp_open(folder);
+    play_profile(folder, "vit", 7);
+    play_profile(folder, "roberta-base", 7);
     return 0;
 }
 
 static int remove_profiles(void **state)
 {
     (void)state;
-    unlink(files[0]);
-    unlink(files[1]);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 

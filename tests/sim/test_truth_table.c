@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "lib/data.h"
 #include "lib/play.h"
+#include "lib/temp.h"
 #include "sim/truth_table.h"
 #include <firn/policy.h>
 #include <math.h>
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -32,24 +32,20 @@ static const char toy[] =
     "time v100 beta_s 0.05 batch_max 5\nbeside toy 1.25\n"
     "batches 10 20\nstage 100 1 9 1 9\nstage 200 0 1 0 1\n";
 
-static char folder[64], file[80];
+static char folder[TEMP_FOLDER];
 
 static int make_toy(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-truth-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(file, sizeof file, "%s/toy.txt", folder);
-    play_write(file, toy);
+    temp_open(folder);
+    temp_write(folder, "toy.txt", toy);
     return 0;
 }
 
 static int remove_toy(void **state)
 {
     (void)state;
-    unlink(file);
-    rmdir(folder);
+    temp_close(folder);
     return 0;
 }
 
@@ -97,12 +93,12 @@ static void nominal_work_is_slowed_by_the_measured_speedup(void **state)
     struct play play;
     play_open(&play, "1x4:t4",
               COLUMNS "a,0,2,100,flat,10,,1,0\nb,0,1,200,flat,10,,1,0\n");
-    play_write(file, flat);
+    temp_write(folder, "toy.txt", flat);
     play.options.profiles = folder;
     play_run(&play, "fifo");
     assert_true(play_near(play_end(&play, "a"), 150));
     assert_true(play_near(play_end(&play, "b"), 200));
-    play_write(file, toy);
+    temp_write(folder, "toy.txt", toy);
     play_close(&play);
 }
 

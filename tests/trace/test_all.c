@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "lib/temp.h"
 #include "lib/trace_text.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "lib/temp.h"
 #include "lib/trace_text.h"
 #include <setjmp.h>
 #include <stdarg.h>
