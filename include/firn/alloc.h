@@ -24,6 +24,8 @@ struct firn_how {
     int passes;      /* sub-batches a step, by gradient accumulation; 0: as
                       * few as memory allows */
     int tensor;      /* GPUs that a layer is split over; 0: none */
+    int parallel;    /* enum firn_parallel of firn/parallel.h; 0: the best */
+    int stages;      /* of its pipeline; they divide its GPUs. 0: none */
     int merged_with; /* 1 + id of the job it is trained together with */
     int after;       /* 1 + id of the ended job whose weights it starts from */
     int ahead_s;     /* seconds of its start that are done before it gets its
@@ -55,7 +57,8 @@ FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
 /* How many different nodes it touches. */
 FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
 
-/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared. */
+/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; "/s" or "/p4"
+ * before that when its model is sharded or in four stages. */
 FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
                                struct firn_buf *out);
 

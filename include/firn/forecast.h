@@ -23,6 +23,8 @@ struct firn_way {
     unsigned tunes;    /* FIRN_TUNE_*: what the trainer sets by itself */
     int passes;        /* as in struct firn_how; 0: as few as memory allows */
     int tensor;        /* as in struct firn_how */
+    int parallel;      /* as in struct firn_how */
+    int stages;        /* as in struct firn_how */
     const int *counts; /* GPUs of each type, if of several; `type` is not read
                         * then. NULL: all of one type. Borrowed. */
 };
@@ -71,7 +73,8 @@ struct firn_forecast_def {
      * NULL: not known. */
     double (*slowdown)(void *state, const struct firn_job *job,
                        const struct firn_job *other);
-    /* On one GPU when it runs that way. MAY be NULL: not known. */
+    /* On one GPU when it runs that way; with FIRN_TUNE_FREEZE with the layers
+     * that its trainer has frozen now. MAY be NULL: not known. */
     struct firn_load (*load)(void *state, const struct firn_job *job,
                              const struct firn_way *way);
     /* The ways to run a language model that its memory allows by either
@@ -79,6 +82,9 @@ struct firn_forecast_def {
      * the job is none. */
     size_t (*llm_ways)(void *state, const struct firn_job *job,
                        struct firn_llm_way *out, size_t max);
+    /* The ways to spread its model over GPUs that its application has: bit i
+     * for enum firn_parallel i. MAY be NULL: it has no choice. */
+    unsigned (*parallels)(void *state, const struct firn_job *job);
     /* False: not to be merged. MAY be NULL: never. */
     bool (*merge)(void *state, const struct firn_job *a,
                   const struct firn_job *b, enum firn_merge_kind kind,
@@ -107,6 +113,9 @@ FIRN_API struct firn_load firn_view_load(const struct firn_view *view,
 FIRN_API size_t firn_view_llm_ways(const struct firn_view *view,
                                    const struct firn_job *job,
                                    struct firn_llm_way *out, size_t max);
+/* 0: it has no choice. */
+FIRN_API unsigned firn_view_parallels(const struct firn_view *view,
+                                      const struct firn_job *job);
 FIRN_API bool
 firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                 const struct firn_job *b, enum firn_merge_kind kind,

@@ -14,7 +14,10 @@ enum firn_offer_kind {
     FIRN_OFFER_ELASTIC = 1,  /* other numbers of GPUs than asked for */
     FIRN_OFFER_FREEZE = 2,   /* front layers frozen by its trainer */
     FIRN_OFFER_SHARE = 4,    /* half-shares beside one running job */
-    FIRN_OFFER_PARALLEL = 8, /* tensor x data parallel, by memory */
+    FIRN_OFFER_PARALLEL = 8, /* its model spread over the GPUs in each way its
+                              * application has: sharded, in pipelines of 1, 2,
+                              * 4 .. stages and replicas of them; language
+                              * models tensor x data parallel, by memory */
     FIRN_OFFER_TYPES = 16,   /* every GPU type it accepts */
     FIRN_OFFER_MERGE = 32,   /* trained together with a waiting job */
     FIRN_OFFER_BATCH = 64,   /* batch tuned by its trainer */
@@ -32,11 +35,12 @@ struct firn_offer {
 };
 
 /* The menu of `job` under these freedoms, in the round's scratch memory:
- * by type, then GPUs, then the other job's id. The GPU counts are 1 to 8, then
- * whole nodes of the type, the number asked for and the most it can use, as far
- * as the job allows. Ways that cannot be or of which nothing is known are left
- * out. O(offers) questions to the forecast; with SHARE O(running) more, with
- * MERGE O(waiting). */
+ * by type, then GPUs, then how its model is spread and stages, then the other
+ * job's id; the tensor x data ways of a language model come last, best first.
+ * The GPU counts are 1 to 8, then whole nodes of the type, the number asked for
+ * and the most it can use, as far as the job allows. Ways that cannot be or of
+ * which nothing is known are left out. O(offers) questions to the forecast;
+ * with SHARE O(running) more, with MERGE O(waiting). */
 FIRN_API const struct firn_offer *firn_offers(const struct firn_view *view,
                                               const struct firn_job *job,
                                               unsigned kinds, size_t *n);

@@ -10,6 +10,14 @@
 #define FIRN_PARALLEL_H
 #include <firn/itertime.h>
 
+/* How a model is spread over the GPUs that train it. */
+enum firn_parallel {
+    FIRN_PARALLEL_OWN,      /* the best of those its application has */
+    FIRN_PARALLEL_DATA,     /* a whole copy on each GPU (DDP) */
+    FIRN_PARALLEL_SHARDED,  /* one copy over all of them (SDP) */
+    FIRN_PARALLEL_PIPELINE, /* in stages (PP), GPUs / stages times over (HP) */
+};
+
 /* --- sharded data parallel ------------------------------------------------
  *
  *   (9)   T_bwd(a,m,0) = (T_grad(m,0)^g + T_para(a,0)^g)^(1/g),  g = gamma_lm

@@ -15,6 +15,7 @@
 #define FIRN_PROFILE_H
 #include <firn/bytes.h>
 #include <firn/goodput.h>
+#include <firn/parallel.h>
 #include <stdbool.h>
 
 enum {
@@ -22,6 +23,21 @@ enum {
     FIRN_PROFILE_NAME = 64,  /* bytes of a name */
     FIRN_PROFILE_TEXT = 400, /* and of a sentence */
     FIRN_PROFILE_STAGES = 20 /* stages of a shipped profile, at most */
+};
+
+/* What sharded data parallel adds to its step times: (9) and (10) of
+ * firn/parallel.h. The law of the gather by the nodes it is over. */
+struct firn_profile_sharded {
+    double gamma_lm; /* 0: it is not trained so */
+    double para_alpha_s, para_beta;
+    struct firn_sync_law local, pair, far;
+};
+
+/* And pipelines: (11) to (13). */
+struct firn_profile_pipeline {
+    double micro_batch;      /* samples; 0: it is not trained so */
+    double act_s, far_act_s; /* a sample's activations, or their gradients, to
+                              * the next stage: in a node, between nodes */
 };
 
 /* The application on one type of GPU. */
@@ -34,6 +50,10 @@ struct firn_profile_gpu {
                                      * 0, 0: not known */
     double util, util_sample; /* share of the time a GPU computes: the same,
                                * at most 1 */
+    /* What of these is saved were all layers frozen: c + d x samples. */
+    double mem_saved_mib, mem_saved_sample_mib, util_saved, util_saved_sample;
+    struct firn_profile_sharded sharded;
+    struct firn_profile_pipeline pipeline;
 };
 
 /* Gradient statistics. Stage i lasts while progress < end[i]; those of the
@@ -69,6 +89,9 @@ struct firn_profile {
     double local_min, local_max; /* batch on one GPU and pass */
     double epochs, progress;     /* all its work; 0: not known */
     double restart_s;            /* < 0: not known */
+    double states_mib; /* weights, gradients and optimizer of the whole model,
+                        * which sharding and pipelines divide; 0: not known, or
+                        * counted with the memory of a GPU */
     struct firn_profile_gpu gpus[FIRN_PROFILE_TYPES];
     size_t ngpus;
     struct firn_profile_stats stats;    /* owned */
@@ -126,6 +149,13 @@ FIRN_API bool firn_profile_is(const struct firn_profile *profile,
 /* The application on that type (case does not matter); NULL for none. */
 FIRN_API const struct firn_profile_gpu *
 firn_profile_gpu(const struct firn_profile *profile, const char *type);
+
+/* Peak memory and utilisation of a GPU with so many samples and a share theta
+ * of FLOPs not frozen, linear in theta; NaN: not known. */
+FIRN_API double firn_profile_mem_mib(const struct firn_profile_gpu *gpu,
+                                     double samples, double theta);
+FIRN_API double firn_profile_util(const struct firn_profile_gpu *gpu,
+                                  double samples, double theta);
 
 /* How much slower a step is beside that application; 0 when the two were never
  * measured together. */

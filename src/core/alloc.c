@@ -1,16 +1,19 @@
 /* alloc.c - comparing and printing allocations.
  *
  * Text form, read at a glance and by the event log's checker: a group per
- * node, GPUs as ranges, "~" behind it when held as half-shares:
+ * node, GPUs as ranges, "/s" behind it when the model is sharded over them,
+ * "/p4" when it is in four stages, "~" when held as half-shares:
  * "n0[0-3] n7[1,3]~". Boards do not show: GPU 70 of a node is 70.
  */
 #include <firn/alloc.h>
 
 #include "base/buf.h"
+#include <firn/parallel.h>
 
 bool firn_how_equal(const struct firn_how *a, const struct firn_how *b)
 {
     return a->passes == b->passes && a->tensor == b->tensor &&
+           a->parallel == b->parallel && a->stages == b->stages &&
            a->merged_with == b->merged_with && a->after == b->after;
 }
 
@@ -79,6 +82,10 @@ void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
         print_range(&range, out);
         buf_putc(out, ']');
     }
+    if (alloc->how.parallel == FIRN_PARALLEL_SHARDED)
+        buf_puts(out, "/s");
+    if (alloc->how.parallel == FIRN_PARALLEL_PIPELINE)
+        buf_printf(out, "/p%d", alloc->how.stages);
     if (alloc->is_shared)
         buf_putc(out, '~');
 }

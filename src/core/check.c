@@ -72,7 +72,9 @@ static const char *unsuitable(const struct firn_cluster *cluster,
     if (to->is_shared && !job->spec.may_share)
         return "would share GPUs but does not allow it";
     if (to->how.passes < 0 || to->how.tensor < 0 || to->how.after < 0 ||
-        (to->how.tensor > 1 && to->ngpus % to->how.tensor != 0))
+        (to->how.tensor > 1 && to->ngpus % to->how.tensor != 0) ||
+        to->how.stages < 0 || to->how.parallel < 0 ||
+        (to->how.stages > 1 && to->ngpus % to->how.stages != 0))
         return "would be split in a way that cannot be";
     return NULL;
 }

@@ -73,6 +73,15 @@ size_t firn_view_llm_ways(const struct firn_view *view,
     return forecast->llm_ways(view->forecaster, job, out, max);
 }
 
+unsigned firn_view_parallels(const struct firn_view *view,
+                             const struct firn_job *job)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->parallels == NULL)
+        return 0;
+    return forecast->parallels(view->forecaster, job);
+}
+
 bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                      const struct firn_job *b, enum firn_merge_kind kind,
                      const struct firn_way *way, struct firn_merge *out)

@@ -1,8 +1,8 @@
 /* offer.c - menus from forecasts.
  *
- * The menu of a job is the product of its freedoms: types x numbers of GPUs,
- * with the trainer's tunings switched on in all of them, then what other jobs
- * add. Nothing here knows an objective.
+ * The menu of a job is the product of its freedoms: types x numbers of GPUs x
+ * ways to spread its model, with the trainer's tunings switched on in all of
+ * them, then what other jobs add. Nothing here knows an objective.
  *
  * Sharing: two jobs fit on a GPU when their memory does (firn/sharing.h, rule
  * 1 with its margin); unknown memory counts as fitting, for a simulation
@@ -16,6 +16,7 @@
 
 #include "base/vec.h"
 #include "core/state.h"
+#include <firn/parallel.h>
 #include <firn/sharing.h>
 #include <math.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct menu {
     const struct firn_view *view;
     const struct firn_job *job;
     unsigned kinds;
+    unsigned parallels; /* ways to spread its model; 0: no choice */
     struct firn_offer *at;
     size_t n, cap;
 };
@@ -50,21 +52,42 @@ static unsigned tunes_of(unsigned kinds)
            (kinds & FIRN_OFFER_BATCH ? FIRN_TUNE_BATCH : 0u);
 }
 
-/* One number of GPUs of one type, alone. */
-static void add_alone(struct menu *menu, firn_type_id type, int gpus)
+/* One way to run it alone, if it can be. */
+static void add_way(struct menu *menu, struct firn_way way)
 {
     const struct firn_job *job = menu->job;
     struct firn_offer offer = {
         .kinds = menu->kinds & (FIRN_OFFER_FREEZE | FIRN_OFFER_BATCH),
-        .way = {.gpus = gpus, .type = type, .tunes = tunes_of(menu->kinds)},
+        .way = way,
     };
-    offer.kinds |= gpus != job->spec.gpus ? FIRN_OFFER_ELASTIC : 0u;
+    offer.way.tunes = tunes_of(menu->kinds);
+    offer.kinds |= way.gpus != job->spec.gpus ? FIRN_OFFER_ELASTIC : 0u;
+    offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
     if (!(offer.rate > 0))
         return;
     offer.mem_gib = firn_view_load(menu->view, job, &offer.way).mem_gib;
     add(menu, &offer);
+}
+
+/* One number of GPUs of one type, alone, in every way to spread its model. */
+static void add_alone(struct menu *menu, firn_type_id type, int gpus)
+{
+    struct firn_way way = {.gpus = gpus, .type = type};
+    if (menu->parallels == 0) {
+        add_way(menu, way);
+        return;
+    }
+    for (int i = FIRN_PARALLEL_DATA; i <= FIRN_PARALLEL_SHARDED; i++) {
+        way.parallel = i;
+        if (menu->parallels >> i & 1)
+            add_way(menu, way);
+    }
+    way.parallel = FIRN_PARALLEL_PIPELINE;
+    for (way.stages = 1; way.stages <= gpus; way.stages *= 2)
+        if ((menu->parallels >> way.parallel & 1) && gpus % way.stages == 0)
+            add_way(menu, way);
 }
 
 /* GPUs of the largest node of a type, or of all types for FIRN_ANY_TYPE. */
@@ -160,6 +183,8 @@ static struct firn_way way_of(const struct firn_view *view,
         .tunes = job->held.tunes,
         .passes = job->held.how.passes,
         .tensor = job->held.how.tensor,
+        .parallel = job->held.how.parallel,
+        .stages = job->held.how.stages,
     };
 }
 
@@ -238,6 +263,8 @@ const struct firn_offer *firn_offers(const struct firn_view *view,
                                      size_t *n)
 {
     struct menu menu = {.view = view, .job = job, .kinds = kinds};
+    if (kinds & FIRN_OFFER_PARALLEL)
+        menu.parallels = firn_view_parallels(view, job);
     if (kinds & FIRN_OFFER_TYPES) {
         for (int t = 0; t < view->cluster->ntypes; t++)
             if (job->type_mask >> t & 1)

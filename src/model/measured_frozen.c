@@ -159,16 +159,84 @@ static const char *statistics_of(const char *model)
     return "";
 }
 
-static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
-                                      const char *model)
+/* A row of the table: what it says of memory and utilisation. */
+struct usage_row {
+    double batch, theta, mem_mib, util; /* util: NaN when not measured */
+};
+
+/* What is saved of the line a + b x as theta falls: (1 - theta) (c + d x) by
+ * least squares, c and d within 0 and a, b. */
+static void fit_saved(const struct usage_row *rows, size_t n, bool is_util,
+                      double *const at[4])
 {
-    struct maker_obs obs = {0};
-    double *x = mem_new(4 * in->nrows, sizeof *x), *y = x + in->nrows;
-    double *u = y + in->nrows;
-    size_t n = 0;
-    struct firn_profile *p = maker_add(m, "h200", model);
+    double ww = 0, wx = 0, xx = 0, wy = 0, xy = 0;
+    for (size_t i = 0; i < n; i++) {
+        double w = 1 - rows[i].theta, x = w * rows[i].batch;
+        double value = is_util ? rows[i].util : rows[i].mem_mib;
+        if (!(w > 0) || isnan(value))
+            continue;
+        double y = *at[0] + *at[1] * rows[i].batch - value;
+        ww += w * w;
+        wx += w * x;
+        xx += x * x;
+        wy += w * y;
+        xy += x * y;
+    }
+    double under = ww * xx - wx * wx;
+    double d = under > 1e-9 * ww * xx ? (ww * xy - wx * wy) / under : 0;
+    d = fmin(fmax(d, 0), *at[1]);
+    double c = ww > 0 ? (wy - d * wx) / ww : 0;
+    if (c < 0 && xx > 0)
+        d = fmin(fmax(xy / xx, 0), *at[1]);
+    *at[2] = fmin(fmax(c, 0), *at[0]);
+    *at[3] = d;
+}
+
+/* Memory saved is no more than any row saves, or jobs would run out of it. */
+static void be_careful(struct firn_profile_gpu *gpu,
+                       const struct usage_row *rows, size_t n)
+{
+    double part = 1;
+    for (size_t i = 0; i < n; i++) {
+        double all = gpu->mem_mib + gpu->mem_sample_mib * rows[i].batch;
+        double least = firn_profile_mem_mib(gpu, rows[i].batch, rows[i].theta);
+        if (least < rows[i].mem_mib && all > least)
+            part = fmin(part, (all - rows[i].mem_mib) / (all - least));
+    }
+    gpu->mem_saved_mib *= fmax(part, 0);
+    gpu->mem_saved_sample_mib *= fmax(part, 0);
+}
+
+static void fit_usage(struct firn_profile_gpu *gpu,
+                      const struct usage_row *rows, size_t n)
+{
+    double *x = mem_new(3 * n + 1, sizeof *x), *y = x + n, *u = y + n;
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].theta == 1) {
+            x[k] = rows[i].batch;
+            y[k] = rows[i].mem_mib;
+            u[k++] = rows[i].util;
+        }
+    maker_line(x, y, k, &gpu->mem_mib, &gpu->mem_sample_mib);
+    maker_line(x, u, k, &gpu->util, &gpu->util_sample);
+    mem_free(x);
+    fit_saved(rows, n, false,
+              (double *const[]){&gpu->mem_mib, &gpu->mem_sample_mib,
+                                &gpu->mem_saved_mib,
+                                &gpu->mem_saved_sample_mib});
+    be_careful(gpu, rows, n);
+    fit_saved(rows, n, true,
+              (double *const[]){&gpu->util, &gpu->util_sample, &gpu->util_saved,
+                                &gpu->util_saved_sample});
+}
+
+/* The rows of one model; `usage` has room for all of them. */
+static void read_h200(struct firn_profile *p, const struct sheet *in,
+                      struct maker_obs *obs, struct usage_row *usage)
+{
     for (size_t i = 0; i < in->nrows; i++) {
-        if (strcmp(sheet_text(in, i, 0), model) != 0)
+        if (strcmp(sheet_text(in, i, 0), p->app) != 0)
             continue;
         struct firn_step_obs o = {
             .shape = {.nodes = 1,
@@ -181,31 +249,38 @@ static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
             .step_s = maker_cell(in, i, "iter_ms") / 1000,
             .sync_s = (double)NAN,
         };
-        vec_add(&obs, o);
+        usage[obs->n] =
+            (struct usage_row){o.shape.batch_per_gpu, o.shape.theta,
+                               maker_cell(in, i, "peak_alloc_mib"),
+                               maker_cell(in, i, "gpu_util_pct") / 100};
+        vec_add(obs, o);
         p->layers = maker_cell(in, i, "layers");
         add_frozen(p, maker_cell(in, i, "frozen"), o.shape.theta,
                    o.shape.omega);
-        if (maker_cell(in, i, "frozen") == 0) {
-            x[n] = o.shape.batch_per_gpu;
-            u[n] = maker_cell(in, i, "gpu_util_pct") / 100;
-            y[n++] = maker_cell(in, i, "peak_alloc_mib");
-        }
     }
+}
+
+static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
+                                      const char *model)
+{
+    struct maker_obs obs = {0};
+    struct usage_row *usage = mem_new(in->nrows + 1, sizeof *usage);
+    struct firn_profile *p = maker_add(m, "h200", model);
+    read_h200(p, in, &obs, usage);
     maker_tell(p, "measured for firn, profiles/h200/freeze.csv",
                "one NVIDIA H200 141 GB, PyTorch, fp32, SGD with momentum",
                MAKER_FITTED
                ", theta and omega by frozen layers; memory: a line through "
-               "PyTorch's peaks with nothing frozen; utilisation: the same of "
-               "NVML's means");
+               "PyTorch's peaks with nothing frozen, less what every row saves "
+               "by 1 - theta; utilisation: NVML's means, by least squares");
     enum firn_status status = maker_fit(p, "h200", &obs, m->err);
     if (status == FIRN_OK) {
-        maker_line(x, y, n, &p->gpus[0].mem_mib, &p->gpus[0].mem_sample_mib);
-        maker_line(x, u, n, &p->gpus[0].util, &p->gpus[0].util_sample);
+        fit_usage(&p->gpus[0], usage, obs.n);
         str_copy(p->stats_of, sizeof p->stats_of, statistics_of(model));
         p->local_min = p->gpus[0].time.batch_min;
         p->local_max = p->gpus[0].time.batch_max;
     }
-    mem_free(x);
+    mem_free(usage);
     vec_release(&obs);
     return status;
 }

@@ -71,6 +71,22 @@ firn_profile_gpu(const struct firn_profile *profile, const char *type)
     return NULL;
 }
 
+double firn_profile_mem_mib(const struct firn_profile_gpu *gpu, double samples,
+                            double theta)
+{
+    double all = gpu->mem_mib + gpu->mem_sample_mib * samples;
+    double saved = gpu->mem_saved_mib + gpu->mem_saved_sample_mib * samples;
+    return all > 0 ? all - (1 - theta) * saved : (double)NAN;
+}
+
+double firn_profile_util(const struct firn_profile_gpu *gpu, double samples,
+                         double theta)
+{
+    double all = gpu->util + gpu->util_sample * samples;
+    double saved = gpu->util_saved + gpu->util_saved_sample * samples;
+    return all > 0 ? fmin(1, all - (1 - theta) * saved) : (double)NAN;
+}
+
 /* "bert" or "pollux/bert". */
 static bool is_called(const struct firn_profile *profile, const char *name)
 {

@@ -119,12 +119,25 @@ static bool read_time(struct reader *r)
     return true;
 }
 
+/* A B, and C D that freezing all layers would save of them, or nothing. */
+static bool read_usage(struct reader *r, double *const at[4])
+{
+    const double *v = r->numbers.at;
+    if (r->numbers.n != 2 && r->numbers.n != 4)
+        return WRONG(r, "'%s' takes a type and 2 or 4 numbers", r->words.at[0]);
+    if (r->numbers.n == 4 && (v[2] > v[0] || v[3] > v[1]))
+        return WRONG(r, "'%s' would save more than there is", r->words.at[0]);
+    for (size_t i = 0; i < r->numbers.n; i++)
+        *at[i] = v[i];
+    return true;
+}
+
 /* fit_error TYPE MEAN MAX ROWS, memory_mib TYPE BASE PER_SAMPLE and the same
  * for utilisation: behind the 'time' of their type. */
 static bool read_of_type(struct reader *r)
 {
     bool is_memory = r->words.at[0][0] == 'm';
-    bool is_line = is_memory || r->words.at[0][0] == 'u';
+    bool is_util = r->words.at[0][0] == 'u';
     struct firn_profile_gpu *gpu =
         r->words.n > 1 ? gpu_named(r, r->words.at[1]) : NULL;
     if (gpu == NULL)
@@ -133,19 +146,52 @@ static bool read_of_type(struct reader *r)
     if (!numbers(r, 2, 0))
         return false;
     const double *v = r->numbers.at;
-    if (r->numbers.n != (is_line ? 2u : 3u))
-        return WRONG(r, "'%s' takes a type and %d numbers", r->words.at[0],
-                     is_line ? 2 : 3);
-    if (is_line) {
-        *(is_memory ? &gpu->mem_mib : &gpu->util) = v[0];
-        *(is_memory ? &gpu->mem_sample_mib : &gpu->util_sample) = v[1];
-        return true;
-    }
+    if (is_memory)
+        return read_usage(r,
+                          (double *const[]){&gpu->mem_mib, &gpu->mem_sample_mib,
+                                            &gpu->mem_saved_mib,
+                                            &gpu->mem_saved_sample_mib});
+    if (is_util)
+        return read_usage(r, (double *const[]){&gpu->util, &gpu->util_sample,
+                                               &gpu->util_saved,
+                                               &gpu->util_saved_sample});
+    if (r->numbers.n != 3)
+        return WRONG(r, "'%s' takes a type and 3 numbers", r->words.at[0]);
     if (v[2] > 1e9 || v[2] != floor(v[2]))
         return WRONG(r, "the rows of a fit are a count");
     gpu->fit_mean = v[0];
     gpu->fit_max = v[1];
     gpu->fit_rows = (long)v[2];
+    return true;
+}
+
+/* sharded TYPE NAME X ... and pipeline TYPE NAME X ...: behind 'time'. */
+static bool read_more(struct reader *r)
+{
+    const struct profiletext_more *m = profiletext_mores;
+    while (strcmp(m->key, r->words.at[0]) != 0)
+        m++;
+    struct firn_profile_gpu *gpu =
+        r->words.n > 1 ? gpu_named(r, r->words.at[1]) : NULL;
+    if (gpu == NULL)
+        return WRONG(r, "'%s' needs a type that has its 'time' before it",
+                     m->key);
+    if (profiletext_get(m->needed, gpu) > 0)
+        return WRONG(r, "'%s %.40s' is there twice", m->key, gpu->type);
+    for (size_t i = 2; i < r->words.n; i += 2) {
+        const struct profiletext_field *f = m->fields;
+        double value = 0;
+        while (f->name != NULL && strcmp(f->name, r->words.at[i]) != 0)
+            f++;
+        if (f->name == NULL || i + 1 == r->words.n)
+            return WRONG(r, "'%.40s' is no number of '%s'", r->words.at[i],
+                         m->key);
+        if (!number(r, f->name, r->words.at[i + 1], f->min, f->max, &value))
+            return false;
+        profiletext_set(f, gpu, value);
+    }
+    if (!(profiletext_get(m->needed, gpu) > 0))
+        return WRONG(r, "'%s' needs '%s'", m->key, m->needed->name);
     return true;
 }
 
@@ -319,7 +365,8 @@ static bool read_line(struct reader *r, char *line)
         {"synthetic", read_synthetic}, {"beside", read_beside},
         {"frozen", read_frozen},       {"stats_of", read_stats_of},
         {"fit_error", read_of_type},   {"memory_mib", read_of_type},
-        {"utilisation", read_of_type},
+        {"utilisation", read_of_type}, {"sharded", read_more},
+        {"pipeline", read_more},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')

@@ -12,6 +12,36 @@ static void put(struct firn_buf *out, double value)
     buf_printf(out, " %.6g", value);
 }
 
+/* A line of two numbers, or of four where freezing saves something. */
+static void put_usage(struct firn_buf *out, const char *key, const char *type,
+                      const double v[4])
+{
+    if (!(v[0] > 0) && !(v[1] > 0))
+        return;
+    buf_printf(out, "%s %s", key, type);
+    for (int i = 0; i < (v[2] > 0 || v[3] > 0 ? 4 : 2); i++)
+        put(out, v[i]);
+    buf_putc(out, '\n');
+}
+
+/* `sharded` and `pipeline`. */
+static void put_more(const struct firn_profile_gpu *gpu, struct firn_buf *out)
+{
+    for (const struct profiletext_more *m = profiletext_mores; m->key; m++) {
+        if (!(profiletext_get(m->needed, gpu) > 0))
+            continue;
+        buf_printf(out, "%s %s", m->key, gpu->type);
+        for (const struct profiletext_field *f = m->fields; f->name; f++) {
+            double value = profiletext_get(f, gpu);
+            if (fabs(value) < 1e-12)
+                continue;
+            buf_printf(out, " %s", f->name);
+            put(out, value);
+        }
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_gpu(const struct firn_profile_gpu *gpu, struct firn_buf *out)
 {
     buf_printf(out, "time %s", gpu->type);
@@ -27,18 +57,13 @@ static void put_gpu(const struct firn_profile_gpu *gpu, struct firn_buf *out)
     if (gpu->fit_rows > 0)
         buf_printf(out, "fit_error %s %.4f %.4f %ld\n", gpu->type,
                    gpu->fit_mean, gpu->fit_max, gpu->fit_rows);
-    if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0) {
-        buf_printf(out, "memory_mib %s", gpu->type);
-        put(out, gpu->mem_mib);
-        put(out, gpu->mem_sample_mib);
-        buf_putc(out, '\n');
-    }
-    if (gpu->util > 0 || gpu->util_sample > 0) {
-        buf_printf(out, "utilisation %s", gpu->type);
-        put(out, gpu->util);
-        put(out, gpu->util_sample);
-        buf_putc(out, '\n');
-    }
+    put_usage(out, "memory_mib", gpu->type,
+              (double[]){gpu->mem_mib, gpu->mem_sample_mib, gpu->mem_saved_mib,
+                         gpu->mem_saved_sample_mib});
+    put_usage(out, "utilisation", gpu->type,
+              (double[]){gpu->util, gpu->util_sample, gpu->util_saved,
+                         gpu->util_saved_sample});
+    put_more(gpu, out);
 }
 
 static void put_stats(const struct firn_profile_stats *s, struct firn_buf *out)

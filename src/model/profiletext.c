@@ -40,6 +40,38 @@ const struct profiletext_field profiletext_fields[] = {
     COUNT(nodes_max),
 };
 
+#define MORE(part, name, min, max)                                        \
+    {                                                                     \
+#name, offsetof(struct firn_profile_gpu, part.name), min, max, 0, \
+            false                                                         \
+    }
+#define MORE_LAW(part, name)                                           \
+    MORE(part, name.alpha_s, 0, 1e9), MORE(part, name.beta_s, 0, 1e9), \
+        MORE(part, name.crowd_s, 0, 1e9)
+
+static const struct profiletext_field sharded[] = {
+    MORE(sharded, gamma_lm, 1, 1e3),
+    MORE(sharded, para_alpha_s, 0, 1e9),
+    MORE(sharded, para_beta, 0, 1e3),
+    MORE_LAW(sharded, local),
+    MORE_LAW(sharded, pair),
+    MORE_LAW(sharded, far),
+    {.name = NULL},
+};
+
+static const struct profiletext_field pipeline[] = {
+    MORE(pipeline, micro_batch, 1, 1e6),
+    MORE(pipeline, act_s, 0, 1e9),
+    MORE(pipeline, far_act_s, 0, 1e9),
+    {.name = NULL},
+};
+
+const struct profiletext_more profiletext_mores[] = {
+    {"sharded", sharded, &sharded[0]},
+    {"pipeline", pipeline, &pipeline[0]},
+    {NULL, NULL, NULL},
+};
+
 const size_t profiletext_nfields =
     sizeof profiletext_fields / sizeof *profiletext_fields;
 
@@ -60,6 +92,7 @@ const struct profiletext_number profiletext_numbers[] = {
     {"epochs", offsetof(struct firn_profile, epochs), 0},
     {"progress", offsetof(struct firn_profile, progress), 0},
     {"layer_count", offsetof(struct firn_profile, layers), 0},
+    {"states_mib", offsetof(struct firn_profile, states_mib), 0},
     {"restart_s", offsetof(struct firn_profile, restart_s), -1},
     {NULL, 0, 0},
 };
@@ -72,18 +105,17 @@ const struct profiletext_field *profiletext_find(const char *name)
     return NULL;
 }
 
-double profiletext_get(const struct profiletext_field *field,
-                       const struct firn_itertime *time)
+double profiletext_get(const struct profiletext_field *field, const void *of)
 {
-    const char *at = (const char *)time + field->at;
+    const char *at = (const char *)of + field->at;
     return field->is_int ? *(const int *)(const void *)at
                          : *(const double *)(const void *)at;
 }
 
-void profiletext_set(const struct profiletext_field *field,
-                     struct firn_itertime *time, double value)
+void profiletext_set(const struct profiletext_field *field, void *of,
+                     double value)
 {
-    char *at = (char *)time + field->at;
+    char *at = (char *)of + field->at;
     if (field->is_int)
         *(int *)(void *)at = (int)value;
     else

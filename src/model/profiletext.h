@@ -21,10 +21,19 @@ extern const size_t profiletext_nfields;
 
 /* The one of that name; NULL for none. */
 const struct profiletext_field *profiletext_find(const char *name);
-double profiletext_get(const struct profiletext_field *field,
-                       const struct firn_itertime *time);
-void profiletext_set(const struct profiletext_field *field,
-                     struct firn_itertime *time, double value);
+/* `of` is what the offsets of its table count from. */
+double profiletext_get(const struct profiletext_field *field, const void *of);
+void profiletext_set(const struct profiletext_field *field, void *of,
+                     double value);
+
+/* A line KEY TYPE NAME X NAME X ... of one type of GPU, beside `time`: offsets
+ * are in struct firn_profile_gpu, and the field `needed` must be above 0.
+ * NULL-terminated by `key`, fields by name. */
+struct profiletext_more {
+    const char *key;
+    const struct profiletext_field *fields, *needed;
+};
+extern const struct profiletext_more profiletext_mores[];
 
 /* A sentence: the key and where its text is. NULL-terminated by `key`. */
 struct profiletext_line {

@@ -41,12 +41,13 @@ struct icefrog {
 /* What goes with a choice. */
 struct ice_detail {
     int gpus;
-    double rate;   /* reference seconds a second, as forecast */
-    bool is_held;  /* it is run so now */
-    bool is_moved; /* as many GPUs as now, but brought together */
-    double use;    /* what a GPU does there, over the most it does */
-    bool is_waste; /* only for GPUs that are left over */
-    double value;  /* of it, were it no waste */
+    struct firn_how how; /* how its model is spread over them */
+    double rate;         /* reference seconds a second, as forecast */
+    bool is_held;        /* it is run so now */
+    bool is_moved;       /* as many GPUs as now, but brought together */
+    double use;          /* what a GPU does there, over the most it does */
+    bool is_waste;       /* only for GPUs that are left over */
+    double value;        /* of it, were it no waste */
 };
 
 #define ICE_NOBODY ((size_t)-1)

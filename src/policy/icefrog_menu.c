@@ -1,8 +1,10 @@
 /* icefrog_menu.c - what a job may be given, and what that is worth to it.
  *
- * The menu is core's (firn/offer.h): numbers of GPUs of each type with the
- * effective progress expected there. Jobs that share have half a GPU in it as
- * well.
+ * The menu is core's (firn/offer.h): numbers of GPUs of each type, and ways to
+ * spread a model over them where its application has any (DDP, SDP, PP, HP),
+ * with the effective progress expected there. Another way to spread it is a
+ * restart, so the one that is held stays unless another pays for that. Jobs
+ * that share have half a GPU in it as well.
  *
  * Waste: the more GPUs a job has, the less each of them does. The paper's
  * users name a sensible range (Table VI); traces often allow everything, and
@@ -58,8 +60,10 @@ static struct ice_detail held_detail(const struct ice_round *round,
                                      const struct firn_offer *offer)
 {
     const struct firn_job *job = seat->job;
-    struct ice_detail detail = {
-        .gpus = offer->way.gpus, .rate = offer->rate, .is_held = true};
+    struct ice_detail detail = {.gpus = offer->way.gpus,
+                                .how = job->held.how,
+                                .rate = offer->rate,
+                                .is_held = true};
     struct firn_way way = offer->way;
     way.nodes = firn_alloc_nodes(&job->held);
     if (way.nodes == 1)
@@ -69,8 +73,10 @@ static struct ice_detail held_detail(const struct ice_round *round,
         return detail;
     double moved_s = restart_s(round, job) + seat->left / detail.rate;
     if (moved_s < seat->left / rate)
-        return (struct ice_detail){
-            .gpus = offer->way.gpus, .rate = offer->rate, .is_moved = true};
+        return (struct ice_detail){.gpus = offer->way.gpus,
+                                   .how = job->held.how,
+                                   .rate = offer->rate,
+                                   .is_moved = true};
     detail.rate = rate;
     return detail;
 }
@@ -79,9 +85,15 @@ static void add_offer(const struct ice_round *round, struct ice_seat *seat,
                       const struct firn_offer *offer, firn_type_id held)
 {
     const struct firn_way *way = &offer->way;
-    bool is_held = held == way->type && seat->job->held.ngpus == way->gpus;
+    const struct firn_alloc *now = &seat->job->held;
+    bool is_held = held == way->type && now->ngpus == way->gpus &&
+                   now->how.parallel == way->parallel &&
+                   now->how.stages == way->stages;
     struct ice_detail detail = {
-        .gpus = way->gpus, .rate = offer->rate, .is_held = is_held};
+        .gpus = way->gpus,
+        .how = {.parallel = way->parallel, .stages = way->stages},
+        .rate = offer->rate,
+        .is_held = is_held};
     if (way->gpus == 1 && seat->shares && round->is_round) {
         detail.rate *= round->ice->lambda;
         add_choice(seat, way->type, 1, detail);
@@ -122,7 +134,9 @@ static void best_use(const struct firn_offer *offers, size_t n, double *best)
 static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
 {
     unsigned kinds = FIRN_OFFER_ELASTIC | FIRN_OFFER_FREEZE | FIRN_OFFER_TYPES |
+                     FIRN_OFFER_PARALLEL |
                      (round->ice->batch ? FIRN_OFFER_BATCH : 0u);
+    int least = 0;
     const struct firn_view *view = round->view;
     const struct firn_job *job = seat->job;
     double best[FIRN_TYPES_MAX] = {0};
@@ -138,9 +152,12 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
     best_use(offers, n, best);
     for (size_t i = 0; i < n; i++) {
         const struct firn_way *way = &offers[i].way;
-        bool is_first = i == 0 || way->type != offers[i - 1].way.type;
+        if (way->tensor > 0)
+            break; /* the best of these stand above, by numbers of GPUs */
+        if (i == 0 || way->type != offers[i - 1].way.type)
+            least = way->gpus;
         add_offer(round, seat, &offers[i], held);
-        if (!is_first)
+        if (way->gpus > least)
             seat->details[seat->n - 1].use =
                 offers[i].rate / way->gpus / best[way->type];
     }

@@ -122,12 +122,30 @@ static enum firn_status read_gpus(const struct ledger *ledger, int node,
     return FIRN_OK;
 }
 
+/* "/s" or "/p4" at the end is cut off. */
+static enum firn_status read_spread(char *text, struct holding *out,
+                                    struct firn_error *err)
+{
+    char *at = strchr(text, '/');
+    if (at == NULL)
+        return FIRN_OK;
+    *at++ = '\0';
+    char kind = *at;
+    at += kind != '\0';
+    out->stages = kind == 's' ? -1 : kind == 'p' ? read_int(&at) : 0;
+    if (*at != '\0' || out->stages == 0 || (kind == 'p' && out->stages < 1))
+        return firn_fail(err, FIRN_EINVAL,
+                         "a model is sharded (/s) or in stages (/p4)");
+    return FIRN_OK;
+}
+
 static enum firn_status read_all(const struct ledger *ledger, char *at,
                                  struct holding *out, struct firn_error *err)
 {
     out->is_shared = *at != '\0' && at[strlen(at) - 1] == '~';
     if (out->is_shared)
         at[strlen(at) - 1] = '\0';
+    FIRN_TRY(read_spread(at, out, err));
     for (;;) {
         int node = *at == 'n' ? (at++, read_int(&at)) : -1;
         if (node < 0 || *at != '[')
@@ -243,6 +261,10 @@ int ledger_print(const struct ledger *ledger, const struct holding *held,
                    first, last);
         buf_puts(out, is_last ? "]" : "");
     }
+    if (held->stages < 0)
+        buf_puts(out, "/s");
+    if (held->stages > 0)
+        buf_printf(out, "/p%d", held->stages);
     buf_puts(out, held->is_shared ? "~" : "");
     return nnodes;
 }

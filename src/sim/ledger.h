@@ -46,6 +46,7 @@ struct ledger {
 struct holding {
     VEC(int) gpus;
     bool is_shared;
+    int stages; /* its model is in so many; 0: not cut, -1: sharded */
 };
 
 /* Appends nodes; they must follow those before. FIRN_EINVAL when not, or when

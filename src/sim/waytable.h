@@ -29,7 +29,7 @@ void waytable_clear(struct waytable *table);
  * one that says more is not for this table. */
 static inline bool waytable_holds(const struct firn_way *way)
 {
-    return way->tensor == 0 && way->counts == NULL &&
+    return way->tensor == 0 && way->parallel == 0 && way->counts == NULL &&
            way->tunes < WAYTABLE_TUNES;
 }
 

@@ -15,6 +15,7 @@
 #include "scene.h"
 #include "toys.h"
 #include <cmocka.h>
+#include <firn/parallel.h>
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static double rate_of(void *state, const struct firn_job *job,
 {
     int passes = way->passes > 0 ? way->passes : 1;
     (void)state, (void)now_s;
-    if (way->gpus > 16)
+    if (way->gpus > 16 || way->stages > 4)
         return 0;
     double more = passes > SAMPLES ? SAMPLES - 1 : passes - 1;
     double speed = way->type == 1 ? 2.5 : 1;
@@ -53,8 +54,19 @@ static double slowdown_of(void *state, const struct firn_job *job,
     return job->spec.name[0] == 'H' ? 1.5 : xi;
 }
 
-static const struct firn_forecast_def forecast = {
-    .rate = rate_of, .slowdown = slowdown_of, .load = load_of};
+/* P is trained sharded or in stages, of which it has four at most. */
+static unsigned parallels_of(void *state, const struct firn_job *job)
+{
+    (void)state;
+    return job->spec.name[0] == 'P'
+               ? 1u << FIRN_PARALLEL_SHARDED | 1u << FIRN_PARALLEL_PIPELINE
+               : 0;
+}
+
+static const struct firn_forecast_def forecast = {.rate = rate_of,
+                                                  .slowdown = slowdown_of,
+                                                  .load = load_of,
+                                                  .parallels = parallels_of};
 
 static struct firn_view look(struct scene *scene)
 {
@@ -80,6 +92,12 @@ static void expect_menu(const char *text, const char *name, unsigned kinds,
             buf_printf(&out, ":%s", view.cluster->types[at[i].way.type].name);
         if (at[i].with != NULL)
             buf_printf(&out, "+%s", at[i].with->spec.name);
+        if (at[i].way.parallel == FIRN_PARALLEL_SHARDED)
+            buf_printf(&out, "s");
+        if (at[i].way.stages > 0)
+            buf_printf(&out, "p%d", at[i].way.stages);
+        assert_int_equal((at[i].kinds & FIRN_OFFER_PARALLEL) != 0,
+                         at[i].way.parallel != 0);
     }
     assert_string_equal(out.at, menu);
     buf_release(&out);
@@ -118,6 +136,21 @@ static void ways_that_cannot_be_are_left_out(void **unused)
     expect_menu("5 nodes x 4 gpus of t4; A wants 20 from 16 to 20", "A",
                 FIRN_OFFER_ELASTIC, "16");
     expect_menu("5 nodes x 4 gpus of t4; A wants 20", "A", 0, "");
+}
+
+/* Stages are powers of two that divide the GPUs; one stage is a whole copy on
+ * each of them. */
+static void models_are_spread_as_their_application_can(void **unused)
+{
+    static const char text[] = "2 nodes x 4 gpus of t4; P wants 2 from 2 to 8; "
+                               "A wants 2 from 2 to 3";
+    (void)unused;
+    expect_menu(text, "P", FIRN_OFFER_PARALLEL, "2s 2p1 2p2");
+    expect_menu(text, "P", FIRN_OFFER_PARALLEL | FIRN_OFFER_ELASTIC,
+                "2s 2p1 2p2 3s 3p1 4s 4p1 4p2 4p4 5s 5p1 6s 6p1 6p2 7s 7p1 "
+                "8s 8p1 8p2 8p4");
+    expect_menu(text, "P", FIRN_OFFER_ELASTIC, "2 3 4 5 6 7 8");
+    expect_menu(text, "A", FIRN_OFFER_PARALLEL | FIRN_OFFER_ELASTIC, "2 3");
 }
 
 /* H and G hold half-shares, W whole GPUs. */
@@ -226,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_gang_has_one_way_and_an_elastic_job_many),
         cmocka_unit_test(each_type_that_is_accepted_is_offered),
         cmocka_unit_test(ways_that_cannot_be_are_left_out),
+        cmocka_unit_test(models_are_spread_as_their_application_can),
         cmocka_unit_test(hosts_are_those_that_hold_half_shares),
         cmocka_unit_test(passes_go_down_to_one_sample),
         cmocka_unit_test(the_fastest_way_that_fits_is_offered),

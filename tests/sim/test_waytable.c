@@ -39,13 +39,11 @@ static void it_answers_as_an_array_would(void **state)
     waytable_init(&table, TYPES);
     naive_clear();
     for (int i = 0; i < 200000; i++) {
-        struct firn_way way = {1 + (int)rng_below(&rng, GPUS),
-                               (int)rng_below(&rng, NODES),
-                               (int)rng_below(&rng, TYPES + 1) - 1,
-                               (unsigned)rng_below(&rng, 4),
-                               rng_below(&rng, 4) ? 0 : (int)rng_below(&rng, 3),
-                               0,
-                               NULL};
+        struct firn_way way = {.gpus = 1 + (int)rng_below(&rng, GPUS),
+                               .nodes = (int)rng_below(&rng, NODES),
+                               .type = (int)rng_below(&rng, TYPES + 1) - 1,
+                               .tunes = (unsigned)rng_below(&rng, 4)};
+        way.passes = rng_below(&rng, 4) ? 0 : (int)rng_below(&rng, 3);
         double is = waytable_get(&table, &way), want = *naive_at(&way);
         if (!(is == want || (isnan(is) && isnan(want))))
             fail_msg("FIRN_SEED=%llu: step %d: %g, not %g",
@@ -69,15 +67,15 @@ static void large_ways_are_told_apart(void **state)
     struct waytable table;
     waytable_init(&table, 1);
     for (int gpus = 1; gpus <= 20000; gpus += 37) {
-        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0, 0, 0, NULL};
-        struct firn_way packed = {gpus, 0, 0, 0, 0, 0, NULL};
+        struct firn_way way = {.gpus = gpus, .nodes = gpus / 8 + 1};
+        struct firn_way packed = {.gpus = gpus};
         waytable_put(&table, &way, gpus);
         waytable_put(&table, &packed, -gpus);
     }
     for (int gpus = 1; gpus <= 20000; gpus += 37) {
-        struct firn_way way = {gpus, gpus / 8 + 1, 0, 0, 0, 0, NULL};
-        struct firn_way packed = {gpus, 0, 0, 0, 0, 0, NULL};
-        struct firn_way other = {gpus + 1, gpus / 8 + 1, 0, 0, 0, 0, NULL};
+        struct firn_way way = {.gpus = gpus, .nodes = gpus / 8 + 1};
+        struct firn_way packed = {.gpus = gpus};
+        struct firn_way other = {.gpus = gpus + 1, .nodes = gpus / 8 + 1};
         assert_true(waytable_get(&table, &way) == gpus);
         assert_true(waytable_get(&table, &packed) == -gpus);
         assert_true(isnan(waytable_get(&table, &other)));
