@@ -33,6 +33,8 @@ struct firn_job_spec {
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
     int threads;       /* elastic threads; 0: gpus_max of them */
     int seq;           /* tokens of a sequence, of a language model; 0 */
+    double frozen_max; /* share of its layers that may be frozen, to 1; 0: it
+                        * sets no limit */
     bool may_share;    /* accepts half-shares */
     bool may_merge;    /* accepts to be trained together with another */
     bool is_nominal;   /* duration_s was estimated from the application's name,

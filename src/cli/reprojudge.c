@@ -23,18 +23,17 @@ static struct sides sides_at(const struct repro_part *part,
     };
 }
 
-/* The claim's figure at one point. */
-static double figure_at(const struct repro_book *book,
+/* The claim's figure at one point, about a metric. */
+static double figure_of(const struct repro_book *book,
                         const struct repro_part *part,
                         const struct repro_claim *claim, enum repro_rules rules,
-                        int point)
+                        int point, int metric)
 {
+    const struct metric *of = &part->scenario->metric[metric];
     int over = claim->over_point >= 0 ? claim->over_point : point;
-    double a = book_value(book, part, rules, claim->of_policy, point,
-                          claim->metric_at);
-    double b = book_value(book, part, rules, claim->over_policy, over,
-                          claim->metric_at);
-    if (part->scenario->metric[claim->metric_at].is_more_good) {
+    double a = book_value(book, part, rules, claim->of_policy, point, metric);
+    double b = book_value(book, part, rules, claim->over_policy, over, metric);
+    if (of->is_more_good) {
         double swapped = a;
         a = b;
         b = swapped;
@@ -45,12 +44,23 @@ static double figure_at(const struct repro_book *book,
     case REPRO_LESS:
         return 1 - a / b;
     case REPRO_BELOW:
-        return part->scenario->metric[claim->metric_at].is_time
-                   ? a / part->scenario->unit_s
-                   : a;
+        return of->is_time ? a / part->scenario->unit_s : a;
     default:
         return a / b;
     }
+}
+
+static double figure_at(const struct repro_book *book,
+                        const struct repro_part *part,
+                        const struct repro_claim *claim, enum repro_rules rules,
+                        int point)
+{
+    double figure =
+        figure_of(book, part, claim, rules, point, claim->metric_at);
+    if (claim->beyond_at < 0)
+        return figure;
+    return figure /
+           figure_of(book, part, claim, rules, point, claim->beyond_at);
 }
 
 /* Less is better. */
@@ -68,10 +78,13 @@ static double figure(const struct repro_book *book,
     double worst = NAN;
     for (int i = 0; i < part->scenario->npoints; i++) {
         double now = figure_at(book, part, claim, rules, i);
+        struct sides sides = sides_at(part, claim, rules, i);
+        if (sides.of->is_absent || sides.over->is_absent)
+            continue;
         if (isnan(now))
             return NAN;
         bool is_worse = is_limit(claim) ? now > worst : now < worst;
-        if (i == 0 || is_worse)
+        if (isnan(worst) || is_worse)
             worst = now;
     }
     return worst;
@@ -96,6 +109,8 @@ static const char *obstacle(const struct repro_book *book,
     int to = claim->point >= 0 ? claim->point + 1 : part->scenario->npoints;
     for (int i = from; i < to; i++) {
         struct sides sides = sides_at(part, claim, rules, i);
+        if (sides.of->is_absent || sides.over->is_absent)
+            continue;
         long of = book_jobs(book, sides.of), over = book_jobs(book, sides.over);
         if (sides.of->is_missing || sides.over->is_missing)
             return "no policy";
@@ -105,6 +120,20 @@ static const char *obstacle(const struct repro_book *book,
             return "jobs differ";
     }
     return NULL;
+}
+
+/* At every point that it is about, one side cannot be had. */
+static bool is_absent(const struct repro_part *part,
+                      const struct repro_claim *claim, enum repro_rules rules)
+{
+    int from = claim->point >= 0 ? claim->point : 0;
+    int to = claim->point >= 0 ? claim->point + 1 : part->scenario->npoints;
+    for (int i = from; i < to; i++) {
+        struct sides sides = sides_at(part, claim, rules, i);
+        if (!sides.of->is_absent && !sides.over->is_absent)
+            return false;
+    }
+    return true;
 }
 
 static const char *word_for(const struct repro_claim *claim, double ours,
@@ -126,8 +155,9 @@ static bool has_rules(const struct repro_part *part,
     const struct repro_policy *of = &part->scenario->policies[claim->of_policy];
     const struct repro_policy *over =
         &part->scenario->policies[claim->over_policy];
-    return rules == REPRO_HONEST ? of->policy && over->policy
-                                 : of->compat && over->compat;
+    if (rules == REPRO_HONEST)
+        return (of->policy || of->model) && (over->policy || over->model);
+    return of->compat && over->compat;
 }
 
 struct repro_verdict judge(const struct repro_book *book,
@@ -139,6 +169,11 @@ struct repro_verdict judge(const struct repro_book *book,
     if (part->skip[0] != '\0') {
         verdict.is_skipped = true;
         verdict.word = "skipped";
+        return verdict;
+    }
+    if (is_absent(part, claim, REPRO_HONEST)) {
+        verdict.is_absent = true;
+        verdict.word = "not reproducible";
         return verdict;
     }
     for (int i = 0; i < REPRO_NRULES; i++)
@@ -164,7 +199,8 @@ struct repro_tally tally_part(const struct repro_book *book,
             judge(book, part, &part->scenario->claims[i]);
         tally.held += verdict.holds;
         tally.skipped += verdict.is_skipped;
-        tally.claims += !verdict.is_skipped;
+        tally.absent += verdict.is_absent;
+        tally.claims += !verdict.is_skipped && !verdict.is_absent;
     }
     return tally;
 }
@@ -177,6 +213,7 @@ struct repro_tally tally_book(const struct repro_book *book)
         tally.claims += part.claims;
         tally.held += part.held;
         tally.skipped += part.skipped;
+        tally.absent += part.absent;
     }
     return tally;
 }

@@ -9,9 +9,13 @@
  *     at-most    a / b, which must not be above the paper's
  *     below      a, in the scenario's unit, which must not be above it either
  *
- * A claim without a point is about all points of the sweep; the one where it
- * does worst decides. firn's own rules decide; where the claim says so, or a
- * policy is run by the published simulator's rules only, those do.
+ * With `beyond` a times is divided by that of another metric: are these jobs
+ * helped more than those?
+ *
+ * A claim without a point is about all points of the sweep that are not
+ * missing; the one where it does worst decides. firn's own rules decide; where
+ * the claim says so, or a policy is run by the published simulator's rules
+ * only, those do.
  */
 #ifndef CLI_REPROJUDGE_H
 #define CLI_REPROJUDGE_H
@@ -23,6 +27,7 @@ struct repro_verdict {
     enum repro_rules by; /* which decided */
     bool holds;
     bool is_skipped;  /* no data: neither holds nor not */
+    bool is_absent;   /* nor can it be told from what is public */
     const char *word; /* "yes", or why not, in a word or two */
 };
 
@@ -31,7 +36,7 @@ struct repro_verdict judge(const struct repro_book *book,
                            const struct repro_claim *claim);
 
 struct repro_tally {
-    int claims, held, skipped; /* claims: without the skipped */
+    int claims, held, skipped, absent; /* claims: without the last two */
 };
 
 struct repro_tally tally_part(const struct repro_book *book,

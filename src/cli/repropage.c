@@ -90,6 +90,8 @@ void claim_text(const struct repro_scenario *it,
         buf_puts(out, " (worst point)");
     if (claim->metric_at > 0)
         buf_printf(out, ", %s", it->metrics[claim->metric_at]);
+    if (claim->beyond != NULL)
+        buf_printf(out, " beyond %s", claim->beyond);
     if (claim->is_compat)
         buf_printf(out, " (by %s)", it->compat->world);
 }
@@ -107,6 +109,8 @@ void tally_text(struct repro_tally tally, struct firn_buf *out)
     buf_printf(out, "%d of %d claims hold", tally.held, tally.claims);
     if (tally.skipped > 0)
         buf_printf(out, "; %d skipped", tally.skipped);
+    if (tally.absent > 0)
+        buf_printf(out, "; %d not reproducible", tally.absent);
 }
 
 /* --- for people ---------------------------------------------------------- */
@@ -191,29 +195,35 @@ static void put_claims(const struct repro_book *book,
             figure_text(claim, verdict.ours[k], &text);
             cell(&table, &text);
         }
-        table_cellf(&table, "%s%s", verdict.holds ? "" : "no: ", verdict.word);
+        bool is_no = !verdict.holds && !verdict.is_absent;
+        table_cellf(&table, "%s%s", is_no ? "no: " : "", verdict.word);
     }
     table_print(&table, out);
     table_release(&table);
     buf_release(&text);
 }
 
-/* Why cells have no number, each reason once. */
-static void put_reasons(const struct repro_book *book,
-                        const struct repro_part *part, struct firn_buf *out)
+void reasons_text(const struct repro_book *book, const struct repro_part *part,
+                  const char *before, struct firn_buf *out)
 {
     const struct repro_scenario *it = part->scenario;
-    const char *before = "";
+    struct words told = {0};
     size_t n = (size_t)REPRO_NRULES * it->policies_count * (size_t)it->npoints;
     for (size_t i = 0; i < n; i++) {
         const struct repro_cell *at = &part->cells[i];
         const char *why = at->why;
         for (size_t k = 0; k < at->n && *why == '\0'; k++)
             why = book->runs.at[at->at[k]].why;
-        if (*why != '\0' && strcmp(why, before) != 0)
-            buf_printf(out, "  %s\n", why);
-        before = why;
+        size_t k = 0;
+        while (k < told.n && strcmp(told.at[k], why) != 0)
+            k++;
+        if (*why == '\0' || k < told.n)
+            continue;
+        words_add(&told, why, strlen(why));
+        buf_printf(out, "%s%s%s\n", before,
+                   at->is_absent ? "not reproducible: " : "", why);
     }
+    words_release(&told);
 }
 
 static void put_part(const struct repro_book *book,
@@ -226,7 +236,7 @@ static void put_part(const struct repro_book *book,
         return;
     }
     put_values(book, part, out);
-    put_reasons(book, part, out);
+    reasons_text(book, part, "  ", out);
     buf_putc(out, '\n');
     if (it->claims_count > 0) {
         put_claims(book, part, out);
@@ -295,9 +305,9 @@ static void json_claim(const struct repro_book *book,
     json_number(out, "ours", verdict.ours[REPRO_HONEST]);
     json_number(out, "compat", verdict.ours[REPRO_COMPAT]);
     buf_printf(out, ",\"holds\":%s",
-               verdict.is_skipped ? "null"
-               : verdict.holds    ? "true"
-                                  : "false");
+               verdict.is_skipped || verdict.is_absent ? "null"
+               : verdict.holds                         ? "true"
+                                                       : "false");
     json_text(out, "why", verdict.word);
     buf_putc(out, '}');
 }
@@ -313,6 +323,7 @@ static void json_part(const struct repro_book *book,
     json_text(out, "shows", it->shows);
     json_text(out, "claimed", it->claimed);
     json_text(out, "note", it->note);
+    json_text(out, "found", it->found);
     json_text(out, "unit", it->unit ? it->unit : "s");
     json_text(out, "compat", it->compat ? it->compat->world : NULL);
     json_text(out, "skipped", part->skip);
@@ -340,6 +351,8 @@ void page_json(const struct repro_book *book, struct firn_buf *out)
         buf_puts(out, i > 0 ? ",\n" : "\n");
         json_part(book, &book->parts.at[i], out);
     }
-    buf_printf(out, "\n],\"claims\":%d,\"held\":%d,\"skipped\":%d}\n",
-               tally.claims, tally.held, tally.skipped);
+    buf_printf(out,
+               "\n],\"claims\":%d,\"held\":%d,\"skipped\":%d,"
+               "\"not_reproducible\":%d}\n",
+               tally.claims, tally.held, tally.skipped, tally.absent);
 }

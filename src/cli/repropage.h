@@ -29,7 +29,10 @@ double paper_number(const struct repro_scenario *it, int policy, int point,
                     int metric);
 /* Is any policy run by the artifact's rules too? */
 bool has_compat(const struct repro_part *part);
-/* "N of M claims hold; K were skipped" */
+/* Why cells have no number, each reason once, as lines with `before` ahead. */
+void reasons_text(const struct repro_book *book, const struct repro_part *part,
+                  const char *before, struct firn_buf *out);
+/* "N of M claims hold; K skipped; L not reproducible" */
 void tally_text(struct repro_tally tally, struct firn_buf *out);
 
 #endif

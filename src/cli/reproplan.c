@@ -5,6 +5,7 @@
  * (2) What the rules of a published simulator know nothing of (settings and
  *     options of one policy) is left out of its command lines.
  * (3) A file that is not there makes its scenario skipped; that is no failure.
+ * (4) What a scenario calls missing (nothing public tells it) is not run.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -116,6 +117,13 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
     struct words argv = {0};
     char number[16];
     snprintf(number, sizeof number, "%d", seed);
+    if (draft->policy->model != NULL) {
+        add(&argv, "memory"); /* cli/repromemory.h, no simulation */
+        add(&argv, draft->policy->model);
+        add(&argv, trace);
+        vec_add(cell, run_of(draft->book, &argv, it->name));
+        return;
+    }
     add(&argv, "sim");
     add(&argv, "--quiet");
     add_option(&argv, "trace", trace);
@@ -214,8 +222,18 @@ static enum firn_status plan_cell(struct draft *draft, struct repro_cell *cell,
 {
     const struct repro_scenario *it = draft->part->scenario;
     bool is_honest = draft->rules == REPRO_HONEST;
+    bool is_model = is_honest && draft->policy->model != NULL;
+    const char *missing = draft->policy->missing;
+    if (missing == NULL && draft->point != NULL)
+        missing = draft->point->missing;
+    if (missing != NULL) { /* (4) */
+        cell->is_absent = true;
+        if (is_honest)
+            str_copy(cell->why, sizeof cell->why, missing);
+        return FIRN_OK;
+    }
     draft->name = is_honest ? draft->policy->policy : draft->policy->compat;
-    if (draft->name == NULL || !is_known(draft, cell))
+    if (!is_model && (draft->name == NULL || !is_known(draft, cell)))
         return FIRN_OK;
     draft->cluster = it->cluster;
     if (!is_honest && it->compat->cluster != NULL)

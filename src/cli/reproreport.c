@@ -78,6 +78,8 @@ static void put_summary(const struct repro_book *book, struct firn_buf *out)
         put_cell(out, it->shows);
         if (tally.skipped > 0)
             buf_puts(out, "| skipped |\n");
+        else if (tally.claims == 0 && tally.absent > 0)
+            buf_puts(out, "| not reproducible |\n");
         else if (tally.claims == 0)
             buf_puts(out, "| - |\n");
         else
@@ -158,8 +160,8 @@ static void put_claims(const struct repro_book *book,
             figure_text(claim, verdict.ours[k], &text);
             put_text_cell(out, &text);
         }
-        buf_printf(out, "| %s%s |\n",
-                   verdict.holds ? "" : "no: ", verdict.word);
+        bool is_no = !verdict.holds && !verdict.is_absent;
+        buf_printf(out, "| %s%s |\n", is_no ? "no: " : "", verdict.word);
     }
     buf_putc(out, '\n');
     buf_release(&text);
@@ -170,6 +172,21 @@ static void put_paragraph(struct firn_buf *out, const char *head,
 {
     if (text != NULL && *text != '\0')
         buf_printf(out, "%s%s\n\n", head, text);
+}
+
+/* What keeps claims from holding, and why numbers are not there. */
+static void put_reasons(const struct repro_book *book,
+                        const struct repro_part *part, struct firn_buf *out)
+{
+    struct repro_tally tally = tally_part(book, part);
+    if (tally.held < tally.claims)
+        put_paragraph(out, "Why not: ",
+                      part->scenario->found != NULL ? part->scenario->found
+                                                    : "no reason is known.");
+    size_t before = out->n;
+    reasons_text(book, part, "- ", out);
+    if (out->n > before)
+        buf_putc(out, '\n');
 }
 
 static void put_part(const struct repro_book *book,
@@ -188,6 +205,7 @@ static void put_part(const struct repro_book *book,
         buf_printf(out, "![%s](%s)\n\n", it->name, picture);
     if (it->claims_count > 0)
         put_claims(book, part, out);
+    put_reasons(book, part, out);
     put_values(book, part, out);
 }
 
@@ -224,8 +242,7 @@ static void put_head(const struct repro_book *book, struct firn_buf *out)
              "A claim holds when it has the paper's sign and reaches the share "
              "of its size\nunder `needed`. `short`: the sign is right, the "
              "size is not. `even`: no difference.\n`reversed`: the other way "
-             "round. `no policy`: firn has "
-             "no such policy (yet).\n\n**");
+             "round. `not reproducible`: nothing public\ntells it.\n\n**");
     tally_text(tally_book(book), out);
     buf_puts(out, ".**\n\n");
 }

@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "cli/pool.h"
 #include "cli/progress.h"
+#include "cli/repromemory.h"
 #include "cli/simargs.h"
 #include <math.h>
 #include <stdio.h>
@@ -68,12 +69,12 @@ static void what_was_said(FILE *said, char *out, size_t size)
     str_copy(out, size, text[0] != '\0' ? text : "it was refused");
 }
 
-static enum firn_status run_one(void *arg, size_t task,
-                                struct pool_child *child, void *out,
-                                struct firn_error *err)
+/* The result of a simulation whose command line it is. */
+static enum firn_status simulate(const struct words *argv,
+                                 struct pool_child *child,
+                                 struct firn_sim_result *out,
+                                 struct firn_error *err)
 {
-    const struct watched *watched = arg;
-    const struct words *argv = &watched->book->runs.at[task].argv;
     struct sim_args args;
     char said_text[FIRN_ERROR_TEXT];
     FILE *said = tmpfile();
@@ -96,6 +97,19 @@ static enum firn_status run_one(void *arg, size_t task,
     mem_free(line);
     fclose(said);
     return status;
+}
+
+static enum firn_status run_one(void *arg, size_t task,
+                                struct pool_child *child, void *out,
+                                struct firn_error *err)
+{
+    const struct watched *watched = arg;
+    const struct words *argv = &watched->book->runs.at[task].argv;
+    struct repro_result *result = out;
+    *result = (struct repro_result){0};
+    if (strcmp(argv->at[0], "memory") == 0)
+        return memory_evaluate(argv->at[1], argv->at[2], &result->error, err);
+    return simulate(argv, child, &result->sim, err);
 }
 
 static void watch(void *arg, const struct pool *pool)
@@ -121,10 +135,10 @@ static void take(struct repro_book *book, size_t i,
         return;
     }
     memcpy(&run->result, outcome->out, sizeof run->result);
-    run->is_done = run->result.unfinished == 0; /* (2) */
+    run->is_done = run->result.sim.unfinished == 0; /* (2) */
     if (!run->is_done)
         snprintf(run->why, sizeof run->why, "%ld jobs never finished",
-                 run->result.unfinished);
+                 run->result.sim.unfinished);
 }
 
 bool book_run(struct repro_book *book, int width, bool is_quiet)
@@ -132,7 +146,7 @@ bool book_run(struct repro_book *book, int width, bool is_quiet)
     struct watched watched = {.book = book};
     struct pool pool = {
         .ntasks = book->runs.n,
-        .out_size = sizeof(struct firn_sim_result),
+        .out_size = sizeof(struct repro_result),
         .width = width,
         .arg = &watched,
         .run = run_one,
@@ -155,7 +169,7 @@ long book_jobs(const struct repro_book *book, const struct repro_cell *cell)
         const struct repro_run *run = &book->runs.at[cell->at[i]];
         if (!run->is_done)
             return -1;
-        jobs += run->result.jobs;
+        jobs += run->result.sim.jobs;
     }
     return jobs;
 }

@@ -4,7 +4,8 @@
  * simulator's), which policy, which point of the sweep. A cell's value is the
  * mean over its traces and seeds. Each simulation is one command line of
  * `firn sim`; cells that ask for the same one share it, also between
- * scenarios.
+ * scenarios. A "policy" may be a model of memory instead, and its "traces"
+ * tables of what was measured.
  *
  *     struct repro_book book = {0};
  *     book_add(&book, scenario);           for each
@@ -21,20 +22,21 @@
 
 enum repro_rules { REPRO_HONEST, REPRO_COMPAT, REPRO_NRULES };
 
-/* One simulation. */
+/* One simulation, or one evaluation of a model of memory. */
 struct repro_run {
-    struct words argv; /* of `firn sim` */
+    struct words argv; /* of `firn sim`; or "memory", predictor, FILE#MODEL */
     const char *name;  /* of the first scenario that wants it */
     bool is_done;
-    struct firn_sim_result result; /* when it is done */
-    char why[FIRN_ERROR_TEXT];     /* when it is not */
+    struct repro_result result; /* when it is done */
+    char why[FIRN_ERROR_TEXT];  /* when it is not */
 };
 
 struct repro_cell {
     size_t *at; /* runs, by number */
     size_t n, cap;
     bool is_missing; /* no policy of that name */
-    char why[160];   /* why there is no run; empty: none was asked for */
+    bool is_absent;  /* the scenario says that it cannot be had */
+    char why[400];   /* why there is no run; empty: none was asked for */
 };
 
 struct repro_part {

@@ -25,6 +25,7 @@ enum { TASKS_MAX = 64, DAY_S = 86400 };
 struct task {
     char app[64];
     double weight, below_h; /* of jobs below so many GPU-hours */
+    double frozen_max;      /* 0: no limit */
     long gpus_min, gpus_max, batch;
 };
 
@@ -42,7 +43,7 @@ struct sample {
     VEC(struct drawn) pool;
 };
 
-/* "APP*WEIGHT@MIN-MAX/BATCH" */
+/* "APP*WEIGHT@MIN-MAX/BATCH" or that and "^SHARE" */
 static bool read_task(struct task *task, char *text)
 {
     char *weight = strchr(text, '*'), *min = strchr(text, '@');
@@ -50,7 +51,14 @@ static bool read_task(struct task *task, char *text)
     char *batch = max != NULL ? strchr(max, '/') : NULL;
     if (weight == NULL || batch == NULL || weight > min)
         return false;
+    char *share = strchr(batch, '^');
     *weight++ = *min++ = *max++ = *batch++ = '\0';
+    if (share != NULL) {
+        *share++ = '\0';
+        if (!str_double(share, &task->frozen_max) || task->frozen_max <= 0 ||
+            task->frozen_max > 1)
+            return false;
+    }
     return str_copy(task->app, sizeof task->app, text) &&
            str_double(weight, &task->weight) && task->weight > 0 &&
            str_int(min, 1, 100000, &task->gpus_min) &&
@@ -192,8 +200,9 @@ static const struct task *pick(const struct sample *s, double gpu_h,
     return last;
 }
 
+/* `group` NULL: no task limits its layers, and nobody has a group. */
 static void put_job(const struct task *task, const struct drawn *one, long id,
-                    struct firn_buf *out)
+                    const char *group, struct firn_buf *out)
 {
     long gpus = one->gpus;
     gpus = gpus < task->gpus_min ? task->gpus_min : gpus;
@@ -202,8 +211,30 @@ static void put_job(const struct task *task, const struct drawn *one, long id,
     buf_double(out, one->at_s);
     buf_printf(out, ",%ld,", gpus);
     buf_double(out, 3600 * one->gpu_h / (double)gpus);
-    buf_printf(out, ",%ld,%ld,%s,%ld\n", task->gpus_min, task->gpus_max,
+    buf_printf(out, ",%ld,%ld,%s,%ld", task->gpus_min, task->gpus_max,
                task->app, task->batch);
+    if (group != NULL)
+        buf_printf(out, ",%s,%g", group, task->frozen_max);
+    buf_putc(out, '\n');
+}
+
+/* Some task of that application (NULL: of any) limits its layers. */
+static bool has_bounds(const struct sample *s, const char *app)
+{
+    for (int i = 0; i < s->ntasks; i++)
+        if (s->tasks[i].frozen_max > 0 &&
+            (app == NULL || strcmp(s->tasks[i].app, app) == 0))
+            return true;
+    return false;
+}
+
+static const char *group_of(const struct sample *s, const struct task *task)
+{
+    if (!has_bounds(s, NULL))
+        return NULL;
+    if (!has_bounds(s, task->app))
+        return "";
+    return task->frozen_max > 0 ? "bound" : "free";
 }
 
 enum firn_status sample_make(const struct words *words, struct firn_buf *out,
@@ -221,11 +252,14 @@ enum firn_status sample_make(const struct words *words, struct firn_buf *out,
         rng_seed(&rng, (uint64_t)s->seed);
         shuffle(s, &rng);
         qsort(s->pool.at, (size_t)s->jobs, sizeof *s->pool.at, by_time);
-        buf_puts(out, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
-                      "gpus_max,app,batch\n");
+        buf_printf(out,
+                   "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                   "gpus_max,app,batch%s\n",
+                   has_bounds(s, NULL) ? ",group,frozen_max" : "");
         for (long i = 0; i < s->jobs; i++) {
             const struct drawn *one = &s->pool.at[i];
-            put_job(pick(s, one->gpu_h, &rng), one, i, out);
+            const struct task *task = pick(s, one->gpu_h, &rng);
+            put_job(task, one, i, group_of(s, task), out);
         }
     }
     vec_release(&s->pool);

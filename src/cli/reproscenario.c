@@ -6,6 +6,7 @@
 #include "cli/reproscenario.h"
 #include "base/str.h"
 #include "base/yamltext.h"
+#include "cli/repromemory.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ static const cyaml_schema_field_t option_fields[] = {
     TEXT("scaling", MAY, repro_options, scaling),
     TEXT("share-slowdown", MAY, repro_options, share_slowdown),
     TEXT("charge-first-start", MAY, repro_options, charge_first_start),
+    TEXT("forecast", MAY, repro_options, forecast),
     CYAML_FIELD_END,
 };
 
@@ -43,6 +45,8 @@ static const cyaml_schema_field_t policy_fields[] = {
     TEXT("label", MUST, repro_policy, label),
     TEXT("policy", MAY, repro_policy, policy),
     TEXT("compat", MAY, repro_policy, compat),
+    TEXT("model", MAY, repro_policy, model),
+    TEXT("missing", MAY, repro_policy, missing),
     CYAML_FIELD_SEQUENCE("set", MAY, struct repro_policy, set, &word, 0,
                          LIST_MAX),
     CYAML_FIELD_MAPPING_PTR("options", MAY, struct repro_policy, options,
@@ -52,7 +56,8 @@ static const cyaml_schema_field_t policy_fields[] = {
 
 static const cyaml_schema_field_t point_fields[] = {
     TEXT("at", MUST, repro_point, at),
-    TEXT("use", MUST, repro_point, use),
+    TEXT("use", MAY, repro_point, use),
+    TEXT("missing", MAY, repro_point, missing),
     TEXT("cluster", MAY, repro_point, cluster),
     CYAML_FIELD_END,
 };
@@ -93,6 +98,7 @@ static const cyaml_schema_field_t claim_fields[] = {
     TEXT("below", MAY, repro_claim, below),
     TEXT("reach", MAY, repro_claim, reach),
     TEXT("by", MAY, repro_claim, by),
+    TEXT("beyond", MAY, repro_claim, beyond),
     CYAML_FIELD_END,
 };
 
@@ -120,6 +126,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT("shows", MUST, repro_scenario, shows),
     TEXT("claimed", MAY, repro_scenario, claimed),
     TEXT("note", MAY, repro_scenario, note),
+    TEXT("found", MAY, repro_scenario, found),
     TEXT("unit", MAY, repro_scenario, unit),
     TEXT("cluster", MUST, repro_scenario, cluster),
     TEXT("seeds", MAY, repro_scenario, seeds),
@@ -168,6 +175,7 @@ static const struct {
     OPTION("scaling", scaling, false),
     OPTION("share-slowdown", share_slowdown, false),
     OPTION("charge-first-start", charge_first_start, true),
+    OPTION("forecast", forecast, false),
 };
 
 enum { NOPTIONS = sizeof options / sizeof *options };
@@ -270,6 +278,11 @@ static enum firn_status read_claim(const struct reading *r,
     if (claim->over_at != NULL)
         FIRN_TRY(find_point(r, "over-at", claim->over_at, &claim->over_point));
     FIRN_TRY(find_metric(r, claim->metric, &claim->metric_at));
+    claim->beyond_at = -1;
+    if (claim->beyond != NULL)
+        FIRN_TRY(find_metric(r, claim->beyond, &claim->beyond_at));
+    if (claim->beyond != NULL && claim->times == NULL)
+        return wrong(r, "beyond", claim->beyond, "only of 'times'");
     for (int i = 0; i < REPRO_NKINDS; i++) {
         if (paper[i] == NULL)
             continue;
@@ -319,16 +332,32 @@ static enum firn_status read_unit(const struct reading *r)
     return wrong(r, "unit", r->it->unit, "not ms, s, min or h");
 }
 
+/* `missing` alone; `model` alone; or `policy`, `compat` or both. */
+static enum firn_status check_policy(const struct reading *r,
+                                     const struct repro_policy *policy)
+{
+    bool is_run = policy->policy != NULL || policy->compat != NULL;
+    int n = is_run + (policy->model != NULL) + (policy->missing != NULL);
+    if (n != 1)
+        return wrong(r, "label", policy->label,
+                     "one of 'policy' or 'compat', 'model' and 'missing'");
+    if (policy->compat != NULL && r->it->compat == NULL)
+        return wrong(r, "compat", policy->compat,
+                     "the scenario names no world");
+    for (int i = 0; policy->model != NULL; i++) {
+        if (memory_predictor(i) == NULL)
+            return wrong(r, "model", policy->model, "no model of memory");
+        if (strcmp(memory_predictor(i), policy->model) == 0)
+            break;
+    }
+    return FIRN_OK;
+}
+
 static enum firn_status check_policies(const struct reading *r)
 {
     for (unsigned i = 0; i < r->it->policies_count; i++) {
         const struct repro_policy *policy = &r->it->policies[i];
-        if (policy->policy == NULL && policy->compat == NULL)
-            return wrong(r, "label", policy->label,
-                         "neither 'policy' nor 'compat'");
-        if (policy->compat != NULL && r->it->compat == NULL)
-            return wrong(r, "compat", policy->compat,
-                         "the scenario names no world");
+        FIRN_TRY(check_policy(r, policy));
         for (unsigned j = 0; j < i; j++)
             if (strcmp(r->it->policies[j].label, policy->label) == 0)
                 return wrong(r, "label", policy->label, "given twice");
@@ -343,6 +372,11 @@ static enum firn_status check_sweep(const struct reading *r)
     if (sweep == NULL)
         return FIRN_OK;
     r->it->npoints = (int)sweep->points_count;
+    for (int i = 0; i < r->it->npoints; i++) {
+        const struct repro_point *point = &sweep->points[i];
+        if ((point->use == NULL) == (point->missing == NULL))
+            return wrong(r, "at", point->at, "one of 'use' and 'missing'");
+    }
     static const char *const others[] = {"trace", "cluster", "set"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(sweep->of, others[i]) == 0)

@@ -20,17 +20,21 @@
 
 enum { REPRO_METRICS_MAX = 8 };
 
+/* `note` tells what differs from the paper; `found` why claims do not hold. */
+
 /* Options of `firn sim`, each NULL where the file does not say. */
 struct repro_options {
     char *profiles, *restart_cost, *interval, *quantum, *share, *freeze, *noise,
-        *elastic, *scaling, *share_slowdown, *charge_first_start;
+        *elastic, *scaling, *share_slowdown, *charge_first_start, *forecast;
 };
 
 struct repro_policy {
-    char *label;  /* what the paper calls it; unique */
-    char *policy; /* firn's; NULL: run by the artifact's rules only */
-    char *compat; /* the artifact's; NULL: not run by its rules */
-    char **set;   /* "option=value" of `policy` */
+    char *label;   /* what the paper calls it; unique */
+    char *policy;  /* firn's; NULL: run by the artifact's rules only */
+    char *compat;  /* the artifact's; NULL: not run by its rules */
+    char *model;   /* of cli/repromemory.h, instead of `policy`; or NULL */
+    char *missing; /* why it cannot be run, instead of all three; or NULL */
+    char **set;    /* "option=value" of `policy` */
     unsigned set_count;
     struct repro_options *options; /* NULL: those of the scenario only */
 };
@@ -38,6 +42,7 @@ struct repro_policy {
 struct repro_point {
     char *at;      /* how the paper calls it: "0.5", "240" */
     char *use;     /* what the varied option is then */
+    char *missing; /* instead of `use`: why it cannot be had; or NULL */
     char *cluster; /* instead of the scenario's; NULL: that */
 };
 
@@ -65,7 +70,7 @@ enum repro_kind {
 
 struct repro_claim {
     char *of, *over, *at, *over_at, *metric, *times, *less, *at_most, *below,
-        *reach, *by;
+        *reach, *by, *beyond;
     bool is_compat; /* by: compat; the artifact's rules decide */
     enum repro_kind kind;
     double paper; /* times, less, at_most or below */
@@ -73,6 +78,7 @@ struct repro_claim {
     int of_policy, over_policy;
     int point, over_point; /* -1: the worst of all points */
     int metric_at;
+    int beyond_at; /* a metric whose figure this one is divided by; or -1 */
 };
 
 struct repro_compat {
@@ -83,7 +89,8 @@ struct repro_compat {
 };
 
 struct repro_scenario {
-    char *name, *paper, *shows, *claimed, *note, *unit, *cluster, *seeds;
+    char *name, *paper, *shows, *claimed, *note, *found, *unit, *cluster,
+        *seeds;
     char **metrics, **traces;
     unsigned metrics_count, traces_count;
     struct repro_options *options;

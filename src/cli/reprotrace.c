@@ -1,8 +1,8 @@
-/* reprotrace.c - traces that scenarios make up: files, joined and thinned.
+/* reprotrace.c - traces that scenarios make up: files, joined and cut.
  *
- * Joining and thinning work on lines of text, whatever the format: what a row
- * means to a reader of traces stays as it is. Drawing samples is in
- * reprosample.c.
+ * Joining, thinning, swapping and keeping work on lines of text, whatever the
+ * format: what a row means to a reader of traces stays as it is. Drawing
+ * samples is in reprosample.c.
  */
 #include "cli/reprotrace.h"
 #include "base/buf.h"
@@ -20,9 +20,10 @@
 
 enum { NUMBERS_MAX = 1000 }; /* traces of one {1..n} */
 
-static const char *const kinds[] = {"gen:", "join:", "thin:", "sample:"};
+static const char *const kinds[] = {
+    "gen:", "join:", "thin:", "swap:", "keep:", "sample:"};
 
-enum kind { GEN, JOIN, THIN, SAMPLE, NKINDS };
+enum kind { GEN, JOIN, THIN, SWAP, KEEP, SAMPLE, NKINDS };
 
 static enum kind kind_of(const char *name)
 {
@@ -115,8 +116,41 @@ static enum firn_status make_gen(const struct words *words, const char *cluster,
                    : firn_fail(err, FIRN_EINVAL, "no trace could be made");
 }
 
-/* Every `step`th row of a file; the header only when there is none yet. */
-static enum firn_status add_rows(const char *name, long step,
+/* What is done to the rows of a file. */
+struct cut {
+    enum kind kind;
+    long step;             /* THIN: every so manieth */
+    struct words from, to; /* SWAP; KEEP has `from` only */
+    bool is_not;           /* KEEP: those without */
+};
+
+static void put_row(const struct cut *cut, const char *line,
+                    struct firn_buf *out)
+{
+    size_t i = 0;
+    while (i < cut->to.n && strstr(line, cut->from.at[i]) == NULL)
+        i++;
+    for (const char *at;
+         i < cut->to.n && (at = strstr(line, cut->from.at[i])) != NULL;) {
+        buf_add(out, line, (size_t)(at - line));
+        buf_puts(out, cut->to.at[i]);
+        line = at + strlen(cut->from.at[i]);
+    }
+    buf_printf(out, "%s\n", line);
+}
+
+static bool is_kept(const struct cut *cut, const char *line, long row)
+{
+    bool has = false;
+    if (cut->kind != KEEP)
+        return row % cut->step == 0;
+    for (size_t i = 0; i < cut->from.n; i++)
+        has |= strstr(line, cut->from.at[i]) != NULL;
+    return has != cut->is_not;
+}
+
+/* Rows of a file; the header only when there is none yet. */
+static enum firn_status add_rows(const char *name, const struct cut *cut,
                                  struct firn_buf *out, struct firn_error *err)
 {
     struct firn_buf path = {0};
@@ -127,27 +161,66 @@ static enum firn_status add_rows(const char *name, long step,
     buf_release(&path);
     if (status != FIRN_OK)
         return status;
-    const char *header = lines_next(in);
-    if (header != NULL && out->n == 0)
-        buf_printf(out, "%s\n", header);
+    bool is_first = out->n == 0;
+    for (const char *head; (head = lines_next(in)) != NULL;) {
+        if (is_first)
+            buf_printf(out, "%s\n", head);
+        if (*head != '#') /* which firn's own format has before the names */
+            break;
+    }
     long row = 0;
     for (const char *line; (line = lines_next(in)) != NULL; row++)
-        if (row % step == 0)
-            buf_printf(out, "%s\n", line);
+        if (is_kept(cut, line, row))
+            put_row(cut, line, out);
     lines_close(in);
     return FIRN_OK;
+}
+
+/* "A=B,C=D" or "A,B": false when a pair has no '=', or nothing before it. */
+static bool read_pieces(struct cut *cut, const char *text)
+{
+    cut->is_not = cut->kind == KEEP && *text == '!';
+    text += cut->is_not;
+    while (*text != '\0') {
+        size_t n = strcspn(text, ",");
+        size_t k = cut->kind == SWAP ? strcspn(text, "=,") : n;
+        if (k == 0 || (cut->kind == SWAP && k == n))
+            return false;
+        words_add(&cut->from, text, k);
+        if (cut->kind == SWAP)
+            words_add(&cut->to, text + k + 1, n - k - 1);
+        text += n + (text[n] == ',');
+    }
+    return cut->from.n > 0;
+}
+
+/* The first word of all but JOIN says what; true when it makes sense. */
+static bool read_cut(struct cut *cut, const struct words *words)
+{
+    if (cut->kind == JOIN)
+        return true;
+    if (words->n != 2)
+        return false;
+    return cut->kind == THIN ? str_int(words->at[0], 1, 1000000, &cut->step)
+                             : read_pieces(cut, words->at[0]);
 }
 
 static enum firn_status make_rows(enum kind kind, const struct words *words,
                                   struct firn_buf *out, struct firn_error *err)
 {
-    long step = 1;
-    if (kind == THIN &&
-        (words->n != 2 || !str_int(words->at[0], 1, 1000000, &step)))
-        return firn_fail(err, FIRN_EINVAL, "'thin:' wants a number and a file");
-    for (size_t i = kind == THIN; i < words->n; i++)
-        FIRN_TRY(add_rows(words->at[i], step, out, err));
-    return FIRN_OK;
+    struct cut cut = {.kind = kind, .step = 1};
+    enum firn_status status = FIRN_OK;
+    if (!read_cut(&cut, words))
+        status =
+            firn_fail(err, FIRN_EINVAL, "'%s' wants %s and a file", kinds[kind],
+                      kind == THIN   ? "a number"
+                      : kind == SWAP ? "A=B,C=D"
+                                     : "A,B or !A,B");
+    for (size_t i = kind != JOIN; i < words->n && status == FIRN_OK; i++)
+        status = add_rows(words->at[i], &cut, out, err);
+    words_release(&cut.from);
+    words_release(&cut.to);
+    return status;
 }
 
 static enum firn_status write_text(const char *path,
@@ -163,6 +236,26 @@ static enum firn_status write_text(const char *path,
                    : firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
 }
 
+/* KIND:WHAT gen:OPTIONS: the trace that `gen:` makes is the file. */
+static enum firn_status make_inner(struct words *words, const char *cluster,
+                                   const char *path, struct firn_error *err)
+{
+    struct words inner = {0}, outer = {0};
+    words_add(&outer, words->at[0], strlen(words->at[0]));
+    words_add(&outer, path, strlen(path));
+    size_t n = strlen(kinds[GEN]);
+    for (size_t i = 1; i < words->n; i++) {
+        const char *word = words->at[i] + (i == 1 ? n : 0);
+        if (*word != '\0')
+            words_add(&inner, word, strlen(word));
+    }
+    enum firn_status status = make_gen(&inner, cluster, path, err);
+    words_release(&inner);
+    words_release(words);
+    *words = outer;
+    return status;
+}
+
 enum firn_status trace_make(const char *name, const char *cluster,
                             const char *path, struct firn_error *err)
 {
@@ -171,11 +264,13 @@ enum firn_status trace_make(const char *name, const char *cluster,
     struct firn_buf text = {0};
     enum firn_status status = FIRN_OK;
     split(name + strlen(kinds[kind]), &words);
-    if (kind == GEN)
+    if (kind != GEN && words.n > 1 && kind_of(words.at[1]) == GEN)
+        status = make_inner(&words, cluster, path, err);
+    if (status == FIRN_OK && kind == GEN)
         status = make_gen(&words, cluster, path, err);
-    else if (kind == SAMPLE)
+    else if (status == FIRN_OK && kind == SAMPLE)
         status = sample_make(&words, &text, err);
-    else
+    else if (status == FIRN_OK)
         status = make_rows(kind, &words, &text, err);
     if (status == FIRN_OK && kind != GEN)
         status = write_text(path, &text, err);

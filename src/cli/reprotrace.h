@@ -7,7 +7,13 @@
  *                             scenario's cluster
  *     join:FILE FILE ...      the rows of all of them, which have one header
  *     thin:N FILE             every Nth row, from the first
+ *     swap:A=B,C=D FILE       all rows, with B wherever one has A, and so on;
+ *                             the first pair that a row has counts
+ *     keep:A,B FILE           the rows that have A, or B; with !A,B those that
+ *                             have neither
  *     sample:FILE KEY=V ...   jobs drawn from a trace; see below
+ *
+ * FILE may be a gen: too, behind thin, swap or keep: keep:A gen:OPTIONS.
  *
  * A sample is drawn from the jobs of FILE that are submitted within `hours`
  * of a day and last a minute or longer, each at most once. A job keeps its
@@ -18,8 +24,10 @@
  *     1:TASK,TASK,...         tasks of jobs below 1 GPU-hour; the lists are in
  *                             rising order, the last is for all others too
  *
- * TASK is APP*WEIGHT@MIN-MAX/BATCH: drawn by weight; on MIN to MAX GPUs, as
- * many as the job asked for within these bounds, its GPU-hours kept.
+ * TASK is APP*WEIGHT@MIN-MAX/BATCH[^SHARE]: drawn by weight; on MIN to MAX
+ * GPUs, as many as the job asked for within these bounds, its GPU-hours kept.
+ * With a SHARE no more than that of its layers may be frozen, and the job is of
+ * the group "bound"; other tasks of the same application are of "free".
  */
 #ifndef CLI_REPROTRACE_H
 #define CLI_REPROTRACE_H

@@ -40,6 +40,13 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
  * frees the array. */
 size_t measured_batches(double **out, const char *folder);
 
+/* A law of that form fitted to a table. FIRN_EDATA when it has too few rows;
+ * `out` is then as it was. */
+enum firn_status measured_law(struct firn_itertime *out,
+                              const struct steptable *table,
+                              enum firn_itertime_form form,
+                              struct firn_error *err);
+
 void measured_stats_release(struct firn_profile_stats *stats);
 
 /* At most `most` stages, each of equally many: the mean variance, and the

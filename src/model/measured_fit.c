@@ -93,6 +93,24 @@ static void observe(const struct steptable *table, struct maker_obs *out)
     }
 }
 
+enum firn_status measured_law(struct firn_itertime *out,
+                              const struct steptable *table,
+                              enum firn_itertime_form form,
+                              struct firn_error *err)
+{
+    struct maker_obs obs = {0};
+    struct firn_itertime law;
+    struct firn_itertime_fit fit = {.form = form};
+    firn_itertime_default(&law);
+    observe(table, &obs);
+    enum firn_status status =
+        firn_itertime_refit(&law, obs.at, obs.n, &fit, err);
+    if (status == FIRN_OK)
+        *out = law;
+    vec_release(&obs);
+    return status;
+}
+
 static enum firn_status fit_table(struct maker *m, struct firn_profile *p,
                                   const char *type)
 {

@@ -166,6 +166,35 @@ enum firn_status known_open(struct known *out, const char *profiles,
     return status;
 }
 
+const char *firn_sim_forecast_name(enum firn_sim_forecast by)
+{
+    static const char *const names[] = {
+        [FIRN_SIM_FORECAST_FIT] = "fit",
+        [FIRN_SIM_FORECAST_TABLES] = "tables",
+        [FIRN_SIM_FORECAST_POLLUX] = "pollux",
+    };
+    size_t i = (size_t)by;
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+enum firn_status known_forecast_by(struct known *known,
+                                   enum firn_sim_forecast by,
+                                   struct firn_error *err)
+{
+    known->looks_up = by == FIRN_SIM_FORECAST_TABLES;
+    if (by != FIRN_SIM_FORECAST_POLLUX)
+        return FIRN_OK;
+    for (size_t i = 0; i < known->profiles.n; i++) {
+        struct firn_profile *p = &known->profiles.at[i];
+        const struct steptable *steps = known->tables[i].steps;
+        for (size_t k = 0; k < p->ngpus; k++)
+            if (steps[k].nrows > 0)
+                FIRN_TRY(measured_law(&p->gpus[k].time, &steps[k],
+                                      FIRN_FORM_POLLUX, err));
+    }
+    return FIRN_OK;
+}
+
 void known_close(struct known *known)
 {
     for (size_t i = 0; i < known->profiles.n; i++) {

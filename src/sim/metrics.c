@@ -18,7 +18,9 @@
 #include "sim/metrics.h"
 #include "base/fmath.h"
 #include "base/sort.h"
+#include "base/str.h"
 #include <math.h>
+#include <string.h>
 
 void metrics_init(struct metrics *metrics, const struct firn_cluster *cluster,
                   double scaling, struct timeline *timeline)
@@ -30,6 +32,7 @@ void metrics_init(struct metrics *metrics, const struct firn_cluster *cluster,
 void metrics_release(struct metrics *metrics)
 {
     vec_release(&metrics->jobs_at_submit);
+    vec_release(&metrics->merged);
     vec_release(&metrics->jct_s);
     vec_release(&metrics->queue_s);
     vec_release(&metrics->rho);
@@ -79,6 +82,8 @@ void metrics_submitted(struct metrics *metrics, const struct firn_job *job)
 {
     vec_reserve(&metrics->jobs_at_submit, (size_t)job->slot + 1);
     metrics->jobs_at_submit.at[job->slot] = metrics->sums.jobs;
+    vec_reserve(&metrics->merged, (size_t)job->slot + 1);
+    metrics->merged.at[job->slot] = 0;
 }
 
 void metrics_changed(struct metrics *metrics, const struct state *state,
@@ -112,10 +117,24 @@ static void let_go(struct metrics *metrics, const struct firn_job *job,
     metrics->resume_gpus.at[job->slot] = 0;
 }
 
+static void note_merge(struct metrics *metrics, const struct firn_step *step)
+{
+    const struct firn_how *how = &step->to->how;
+    size_t slot = (size_t)step->job->slot;
+    unsigned in = (how->merged_with > 0 ? METRICS_TOGETHER : 0u) |
+                  (how->after > 0 ? METRICS_AFTER : 0u);
+    if (in == 0)
+        return;
+    vec_reserve(&metrics->merged, slot + 1);
+    metrics->merged.at[slot] |= (unsigned char)in;
+}
+
 void metrics_step(struct metrics *metrics, const struct firn_step *step)
 {
     if (step->kind != FIRN_STEP_STOP && step->job->starts > 0)
         metrics->restarts++;
+    if (step->kind != FIRN_STEP_STOP)
+        note_merge(metrics, step);
     if (step->kind != FIRN_STEP_START)
         let_go(metrics, step->job, step->at_s);
 }
@@ -155,6 +174,40 @@ static double fairness(const struct metrics *metrics,
     return jct_s / alone_s;
 }
 
+/* The sums of a group; NULL when there are too many groups. */
+static struct firn_sim_group *group_of(struct metrics *metrics,
+                                       const char *name)
+{
+    int i = 0;
+    while (i < metrics->ngroups && strcmp(metrics->groups[i].name, name) != 0)
+        i++;
+    if (i == FIRN_GROUPS)
+        return NULL;
+    struct firn_sim_group *group = &metrics->groups[i];
+    if (i == metrics->ngroups) {
+        if (!str_copy(group->name, sizeof group->name, name))
+            return NULL;
+        metrics->ngroups++;
+    }
+    return group;
+}
+
+static void add_to_group(struct metrics *metrics, const struct firn_job *job,
+                         double jct_s, double queue_s)
+{
+    struct firn_sim_group *group = group_of(metrics, job->spec.group);
+    size_t slot = (size_t)job->slot;
+    unsigned in = slot < metrics->merged.cap ? metrics->merged.at[slot] : 0;
+    metrics->together_jobs += (in & METRICS_TOGETHER) != 0;
+    metrics->after_jobs += (in & METRICS_AFTER) != 0;
+    if (group == NULL)
+        return;
+    group->jobs++;
+    group->jct_mean_s += jct_s;
+    group->queue_mean_s += queue_s;
+    group->queue_max_s = fmax(group->queue_max_s, queue_s);
+}
+
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
                     double now_s, double finished_s)
 {
@@ -166,6 +219,7 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     vec_add(&metrics->jct_s, jct_s);
     vec_add(&metrics->queue_s, jct_s - held_s);
     vec_add(&metrics->rho, rho);
+    add_to_group(metrics, job, jct_s, jct_s - held_s);
     int c = class_of(job->spec.gpus);
     metrics->class_sum_s[c] += jct_s;
     metrics->class_jobs[c]++;
@@ -232,12 +286,26 @@ static void fair(struct metrics *metrics, struct firn_sim_result *out)
     out->rho_max = percentile(rho, n, 100);
 }
 
+static void grouped(const struct metrics *metrics, struct firn_sim_result *out)
+{
+    out->ngroups = metrics->ngroups;
+    for (int i = 0; i < metrics->ngroups; i++) {
+        struct firn_sim_group *group = &out->groups[i];
+        *group = metrics->groups[i];
+        group->jct_mean_s /= (double)group->jobs;
+        group->queue_mean_s /= (double)group->jobs;
+    }
+    out->together_jobs = metrics->together_jobs;
+    out->after_jobs = metrics->after_jobs;
+}
+
 void metrics_result(struct metrics *metrics, struct firn_sim_result *out)
 {
     const struct metrics_sums *sums =
         metrics->jct_s.n ? &metrics->until_end : &metrics->sums;
     times(metrics, out);
     fair(metrics, out);
+    grouped(metrics, out);
     out->makespan_s =
         metrics->jct_s.n ? metrics->end_s - metrics->begin_s : NAN;
     out->gpu_alloc_ratio = sums->up > 0 ? sums->held / sums->up : NAN;

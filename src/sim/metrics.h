@@ -19,6 +19,9 @@ struct metrics_sums {
     double jobs;                     /* job-seconds in the system */
 };
 
+/* What a job was in before it ended, by slot. */
+enum { METRICS_TOGETHER = 1, METRICS_AFTER = 2 };
+
 struct metrics {
     double scaling; /* for the fair share's speed */
     int gpus;       /* of the whole cluster */
@@ -32,6 +35,10 @@ struct metrics {
     VEC(double) jct_s, queue_s, rho;
     double class_sum_s[FIRN_CLASSES];
     long class_jobs[FIRN_CLASSES];
+    struct firn_sim_group groups[FIRN_GROUPS]; /* sums, not yet means */
+    int ngroups;
+    VEC(unsigned char) merged; /* METRICS_*, by slot */
+    long together_jobs, after_jobs;
     long restarts, failures, rejected;
     struct heap resumes; /* slots that restart, by when they resume */
     VEC(int) resume_gpus;

@@ -6,7 +6,7 @@
 bool noise_is_on(const struct firn_sim_noise *size)
 {
     return size->throughput > 0 || size->sharing > 0 || size->transfer > 0 ||
-           size->report > 0;
+           size->report > 0 || size->iterations > 0;
 }
 
 static double draw(struct rng *rng, double size)
@@ -26,6 +26,18 @@ struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
     noise.sharing = draw(&noise.rng, size->sharing);
     noise.transfer = draw(&noise.rng, size->transfer);
     return noise;
+}
+
+/* A stream of their own: these draws shift no others. */
+double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
+                        firn_job_id id, bool is_merged)
+{
+    struct rng rng;
+    if (!(size->iterations > 0))
+        return 1;
+    rng_seed(&rng, ~seed);
+    rng_seed(&rng, rng_u64(&rng) + 2 * (uint64_t)id + is_merged);
+    return draw(&rng, size->iterations);
 }
 
 double noise_next(struct noise *noise, const struct firn_sim_noise *size,

@@ -7,9 +7,10 @@
  * t (throughput) is drawn once for a job and s (sharing) too, which counts
  * only while it shares GPUs: wrong beliefs that stay. r (report) is drawn for
  * each report: measuring. `transfer` is drawn once for a job as well, for who
- * predicts the gain of transfer; it is in no report. Every job has a stream
- * of its own, from the seed and its id, so that one job's reports do not
- * change another's.
+ * predicts the gain of transfer, and `iterations` twice, for who predicts how
+ * much work is left; these are in no report. Every job has a stream of its
+ * own, from the seed and its id, so that one job's reports do not change
+ * another's.
  */
 #ifndef SIM_NOISE_H
 #define SIM_NOISE_H
@@ -27,6 +28,9 @@ bool noise_is_on(const struct firn_sim_noise *size);
 /* The beliefs of a job. */
 struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
                           firn_job_id id);
+/* The factor on the work that it is forecast to have left, alone or merged. */
+double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
+                        firn_job_id id, bool is_merged);
 /* The factor of its next report. */
 double noise_next(struct noise *noise, const struct firn_sim_noise *size,
                   bool is_sharing);

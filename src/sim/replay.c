@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETTINGS = 15, NEEDED = 9, FIELDS_MAX = 64 };
+enum { SETTINGS = 16, NEEDED = 9, FIELDS_MAX = 64 };
 
 /* What the header has, once each. */
 struct header {
@@ -39,11 +39,11 @@ static const char *const setting_names[SETTINGS] = {
     "restart_s",    "scaling",          "share_slowdown",      "interval_s",
     "quantum_s",    "mtbf_s",           "charges_first_start", "mttr_s",
     "checkpoint_s", "noise_throughput", "noise_sharing",       "noise_transfer",
-    "noise_report", "elastic_min",      "elastic_max",
+    "noise_report", "noise_iterations", "elastic_min",         "elastic_max",
 };
 /* Texts that say how a run was asked for and that change no check. */
 static const char *const remark_names[] = {"setting", "profiles", "failures",
-                                           "freeze", "restart_of"};
+                                           "freeze",  "forecast", "restart_of"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {

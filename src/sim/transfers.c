@@ -119,10 +119,11 @@ double transfers_rate(int task, int other, double epochs,
 struct side {
     const struct firn_job *job;
     int task;
-    double work_s;  /* reference seconds left */
+    double work_s;  /* reference seconds left, as believed */
+    bool is_new;    /* nothing is done of it */
     double alone;   /* rate */
     double alone_s; /* work_s at that */
-    double belief;  /* of its epochs: noise */
+    double belief;  /* of its epochs when merged: noise */
 };
 
 static bool look_at(struct simengine *engine, const struct firn_job *job,
@@ -131,12 +132,19 @@ static bool look_at(struct simengine *engine, const struct firn_job *job,
     const struct firn_sim_options *options = engine->world.options;
     out->job = job;
     out->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    out->is_new = out->work_s >= job->spec.duration_s;
     out->alone = forecast_rate(engine->forecast, job, way, now_s);
+    double alone =
+        noise_iterations(&options->noise, options->seed, job->id, false);
+    double merged =
+        noise_iterations(&options->noise, options->seed, job->id, true);
+    out->work_s *= alone;
     out->alone_s = out->work_s / out->alone;
     out->belief =
         options->noise.transfer > 0
             ? noise_of_job(&options->noise, options->seed, job->id).transfer
             : 1;
+    out->belief *= merged / alone; /* each is of the epochs, not of both */
     return out->alone > 0 && job->spec.batch > 0;
 }
 
@@ -176,7 +184,7 @@ static bool after(const struct side s[2], struct firn_merge *out)
 {
     double epochs = transfers_after(s[1].task, s[0].task);
     double alone = transfers_epochs(s[1].task);
-    if (!(epochs > 0) || s[1].work_s < s[1].job->spec.duration_s)
+    if (!(epochs > 0) || !s[1].is_new)
         return false;
     out->left_s[0] = s[0].alone_s;
     out->left_s[1] = s[0].alone_s + s[1].alone_s * epochs * s[1].belief / alone;

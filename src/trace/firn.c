@@ -3,7 +3,7 @@
  *     #firn-trace 1
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
- *     [,seq][,may_merge]
+ *     [,seq][,may_merge][,frozen_max]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may
@@ -89,6 +89,14 @@ static bool maybe_number(const struct row *row, int column, double min,
            row_number(row, column, min, 1e15, out, err);
 }
 
+/* A share, to 1; 0 or nothing: no limit. */
+static bool maybe_share(const struct row *row, int column, double *out,
+                        struct firn_error *err)
+{
+    return *row_text(row, column) == '\0' ||
+           row_number(row, column, 0, 1, out, err);
+}
+
 /* GPUs 0: of a language model only. */
 static bool read_gang(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
@@ -160,6 +168,7 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
         !maybe_int(row, WRITE_SHARE, 0, 1, &may_share, err) ||
         !maybe_int(row, WRITE_MERGE, 0, 1, &may_merge, err) ||
         !maybe_int(row, WRITE_NOMINAL, 0, 1, &is_nominal, err) ||
+        !maybe_share(row, WRITE_FROZEN, &spec->frozen_max, err) ||
         !read_restart(row, spec, err))
         return false;
     spec->may_share = may_share != 0;

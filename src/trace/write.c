@@ -26,6 +26,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)spec->is_nominal << WRITE_NOMINAL;
     mask |= (unsigned)(spec->seq != 0) << WRITE_SEQ;
     mask |= (unsigned)spec->may_merge << WRITE_MERGE;
+    mask |= (unsigned)(spec->frozen_max > 0) << WRITE_FROZEN;
     return mask;
 }
 
@@ -116,6 +117,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_MERGE:
         buf_putc(out, spec->may_merge ? '1' : '0');
+        return;
+    case WRITE_FROZEN:
+        buf_double(out, spec->frozen_max);
         return;
     case WRITE_NCOLUMNS:
         break;

@@ -28,7 +28,8 @@
     X(RESTART, "restart_s")   \
     X(NOMINAL, "nominal")     \
     X(SEQ, "seq")             \
-    X(MERGE, "may_merge")
+    X(MERGE, "may_merge")     \
+    X(FROZEN, "frozen_max")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

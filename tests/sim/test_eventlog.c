@@ -139,7 +139,8 @@ static void the_header_has_what_was_asked_for(void **state)
     all.nrestarts = 1;
     all.profiles = "builtin";
     all.failures = "f.csv";
-    all.noise = (struct firn_sim_noise){0.5, 0.25, 0.125, 0.02};
+    all.noise = (struct firn_sim_noise){0.5, 0.25, 0.125, 0.02, 0.4};
+    all.forecast = FIRN_SIM_FORECAST_TABLES;
     all.elastic_min = 2;
     all.elastic_max = 16;
     name_file();
@@ -148,10 +149,11 @@ static void the_header_has_what_was_asked_for(void **state)
     struct firn_buf text = file_text(path);
     static const char *const lines[] = {
         "\nworld\t\"late\"\nsetting\t\"fifo.x=1\"\nsetting\t\"sjf.y=a b\"\n"
-        "profiles\t\"builtin\"\nfailures\t\"f.csv\"\nseed\t7\n",
+        "profiles\t\"builtin\"\nforecast\t\"tables\"\nfailures\t\"f.csv\"\n"
+        "seed\t7\n",
         "\nrestart_s\t30\nrestart_of\t\"bert\"\t60\n",
         "\nnoise_throughput\t0.5\nnoise_sharing\t0.25\n"
-        "noise_transfer\t0.125\nnoise_report\t0.02\n",
+        "noise_transfer\t0.125\nnoise_report\t0.02\nnoise_iterations\t0.4\n",
         "\nelastic_min\t2\nelastic_max\t16\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)

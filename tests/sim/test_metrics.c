@@ -79,6 +79,47 @@ static void jobs_are_classed_by_the_gpus_they_ask_for(void **state)
     play_close(&play);
 }
 
+/* One GPU: a ends at 10, b waits for it and ends at 30, c (no group) waits
+ * until then. */
+static void groups_have_means_of_their_own(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,group\n"
+              "a,0,1,10,x\nb,0,1,20,x\nc,5,1,30,\nd,100,1,1,y\n");
+    play_run(&play, "fifo");
+    const struct firn_sim_group *g = play.result.groups;
+    assert_int_equal(play.result.ngroups, 3);
+    assert_string_equal(g[0].name, "x");
+    assert_true(g[0].jobs == 2 && g[0].jct_mean_s == 20);
+    assert_true(g[0].queue_mean_s == 5 && g[0].queue_max_s == 10);
+    assert_string_equal(g[1].name, "");
+    assert_true(g[1].jobs == 1 && g[1].jct_mean_s == 55);
+    assert_true(g[1].queue_max_s == 25);
+    assert_string_equal(g[2].name, "y");
+    assert_true(g[2].queue_max_s == 0);
+    assert_true(play.result.together_jobs == 0 && play.result.after_jobs == 0);
+    play_close(&play);
+}
+
+/* Those that end first; a ninth is in none. */
+static void more_groups_than_there_is_room_for_are_left_out(void **state)
+{
+    (void)state;
+    struct play play;
+    char rows[512] = "#firn-trace 1\nname,submit_s,gpus,duration_s,group\n";
+    for (int i = 0; i < FIRN_GROUPS + 2; i++)
+        snprintf(rows + strlen(rows), sizeof rows - strlen(rows),
+                 "j%d,%d,1,1,g%d\n", i, i, i);
+    play_open(&play, "1x1:v100", rows);
+    play_run(&play, "fifo");
+    assert_int_equal(play.result.ngroups, FIRN_GROUPS);
+    assert_string_equal(play.result.groups[FIRN_GROUPS - 1].name, "g7");
+    assert_int_equal(play.result.jobs, FIRN_GROUPS + 2);
+    play_close(&play);
+}
+
 /* How the cluster is told to be; metrics read only these fields. */
 static void tell(struct metrics *metrics, double at_s, int held, int stranded,
                  size_t running, size_t waiting)
@@ -128,7 +169,7 @@ static void fair_share_follows_the_scaling_exponent(void **state)
     struct firn_cluster cluster = {.ngpus = 8};
     struct firn_job job = {
         .held = {.nparts = 1, .ngpus = 8},
-        .spec = {.gpus = 8, .duration_s = 100},
+        .spec = {.group = "", .gpus = 8, .duration_s = 100},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct metrics metrics;
@@ -192,6 +233,8 @@ int main(void)
         cmocka_unit_test(full_cluster_is_not_fragmented),
         cmocka_unit_test(ratios_count_gpus_that_are_up),
         cmocka_unit_test(jobs_are_classed_by_the_gpus_they_ask_for),
+        cmocka_unit_test(groups_have_means_of_their_own),
+        cmocka_unit_test(more_groups_than_there_is_room_for_are_left_out),
         cmocka_unit_test(sums_begin_with_the_first_job),
         cmocka_unit_test(fair_share_follows_the_scaling_exponent),
         cmocka_unit_test(timeline_tells_progress_from_restarts),

@@ -57,6 +57,33 @@ static void each_job_has_its_own_stream(void **state)
     assert_true(other.throughput != again.throughput);
 }
 
+/* Of the work left: two draws a job, within their size, that shift no other
+ * draw. */
+static void noise_on_iterations_has_a_stream_of_its_own(void **state)
+{
+    (void)state;
+    const struct firn_sim_noise off = {.throughput = 0.5, .report = 0.1};
+    const struct firn_sim_noise on = {
+        .throughput = 0.5, .report = 0.1, .iterations = 0.4};
+    double least = 2, most = 0;
+    assert_true(noise_is_on(&on));
+    for (int id = 0; id < 500; id++) {
+        double alone = noise_iterations(&on, 3, id, false);
+        double merged = noise_iterations(&on, 3, id, true);
+        assert_true(alone != merged);
+        assert_true(alone == noise_iterations(&on, 3, id, false));
+        assert_true(alone != noise_iterations(&on, 4, id, false));
+        assert_true(noise_iterations(&off, 3, id, false) == 1);
+        least = fmin(least, fmin(alone, merged));
+        most = fmax(most, fmax(alone, merged));
+        struct noise a = noise_of_job(&off, 3, id);
+        struct noise b = noise_of_job(&on, 3, id);
+        assert_true(a.throughput == b.throughput);
+        assert_true(noise_next(&a, &off, true) == noise_next(&b, &on, true));
+    }
+    assert_true(least >= 0.6 && least < 0.62 && most < 1.4 && most > 1.38);
+}
+
 /* FIFO reads no rate: its times are the same, to the digit, and so is the log,
  * which has the truth. */
 static void noise_changes_what_is_told_and_not_what_happens(void **state)
@@ -66,7 +93,7 @@ static void noise_changes_what_is_told_and_not_what_happens(void **state)
     play_open(&play, "1x4:v100", "a,0,4,100\nb,10,2,50\nc,20,2,70\n");
     play_run(&play, "fifo");
     struct firn_buf plain = play_read(play.log);
-    play.options.noise = (struct firn_sim_noise){0.5, 1, 0.4, 0.1};
+    play.options.noise = (struct firn_sim_noise){0.5, 1, 0.4, 0.1, 0.3};
     play_run(&play, "fifo");
     struct firn_buf noisy = play_read(play.log);
     /* From the first event on: the header says what the noise is. */
@@ -118,6 +145,7 @@ int main(void)
         cmocka_unit_test(factors_stay_within_their_size),
         cmocka_unit_test(factors_never_come_near_zero),
         cmocka_unit_test(each_job_has_its_own_stream),
+        cmocka_unit_test(noise_on_iterations_has_a_stream_of_its_own),
         cmocka_unit_test(noise_changes_what_is_told_and_not_what_happens),
         cmocka_unit_test(wrong_beliefs_can_change_decisions),
         cmocka_unit_test(negative_noise_is_refused),

@@ -49,6 +49,7 @@ static struct firn_job_spec draw_spec(struct rng *rng)
     spec.priority = (int)rng_below(rng, 5) - 2;
     spec.may_share = rng_below(rng, 2) == 1;
     spec.may_merge = rng_below(rng, 2) == 1;
+    spec.frozen_max = rng_below(rng, 2) == 1 ? rng_unit(rng) : 0;
     spec.is_nominal = rng_below(rng, 2) == 1;
     return spec;
 }
@@ -64,7 +65,8 @@ static bool same(const struct firn_job_spec *a, const struct firn_job_spec *b)
            a->gpus == b->gpus && a->gpus_min == b->gpus_min &&
            a->gpus_max == b->gpus_max && a->batch == b->batch &&
            a->priority == b->priority && a->may_share == b->may_share &&
-           a->may_merge == b->may_merge && a->is_nominal == b->is_nominal;
+           a->may_merge == b->may_merge && a->frozen_max == b->frozen_max &&
+           a->is_nominal == b->is_nominal;
 }
 
 static void jobs_survive_the_trip_bit_for_bit(void **state)

@@ -1,0 +1,116 @@
+/* test_told.c - limits that jobs set, and what forecasts go by.
+ */
+#include "lib/data.h"
+#include "lib/play.h"
+#include "sim/known.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* Seconds that a job of BERT takes when it limits its layers so. */
+static double with_limit(const char *limit, enum firn_sim_freeze rule)
+{
+    struct play play;
+    char rows[256];
+    snprintf(rows, sizeof rows,
+             "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,"
+             "frozen_max\na,0,1,3600,bert-wikitext2,32,%s\n",
+             limit);
+    play_open(&play, "1x1:v100", rows);
+    play.options.profiles = "builtin";
+    play.options.freeze = rule;
+    play_run(&play, "fifo");
+    double jct_s = play.result.jct_mean_s;
+    play_close(&play);
+    return jct_s;
+}
+
+static void a_job_freezes_no_more_layers_than_it_allows(void **state)
+{
+    (void)state;
+    for (int rule = FIRN_SIM_FREEZE_TUNED; rule <= FIRN_SIM_FREEZE_PENALTY;
+         rule++) {
+        enum firn_sim_freeze by = (enum firn_sim_freeze)rule;
+        double none = with_limit("", by), whole = with_limit("1", by);
+        double some = with_limit("0.3", by), least = with_limit("0.001", by);
+        double off = with_limit("", FIRN_SIM_FREEZE_OFF);
+        assert_true(whole == none && with_limit("0", by) == none);
+        assert_true(none < some && some < least);
+        assert_true(play_near(least, off));
+    }
+}
+
+static void a_limit_above_one_is_a_bad_row(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,frozen_max\n"
+              "a,0,1,10,0.5\nb,0,1,10,1.5\n");
+    play_run(&play, "fifo");
+    assert_true(play.result.jobs == 1 && play.result.bad_rows == 1);
+    play_close(&play);
+}
+
+/* On 1, 4 and 8 V100 at a batch of 48 a GPU. */
+static double off_by(struct known *known, enum firn_sim_forecast by)
+{
+    struct firn_error err = {0};
+    struct known_app app = known_find(known, "vit@cifar100", 1);
+    double worst = 0;
+    assert_non_null(app.profile);
+    assert_int_equal(known_forecast_by(known, by, &err), FIRN_OK);
+    for (int gpus = 1; gpus <= 8; gpus *= 2) {
+        struct spread where = spread_packed(app.ref, 4, gpus);
+        struct setting setting = known_setting(known, &app, &where, 48 * gpus);
+        double fit_s = known_fit_s(known, &app, &where, &setting);
+        double true_s = known_true_s(known, &app, &where, &setting);
+        double off = fit_s > true_s ? fit_s / true_s : true_s / fit_s;
+        worst = off > worst ? off : worst;
+    }
+    return worst - 1;
+}
+
+static void forecasts_go_by_what_they_are_told(void **state)
+{
+    (void)state;
+    const char *dir = data_path("");
+    struct firn_cluster cluster;
+    struct known known;
+    struct firn_error err = {0};
+    if (dir == NULL || data_path("ymir/workloads/FM-1-vit.csv") == NULL) {
+        print_message("no published tables here\n");
+        skip();
+    }
+    assert_int_equal(firn_cluster_open(&cluster, "2x4:v100", &err), FIRN_OK);
+    assert_int_equal(known_open(&known, dir, &cluster, &err), FIRN_OK);
+    double fit = off_by(&known, FIRN_SIM_FORECAST_FIT);
+    assert_true(off_by(&known, FIRN_SIM_FORECAST_TABLES) == 0);
+    double pollux = off_by(&known, FIRN_SIM_FORECAST_POLLUX);
+    assert_true(fit > 0 && pollux > 0 && pollux != fit && pollux < 0.5);
+    known_close(&known);
+    firn_cluster_release(&cluster);
+}
+
+static void forecasts_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(firn_sim_forecast_name(FIRN_SIM_FORECAST_TABLES),
+                        "tables");
+    assert_null(firn_sim_forecast_name((enum firn_sim_forecast)3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_freezes_no_more_layers_than_it_allows),
+        cmocka_unit_test(a_limit_above_one_is_a_bad_row),
+        cmocka_unit_test(forecasts_go_by_what_they_are_told),
+        cmocka_unit_test(forecasts_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
