@@ -28,18 +28,34 @@ struct firn_sim_noise {
     double sharing;    /* one draw a job, on its rate while it shares GPUs */
     double transfer;   /* one draw a job, for predictions of transfer */
     double report;     /* one draw a report */
+    double iterations; /* two draws a job, on the work that it is forecast to
+                        * have left: alone, and merged with another */
 };
 
-/* How jobs freeze front layers as they train: see sim/trainer.c. */
+/* How jobs freeze front layers as they train: see sim/trainer.c. A rule holds
+ * for every job, also where the policy leaves it to the trainer. */
 enum firn_sim_freeze {
-    FIRN_SIM_FREEZE_OFF,
+    FIRN_SIM_FREEZE_POLICY,    /* by penalty where the policy leaves it to the
+                                * trainer (FIRN_TUNE_FREEZE), else nothing */
+    FIRN_SIM_FREEZE_OFF,       /* nothing, whatever the policy */
     FIRN_SIM_FREEZE_FREEZEOUT, /* a schedule of its own, nothing owed */
     FIRN_SIM_FREEZE_TUNED,     /* that, its parameter by effective progress */
     FIRN_SIM_FREEZE_PENALTY,   /* IceFrog's tuner */
 };
 
-/* "off", "freezeout", "tuned-freezeout", "penalty"; NULL beyond them. */
+/* "policy", "off", "freezeout", "tuned-freezeout", "penalty"; NULL beyond
+ * them. */
 FIRN_API const char *firn_sim_freeze_name(enum firn_sim_freeze rule);
+
+/* What forecasts of step times go by, for jobs that run by measured tables. */
+enum firn_sim_forecast {
+    FIRN_SIM_FORECAST_FIT,    /* the fits of their profiles */
+    FIRN_SIM_FORECAST_TABLES, /* these tables: looked up, and exact */
+    FIRN_SIM_FORECAST_POLLUX, /* Pollux's law, fitted to these tables */
+};
+
+/* "fit", "tables", "pollux"; NULL beyond them. */
+FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
 struct world_def;
 
@@ -61,6 +77,7 @@ struct firn_sim_options {
                             * or of measured tables; NULL or "none": the
                             * trace's durations only (docs/profiles.md) */
     enum firn_sim_freeze freeze; /* of jobs whose profile knows its layers */
+    enum firn_sim_forecast forecast;
     struct firn_sim_noise noise; /* on what jobs report */
 
     /* What a change of GPUs costs (seconds without progress). */
@@ -102,6 +119,15 @@ struct firn_sim_class {
     double jct_mean_s; /* NaN when there are no jobs */
 };
 
+enum { FIRN_GROUPS = 8 };
+
+/* Of the jobs of one group that finished; NaN where there are none. */
+struct firn_sim_group {
+    char name[FIRN_NAME_MAX]; /* "" for jobs of no group */
+    long jobs;
+    double jct_mean_s, queue_mean_s, queue_max_s;
+};
+
 /* Plain data: it may be copied and sent through a pipe. Percentiles
  * interpolate linearly between ranks. */
 struct firn_sim_result {
@@ -141,6 +167,13 @@ struct firn_sim_result {
 
     /* Where the GPU-seconds went: given = useful + overhead + lost. */
     double gpu_s_given, gpu_s_useful, gpu_s_overhead, gpu_s_lost;
+
+    /* Not printed and in no log: the first groups of which a job finished, and
+     * the jobs that were trained together with another, or began with the
+     * weights of one. */
+    struct firn_sim_group groups[FIRN_GROUPS];
+    int ngroups;
+    long together_jobs, after_jobs;
 
     long rounds, events, steps;
     double cpu_s; /* measured; the only field that may differ */

@@ -94,6 +94,7 @@ static enum firn_status set_noise(void *at, const char *value,
         {"sharing=", offsetof(struct firn_sim_noise, sharing)},
         {"transfer=", offsetof(struct firn_sim_noise, transfer)},
         {"report=", offsetof(struct firn_sim_noise, report)},
+        {"iterations=", offsetof(struct firn_sim_noise, iterations)},
     };
     enum { NPARTS = sizeof parts / sizeof *parts };
     struct words pieces = {0};
@@ -107,8 +108,9 @@ static enum firn_status set_noise(void *at, const char *value,
         if (k == NPARTS || !str_double(pieces.at[i] + n, &size) || size < 0 ||
             size > 10)
             status = firn_fail(err, FIRN_EINVAL,
-                               "'%s' is not throughput, sharing, transfer or "
-                               "report and a number from 0 to 10 behind '='",
+                               "'%s' is not throughput, sharing, transfer, "
+                               "report or iterations and a number from 0 to "
+                               "10 behind '='",
                                pieces.at[i]);
         else
             *(double *)(void *)((char *)at + parts[k].at) = size;
@@ -167,8 +169,23 @@ static enum firn_status set_freeze(void *at, const char *text,
             return FIRN_OK;
         }
     return firn_fail(err, FIRN_EINVAL,
-                     "'%.40s' is not off, freezeout, tuned-freezeout or "
-                     "penalty",
+                     "'%.40s' is not policy, off, freezeout, "
+                     "tuned-freezeout or penalty",
+                     text);
+}
+
+static enum firn_status set_forecast(void *at, const char *text,
+                                     struct firn_error *err)
+{
+    const char *name;
+    for (int i = 0;
+         (name = firn_sim_forecast_name((enum firn_sim_forecast)i)) != NULL;
+         i++)
+        if (strcmp(name, text) == 0) {
+            *(enum firn_sim_forecast *)at = (enum firn_sim_forecast)i;
+            return FIRN_OK;
+        }
+    return firn_fail(err, FIRN_EINVAL, "'%.40s' is not fit, tables or pollux",
                      text);
 }
 
@@ -239,17 +256,21 @@ static const struct flag table[] = {
      "measured tables, data for the folder $FIRN_DATA, or none (none)",
      set_profiles, OPTION(profiles)},
     {"freeze", 0, "RULE",
-     "jobs freeze front layers by off, freezeout, tuned-freezeout or penalty "
-     "(off)",
+     "jobs freeze front layers by off, freezeout, tuned-freezeout or penalty, "
+     "whatever the policy, or as the policy has it (policy)",
      set_freeze, OPTION(freeze)},
+    {"forecast", 0, "WHAT",
+     "step times are foretold by fit, tables (those that jobs run by) or "
+     "pollux, Pollux's law fitted to these (fit)",
+     set_forecast, OPTION(forecast)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
      set_elastic, offsetof(struct sim_args, options)},
     {"share", 0, NULL, "every job accepts to share its GPUs", flag_yes,
      OPTION(shares)},
     {"noise", 0, "PARTS",
-     "how wrong reported rates are: throughput=X,sharing=X,transfer=X,"
-     "report=X, each up to the share X off",
+     "how wrong reports and forecasts are: throughput=X,sharing=X,transfer=X,"
+     "report=X,iterations=X, each up to the share X off",
      set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
      "time without progress after a change of GPUs: "
@@ -400,7 +421,7 @@ static int check_options(const struct sim_args *args)
         return flags_wrong(&page, "--mtbf needs a --mttr above 0");
     if (o->failures && o->mtbf_s > 0)
         return flags_wrong(&page, "--failures and --mtbf exclude each other");
-    if (o->freeze != FIRN_SIM_FREEZE_OFF &&
+    if (o->freeze > FIRN_SIM_FREEZE_OFF &&
         (o->profiles == NULL || strcmp(o->profiles, "none") == 0))
         return flags_wrong(&page, "--freeze needs --profiles");
     if (o->timeline_s > 0 && !args->out_dir)

@@ -79,8 +79,10 @@ static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
     for (size_t i = 0; i < o->nsettings; i++)
         put_text(out, "setting", o->settings[i]);
     put_text(out, "profiles", o->profiles);
-    if (o->freeze != FIRN_SIM_FREEZE_OFF)
+    if (o->freeze != FIRN_SIM_FREEZE_POLICY)
         put_text(out, "freeze", firn_sim_freeze_name(o->freeze));
+    if (o->forecast != FIRN_SIM_FORECAST_FIT)
+        put_text(out, "forecast", firn_sim_forecast_name(o->forecast));
     put_text(out, "failures", o->failures);
     buf_printf(out, "seed\t%llu\n", (unsigned long long)o->seed);
     put_restarts(out, o);
@@ -96,6 +98,8 @@ static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
     put_setting(out, "noise_sharing", o->noise.sharing);
     put_setting(out, "noise_transfer", o->noise.transfer);
     put_setting(out, "noise_report", o->noise.report);
+    if (o->noise.iterations > 0)
+        put_setting(out, "noise_iterations", o->noise.iterations);
     put_setting(out, "elastic_min", o->elastic_min);
     put_setting(out, "elastic_max", o->elastic_max);
     put_cluster(out, o->cluster);

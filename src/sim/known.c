@@ -23,6 +23,8 @@
 #include <math.h>
 #include <string.h>
 
+#define SPILL 0.1 /* of its speed is left to what does not fit its GPUs */
+
 enum { PARTS_MIN = 20 }; /* of an application that may freeze layers */
 
 /* --- which profile ------------------------------------------------------- */
@@ -200,17 +202,6 @@ double known_local_min(const struct known *known, const struct known_app *app,
     return most;
 }
 
-struct setting known_setting(const struct known *known,
-                             const struct known_app *app,
-                             const struct spread *where, double batch)
-{
-    double most = known_local_max(known, app, where->types);
-    return (struct setting){
-        .split = firn_profile_split(app->profile, batch, where->gpus, most),
-        .psi = 1,
-    };
-}
-
 struct setting known_passes(const struct known *known,
                             const struct known_app *app, uint32_t types,
                             const struct setting *setting, int passes)
@@ -218,7 +209,8 @@ struct setting known_passes(const struct known *known,
     struct setting out = *setting;
     struct firn_batch_split *split = &out.split;
     double each = split->batch_per_gpu * split->accum_steps;
-    if (passes <= split->accum_steps)
+    if (passes <= split->accum_steps ||
+        setting->parallel == FIRN_PARALLEL_PIPELINE)
         return out;
     double least = known_local_min(known, app, types);
     double b = fmax(ceil(each / passes), least);
@@ -234,18 +226,14 @@ static double fit_on(const struct firn_profile *p,
                      const struct spread *where, const struct setting *setting)
 {
     struct firn_profile_frozen left = {0, 1, 1};
+    struct parallel_run run = known_run(where, setting);
+    if (setting->parallel > FIRN_PARALLEL_DATA)
+        return parallel_iteration(p, gpu, &run);
     if (setting->frozen > 0)
         left = firn_profile_unfrozen(p, setting->frozen);
-    struct firn_shape shape = {
-        .nodes = where->nodes,
-        .gpus = where->gpus,
-        .gpus_on_fullest = where->fullest,
-        .batch_per_gpu = setting->split.batch_per_gpu,
-        .accum_steps = setting->split.accum_steps,
-        .theta = left.theta,
-        .omega = left.omega,
-    };
-    return firn_itertime_iteration(&gpu->time, &shape);
+    run.shape.theta = left.theta;
+    run.shape.omega = left.omega;
+    return firn_itertime_iteration(&gpu->time, &run.shape);
 }
 
 static double looked_up(const struct steptable *table,
@@ -294,6 +282,8 @@ double known_fit_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting)
 {
     double longest_s = 0, slower;
+    if (known->looks_up)
+        return known_true_s(known, app, where, setting);
     for (uint32_t types = where->types; types != 0; types &= types - 1) {
         const struct firn_profile_gpu *gpu =
             known_gpu(known, app, __builtin_ctz(types), &slower);
@@ -313,6 +303,8 @@ double known_true_s(const struct known *known, const struct known_app *app,
         longest_s =
             fmax(longest_s, slower * true_on(known, app, gpu, where, setting));
     }
+    if (!known_fits(known, app, where, setting))
+        longest_s /= SPILL;
     return longest_s;
 }
 

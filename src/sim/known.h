@@ -2,8 +2,8 @@
  *
  * Behind the truth of a simulation (sim/truth_table.h) and behind its
  * forecasts (sim/simforecast.h). The two differ in one thing: a truth takes
- * step times from the measured tables where there are any, a forecast never
- * does.
+ * step times from the measured tables where there are any, a forecast does so
+ * only when it is told to (known_forecast_by).
  *
  * Training is cut into parts: its stages, or, for applications that may freeze
  * layers, equal pieces of them, so that there are 20 parts or more.
@@ -11,8 +11,10 @@
 #ifndef SIM_KNOWN_H
 #define SIM_KNOWN_H
 #include "model/measured.h"
+#include "model/paralleltime.h"
 #include <firn/job.h>
 #include <firn/profile.h>
+#include <firn/sim.h>
 
 enum { SPREAD_NODES = 64 };
 
@@ -28,6 +30,7 @@ struct known {
     struct known_tables *tables; /* by profile */
     const struct firn_cluster *cluster;
     const char *format; /* of the trace */
+    bool looks_up;      /* the fits are not to be used where tables are */
 };
 
 /* `profiles` is "builtin", a folder of profiles, or a data folder (then the
@@ -38,6 +41,12 @@ enum firn_status known_open(struct known *out, const char *profiles,
                             const struct firn_cluster *cluster,
                             struct firn_error *err);
 void known_close(struct known *known);
+
+/* What known_fit_s() goes by: the profiles' fits unless it is told. FIRN_EDATA
+ * when a table has too few rows for Pollux's law. */
+enum firn_status known_forecast_by(struct known *known,
+                                   enum firn_sim_forecast by,
+                                   struct firn_error *err);
 
 /* The profile of a job, if it has one. */
 struct known_app {
@@ -84,12 +93,36 @@ struct setting {
     struct firn_batch_split split;
     double frozen; /* front layers */
     double psi;    /* what an iteration is worth for that, (0, 1] */
+    enum firn_parallel parallel; /* OWN: a whole copy on each GPU, of an
+                                  * application that has no choice */
+    int stages;
 };
 
-/* The total batch as submitted (0: the initial one), nothing frozen. */
+/* The total batch as submitted (0: the initial one), nothing frozen, its model
+ * spread in the fastest way that fits. */
 struct setting known_setting(const struct known *known,
                              const struct known_app *app,
                              const struct spread *where, double batch);
+/* The same, spread as `as` has it (OWN: as above). An application that has no
+ * choice has none here either. */
+struct setting known_setting_as(const struct known *known,
+                                const struct known_app *app,
+                                const struct spread *where, double batch,
+                                const struct setting *as);
+
+/* The same for model/paralleltime.h. */
+struct parallel_run known_run(const struct spread *where,
+                              const struct setting *setting);
+/* In how many ways its model may be spread, as parallel_of() has it. */
+unsigned known_parallels(const struct known *known, const struct known_app *app,
+                         uint32_t types);
+/* Memory allows it there; always for an application that has no choice. */
+bool known_fits(const struct known *known, const struct known_app *app,
+                const struct spread *where, const struct setting *setting);
+/* Peak memory of a GPU of that type; NaN: not known. */
+double known_mem_mib(const struct known *known, const struct known_app *app,
+                     const struct spread *where, firn_type_id type,
+                     const struct setting *setting);
 
 /* The same batch by gradient accumulation in that many passes, but no smaller
  * ones than local_min and no fewer than it has: 0 leaves it as it is. The last
@@ -110,8 +143,9 @@ const struct firn_profile_gpu *known_gpu(const struct known *known,
                                          const struct known_app *app,
                                          firn_type_id type, double *slower);
 
-/* Seconds of an iteration, by the fits alone or by tables first. The slowest
- * type counts. */
+/* Seconds of an iteration, by the fits (or what known_forecast_by() said) or by
+ * tables first. The slowest type counts. In truth what does not fit its GPUs
+ * spills to the host and crawls, so that every run ends. */
 double known_fit_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting);
 double known_true_s(const struct known *known, const struct known_app *app,

@@ -18,13 +18,21 @@ static double by_profile(const struct forecast *f, const struct outlook *o,
 {
     const struct known *known = &f->table->known;
     unsigned tunes = way->tunes;
-    struct trainer_ask ask = {&o->app, where, job->spec.batch, tunes,
-                              way->passes};
+    struct trainer_ask ask = {.app = &o->app,
+                              .where = where,
+                              .batch = job->spec.batch,
+                              .tunes = tunes,
+                              .passes = way->passes,
+                              .frozen_max = job->spec.frozen_max,
+                              .parallel = (enum firn_parallel)way->parallel,
+                              .stages = way->stages};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
                   FIRN_SIM_FREEZE_OFF;
     struct setting setting =
         trainer_setting(f->table->trainer, &ask, is_cut ? o->part : stage);
+    if (!known_fits(known, &o->app, where, &setting))
+        return 0;
     struct running now = {known_fit_s(known, &o->app, where, &setting),
                           setting.split.total, setting.psi};
     return running_rate(o->app.profile, stage, &o->ref, &now);
@@ -45,7 +53,11 @@ static double fit_threads(const struct forecast *f, const struct outlook *o,
     if (o->app.profile == NULL)
         return threads_rate(&f->base, &job->spec, counts);
     unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
-    struct trainer_ask ask = {&o->app, &where, job->spec.batch, tunes, 0};
+    struct trainer_ask ask = {.app = &o->app,
+                              .where = &where,
+                              .batch = job->spec.batch,
+                              .tunes = tunes,
+                              .frozen_max = job->spec.frozen_max};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut = trainer_rule(f->table->trainer, o->app.profile, tunes) !=
                   FIRN_SIM_FREEZE_OFF;

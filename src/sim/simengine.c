@@ -323,6 +323,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     if (options->profiles != NULL && strcmp(options->profiles, "none") != 0) {
         FIRN_TRY(truth_table_open(&engine->table, options->profiles,
                                   options->cluster, options->freeze, err));
+        FIRN_TRY(
+            known_forecast_by(&engine->table->known, options->forecast, err));
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
@@ -460,7 +462,7 @@ static enum firn_status measure(struct simengine *engine,
     }
     if (!truth->knows(truth, spec->app))
         count(&world->unprofiled_jobs, world->unprofiled, spec->app);
-    if (world->options->freeze != FIRN_SIM_FREEZE_OFF &&
+    if (world->options->freeze > FIRN_SIM_FREEZE_OFF &&
         !truth_table_freezes(engine->table, spec->app, accept.types))
         count(&world->unfrozen_jobs, world->unfrozen, spec->app);
     return FIRN_OK;

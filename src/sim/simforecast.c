@@ -32,6 +32,7 @@
  */
 #include "sim/simforecast.h"
 #include "base/fmath.h"
+#include "sim/noise.h"
 #include "sim/outlook.h"
 #include "sim/simengine.h"
 #include "sim/threads.h"
@@ -174,7 +175,8 @@ static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
     return a->gpus == b->gpus && a->nodes == b->nodes && a->type == b->type &&
            a->tunes == b->tunes && a->passes == b->passes &&
-           a->tensor == b->tensor;
+           a->tensor == b->tensor && a->parallel == b->parallel &&
+           a->stages == b->stages;
 }
 
 /* It is the way that was tried. */
@@ -257,7 +259,9 @@ static struct firn_way way_held(const struct forecast *f,
                            .type = FIRN_ANY_TYPE,
                            .tunes = held->tunes,
                            .passes = held->how.passes,
-                           .tensor = held->how.tensor};
+                           .tensor = held->how.tensor,
+                           .parallel = held->how.parallel,
+                           .stages = held->how.stages};
     struct firn_way slowest = way;
     *rate = INFINITY;
     if (held->tunes & FIRN_TUNE_THREADS) {
@@ -382,10 +386,34 @@ int forecast_gpus_max(struct forecast *f, const struct firn_job *job,
     return (int)(batch / least);
 }
 
-struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
-                               const struct firn_way *way)
+/* What its trainer sets there: as submitted, or with the layers that it has
+ * frozen now if that is asked for. */
+static struct setting set_there(const struct forecast *f,
+                                const struct outlook *o,
+                                const struct firn_job *job,
+                                const struct firn_way *way,
+                                const struct spread *there)
 {
-    const struct outlook *o = outlook_of(f, job);
+    struct trainer_ask ask = {.app = &o->app,
+                              .where = there,
+                              .batch = job->spec.batch,
+                              .passes = way->passes,
+                              .frozen_max = job->spec.frozen_max,
+                              .parallel = (enum firn_parallel)way->parallel,
+                              .stages = way->stages};
+    struct trainer *trainer = f->table->trainer;
+    if (!(way->tunes & FIRN_TUNE_FREEZE) ||
+        trainer_rule(trainer, o->app.profile, FIRN_TUNE_FREEZE) ==
+            FIRN_SIM_FREEZE_OFF)
+        return trainer_plain(trainer, &ask);
+    ask.tunes = FIRN_TUNE_FREEZE;
+    return trainer_setting(trainer, &ask, o->part);
+}
+
+struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
+                               const struct firn_way *way, double now_s)
+{
+    struct outlook *o = outlook_of(f, job);
     struct firn_load load = {
         .util = (double)NAN,
         .mem_gib = job->spec.mem_gib > 0 ? job->spec.mem_gib : (double)NAN,
@@ -402,17 +430,16 @@ struct firn_load forecast_load(struct forecast *f, const struct firn_job *job,
         return load;
     double slower;
     const struct known *known = &f->table->known;
+    move_to(o, job, firn_job_done_s(job, now_s));
     struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
-    struct setting asked =
-        known_setting(known, &o->app, &there, job->spec.batch);
-    asked = known_passes(known, &o->app, there.types, &asked, as.passes);
-    double samples = asked.split.batch_per_gpu;
+    struct setting set = set_there(f, o, job, &as, &there);
     const struct firn_profile_gpu *gpu =
         known_gpu(known, &o->app, as.type, &slower);
-    if (gpu->util > 0 || gpu->util_sample > 0)
-        load.util = fmin(1, gpu->util + gpu->util_sample * samples);
-    if (gpu->mem_mib > 0 || gpu->mem_sample_mib > 0)
-        load.mem_gib = (gpu->mem_mib + gpu->mem_sample_mib * samples) / 1024;
+    double theta = firn_profile_unfrozen(o->app.profile, set.frozen).theta;
+    double mem_mib = known_mem_mib(known, &o->app, &there, as.type, &set);
+    load.util = firn_profile_util(gpu, set.split.batch_per_gpu, theta);
+    if (!isnan(mem_mib))
+        load.mem_gib = mem_mib / 1024;
     return load;
 }
 
@@ -425,6 +452,14 @@ size_t forecast_llm_ways(struct forecast *f, const struct firn_job *job,
                      : 0;
 }
 
+unsigned forecast_parallels(struct forecast *f, const struct firn_job *job)
+{
+    const struct outlook *o = outlook_of(f, job);
+    if (o->app.profile == NULL)
+        return 0;
+    return known_parallels(&f->table->known, &o->app, (uint32_t)1 << o->type);
+}
+
 /* --- for core ---------------------------------------------------------------
  */
 
@@ -433,6 +468,18 @@ static double rate_of(void *state, const struct firn_job *job,
 {
     return forecast_rate(((struct simengine *)state)->forecast, job, way,
                          now_s);
+}
+
+static double left_of(void *state, const struct firn_job *job,
+                      const struct firn_way *way, double now_s)
+{
+    const struct simengine *engine = state;
+    const struct firn_sim_options *options = engine->world.options;
+    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    double rate = forecast_rate(engine->forecast, job, way, now_s);
+    double belief =
+        noise_iterations(&options->noise, options->seed, job->id, false);
+    return rate == 0 ? INFINITY : left_s * belief / rate;
 }
 
 static int gpus_max_of(void *state, const struct firn_job *job, unsigned tunes)
@@ -449,7 +496,8 @@ static double slowdown_of(void *state, const struct firn_job *job,
 static struct firn_load load_of(void *state, const struct firn_job *job,
                                 const struct firn_way *way)
 {
-    return forecast_load(((struct simengine *)state)->forecast, job, way);
+    const struct simengine *engine = state;
+    return forecast_load(engine->forecast, job, way, engine->world.now_s);
 }
 
 static size_t llm_ways_of(void *state, const struct firn_job *job,
@@ -459,11 +507,18 @@ static size_t llm_ways_of(void *state, const struct firn_job *job,
                              max);
 }
 
+static unsigned parallels_of(void *state, const struct firn_job *job)
+{
+    return forecast_parallels(((struct simengine *)state)->forecast, job);
+}
+
 const struct firn_forecast_def simengine_forecast = {
     .rate = rate_of,
+    .left_s = left_of,
     .gpus_max = gpus_max_of,
     .slowdown = slowdown_of,
     .load = load_of,
     .llm_ways = llm_ways_of,
+    .parallels = parallels_of,
     .merge = transfers_merge,
 };

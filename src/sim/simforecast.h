@@ -39,7 +39,9 @@ double forecast_slowdown(struct forecast *forecast, const struct firn_job *job,
                          const struct firn_job *other);
 struct firn_load forecast_load(struct forecast *forecast,
                                const struct firn_job *job,
-                               const struct firn_way *way);
+                               const struct firn_way *way, double now_s);
+unsigned forecast_parallels(struct forecast *forecast,
+                            const struct firn_job *job);
 size_t forecast_llm_ways(struct forecast *forecast, const struct firn_job *job,
                          struct firn_llm_way *out, size_t max);
 

@@ -6,7 +6,9 @@
  * several types the slowest is asked. Without statistics or limits the batch
  * stays as submitted; where no batch is within them it is the initial one.
  *
- * Freezing, at the beginning of each part of training:
+ * Freezing, at the beginning of each part of training, by the simulation's
+ * rule; without one by penalty if the policy leaves it to the trainer, else not
+ * at all:
  *   freezeout        Brock et al.'s cubic schedule with t0 = 0.8. Nothing is
  *                    owed: what it costs in accuracy is not simulated.
  *   tuned-freezeout  t0 of 0.3 .. 1 (never) by which the whole training ends
@@ -42,6 +44,9 @@ struct course_key {
     int nodes, gpus, fullest;
     double batch;
     int passes;
+    double frozen_max;
+    enum firn_parallel parallel;
+    int stages;
     bool tunes_batch;
     enum firn_sim_freeze rule;
 };
@@ -65,6 +70,7 @@ struct trainer {
 const char *firn_sim_freeze_name(enum firn_sim_freeze rule)
 {
     static const char *const names[] = {
+        [FIRN_SIM_FREEZE_POLICY] = "policy",
         [FIRN_SIM_FREEZE_OFF] = "off",
         [FIRN_SIM_FREEZE_FREEZEOUT] = "freezeout",
         [FIRN_SIM_FREEZE_TUNED] = "tuned-freezeout",
@@ -104,8 +110,10 @@ enum firn_sim_freeze trainer_rule(const struct trainer *trainer,
                                   const struct firn_profile *profile,
                                   unsigned tunes)
 {
-    enum firn_sim_freeze rule =
-        tunes & FIRN_TUNE_FREEZE ? FIRN_SIM_FREEZE_PENALTY : trainer->rule;
+    enum firn_sim_freeze rule = trainer->rule;
+    if (rule == FIRN_SIM_FREEZE_POLICY)
+        rule = tunes & FIRN_TUNE_FREEZE ? FIRN_SIM_FREEZE_PENALTY
+                                        : FIRN_SIM_FREEZE_OFF;
     if (rule == FIRN_SIM_FREEZE_OFF ||
         !known_can_freeze(profile, rule != FIRN_SIM_FREEZE_FREEZEOUT))
         return FIRN_SIM_FREEZE_OFF;
@@ -244,6 +252,8 @@ static size_t choose_layers(struct course *c, const struct layers_ask *a,
                                      .progress = share};
         struct firn_tuning best = {0};
         tuner.layer_step = 1 + nlayers / 32;
+        if (c->key.frozen_max > 0)
+            tuner.max_share = fmin(tuner.max_share, c->key.frozen_max);
         firn_tuner_best(&tuner, &ask, &best);
         return best.nfrozen;
     }
@@ -253,7 +263,11 @@ static size_t choose_layers(struct course *c, const struct layers_ask *a,
                        : tune_first(a, nlayers);
     struct firn_freezeout rule = freezeout;
     rule.first = c->first;
-    return firn_freezeout_frozen(&rule, nlayers, share);
+    size_t nfrozen = firn_freezeout_frozen(&rule, nlayers, share);
+    if (c->key.frozen_max > 0)
+        nfrozen =
+            (size_t)fmin((double)nfrozen, c->key.frozen_max * (double)nlayers);
+    return nfrozen;
 }
 
 static void freeze(struct course *c, const struct trainer *t,
@@ -290,7 +304,8 @@ static uint64_t hash(const struct course_key *k)
     uint64_t h = mix(k->which, (uint64_t)k->ref << 32 | k->types);
     h = mix(h, (uint64_t)k->gpus << 32 | (uint64_t)k->nodes);
     h = mix(h, (uint64_t)k->fullest << 32 | (uint64_t)(int64_t)k->batch);
-    h = mix(h, (uint64_t)k->passes);
+    h = mix(h, (uint64_t)k->passes << 32 | (uint64_t)(1e6 * k->frozen_max));
+    h = mix(h, (uint64_t)k->stages << 32 | (uint64_t)k->parallel);
     return mix(h, (uint64_t)k->rule << 1 | k->tunes_batch);
 }
 
@@ -300,7 +315,8 @@ static bool is_same(const struct course_key *a, const struct course_key *b)
            a->nodes == b->nodes && a->gpus == b->gpus &&
            a->fullest == b->fullest && a->batch == b->batch &&
            a->passes == b->passes && a->tunes_batch == b->tunes_batch &&
-           a->rule == b->rule;
+           a->rule == b->rule && a->frozen_max == b->frozen_max &&
+           a->parallel == b->parallel && a->stages == b->stages;
 }
 
 /* Where the course of that key is or belongs. */
@@ -353,6 +369,9 @@ static struct course *course_of(struct trainer *t,
         .nodes = ask->where->nodes,
         .gpus = ask->where->gpus,
         .fullest = ask->where->fullest,
+        .frozen_max = ask->frozen_max,
+        .parallel = ask->parallel,
+        .stages = ask->stages,
         .tunes_batch = tunes && trainer_can_tune(ask->app->profile),
         .rule = rule,
     };
@@ -374,12 +393,19 @@ static struct setting asked(const struct trainer *t,
                             const struct trainer_ask *ask, double batch,
                             int passes)
 {
+    struct setting as = {.parallel = ask->parallel, .stages = ask->stages};
     struct setting setting =
-        known_setting(t->known, ask->app, ask->where, batch);
+        known_setting_as(t->known, ask->app, ask->where, batch, &as);
     if (passes == 0)
         return setting;
     return known_passes(t->known, ask->app, ask->where->types, &setting,
                         passes);
+}
+
+struct setting trainer_plain(const struct trainer *trainer,
+                             const struct trainer_ask *ask)
+{
+    return asked(trainer, ask, ask->batch, ask->passes);
 }
 
 static struct setting set(struct course *c, const struct trainer *t,

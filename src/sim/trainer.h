@@ -33,11 +33,18 @@ struct trainer_ask {
     double batch; /* as submitted; 0: the initial one */
     unsigned tunes;
     int passes; /* as in struct firn_how; not read when it tunes its batch */
+    double frozen_max;           /* as in struct firn_job_spec */
+    enum firn_parallel parallel; /* as in struct firn_how */
+    int stages;
 };
 
 /* Parts that its settings may differ in. */
 struct parts trainer_parts(const struct trainer *trainer,
                            const struct trainer_ask *ask);
+
+/* As submitted: the batch asked for, no layers frozen. */
+struct setting trainer_plain(const struct trainer *trainer,
+                             const struct trainer_ask *ask);
 
 /* What it sets in part k, there all the time. Remembered: asked again, it
  * costs a look-up. */

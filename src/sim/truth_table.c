@@ -187,8 +187,15 @@ static struct truth_pace pace(const struct truth *truth,
         return (struct truth_pace){rate, INFINITY};
     }
     g.here = spread_of(t->known.cluster, alloc);
-    g.ask = (struct trainer_ask){&g.app, &g.here, spec->batch, alloc->tunes,
-                                 alloc->how.passes};
+    g.ask = (struct trainer_ask){.app = &g.app,
+                                 .where = &g.here,
+                                 .batch = spec->batch,
+                                 .tunes = alloc->tunes,
+                                 .passes = alloc->how.passes,
+                                 .frozen_max = spec->frozen_max,
+                                 .parallel =
+                                     (enum firn_parallel)alloc->how.parallel,
+                                 .stages = alloc->how.stages};
     g.parts = trainer_parts(t->trainer, &g.ask);
     g.ref = reference(t, &g.app, spec);
     if (alloc->tunes & FIRN_TUNE_THREADS)

@@ -29,14 +29,28 @@ done
 sim -p fifo --freeze penalty
 err_has "2 jobs of applications that know no layers ('gpt-small' first)"
 
-# 'off' is the default; the rest is refused.
+# 'off' is the default here; the rest is refused.
 sim -p fifo -q -o json --freeze off
 [ "$(mean)" = "$off" ] || fail "--freeze off is not the default"
 run 2 sim -t "$tmp/trace.csv" -c 1x4:h200 -p fifo --freeze penalty
 err_has "--freeze needs --profiles"
 run 2 sim -t "$tmp/trace.csv" -c 1x4:h200 -p fifo --profiles builtin \
     --freeze hard
-err_has "'hard' is not off, freezeout, tuned-freezeout or penalty"
+err_has "'hard' is not policy, off, freezeout, tuned-freezeout or penalty"
+
+# Under icefrog jobs freeze by its penalty; a rule takes its place, 'off' too.
+sim -p icefrog -q -o json
+own=$(mean)
+sim -p icefrog -q -o json --freeze penalty
+[ "$(mean)" = "$own" ] || fail "icefrog has another rule than its own"
+sim -p icefrog -q -o json --freeze off
+awk "BEGIN { exit !($own < $(mean)) }" || fail "icefrog freezes all the same"
+off=$(mean)
+for rule in freezeout tuned-freezeout; do
+    sim -p icefrog -q -o json --freeze $rule
+    [ "$(mean)" != "$own" ] || fail "icefrog does not hear of $rule"
+    awk "BEGIN { exit !($(mean) < $off) }" || fail "$rule saves nothing"
+done
 
 # A job that is nothing but the name of an application nobody measured.
 cat >"$tmp/unheard.csv" <<'END'

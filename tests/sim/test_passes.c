@@ -154,7 +154,7 @@ static void more_passes_need_less_memory(void **state)
     lab_open(&lab);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct firn_way way = {.gpus = 1, .passes = rows[i].passes};
-        double gib = forecast_load(lab.forecast, &job, &way).mem_gib;
+        double gib = forecast_load(lab.forecast, &job, &way, 0).mem_gib;
         if (!play_near(gib, rows[i].gib))
             fail_msg("%d passes: %g GiB", rows[i].passes, gib);
     }

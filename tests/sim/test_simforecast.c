@@ -94,7 +94,8 @@ static void bench_close(struct bench *b)
 static double ask(const struct bench *b, const struct firn_job *job, int gpus,
                   int nodes, firn_type_id type, unsigned tunes)
 {
-    struct firn_way way = {gpus, nodes, type, tunes, 0, 0, NULL};
+    struct firn_way way = {
+        .gpus = gpus, .nodes = nodes, .type = type, .tunes = tunes};
     double rate = forecast_rate(b->forecast, job, &way, 0);
     assert_true(forecast_rate(b->forecast, job, &way, 0) == rate);
     return rate;
@@ -157,10 +158,10 @@ static void jobs_without_a_profile_go_by_the_exponent(void **state)
     assert_true(play_near(ask(&b, &job, 2, 0, 1, 0), speed));
     assert_int_equal(forecast_gpus_max(b.forecast, &job, 0), 64);
     struct firn_way asked = {.gpus = 2, .type = FIRN_ANY_TYPE};
-    struct firn_load load = forecast_load(b.forecast, &job, &asked);
+    struct firn_load load = forecast_load(b.forecast, &job, &asked, 0);
     assert_true(isnan(load.util) && isnan(load.mem_gib));
     job.spec.mem_gib = 12;
-    assert_true(forecast_load(b.forecast, &job, &asked).mem_gib == 12);
+    assert_true(forecast_load(b.forecast, &job, &asked, 0).mem_gib == 12);
     assert_true(forecast_slowdown(b.forecast, &job, &job) == 1.5);
     bench_close(&b);
 }
@@ -300,7 +301,7 @@ static void loads_are_the_profiles(void **state)
     job.type_mask = 1;
     job.spec.mem_gib = 12; /* the profile knows better */
     struct firn_way asked = {.gpus = 2, .type = FIRN_ANY_TYPE};
-    struct firn_load load = forecast_load(b.forecast, &job, &asked);
+    struct firn_load load = forecast_load(b.forecast, &job, &asked, 0);
     assert_true(play_near(load.mem_gib, 3.5));
     assert_true(play_near(load.util, 0.5));
     bench_close(&b);
@@ -323,13 +324,10 @@ static void answers_do_not_depend_on_the_order_of_questions(void **state)
     for (int i = 0; i < QUESTIONS; i++) {
         int gpus = 1 + (int)rng_below(&rng, 100);
         ways[i] = (struct firn_way){
-            gpus,
-            (int)rng_below(&rng, 20),
-            (int)rng_below(&rng, (uint64_t)b.cluster.ntypes + 1) - 1,
-            (unsigned)rng_below(&rng, 4),
-            0,
-            0,
-            NULL};
+            .gpus = gpus,
+            .nodes = (int)rng_below(&rng, 20),
+            .type = (int)rng_below(&rng, (uint64_t)b.cluster.ntypes + 1) - 1,
+            .tunes = (unsigned)rng_below(&rng, 4)};
         rates[i] = forecast_rate(b.forecast, &job, &ways[i], 0);
         assert_true(rates[i] >= 0);
     }
@@ -384,13 +382,11 @@ static enum firn_status compare(void *state, const struct firn_view *view,
     const struct firn_job *const *jobs = firn_view_running(view);
     for (size_t i = 0; i < view->nrunning; i++) {
         const struct firn_alloc *held = &jobs[i]->held;
-        struct firn_way way = {held->ngpus,
-                               firn_alloc_nodes(held),
-                               view->cluster->nodes[held->parts[0].node].type,
-                               held->tunes,
-                               0,
-                               0,
-                               NULL};
+        struct firn_way way = {
+            .gpus = held->ngpus,
+            .nodes = firn_alloc_nodes(held),
+            .type = view->cluster->nodes[held->parts[0].node].type,
+            .tunes = held->tunes};
         double rate = firn_view_rate(view, jobs[i], &way);
         seen.asked++;
         seen.moved += fabs(rate - 1) > 0.2;

@@ -191,12 +191,27 @@ static void the_penalty_rule_freezes_what_pays(void **state)
     check_pace(&s, 57, 2, 100);
     check_pace(&s, 100, 1.5, INFINITY);
     scene_close(&s);
-    scene_open(&s, "deep", 1, FIRN_SIM_FREEZE_OFF);
+    scene_open(&s, "deep", 1, FIRN_SIM_FREEZE_POLICY);
     check_pace(&s, 0, 1, INFINITY);
-    s.alloc.tunes = FIRN_TUNE_FREEZE; /* whatever the option says */
+    s.alloc.tunes = FIRN_TUNE_FREEZE; /* its policy leaves it to the trainer */
     check_pace(&s, 0, 2, 100);
     s.alloc.tunes |= FIRN_TUNE_BATCH; /* there is one batch only */
     check_pace(&s, 150, 1.5, INFINITY);
+    scene_close(&s);
+}
+
+static void a_rule_holds_whatever_the_policy(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_open(&s, "deep", 1, FIRN_SIM_FREEZE_OFF);
+    s.alloc.tunes = FIRN_TUNE_FREEZE;
+    check_pace(&s, 0, 1, INFINITY);
+    scene_close(&s);
+    scene_open(&s, "deep", 1, FIRN_SIM_FREEZE_FREEZEOUT);
+    s.alloc.tunes = FIRN_TUNE_FREEZE;
+    check_pace(&s, 0, 1, 110); /* as in the case below */
+    check_pace(&s, 170, 5, INFINITY);
     scene_close(&s);
 }
 
@@ -371,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_tuned_batch_changes_the_rate_at_a_stages_end),
         cmocka_unit_test(a_batch_without_statistics_is_not_tuned),
         cmocka_unit_test(the_penalty_rule_freezes_what_pays),
+        cmocka_unit_test(a_rule_holds_whatever_the_policy),
         cmocka_unit_test(freezeout_follows_its_schedule_and_owes_nothing),
         cmocka_unit_test(tuned_freezeout_takes_the_schedule_that_ends_first),
         cmocka_unit_test(statistics_of_another_come_with_its_layers),

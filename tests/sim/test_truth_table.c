@@ -305,7 +305,7 @@ static void draw_options(struct rng *rng, struct firn_sim_options *o)
     o->mttr_s = 100;
     o->seed = rng_u64(rng);
     if (below(rng, 2))
-        o->noise = (struct firn_sim_noise){0.5, 1, 0.4, 0.1};
+        o->noise = (struct firn_sim_noise){0.5, 1, 0.4, 0.1, 0.2};
 }
 
 static void check_books(const struct play *play, uint64_t seed,
