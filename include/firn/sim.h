@@ -47,14 +47,17 @@ enum firn_sim_freeze {
  * them. */
 FIRN_API const char *firn_sim_freeze_name(enum firn_sim_freeze rule);
 
-/* What forecasts of step times go by, for jobs that run by measured tables. */
+/* What forecasts of step times go by. */
 enum firn_sim_forecast {
-    FIRN_SIM_FORECAST_FIT,    /* the fits of their profiles */
-    FIRN_SIM_FORECAST_TABLES, /* these tables: looked up, and exact */
-    FIRN_SIM_FORECAST_POLLUX, /* Pollux's law, fitted to these tables */
+    FIRN_SIM_FORECAST_FIT,    /* the fits of profiles */
+    FIRN_SIM_FORECAST_TABLES, /* of jobs that run by measured tables: these,
+                               * looked up, and exact */
+    FIRN_SIM_FORECAST_POLLUX, /* of such jobs: Pollux's law, fitted to them */
+    FIRN_SIM_FORECAST_DATA,   /* of models that are sharded or in stages: the
+                               * law of a whole copy on each GPU */
 };
 
-/* "fit", "tables", "pollux"; NULL beyond them. */
+/* "fit", "tables", "pollux", "data"; NULL beyond them. */
 FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
 struct world_def;

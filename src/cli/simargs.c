@@ -185,8 +185,8 @@ static enum firn_status set_forecast(void *at, const char *text,
             *(enum firn_sim_forecast *)at = (enum firn_sim_forecast)i;
             return FIRN_OK;
         }
-    return firn_fail(err, FIRN_EINVAL, "'%.40s' is not fit, tables or pollux",
-                     text);
+    return firn_fail(err, FIRN_EINVAL,
+                     "'%.40s' is not fit, tables, pollux or data", text);
 }
 
 static enum firn_status set_compat(void *at, const char *text,
@@ -260,8 +260,9 @@ static const struct flag table[] = {
      "whatever the policy, or as the policy has it (policy)",
      set_freeze, OPTION(freeze)},
     {"forecast", 0, "WHAT",
-     "step times are foretold by fit, tables (those that jobs run by) or "
-     "pollux, Pollux's law fitted to these (fit)",
+     "step times are foretold by fit, tables (those that jobs run by), pollux "
+     "(its law fitted to these) or data (as if each GPU had a whole copy) "
+     "(fit)",
      set_forecast, OPTION(forecast)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",

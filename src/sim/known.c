@@ -278,12 +278,10 @@ static double true_on(const struct known *known, const struct known_app *app,
     return fit_on(app->profile, gpu, where, setting);
 }
 
-double known_fit_s(const struct known *known, const struct known_app *app,
+double known_law_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting)
 {
     double longest_s = 0, slower;
-    if (known->looks_up)
-        return known_true_s(known, app, where, setting);
     for (uint32_t types = where->types; types != 0; types &= types - 1) {
         const struct firn_profile_gpu *gpu =
             known_gpu(known, app, __builtin_ctz(types), &slower);
@@ -291,6 +289,22 @@ double known_fit_s(const struct known *known, const struct known_app *app,
             fmax(longest_s, slower * fit_on(app->profile, gpu, where, setting));
     }
     return longest_s;
+}
+
+double known_fit_s(const struct known *known, const struct known_app *app,
+                   const struct spread *where, const struct setting *setting)
+{
+    struct setting plain = *setting;
+    if (known->looks_up)
+        return known_true_s(known, app, where, setting);
+    if (known->is_plain && setting->parallel > FIRN_PARALLEL_DATA) {
+        double most = known_local_max(known, app, where->types);
+        plain.parallel = FIRN_PARALLEL_DATA;
+        plain.stages = 0;
+        plain.split = firn_profile_split(app->profile, setting->split.total,
+                                         where->gpus, most);
+    }
+    return known_law_s(known, app, where, &plain);
 }
 
 double known_true_s(const struct known *known, const struct known_app *app,

@@ -30,7 +30,8 @@ struct known {
     struct known_tables *tables; /* by profile */
     const struct firn_cluster *cluster;
     const char *format; /* of the trace */
-    bool looks_up;      /* the fits are not to be used where tables are */
+    bool looks_up;      /* forecasts go by tables where there are some */
+    bool is_plain;      /* they take every model for a whole copy on each GPU */
 };
 
 /* `profiles` is "builtin", a folder of profiles, or a data folder (then the
@@ -147,6 +148,9 @@ const struct firn_profile_gpu *known_gpu(const struct known *known,
  * tables first. The slowest type counts. In truth what does not fit its GPUs
  * spills to the host and crawls, so that every run ends. */
 double known_fit_s(const struct known *known, const struct known_app *app,
+                   const struct spread *where, const struct setting *setting);
+/* By the fits, whatever forecasts go by. */
+double known_law_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting);
 double known_true_s(const struct known *known, const struct known_app *app,
                     const struct spread *where, const struct setting *setting);

@@ -172,6 +172,7 @@ const char *firn_sim_forecast_name(enum firn_sim_forecast by)
         [FIRN_SIM_FORECAST_FIT] = "fit",
         [FIRN_SIM_FORECAST_TABLES] = "tables",
         [FIRN_SIM_FORECAST_POLLUX] = "pollux",
+        [FIRN_SIM_FORECAST_DATA] = "data",
     };
     size_t i = (size_t)by;
     return i < sizeof names / sizeof *names ? names[i] : NULL;
@@ -182,6 +183,7 @@ enum firn_status known_forecast_by(struct known *known,
                                    struct firn_error *err)
 {
     known->looks_up = by == FIRN_SIM_FORECAST_TABLES;
+    known->is_plain = by == FIRN_SIM_FORECAST_DATA;
     if (by != FIRN_SIM_FORECAST_POLLUX)
         return FIRN_OK;
     for (size_t i = 0; i < known->profiles.n; i++) {

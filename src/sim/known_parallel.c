@@ -85,8 +85,8 @@ static bool is_better(const struct known *known, const struct known_app *app,
     bool fits = known_fits(known, app, where, a);
     if (fits != known_fits(known, app, where, b))
         return fits;
-    return a->split.total / known_fit_s(known, app, where, a) >
-           b->split.total / known_fit_s(known, app, where, b);
+    return a->split.total / known_law_s(known, app, where, a) >
+           b->split.total / known_law_s(known, app, where, b);
 }
 
 static struct setting best_spread(const struct known *known,

@@ -96,12 +96,48 @@ static void forecasts_go_by_what_they_are_told(void **state)
     firn_cluster_release(&cluster);
 }
 
+/* A model in stages, taken for whole copies: another time, the same truth, and
+ * the same way that it is run in when nobody says how. */
+static void large_models_can_be_taken_for_whole_copies(void **state)
+{
+    (void)state;
+    static const char *const apps[] = {"llama-7b-hp", "llama-7b-sdp"};
+    struct firn_cluster cluster;
+    struct known known;
+    struct firn_error err = {0};
+    assert_int_equal(firn_cluster_open(&cluster, "4x4:a100@80", &err), FIRN_OK);
+    assert_int_equal(known_open(&known, "builtin", &cluster, &err), FIRN_OK);
+    for (int i = 0; i < 2; i++) {
+        struct known_app app = known_find(&known, apps[i], 1);
+        assert_non_null(app.profile);
+        struct spread where = spread_packed(app.ref, 4, 8);
+        struct setting own[2];
+        double fit_s[2], true_s[2];
+        for (int by = 0; by < 2; by++) {
+            assert_int_equal(known_forecast_by(&known,
+                                               by ? FIRN_SIM_FORECAST_DATA
+                                                  : FIRN_SIM_FORECAST_FIT,
+                                               &err),
+                             FIRN_OK);
+            own[by] = known_setting(&known, &app, &where, 64);
+            fit_s[by] = known_fit_s(&known, &app, &where, &own[by]);
+            true_s[by] = known_true_s(&known, &app, &where, &own[by]);
+        }
+        assert_true(own[0].parallel == own[1].parallel &&
+                    own[0].stages == own[1].stages);
+        assert_true(true_s[0] == true_s[1] && fit_s[0] == true_s[0]);
+        assert_true(fit_s[1] > 0 && fit_s[1] != fit_s[0]);
+    }
+    known_close(&known);
+    firn_cluster_release(&cluster);
+}
+
 static void forecasts_have_names(void **state)
 {
     (void)state;
     assert_string_equal(firn_sim_forecast_name(FIRN_SIM_FORECAST_TABLES),
                         "tables");
-    assert_null(firn_sim_forecast_name((enum firn_sim_forecast)3));
+    assert_null(firn_sim_forecast_name((enum firn_sim_forecast)4));
 }
 
 int main(void)
@@ -110,6 +146,7 @@ int main(void)
         cmocka_unit_test(a_job_freezes_no_more_layers_than_it_allows),
         cmocka_unit_test(a_limit_above_one_is_a_bad_row),
         cmocka_unit_test(forecasts_go_by_what_they_are_told),
+        cmocka_unit_test(large_models_can_be_taken_for_whole_copies),
         cmocka_unit_test(forecasts_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
