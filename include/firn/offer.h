@@ -29,7 +29,8 @@ struct firn_offer {
     const struct firn_job *with; /* SHARE: beside whom; MERGE: with whom */
     double rate;             /* of the job, reference seconds a second, > 0 */
     double with_rate;        /* SHARE: of the other, beside it */
-    double mem_gib;          /* on each GPU; NaN: not known */
+    double mem_gib;          /* on each GPU, of SHARE, of passes and of language
+                              * models; NaN: not known, or not looked up */
     double marp_gib;         /* PARALLEL: the same by Frenzy's formula */
     struct firn_merge merge; /* MERGE */
 };

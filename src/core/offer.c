@@ -60,15 +60,14 @@ static void add_way(struct menu *menu, struct firn_way way)
         .kinds = menu->kinds & (FIRN_OFFER_FREEZE | FIRN_OFFER_BATCH),
         .way = way,
     };
+    offer.mem_gib = (double)NAN;
     offer.way.tunes = tunes_of(menu->kinds);
     offer.kinds |= way.gpus != job->spec.gpus ? FIRN_OFFER_ELASTIC : 0u;
     offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
-    if (!(offer.rate > 0))
-        return;
-    offer.mem_gib = firn_view_load(menu->view, job, &offer.way).mem_gib;
-    add(menu, &offer);
+    if (offer.rate > 0)
+        add(menu, &offer);
 }
 
 /* One number of GPUs of one type, alone, in every way to spread its model. */
@@ -245,6 +244,8 @@ static void add_merges(struct menu *menu)
 static void add_parallel(struct menu *menu)
 {
     enum { WAYS = 256 };
+    if (menu->job->spec.seq <= 0) /* no language model */
+        return;
     struct firn_llm_way *ways =
         firn_view_alloc(menu->view, WAYS * sizeof *ways);
     size_t n = firn_view_llm_ways(menu->view, menu->job, ways, WAYS);

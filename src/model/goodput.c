@@ -5,11 +5,13 @@
  *
  * The candidates are a geometric grid rather than an optimiser: 50 evaluations
  * a shape, the same everywhere, within 2 % of the best total batch even when
- * Bmax is 100 times B0. A zero noise scale (V = 0) makes every batch beyond B0
+ * Bmax is 100 times B0; those that are split as the one before are not
+ * evaluated again. A zero noise scale (V = 0) makes every batch beyond B0
  * worthless and a zero gradient (G = 0) makes efficiency 1: both are limits of
  * the formula and need no special case.
  */
 #include "base/fmath.h"
+#include "math/quick.h"
 #include <firn/goodput.h>
 #include <math.h>
 
@@ -64,6 +66,8 @@ firn_goodput_best(const struct firn_itertime *m, const struct firn_noise *noise,
 {
     struct firn_batch_choice best = {0};
     struct firn_shape at = *where;
+    double last_batch = 0;
+    int last_passes = 0;
     double from = fmax(noise->batch0, limits->per_gpu_min * where->gpus);
     if (!(from <= limits->total_max))
         return best;
@@ -71,9 +75,12 @@ firn_goodput_best(const struct firn_itertime *m, const struct firn_noise *noise,
     for (int i = 0; i < CANDIDATES; i++) {
         double total = i == 0                ? from
                        : i == CANDIDATES - 1 ? limits->total_max
-                                             : from * fm_exp(ratio * i);
-        if (!split(noise, limits, total, &at))
+                                             : from * quick_exp(ratio * i);
+        if (!split(noise, limits, total, &at) ||
+            (at.batch_per_gpu == last_batch && at.accum_steps == last_passes))
             continue;
+        last_batch = at.batch_per_gpu;
+        last_passes = at.accum_steps;
         double goodput = firn_goodput_at(m, noise, &at, psi);
         if (goodput > best.goodput)
             best = (struct firn_batch_choice){goodput, at.batch_per_gpu,
