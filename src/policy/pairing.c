@@ -30,31 +30,18 @@
  * GPU; (3) nothing depends on the order of hosts: ties go to the lower id.
  *
  * Cost: O(waiting log waiting + running) a round, and O(hosts) for each job
- * that has to look for some; it asks a host's slowdowns only if it could be
- * among the best even without any.
+ * that has to look for some; it asks a host's slowdowns once, and only if the
+ * host could be among the best even without any.
  */
 #include "policy/pairing.h"
+#include "policy/pairing_hosts.h"
 #include <firn/offer.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    CROWD = 2,  /* the paper's C */
     NOTES = 16, /* waiting jobs that are told why, each round */
     AGAIN = 16, /* choices made anew for a slow host */
-    AHEAD = 16, /* hosts fetched before they are looked at */
-};
-
-/* A job that holds GPUs. */
-struct host {
-    const struct firn_job *job;
-    firn_type_id type;
-    int frees;      /* GPUs that are free when it ends */
-    int room;       /* GPUs that it is alone on, and another may join */
-    double left_s;  /* as it goes now */
-    double slow;    /* how much slower than alone that is */
-    double place;   /* its first GPU, counted from the cluster's first */
-    double mem_gib; /* below 0: not asked yet */
 };
 
 /* A waiting job. */
@@ -69,148 +56,39 @@ struct round {
     const struct pairing_rule *rule;
     struct turn *queue; /* shortest first */
     size_t nserved;     /* of them */
-    struct host *hosts; /* NULL: not looked yet */
-    size_t nhosts;
-    int open[FIRN_TYPES_MAX]; /* GPUs on which one more may come, by type */
+    struct pairing_hosts hosts;
     struct pick *picks;
+    struct pick *scored; /* hosts of one job and type */
+    size_t scored_cap;
+    unsigned char *verdicts; /* on each host, the same */
 };
 
 /* A host chosen for a job. */
 struct pick {
-    struct host *host;
+    struct pairing_host *host;
     double score;
     struct pairing_pair pair;
 };
+
+/* What is known of a host and the job in turn. */
+enum verdict { UNKNOWN, SCORED, BAD };
 
 /* What a job finds of one type. */
 struct choice {
     firn_type_id type;
     const struct firn_offer *ways; /* by passes */
     size_t nways;
+    const struct firn_offer *fastest; /* of them, alone */
+    double fits_gib;                  /* beside so much it is known to fit */
     const struct firn_offer *way; /* in passes that fit all that were picked */
-    double wait_s;
+    double work_s, wait_s;
     struct pick *picks; /* best first */
     int npicks, gpus;   /* and the GPUs they have */
+    int wanted;         /* that it needs */
+    size_t nscored;     /* hosts that were found good each by itself */
     int mem, slow;      /* hosts refused: no memory, no gain */
+    int above;          /* hosts left out as too slow beside others */
 };
-
-/* ---- hosts ---- */
-
-static bool is_one_type(const struct firn_view *view,
-                        const struct firn_alloc *alloc)
-{
-    const struct firn_node *nodes = view->cluster->nodes;
-    for (int i = 1; i < alloc->nparts; i++)
-        if (nodes[alloc->parts[i].node].type !=
-            nodes[alloc->parts[0].node].type)
-            return false;
-    return true;
-}
-
-/* The way it runs in this plan. */
-static struct firn_way way_of(const struct round *round,
-                              const struct firn_job *job)
-{
-    const struct firn_alloc *alloc = firn_plan_of(round->plan, job);
-    firn_node_id node = alloc->parts[0].node;
-    return (struct firn_way){.gpus = alloc->ngpus,
-                             .nodes = firn_alloc_nodes(alloc),
-                             .type = round->view->cluster->nodes[node].type,
-                             .tunes = alloc->tunes,
-                             .passes = alloc->how.passes};
-}
-
-/* Enters it, with the GPUs it is alone on, unless they are none or it has
- * several types. */
-static void add_host(struct round *round, const struct firn_job *job, int room,
-                     double left_s, double slow)
-{
-    const struct firn_alloc *alloc = firn_plan_of(round->plan, job);
-    const struct firn_part *first = alloc->parts;
-    int frees = alloc->is_shared ? room : alloc->ngpus;
-    if (frees == 0 || !(left_s > 0) || !is_one_type(round->view, alloc))
-        return;
-    round->hosts[round->nhosts++] = (struct host){
-        .job = job,
-        .type = round->view->cluster->nodes[first->node].type,
-        .frees = frees,
-        .room = room,
-        .left_s = left_s,
-        .slow = slow,
-        .place = (double)first->node * FIRN_NODE_GPUS_MAX +
-                 first->board * FIRN_BOARD_GPUS + __builtin_ctzll(first->gpus),
-        .mem_gib = -1,
-    };
-    round->open[round->hosts[round->nhosts - 1].type] += room;
-}
-
-/* How much slower it goes than alone; 1 when that is not known. */
-static double slow_of(const struct round *round, const struct firn_job *job)
-{
-    struct firn_way way = way_of(round, job);
-    double slow = firn_view_rate(round->view, job, &way) / job->rate;
-    return slow > 1 && isfinite(slow) ? slow : 1;
-}
-
-/* Work left of a job, in reference seconds. */
-static double work_s(const struct round *round, const struct firn_job *job)
-{
-    double done_s = firn_job_done_s(job, round->view->now_s);
-    return job->spec.duration_s - done_s;
-}
-
-/* One that got GPUs of its own in this round. */
-static void add_started(struct round *round, const struct firn_job *job)
-{
-    struct firn_way way = way_of(round, job);
-    double rate = firn_view_rate(round->view, job, &way);
-    int room = firn_plan_room(round->plan, job, CROWD);
-    add_host(round, job, room, work_s(round, job) / (rate > 0 ? rate : 1), 1);
-}
-
-static void add_running(struct round *round, const struct firn_job *job)
-{
-    bool is_shared = job->held.is_shared;
-    int room = is_shared ? firn_plan_room(round->plan, job, CROWD) : 0;
-    if (is_shared && room == 0)
-        return;
-    bool is_slowed = is_shared && room < job->held.ngpus;
-    add_host(round, job, room, firn_job_left_s(job, round->view->now_s),
-             is_slowed ? slow_of(round, job) : 1);
-}
-
-/* Ten thousand jobs are not in any cache. */
-static void look_ahead(const struct firn_job *job)
-{
-    __builtin_prefetch(&job->spec.duration_s);
-    __builtin_prefetch(&job->held);
-    __builtin_prefetch(&job->resumes_s);
-}
-
-static void find_hosts(struct round *round)
-{
-    const struct firn_view *view = round->view;
-    const struct firn_job *const *jobs = firn_view_running(view);
-    round->hosts =
-        firn_view_alloc(view, (view->njobs + 1) * sizeof *round->hosts);
-    for (size_t i = 0; i < view->nrunning; i++) {
-        if (i + AHEAD < view->nrunning)
-            look_ahead(jobs[i + AHEAD]);
-        add_running(round, jobs[i]);
-    }
-    for (size_t i = 0; i < round->nserved; i++)
-        if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
-            add_started(round, round->queue[i].job);
-}
-
-static double memory_of(const struct round *round, struct host *host)
-{
-    if (host->mem_gib < 0) {
-        struct firn_way way = way_of(round, host->job);
-        host->mem_gib = firn_view_load(round->view, host->job, &way).mem_gib;
-    }
-    return host->mem_gib;
-}
 
 /* ---- one job: which hosts ---- */
 
@@ -230,7 +108,7 @@ static const struct firn_offer *fitting(const struct round *round,
 }
 
 /* Puts it in among the best first; drops those that are not needed. */
-static void insert(struct choice *choice, const struct pick *pick, int wanted)
+static void insert(struct choice *choice, const struct pick *pick)
 {
     int at = choice->npicks;
     for (; at > 0; at--) {
@@ -247,52 +125,115 @@ static void insert(struct choice *choice, const struct pick *pick, int wanted)
     while (choice->npicks > 1) {
         int without =
             choice->gpus - choice->picks[choice->npicks - 1].host->room;
-        if (without < wanted)
+        if (without < choice->wanted)
             break;
         choice->gpus = without;
         choice->npicks--;
     }
 }
 
-/* Scores a host that could be among the best; `below` is the slowdown of the
- * job that is too much. */
-static void consider(struct round *round, const struct firn_job *job,
-                     struct choice *choice, struct host *host, double below)
+/* The same beside a host. Most hosts leave room enough for the fastest way,
+ * and what fits beside one fits beside another that needs less. */
+static const struct firn_offer *fitting_beside(const struct round *round,
+                                               struct choice *choice,
+                                               struct pairing_host *host)
 {
-    int wanted = job->spec.gpus;
-    double work = work_s(round, job);
-    struct pick pick = {
+    if (isnan(choice->fastest->mem_gib))
+        return choice->fastest;
+    double gib = pairing_hosts_gib(&round->hosts, host);
+    if (gib <= choice->fits_gib)
+        return choice->fastest;
+    const struct firn_offer *way = fitting(round, choice, gib);
+    if (way == choice->fastest)
+        choice->fits_gib = gib;
+    return way;
+}
+
+static double worst_of(const struct choice *choice)
+{
+    return choice->picks[choice->npicks - 1].score;
+}
+
+/* Takes it if it is among the best and slows the job less than `below`. */
+static void take(struct choice *choice, const struct pick *pick, double below)
+{
+    if (pick->pair.time.new_xi >= below)
+        choice->above++;
+    else if (choice->gpus < choice->wanted || pick->score <= worst_of(choice))
+        insert(choice, pick);
+}
+
+/* Scores a host that could be among the best. */
+static enum verdict judge(struct round *round, const struct firn_job *job,
+                          struct choice *choice, struct pairing_host *host,
+                          struct pick *pick)
+{
+    *pick = (struct pick){
         .host = host,
-        .pair = {.time = {work / choice->way->rate, host->left_s, 1, 1},
+        .pair = {.time = {choice->work_s / choice->fastest->rate, host->left_s,
+                          1, 1},
                  .wait_s = choice->wait_s,
                  .place = host->place},
     };
-    bool is_enough = choice->gpus >= wanted;
-    if (is_enough && !(round->rule->score(round->rule, &pick.pair) <=
-                       choice->picks[choice->npicks - 1].score))
-        return;
-    const struct firn_offer *way = choice->way;
-    if (!isnan(way->mem_gib))
-        way = fitting(round, choice, memory_of(round, host));
-    if (way == NULL) {
-        choice->mem++;
-        return;
-    }
-    pick.pair.time.new_s = work / way->rate;
-    pick.pair.time.new_xi = firn_view_slowdown(round->view, job, host->job);
+    if (choice->gpus >= choice->wanted &&
+        !(round->rule->score(round->rule, &pick->pair) <= worst_of(choice)))
+        return UNKNOWN;
+    pick->pair.time.new_xi = firn_view_slowdown(round->view, job, host->job);
     double xi = firn_view_slowdown(round->view, host->job, job) / host->slow;
-    pick.pair.time.running_xi = xi < 1 ? 1 : xi;
-    pick.score = round->rule->score(round->rule, &pick.pair);
-    if (isnan(pick.score) || pick.pair.time.new_xi >= below)
-        choice->slow++;
-    else if (!is_enough ||
-             pick.score <= choice->picks[choice->npicks - 1].score)
-        insert(choice, &pick, wanted);
+    pick->pair.time.running_xi = xi < 1 ? 1 : xi;
+    pick->score = round->rule->score(round->rule, &pick->pair);
+    const struct firn_offer *way = choice->fastest;
+    if (!isnan(pick->score))
+        way = fitting_beside(round, choice, host);
+    if (way != NULL && way != choice->fastest) {
+        pick->pair.time.new_s = choice->work_s / way->rate;
+        pick->score = round->rule->score(round->rule, &pick->pair);
+    }
+    choice->mem += way == NULL;
+    choice->slow += way != NULL && isnan(pick->score);
+    return way != NULL && !isnan(pick->score) ? SCORED : BAD;
+}
+
+static void keep_scored(struct round *round, size_t at, const struct pick *pick)
+{
+    if (at == round->scored_cap) {
+        size_t cap = at > 0 ? 2 * at : 64;
+        struct pick *scored =
+            firn_view_alloc(round->view, cap * sizeof *scored);
+        if (at > 0)
+            memcpy(scored, round->scored, at * sizeof *scored);
+        round->scored = scored;
+        round->scored_cap = cap;
+    }
+    round->scored[at] = *pick;
+}
+
+/* The best hosts that slow the job less than `below`. Those that were scored
+ * before for the same job are not asked again. */
+static void pick_best(struct round *round, const struct firn_job *job,
+                      struct choice *choice, double below)
+{
+    struct pairing_hosts *hosts = &round->hosts;
+    struct pick pick;
+    choice->npicks = choice->gpus = choice->above = 0;
+    for (size_t i = 0; i < choice->nscored; i++)
+        take(choice, &round->scored[i], below);
+    for (size_t h = 0; h < hosts->n; h++) {
+        struct pairing_host *host = &hosts->at[h];
+        if (round->verdicts[h] != UNKNOWN || host->type != choice->type ||
+            host->room == 0)
+            continue;
+        enum verdict verdict = judge(round, job, choice, host, &pick);
+        round->verdicts[h] = (unsigned char)verdict;
+        if (verdict != SCORED)
+            continue;
+        keep_scored(round, choice->nscored++, &pick);
+        take(choice, &pick, below);
+    }
 }
 
 /* All together: the way that fits all, and the worst slowdown. */
-static bool stands_together(const struct round *round,
-                            const struct firn_job *job, struct choice *choice,
+static bool stands_together(const struct round *round, struct choice *choice,
                             double *worst)
 {
     double most_gib = 0;
@@ -306,7 +247,7 @@ static bool stands_together(const struct round *round,
     const struct firn_offer *way = fitting(round, choice, most_gib);
     for (int i = 0; i < choice->npicks; i++) {
         struct pairing_pair pair = choice->picks[i].pair;
-        pair.time.new_s = work_s(round, job) / way->rate;
+        pair.time.new_s = choice->work_s / way->rate;
         if (pair.time.new_xi < *worst)
             pair.time.new_xi = *worst;
         if (isnan(round->rule->score(round->rule, &pair)))
@@ -324,8 +265,8 @@ static double wait_s(const struct round *round, firn_type_id type, int wanted)
     int n = 0, gpus = firn_plan_free_of(round->plan, type);
     if (gpus >= wanted)
         return 0;
-    for (size_t h = 0; h < round->nhosts; h++) {
-        struct host *host = &round->hosts[h];
+    for (size_t h = 0; h < round->hosts.n; h++) {
+        struct pairing_host *host = &round->hosts.at[h];
         int at = n;
         if (host->type != type || host->frees == 0 ||
             (gpus >= wanted && host->left_s >= ends[n - 1].score))
@@ -345,23 +286,22 @@ static bool choose(struct round *round, const struct firn_job *job,
                    firn_type_id type, struct choice *choice)
 {
     double below = INFINITY;
-    *choice = (struct choice){.type = type, .picks = round->picks};
+    *choice = (struct choice){
+        .type = type, .picks = round->picks, .wanted = job->spec.gpus};
     int free = firn_plan_free_of(round->plan, type);
-    if (free + round->open[type] < job->spec.gpus)
+    if (free + round->hosts.open[type] < job->spec.gpus)
         return false;
     choice->wait_s =
         round->rule->reads_wait ? wait_s(round, type, job->spec.gpus) : 0;
     choice->ways = firn_offer_passes(round->view, job, type, &choice->nways);
-    const struct firn_offer *fastest = fitting(round, choice, 0);
-    for (int i = 0; i < AGAIN && fastest != NULL; i++) {
-        choice->way = fastest;
-        choice->npicks = choice->gpus = choice->mem = choice->slow = 0;
-        for (size_t h = 0; h < round->nhosts; h++)
-            if (round->hosts[h].type == type && round->hosts[h].room > 0)
-                consider(round, job, choice, &round->hosts[h], below);
+    choice->work_s = pairing_hosts_work_s(&round->hosts, job);
+    choice->fastest = fitting(round, choice, 0);
+    memset(round->verdicts, UNKNOWN, round->hosts.n);
+    for (int i = 0; i < AGAIN && choice->fastest != NULL; i++) {
+        pick_best(round, job, choice, below);
         if (choice->gpus + free < job->spec.gpus)
             return false;
-        if (stands_together(round, job, choice, &below))
+        if (stands_together(round, choice, &below))
             return true;
     }
     return false;
@@ -376,8 +316,8 @@ static bool start(struct round *round, const struct firn_job *job)
     if (firn_plan_free(round->plan) < want.gpus ||
         !firn_plan_give_want(round->plan, job, &want))
         return false;
-    if (round->hosts != NULL)
-        add_started(round, job);
+    if (round->hosts.at != NULL)
+        pairing_hosts_started(&round->hosts, job);
     return true;
 }
 
@@ -388,7 +328,7 @@ static bool join(struct round *round, const struct firn_job *job,
         round->view, (size_t)(choice->npicks + 1) * sizeof(struct firn_job *));
     struct firn_want want = {.gpus = job->spec.gpus,
                              .types = (uint32_t)1 << choice->type,
-                             .crowd = CROWD,
+                             .crowd = PAIRING_CROWD,
                              .how.passes = choice->way->way.passes};
     double slow = 1;
     for (int i = 0; i < choice->npicks; i++) {
@@ -397,19 +337,11 @@ static bool join(struct round *round, const struct firn_job *job,
     }
     if (!firn_plan_join(round->plan, job, hosts, choice->npicks, &want))
         return false;
-    for (int i = 0; i < choice->npicks; i++) {
-        struct host *host = choice->picks[i].host;
-        round->open[host->type] -= host->room;
-        host->room = firn_plan_room(round->plan, host->job, CROWD);
-        host->frees = host->room;
-        if (choice->picks[i].pair.time.running_xi > 1) {
-            host->left_s *= choice->picks[i].pair.time.running_xi;
-            host->slow *= choice->picks[i].pair.time.running_xi;
-        }
-        round->open[host->type] += host->room;
-    }
-    add_host(round, job, firn_plan_room(round->plan, job, CROWD),
-             slow * work_s(round, job) / choice->way->rate, slow);
+    for (int i = 0; i < choice->npicks; i++)
+        pairing_hosts_taken(&round->hosts, choice->picks[i].host,
+                            choice->picks[i].pair.time.running_xi);
+    pairing_hosts_joined(&round->hosts, job,
+                         slow * choice->work_s / choice->way->rate, slow);
     return true;
 }
 
@@ -418,7 +350,7 @@ static void explain(const struct round *round, const struct firn_job *job,
 {
     int gpus = job->spec.gpus, free = firn_plan_free(round->plan), open = 0;
     for (int t = 0; t < round->view->cluster->ntypes; t++)
-        open += round->open[t];
+        open += round->hosts.open[t];
     if (!job->spec.may_share)
         firn_plan_note(round->plan, job, "%d GPUs, %d free; it does not share",
                        gpus, free);
@@ -428,6 +360,16 @@ static void explain(const struct round *round, const struct firn_job *job,
                        gpus, free, open, seen->mem, seen->slow);
 }
 
+/* Those that run, and those that started in this round. */
+static void find_hosts(struct round *round)
+{
+    pairing_hosts_find(&round->hosts);
+    round->verdicts = firn_view_alloc(round->view, round->view->njobs + 1);
+    for (size_t i = 0; i < round->nserved; i++)
+        if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
+            pairing_hosts_started(&round->hosts, round->queue[i].job);
+}
+
 /* Beside others. Of several types the one whose last host is the best. */
 static bool pair(struct round *round, const struct firn_job *job,
                  struct choice *seen)
@@ -435,7 +377,7 @@ static bool pair(struct round *round, const struct firn_job *job,
     struct choice best = {.npicks = 0};
     struct pick *spare = round->picks + job->spec.gpus + 1;
     bool is_found = false;
-    if (round->hosts == NULL)
+    if (round->hosts.at == NULL)
         find_hosts(round);
     for (int t = 0; t < round->view->cluster->ntypes; t++) {
         struct choice now;
@@ -443,7 +385,7 @@ static bool pair(struct round *round, const struct firn_job *job,
             continue;
         bool is_enough = choose(round, job, t, &now);
         seen->mem += now.mem;
-        seen->slow += now.slow;
+        seen->slow += now.slow + now.above;
         if (!is_enough || now.npicks == 0 ||
             (is_found && !(now.picks[now.npicks - 1].score <
                            best.picks[best.npicks - 1].score)))
@@ -485,10 +427,10 @@ static struct turn *queue_of(const struct firn_view *view, int *most)
 /* No GPU is free or to be shared. */
 static bool is_full(const struct round *round)
 {
-    if (firn_plan_free(round->plan) > 0 || round->hosts == NULL)
+    if (firn_plan_free(round->plan) > 0 || round->hosts.at == NULL)
         return false;
     for (int t = 0; t < round->view->cluster->ntypes; t++)
-        if (round->open[t] > 0)
+        if (round->hosts.open[t] > 0)
             return false;
     return true;
 }
@@ -496,7 +438,8 @@ static bool is_full(const struct round *round)
 void pairing_decide(const struct firn_view *view, struct firn_plan *plan,
                     const struct pairing_rule *rule)
 {
-    struct round round = {.view = view, .plan = plan, .rule = rule};
+    struct round round = {
+        .view = view, .plan = plan, .rule = rule, .hosts = {view, plan, rule}};
     int most = 0, notes = 0;
     firn_plan_keep_all(plan); /* (1) */
     if (view->nwaiting == 0)

@@ -69,12 +69,12 @@ static double score(const struct pairing_rule *rule,
 {
     const struct sjf_bsbf *bsbf = (const struct sjf_bsbf *)rule;
     double shared_s = firn_pairtime_shared(&pair->time);
-    if (!firn_pairtime_shares(&pair->time) ||
+    double in_turn_s = firn_pairtime_in_turn(&pair->time);
+    if (!(shared_s < in_turn_s) ||
         (bsbf->wait == FIRST &&
          shared_s >= firn_pairtime_apart(&pair->time, pair->wait_s)))
         return (double)NAN;
-    return bsbf->order == TIME ? shared_s
-                               : shared_s - firn_pairtime_in_turn(&pair->time);
+    return bsbf->order == TIME ? shared_s : shared_s - in_turn_s;
 }
 
 static enum firn_status init(void *state, struct firn_error *err)

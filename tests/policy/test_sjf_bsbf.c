@@ -354,15 +354,16 @@ static void passes_fit_beside_all_hosts(void **unused)
 
 /* ---- words and properties ---- */
 
+/* Beside H it would gain, but memory is short; beside G it would not. */
 static void a_job_that_waits_is_told_why(void **unused)
 {
     (void)unused;
     xi = 1.6;
     struct scene *scene = open_scene(
-        "2 nodes x 1 gpus of t4; H wants 1 for 10 mem 14 shares on n0[0]~; "
+        "2 nodes x 1 gpus of t4; H wants 1 for 1000 mem 14 shares on n0[0]~; "
         "G wants 1 for 10 mem 2 shares on n1[0]~; "
         "N wants 1 for 100 mem 12 shares; M wants 2 for 200",
-        NULL);
+        LETTER);
     scene_decide(scene, 0);
     assert_string_equal(scene_job(scene, "N")->note,
                         "1 GPUs, 0 free, 2 to share; hosts: 1 mem, 1 slow");
