@@ -9,9 +9,11 @@
 # not come to is a failure; any other counts as one: exit status 0 passed, 77
 # skipped, else failed. -w puts a command (words) before each test, -j runs so
 # many at once, -t ends a test that takes longer. What failed is shown with
-# its output. The last line is "N passed, N failed, N skipped"; with the
-# variable TALLY set, the counts are added to that file too, and --sum prints
-# the last line for such a file. Exits 1 when anything failed or nothing ran.
+# its output. Each test has a TMPDIR of its own; one that passes and leaves
+# something there has failed. The tests that took longest are named. The last
+# line is "N passed, N failed, N skipped"; with the variable TALLY set, the
+# counts are added to that file too, and --sum prints the last line for such a
+# file. Exits 1 when anything failed or nothing ran.
 
 self=$0
 sum()
@@ -42,19 +44,29 @@ count()
         }'
 }
 
-# Runs one test; leaves NAME.counts in the folder and prints one line.
+# Runs one test; leaves NAME.counts and NAME.took (nanoseconds) in the folder
+# and prints one line.
 one()
 {
     dir=$1 seconds=$2 wrap=$3 test=$4
     log=$dir/$(echo "$test" | tr '/' '+')
+    TMPDIR=$(mktemp -d "$dir/t.XXXXXX") || exit 2
+    export TMPDIR
+    since=$(date +%s%N)
     # The words of $wrap are meant to be split.
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "$seconds" $wrap "$test" \
         >"$log.out" 2>"$log.err" </dev/null
     rc=$?
+    echo "$(($(date +%s%N) - since)) $test" >"$log.took"
     count $rc <"$log.out" >"$log.counts"
     read -r p f s <"$log.counts"
     word=ok why=
-    [ "$s" -gt 0 ] && why=", $s skipped"
+    if [ "$f" -eq 0 ] && [ -n "$(ls -A "$TMPDIR")" ]; then
+        f=1 why=", left behind in TMPDIR: $(ls -A "$TMPDIR" | xargs)"
+        echo "$p $f $s" >"$log.counts"
+    fi
+    rm -rf "$TMPDIR"
+    [ "$s" -gt 0 ] && why=", $s skipped$why"
     [ "$p" -eq 0 ] && [ "$f" -eq 0 ] && word=skip
     if [ "$f" -gt 0 ]; then
         word=FAIL why="$why, $f failed (exit status $rc)"
@@ -99,7 +111,7 @@ shift $((OPTIND - 1))
 
 # A test that calls make, or this script, starts afresh.
 tally=$TALLY
-unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT SAN WERROR JOBS TALLY
+unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT DEBUG SAN WERROR JOBS TALLY
 dir=$(mktemp -d "${TMPDIR:-/tmp}/firn-tests.XXXXXX") || exit 2
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
@@ -110,4 +122,7 @@ cat "$dir"/*.counts >"$dir/all" 2>/dev/null
 lost=$(($# - $(wc -l <"$dir/all")))
 [ "$lost" -gt 0 ] && echo "0 $lost 0" >>"$dir/all"
 [ -n "$tally" ] && cat "$dir/all" >>"$tally"
+cat "$dir"/*.took 2>/dev/null | sort -rn | awk '$1 >= 1e9 && NR <= 5 {
+    printf "%s %s %.1f s", (NR > 1) ? "," : "  slowest:", $2, $1 / 1e9; n++ }
+    END { if (n) print "" }'
 sum "$dir/all"

@@ -10,6 +10,7 @@
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/firn-tsan.XXXXXX") || exit 2
 trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
 echo 'int main(void) { return 0; }' >"$dir/try.c"
 ${CC:-gcc} -fsanitize=thread -o "$dir/try" "$dir/try.c" 2>"$dir/why"
 

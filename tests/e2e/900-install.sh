@@ -9,6 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${FIRN_BUILD:-build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-install.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 prefix=$tmp/root/usr
 n=0
 

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 FIRN=${FIRN:-build/firn}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-manual.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 n=0
 
 # in_help COMMAND...: options at the beginning of lines of the help page.

@@ -15,6 +15,7 @@ cd "$(dirname "$0")/../.." || exit 1
 FIRN=${FIRN:-build/firn}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-golden.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 
 # scene NAME OPTION...: runs every policy, leaves NAME--POLICY.tsv in $tmp/new.
 scene()

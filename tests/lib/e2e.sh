@@ -16,6 +16,7 @@ unset FIRN_DATA
 export LC_ALL
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-e2e.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 
 fail()
 {

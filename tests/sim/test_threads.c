@@ -50,7 +50,7 @@ static int make_toys(void **state)
     (void)state;
     temp_open(folder);
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "toy%d.txt", i);
         temp_write(folder, name, texts[i]);
     }

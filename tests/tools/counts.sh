@@ -5,6 +5,7 @@
 run=$(cd "$(dirname "$0")/../../tools" && pwd)/run_tests.sh
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-counts.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 unset TALLY
 n=0
 
@@ -40,6 +41,10 @@ script mixed 'printf "1..2\nok 1 - a\nnot ok 2 - b\n"; exit 1'
 script cut 'printf "1..5\nok 1 - a\n"; kill -ABRT $$'
 script leaky 'printf "1..1\nok 1 - a\n"; exit 23'
 script slow 'sleep 30'
+script tidy 'f=$(mktemp) && rm "$f"'
+script untidy 'mktemp'
+script untidy_and_bad 'mktemp; exit 3'
+script second 'sleep 1.1'
 
 expect 0 "1 passed, 0 failed, 0 skipped" a_script_is_one_case "$tmp/good"
 expect 1 "1 passed, 1 failed, 0 skipped" a_status_is_a_failure \
@@ -63,6 +68,18 @@ if grep -q 'its words' "$tmp/said"; then
     echo "ok $n - the_output_of_a_failed_test_is_printed"
 else
     echo "not ok $n - the_output_of_a_failed_test_is_printed"
+fi
+expect 1 "2 passed, 1 failed, 0 skipped" what_is_left_in_tmpdir_is_a_failure \
+    "$tmp/tidy" "$tmp/untidy"
+expect 1 "0 passed, 1 failed, 0 skipped" a_failure_that_leaves_things_is_one \
+    "$tmp/untidy_and_bad"
+expect 0 "2 passed, 0 failed, 0 skipped" a_slow_test_is_no_failure \
+    "$tmp/good" "$tmp/second"
+n=$((n + 1))
+if grep -q "^  slowest: $tmp/second 1\.[0-9] s\$" "$tmp/said"; then
+    echo "ok $n - the_slowest_tests_are_named"
+else
+    echo "not ok $n - the_slowest_tests_are_named"
 fi
 TALLY=$tmp/tally "$run" "$tmp/three" "$tmp/bad" >/dev/null
 n=$((n + 1))

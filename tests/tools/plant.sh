@@ -9,6 +9,7 @@ tools=$(cd "$(dirname "$0")/../../tools" && pwd) || exit 1
 root=$(dirname "$tools")
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-plant.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 n=0
 
 # c_file PATH [LINE...]: a C file with a proper first line and these lines.
