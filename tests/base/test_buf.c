@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "base/rng.h"
+#include "lib/trials.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +84,7 @@ static void any_bit_pattern_reads_back_equal_and_is_shortest(void **state)
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct rng rng;
         rng_seed(&rng, seed);
-        for (int i = 0; i < 20000; i++) {
+        for (int i = 0, n = trials(20000); i < n; i++) {
             uint64_t bits = rng_u64(&rng);
             double value;
             memcpy(&value, &bits, sizeof value);

@@ -5,6 +5,7 @@
  */
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "lib/trials.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,7 +31,7 @@ static void log_is_near(void **state)
     (void)state;
     struct rng rng;
     rng_seed(&rng, 1);
-    for (int i = 0; i < DRAWS; i++) {
+    for (int i = 0, n = trials(DRAWS); i < n; i++) {
         double x =
             ldexp(1.0 + rng_unit(&rng), (int)rng_below(&rng, 2040) - 1020);
         near("log", x, fm_log(x), logl(x));
@@ -46,7 +47,7 @@ static void exp_is_near(void **state)
     (void)state;
     struct rng rng;
     rng_seed(&rng, 2);
-    for (int i = 0; i < DRAWS; i++) {
+    for (int i = 0, n = trials(DRAWS); i < n; i++) {
         double x = rng_unit(&rng) * 1400.0 - 700.0;
         near("exp", x, fm_exp(x), expl(x));
         x = (rng_unit(&rng) - 0.5) * ldexp(1.0, -(i % 60));
@@ -69,7 +70,7 @@ static void pow_is_near(void **state)
     if (!has_oracle())
         skip();
     rng_seed(&rng, 3);
-    for (int i = 0; i < DRAWS; i++) {
+    for (int i = 0, n = trials(DRAWS); i < n; i++) {
         double x = fm_exp(rng_unit(&rng) * 40.0 - 20.0);
         double y = (rng_unit(&rng) - 0.5) * 60.0;
         near("pow", x, fm_pow(x, y), powl(x, y));
@@ -97,7 +98,7 @@ static void sine_is_near(void **state)
     (void)state;
     struct rng rng;
     rng_seed(&rng, 4);
-    for (int i = 0; i < DRAWS; i++) {
+    for (int i = 0, n = trials(DRAWS); i < n; i++) {
         double t = (rng_unit(&rng) - 0.5) * ldexp(1.0, i % 60 - 30);
         near("sine", t, fm_sin_turn(t), sin_turn(t));
     }

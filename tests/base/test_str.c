@@ -1,6 +1,7 @@
 /* test_str.c - strict numbers, nearest names, copies and trims. */
 #include "base/rng.h"
 #include "base/str.h"
+#include "lib/trials.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ static void random_texts_are_read_as_strtod_reads_them(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct rng rng;
         rng_seed(&rng, seed);
-        for (int i = 0; i < 50000; i++) {
+        for (int i = 0, n = trials(50000); i < n; i++) {
             char text[64];
             unsigned long long whole = rng_u64(&rng) >> rng_below(&rng, 64);
             unsigned long long part = rng_u64(&rng) >> rng_below(&rng, 64);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "lib/temp.h"
+#include "lib/trials.h"
 #include <firn/cluster.h>
 
 #include <setjmp.h>
@@ -379,7 +380,7 @@ static void damaged_texts_never_crash(void **state)
                                "- {count: 2, gpus: 8, type: t4, rack: 1}\n";
     struct rng rng;
     rng_seed(&rng, 21);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0, all = trials(20000); i < all; i++) {
         char text[sizeof yaml];
         bool is_spec = i % 2 == 0;
         size_t n = is_spec ? sizeof spec : sizeof yaml;

@@ -5,14 +5,6 @@
 
 #include "base/buf.h"
 #include <math.h>
-#include <stdlib.h>
-
-int trials(int normal)
-{
-    if (getenv("FIRN_QUICK") != NULL)
-        return normal > 10 ? normal / 10 : 1;
-    return getenv("FIRN_SOAK") != NULL ? normal * 20 : normal;
-}
 
 static int below(struct rng *rng, int n)
 {

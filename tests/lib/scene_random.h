@@ -5,6 +5,7 @@
 #ifndef LIB_SCENE_RANDOM_H
 #define LIB_SCENE_RANDOM_H
 #include "base/rng.h"
+#include "lib/trials.h"
 #include "scene.h"
 
 enum scene_kind {
@@ -13,10 +14,6 @@ enum scene_kind {
     SCENE_ELASTIC = 4, /* jobs with fewest and most */
     SCENE_SHARING = 8, /* jobs that accept half-shares */
 };
-
-/* How often a property test tries: `normal`, fewer with FIRN_QUICK set, more
- * with FIRN_SOAK. */
-int trials(int normal);
 
 /* The text of a scene with some jobs; the caller releases it. */
 struct firn_buf scene_random(struct rng *rng, unsigned kinds);

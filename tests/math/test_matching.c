@@ -1,13 +1,13 @@
 /* test_matching.c - matchings against all subsets, and by their proofs. */
 #include "base/arena.h"
 #include "base/rng.h"
+#include "lib/trials.h"
 #include "math/matching.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -15,11 +15,6 @@ enum { SMALL = 14, MOST = 160 };
 
 static double weight[MOST * MOST];
 static int mate[MOST];
-
-static int cases(int all)
-{
-    return getenv("FIRN_QUICK") != NULL ? all / 20 : all;
-}
 
 /* Edges with the given chance; weights real, or whole from -2 to 4 so that
  * many are equal, zero or negative, or spread over nine decades. */
@@ -80,7 +75,7 @@ static void small_graphs_give_the_heaviest_of_all_matchings(void **state)
     (void)state;
     struct arena arena = {0};
     struct matching *m = matching_new(&arena, SMALL);
-    for (int seed = 1; seed <= cases(2000); seed++) {
+    for (int seed = 1; seed <= trials(2000); seed++) {
         struct rng rng;
         rng_seed(&rng, (uint64_t)seed);
         size_t n = rng_below(&rng, (seed % 10 == 0 ? SMALL : 10) + 1);
@@ -101,7 +96,7 @@ static void large_graphs_come_with_a_proof(void **state)
     (void)state;
     struct arena arena = {0};
     struct matching *m = matching_new(&arena, MOST);
-    for (int seed = 1; seed <= cases(160); seed++) {
+    for (int seed = 1; seed <= trials(160); seed++) {
         struct rng rng;
         rng_seed(&rng, (uint64_t)seed);
         size_t n = seed % 20 == 0 ? MOST : 15 + rng_below(&rng, 60);
@@ -120,7 +115,7 @@ static void nested_blossoms_come_with_a_proof(void **state)
     (void)state;
     struct arena arena = {0};
     struct matching *m = matching_new(&arena, MOST);
-    for (int seed = 1; seed <= cases(100); seed++) {
+    for (int seed = 1; seed <= trials(100); seed++) {
         struct rng rng;
         double at[MOST];
         rng_seed(&rng, (uint64_t)seed);

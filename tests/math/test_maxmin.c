@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sort.h"
+#include "lib/trials.h"
 #include "math/cbc.h"
 #include "math/maxmin.h"
 #include <math.h>
@@ -9,7 +10,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,11 +24,6 @@ struct instance {
     double value[LARGE * LONG];
     struct menus menus;
 };
-
-static int cases(int all)
-{
-    return getenv("FIRN_QUICK") != NULL ? all / 20 : all;
-}
 
 static void draw(struct instance *in, struct rng *rng, size_t n, size_t most,
                  uint64_t values)
@@ -162,7 +157,7 @@ static void draw_and_check(uint64_t seed, size_t most, uint64_t values)
 static void leximin_equals_all_choices_with_distinct_values(void **state)
 {
     (void)state;
-    for (int seed = 1; seed <= cases(1500); seed++)
+    for (int seed = 1; seed <= trials(1500); seed++)
         draw_and_check((uint64_t)seed, 6, 0);
 }
 
@@ -170,7 +165,7 @@ static void leximin_equals_all_choices_with_distinct_values(void **state)
 static void leximin_equals_all_choices_with_many_ties(void **state)
 {
     (void)state;
-    for (int seed = 1; seed <= cases(4000); seed++)
+    for (int seed = 1; seed <= trials(4000); seed++)
         draw_and_check((uint64_t)seed, MENUS, 2 + (uint64_t)seed % 5);
 }
 
@@ -208,7 +203,7 @@ leximin_equals_the_optimum_when_menus_pass_the_same_levels(void **state)
     (void)state;
     static struct instance in;
     struct arena arena = {0};
-    for (int seed = 1; seed <= cases(400); seed++) {
+    for (int seed = 1; seed <= trials(400); seed++) {
         struct rng rng;
         struct maxmin_result r;
         size_t entry[MIDDLE];
@@ -295,7 +290,7 @@ static void large_instances_reach_the_best_threshold(void **state)
     static struct instance in;
     struct arena arena = {0};
     static size_t entry[LARGE];
-    for (int seed = 1; seed <= cases(60); seed++) {
+    for (int seed = 1; seed <= trials(60); seed++) {
         struct rng rng;
         struct maxmin_result r, w;
         rng_seed(&rng, (uint64_t)seed);
@@ -350,7 +345,7 @@ static void the_worst_value_is_that_of_an_integer_program(void **state)
     static size_t entry[LARGE];
     struct arena arena = {0};
     struct cbc cbc = {.deadline_s = 60};
-    for (int seed = 1; seed <= cases(25); seed++) {
+    for (int seed = 1; seed <= trials(25); seed++) {
         struct rng rng;
         struct maxmin_result r;
         rng_seed(&rng, (uint64_t)seed);
@@ -378,7 +373,7 @@ static void leximin_leaves_no_free_step(void **state)
     static struct instance in;
     static size_t entry[LARGE];
     struct arena arena = {0};
-    for (int seed = 1; seed <= cases(60); seed++) {
+    for (int seed = 1; seed <= trials(60); seed++) {
         struct rng rng;
         struct maxmin_result r;
         rng_seed(&rng, (uint64_t)seed);

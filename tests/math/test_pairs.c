@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "lib/trials.h"
 #include "math/cbc.h"
 #include "math/pairs.h"
 #include <math.h>
@@ -24,11 +25,6 @@ struct instance {
     int first[PAIRS], second[PAIRS];
     struct pairs_problem p;
 };
-
-static int cases(int all)
-{
-    return getenv("FIRN_QUICK") != NULL ? all / 20 : all;
-}
 
 /* Sizes 1, 2, 4, 8, 16; a task's speed grows with a power of its size over
  * the fair one, a pair's with the mean power, times a gain from merging.
@@ -157,7 +153,7 @@ static void check_small(bool is_wild)
 {
     static struct instance in;
     struct arena arena = {0};
-    int nbest = 0, all = cases(600);
+    int nbest = 0, all = trials(600);
     double sum = 0;
     for (int seed = 1; seed <= all; seed++) {
         struct rng rng;
@@ -208,7 +204,7 @@ static void large_problems_are_proven_within_one_per_cent(void **state)
                  {40, 64, 40}, {80, 240, 20}, {80, 64, 20}};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         double worst = 0;
-        for (int seed = 1; seed <= cases(sizes[k].cases); seed++) {
+        for (int seed = 1; seed <= trials(sizes[k].cases); seed++) {
             struct rng rng;
             struct pairs_choice choice[MOST];
             struct pairs_result r;

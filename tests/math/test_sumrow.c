@@ -1,13 +1,13 @@
 /* test_sumrow.c - the multiple-choice knapsack against plain tables. */
 #include "base/arena.h"
 #include "base/rng.h"
+#include "lib/trials.h"
 #include "math/sumrow.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -22,11 +22,6 @@ struct instance {
     double value[MENUS * ENTRIES];
     struct menus menus;
 };
-
-static int cases(int all)
-{
-    return getenv("FIRN_QUICK") != NULL ? all / 20 : all;
-}
 
 static double draw_value(struct rng *rng, enum kind kind, int cost,
                          double power)
@@ -118,7 +113,7 @@ static void a_few_menus_give_the_best_sum(void **state)
 {
     (void)state;
     static struct instance in;
-    for (int seed = 1; seed <= cases(3000); seed++) {
+    for (int seed = 1; seed <= trials(3000); seed++) {
         struct rng rng;
         rng_seed(&rng, (uint64_t)seed);
         draw(&in, &rng, rng_below(&rng, 9));
@@ -130,7 +125,7 @@ static void many_menus_give_the_best_sum(void **state)
 {
     (void)state;
     static struct instance in;
-    for (int seed = 1; seed <= cases(200); seed++) {
+    for (int seed = 1; seed <= trials(200); seed++) {
         struct rng rng;
         rng_seed(&rng, (uint64_t)seed);
         draw(&in, &rng, 20 + rng_below(&rng, MENUS - 19));

@@ -11,14 +11,9 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "lib/trials.h"
 #include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-
-static int trials(int normal)
-{
-    return getenv("FIRN_QUICK") ? normal / 10 : normal;
-}
 
 static void assert_near(double a, double b)
 {
