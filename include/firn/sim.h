@@ -124,9 +124,10 @@ struct firn_sim_class {
 
 enum { FIRN_GROUPS = 8 };
 
-/* Of the jobs of one group that finished; NaN where there are none. */
+/* Of the jobs of one group that finished; of those without a group, by
+ * application. */
 struct firn_sim_group {
-    char name[FIRN_NAME_MAX]; /* "" for jobs of no group */
+    char name[FIRN_NAME_MAX]; /* "" for jobs with neither */
     long jobs;
     double jct_mean_s, queue_mean_s, queue_max_s;
 };

@@ -13,8 +13,9 @@
  *     error_mean       of a model's predictions, as a share of what was
  *     error_max        measured: |predicted / measured - 1|
  *
- * and some are of one group of jobs, that of the trace's column `group`, with
- * its name behind an @ ("-" for jobs without one):
+ * and some are of one group of jobs, with its name behind an @: that of the
+ * trace's column `group`, or for jobs without one their application ("-" for
+ * those with neither):
  *
  *     jct_mean_s@G  queue_mean_s@G  queue_max_s@G  jobs@G
  */

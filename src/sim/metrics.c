@@ -195,7 +195,9 @@ static struct firn_sim_group *group_of(struct metrics *metrics,
 static void add_to_group(struct metrics *metrics, const struct firn_job *job,
                          double jct_s, double queue_s)
 {
-    struct firn_sim_group *group = group_of(metrics, job->spec.group);
+    const struct firn_job_spec *spec = &job->spec;
+    struct firn_sim_group *group =
+        group_of(metrics, *spec->group != '\0' ? spec->group : spec->app);
     size_t slot = (size_t)job->slot;
     unsigned in = slot < metrics->merged.cap ? metrics->merged.at[slot] : 0;
     metrics->together_jobs += (in & METRICS_TOGETHER) != 0;

@@ -79,25 +79,25 @@ static void jobs_are_classed_by_the_gpus_they_ask_for(void **state)
     play_close(&play);
 }
 
-/* One GPU: a ends at 10, b waits for it and ends at 30, c (no group) waits
- * until then. */
+/* One GPU: a ends at 10, b waits for it and ends at 30, c (no group, but an
+ * application) waits until then. */
 static void groups_have_means_of_their_own(void **state)
 {
     (void)state;
     struct play play;
     play_open(&play, "1x1:v100",
-              "#firn-trace 1\nname,submit_s,gpus,duration_s,group\n"
-              "a,0,1,10,x\nb,0,1,20,x\nc,5,1,30,\nd,100,1,1,y\n");
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,group,app\n"
+              "a,0,1,10,x,z\nb,0,1,20,x,\nc,5,1,30,,z\nd,100,1,1,,\n");
     play_run(&play, "fifo");
     const struct firn_sim_group *g = play.result.groups;
     assert_int_equal(play.result.ngroups, 3);
     assert_string_equal(g[0].name, "x");
     assert_true(g[0].jobs == 2 && g[0].jct_mean_s == 20);
     assert_true(g[0].queue_mean_s == 5 && g[0].queue_max_s == 10);
-    assert_string_equal(g[1].name, "");
+    assert_string_equal(g[1].name, "z");
     assert_true(g[1].jobs == 1 && g[1].jct_mean_s == 55);
     assert_true(g[1].queue_max_s == 25);
-    assert_string_equal(g[2].name, "y");
+    assert_string_equal(g[2].name, "");
     assert_true(g[2].queue_max_s == 0);
     assert_true(play.result.together_jobs == 0 && play.result.after_jobs == 0);
     play_close(&play);
@@ -169,7 +169,7 @@ static void fair_share_follows_the_scaling_exponent(void **state)
     struct firn_cluster cluster = {.ngpus = 8};
     struct firn_job job = {
         .held = {.nparts = 1, .ngpus = 8},
-        .spec = {.group = "", .gpus = 8, .duration_s = 100},
+        .spec = {.group = "", .app = "", .gpus = 8, .duration_s = 100},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct metrics metrics;
