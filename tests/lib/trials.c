@@ -6,6 +6,6 @@
 int trials(int normal)
 {
     if (getenv("FIRN_QUICK") != NULL)
-        return normal > 20 ? normal / 20 : 1;
+        return normal > 10 ? normal / 10 : 1;
     return getenv("FIRN_SOAK") != NULL ? normal * 20 : normal;
 }
