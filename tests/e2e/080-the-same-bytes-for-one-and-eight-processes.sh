@@ -1,8 +1,8 @@
 #!/bin/sh
 # 080-the-same-bytes-for-one-and-eight-processes.sh - also in the files.
 . tests/lib/e2e.sh
-trace "$tmp/jobs.csv" 50
-trace "$tmp/more.csv" 90
+trace "$tmp/jobs.csv" 30
+trace "$tmp/more.csv" 50
 for j in 1 8; do
     for format in table csv json; do
         "$FIRN" sim --trace "$tmp/jobs.csv,$tmp/more.csv" --policy all \

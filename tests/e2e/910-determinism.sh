@@ -13,6 +13,7 @@ build=${FIRN_BUILD:-build}
 FIRN=${FIRN:-$build/firn}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-det.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 n=0
 
 "$FIRN" trace gen --cluster pollux --jobs 100 --seed 11 >"$tmp/drawn.csv" || {
@@ -34,10 +35,11 @@ results()
     for trace in traces/quickstart.csv "$tmp/drawn.csv"; do
         to=$3/$(basename "$trace" .csv)
         simulate "$1" "$2" "$trace" csv --out "$to" >"$to.csv" || return 1
-        simulate "$1" "$2" "$trace" json >"$to.full.json" || return 1
-        without_cpu <"$to.full.json" >"$to.json"
-        rm "$to.full.json"
     done
+    # The small trace, in the other format.
+    simulate "$1" "$2" "$tmp/drawn.csv" json >"$3/full.json" || return 1
+    without_cpu <"$3/full.json" >"$3/drawn.json"
+    rm "$3/full.json"
 }
 
 # simulate PROGRAM JOBS TRACE FORMAT [OPTION...]
@@ -64,7 +66,7 @@ same()
 # variant NAME CC OPT JOBS: builds it, runs it, compares.
 variant()
 {
-    make -s -j "$(nproc)" BUILD="$build/det/$1" CC="$2" OPT="$3" \
+    make -s -j "$(nproc)" BUILD="$build/det/$1" CC="$2" OPT="$3" DEBUG= \
         "$build/det/$1/firn" >"$tmp/log" 2>&1 || {
         tail -n 20 "$tmp/log" | sed 's/^/# /'
         n=$((n + 1))
