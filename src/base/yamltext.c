@@ -32,13 +32,13 @@ enum firn_status yaml_walk(struct firn_bytes text, const char *where,
                            yaml_judge *judge, void *arg, struct firn_error *err)
 {
     yaml_parser_t parser;
+    yaml_event_t event;
     const char *why = NULL;
     long line = 0;
     if (!yaml_parser_initialize(&parser))
         FIRN_BUG("no YAML parser");
     yaml_parser_set_input_string(&parser, bytes_of(text), text.n);
     for (bool is_done = false; !is_done && why == NULL;) {
-        yaml_event_t event;
         if (!yaml_parser_parse(&parser, &event)) {
             why = parser.problem ? parser.problem : "not YAML";
             line = (long)parser.problem_mark.line + 1;
