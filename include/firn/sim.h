@@ -107,6 +107,8 @@ struct firn_sim_options {
     const char *jobs_path, *log_path, *timeline_path;
     double timeline_s; /* one row each so many seconds; 0: 500 rows or so */
 
+    bool times_rounds; /* decide_cpu_s is measured: two looks at the clock a
+                        * round */
     firn_sim_progress *progress;
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
@@ -178,6 +180,8 @@ struct firn_sim_result {
     struct firn_sim_group groups[FIRN_GROUPS];
     int ngroups;
     long together_jobs, after_jobs;
+    double decide_cpu_s; /* of all rounds: view, policy, check and changes;
+                          * measured if options->times_rounds, else 0 */
 
     long rounds, events, steps;
     double cpu_s; /* measured; the only field that may differ */

@@ -63,7 +63,7 @@ static double ratio(double of, long n)
 
 MADE(read_small, mean_of(sim, 0, 2))
 MADE(read_large, mean_of(sim, 2, FIRN_CLASSES))
-MADE(read_round, ratio(sim->cpu_s, sim->rounds))
+MADE(read_round, ratio(sim->decide_cpu_s, sim->rounds))
 MADE(read_together, ratio((double)sim->together_jobs, sim->jobs))
 MADE(read_after, ratio((double)sim->after_jobs, sim->jobs))
 MADE(read_error_mean, result->error.n > 0 ? result->error.mean : (double)NAN)

@@ -5,9 +5,8 @@
  *
  *     jct_small_s      mean JCT of jobs that ask for at most 4 GPUs
  *     jct_large_s      mean JCT of the others
- *     round_cpu_s      processor time of the whole run by its rounds: above
- *                      what a decision takes, and measured, so never twice the
- *                      same
+ *     round_cpu_s      processor time of a round: view, policy, check and
+ *                      changes; measured, so never twice the same
  *     together_share   jobs that were trained together with another, of all
  *     after_share      jobs that began with the weights of another, of all
  *     error_mean       of a model's predictions, as a share of what was

@@ -91,6 +91,7 @@ static enum firn_status simulate(const struct words *argv,
         args.options.progress = tell_share;
         args.options.progress_arg = child;
         args.options.stop = pool_stop();
+        args.options.times_rounds = true;
         status = firn_sim_run(&args.options, out, err);
     }
     simargs_release(&args);

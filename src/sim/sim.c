@@ -41,6 +41,7 @@ struct sim {
     struct jobscsv *jobs;
     struct timeline *timeline;
     double due_s; /* the next decision; infinity when none is due */
+    double decide_cpu_s;
     long events;
     long vain;        /* node changes since a job last came or went */
     long idle_rounds; /* decisions since the last one that changed anything */
@@ -246,7 +247,10 @@ static enum firn_status decide(struct sim *sim, struct firn_error *err)
         return FIRN_OK;
     sim->due_s = INFINITY;
     long steps = round_steps(sim->round);
+    bool is_timed = sim->options->times_rounds;
+    double begin_s = is_timed ? clock_cpu_s() : 0;
     FIRN_TRY(round_decide(sim->round, sim->world->now_s, err));
+    sim->decide_cpu_s += is_timed ? clock_cpu_s() - begin_s : 0;
     sim->idle_rounds =
         round_steps(sim->round) == steps ? sim->idle_rounds + 1 : 0;
     return FIRN_OK;
@@ -380,6 +384,7 @@ static void collect(struct sim *sim, struct firn_sim_result *out)
         firn_trace_report(sim->world->trace);
     const struct world_spent *spent = &sim->world->spent;
     metrics_result(&sim->metrics, out);
+    out->decide_cpu_s = sim->decide_cpu_s;
     out->bad_rows = report->bad;
     out->ignored_rows = report->ignored;
     out->unsorted_rows = report->unsorted;
