@@ -115,7 +115,7 @@ static void skip_rounds(struct adlrounds *rounds, double until_s)
  * failed (err) or is over. */
 static bool fetch(struct adlrounds *rounds, struct firn_error *err)
 {
-    struct job_accept accept;
+    struct job_accept accept = {0};
     char why[JOB_WHY_MAX];
     struct firn_error failed = {0};
     struct firn_job_spec *spec = &rounds->spec;

@@ -117,7 +117,7 @@ static enum firn_status make_task(struct titan *t, struct firn_error *err)
  * or is over. */
 static bool fetch(struct titan *t, struct firn_error *err)
 {
-    struct job_accept accept;
+    struct job_accept accept = {0};
     char why[JOB_WHY_MAX];
     while (firn_trace_next(t->world.trace, &t->spec, err)) {
         bool fits =

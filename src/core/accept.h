@@ -7,12 +7,15 @@
 enum { JOB_WHY_MAX = 160 };
 
 struct job_accept {
+    bool resizes;   /* set by the caller: the policy may run an elastic job on
+                     * fewer GPUs than it asked for */
     uint32_t types; /* mask of the types the job accepts and fits on */
     int gpus;       /* how many GPUs those are, up or down */
 };
 
 /* False, with a reason in `why` ("wants 8 GPUs, ..."), when even the whole
- * empty cluster could not give it the GPUs it asked for. */
+ * empty cluster could not give it the GPUs it asked for, or, where the policy
+ * resizes, the fewest it accepts. */
 bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX]);

@@ -57,6 +57,7 @@ bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX])
 {
+    int least = out->resizes ? spec->gpus_min : spec->gpus;
     out->types = 0;
     out->gpus = 0;
     for (int t = 0; t < cluster->ntypes; t++) {
@@ -79,10 +80,9 @@ bool job_accept(const struct firn_job_spec *spec,
                  "was found that its memory fits");
         return false;
     }
-    if (spec->gpus_min > out->gpus || spec->gpus > out->gpus) {
-        snprintf(why, JOB_WHY_MAX, "wants %d GPUs, the cluster has %d%s",
-                 spec->gpus, out->gpus,
-                 out->gpus < cluster->ngpus ? " that suit it" : "");
+    if (least > out->gpus) {
+        snprintf(why, JOB_WHY_MAX, "wants %d GPUs, the cluster has %d%s", least,
+                 out->gpus, out->gpus < cluster->ngpus ? " that suit it" : "");
         return false;
     }
     return true;

@@ -120,7 +120,8 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
                               const struct firn_job_spec *spec, double now_s,
                               struct firn_error *err)
 {
-    struct job_accept accept;
+    struct job_accept accept = {.resizes =
+                                    state->policy->does & FIRN_DOES_RESIZE};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, &state->cluster, &accept, why))
         return firn_fail(err, FIRN_EINVAL, "job '%.80s' %s", spec->name, why);

@@ -44,7 +44,7 @@ struct sim {
     double decide_cpu_s;
     long events;
     long vain;        /* node changes since a job last came or went */
-    long idle_rounds; /* decisions since the last one that changed anything */
+    long idle_rounds; /* decisions since anything changed: a job or a plan */
 };
 
 struct firn_sim_options firn_sim_defaults(void)
@@ -128,7 +128,7 @@ static void record(struct sim *sim, const struct firn_event *event)
     const struct firn_job *job = state_job(round_state(sim->round), event->job);
     switch (event->kind) {
     case FIRN_EVENT_SUBMIT:
-        sim->vain = 0;
+        sim->vain = sim->idle_rounds = 0;
         eventlog_submit(sim->log, job, event->at_s);
         metrics_submitted(&sim->metrics, job);
         break;
@@ -148,7 +148,7 @@ static void record(struct sim *sim, const struct firn_event *event)
         eventlog_node(sim->log, event->node, true, event->at_s);
         break;
     case FIRN_EVENT_DONE:
-        sim->vain = 0;
+        sim->vain = sim->idle_rounds = 0;
         break;
     default:
         break;
@@ -343,6 +343,7 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
     if (policy == NULL)
         return firn_fail(err, missing.status, "%s", missing.text);
     sim->world->policy = as;
+    sim->world->resizes = policy->does & FIRN_DOES_RESIZE;
     struct round_config config = {
         .cluster = options->cluster,
         .policy = policy,

@@ -274,7 +274,7 @@ static void stretch(const struct firn_sim_options *options,
  * failed (err) or is over. */
 static bool fetch(struct simengine *engine, struct firn_error *err)
 {
-    struct job_accept accept;
+    struct job_accept accept = {.resizes = engine->world.resizes};
     char why[JOB_WHY_MAX];
     engine->has_spec = false;
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
@@ -446,7 +446,7 @@ static enum firn_status measure(struct simengine *engine,
     const struct truth *truth = &engine->truth;
     struct world *world = &engine->world;
     const struct firn_profiles *profiles = &engine->table->known.profiles;
-    struct job_accept accept;
+    struct job_accept accept = {.resizes = world->resizes};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, world->options->cluster, &accept, why) ||
         llmjobs_is(spec)) /* its shape says all */

@@ -28,12 +28,13 @@ struct world_spent {
     double given, useful, overhead, lost;
 };
 
-/* How every engine's state begins. The loop sets the first three before
+/* How every engine's state begins. The loop sets the first four before
  * `open` and reads the rest. */
 struct world {
     const struct firn_sim_options *options;
     const struct world_policy *policy; /* NULL in a world that has no list */
     bool trusts_order;                 /* of the trace: see firn/trace.h */
+    bool resizes; /* elastic jobs may run on fewer GPUs than they ask for */
 
     double now_s;
     struct cadence cadence;

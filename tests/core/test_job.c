@@ -151,6 +151,29 @@ static void size_is_held_against_the_gpus_that_suit(void **unused)
                         "wants 5 GPUs, the cluster has 4 that suit it");
 }
 
+/* 12 asked for, 3 at least, 9 there: for who never resizes a gang of 12. */
+static void an_elastic_job_counts_by_the_fewest_it_accepts(void **unused)
+{
+    (void)unused;
+    struct firn_cluster cluster;
+    struct firn_job_spec spec = {
+        .types = "", .gpus = 12, .gpus_min = 3, .gpus_max = 16};
+    struct job_accept accept = {.resizes = true};
+    char why[JOB_WHY_MAX];
+    assert_int_equal(firn_cluster_parse_spec(&cluster, "1x4:v100,1x5:t4", NULL),
+                     FIRN_OK);
+    assert_true(job_accept(&spec, &cluster, &accept, why));
+    assert_int_equal(accept.gpus, 9);
+    accept.resizes = false;
+    assert_false(job_accept(&spec, &cluster, &accept, why));
+    assert_string_equal(why, "wants 12 GPUs, the cluster has 9");
+    accept.resizes = true;
+    spec.gpus_min = 10;
+    assert_false(job_accept(&spec, &cluster, &accept, why));
+    assert_string_equal(why, "wants 10 GPUs, the cluster has 9");
+    firn_cluster_release(&cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +185,7 @@ int main(void)
         cmocka_unit_test(types_are_named_by_a_list_in_any_case),
         cmocka_unit_test(memory_must_fit_where_it_is_known),
         cmocka_unit_test(size_is_held_against_the_gpus_that_suit),
+        cmocka_unit_test(an_elastic_job_counts_by_the_fewest_it_accepts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  * job, [from..to) in seconds.
  */
 #include "lib/play.h"
+#include <firn/policy.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -320,6 +321,43 @@ static void rows_out_of_order_change_nothing(void **state)
     play_close(&shuffled);
 }
 
+/* Eight GPUs asked for, four there, one is enough: 100 s on eight are 200 s on
+ * four. Who never resizes cannot run it. */
+static void an_elastic_job_larger_than_the_cluster_is_run(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,gpus_max\n"
+              "a,0,8,100,1,8\n");
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    for (size_t i = 0; i < n; i++) {
+        bool resizes = all[i]->does & FIRN_DOES_RESIZE;
+        enum firn_status status = play_try(&play, all[i]->name);
+        if ((status == FIRN_OK) != resizes)
+            fail_msg("%s: %s", all[i]->name, play.err.text);
+        if (resizes)
+            assert_true(play_end(&play, "a") >= 200);
+        else
+            assert_non_null(strstr(play.err.text, "wants 8 GPUs"));
+    }
+    play_close(&play);
+}
+
+/* Sia looks up every minute, 1700 times in vain; then a ends and b has its
+ * turn. That is no policy at a loss. */
+static void a_long_wait_for_a_running_job_is_not_a_stall(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x4:v100", "a,0,1,102000\nb,1,4,50\n");
+    play.options.timeline_path = NULL;
+    play_run(&play, "sia");
+    assert_true(play_end(&play, "b") == 102050);
+    play_close(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +375,8 @@ int main(void)
         cmocka_unit_test(late_trace_starts_its_clock_with_the_first_job),
         cmocka_unit_test(one_job_has_itself_as_every_percentile),
         cmocka_unit_test(rows_out_of_order_change_nothing),
+        cmocka_unit_test(an_elastic_job_larger_than_the_cluster_is_run),
+        cmocka_unit_test(a_long_wait_for_a_running_job_is_not_a_stall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
