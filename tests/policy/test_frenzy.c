@@ -225,14 +225,14 @@ static void efficiency_means_fast_gpus_but_no_more_memory(void **unused)
     places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100-80; "
            "1 node x 2 gpus of a100; S1 wants 1 from 1 to 2; "
            "S2 wants 1 from 1 to 2; S3 wants 1 from 1 to 2",
-           NULL, "S1: n2[0]  S2: n2[1]  S3: n1[0]");
+           "frenzy.rank=efficiency", "S1: n2[0]  S2: n2[1]  S3: n1[0]");
     places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
            "S1 wants 1 from 1 to 2",
            "frenzy.rank=fewest", "S1: n0[0]");
-    /* batch 2 is faster on two */
+    /* batch 2 is faster on two: that is the default */
     places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
            "S1 wants 1 from 1 to 2",
-           "frenzy.rank=speed", "S1: n1[0-1]");
+           NULL, "S1: n1[0-1]");
 }
 
 static void a_gang_keeps_its_number(void **unused)
@@ -292,8 +292,9 @@ static void no_plan_exceeds_memory(void **unused)
 
 /* ---- in the simulator ---- */
 
-/* A model without a number of GPUs, alone: it gets its best plan, and takes
- * its samples over the speed of that. */
+/* A model without a number of GPUs, alone: it gets its most efficient plan, and
+ * takes its samples over the speed of that; by default the fastest, which is
+ * sooner. */
 static void a_model_without_gpus_is_run_to_its_end(void **unused)
 {
     (void)unused;
@@ -301,6 +302,12 @@ static void a_model_without_gpus_is_run_to_its_end(void **unused)
     play_open(&play, "1x8:a100-80",
               "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,seq\n"
               "a,0,0,100,gpt2-7b,2,1024\n");
+    play_run(&play, "frenzy");
+    assert_true(play_end(&play, "a") < 99);
+    assert_true(play_job(&play, "a")->served_gpu_s > 4 * play_end(&play, "a"));
+    const char *settings[] = {"frenzy.rank=efficiency"};
+    play.options.settings = settings;
+    play.options.nsettings = 1;
     play_run(&play, "frenzy");
     struct firn_job_spec spec = {.name = "a",
                                  .app = "gpt2-7b",
