@@ -16,8 +16,8 @@
  *   to have the best; zero: it is worth 0, and leximin has as few such jobs
  *   as can be. By the first rule long jobs wait for short ones, as they
  *   should, and for many GPUs rather than run on few, as they should not: so
- *   what is left over is divided among those that would wait, and numbers of
- *   GPUs that a job uses badly come last (icefrog_menu.c).
+ *   what is left over is divided among those that would wait, and GPUs that
+ *   cost the others more than they bring the job come last (icefrog_menu.c).
  * - (18) multiplies IceShare by a weight, which under max-min would give the
  *   important jobs less. Here it is divided by `weight` ^ priority.
  * - Between rounds new jobs divide what is free among them.
@@ -84,8 +84,16 @@ const struct firn_option icefrog_options[] = {
      .fallback = "0.5",
      .min = 0,
      .max = 1,
-     .help = "the least part of its work that a GPU must do; 0: no limit",
+     .help = "the least part of its work that a GPU must do; 0: no limit, and "
+             "no waste",
      .offset = offsetof(struct icefrog, efficiency)},
+    {.name = "behind",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "0.15",
+     .min = 0,
+     .max = 1e6,
+     .help = "jobs a GPU taken to come still, when wasted GPUs are weighed",
+     .offset = offsetof(struct icefrog, behind)},
     {.name = "sharing",
      .type = FIRN_OPTION_BOOL,
      .fallback = "yes",

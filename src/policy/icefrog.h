@@ -26,7 +26,7 @@ struct icefrog_pair {
 /* The state of the policy. */
 struct icefrog {
     /* options */
-    double interval_s, restart_s, lambda, evict, weight, efficiency;
+    double interval_s, restart_s, lambda, evict, weight, efficiency, behind;
     bool sharing, packs_unknown;
     int idle, objective, group;
 

@@ -9,20 +9,21 @@
  * Waste: the more GPUs a job has, the less each of them does. The paper's
  * users name a sensible range (Table VI); traces often allow everything, and
  * by the waiting rule a long job would rather wait for all GPUs than run on
- * those it can use. So ways in which a GPU does less than a part `use` of what
- * it does at best are no part of (17) and are given only from what is left
- * over; the smallest way never is waste. `use` is the largest, from 0.8 down
- * to the option `efficiency`, at which the jobs together would still take all
- * GPUs: with few jobs much is allowed, with many little.
+ * those it can use. So a way is weighed against the next smaller one that is
+ * no waste: it saves the job so many seconds, and takes W GPU-seconds more,
+ * which on M GPUs are W / M seconds of everybody behind it: the jobs with more
+ * work left, and `behind` M for those still to come. Where that is more than
+ * is saved, or a GPU does less than `efficiency` of what it does at best,
+ * the way is waste: no part of (17), and given only from what is left over.
+ * The smallest way never is. So few GPUs are no waste where many jobs are, and
+ * many for one that is alone or has the most work of all.
  *
  * The values are (16) and (17), or Pollux's fitness: see icefrog.c.
  */
 #include "base/fmath.h"
 #include "policy/icefrog.h"
 #include <firn/offer.h>
-
-#define USE_MOST 0.8
-#define USE_STEP 0.05
+#include <stdlib.h>
 
 static double restart_s(const struct ice_round *round,
                         const struct firn_job *job)
@@ -252,43 +253,91 @@ static void set_values(const struct ice_round *round, struct ice_seat *seat)
 
 /* ---- waste ---- */
 
-/* Half GPUs that all would take if none did less than `use`. */
-static long demand(const struct ice_round *round, double use)
+/* Reference GPU-seconds that a job has left. */
+static double work_left(const struct ice_round *round,
+                        const struct firn_job *job)
 {
-    long sum = 0;
-    for (size_t i = 0; i < round->n; i++) {
-        const struct ice_seat *seat = &round->seats[i];
-        int most = 0;
-        for (size_t c = 1; c < seat->n; c++)
-            if (seat->details[c].use >= use && seat->choices[c].units > most)
-                most = seat->choices[c].units;
-        sum += most;
-    }
-    return sum;
+    double left_s =
+        job->spec.duration_s - firn_job_done_s(job, round->view->now_s);
+    return left_s > 0 ? left_s * job->spec.gpus : 0;
 }
 
-/* Below which use of a GPU a way is waste. */
-static double least_use(const struct ice_round *round)
+static int by_value(const void *a, const void *b)
 {
-    double least = round->ice->efficiency, use = USE_MOST;
-    long capacity = 0;
-    for (int t = 0; t < round->view->cluster->ntypes; t++)
-        capacity += round->capacity[t];
-    while (use > least && demand(round, use) < capacity)
-        use -= USE_STEP;
-    return use > least ? use : least;
+    return firn_cmp(*(const double *)a, *(const double *)b);
+}
+
+/* The work of all jobs, those that run too, rising. */
+static double *sort_works(const struct ice_round *round)
+{
+    const struct firn_view *view = round->view;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    double *works = firn_view_alloc(view, (view->njobs + 1) * sizeof *works);
+    for (size_t i = 0; i < view->njobs; i++)
+        works[i] = work_left(round, jobs[i]);
+    qsort(works, view->njobs, sizeof *works, by_value);
+    return works;
+}
+
+/* How many of n have more. */
+static size_t count_above(const double *works, size_t n, double work)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (works[middle] <= work)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return n - low;
+}
+
+/* Are the GPUs of `way` worth more to others than to the job, which could have
+ * the fewer ones of `less`? */
+static bool is_waste(const struct ice_round *round, const struct ice_seat *seat,
+                     const struct ice_detail *less,
+                     const struct ice_detail *way, double behind)
+{
+    double less_s = seat->left / less->rate, way_s = seat->left / way->rate;
+    double more_gpu_s = way->gpus * way_s - less->gpus * less_s;
+    return way->use < round->ice->efficiency || !(way_s < less_s) ||
+           less_s - way_s < more_gpu_s / round->view->gpus_up * behind;
+}
+
+/* Ways with as many GPUs waste none against each other: the fastest counts. */
+static void mark_waste(const struct ice_round *round, struct ice_seat *seat,
+                       double behind)
+{
+    const struct ice_detail *last = NULL;
+    firn_type_id type = -1;
+    for (size_t c = 1; c < seat->n; c++) {
+        struct ice_detail *way = &seat->details[c];
+        if (seat->choices[c].units == 1)
+            continue;
+        if (seat->choices[c].pool != type)
+            last = NULL;
+        type = seat->choices[c].pool;
+        bool is_first = last == NULL;
+        bool has_more = !is_first && way->gpus > last->gpus;
+        way->is_waste = has_more && is_waste(round, seat, last, way, behind);
+        if (is_first || (has_more ? !way->is_waste : way->rate > last->rate))
+            last = way;
+    }
 }
 
 void ice_menus(struct ice_round *round)
 {
-    for (size_t i = 0; i < round->n; i++)
-        fill_menu(round, &round->seats[i]);
-    double use = round->ice->efficiency > 0 ? least_use(round) : 0;
+    const struct firn_view *view = round->view;
+    const double *works = sort_works(round);
     for (size_t i = 0; i < round->n; i++) {
         struct ice_seat *seat = &round->seats[i];
-        for (size_t c = 1; c < seat->n; c++)
-            seat->details[c].is_waste =
-                seat->details[c].use < use && seat->choices[c].units > 1;
+        fill_menu(round, seat);
+        double behind = round->ice->behind * view->gpus_up +
+                        (double)count_above(works, view->njobs,
+                                            work_left(round, seat->job));
+        if (round->ice->efficiency > 0)
+            mark_waste(round, seat, behind);
         set_values(round, seat);
     }
 }

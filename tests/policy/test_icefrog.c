@@ -57,11 +57,10 @@ static void with_idle_zero_waiting_is_equally_bad_for_all(void **unused)
           "icefrog.idle=zero", "A: -  B: n0[0]  C: n0[1]");
 }
 
-/* Three GPUs; on a fourth a job would use them at 0.77, and below 0.8 is waste
- * here. Of equal jobs one has two: 1 each leaves shares of 0.4 (the best, on 3,
- * takes 400 s of 1000), then one rises to 400 / 550 = 0.73. To wait would be
- * worth 400 / 700 = 0.57, more than one GPU: with that, one job has all three
- * and the other waits. */
+/* Three GPUs, jobs of 1000, 550 and 400 s on 1, 2 and 3. Of equal jobs one has
+ * two: 1 each leaves shares of 0.4, then one rises to 400 / 550 = 0.73. To wait
+ * would be worth 400 / 700 = 0.57, more than one GPU: with that, one job has
+ * all three and the other waits. */
 static void leximin_raises_the_worst_first(void **unused)
 {
     (void)unused;
@@ -93,6 +92,29 @@ static void badly_used_gpus_are_given_only_from_what_is_left(void **unused)
     gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 1e6; "
           "B wants 1 from 1 to 16 for 1e6",
           "icefrog.efficiency=0", "A: n0[0-15]  B: -");
+}
+
+/* On r GPUs a job of T s on one takes T (0.9 / r + 0.1): one more saves 0.9 T /
+ * (r (r + 1)) and takes 0.1 T GPU-seconds, which on 16 GPUs are T n / 160 of n
+ * jobs behind it. With ten of them that pays up to r (r + 1) = 14.4, 4 GPUs:
+ * three jobs have 4 each, and then what is left over. With 0.15 x 16 or nobody
+ * 8 pay, to wait for these is worth 0.955 and 5 GPUs are worth 0.76: two have 8
+ * and the third waits. A longer one is behind all of them: n = 3.4 of A's pays
+ * up to 42.4, 7 GPUs, and D, with nobody behind it but those to come, waits. */
+static void waste_is_weighed_by_those_behind(void **unused)
+{
+    static const char three[] = "1 node x 16 gpus; "
+                                "A wants 1 from 1 to 16 for 30000; "
+                                "B wants 1 from 1 to 16 for 30000; "
+                                "C wants 1 from 1 to 16 for 30000";
+    (void)unused;
+    gives(three, "icefrog.behind=0.625",
+          "A: n0[0-5]  B: n0[6-10]  C: n0[11-15]");
+    gives(three, "icefrog.behind=0", "A: n0[0-7]  B: n0[8-15]  C: -");
+    gives(three, NULL, "A: n0[0-7]  B: n0[8-15]  C: -");
+    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 30000; "
+          "B wants 1 from 1 to 16 for 30000; D wants 1 from 1 to 16 for 90000",
+          NULL, "A: n0[0-6]  B: n0[7-13]  D: n0[14-15]");
 }
 
 static double job_b_scales(const struct firn_job *job, int gpus, int nodes)
@@ -155,8 +177,8 @@ static void without_a_forecast_jobs_get_what_they_asked_for(void **unused)
     scene_free(scene);
 }
 
-/* Fitness, two equal jobs, three GPUs: 1 each and 2, 1 are the harmonic best.
- * Unlike IceShare's, its value does not know how long a job is. */
+/* Fitness, two jobs, three GPUs: 2 and 1 are the harmonic best, and the first
+ * has the two. Unlike IceShare's, its value does not know how long a job is. */
 static void fitness_is_another_objective(void **unused)
 {
     (void)unused;
@@ -592,6 +614,7 @@ int main(void)
         cmocka_unit_test(leximin_raises_the_worst_first),
         cmocka_unit_test(gpus_left_over_go_to_those_that_would_wait),
         cmocka_unit_test(badly_used_gpus_are_given_only_from_what_is_left),
+        cmocka_unit_test(waste_is_weighed_by_those_behind),
         cmocka_unit_test(figure_2_frozen_jobs_that_scale_get_more),
         cmocka_unit_test(without_a_forecast_jobs_get_what_they_asked_for),
         cmocka_unit_test(fitness_is_another_objective),
