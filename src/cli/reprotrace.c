@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/reprodraw.h"
 #include "cli/reprosample.h"
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +22,9 @@
 enum { NUMBERS_MAX = 1000 }; /* traces of one {1..n} */
 
 static const char *const kinds[] = {
-    "gen:", "join:", "thin:", "swap:", "keep:", "sample:"};
+    "gen:", "join:", "thin:", "swap:", "keep:", "draw:", "sample:"};
 
-enum kind { GEN, JOIN, THIN, SWAP, KEEP, SAMPLE, NKINDS };
+enum kind { GEN, JOIN, THIN, SWAP, KEEP, DRAW, SAMPLE, NKINDS };
 
 static enum kind kind_of(const char *name)
 {
@@ -268,6 +269,8 @@ enum firn_status trace_make(const char *name, const char *cluster,
         status = make_inner(&words, cluster, path, err);
     if (status == FIRN_OK && kind == GEN)
         status = make_gen(&words, cluster, path, err);
+    else if (status == FIRN_OK && kind == DRAW)
+        status = draw_make(&words, &text, err);
     else if (status == FIRN_OK && kind == SAMPLE)
         status = sample_make(&words, &text, err);
     else if (status == FIRN_OK)

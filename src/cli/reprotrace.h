@@ -11,6 +11,9 @@
  *                             the first pair that a row has counts
  *     keep:A,B FILE           the rows that have A, or B; with !A,B those that
  *                             have neither
+ *     draw:N,SEED,SHARE,COLUMN FILE ...
+ *                             N rows of all of them, drawn so that SHARE of
+ *                             them have more than 4 in that column
  *     sample:FILE KEY=V ...   jobs drawn from a trace; see below
  *
  * FILE may be a gen: too, behind thin, swap or keep: keep:A gen:OPTIONS.

@@ -128,6 +128,31 @@ made "keep:!long,short t.csv" 1.000 100.0
 made "swap:30=60,100=40 t.csv" 3.000 36.67
 made "thin:2 t.csv" 2.000 55.00
 made "keep:serve gen:--jobs 5 --serving 0.5 --duration-max 1h" "[1-9][0-9.]*" "[1-9][0-9.]*"
+cat >"$tmp/data/pollux.csv" <<'END'
+name,time,application,num_replicas,batch_size
+a,0,ncf,8,1
+b,0,ncf,8,1
+c,0,ncf,1,1
+d,0,ncf,2,1
+END
+cat >"$tmp/papers/a.yaml" <<'END'
+name: made
+paper: Nobody
+shows: "rows that are drawn"
+cluster: 4x8:v100
+metrics: [jobs, jct_mean_s]
+traces: ["draw:3,1,0.34,num_replicas pollux.csv pollux.csv"]
+policies:
+  - {label: FIFO, policy: fifo}
+END
+run 0 repro --papers "$tmp/papers"
+grep -q 'jobs  *-  *3.000$' "$tmp/out" || fail "not three rows"
+for wrong in "draw:3,1,1,num_replicas pollux.csv" "draw:3,1,0.3,gpus pollux.csv" \
+    "draw:3 pollux.csv"; do
+    sed -i "s|^traces.*|traces: [\"$wrong\"]|" "$tmp/papers/a.yaml"
+    run 1 repro --papers "$tmp/papers"
+    err_has "made: "
+done
 for wrong in "swap:a t.csv" "keep: t.csv" "swap:=b t.csv" "keep:a"; do
     sed -i "s|^traces.*|traces: [\"$wrong\"]|" "$tmp/papers/a.yaml"
     run 1 repro --papers "$tmp/papers"
