@@ -36,7 +36,7 @@ struct menu {
 static void add(struct menu *menu, const struct firn_offer *offer)
 {
     if (menu->n == menu->cap) {
-        size_t cap = menu->cap ? 2 * menu->cap : 32;
+        size_t cap = menu->cap ? 2 * menu->cap : 16;
         struct firn_offer *at = firn_view_alloc(menu->view, cap * sizeof *at);
         if (menu->n > 0)
             memcpy(at, menu->at, menu->n * sizeof *at);
@@ -90,13 +90,14 @@ static void add_alone(struct menu *menu, firn_type_id type, int gpus)
 }
 
 /* GPUs of the largest node of a type, or of all types for FIRN_ANY_TYPE. */
-static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
+static int largest_node(const struct menu *menu, firn_type_id type)
 {
+    const struct state *state = menu->view->state;
     int most = 1;
-    for (int i = 0; i < cluster->nnodes; i++)
-        if ((type == FIRN_ANY_TYPE || cluster->nodes[i].type == type) &&
-            cluster->nodes[i].ngpus > most)
-            most = cluster->nodes[i].ngpus;
+    for (int t = 0; t < state->cluster.ntypes; t++)
+        if ((type == FIRN_ANY_TYPE || t == type) &&
+            state->map.types[t].max > most)
+            most = state->map.types[t].max;
     return most;
 }
 
@@ -122,7 +123,7 @@ static void add_counts(struct menu *menu, firn_type_id type)
             add_alone(menu, type, spec->gpus);
         return;
     }
-    int node = largest_node(menu->view->cluster, type);
+    int node = largest_node(menu, type);
     for (int gpus = spec->gpus_min; gpus <= most; gpus++)
         if (gpus <= SMALL || gpus % node == 0 || gpus == spec->gpus ||
             gpus == most)

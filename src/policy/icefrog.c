@@ -40,7 +40,7 @@
  */
 #include "policy/icefrog.h"
 
-enum { TRIES = 8, NOTES = 64 };
+enum { TRIES = 8 };
 
 static const char *const idle_names[] = {"wait", "zero", NULL};
 static const char *const objective_names[] = {"iceshare", "fitness", NULL};
@@ -259,16 +259,14 @@ static void divide(struct ice_round *round)
 
 /* ---- the round ---- */
 
-/* The first of those that wait are told why. */
+/* Those that wait are told why. */
 static void explain(const struct ice_round *round)
 {
-    int notes = 0;
-    for (size_t i = 0; i < round->n && notes < NOTES; i++) {
+    for (size_t i = 0; i < round->n; i++) {
         const struct ice_seat *seat = &round->seats[i];
         const struct firn_job *job = seat->job;
         if (seat->chosen > 0)
             continue;
-        notes++;
         size_t c = seat->n > 1 && seat->choices[1].units == 1 ? 2 : 1;
         if (seat->n == 1)
             firn_plan_note(round->plan, job,
@@ -280,6 +278,19 @@ static void explain(const struct ice_round *round)
                            seat->idle, seat->choices[c].value,
                            seat->details[c].gpus, firn_plan_free(round->plan));
     }
+}
+
+/* Between rounds nothing is free: those that came since the last one are told
+ * when they will be thought of. */
+static void put_off(const struct firn_view *view, struct firn_plan *plan,
+                    double wait_s)
+{
+    const struct firn_job *const *waiting = firn_view_waiting(view);
+    for (size_t i = 0; i < view->nwaiting; i++)
+        if (waiting[i]->note[0] == '\0')
+            firn_plan_note(plan, waiting[i],
+                           "all %d GPUs are held; divided anew in %.0f s",
+                           view->gpus_up, wait_s);
 }
 
 /* Is it time for a round? The same answer when asked twice. */
@@ -326,12 +337,14 @@ enum firn_status icefrog_decide(void *state, const struct firn_view *view,
 {
     struct ice_round round = {.ice = state, .view = view, .plan = plan};
     round.is_round = begins_round(state, view->now_s);
+    round.wait_s = round.ice->round_s + round.ice->interval_s - view->now_s;
     if (!round.is_round) {
         firn_plan_keep_all(plan); /* (3) */
+        if (view->gpus_free == 0)
+            put_off(view, plan, round.wait_s);
         if (view->nwaiting == 0 || view->gpus_free == 0)
             return FIRN_OK;
     }
-    round.wait_s = round.ice->round_s + round.ice->interval_s - view->now_s;
     count_gpus(&round);
     fill_seats(&round);
     divide(&round);

@@ -144,7 +144,9 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
     double left = job->spec.duration_s - firn_job_done_s(job, view->now_s);
     size_t n;
     const struct firn_offer *offers = firn_offers(view, job, kinds, &n);
-    size_t most = n + 2 * FIRN_TYPES_MAX + 1;
+    size_t most = n + 2 * (size_t)view->cluster->ntypes + 1;
+    for (size_t i = 0; i < n; i++)
+        most += offers[i].way.gpus == 1; /* and half of it */
     seat->choices = firn_view_alloc(view, most * sizeof *seat->choices);
     seat->details = firn_view_alloc(view, most * sizeof *seat->details);
     seat->left = left > 1e-6 ? left : 1e-6;
