@@ -455,7 +455,7 @@ size_t forecast_llm_ways(struct forecast *f, const struct firn_job *job,
 unsigned forecast_parallels(struct forecast *f, const struct firn_job *job)
 {
     const struct outlook *o = outlook_of(f, job);
-    if (o->app.profile == NULL)
+    if (o->app.profile == NULL || o->type < 0)
         return 0;
     return known_parallels(&f->table->known, &o->app, (uint32_t)1 << o->type);
 }
