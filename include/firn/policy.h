@@ -59,6 +59,12 @@ struct firn_policy_def {
     void (*fini)(void *state);
     void (*observe)(void *state, const struct firn_event *event);
     double (*wake_s)(const void *state, const struct firn_view *view);
+
+    /* MAY be set, both or none: over a restart of the scheduler. `save` writes
+     * what cannot be found in a view; options are not part of it. `load` comes
+     * after `init` and before the first decision; from then on the policy
+     * plans as the saved one would. FIRN_EDATA with a sentence for bytes that
+     * are not its own; the state is then as it was. */
     void (*save)(const void *state, struct firn_buf *out);
     enum firn_status (*load)(void *state, struct firn_bytes in,
                              struct firn_error *err);

@@ -231,7 +231,8 @@ static const struct firn_policy_def policy = {
     .summary = "goodput over GPU types, costs rounded",
     .paper = "Subramanya et al., Sia, SOSP 2023 (artifact)",
     .needs = FIRN_NEED_FORECAST | FIRN_NEED_TYPES,
-    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE,
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
+            FIRN_DOES_REJECT,
     .tunes = FIRN_TUNE_BATCH,
     .options = sia_options,
     .state_size = sizeof(struct sia),

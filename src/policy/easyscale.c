@@ -31,8 +31,7 @@
  * the one it first started on; `mixed` is D2, for jobs that accept several.
  *
  * Left out: several executors on one GPU, which the paper uses where one does
- * not fill it; no measurements of that are public. What was predicted and
- * which type a stopped job had are forgotten when the scheduler is restarted.
+ * not fill it; no measurements of that are public.
  *
  * Invariants: (1) a job has at least gpus_min GPUs, or none; it has none only
  * if it could not start, or a job with a higher priority took them; (2) the
@@ -120,11 +119,30 @@ const struct threadplan *es_plan(const struct es_round *round,
     return &seat->plan;
 }
 
+/* What was kept over a restart, under the slots that jobs have now. */
+static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
+                    size_t n)
+{
+    for (size_t i = 0, k = 0; i < n && k < es->kept.n; i++) {
+        size_t slot = (size_t)jobs[i]->slot;
+        while (k < es->kept.n && es->kept.at[k].id < jobs[i]->id + 1)
+            k++;
+        if (k == es->kept.n || es->kept.at[k].id != jobs[i]->id + 1)
+            continue;
+        vec_reserve(&es->past, slot + 1);
+        if (es->past.at[slot].id != jobs[i]->id + 1)
+            es->past.at[slot] = es->kept.at[k];
+    }
+    vec_release(&es->kept);
+}
+
 static void sit_down(struct es_round *round)
 {
     const struct firn_view *view = round->view;
     const struct firn_job **jobs = firn_view_sorted(view, by_priority);
     struct easyscale *es = round->es;
+    if (es->kept.n > 0)
+        take_up(es, firn_view_jobs(view), round->n);
     for (int i = 0; i < view->cluster->nnodes; i++) {
         const struct firn_node *node = &view->cluster->nodes[i];
         round->free[node->type] += node->is_up ? node->ngpus : 0;
@@ -409,6 +427,7 @@ static void fini(void *state)
 {
     struct easyscale *es = state;
     vec_release(&es->past);
+    vec_release(&es->kept);
 }
 
 const struct firn_policy_def firn_policy_easyscale = {
@@ -424,4 +443,6 @@ const struct firn_policy_def firn_policy_easyscale = {
     .decide = decide,
     .wake_s = wake_s,
     .fini = fini,
+    .save = es_save,
+    .load = es_load,
 };

@@ -25,6 +25,7 @@ struct easyscale {
     double waste, gain, interval_s, restart_s;
     bool skip;
     VEC(struct es_past) past;
+    VEC(struct es_past) kept; /* over a restart, for jobs not met since */
 };
 
 /* A job and what it is to have. */
@@ -63,6 +64,11 @@ void es_move(struct es_round *round, struct es_seat *seat, int type, int more);
 
 /* It is to have these instead. */
 void es_set(struct es_round *round, struct es_seat *seat, const int *counts);
+
+/* For struct firn_policy_def. */
+void es_save(const void *state, struct firn_buf *out);
+enum firn_status es_load(void *state, struct firn_bytes in,
+                         struct firn_error *err);
 
 /* Starts jobs that hold nothing, if need be with GPUs of others; tells the
  * rest why they wait. */

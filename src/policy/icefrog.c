@@ -379,4 +379,6 @@ const struct firn_policy_def firn_policy_icefrog = {
     .decide = icefrog_decide,
     .fini = icefrog_fini,
     .wake_s = icefrog_wake_s,
+    .save = icefrog_save,
+    .load = icefrog_load,
 };

@@ -127,5 +127,8 @@ enum firn_status icefrog_decide(void *state, const struct firn_view *view,
                                 struct firn_plan *plan);
 double icefrog_wake_s(const void *state, const struct firn_view *view);
 void icefrog_fini(void *state);
+void icefrog_save(const void *state, struct firn_buf *out);
+enum firn_status icefrog_load(void *state, struct firn_bytes in,
+                              struct firn_error *err);
 
 #endif

@@ -27,4 +27,6 @@ const struct firn_policy_def firn_policy_icefrog_batch = {
     .init = init,
     .fini = icefrog_fini,
     .wake_s = icefrog_wake_s,
+    .save = icefrog_save,
+    .load = icefrog_load,
 };

@@ -36,44 +36,13 @@
  * Cost: O(waiting + running log running) a round with a queue, and O(log
  * waiting) for each job looked at; that ends when nobody can start any more.
  */
-#include "base/map.h"
-#include "base/vec.h"
-#include <firn/policy.h>
-
+#include "policy/lucid.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
 
-enum { ORACLE, HISTORY };
 static const char *const estimates[] = {"oracle", "history", NULL};
-
-/* Work of jobs that have finished. */
-struct past {
-    double sum_s;
-    long n;
-};
-
-/* A job that has been submitted, by id. */
-struct seen {
-    int app, group;          /* in the maps */
-    struct firn_report last; /* its last report */
-};
-
-struct lucid {
-    int estimates;
-    bool pack, skip, one_node;
-    int limit;
-    double tiny_below, jumbo_above;
-    double memory, longer, slowdown, busy;
-
-    /* With estimates=history only. */
-    struct map apps, groups;
-    VEC(struct past) by_app;
-    VEC(struct past) by_group;
-    struct past all;
-    VEC(struct seen) seen;
-};
 
 #define AT(field) .offset = offsetof(struct lucid, field)
 #define YES       .type = FIRN_OPTION_BOOL, .fallback = "1"
@@ -109,86 +78,6 @@ static const struct firn_option options[] = {
      AT(one_node)},
     {0},
 };
-
-/* ---- how long jobs take ---- */
-
-static double mean_s(const struct past *past)
-{
-    return past->sum_s / (double)past->n;
-}
-
-/* Run time on the GPUs asked for; 1 when nothing has been learnt. */
-static double estimate_s(const struct lucid *lucid, const struct firn_job *job)
-{
-    if (lucid->estimates == ORACLE)
-        return job->spec.duration_s;
-    if ((size_t)job->id < lucid->seen.n) {
-        const struct seen *seen = &lucid->seen.at[job->id];
-        if (*job->spec.app && lucid->by_app.at[seen->app].n > 0)
-            return mean_s(&lucid->by_app.at[seen->app]);
-        if (lucid->by_group.at[seen->group].n > 0)
-            return mean_s(&lucid->by_group.at[seen->group]);
-    }
-    return lucid->all.n > 0 ? mean_s(&lucid->all) : 1;
-}
-
-static void add(struct past *past, double work_s)
-{
-    past->sum_s += work_s;
-    past->n++;
-}
-
-static void meet(struct lucid *lucid, const struct firn_event *event)
-{
-    size_t id = (size_t)event->job;
-    struct seen seen = {map_add(&lucid->apps, event->spec->app),
-                        map_add(&lucid->groups, event->spec->group),
-                        {0, 0, 0}};
-    vec_reserve(&lucid->by_app, lucid->apps.n);
-    vec_reserve(&lucid->by_group, lucid->groups.n);
-    vec_reserve(&lucid->seen, id + 1);
-    lucid->seen.at[id] = seen;
-    if (lucid->seen.n <= id)
-        lucid->seen.n = id + 1;
-}
-
-/* The work it has done in all, going by its last report. */
-static void learn(struct lucid *lucid, const struct firn_event *event)
-{
-    const struct seen *seen = &lucid->seen.at[event->job];
-    const struct firn_report *last = &seen->last;
-    double end_s = event->finished_s > 0 ? event->finished_s : event->at_s;
-    double work_s = last->done_s + last->rate * (end_s - last->resumes_s);
-    if (!(work_s > 0))
-        return; /* it never told how fast it was */
-    add(&lucid->by_app.at[seen->app], work_s);
-    add(&lucid->by_group.at[seen->group], work_s);
-    add(&lucid->all, work_s);
-}
-
-static void observe(void *state, const struct firn_event *event)
-{
-    struct lucid *lucid = state;
-    if (lucid->estimates == ORACLE)
-        return;
-    if (event->kind == FIRN_EVENT_SUBMIT)
-        meet(lucid, event);
-    bool is_known = event->job >= 0 && (size_t)event->job < lucid->seen.n;
-    if (event->kind == FIRN_EVENT_REPORT && is_known)
-        lucid->seen.at[event->job].last = event->report;
-    if (event->kind == FIRN_EVENT_DONE && is_known)
-        learn(lucid, event);
-}
-
-static void fini(void *state)
-{
-    struct lucid *lucid = state;
-    map_release(&lucid->apps);
-    map_release(&lucid->groups);
-    vec_release(&lucid->by_app);
-    vec_release(&lucid->by_group);
-    vec_release(&lucid->seen);
-}
 
 /* ---- one round ---- */
 
@@ -268,7 +157,8 @@ static struct queue queue_of(const struct lucid *lucid,
     queue.at = firn_view_alloc(view, queue.n * sizeof *queue.at);
     for (size_t i = 0; i < queue.n; i++) {
         int gpus = jobs[i]->spec.gpus;
-        queue.at[i] = (struct turn){jobs[i], estimate_s(lucid, jobs[i]) * gpus};
+        queue.at[i] =
+            (struct turn){jobs[i], lucid_estimate_s(lucid, jobs[i]) * gpus};
         queue.least = gpus < queue.least ? gpus : queue.least;
         queue.types = jobs[i]->type_mask == queue.types ? queue.types : 0;
         queue.shares = queue.shares || jobs[i]->spec.may_share;
@@ -415,8 +305,8 @@ static bool suits(const struct round *round, const struct firn_job *job,
     double wants_gib = memory_gib(job, a) + memory_gib(host, b);
     bool busy = score(lucid, a) + score(lucid, b) > lucid->limit;
     bool full = has_gib > 0 && wants_gib > lucid->memory * has_gib;
-    bool brief =
-        estimate_s(lucid, job) > lucid->longer * estimate_s(lucid, host);
+    bool brief = lucid_estimate_s(lucid, job) >
+                 lucid->longer * lucid_estimate_s(lucid, host);
     bool slow = firn_view_slowdown(view, job, host) > lucid->slowdown ||
                 firn_view_slowdown(view, host, job) > lucid->slowdown;
     refused->hosts++;
@@ -545,6 +435,8 @@ const struct firn_policy_def firn_policy_lucid = {
     .options = options,
     .state_size = sizeof(struct lucid),
     .decide = decide,
-    .fini = fini,
-    .observe = observe,
+    .fini = lucid_fini,
+    .save = lucid_save,
+    .load = lucid_load,
+    .observe = lucid_observe,
 };

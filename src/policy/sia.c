@@ -27,7 +27,8 @@
  * Invariants:
  * (1) GPUs of a job are of one type;
  * (2) a job holds what its configuration says, or nothing;
- * (3) of two equally good assignments the one that keeps what runs is made.
+ * (3) of two equally good assignments the one that keeps what runs is made;
+ * (4) a job that no type could ever run, all nodes being up, is rejected.
  *
  * Between rounds, which the paper does not have, jobs that run stay as they
  * are and arrivals are assigned what is free. cbc is asked where the gap stays
@@ -106,6 +107,7 @@ struct entry {
     int held; /* the choice it holds, or PRICED_NONE */
     firn_type_id type;
     int gpus;       /* given; 0: none */
+    bool is_stuck;  /* it is forecast to run on no number of GPUs */
     bool is_placed; /* used by place_anew() */
 };
 
@@ -187,22 +189,27 @@ static int list_type(const struct pool *pool, struct entry *entry,
     return n;
 }
 
-static void list_choices(struct round *round, struct entry *entry)
+static void list_choices(struct round *round, struct entry *entry, int most)
 {
     const struct firn_job *job = entry->job;
     int least = job->spec.gpus_min;
-    int most = firn_view_gpus_max(round->view, job, FIRN_TUNE_BATCH);
-    int grown = job->gpus_most > 0 ? 2 * job->gpus_most : 1;
-    if (most > grown)
-        most = grown > least ? grown : least;
     size_t n = 1;
     for (int t = 0; t < round->ntypes; t++)
         if (job->type_mask >> t & 1 && round->pools[t].gpus > 0)
             n += (size_t)list_type(&round->pools[t], NULL, t, least, most);
     entry->choices = firn_view_alloc(round->view, n * sizeof *entry->choices);
+    entry->nchoices = 0;
     for (int t = 0; t < round->ntypes; t++)
         if (job->type_mask >> t & 1 && round->pools[t].gpus > 0)
             list_type(&round->pools[t], entry, t, least, most);
+}
+
+/* The most GPUs it may have now: twice what it ever held. */
+static int grown_to(const struct round *round, const struct firn_job *job)
+{
+    int most = firn_view_gpus_max(round->view, job, FIRN_TUNE_BATCH);
+    int grown = job->gpus_most > 0 ? 2 * job->gpus_most : job->spec.gpus_min;
+    return most < grown ? most : grown;
 }
 
 /* Which choice it holds now; made when it is not among them. */
@@ -253,8 +260,8 @@ static double ask_rates(struct round *round, struct entry *entry)
     return least;
 }
 
-/* Nothing is known: its fewest GPUs of any type are worth 1. */
-static double guess_rates(struct entry *entry)
+/* Where nothing is known: its fewest GPUs are worth 1. False: all is known. */
+static bool guess_rates(struct entry *entry)
 {
     int least = INT32_MAX;
     for (int c = 0; c < entry->nchoices; c++)
@@ -265,15 +272,35 @@ static double guess_rates(struct entry *entry)
             entry->choices[c].units == least && isnan(entry->choices[c].value)
                 ? 1
                 : 0;
-    return 1;
+    return least < INT32_MAX;
+}
+
+/* On so few GPUs it does not run at all, as a model that does not fit in their
+ * memory: it begins with the fewest on which it does. The smallest rate. */
+static double begin_larger(struct round *round, struct entry *entry)
+{
+    int most = firn_view_gpus_max(round->view, entry->job, FIRN_TUNE_BATCH);
+    int least = INT32_MAX;
+    list_choices(round, entry, most);
+    double slowest = ask_rates(round, entry);
+    for (int c = 0; c < entry->nchoices; c++)
+        if (entry->choices[c].value > 0 && entry->choices[c].units < least)
+            least = entry->choices[c].units;
+    for (int c = 0; c < entry->nchoices; c++)
+        if (entry->choices[c].units > least)
+            entry->choices[c].value = 0;
+    return slowest;
 }
 
 static void set_values(struct round *round, struct entry *entry)
 {
     const struct sia_rules *rules = &round->sia->rules;
     double least = ask_rates(round, entry), rho = 1;
-    if (isinf(least))
-        least = guess_rates(entry);
+    if (isinf(least) && guess_rates(entry))
+        least = 1;
+    else if (isinf(least) && entry->held == PRICED_NONE)
+        least = begin_larger(round, entry);
+    entry->is_stuck = isinf(least);
     if (entry->job->held.nparts > 0)
         rho = (rules->damping ? rules->damping
                               : paper_damping)(rules, round->view, entry->job);
@@ -419,23 +446,42 @@ static void place_all(struct round *round)
 
 /* ---- the round ---- */
 
+/* Every node with a type that it accepts is up: it will never be otherwise. */
+static bool has_all(const struct round *round, const struct firn_job *job)
+{
+    for (int t = 0; t < round->ntypes; t++)
+        if (job->type_mask >> t & 1 &&
+            round->pools[t].gpus < round->view->cluster->types[t].ngpus)
+            return false;
+    return true;
+}
+
+/* Tells why; ends those that no type could ever run: (4). */
 static void note(const struct round *round, const struct entry *entry)
 {
+    const struct firn_job *job = entry->job;
     if (entry->gpus > 0)
         return;
     bool can_run = false;
     for (int c = 0; c < entry->nchoices; c++)
         can_run = can_run || entry->choices[c].value > 0;
-    if (entry->nchoices == 0)
-        firn_plan_note(round->plan, entry->job,
-                       "no GPU type it accepts has %d GPUs up",
-                       entry->job->spec.gpus_min);
-    else if (!can_run)
-        firn_plan_note(round->plan, entry->job,
-                       "waiting costs less than a restart, or it fits nowhere");
-    else
-        firn_plan_note(round->plan, entry->job,
+    if (can_run) {
+        firn_plan_note(round->plan, job,
                        "the GPUs are worth more to other jobs");
+        return;
+    }
+    const char *never = entry->is_stuck ? "runs on no GPUs of one type" : NULL;
+    if (entry->nchoices == 0)
+        never = "wants more GPUs than any type it accepts has";
+    if (never != NULL && job->held.nparts == 0 && has_all(round, job))
+        firn_plan_reject(round->plan, job, never);
+    else if (entry->nchoices == 0)
+        firn_plan_note(round->plan, job,
+                       "no GPU type it accepts has %d GPUs up",
+                       job->spec.gpus_min);
+    else
+        firn_plan_note(round->plan, job,
+                       "waiting costs less than a restart, or it fits nowhere");
 }
 
 /* Is it time for a round? The same answer when asked twice. */
@@ -463,7 +509,7 @@ enum firn_status sia_decide(void *state, const struct firn_view *view,
     for (size_t i = 0; i < round.n; i++) {
         struct entry *entry = &round.entries[i];
         entry->job = jobs[i];
-        list_choices(&round, entry);
+        list_choices(&round, entry, grown_to(&round, jobs[i]));
         find_held(&round, entry);
         set_values(&round, entry);
     }
@@ -490,10 +536,13 @@ const struct firn_policy_def firn_policy_sia = {
     .summary = "goodput over GPU types, one assignment a round",
     .paper = "Subramanya et al., Sia, SOSP 2023",
     .needs = FIRN_NEED_FORECAST | FIRN_NEED_TYPES,
-    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE,
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
+            FIRN_DOES_REJECT,
     .tunes = FIRN_TUNE_BATCH,
     .options = sia_options,
     .state_size = sizeof(struct sia),
     .decide = sia_decide,
     .wake_s = sia_wake_s,
+    .save = sia_save,
+    .load = sia_load,
 };

@@ -38,5 +38,8 @@ extern const struct firn_option sia_options[];
 enum firn_status sia_decide(void *state, const struct firn_view *view,
                             struct firn_plan *plan);
 double sia_wake_s(const void *state, const struct firn_view *view);
+void sia_save(const void *state, struct firn_buf *out);
+enum firn_status sia_load(void *state, struct firn_bytes in,
+                          struct firn_error *err);
 
 #endif

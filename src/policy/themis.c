@@ -39,6 +39,7 @@
  * Cost: O(jobs log jobs) a round, and one try to place for each job that fits
  * by count.
  */
+#include "base/keep.h"
 #include <firn/policy.h>
 #include <firn/progress.h>
 #include <stdlib.h>
@@ -251,6 +252,31 @@ static double wake_s(const void *state, const struct firn_view *view)
     return wake_s;
 }
 
+static void save(const void *state, struct firn_buf *out)
+{
+    const struct themis *themis = state;
+    keep_begin(out, "policy themis", 1);
+    keep_double(out, themis->last_s);
+    keep_double(out, themis->before_s);
+    keep_int(out, themis->leaves_some);
+}
+
+static enum firn_status load(void *state, struct firn_bytes in,
+                             struct firn_error *err)
+{
+    struct themis *themis = state;
+    struct keep keep;
+    FIRN_TRY(keep_open(&keep, in, "policy themis", 1, err));
+    double last_s = keep_read_double(&keep);
+    double before_s = keep_read_double(&keep);
+    bool leaves_some = keep_read_int(&keep, 0, 1);
+    FIRN_TRY(keep_close(&keep, err));
+    themis->last_s = last_s;
+    themis->before_s = before_s;
+    themis->leaves_some = leaves_some;
+    return FIRN_OK;
+}
+
 const struct firn_policy_def firn_policy_themis = {
     .name = "themis",
     .summary = "leases, offered to those furthest from their fair share",
@@ -261,4 +287,6 @@ const struct firn_policy_def firn_policy_themis = {
     .state_size = sizeof(struct themis),
     .decide = decide,
     .wake_s = wake_s,
+    .save = save,
+    .load = load,
 };

@@ -44,32 +44,12 @@
  *
  * Cost: O(jobs x counts + pairs) forecasts a round, and the solver.
  */
-#include "base/vec.h"
-#include "policy/merger.h"
+#include "policy/ymir.h"
 #include <stdlib.h>
 
 enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
 
 static const char *const objectives[] = {"speedup", "slowdown", NULL};
-
-/* `second` waits for `first`; or may begin with its weights, once it ended. */
-struct bond {
-    firn_job_id first, second;
-    double gain;
-    bool is_ready;
-};
-
-struct ymir {
-    struct merger_rules rules;
-    bool between, merge, guard;
-    double profile_s;
-    int profile_gpus;
-
-    double round_s; /* when the last round was */
-    bool had_round;
-    VEC(struct bond) bonds;
-    struct pairs_result latest;
-};
 
 #define OPTION(member) offsetof(struct ymir, member)
 
@@ -535,4 +515,6 @@ const struct firn_policy_def firn_policy_ymir = {
     .decide = decide,
     .wake_s = wake_s,
     .fini = fini,
+    .save = ymir_save,
+    .load = ymir_load,
 };

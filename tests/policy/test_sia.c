@@ -241,15 +241,70 @@ static void a_job_is_never_put_where_it_cannot_run(void **unused)
                    "A: n1[0]  D: -");
 }
 
-/* A gang of 3 where each type has 2: types are not mixed. */
-static void types_are_not_mixed(void **unused)
+/* A gang of 3 where each type has 2: types are not mixed, so that it can never
+ * run. */
+static void a_gang_larger_than_any_type_is_rejected(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
-        "1 node x 2 gpus of t4; 1 node x 2 gpus of a100; A wants 3", NULL);
+        "1 node x 2 gpus of t4; 1 node x 2 gpus of a100; A wants 3; B wants 2",
+        NULL);
+    scene_decide(scene, 0);
+    assert_non_null(strstr(scene_steps(scene), "REJECT A"));
+    assert_null(scene_job(scene, "A"));
+    assert_int_equal(scene_job(scene, "B")->held.ngpus, 2);
+    scene_free(scene);
+}
+
+/* But while a node is down that could hold it, it waits. */
+static void a_gang_waits_for_a_node_that_is_down(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 2 gpus of t4; 1 node x 4 gpus of a100; n1 down; "
+                   "A wants 3",
+                   NULL);
     expect(scene, 0, "A: -");
     assert_non_null(strstr(scene_job(scene, "A")->note, "has 3 GPUs up"));
     assert_true(isinf(round_wake_s(scene->round))); /* no use in asking again */
+    scene_node(scene, 1, true);
+    expect(scene, 1, "A: n1[0-2]");
+    scene_free(scene);
+}
+
+static double from_four(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job, (void)nodes;
+    return gpus < 4 ? 0 : gpus;
+}
+
+static double from_nine(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job, (void)nodes;
+    return gpus < 9 ? 0 : gpus;
+}
+
+/* A model that only four GPUs hold accepts one to eight: it does not begin
+ * with one, and not with eight. */
+static void a_job_begins_with_the_fewest_gpus_it_runs_on(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "1 node x 8 gpus of a100; A wants 4 from 1 to 8 for 1000", NULL);
+    scene->speed = from_four;
+    expect(scene, 0, "A: n0[0-3]");
+    expect(scene, 600, "A: n0[0-7]"); /* then it may double */
+    scene_free(scene);
+}
+
+static void a_job_that_runs_nowhere_is_rejected(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "1 node x 8 gpus of a100; A wants 16 from 1 to 16 for 1000", NULL);
+    scene->speed = from_nine;
+    scene_decide(scene, 0);
+    assert_non_null(strstr(scene_steps(scene), "REJECT A"));
     scene_free(scene);
 }
 
@@ -284,7 +339,10 @@ int main(void)
         cmocka_unit_test(a_job_stays_within_the_types_it_accepts),
         cmocka_unit_test(a_job_never_seen_is_worth_one_on_any_type),
         cmocka_unit_test(a_job_is_never_put_where_it_cannot_run),
-        cmocka_unit_test(types_are_not_mixed),
+        cmocka_unit_test(a_gang_larger_than_any_type_is_rejected),
+        cmocka_unit_test(a_gang_waits_for_a_node_that_is_down),
+        cmocka_unit_test(a_job_begins_with_the_fewest_gpus_it_runs_on),
+        cmocka_unit_test(a_job_that_runs_nowhere_is_rejected),
         cmocka_unit_test(cbc_may_be_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
