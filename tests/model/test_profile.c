@@ -25,7 +25,7 @@ static const char whole[] =
     "# a comment\n" HEAD "batch_initial 10\nbatch_max 1000\nlocal_min 1\n"
     "local_max 10\nepochs 2\nprogress 200\nrestart_s 5\n"
     "time t4 alpha_s 0.5 beta_s 0.1 gamma 2 local.alpha_s 0.2 gpus_max 4\n"
-    "fit_error t4 0.03 0.2 17\nmemory_mib t4 100 2.5\n"
+    "fit_error t4 0.03 0.2 17\nmemory_mib t4 100 2.5 40 1\n"
     "utilisation t4 0.25 0.01\nlayer_count 9\nfrozen 0 1 1\n"
     "frozen 4 0.5 0.75\nfrozen 8 0.25 0.25\n"
     "time v100 beta_s 0.05\nbeside other 1.25\n"
@@ -59,6 +59,12 @@ static void every_line_is_read(void **state)
     assert_true(t4->fit_mean == 0.03 && t4->fit_rows == 17);
     assert_true(t4->mem_mib == 100 && t4->mem_sample_mib == 2.5);
     assert_true(t4->util == 0.25 && t4->util_sample == 0.01);
+    /* 100 + 25, less half of 40 + 10; utilisation has nothing to save */
+    assert_true(firn_profile_mem_mib(t4, 10, 1) == 125);
+    assert_true(firn_profile_mem_mib(t4, 10, 0.5) == 100);
+    assert_true(firn_profile_util(t4, 10, 0.5) == 0.35);
+    assert_true(firn_profile_util(t4, 1000, 1) == 1);
+    assert_true(isnan(firn_profile_mem_mib(&p.gpus[1], 10, 1)));
     assert_true(p.layers == 9 && p.nfrozen == 3 && p.frozen[1].omega == 0.75);
     assert_true(p.gpus[1].time.gamma == 1 && isnan(p.gpus[1].fit_mean));
     assert_true(firn_profile_gpu(&p, "a100") == NULL);
@@ -104,6 +110,9 @@ static void each_fault_is_named_with_its_line(void **state)
         {HEAD "fit_error t4 1 1 1\n", "has its 'time' before it"},
         {HEAD "time t4 beta_s 1\nfit_error t4 1 1\n", "3 numbers"},
         {HEAD "batch_initial 0\n", "batch_initial is '0'"},
+        {HEAD "time t4 alpha_s 1\nmemory_mib t4 1 2 3\n", "2 or 4 numbers"},
+        {HEAD "time t4 alpha_s 1\nmemory_mib t4 1 2 3 0\n",
+         "would save more than there is"},
         {HEAD "epochs 1 2\n", "'epochs' takes one number"},
         {HEAD "epochs 1\nepochs 2\n", "'epochs' takes one number, once"},
         {HEAD "stage 1 2 3\n", "'stage' before 'batches'"},
@@ -276,7 +285,7 @@ static void shipped_profiles_are_whole_and_sorted(void **state)
             assert_true(firn_itertime_iteration(&p->gpus[k].time, &shape) > 0);
         }
     }
-    assert_int_equal(synthetic, 4);
+    assert_int_equal(synthetic, 6);
     assert_int_equal(firn_profiles_load(&same, "profiles", &err), FIRN_OK);
     assert_int_equal(same.n, all.n);
     for (size_t i = 0; i < all.n; i++)
