@@ -126,9 +126,9 @@ out_has '"name":"icefrog-table8"'
 grep -q ymir "$tmp/out" && fail "icefrog is not ymir"
 
 # Without the data a scenario is skipped, and says so.
-run 0 repro sjf-bsbf-table3
+run 0 repro sjf-bsbf-table2
 out_has "skipped: FIRN_DATA is not set"
-out_has "0 of 0 claims hold; 5 skipped"
-FIRN_DATA=$tmp run 0 repro sjf-bsbf-table3
-out_has "skipped: there is no pollux/workloads-1.5/workload-1.csv"
+out_has "0 of 0 claims hold; 3 skipped"
+FIRN_DATA=$tmp run 0 repro sjf-bsbf-table2
+out_has "skipped: there is no sjf_bsbf/trace-data/trace_data_new.csv"
 exit 0
