@@ -52,6 +52,12 @@ static const struct subject subjects[] = {
     {NULL, "themis", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
     {NULL, "lucid", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
     {NULL, "sia", SIA, sia_cluster, 0, 0, 1, 1},
+    {NULL, "icefrog", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
+    {NULL, "sjf-ffs", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
+    {NULL, "sjf-bsbf", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
+    {NULL, "frenzy", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
+    {NULL, "easyscale", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
+    {NULL, "ymir", POLLUX, "16x4:t4", 0, 0, 0.1, 3},
 };
 
 enum { NSUBJECTS = sizeof subjects / sizeof *subjects };

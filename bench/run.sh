@@ -32,8 +32,11 @@ run published
 run baselines
 run forecasts
 run shares
-run solvers
 run iceshare
+run sharing
+run frenzy
+run pairs
+run solvers
 run small "$FIRN"
 run scale "$FIRN"
 
