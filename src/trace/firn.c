@@ -3,7 +3,7 @@
  *     #firn-trace 1
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
- *     [,seq][,may_merge][,frozen_max]
+ *     [,seq][,may_merge][,frozen_max][,threads]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may
@@ -169,6 +169,7 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
         !maybe_int(row, WRITE_MERGE, 0, 1, &may_merge, err) ||
         !maybe_int(row, WRITE_NOMINAL, 0, 1, &is_nominal, err) ||
         !maybe_share(row, WRITE_FROZEN, &spec->frozen_max, err) ||
+        !maybe_int(row, WRITE_THREADS, 0, ROW_GPUS_MAX, &spec->threads, err) ||
         !read_restart(row, spec, err))
         return false;
     spec->may_share = may_share != 0;

@@ -27,6 +27,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->seq != 0) << WRITE_SEQ;
     mask |= (unsigned)spec->may_merge << WRITE_MERGE;
     mask |= (unsigned)(spec->frozen_max > 0) << WRITE_FROZEN;
+    mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
     return mask;
 }
 
@@ -120,6 +121,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_FROZEN:
         buf_double(out, spec->frozen_max);
+        return;
+    case WRITE_THREADS:
+        buf_double(out, spec->threads);
         return;
     case WRITE_NCOLUMNS:
         break;

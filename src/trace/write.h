@@ -29,7 +29,8 @@
     X(NOMINAL, "nominal")     \
     X(SEQ, "seq")             \
     X(MERGE, "may_merge")     \
-    X(FROZEN, "frozen_max")
+    X(FROZEN, "frozen_max")   \
+    X(THREADS, "threads")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

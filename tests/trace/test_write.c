@@ -50,6 +50,7 @@ static struct firn_job_spec draw_spec(struct rng *rng)
     spec.may_share = rng_below(rng, 2) == 1;
     spec.may_merge = rng_below(rng, 2) == 1;
     spec.frozen_max = rng_below(rng, 2) == 1 ? rng_unit(rng) : 0;
+    spec.threads = (int)rng_below(rng, 3) * 5;
     spec.is_nominal = rng_below(rng, 2) == 1;
     return spec;
 }
@@ -66,7 +67,7 @@ static bool same(const struct firn_job_spec *a, const struct firn_job_spec *b)
            a->gpus_max == b->gpus_max && a->batch == b->batch &&
            a->priority == b->priority && a->may_share == b->may_share &&
            a->may_merge == b->may_merge && a->frozen_max == b->frozen_max &&
-           a->is_nominal == b->is_nominal;
+           a->threads == b->threads && a->is_nominal == b->is_nominal;
 }
 
 static void jobs_survive_the_trip_bit_for_bit(void **state)
@@ -125,11 +126,44 @@ static void only_columns_that_say_something_are_written(void **state)
     buf_release(&text);
 }
 
+/* Sixteen, not said, and a wrong number; a file without the column is read as
+ * ever. */
+static void threads_are_read_and_may_be_missing(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_max,threads\n"
+        "a,0,1,9,8,16\nb,0,1,9,8,\nc,0,1,9,8,-1\n";
+    static const char old[] = "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                              "a,0,1,9\n";
+    const struct firn_trace_def *def = trace_def("firn");
+    struct firn_job_spec spec;
+    struct firn_error err = {0};
+    void *reader = mem_new(1, def->state_size);
+    struct lines *in = lines_from((struct firn_bytes){text, sizeof text - 1});
+    assert_int_equal(def->open(reader, in, &err), FIRN_OK);
+    assert_int_equal(def->next(reader, in, &spec, &err), FIRN_ROW_JOB);
+    assert_int_equal(spec.threads, 16);
+    assert_int_equal(def->next(reader, in, &spec, &err), FIRN_ROW_JOB);
+    assert_int_equal(spec.threads, 0);
+    assert_int_equal(def->next(reader, in, &spec, &err), FIRN_ROW_BAD);
+    assert_non_null(strstr(err.text, "'threads' is -1"));
+    lines_close(in);
+    memset(reader, 0, def->state_size);
+    in = lines_from((struct firn_bytes){old, sizeof old - 1});
+    assert_int_equal(def->open(reader, in, &err), FIRN_OK);
+    assert_int_equal(def->next(reader, in, &spec, &err), FIRN_ROW_JOB);
+    assert_int_equal(spec.threads, 0);
+    lines_close(in);
+    mem_free(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_survive_the_trip_bit_for_bit),
         cmocka_unit_test(only_columns_that_say_something_are_written),
+        cmocka_unit_test(threads_are_read_and_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
