@@ -46,7 +46,7 @@ struct firn_batch_split parallel_split(const struct firn_profile *profile,
     if (run->parallel != FIRN_PARALLEL_PIPELINE)
         return firn_profile_split(profile, batch, gpus, local_max);
     double total = batch > 0 ? batch : profile->batch0;
-    double replicas = gpus / run->stages;
+    int replicas = gpus / run->stages;
     double each = up((total > 0 ? total : replicas) / replicas);
     double micro = fmax(gpu->pipeline.micro_batch, 1);
     double passes = fmin(fmax(up(each / micro), 1), 1e6);
