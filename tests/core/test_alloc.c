@@ -9,6 +9,7 @@
 #include "alloc_text.h"
 #include "base/buf.h"
 #include <cmocka.h>
+#include <firn/parallel.h>
 
 static void prints(const struct firn_alloc *alloc, const char *expected)
 {
@@ -36,6 +37,14 @@ static void gpus_print_as_ranges_of_each_node(void **unused)
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]");
     alloc.is_shared = true;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]~");
+    alloc.how =
+        (struct firn_how){.parallel = FIRN_PARALLEL_PIPELINE, .stages = 7};
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/p7~");
+    alloc.is_shared = false;
+    alloc.how.parallel = FIRN_PARALLEL_SHARDED;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/s");
+    alloc.how = (struct firn_how){0};
+    alloc.is_shared = true;
     parts[0].gpus = 0x8000000000000001u;
     prints(&alloc, "n0[0,63] n7[1,3] n9[0]~");
     parts[0].gpus = ~(uint64_t)0;
@@ -82,6 +91,13 @@ static void allocations_are_equal_only_in_every_part(void **unused)
     assert_false(firn_alloc_equal(&a, &b));
     q[1] = p[1];
     b.is_shared = true;
+    assert_false(firn_alloc_equal(&a, &b));
+    b.is_shared = false;
+    assert_true(firn_alloc_equal(&a, &b));
+    b.how.parallel = FIRN_PARALLEL_SHARDED;
+    assert_false(firn_alloc_equal(&a, &b));
+    b.how.parallel = 0;
+    b.how.stages = 3;
     assert_false(firn_alloc_equal(&a, &b));
     b = (struct firn_alloc){q, 1, 2, false, 0, {0}};
     assert_false(firn_alloc_equal(&a, &b));

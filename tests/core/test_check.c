@@ -77,6 +77,8 @@ static const struct lie lies[] = {
      "'A', has -) has its GPUs counted wrong", "A: n0[0-1]"},
     {"nothing", 0, YARD "A wants 2",
      "'A', has -) is given an empty set of GPUs", "A: n0[0-1]"},
+    {"odd-stages", 0, YARD "A wants 3",
+     "'A', has -) would be split in a way that cannot be", "A: n0[0-2]"},
     {"preempt", 0, YARD "A wants 2 on n0[0-1]; B wants 4",
      "'A', has n0[0-1]) would be stopped by a policy that does not preempt",
      "A: n0[0-1]  B: n1[0-3]"},

@@ -140,6 +140,13 @@ static void nothing(const struct stage *s)
     firn_plan_place(s->plan, s->job, &(struct firn_alloc){0});
 }
 
+/* Stages that do not divide its GPUs. */
+static void odd_stages(const struct stage *s)
+{
+    struct firn_want want = {.gpus = s->job->spec.gpus, .how = {.stages = 2}};
+    firn_plan_give_want(s->plan, s->job, &want);
+}
+
 static void preempt(const struct stage *s)
 {
     firn_plan_drop(s->plan, s->host);
@@ -203,6 +210,7 @@ static void fail_without_words(const struct stage *s)
     X("out-of-order", out_of_order)           \
     X("wrong-count", wrong_count)             \
     X("nothing", nothing)                     \
+    X("odd-stages", odd_stages)               \
     X("preempt", preempt)                     \
     X("resize", resize)                       \
     X("move", move)                           \

@@ -322,6 +322,12 @@ static void steps_are_what_they_say(void **state)
             "log: line 24: job 1 starts but runs already");
     refused("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]",
             "log: line 24: job 1 is moved to where it is");
+    /* the same GPUs, the model spread over them another way: that is one */
+    refused("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/q2",
+            "log: line 24: a model is sharded (/s) or in stages (/p4)");
+    refused("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p",
+            "log: line 24: a model is sharded (/s) or in stages (/p4)");
+    accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p2~");
     refused("10\tmove\t1\tn1[0-1]~", "10\tresize\t1\tn1[0-1]~",
             "log: line 24: job 1 is resized from 2 GPUs to as many");
     refused("80\tresize\t1", "80\tmove\t1",
