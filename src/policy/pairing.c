@@ -30,8 +30,7 @@
  * GPU; (3) nothing depends on the order of hosts: ties go to the lower id.
  *
  * Cost: O(waiting log waiting + running) a round, and O(hosts) for each job
- * that has to look for some; it asks a host's slowdowns once, and only if the
- * host could be among the best even without any.
+ * that has to look for some; it asks what a host does to it once.
  */
 #include "policy/pairing.h"
 #include "policy/pairing_hosts.h"
@@ -163,31 +162,36 @@ static void take(struct choice *choice, const struct pick *pick, double below)
         insert(choice, pick);
 }
 
-/* Scores a host that could be among the best. */
+/* Scores a host that could be among the best. What it does to the job is asked
+ * first, what the job does to it only if that leaves it a chance, and memory
+ * last: most hosts are out after the first. */
 static enum verdict judge(struct round *round, const struct firn_job *job,
                           struct choice *choice, struct pairing_host *host,
                           struct pick *pick)
 {
-    *pick = (struct pick){
-        .host = host,
-        .pair = {.time = {choice->work_s / choice->fastest->rate, host->left_s,
-                          1, 1},
-                 .wait_s = choice->wait_s,
-                 .place = host->place},
-    };
-    if (choice->gpus >= choice->wanted &&
-        !(round->rule->score(round->rule, &pick->pair) <= worst_of(choice)))
-        return UNKNOWN;
-    pick->pair.time.new_xi = firn_view_slowdown(round->view, job, host->job);
-    double xi = firn_view_slowdown(round->view, host->job, job) / host->slow;
-    pick->pair.time.running_xi = xi < 1 ? 1 : xi;
-    pick->score = round->rule->score(round->rule, &pick->pair);
+    const struct pairing_rule *rule = round->rule;
     const struct firn_offer *way = choice->fastest;
+    struct firn_pairtime *time = &pick->pair.time;
+    pick->host = host;
+    pick->pair = (struct pairing_pair){
+        .time = {choice->work_s / way->rate, host->left_s, 1, 1},
+        .wait_s = choice->wait_s,
+        .place = host->place};
+    time->new_xi = firn_view_slowdown(round->view, job, host->job);
+    pick->score = rule->score(rule, &pick->pair);
+    if (choice->gpus >= choice->wanted && pick->score > worst_of(choice))
+        return UNKNOWN;
+    if (!isnan(pick->score)) {
+        double xi =
+            firn_view_slowdown(round->view, host->job, job) / host->slow;
+        time->running_xi = xi < 1 ? 1 : xi;
+        pick->score = rule->score(rule, &pick->pair);
+    }
     if (!isnan(pick->score))
         way = fitting_beside(round, choice, host);
     if (way != NULL && way != choice->fastest) {
-        pick->pair.time.new_s = choice->work_s / way->rate;
-        pick->score = round->rule->score(round->rule, &pick->pair);
+        time->new_s = choice->work_s / way->rate;
+        pick->score = rule->score(rule, &pick->pair);
     }
     choice->mem += way == NULL;
     choice->slow += way != NULL && isnan(pick->score);

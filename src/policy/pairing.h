@@ -18,7 +18,8 @@ struct pairing_pair {
 };
 
 /* Which hosts. The score of a pair is the lower the better, NaN for never; it
- * does not fall when a slowdown or the new job's time grows. */
+ * does not fall when a slowdown or the new job's time grows, and what is never
+ * stays so. */
 struct pairing_rule {
     double (*score)(const struct pairing_rule *rule,
                     const struct pairing_pair *pair);
