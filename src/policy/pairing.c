@@ -442,8 +442,10 @@ static bool is_full(const struct round *round)
 void pairing_decide(const struct firn_view *view, struct firn_plan *plan,
                     const struct pairing_rule *rule)
 {
-    struct round round = {
-        .view = view, .plan = plan, .rule = rule, .hosts = {view, plan, rule}};
+    struct round round = {.view = view,
+                          .plan = plan,
+                          .rule = rule,
+                          .hosts = {.view = view, .plan = plan, .rule = rule}};
     int most = 0, notes = 0;
     firn_plan_keep_all(plan); /* (1) */
     if (view->nwaiting == 0)
