@@ -163,7 +163,8 @@ static void put_values(const struct repro_book *book,
     for (int k = 0; k < it->npoints; k++)
         for (int i = 0; i < (int)it->policies_count; i++)
             for (int m = 0; m < (int)it->metrics_count; m++)
-                put_row(book, part, k, i, m, &table);
+                if (!is_blank(part, i, k, m))
+                    put_row(book, part, k, i, m, &table);
     table_print(&table, out);
     table_release(&table);
 }
@@ -201,6 +202,12 @@ static void put_claims(const struct repro_book *book,
     table_print(&table, out);
     table_release(&table);
     buf_release(&text);
+}
+
+bool is_blank(const struct repro_part *part, int policy, int point, int metric)
+{
+    return book_cell(part, REPRO_HONEST, policy, point)->is_absent &&
+           isnan(paper_number(part->scenario, policy, point, metric));
 }
 
 void reasons_text(const struct repro_book *book, const struct repro_part *part,

@@ -29,6 +29,8 @@ double paper_number(const struct repro_scenario *it, int policy, int point,
                     int metric);
 /* Is any policy run by the artifact's rules too? */
 bool has_compat(const struct repro_part *part);
+/* Nothing to show: it cannot be had, and the paper prints no number of it. */
+bool is_blank(const struct repro_part *part, int policy, int point, int metric);
 /* Why cells have no number, each reason once, as lines with `before` ahead. */
 void reasons_text(const struct repro_book *book, const struct repro_part *part,
                   const char *before, struct firn_buf *out);

@@ -130,7 +130,8 @@ static void put_values(const struct repro_book *book,
     for (int k = 0; k < it->npoints; k++)
         for (int i = 0; i < (int)it->policies_count; i++)
             for (int m = 0; m < (int)it->metrics_count; m++)
-                put_value_row(book, part, k, i, m, out);
+                if (!is_blank(part, i, k, m))
+                    put_value_row(book, part, k, i, m, out);
     buf_putc(out, '\n');
 }
 
