@@ -141,10 +141,11 @@ static const char *word_for(const struct repro_claim *claim, double ours,
 {
     if (is_limit(claim))
         return ours <= least ? "yes" : "above";
-    if (ours >= least)
-        return "yes";
     double none = claim->kind == REPRO_TIMES ? 1 : 0;
-    if (fabs(ours - none) < EVEN)
+    bool is_even = fabs(ours - none) < EVEN;
+    if (ours >= least && !(is_even && claim->paper == none))
+        return "yes";
+    if (is_even)
         return "even";
     return ours > none ? "short" : "reversed";
 }

@@ -4,7 +4,8 @@
  * it is `over` (the other way round where more is better):
  *
  *     times      b / a, which must reach 1 + share (paper - 1); a paper's that
- *                is not above 1 must be reached as it is
+ *                is not above 1 must be reached as it is, and with 1, which
+ *                says "better" and no more, a half per cent is no difference
  *     less       1 - a / b, which must reach share x paper
  *     at-most    a / b, which must not be above the paper's
  *     below      a, in the scenario's unit, which must not be above it either
