@@ -69,3 +69,24 @@ if [ -n "$data" ] && [ -d "$data/pollux/apps" ]; then
         --profiles "$data"
     out_has '"nominal_jobs":0'
 fi
+
+# Work that is foretold wrongly changes what is decided, and nothing else.
+awk 'BEGIN {
+    print "#firn-trace 1"
+    print "name,submit_s,gpus,duration_s,app,batch,gpus_min,gpus_max"
+    for (i = 0; i < 12; i++)
+        printf "j%d,%d,2,%d,cifar10,2048,1,8\n", i, i * 30, 600 + i * 200
+}' >"$tmp/work.csv"
+run 0 sim -t "$tmp/work.csv" -c 2x4:t4 -p ymir --profiles builtin -q -o csv
+cp "$tmp/out" "$tmp/plain"
+run 0 sim -t "$tmp/work.csv" -c 2x4:t4 -p ymir --profiles builtin -q -o csv \
+    --noise iterations=0.5 --forecast tables --out "$tmp/o"
+cmp -s "$tmp/plain" "$tmp/out" && fail "noise on iterations does nothing"
+run 0 sim --replay "$tmp/o"/*.events.tsv
+grep -q '^noise_iterations.0.5$' "$tmp/o"/*.events.tsv || fail "not in the log"
+run 0 sim -t "$tmp/work.csv" -c 2x4:t4 -p ymir --profiles builtin -q -o csv \
+    --forecast tables
+cmp -s "$tmp/plain" "$tmp/out" || fail "tables that are not there changed it"
+run 2 sim -t "$tmp/work.csv" -c 2x4:t4 -p ymir --profiles builtin \
+    --forecast stars
+err_has "'stars' is not fit, tables, pollux or data"
