@@ -34,14 +34,25 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
+# Trainers report over HTTP where libcurl is there; all else needs libc alone.
+CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
+TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
+ifdef CURL
+FLAGS += -DFIRN_WITH_CURL
+endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke -lm
+        -lcminpack -llapacke $(TRAINLIBS)
 
 # --- files -----------------------------------------------------------------
 
-LIBDIRS := base math wire model core policy trace engine sim compat
+LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
 CLISRC  := $(sort $(wildcard src/cli/*.c))
+# libfirn_train lives in other people's processes: it has what is in train and
+# wire, and the few files below them that need libc alone.
+TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
+            $(addprefix src/,base/status.c base/fmath.c base/rng.c \
+              model/freeze.c model/transfer.c)
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
 TESTSRC := $(sort $(wildcard tests/*/test_*.c))
 BENCHSRC := $(sort $(wildcard bench/*.c))
@@ -52,6 +63,7 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
+TRAINOBJ := $(call obj,$(TRAINSRC))
 CLIOBJ  := $(call obj,$(CLISRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
@@ -91,7 +103,9 @@ export FIRN_BUILD := $(BUILD)
 .SECONDARY:
 
 SO := libfirn.so.$(VERSION)
-all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO)
+TRAINSO := libfirn_train.so.$(VERSION)
+all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train
+train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
 firn: $(BUILD)/firn
 tests: $(TESTS)
 benches: $(BENCHES)
@@ -111,6 +125,17 @@ $(BUILD)/$(SO): $(LIBOBJ)
 	    -Wl,-soname,libfirn.so.$(MAJOR) -o $@ $^ $(LIBS)
 	$(Q)ln -sf $(SO) $(BUILD)/libfirn.so.$(MAJOR)
 	$(Q)ln -sf libfirn.so.$(MAJOR) $(BUILD)/libfirn.so
+
+$(BUILD)/libfirn_train.a: $(TRAINOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/$(TRAINSO): $(TRAINOBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared \
+	    -Wl,-soname,libfirn_train.so.$(MAJOR) -o $@ $^ $(TRAINLIBS)
+	$(Q)ln -sf $(TRAINSO) $(BUILD)/libfirn_train.so.$(MAJOR)
+	$(Q)ln -sf libfirn_train.so.$(MAJOR) $(BUILD)/libfirn_train.so
 
 $(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
 
@@ -306,7 +331,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn tests benches test test-e2e style e2e check asan tsan \
+.PHONY: all firn train tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
         uninstall format clean help FORCE
 
