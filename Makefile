@@ -38,7 +38,7 @@ PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
 TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
 ifdef CURL
-FLAGS += -DFIRN_WITH_CURL
+PKGFLAGS += -DFIRN_WITH_CURL
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
         -lcminpack -llapacke $(TRAINLIBS)
