@@ -36,6 +36,7 @@ TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
 # Trainers report over HTTP where libcurl is there; all else needs libc alone.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
+ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
 TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
 ifdef CURL
 PKGFLAGS += -DFIRN_WITH_CURL
@@ -52,14 +53,18 @@ CLISRC  := $(sort $(wildcard src/cli/*.c))
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
+              base/str.c \
               model/freeze.c model/transfer.c)
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
 TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+# The example trainers: a program for each main_*.c.
+EXSRC   := $(sort $(filter-out examples/main_%,$(wildcard examples/*.c)))
+EXMAINS := $(sort $(wildcard examples/main_*.c))
 BENCHSRC := $(sort $(wildcard bench/*.c))
 FUZZSRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
-             bench/*.[ch]))
+             bench/*.[ch] examples/*.[ch]))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
@@ -68,6 +73,7 @@ CLIOBJ  := $(call obj,$(CLISRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
 BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
+EXAMPLES := $(EXMAINS:examples/main_%.c=$(BUILD)/examples/%)
 
 # fuzz_trace.c is one target for each line of traces.def.
 FORMATS := $(if $(filter tests/fuzz/fuzz_trace.c,$(FUZZSRC)),$(shell \
@@ -104,7 +110,8 @@ export FIRN_BUILD := $(BUILD)
 
 SO := libfirn.so.$(VERSION)
 TRAINSO := libfirn_train.so.$(VERSION)
-all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train
+all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
+     $(EXAMPLES)
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
 firn: $(BUILD)/firn
 tests: $(TESTS)
@@ -144,6 +151,15 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
 
+# Sums stay in the order they are written in; the rest may be made wide.
+$(BUILD)/obj/examples/%.o: private ALL_CFLAGS += -Iexamples -O3 $(ZLIB_CFLAGS)
+ZLIB_CFLAGS := $(if $(ZLIB),-DEXAMPLES_WITH_ZLIB)
+$(BUILD)/examples/%: $(BUILD)/obj/examples/main_%.o $(call obj,$(EXSRC)) \
+  $(BUILD)/libfirn_train.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(if $(ZLIB),-lz) $(TRAINLIBS)
+
 # The shipped profiles as strings: file name, lines, NULL; see profile_load.c.
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
@@ -167,6 +183,15 @@ $(BUILD)/gen/cli/papers.inc: $(PAPERS) Makefile
 	        print "\"" FILENAME "\"," } \
 	    { gsub(/["\\]/, "\\\\&"); print "\"" $$0 "\"," } \
 	    END { if (NR > 0) print "NULL," }' $(PAPERS) /dev/null >$@
+
+# Tests of the examples are linked with them.
+$(BUILD)/obj/tests/examples/%.o: private ALL_CFLAGS += -Iexamples
+$(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o $(TLIBOBJ) \
+  $(call obj,$(EXSRC)) $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka \
+	    $(if $(ZLIB),-lz) $(LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -336,4 +361,4 @@ FORCE:
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(call obj,$(TESTSRC) $(BENCHSRC)))
+           $(call obj,$(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

@@ -22,7 +22,9 @@ enum firn_step_part {
 };
 FIRN_API const char *firn_step_part_name(enum firn_step_part part);
 
-/* Numbers that are not known are negative; not finite is refused. */
+/* Numbers that are not known are negative; not finite is refused. In JSON the
+ * fields have the names they have here, what is not known is left out, and
+ * part_s is an object by the names of the parts. */
 struct firn_trainer_report {
     uint64_t step, epoch; /* done */
     double progress;      /* in [0, 1] */
@@ -46,14 +48,22 @@ struct firn_orders {
     int stop;      /* 1: checkpoint and exit at the next boundary */
     int prepare_s; /* a switch to the next task in about so many seconds */
 };
+/* No word on anything. */
+FIRN_API struct firn_orders firn_orders_none(void);
+
+/* The longest text that is read, and the most layers of a report. */
+enum { FIRN_MESSAGE_BYTES = 1 << 20, FIRN_MESSAGE_LAYERS = 1 << 14 };
 
 /* Writes the report as JSON into `out` of `max` bytes; bytes needed, without
- * the terminator (more than max - 1: nothing was written). */
+ * the terminator (more than max - 1: nothing was written). What is not finite
+ * is left out like what is not known, and so is a variance of which one layer
+ * is not finite, or of more than FIRN_MESSAGE_LAYERS. */
 FIRN_API size_t firn_trainer_report_write(
     char *out, size_t max, const struct firn_trainer_report *report);
 /* Reads one. `variance` has room for `nmax` layers, and the report points to
- * it. Unknown keys are passed over, hostile input is refused with a sentence;
- * nothing in it can hurt. */
+ * it; more layers are refused. Unknown keys are passed over, hostile input is
+ * refused with a sentence; nothing in it can hurt. On failure `out` is as it
+ * was, `variance` may have been written to. */
 FIRN_API enum firn_status
 firn_trainer_report_read(struct firn_trainer_report *out, double *variance,
                          size_t nmax, const char *text, size_t n,
