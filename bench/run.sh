@@ -33,6 +33,7 @@ run baselines
 run forecasts
 run shares
 run solvers
+run trainfold
 run small "$FIRN"
 run scale "$FIRN"
 
