@@ -252,6 +252,7 @@ tsan:
 
 # Numbers in, numbers out: math, model and compat wait for `make soak`.
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out $(BUILD)/tests/math/% \
+    $(BUILD)/tests/examples/% \
     $(BUILD)/tests/model/% $(BUILD)/tests/compat/%,$(TESTS)))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --error-exitcode=99 \

@@ -65,76 +65,90 @@ static float from_a(const struct nn_gemm *g, size_t i, size_t k)
     return g->at ? g->a[k * g->m + i] : g->a[i * g->k + k];
 }
 
-/* Adds the products of k = first, first + step, ... to rows of c. */
-static void add_products(const struct nn_gemm *g, float *c, size_t i,
-                         size_t first, size_t step)
+/* Four rows at once, added one after the other: the same sums, fewer visits to
+ * memory. */
+static void add_four_rows(float *restrict c, const float *restrict b,
+                          size_t stride, const float s[4], size_t n)
 {
-    for (size_t k = first; k < g->k; k += step)
-        add_row(c, g->b + k * g->n, from_a(g, i, k), g->n);
+    const float *b1 = b + stride;
+    const float *b2 = b1 + stride;
+    const float *b3 = b2 + stride;
+    for (size_t j = 0; j < n; j++)
+        c[j] = (((c[j] + s[0] * b[j]) + s[1] * b1[j]) + s[2] * b2[j]) +
+               s[3] * b3[j];
 }
 
-enum { BAND = 512 };
+/* c[i][from..from + width) += sum over nk rows of `b`, which are those from
+ * k = first on. */
+struct tile {
+    const float *b;
+    size_t stride, first, nk, from, width;
+};
 
-/* A sum in `parts` partial sums, put together in order; bands of columns so
- * that they lie on the stack. */
-static void gemm_in_parts(const struct nn_gemm *g, size_t parts)
+static void add_tile(const struct nn_gemm *g, const struct tile *t, size_t i)
 {
-    float part[8][BAND];
-    for (size_t i = 0; i < g->m; i++)
-        for (size_t from = 0; from < g->n; from += BAND) {
-            size_t width = g->n - from < BAND ? g->n - from : BAND;
-            memset(part, 0, sizeof part);
-            for (size_t k = 0; k < g->k; k++)
-                add_row(part[k % parts], g->b + k * g->n + from,
-                        from_a(g, i, k), width);
-            float *c = g->c + i * g->n + from;
-            for (size_t p = 0; p < parts; p++)
-                add_row(c, part[p], 1, width);
+    float *c = g->c + i * g->n + t->from;
+    size_t k = 0;
+    for (; k + 4 <= t->nk; k += 4) {
+        float s[4];
+        for (size_t q = 0; q < 4; q++)
+            s[q] = from_a(g, i, t->first + k + q);
+        add_four_rows(c, t->b + k * t->stride, t->stride, s, t->width);
+    }
+    for (; k < t->nk; k++)
+        add_row(c, t->b + k * t->stride, from_a(g, i, t->first + k), t->width);
+}
+
+enum { TILE = 64 };
+
+/* b lies transposed: turned round tile by tile, tiles of rising k in order. */
+static void gemm_transposed(const struct nn_gemm *g)
+{
+    float turned[TILE * TILE];
+    for (size_t from = 0; from < g->n; from += TILE)
+        for (size_t first = 0; first < g->k; first += TILE) {
+            struct tile t = {.b = turned,
+                             .stride = TILE,
+                             .first = first,
+                             .nk = g->k - first < TILE ? g->k - first : TILE,
+                             .from = from,
+                             .width = g->n - from < TILE ? g->n - from : TILE};
+            for (size_t j = 0; j < t.width; j++)
+                for (size_t k = 0; k < t.nk; k++)
+                    turned[k * TILE + j] = g->b[(from + j) * g->k + first + k];
+            for (size_t i = 0; i < g->m; i++)
+                add_tile(g, &t, i);
         }
 }
 
-enum { BLOCK = 8 };
-
-/* b lies transposed, so a sum runs along rows of both: a block of outputs at a
- * time, each with a sum of its own. */
-static void dots(const struct nn_gemm *g, size_t i, size_t j, size_t parts)
+/* Each sum in `parts` partial sums, put together in order. */
+static void gemm_in_parts(const struct nn_gemm *g, size_t parts)
 {
-    size_t width = g->n - j < BLOCK ? g->n - j : BLOCK;
-    float part[8][BLOCK] = {{0}};
-    const float *b[BLOCK];
-    for (size_t q = 0; q < BLOCK; q++)
-        b[q] = g->b + (j + (q < width ? q : 0)) * g->k;
-    for (size_t k = 0; k < g->k; k++) {
-        float a = from_a(g, i, k);
-        float *sum = part[k % parts];
-        for (size_t q = 0; q < BLOCK; q++)
-            sum[q] += a * b[q][k];
-    }
-    for (size_t p = 1; p < parts; p++)
-        add_row(part[0], part[p], 1, BLOCK);
-    add_row(g->c + i * g->n + j, part[0], 1, width);
-}
-
-static void gemm_by_dots(const struct nn_gemm *g, size_t parts)
-{
+    size_t row = g->bt ? 1 : g->n; /* from one k to the next */
+    size_t column = g->bt ? g->k : 1;
     for (size_t i = 0; i < g->m; i++)
-        for (size_t j = 0; j < g->n; j += BLOCK)
-            dots(g, i, j, parts);
+        for (size_t j = 0; j < g->n; j++)
+            for (size_t p = 0; p < parts; p++) {
+                float sum = 0;
+                for (size_t k = p; k < g->k; k += parts)
+                    sum += from_a(g, i, k) * g->b[k * row + j * column];
+                g->c[i * g->n + j] += sum;
+            }
 }
 
 void nn_gemm(const struct nn_gemm *g)
 {
     static const size_t parts_of[] = {1, 4, 8};
-    size_t parts = parts_of[g->order];
+    struct tile whole = {.b = g->b, .stride = g->n, .nk = g->k, .width = g->n};
     if (!g->adds)
         memset(g->c, 0, g->m * g->n * sizeof *g->c);
-    if (g->bt) {
-        gemm_by_dots(g, parts);
-    } else if (parts > 1) {
-        gemm_in_parts(g, parts);
+    if (g->order != NN_SEQUENTIAL) {
+        gemm_in_parts(g, parts_of[g->order]);
+    } else if (g->bt) {
+        gemm_transposed(g);
     } else {
         for (size_t i = 0; i < g->m; i++)
-            add_products(g, g->c + i * g->n, i, 0, 1);
+            add_tile(g, &whole, i);
     }
 }
 

@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t samples[] = {0, 3, 1, 2, 7, 5};
+static const uint32_t samples[] = {0, 3, 1, 7};
 
 static double learn_once(struct model *m, size_t nfrozen, float *grad)
 {
     struct nn_rng rng = {.state = 99};
     struct lesson lesson = {.sample = samples,
-                            .n = 6,
+                            .n = 4,
                             .weight = 1,
                             .nfrozen = nfrozen,
                             .rng = &rng};
@@ -44,8 +44,8 @@ static void open_one(struct model *m, model_open *open)
         fail_msg("%s", why);
 }
 
-/* Twenty weights of each layer. ReLU, pooling and single precision make single
- * differences rough, so two of twenty may be off. */
+/* Eight weights of each layer. ReLU, pooling and single precision make single
+ * differences rough, so one of eight may be off. */
 static void compare_layer(struct model *m, size_t layer, const float *grad,
                           float *scratch)
 {
@@ -53,7 +53,7 @@ static void compare_layer(struct model *m, size_t layer, const float *grad,
     size_t from = m->layer_start[layer];
     size_t width = m->layer_start[layer + 1] - from;
     int nbad = 0;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 8; i++) {
         size_t at = from + (size_t)(nn_uniform(&pick) * (double)width);
         float kept = m->weights[at];
         const float h = 3e-4F;
@@ -66,9 +66,8 @@ static void compare_layer(struct model *m, size_t layer, const float *grad,
         double off = fabs(slope - (double)grad[at]);
         nbad += off > 0.012 + 0.08 * fabs(slope);
     }
-    if (nbad > 2)
-        fail_msg("%s: layer %zu: %d of 20 slopes are off", m->name, layer,
-                 nbad);
+    if (nbad > 1)
+        fail_msg("%s: layer %zu: %d of 8 slopes are off", m->name, layer, nbad);
 }
 
 static void check_gradients(model_open *open)
