@@ -33,13 +33,15 @@ struct firn_group_config {
     const char *name; /* of the job and epoch; the same in all processes, no
                          other group of this host and user has it */
     int rank, nprocs; /* this process among all */
-    int local_rank, local_nprocs; /* among those of this host; nprocs = 0
-                                     counts as all on one host */
+    int local_rank, local_nprocs; /* among those of this host, whose ranks are
+                                     neighbours in the order of their local
+                                     ranks; local_nprocs 0: all on one host */
     int nthreads;                 /* V >= nprocs */
     const int *owner;    /* nthreads ranks: who has thread v. Each process has
                             at least one. NULL: even, contiguous */
     size_t nelements;    /* of a gradient */
-    bool chain;          /* constant memory; needs contiguous owners */
+    bool chain;          /* constant memory; the threads of a process, and
+                            those of a host, must be neighbours */
     const char *address; /* rank 0's host and port, when there are several */
     int port;            /* hosts */
     const char *token;   /* a caller that does not show it is dropped */
@@ -62,9 +64,10 @@ FIRN_API size_t firn_group_threads(const struct firn_group *group,
  * copy is needed then. NULL in a chain. Good until the next reduce. */
 FIRN_API float *firn_group_slot(struct firn_group *group, int thread);
 
-/* Hands in the gradient of a thread, elements `start` on (0: all): copied to
- * its slot, or folded at once in a chain, where threads must come in rising
- * order. `grad` may be the slot itself. */
+/* Hands in the gradient of a thread, elements `start` on (0: all; `grad` is
+ * still the whole vector): copied to its slot, or folded at once in a chain,
+ * where threads must come in rising order and the second one waits for the sum
+ * of the threads before this process's. `grad` may be the slot itself. */
 FIRN_API enum firn_status firn_group_put(struct firn_group *group, int thread,
                                          const float *grad, size_t start,
                                          struct firn_error *err);
@@ -81,9 +84,10 @@ FIRN_API enum firn_status firn_group_reduce(struct firn_group *group,
 FIRN_API enum firn_status firn_group_bcast(struct firn_group *group, void *data,
                                            size_t nbytes, int root,
                                            struct firn_error *err);
-/* `nbytes` of every process, one behind the other by rank, into `all` of
- * process 0 (NULL elsewhere). Sizes may differ: `nall` has nprocs of them and
- * is filled in process 0; the caller frees `*all` with firn_group_free(). */
+/* `nbytes` of every process, one behind the other by rank, into `*all` of
+ * process 0 (NULL elsewhere). Sizes may differ: `nall` has room for nprocs of
+ * them and is filled in process 0; the caller frees `*all` with
+ * firn_group_free(). */
 FIRN_API enum firn_status firn_group_gather(struct firn_group *group,
                                             const void *data, size_t nbytes,
                                             void **all, size_t *nall,
