@@ -244,7 +244,7 @@ asan:
 # What ever runs beside something else: nothing in math, model or compat does.
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(BUILD)/tests/base/% $(BUILD)/tests/core/% $(BUILD)/tests/sim/% \
-    $(BUILD)/tests/policy/%,$(TESTS)))
+    $(BUILD)/tests/policy/% $(BUILD)/tests/train/%,$(TESTS)))
 tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread OPT=-O1 WERROR=
 tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)

@@ -44,6 +44,7 @@
 #include <firn/freezer.h>
 #include <firn/gradstat.h>
 #include <firn/group.h>
+#include <firn/passes.h>
 #include <firn/report.h>
 #include <firn/status.h>
 #include <firn/task.h>
