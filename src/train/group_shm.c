@@ -129,6 +129,10 @@ enum firn_status firn_grp_sound(struct firn_group *g, struct firn_error *err)
     int failed = atomic_load(&g->control->failed);
     if (failed == 0)
         return FIRN_OK;
+    for (int i = 0; i < 100 && failed == 1; i++) { /* the text is coming */
+        firn_grp_nap(0.001);
+        failed = atomic_load(&g->control->failed);
+    }
     return firn_fail(err, FIRN_EIO, "group %s: %s", g->name,
                      failed == 2 ? g->control->text : "it has failed");
 }
