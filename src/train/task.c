@@ -35,12 +35,17 @@ static double exponent(const struct firn_task_mix *mix, uint64_t epoch)
     return 1 - 0.8 * (double)epoch / (double)last;
 }
 
-/* The tasks one after the other, each in its share of the epochs. */
+/* The tasks one after the other, each with its share of the epochs; the first
+ * ones have one more where they cannot be even. */
 static size_t temporal_task(const struct firn_task_mix *mix, uint64_t epoch)
 {
-    double share = mix->nepochs > 0 ? (double)epoch / (double)mix->nepochs : 1;
-    double task = floor(share * (double)mix->ntasks);
-    return task < (double)mix->ntasks ? (size_t)task : mix->ntasks - 1;
+    uint64_t each = mix->nepochs / mix->ntasks;
+    uint64_t rest = mix->nepochs % mix->ntasks;
+    if (epoch >= mix->nepochs)
+        return mix->ntasks - 1;
+    if (epoch < rest * (each + 1))
+        return (size_t)(epoch / (each + 1));
+    return (size_t)(rest + (epoch - rest * (each + 1)) / each);
 }
 
 /* Not yet divided by their sum. */
