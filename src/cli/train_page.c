@@ -249,8 +249,9 @@ static void list_one(const struct train_diff *d,
         [FIRN_CKPT_ONLY_RIGHT] = "only on the right",
         [FIRN_CKPT_OTHER_SHAPE] = "another shape",
     };
+    const struct firn_ckpt_section *is = p.left != NULL ? p.left : p.right;
     table_cell(t, diff->name);
-    shape_text(p.left != NULL ? p.left : p.right, shape);
+    shape_text(is, shape);
     table_cell(t, shape);
     if (diff->kind != FIRN_CKPT_OTHER_BITS) {
         table_cell(t, words[diff->kind]);
@@ -258,12 +259,12 @@ static void list_one(const struct train_diff *d,
             table_cell(t, "-");
         return;
     }
-    place_text(p.left, diff->first, place);
+    place_text(is, diff->first, place);
     table_cellf(t, "%" PRIu64 " of %" PRIu64, diff->ndiffer, diff->nelements);
     table_cell(t, place);
     table_cell(t, p.first[0]);
     table_cell(t, p.first[1]);
-    bool is_number = p.left->type != FIRN_CKPT_BYTES;
+    bool is_number = is->type != FIRN_CKPT_BYTES;
     table_cell(t, is_number ? double_text(diff->largest, largest) : "-");
 }
 
