@@ -93,6 +93,12 @@ FIRN_API enum firn_status firn_group_gather(struct firn_group *group,
                                             void **all, size_t *nall,
                                             struct firn_error *err);
 FIRN_API void firn_group_free(void *all);
+/* `nbytes`, the same number everywhere, of every process, one behind the other
+ * by rank, into `all` (room for nprocs times nbytes) of every process. */
+FIRN_API enum firn_status firn_group_allgather(struct firn_group *group,
+                                               const void *data, size_t nbytes,
+                                               void *all,
+                                               struct firn_error *err);
 /* The largest of the values of all processes, in all of them. */
 FIRN_API enum firn_status firn_group_max(struct firn_group *group,
                                          int64_t *value,

@@ -241,6 +241,45 @@ void firn_group_free(void *all)
     free(all);
 }
 
+/* On one host, and small: one meeting. */
+static enum firn_status allgather_here(struct firn_group *g, const void *data,
+                                       size_t nbytes, unsigned char *all,
+                                       struct firn_error *err)
+{
+    memcpy(half_of(g, g->local), data, nbytes);
+    FIRN_TRY(firn_grp_meet(g, 1, err));
+    for (int q = 0; q < g->nlocal; q++)
+        memcpy(all + (size_t)q * nbytes, half_of(g, q), nbytes);
+    g->turn++;
+    return FIRN_OK;
+}
+
+enum firn_status firn_group_allgather(struct firn_group *group,
+                                      const void *data, size_t nbytes,
+                                      void *all, struct firn_error *err)
+{
+    struct firn_group *g = group;
+    FIRN_TRY(firn_grp_sound(g, err));
+    if (g->nhosts == 1 && nbytes <= GRP_HALF)
+        return allgather_here(g, data, nbytes, all, err);
+    void *got = NULL;
+    size_t *nall = malloc((size_t)g->nprocs * sizeof *nall);
+    if (nall == NULL)
+        return firn_grp_fail(g, err, "process %d has no memory", g->rank);
+    enum firn_status status =
+        firn_group_gather(g, data, nbytes, &got, nall, err);
+    size_t total = (size_t)g->nprocs * nbytes;
+    for (int r = 0; r < g->nprocs && status == FIRN_OK && g->rank == 0; r++)
+        if (nall[r] != nbytes)
+            status = firn_grp_fail(g, err, "process %d is in another call", r);
+    if (got != NULL && status == FIRN_OK)
+        memcpy(all, got, total);
+    firn_group_free(got);
+    free(nall);
+    return status == FIRN_OK ? firn_group_bcast(g, all, total, 0, err)
+                             : told(g, status);
+}
+
 /* --- max -------------------------------------------------------------------
  */
 
