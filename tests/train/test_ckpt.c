@@ -377,6 +377,7 @@ static void one_that_was_gone_back_from_does_not_push_out_the_new(void **state)
         FIRN_OK);
     assert_int_equal(firn_ckpt_step(c), 106);
     firn_ckpt_close(c);
+    assert_int_equal(access(path_of("job", 105), R_OK), 0);
     assert_int_equal(access(path_of("job", 110), R_OK), 0);
     write_one("job", 110, 4); /* the same step again, whole this time */
     assert_int_equal(
@@ -457,6 +458,7 @@ static void what_a_crash_left_is_swept_and_what_is_written_is_not(void **state)
         if (firn_ckpt_create(&w, folder_path(), "job", 7, &err) != FIRN_OK ||
             write(ready[1], "x", 1) != 1)
             _exit(1);
+        alarm(60);
         for (;;)
             pause();
     }

@@ -68,7 +68,7 @@ static void compare_names_the_first_difference(void **state)
     struct firn_ckpt_section right[] = {
         f32("come", a, 2),
         f32("bits", b, 6),
-        {"shape", FIRN_CKPT_F32, 2, {2, 3}, a, 24},
+        {"shape", FIRN_CKPT_F32, 2, {6, 1}, a, 24},
         f32("same", a, 6),
         {"i", FIRN_CKPT_I64, 1, {2}, big, 16}};
     struct firn_ckpt *l = written(1, left, 5), *r = written(2, right, 5);

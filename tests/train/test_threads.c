@@ -210,6 +210,14 @@ static void stored_parts_can_be_read_and_written(void **state)
     assert_null(firn_threads_stored(t, 3, "rng", &n));
     enter(t, 0);
     assert_int_equal(generator, 1);
+    for (int i = 5; i > 1; i--) { /* shorter and shorter */
+        enter(t, 0);
+        snprintf(hidden, sizeof hidden, "%.*s", i, "abcdef");
+        leave(t);
+        assert_memory_equal(firn_threads_stored(t, 0, "python", &n), "abcdef",
+                            (size_t)i);
+        assert_int_equal(n, i);
+    }
     firn_threads_free(t);
 }
 
