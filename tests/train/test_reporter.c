@@ -4,7 +4,6 @@
 #include <firn/report.h>
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -87,18 +86,11 @@ static struct counts counts_of(struct firn_reporter *r)
     return c;
 }
 
-static bool wait_sent(struct firn_reporter *r, uint64_t n)
+static bool wait_counts(struct firn_reporter *r, uint64_t nsent,
+                        uint64_t nfailed)
 {
     for (double end_s = now_s() + patience_s; now_s() < end_s; sleep_s(0.002))
-        if (counts_of(r).nsent >= n)
-            return true;
-    return false;
-}
-
-static bool wait_failed(struct firn_reporter *r, uint64_t n)
-{
-    for (double end_s = now_s() + patience_s; now_s() < end_s; sleep_s(0.002))
-        if (counts_of(r).nfailed >= n)
+        if (counts_of(r).nsent >= nsent && counts_of(r).nfailed >= nfailed)
             return true;
     return false;
 }
@@ -121,7 +113,7 @@ static void exchange(const char *url, struct httpd *httpd)
     struct firn_reporter *r = open_to(url);
     assert_int_equal(firn_reporter_orders(r).nfrozen, -1);
     say(r, 120, true);
-    assert_true(wait_sent(r, 1));
+    assert_true(wait_counts(r, 1, 0));
     struct firn_orders o = firn_reporter_orders(r);
     assert_true(o.nfrozen == 3 && o.prepare_s == 30 && o.stop == -1);
 
@@ -141,16 +133,16 @@ static void exchange(const char *url, struct httpd *httpd)
     /* Word by word: what is not mentioned stays, a stop can be withdrawn. */
     httpd_tell(httpd, HTTPD_ANSWER, 200, "{\"stop\":1}");
     say(r, 121, false);
-    assert_true(wait_sent(r, 2));
+    assert_true(wait_counts(r, 2, 0));
     o = firn_reporter_orders(r);
     assert_true(o.nfrozen == 3 && o.stop == 1);
     httpd_tell(httpd, HTTPD_ANSWER, 200, "{\"stop\":0}");
     say(r, 122, false);
-    assert_true(wait_sent(r, 3));
+    assert_true(wait_counts(r, 3, 0));
     assert_int_equal(firn_reporter_orders(r).stop, 0);
     httpd_tell(httpd, HTTPD_ANSWER, 204, ""); /* nothing to say */
     say(r, 123, false);
-    assert_true(wait_sent(r, 4));
+    assert_true(wait_counts(r, 4, 0));
     struct counts c = counts_of(r);
     assert_true(c.nsent == 4 && c.ndropped == 0 && c.nfailed == 0);
     firn_reporter_close(r, 0);
@@ -276,15 +268,15 @@ static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
     httpd_start(&httpd, p.socket);
     struct firn_reporter *r = open_to(p.url);
     say(r, 1, false);
-    assert_true(wait_sent(r, 1));
+    assert_true(wait_counts(r, 1, 0));
     httpd_stop(&httpd);
     for (uint64_t step = 2; step <= 60; step++)
         say(r, step, step == 50);
-    assert_true(wait_failed(r, 2));
+    assert_true(wait_counts(r, 0, 2));
     struct counts c = counts_of(r);
     assert_true(c.nsent == 1 && c.ndropped >= 56); /* 50 and 60 are kept */
     httpd_start(&httpd, p.socket);
-    assert_true(wait_sent(r, 3));
+    assert_true(wait_counts(r, 3, 0));
     httpd_last(&httpd, head, body);
     assert_non_null(strstr(body, "\"step\":60,"));
     c = counts_of(r);
@@ -327,13 +319,13 @@ static void lies_change_nothing(void **state)
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         httpd_tell(&httpd, lies[i].mode, lies[i].status, lies[i].text);
         /* The first failure may be of the lie before, the second is not. */
-        assert_true(wait_failed(r, counts_of(r).nfailed + (i > 0 ? 2 : 1)));
+        assert_true(wait_counts(r, 0, counts_of(r).nfailed + (i > 0 ? 2 : 1)));
         struct firn_orders o = firn_reporter_orders(r);
         assert_true(o.stop == -1 && o.nfrozen == -1);
         assert_true(counts_of(r).nsent == 0 && counts_of(r).ndropped == 0);
     }
     httpd_tell(&httpd, HTTPD_ANSWER, 200, "{\"stop\":1}");
-    assert_true(wait_sent(r, 1)); /* the same report, in the end */
+    assert_true(wait_counts(r, 1, 0)); /* the same report, in the end */
     assert_int_equal(firn_reporter_orders(r).stop, 1);
     firn_reporter_close(r, 0);
     httpd_stop(&httpd);
@@ -352,10 +344,10 @@ static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
     httpd_tell(&httpd, HTTPD_ANSWER, 413, "too long");
     struct firn_reporter *r = open_to(p.url);
     say(r, 1, true);
-    assert_true(wait_failed(r, 1));
+    assert_true(wait_counts(r, 0, 1));
     httpd_tell(&httpd, HTTPD_ANSWER, 200, "{}");
     say(r, 2, false);
-    assert_true(wait_sent(r, 1));
+    assert_true(wait_counts(r, 1, 0));
     struct counts c = counts_of(r);
     assert_true(c.nsent == 1 && c.ndropped == 1 && c.nfailed == 1);
     firn_reporter_close(r, 0);
@@ -407,63 +399,8 @@ static void every_report_is_sent_or_counted(void **state)
     rmdir(p.dir);
 }
 
-/* --- no scheduler at all ---------------------------------------------------
+/* --- processes and settings ------------------------------------------------
  */
-
-static volatile sig_atomic_t nothers;
-
-static void other_handler(int number)
-{
-    (void)number;
-    nothers++;
-}
-
-static void the_signal_is_an_order_without_any_scheduler(void **state)
-{
-    (void)state;
-    struct sigaction other = {.sa_handler = other_handler}, now;
-    struct firn_reporter *r = NULL, *second = NULL;
-    unsetenv("FIRN_URL");
-    sigaction(SIGUSR1, &other, NULL);
-    assert_int_equal(firn_reporter_open(&r, NULL, NULL), FIRN_OK);
-    assert_int_equal(firn_reporter_orders(r).stop, -1);
-    say(r, 1, true); /* goes nowhere, and is fine */
-    struct counts c = counts_of(r);
-    assert_true(c.nsent == 0 && c.ndropped == 1 && c.nfailed == 0);
-    raise(SIGUSR1);
-    assert_int_equal(firn_reporter_orders(r).stop, 1);
-    assert_int_equal(nothers, 1); /* who was there before hears it too */
-
-    /* One opened later has not heard it; either may be closed first. */
-    assert_int_equal(firn_reporter_open(&second, NULL, NULL), FIRN_OK);
-    assert_int_equal(firn_reporter_orders(second).stop, -1);
-    firn_reporter_close(r, 0);
-    raise(SIGUSR1);
-    assert_int_equal(firn_reporter_orders(second).stop, 1);
-    assert_int_equal(nothers, 2);
-    firn_reporter_close(second, 0);
-    sigaction(SIGUSR1, NULL, &now);
-    assert_true(now.sa_handler == other_handler);
-    raise(SIGUSR1);
-    assert_int_equal(nothers, 3);
-    other.sa_handler = SIG_DFL;
-    sigaction(SIGUSR1, &other, NULL);
-}
-
-static void without_catching_the_signal_is_left_alone(void **state)
-{
-    (void)state;
-    struct sigaction other = {.sa_handler = other_handler};
-    struct firn_reporter_config c = {.epoch = -1};
-    struct firn_reporter *r = NULL;
-    sigaction(SIGUSR1, &other, NULL);
-    assert_int_equal(firn_reporter_open(&r, &c, NULL), FIRN_OK);
-    raise(SIGUSR1);
-    assert_int_equal(firn_reporter_orders(r).stop, -1);
-    firn_reporter_close(r, 0);
-    other.sa_handler = SIG_DFL;
-    sigaction(SIGUSR1, &other, NULL);
-}
 
 /* The child's copy is never freed; it should not look lost either. */
 static struct firn_reporter *volatile before_fork;
@@ -551,8 +488,6 @@ int main(void)
         cmocka_unit_test(lies_change_nothing),
         cmocka_unit_test(a_report_that_is_refused_stops_nobody_behind_it),
         cmocka_unit_test(every_report_is_sent_or_counted),
-        cmocka_unit_test(the_signal_is_an_order_without_any_scheduler),
-        cmocka_unit_test(without_catching_the_signal_is_left_alone),
         cmocka_unit_test(a_forked_child_has_no_reporter),
         cmocka_unit_test(wrong_settings_are_named),
     };
