@@ -3,9 +3,9 @@
  * The first difference is said in a sentence, for it is the one to look for;
  * then the sections that differ, then a line for each group. A section's
  * group is the part of its name before the first '/', under the name a reader
- * knows: weights, optimiser, thread contexts. Values are printed with as many
- * digits as tell two neighbours apart; where that is not enough, which is so
- * for NaNs, the bits are added.
+ * knows: weights, optimiser, thread contexts, progress. Values are printed with
+ * as many digits as tell two neighbours apart; where that is not enough, which
+ * is so for NaNs, the bits are added.
  */
 #include "cli/train_page.h"
 #include "base/buf.h"
@@ -19,11 +19,12 @@ enum { VALUE_MAX = 80, SHAPE_MAX = 200 };
 
 /* --- groups --- */
 
-/* What the first part of a name begins with, and what that is. */
+/* What a name begins with, and what that is. */
 static const char *const kinds[][2] = {
-    {"thread", "thread contexts"}, {"weight", "weights"},
-    {"param", "weights"},          {"model", "weights"},
-    {"optim", "optimiser"},        {"momentum", "optimiser"},
+    {"thread/", "thread contexts"}, {"weight", "weights"},
+    {"param", "weights"},           {"model", "weights"},
+    {"optim", "optimiser"},         {"momentum", "optimiser"},
+    {"train/", "progress"},
 };
 
 static void group_of(const char *section, char out[FIRN_CKPT_NAME + 1])
