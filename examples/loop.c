@@ -386,7 +386,8 @@ static void judge(struct loop *loop, double since_s)
     firn_threads_leave(threads, &err);
     printf("%s: %s, loss %.4f, %llu steps, %zu layers frozen, %.1f s\n",
            loop->model.name, line, firn_train_loss(loop->train),
-           (unsigned long long)firn_train_step(loop->train), now_s() - since_s);
+           (unsigned long long)firn_train_step(loop->train),
+           firn_train_frozen(loop->train), now_s() - since_s);
 }
 
 static int run(struct loop *loop)
