@@ -61,7 +61,8 @@ FIRN_API size_t firn_group_threads(const struct firn_group *group,
                                    const int **threads);
 
 /* Where the gradient of one of this process's threads is to be written; no
- * copy is needed then. NULL in a chain. Good until the next reduce. */
+ * copy is needed then. NULL where the gradients are chained. Good until the
+ * next reduce. */
 FIRN_API float *firn_group_slot(struct firn_group *group, int thread);
 
 /* Hands in the gradient of a thread, elements `start` on (0: all; `grad` is

@@ -154,7 +154,8 @@ static void fill_in(struct firn_group *g, const struct firn_group_config *c)
     g->first = g->rank - g->local;
     g->nthreads = c->nthreads;
     g->nelements = c->nelements;
-    g->chain = c->chain;
+    /* With one thread each, slots need no more memory than a chain. */
+    g->chain = c->chain && (c->nthreads > c->nprocs || g->nlocal < c->nprocs);
     g->timeout_s = c->timeout_s > 0 ? c->timeout_s : 300;
     g->nhosts = 1;
     g->host[0] = (struct grp_host){.nprocs = c->nprocs, .fd = -1};
@@ -226,7 +227,7 @@ static enum firn_status start(struct firn_group *g,
                               struct firn_error *err)
 {
     FIRN_TRY(place_threads(g, c, err));
-    if (g->chain)
+    if (c->chain)
         FIRN_TRY(check_runs(g, err));
     g->shape = shape_of(g);
     return meet_all(g, c, err);
