@@ -14,7 +14,7 @@
  *                   process to process, and a process keeps one vector however
  *                   many threads it has
  *
- * All calls but firn_group_slot/put/pending/bytes are collective: every process
+ * All calls but firn_group_threads/slot/put/bytes are collective: every process
  * makes them in the same order. A peer that is gone or silent for longer than
  * timeout_s is FIRN_EIO with its rank in the sentence, in all the others; the
  * group is then good for closing only. Nothing is left behind in the system by
