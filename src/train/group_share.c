@@ -218,11 +218,9 @@ enum firn_status firn_group_gather(struct firn_group *group, const void *data,
     struct firn_group *g = group;
     FIRN_TRY(firn_grp_sound(g, err));
     struct heap heap = {.size = calloc((size_t)g->nprocs, sizeof *heap.size)};
-    enum firn_status status = FIRN_OK;
     if (heap.size == NULL)
-        status = firn_grp_fail(g, err, "process %d has no memory", g->rank);
-    if (status == FIRN_OK)
-        status = told(g, gather(g, data, nbytes, &heap, err));
+        return firn_grp_fail(g, err, "process %d has no memory", g->rank);
+    enum firn_status status = told(g, gather(g, data, nbytes, &heap, err));
     if (status == FIRN_OK && g->rank == 0) {
         for (int r = 0; r < g->nprocs; r++)
             nall[r] = (size_t)heap.size[r];
@@ -263,7 +261,7 @@ enum firn_status firn_group_allgather(struct firn_group *group,
     if (g->nhosts == 1 && nbytes <= GRP_HALF)
         return allgather_here(g, data, nbytes, all, err);
     void *got = NULL;
-    size_t *nall = malloc((size_t)g->nprocs * sizeof *nall);
+    size_t *nall = calloc((size_t)g->nprocs, sizeof *nall);
     if (nall == NULL)
         return firn_grp_fail(g, err, "process %d has no memory", g->rank);
     enum firn_status status =
