@@ -97,6 +97,58 @@ static void times_seen_while_frozen_refine_the_rate(void **state)
     firn_freezer_free(f);
 }
 
+/* One decision of an equal-layered model with all variance in layers 1 and 3,
+ * so that one and two frozen layers have the same psi. */
+static size_t choose(double psi, double backward_s, double rest_s)
+{
+    const double v[LAYERS] = {1 - psi, 0, psi, 0};
+    struct firn_freezer *f = freezing_penalty(LAYERS, 0);
+    struct firn_freezer_ask ask = {.variance = v,
+                                   .forward_s = 1,
+                                   .backward_s = backward_s,
+                                   .rest_s = rest_s,
+                                   .progress = 0.5};
+    size_t nfrozen = freezing_decide(f, &ask);
+    firn_freezer_free(f);
+    return nfrozen;
+}
+
+static void
+backward_goes_half_with_the_root_and_rest_with_parameters(void **state)
+{
+    (void)state;
+    /* T(0) = 3, T(2) = 1 + 2 (0.5 + 0.70711) / 2 = 2.20711: worth it above
+     * psi = 0.7357. By theta alone it would be 0.667, by its root 0.805. */
+    assert_int_equal(choose(0.70, 2, 0), 0);
+    assert_int_equal(choose(0.75, 2, 0), 2);
+    /* T(0) = 3.1, T(2) = 1 + 0.06036 + 2 / 2: above psi = 0.6646. */
+    assert_int_equal(choose(0.65, 0.1, 2), 0);
+    assert_int_equal(choose(0.68, 0.1, 2), 2);
+}
+
+static void a_new_measurement_moves_what_was_seen_half_way(void **state)
+{
+    (void)state;
+    static const struct {
+        double psi;
+        size_t then;
+    } cases[] = {{0.70, 2}, {0.67, 0}};
+    for (size_t i = 0; i < 2; i++) {
+        const double psi = cases[i].psi;
+        const double v[LAYERS] = {1 - psi, 0, psi, 0};
+        struct firn_freezer *f = freezing_penalty(LAYERS, 0);
+        struct firn_freezer_ask ask = {
+            .variance = v, .forward_s = 1, .backward_s = 2, .progress = 0.5};
+        assert_int_equal(freezing_decide(f, &ask), 0);
+        /* Seen 2, then 6: taken as 4, for which two layers are worth it above
+         * psi = 3.41421 / 5 = 0.6828; for 2 it is 0.7357, for 6 0.6602. */
+        ask.step = 10;
+        ask.backward_s = 6;
+        assert_int_equal(freezing_decide(f, &ask), cases[i].then);
+        firn_freezer_free(f);
+    }
+}
+
 static void nothing_freezes_before_times_and_variances_are_known(void **state)
 {
     (void)state;
@@ -421,6 +473,9 @@ int main(void)
         cmocka_unit_test(penalty_freezes_what_hand_calculation_says),
         cmocka_unit_test(layers_of_other_weight_change_the_choice),
         cmocka_unit_test(times_seen_while_frozen_refine_the_rate),
+        cmocka_unit_test(
+            backward_goes_half_with_the_root_and_rest_with_parameters),
+        cmocka_unit_test(a_new_measurement_moves_what_was_seen_half_way),
         cmocka_unit_test(nothing_freezes_before_times_and_variances_are_known),
         cmocka_unit_test(caps_warmup_and_hysteresis_are_the_tuners),
         cmocka_unit_test(a_warmup_damps_the_swing_of_the_first_epochs),

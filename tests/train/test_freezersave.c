@@ -173,12 +173,42 @@ static void saved_and_loaded_it_goes_on_as_before(void **state)
     firn_freezer_free(f);
 }
 
+static void steps_that_are_due_survive(void **state)
+{
+    (void)state;
+    struct firn_decision d = {
+        .kind = FIRN_DECIDED_FROZEN, .value = 2, .psi = 0.25};
+    struct firn_freezer *f = freezing_penalty(LAYERS, 0);
+    struct firn_freezer *g = freezing_penalty(LAYERS, 0);
+    unsigned char bytes[1024];
+    double effective = 0;
+    assert_int_equal(firn_freezer_set(f, &d, NULL), FIRN_OK);
+    assert_int_equal(firn_freezer_step(f, NULL), 3);
+    assert_true(firn_freezer_saved(f) <= sizeof bytes);
+    firn_freezer_save(f, bytes);
+    assert_int_equal(firn_freezer_load(g, bytes, firn_freezer_saved(f), NULL),
+                     FIRN_OK);
+    assert_int_equal(firn_freezer_frozen(g), 2);
+    assert_int_equal(firn_freezer_step(g, &effective), 2);
+    assert_near(effective, 0.5);
+    firn_freezer_free(f);
+    firn_freezer_free(g);
+}
+
 static uint64_t fnv(const unsigned char *at, size_t n)
 {
     uint64_t sum = 14695981039346656037u;
     for (size_t i = 0; i < n; i++)
         sum = (sum ^ at[i]) * 1099511628211u;
     return sum;
+}
+
+/* Makes the sum at the end right. */
+static void seal(unsigned char *bytes, size_t n)
+{
+    uint64_t sum = fnv(bytes, n - 8);
+    for (size_t k = 0; k < 8; k++)
+        bytes[n - 8 + k] = (unsigned char)(sum >> 8 * k);
 }
 
 static void damaged_bytes_are_refused_and_change_nothing(void **state)
@@ -224,15 +254,19 @@ static void hostile_bytes_with_a_right_sum_do_no_harm(void **state)
     unsigned char *bytes = malloc(nbytes), *mine = malloc(nbytes);
     assert_true(bytes != NULL && mine != NULL);
     firn_freezer_save(f, bytes);
+    struct firn_error err = {0};
+    memcpy(mine, bytes, nbytes);
+    mine[16] = LAYERS; /* frozen: all */
+    seal(mine, nbytes);
+    assert_int_equal(firn_freezer_load(f, mine, nbytes, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "all layers are frozen"));
     print_message("seed 3\n");
     rng_seed(&rng, 3);
     for (int i = 0; i < n; i++) {
         memcpy(mine, bytes, nbytes);
         for (uint64_t k = 1 + rng_below(&rng, 4); k > 0; k--)
             mine[rng_below(&rng, nbytes - 8)] = (unsigned char)rng_u64(&rng);
-        uint64_t sum = fnv(mine, nbytes - 8);
-        for (size_t k = 0; k < 8; k++)
-            mine[nbytes - 8 + k] = (unsigned char)(sum >> 8 * k);
+        seal(mine, nbytes);
         if (firn_freezer_load(f, mine, nbytes, NULL) != FIRN_OK)
             continue;
         ntaken++;
@@ -259,6 +293,7 @@ int main(void)
         cmocka_unit_test(
             orders_between_boundaries_are_replayed_where_they_came),
         cmocka_unit_test(saved_and_loaded_it_goes_on_as_before),
+        cmocka_unit_test(steps_that_are_due_survive),
         cmocka_unit_test(damaged_bytes_are_refused_and_change_nothing),
         cmocka_unit_test(hostile_bytes_with_a_right_sum_do_no_harm),
     };

@@ -200,8 +200,8 @@ static void closing_sends_what_is_left(void **state)
 
 /* --- a scheduler that is not ---------------------------------------------- */
 
-/* Many reports to somebody who does not take them. */
-static void assert_never_waits(const char *url)
+/* Many reports to somebody who does not take them; how long closing took. */
+static double assert_never_waits(const char *url)
 {
     enum { REPORTS = 3000 };
     struct firn_reporter *r = open_to(url);
@@ -221,7 +221,7 @@ static void assert_never_waits(const char *url)
     assert_true(mean_s < 1e-3);
     start_s = now_s();
     firn_reporter_close(r, 0.05);
-    assert_true(now_s() - start_s < 5); /* not the ten of a whole try */
+    return now_s() - start_s;
 }
 
 static void a_dead_scheduler_never_holds_training_up(void **state)
@@ -252,7 +252,12 @@ static void a_silent_scheduler_never_holds_training_up(void **state)
     httpd_start(&httpd, NULL);
     httpd_tell(&httpd, HTTPD_SILENT, 0, "");
     snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.port);
-    assert_never_waits(url);
+    /* A try lasts a second here; closing does not wait for its end. A busy
+     * machine has three chances. */
+    double shortest_s = 10;
+    for (int i = 0; i < 3 && shortest_s > 0.6; i++)
+        shortest_s = fmin(shortest_s, assert_never_waits(url));
+    assert_true(shortest_s <= 0.6);
     httpd_stop(&httpd);
 }
 
