@@ -3,6 +3,7 @@
 #include "lib/toyjob.h"
 #include "base/rng.h"
 #include "lib/forks.h"
+#include "lib/httpd.h"
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -113,6 +116,9 @@ static void set_environment(const struct toyjob *job, int rank)
         set_number("MASTER_PORT", job->port - 1);
     if (job->passes > 0)
         set_number("FIRN_PASSES", job->passes);
+    snprintf(text, sizeof text, "http://127.0.0.1:%d", job->url_port);
+    if (job->url_port > 0)
+        setenv("FIRN_URL", text, 1);
     snprintf(text, sizeof text, "test-%d", (int)getppid());
     setenv("FIRN_JOB", text, 1);
     for (int v = 0; job->owner != NULL && v < job->nthreads; v++)
@@ -134,6 +140,7 @@ static enum firn_status set_up(struct toy *toy, const struct toyjob *job,
         .steps_per_epoch = TOY_STEPS,
         .dir = job->dir,
         .every_steps = job->every,
+        .report_every = 1,
         .chain = job->chain,
         .freeze = {.rule = job->rule, .user = freeze_by_epoch},
         .replay = job->replay,
@@ -177,6 +184,14 @@ static void interrupt(const struct toy *toy, const struct toyjob *job, int rank)
         raise(SIGKILL);
 }
 
+/* An answer may take long on a busy machine. */
+static void await_orders(const struct toy *toy)
+{
+    struct timespec pause = {.tv_nsec = 200000000};
+    if (firn_train_passes(toy->train) == 1 && firn_train_step(toy->train) > 3)
+        nanosleep(&pause, NULL);
+}
+
 static void train(struct toy *toy, const struct toyjob *job, int rank)
 {
     const int *mine;
@@ -191,6 +206,8 @@ static void train(struct toy *toy, const struct toyjob *job, int rank)
                              loss);
         }
         interrupt(toy, job, rank);
+        if (job->url_port > 0)
+            await_orders(toy);
         firn_train_mean(toy->train, toy->mean);
         update(toy);
         if (job->watch_frozen)
@@ -279,6 +296,38 @@ void toyjob_go(struct toyjob *job, int want)
     toyjob_run(job, status);
     for (int r = 0; r < job->nprocs; r++)
         assert_int_equal(status[r], want);
+}
+
+/* --- a scheduler ------------------------------------------------------------
+ */
+
+/* A process of its own, since sanitizers mind forks of a process that has
+ * threads. */
+int toyjob_scheduler(const char *orders, int *port)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct httpd httpd;
+        httpd_start(&httpd, NULL);
+        httpd_tell(&httpd, HTTPD_ANSWER, 200, orders);
+        FORKS_CHECK(write(ends[1], &httpd.port, sizeof httpd.port) ==
+                    sizeof httpd.port);
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], port, sizeof *port), sizeof *port);
+    close(ends[0]);
+    return (int)pid;
+}
+
+void toyjob_scheduler_end(int pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* --- comparing --------------------------------------------------------------

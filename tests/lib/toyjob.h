@@ -35,6 +35,8 @@ struct toyjob {
     int ablation;
     int passes;
     int port;
+    int url_port; /* a scheduler to report to and to obey; the job is slow
+                     until passes are ordered */
     enum firn_freezer_rule rule; /* user: the epoch, then 1 */
     bool watch_frozen;           /* checks that frozen weights rest */
     const struct firn_decision *replay;
@@ -51,6 +53,11 @@ struct toyjob toyjob_of(const char *name, int nprocs);
 void toyjob_run(struct toyjob *job, int *status);
 /* Trains; every process ends with `want`. */
 void toyjob_go(struct toyjob *job, int want);
+
+/* A process with a scheduler that gives these orders to whoever reports; its
+ * port in *port. */
+int toyjob_scheduler(const char *orders, int *port);
+void toyjob_scheduler_end(int pid);
 
 /* The last checkpoint; closed by the caller. */
 struct firn_ckpt *toyjob_last(const struct toyjob *job);

@@ -20,6 +20,20 @@ static void assert_same(const struct toyjob *a, const struct toyjob *b)
     assert_string_equal(toyjob_differences(a, b, false).text, "");
 }
 
+/* All but what is measured: a run that need not decide does not measure. */
+static void assert_same_training(const struct toyjob *a, const struct toyjob *b)
+{
+    struct toyjob_names names = toyjob_differences(a, b, true);
+    for (char *at = names.text, *end; (end = strchr(at, ' ')) != NULL;
+         at = end + 1) {
+        *end = '\0';
+        if (strstr(at, "firn-squares") == NULL &&
+            strcmp(at, "train/meansq") != 0 &&
+            strcmp(at, "train/progress") != 0)
+            fail_msg("%s differs", at);
+    }
+}
+
 /* One run that was never interrupted, made once. */
 static const struct toyjob *reference(void)
 {
@@ -251,11 +265,7 @@ static void a_replay_of_the_log_gives_the_same_bits(void **state)
     again.replay = log;
     assert_true(again.nreplay >= 3);
     toyjob_go(&again, 0);
-    /* A replay need not measure, so it has no squares to carry. */
-    struct toyjob_names names = toyjob_differences(&run, &again, true);
-    assert_null(strstr(names.text, "weights"));
-    assert_null(strstr(names.text, "momentum"));
-    assert_null(strstr(names.text, "rng"));
+    assert_same_training(&run, &again);
     struct toyjob other = toyjob_of("other", 3);
     log[1].value = 0;
     log[1].psi = 1;
@@ -281,8 +291,7 @@ static void measured_decisions_survive_a_kill(void **state)
     again.nreplay = toyjob_log(&run, log, 32);
     again.replay = log;
     toyjob_go(&again, 0);
-    struct toyjob_names names = toyjob_differences(&run, &again, true);
-    assert_null(strstr(names.text, "weights"));
+    assert_same_training(&run, &again);
 }
 
 static void passes_are_exposed_and_kept(void **state)
@@ -298,6 +307,43 @@ static void passes_are_exposed_and_kept(void **state)
     assert_int_equal(toyjob_log(&run, log, 32), 1);
     assert_int_equal(log[0].kind, FIRN_DECIDED_PASSES);
     assert_int_equal(log[0].value, 3);
+}
+
+static void orders_are_obeyed_logged_and_can_be_replayed(void **state)
+{
+    (void)state;
+    if (!firn_reporter_can_send())
+        skip();
+    struct firn_decision log[32];
+    struct toyjob run = toyjob_of("ordered", 2);
+    struct toyjob again = toyjob_of("obeyed", 3);
+    int pid = toyjob_scheduler("{\"nfrozen\":2,\"passes\":2}", &run.url_port);
+    toyjob_go(&run, 0);
+    toyjob_scheduler_end(pid);
+    again.nreplay = toyjob_log(&run, log, 32);
+    again.replay = log;
+    assert_true(again.nreplay >= 2);
+    assert_int_equal(log[0].kind, FIRN_DECIDED_FROZEN);
+    assert_int_equal(log[0].value, 2);
+    assert_int_equal(log[1].kind, FIRN_DECIDED_PASSES);
+    toyjob_go(&again, 0);
+    assert_same_training(&run, &again);
+    assert_non_null(
+        strstr(toyjob_differences(reference(), &again, true).text, "weights"));
+}
+
+static void an_order_to_stop_is_obeyed(void **state)
+{
+    (void)state;
+    if (!firn_reporter_can_send())
+        skip();
+    struct toyjob run = toyjob_of("ordered", 2);
+    int pid = toyjob_scheduler("{\"stop\":1}", &run.url_port);
+    toyjob_go(&run, FIRN_EXIT_CHECKPOINT);
+    toyjob_scheduler_end(pid);
+    run.url_port = 0;
+    toyjob_go(&run, 0);
+    assert_same_training(reference(), &run);
 }
 
 int main(void)
@@ -317,6 +363,8 @@ int main(void)
         cmocka_unit_test(a_replay_of_the_log_gives_the_same_bits),
         cmocka_unit_test(measured_decisions_survive_a_kill),
         cmocka_unit_test(passes_are_exposed_and_kept),
+        cmocka_unit_test(orders_are_obeyed_logged_and_can_be_replayed),
+        cmocka_unit_test(an_order_to_stop_is_obeyed),
     };
     return cmocka_run_group_tests(tests, toyjob_make_top, toyjob_remove_top);
 }
