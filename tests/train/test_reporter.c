@@ -201,7 +201,7 @@ static void closing_sends_what_is_left(void **state)
 /* --- a scheduler that is not ---------------------------------------------- */
 
 /* Many reports to somebody who does not take them; how long closing took. */
-static double assert_never_waits(const char *url)
+static double assert_never_waits(const char *url, double then_s)
 {
     enum { REPORTS = 3000 };
     struct firn_reporter *r = open_to(url);
@@ -219,7 +219,7 @@ static double assert_never_waits(const char *url)
     print_message("say(): %.2f us in the mean, %.0f us at most\n", 1e6 * mean_s,
                   1e6 * longest_s);
     assert_true(mean_s < 1e-3);
-    sleep_s(0.05); /* so that a try is well under way */
+    sleep_s(then_s);
     start_s = now_s();
     firn_reporter_close(r, 0.05);
     return now_s() - start_s;
@@ -232,7 +232,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     if (!can_send())
         return;
     make_place(&p);
-    assert_never_waits(p.url);
+    assert_never_waits(p.url, 0);
     rmdir(p.dir);
     /* A port on which nobody listens any more. */
     struct httpd httpd;
@@ -240,7 +240,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     httpd_start(&httpd, NULL);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.port);
     httpd_stop(&httpd);
-    assert_never_waits(url);
+    assert_never_waits(url, 0);
 }
 
 static void a_silent_scheduler_never_holds_training_up(void **state)
@@ -253,12 +253,12 @@ static void a_silent_scheduler_never_holds_training_up(void **state)
     httpd_start(&httpd, NULL);
     httpd_tell(&httpd, HTTPD_SILENT, 0, "");
     snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.port);
-    /* A try lasts a second here; closing does not wait for its end. A busy
-     * machine has three chances. */
+    /* A try lasts a second here and is a quarter done; closing does not wait
+     * for its end. A busy machine has three chances. */
     double shortest_s = 10;
-    for (int i = 0; i < 3 && shortest_s > 0.6; i++)
-        shortest_s = fmin(shortest_s, assert_never_waits(url));
-    assert_true(shortest_s <= 0.6);
+    for (int i = 0; i < 3 && shortest_s > 0.5; i++)
+        shortest_s = fmin(shortest_s, assert_never_waits(url, 0.25));
+    assert_true(shortest_s <= 0.5);
     httpd_stop(&httpd);
 }
 
