@@ -224,6 +224,13 @@ static int body(int rank, void *arg)
     FORKS_CHECK(toy != NULL);
     set_environment(job, rank);
     enum firn_status status = set_up(toy, job, &err);
+    if (job->expects != NULL) {
+        FORKS_CHECK(status != FIRN_OK);
+        FORKS_CHECK(strstr(err.text, job->expects) != NULL);
+        firn_train_close(toy->train, NULL);
+        free(toy);
+        return 0;
+    }
     if (status != FIRN_OK)
         fprintf(stderr, "process %d: %s\n", rank, err.text);
     FORKS_CHECK(status == FIRN_OK);

@@ -39,6 +39,7 @@ struct toyjob {
                      until passes are ordered */
     enum firn_freezer_rule rule; /* user: the epoch, then 1 */
     bool watch_frozen;           /* checks that frozen weights rest */
+    const char *expects;         /* a failure of resume; it ends with 0 then */
     const struct firn_decision *replay;
     size_t nreplay;
 };

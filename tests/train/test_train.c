@@ -346,6 +346,53 @@ static void an_order_to_stop_is_obeyed(void **state)
     assert_same_training(reference(), &run);
 }
 
+/* --- what is refused --------------------------------------------------------
+ */
+
+struct wrong {
+    const char *name, *value;
+};
+
+static int wrong_body(int rank, void *arg)
+{
+    const struct wrong *wrong = arg;
+    static const size_t layer_start[] = {0, 10};
+    struct firn_train_config c = {.nlayers = 1,
+                                  .layer_start = layer_start,
+                                  .nepochs = 1,
+                                  .steps_per_epoch = 1};
+    struct firn_train *train = NULL;
+    struct firn_error err = {0};
+    setenv(wrong->name, wrong->value, 1);
+    FORKS_CHECK(firn_train_open(&train, &c, &err) == FIRN_EINVAL);
+    FORKS_CHECK(strstr(err.text, wrong->name) != NULL);
+    FORKS_CHECK(train == NULL && rank == 0);
+    return 0;
+}
+
+static void a_wrong_environment_is_named(void **state)
+{
+    (void)state;
+    struct wrong wrong[] = {{"WORLD_SIZE", "0"},      {"RANK", "1"},
+                            {"LOCAL_RANK", "x"},      {"MASTER_PORT", "70000"},
+                            {"FIRN_THREADS", "4x"},   {"FIRN_LAYOUT", "0,0"},
+                            {"FIRN_FREEZE", "maybe"}, {"FIRN_PASSES", "-1"},
+                            {"FIRN_EPOCH", "soon"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        forks_run_well(1, wrong_body, &wrong[i]);
+}
+
+static void a_checkpoint_of_other_threads_is_refused(void **state)
+{
+    (void)state;
+    struct toyjob run = toyjob_of("other", 2);
+    run.stop_at = 3;
+    toyjob_go(&run, FIRN_EXIT_CHECKPOINT);
+    run.nthreads = 5;
+    run.expects = "a checkpoint of 4 threads cannot go on with 5";
+    toyjob_go(&run, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +412,8 @@ int main(void)
         cmocka_unit_test(passes_are_exposed_and_kept),
         cmocka_unit_test(orders_are_obeyed_logged_and_can_be_replayed),
         cmocka_unit_test(an_order_to_stop_is_obeyed),
+        cmocka_unit_test(a_wrong_environment_is_named),
+        cmocka_unit_test(a_checkpoint_of_other_threads_is_refused),
     };
     return cmocka_run_group_tests(tests, toyjob_make_top, toyjob_remove_top);
 }
