@@ -32,11 +32,21 @@ static const size_t layer_start[TOY_LAYERS + 1] = {0, 60, 120, 180, 240, N};
 /* --- the toy ----------------------------------------------------------------
  */
 
-static float feature(uint64_t sample, size_t i)
+/* Drawn once, by the first process. */
+static float drawn[SAMPLES][7];
+
+static void draw_samples(void)
 {
     struct rng rng;
-    rng_seed(&rng, sample * 1000 + i % 7);
-    return (float)rng_unit(&rng) * (float)(1 + i % 13);
+    rng_seed(&rng, 1);
+    for (size_t k = 0; k < SAMPLES; k++)
+        for (size_t i = 0; i < 7; i++)
+            drawn[k][i] = (float)rng_unit(&rng);
+}
+
+static float feature(uint64_t sample, size_t i)
+{
+    return drawn[sample][i % 7] * (float)(1 + i % 13);
 }
 
 /* One thread's gradient; its loss. */
@@ -252,6 +262,7 @@ static char top[200];
 int toyjob_make_top(void **state)
 {
     (void)state;
+    draw_samples();
     const char *dir = getenv("TMPDIR");
     snprintf(top, sizeof top, "%.150s/firn-train-XXXXXX",
              dir != NULL ? dir : "/tmp");
