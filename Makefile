@@ -328,19 +328,24 @@ install: all
 	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
 	install -m 755 $(BUILD)/firn $(BINDIR)/
 	install -m 644 $(HEADERS) $(INCDIR)/
-	install -m 644 $(BUILD)/libfirn.a $(LIBDIR)/
-	install -m 755 $(BUILD)/$(SO) $(BUILD)/libfirn_d2.so $(LIBDIR)/
-	ln -sf $(SO) $(LIBDIR)/libfirn.so.$(MAJOR)
-	ln -sf libfirn.so.$(MAJOR) $(LIBDIR)/libfirn.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
-	    tools/firn.pc.in >$(LIBDIR)/pkgconfig/firn.pc
+	install -m 644 $(BUILD)/libfirn.a $(BUILD)/libfirn_train.a $(LIBDIR)/
+	install -m 755 $(BUILD)/$(SO) $(BUILD)/$(TRAINSO) \
+	    $(BUILD)/libfirn_d2.so $(LIBDIR)/
+	for lib in libfirn libfirn_train; do \
+	    ln -sf $$lib.so.$(VERSION) $(LIBDIR)/$$lib.so.$(MAJOR) && \
+	    ln -sf $$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so || exit 1; done
+	for pc in firn firn_train; do \
+	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' tools/$$pc.pc.in \
+	        >$(LIBDIR)/pkgconfig/$$pc.pc || exit 1; done
 	install -m 644 docs/firn.1 $(MANDIR)/
 
 uninstall:
-	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn.a $(LIBDIR)/libfirn.so \
-	    $(LIBDIR)/libfirn.so.$(MAJOR) $(LIBDIR)/$(SO) \
-	    $(LIBDIR)/libfirn_d2.so \
-	    $(LIBDIR)/pkgconfig/firn.pc $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	for lib in libfirn libfirn_train; do \
+	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
+	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \
+	        $(LIBDIR)/pkgconfig/$${lib#lib}.pc || exit 1; done
 	rm -rf $(INCDIR)
 
 # --- the rest --------------------------------------------------------------

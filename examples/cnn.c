@@ -197,6 +197,7 @@ static double learn(struct model *model, const struct lesson *lesson,
 {
     struct cnn *cnn = model->self;
     size_t nright = 0;
+    double started_s = loop_now_s();
     for (size_t i = 0; i < lesson->n; i++) {
         int dx = (int)(5 * nn_uniform(lesson->rng)) - 2;
         int dy = (int)(5 * nn_uniform(lesson->rng)) - 2;
@@ -207,6 +208,7 @@ static double learn(struct model *model, const struct lesson *lesson,
     forward(model, lesson->n, lesson->nfrozen, lesson->rng);
     double loss = nn_cross_entropy(cnn->logits, cnn->label, lesson->n,
                                    IMAGE_KINDS, lesson->weight, &nright);
+    model->forward_s += loop_now_s() - started_s;
     backward(model, lesson->n, lesson->nfrozen, grad);
     return loss;
 }

@@ -278,9 +278,11 @@ static double learn(struct model *model, const struct lesson *lesson,
     size_t nright = 0;
     for (size_t i = 0; i < lesson->n; i++) {
         const uint8_t *window = gpt->text + (size_t)lesson->sample[i] * STRIDE;
+        double started_s = loop_now_s();
         forward(model, window, lesson->rng);
         loss += nn_cross_entropy(gpt->logits, gpt->label, SPAN, BYTES,
                                  lesson->weight / (float)lesson->n, &nright);
+        model->forward_s += loop_now_s() - started_s;
         backward(model, window, lesson->nfrozen, grad);
     }
     return loss / (double)lesson->n;

@@ -130,7 +130,7 @@ static bool broken(const struct loop *loop, const char *what)
 /* --- one thread's turn
  * --------------------------------------------------------- */
 
-static double now_s(void)
+double loop_now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -158,11 +158,12 @@ static size_t next_batch(struct loop *loop, int thread)
 /* Forward and backward of one thread, in as many passes as are ordered. */
 static double learn(struct loop *loop, int thread)
 {
-    double started_s = now_s();
+    double started_s = loop_now_s();
     size_t n = next_batch(loop, thread);
     size_t npasses = firn_train_passes(loop->train);
     npasses = npasses < 1 ? 1 : npasses > n ? n : npasses;
     double loss = 0;
+    loop->model.forward_s = 0;
     memset(loop->grad, 0, loop->model.nweights * sizeof *loop->grad);
     for (size_t pass = 0, at = 0; pass < npasses; pass++) {
         size_t size = n / npasses + (pass < n % npasses);
@@ -175,7 +176,10 @@ static double learn(struct loop *loop, int thread)
                 loop->model.learn(&loop->model, &lesson, loop->grad);
         at += size;
     }
-    firn_train_time(loop->train, FIRN_STEP_BACKWARD, now_s() - started_s);
+    double forward_s = loop->model.forward_s;
+    firn_train_time(loop->train, FIRN_STEP_FORWARD, forward_s);
+    firn_train_time(loop->train, FIRN_STEP_BACKWARD,
+                    loop_now_s() - started_s - forward_s);
     return loss;
 }
 
@@ -202,7 +206,7 @@ static const float *sum_here(struct loop *loop, int turn)
 
 static void update(struct loop *loop)
 {
-    double started_s = now_s();
+    double started_s = loop_now_s();
     struct nn_update u = {.w = loop->model.weights,
                           .g = loop->mean,
                           .start = firn_train_start(loop->train),
@@ -214,7 +218,7 @@ static void update(struct loop *loop)
                 firn_train_step(loop->train) + 1);
     else
         nn_sgd(&u, loop->first);
-    firn_train_time(loop->train, FIRN_STEP_UPDATE, now_s() - started_s);
+    firn_train_time(loop->train, FIRN_STEP_UPDATE, loop_now_s() - started_s);
 }
 
 static void rest(void)
@@ -387,13 +391,13 @@ static void judge(struct loop *loop, double since_s)
     printf("%s: %s, loss %.4f, %llu steps, %zu layers frozen, %.1f s\n",
            loop->model.name, line, firn_train_loss(loop->train),
            (unsigned long long)firn_train_step(loop->train),
-           firn_train_frozen(loop->train), now_s() - since_s);
+           firn_train_frozen(loop->train), loop_now_s() - since_s);
 }
 
 static int run(struct loop *loop)
 {
     struct firn_error err = {0};
-    double since_s = now_s();
+    double since_s = loop_now_s();
     bool resumed = false;
     enum firn_status status = open_train(loop, &err);
     if (status == FIRN_OK)

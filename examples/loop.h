@@ -36,6 +36,7 @@ struct model {
     const size_t *layer_start;
     float *weights, *buffers;
     void *self;
+    double forward_s; /* learn() adds what its forward passes take */
     /* Adds the gradient of the layers that are not frozen; the mean loss. */
     double (*learn)(struct model *model, const struct lesson *lesson,
                     float *grad);
@@ -47,6 +48,9 @@ struct model {
 /* Opens the model by the options, weights drawn from their seed. False: why. */
 typedef bool model_open(struct model *model, const struct options *options,
                         char *why, size_t nwhy);
+
+/* Seconds on a clock that only rises. */
+double loop_now_s(void);
 
 /* The whole program; its exit status. */
 int loop_main(int argc, char **argv, model_open *open);
