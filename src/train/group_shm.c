@@ -197,12 +197,13 @@ static void sleep_a_while(struct grp_proc *me)
     sem_timedwait(&me->bell, &until);
 }
 
-/* Does the name mean another segment than the one that is open here? */
+/* Does the name mean another segment than the one that is open here? For the
+ * leader, whose name it is, nothing at all is no better. */
 static bool was_replaced(const struct firn_group *g)
 {
     int fd = shm_open(g->shm_name, O_RDWR, 0);
     if (fd < 0)
-        return false;
+        return grp_leads(g) && errno == ENOENT;
     struct stat there, here;
     bool other = fstat(fd, &there) == 0 && fstat(g->fd, &here) == 0 &&
                  (there.st_ino != here.st_ino || there.st_dev != here.st_dev);
@@ -249,8 +250,12 @@ static enum firn_status wait_for(struct firn_group *g, const struct wait *w,
         if (now_s - looked_s < 0.8 / LOOKS_PER_S)
             continue;
         looked_s = now_s;
-        if (w->opening && !grp_leads(g) && was_replaced(g))
-            return FIRN_ENOENT;
+        if (w->opening && was_replaced(g)) {
+            if (!grp_leads(g))
+                return FIRN_ENOENT;
+            g->named = false; /* not ours to remove */
+            return firn_grp_fail(g, err, "another group has taken its name");
+        }
         status = look_round(g, w, since_s, err);
     }
     atomic_store(&me->asleep, 0);
@@ -388,11 +393,11 @@ static enum firn_status find_control(struct firn_group *g,
     if (atomic_load(&g->control->ready) == 0 || g->control->magic != magic ||
         is_dead(&g->control->proc[0]))
         return FIRN_ENOENT;
-    if (g->control->shape != g->shape)
-        return firn_fail(err, FIRN_EINVAL,
-                         "group %s: process %d was set up otherwise than "
-                         "process %d",
-                         g->name, g->rank, g->first);
+    if (g->control->shape != g->shape) {
+        firn_grp_fail(g, err, "process %d was set up otherwise than process %d",
+                      g->rank, g->first);
+        return FIRN_EINVAL;
+    }
     struct grp_proc *me = own(g);
     int64_t nobody = 0;
     if (!atomic_compare_exchange_strong(&me->pid, &nobody, (int64_t)getpid()))

@@ -93,8 +93,8 @@ static enum firn_status names(struct train_env *env,
     snprintf(env->name, sizeof env->name, "%s", name);
     int epoch = 0;
     FIRN_TRY(number(&epoch, "FIRN_EPOCH", 0, 0x7fffffff, err));
-    snprintf(env->group_name, sizeof env->group_name, "%s.%d.%d", name, epoch,
-             env->port);
+    snprintf(env->group_name, sizeof env->group_name, "%s.%.*s.%d.%d", name,
+             TRAIN_NAME, job != NULL ? job : "", epoch, env->port);
     env->dir = c->dir != NULL ? c->dir : word_of("FIRN_DIR");
     env->token = word_of("FIRN_TOKEN");
     if (env->token == NULL)

@@ -137,6 +137,27 @@ static void peers_that_do_not_come_and_wrong_tokens_are_refused(void **state)
     forks_run_well(3, absent_body, &far);
 }
 
+static int other_shape_body(int rank, void *arg)
+{
+    struct groupscene s = *(const struct groupscene *)arg;
+    struct firn_group *g = NULL;
+    struct firn_error err = {0};
+    s.nthreads += rank == 1;
+    s.owner[s.nthreads - 1] = 1;
+    FORKS_CHECK(groupscene_try(&g, &s, rank, &err) != FIRN_OK);
+    FORKS_CHECK(strstr(err.text, "process 1 was set up otherwise") != NULL);
+    return 0;
+}
+
+static void a_process_that_was_set_up_otherwise_is_named_at_once(void **state)
+{
+    (void)state;
+    struct groupscene s = groupscene_of(2, 2, NULL);
+    double since_s = firn_grp_now_s();
+    forks_run_well(2, other_shape_body, &s);
+    assert_true(firn_grp_now_s() - since_s < s.timeout_s / 2);
+}
+
 /* --- strangers and leftovers ------------------------------------------------
  */
 
@@ -243,6 +264,7 @@ int main(void)
         cmocka_unit_test(a_killed_peer_is_named_by_all_the_others),
         cmocka_unit_test(a_silent_peer_and_one_that_leaves_are_named),
         cmocka_unit_test(peers_that_do_not_come_and_wrong_tokens_are_refused),
+        cmocka_unit_test(a_process_that_was_set_up_otherwise_is_named_at_once),
         cmocka_unit_test(strangers_do_not_disturb_a_meeting),
         cmocka_unit_test(nothing_has_a_name_and_leftovers_do_no_harm),
     };
