@@ -214,8 +214,7 @@ static void update(struct loop *loop)
                           .rate = (float)loop->options.rate,
                           .decay = 1e-4F};
     if (loop->options.adam)
-        nn_adam(&u, loop->first, loop->second,
-                firn_train_step(loop->train) + 1);
+        nn_adam(&u, loop->first, loop->second, firn_train_step(loop->train));
     else
         nn_sgd(&u, loop->first);
     firn_train_time(loop->train, FIRN_STEP_UPDATE, loop_now_s() - started_s);

@@ -6,8 +6,11 @@
  * collective.
  */
 #include "train/trainwork.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static char *copy_text(const char *text)
 {
@@ -134,6 +137,42 @@ static enum firn_status open_freezer(struct firn_train *t,
     return FIRN_OK;
 }
 
+/* Makes the folder and those it lies in, and sees that it can be written to:
+ * a run of days must not learn that at its end. */
+static enum firn_status make_folder(char *path, struct firn_error *err)
+{
+    for (char *at = path + 1; *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+        int why = errno;
+        if (failed)
+            firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(why));
+        *at = '/';
+        if (failed)
+            return FIRN_EIO;
+    }
+    if ((mkdir(path, 0777) != 0 && errno != EEXIST) ||
+        access(path, W_OK | X_OK) != 0)
+        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
+    return FIRN_OK;
+}
+
+static enum firn_status open_folder(struct firn_train *t,
+                                    struct firn_error *err)
+{
+    int64_t failed = 0;
+    if (t->rank == 0 && t->dir != NULL && t->dir[0] != '\0')
+        failed = make_folder(t->dir, err) != FIRN_OK;
+    int64_t any = failed;
+    FIRN_TRY(firn_group_max(t->group, &any, err));
+    if (any != 0 && failed == 0)
+        firn_fail(err, FIRN_EIO, "%s: process 0 cannot write there",
+                  t->dir != NULL ? t->dir : "checkpoints");
+    return any != 0 ? FIRN_EIO : FIRN_OK;
+}
+
 /* Process 0 speaks to the scheduler; all listen to SIGUSR1. */
 static enum firn_status open_reporter(struct firn_train *t,
                                       struct firn_error *err)
@@ -192,6 +231,8 @@ enum firn_status firn_train_open(struct firn_train **out,
                      : firn_fail(err, FIRN_ENOMEM, "no memory");
         if (status == FIRN_OK)
             status = open_group(t, c, &env, err);
+        if (status == FIRN_OK)
+            status = open_folder(t, err);
         if (status == FIRN_OK)
             status = open_freezer(t, c, &env, err);
         if (status == FIRN_OK)

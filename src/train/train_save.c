@@ -13,11 +13,9 @@
  *   thread/<v>/...   contexts; all else: shared tensors by their names
  */
 #include "train/trainwork.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     VERSION,
@@ -94,8 +92,6 @@ static enum firn_status write_all(struct firn_train *t, const void *contexts,
                                   const size_t *nbytes, struct firn_error *err)
 {
     struct firn_ckpt_writer *w;
-    if (mkdir(t->dir, 0777) != 0 && errno != EEXIST)
-        return firn_fail(err, FIRN_EIO, "%s: %s", t->dir, strerror(errno));
     FIRN_TRY(firn_ckpt_create(&w, t->dir, t->name, t->step, err));
     enum firn_status status = put_own(t, w, err);
     const char *at = contexts;

@@ -47,5 +47,19 @@ train killed 3 "" "$cnn" $small
 grep -q "killed-.*ckpt" "$tmp"/killed/out.* ||
     fail "nobody said that a checkpoint was passed over"
 same whole killed
+
+# A folder that cannot be is told before training, by all; one that is not
+# there is made.
+: >"$tmp/file"
+for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 FIRN_JOB=nodir "$cnn" $small \
+        --dir "$tmp/file/ck" >"$tmp/nodir.$rank" 2>&1 &&
+        fail "trained without a folder for its checkpoints" &
+done
+wait
+grep -q "Not a directory" "$tmp/nodir.0" || fail "process 0 did not say why"
+grep -q "process 0 cannot write" "$tmp/nodir.1" || fail "process 1 said nothing"
+"$cnn" --epochs 1 --samples 32 --judge 0 --dir "$tmp/a/b/c" >/dev/null ||
+    fail "folders are not made"
 ls /dev/shm | grep -q firn && fail "shared memory was left behind"
 exit 0
