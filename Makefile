@@ -35,21 +35,39 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
+# Trainers report over HTTP where libcurl is there; all else needs libc alone.
+CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
+ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
+TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
+ifdef CURL
+PKGFLAGS += -DFIRN_WITH_CURL
+endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke -lm
+        -lcminpack -llapacke $(TRAINLIBS)
 
 # --- files -----------------------------------------------------------------
 
-LIBDIRS := base math wire model core policy trace engine sim compat
+LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
 CLISRC  := $(sort $(wildcard src/cli/*.c))
+# libfirn_train lives in other people's processes: it has what is in train and
+# wire, and the few files below them that need libc alone.
+TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
+            $(addprefix src/,base/status.c base/fmath.c base/rng.c \
+              base/str.c \
+              model/freeze.c model/transfer.c)
+# libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
+BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
 TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+# The example trainers: a program for each main_*.c.
+EXSRC   := $(sort $(filter-out examples/main_%,$(wildcard examples/*.c)))
+EXMAINS := $(sort $(wildcard examples/main_*.c))
 BENCHSRC := $(sort $(wildcard bench/*.c))
 FUZZSRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
-             bench/*.[ch]))
+             bench/*.[ch] examples/*.[ch]))
 
 # The longest first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_truth_table %/test_priced %/test_fit_error \
@@ -58,10 +76,13 @@ first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
+TRAINOBJ := $(call obj,$(TRAINSRC))
+BLASOBJ := $(call obj,$(BLASSRC))
 CLIOBJ  := $(call obj,$(CLISRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(call first,$(SLOW),$(TESTSRC:tests/%.c=$(BUILD)/tests/%))
 BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
+EXAMPLES := $(EXMAINS:examples/main_%.c=$(BUILD)/examples/%)
 
 # fuzz_trace.c is one target for each line of traces.def.
 FORMATS := $(if $(filter tests/fuzz/fuzz_trace.c,$(FUZZSRC)),$(shell \
@@ -98,7 +119,11 @@ export FIRN_BUILD := $(BUILD)
 .SECONDARY:
 
 SO := libfirn.so.$(VERSION)
-all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO)
+TRAINSO := libfirn_train.so.$(VERSION)
+all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
+     d2 $(EXAMPLES)
+train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
+d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
 tests: $(TESTS)
 benches: $(BENCHES)
@@ -119,12 +144,44 @@ $(BUILD)/$(SO): $(LIBOBJ)
 	$(Q)ln -sf $(SO) $(BUILD)/libfirn.so.$(MAJOR)
 	$(Q)ln -sf libfirn.so.$(MAJOR) $(BUILD)/libfirn.so
 
+$(BUILD)/libfirn_train.a: $(TRAINOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/$(TRAINSO): $(TRAINOBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared \
+	    -Wl,-soname,libfirn_train.so.$(MAJOR) -o $@ $^ $(TRAINLIBS)
+	$(Q)ln -sf $(TRAINSO) $(BUILD)/libfirn_train.so.$(MAJOR)
+	$(Q)ln -sf libfirn_train.so.$(MAJOR) $(BUILD)/libfirn_train.so
+
+$(BUILD)/libfirn_d2.a: $(BLASOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/libfirn_d2.so: $(BLASOBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libfirn_d2.so \
+	    -o $@ $^
+
+$(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
+$(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
+
 $(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
+
+# Sums stay in the order they are written in; the rest may be made wide.
+$(BUILD)/obj/examples/%.o: private ALL_CFLAGS += -Iexamples -O3 $(ZLIB_CFLAGS)
+ZLIB_CFLAGS := $(if $(ZLIB),-DEXAMPLES_WITH_ZLIB)
+$(BUILD)/examples/%: $(BUILD)/obj/examples/main_%.o $(call obj,$(EXSRC)) \
+  $(BUILD)/libfirn_train.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(if $(ZLIB),-lz) $(TRAINLIBS)
 
 # Files as strings: name, lines, NULL; see files_shipped() in base/files.h.
 STRINGS = awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
@@ -153,6 +210,15 @@ $(BUILD)/libtest.a: $(TLIBOBJ)
 
 link_test = $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
     $(LIBS)
+
+# Tests of the examples are linked with them.
+$(BUILD)/obj/tests/examples/%.o: private ALL_CFLAGS += -Iexamples
+$(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
+  $(call obj,$(EXSRC)) $(BUILD)/libtest.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link_test) $(if $(ZLIB),-lz)
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
@@ -207,7 +273,7 @@ asan:
 # What ever runs beside something else: nothing in math, model or compat does.
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(BUILD)/tests/base/% $(BUILD)/tests/core/% $(BUILD)/tests/sim/% \
-    $(BUILD)/tests/policy/%,$(TESTS)))
+    $(BUILD)/tests/policy/% $(BUILD)/tests/train/%,$(TESTS)))
 tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED)
 tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
@@ -215,6 +281,7 @@ tsan:
 
 # Numbers in, numbers out: math, model and compat wait for `make soak`.
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out $(BUILD)/tests/math/% \
+    $(BUILD)/tests/examples/% \
     $(BUILD)/tests/model/% $(BUILD)/tests/compat/%,$(TESTS)))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --vgdb=no --error-exitcode=99 \
@@ -274,18 +341,24 @@ install: all
 	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
 	install -m 755 $(BUILD)/firn $(BINDIR)/
 	install -m 644 $(HEADERS) $(INCDIR)/
-	install -m 644 $(BUILD)/libfirn.a $(LIBDIR)/
-	install -m 755 $(BUILD)/$(SO) $(LIBDIR)/
-	ln -sf $(SO) $(LIBDIR)/libfirn.so.$(MAJOR)
-	ln -sf libfirn.so.$(MAJOR) $(LIBDIR)/libfirn.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
-	    tools/firn.pc.in >$(LIBDIR)/pkgconfig/firn.pc
+	install -m 644 $(BUILD)/libfirn.a $(BUILD)/libfirn_train.a $(LIBDIR)/
+	install -m 755 $(BUILD)/$(SO) $(BUILD)/$(TRAINSO) \
+	    $(BUILD)/libfirn_d2.so $(LIBDIR)/
+	for lib in libfirn libfirn_train; do \
+	    ln -sf $$lib.so.$(VERSION) $(LIBDIR)/$$lib.so.$(MAJOR) && \
+	    ln -sf $$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so || exit 1; done
+	for pc in firn firn_train; do \
+	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' tools/$$pc.pc.in \
+	        >$(LIBDIR)/pkgconfig/$$pc.pc || exit 1; done
 	install -m 644 docs/firn.1 $(MANDIR)/
 
 uninstall:
-	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn.a $(LIBDIR)/libfirn.so \
-	    $(LIBDIR)/libfirn.so.$(MAJOR) $(LIBDIR)/$(SO) \
-	    $(LIBDIR)/pkgconfig/firn.pc $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	for lib in libfirn libfirn_train; do \
+	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
+	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \
+	        $(LIBDIR)/pkgconfig/$${lib#lib}.pc || exit 1; done
 	rm -rf $(INCDIR)
 
 # --- the rest --------------------------------------------------------------
@@ -319,9 +392,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn tests benches test test-e2e style e2e check asan tsan \
+.PHONY: all firn train d2 tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
         uninstall format clean help FORCE
 
--include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(call obj,$(TESTSRC) $(BENCHSRC)))
+-include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
+           $(call obj,$(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

@@ -37,6 +37,8 @@ run sharing
 run frenzy
 run pairs
 run solvers
+run trainfold
+run traingroup
 run small "$FIRN"
 run scale "$FIRN"
 

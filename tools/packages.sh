@@ -8,7 +8,7 @@
 
 # libcyaml-dev wants libyaml when linking, but does not bring it.
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
-    libcminpack-dev liblapacke-dev"
+    libcminpack-dev liblapacke-dev libcurl4-openssl-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime procps coinor-cbc"
 
@@ -22,6 +22,7 @@ why()
     libyaml-dev) echo "libcyaml stands on it" ;;
     libcminpack-dev) echo "fits performance models" ;;
     liblapacke-dev) echo "linear least squares" ;;
+    libcurl4-openssl-dev) echo "trainers report over HTTP" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
@@ -71,6 +72,7 @@ is_there()
     libyaml-dev) has_library yaml-0.1 ;;
     libcminpack-dev) has_library cminpack ;;
     liblapacke-dev) has_library lapacke ;;
+    libcurl4-openssl-dev) has_library libcurl ;;
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;

@@ -35,7 +35,9 @@ installs()
 has_all_files()
 {
     for file in bin/firn include/firn/firn.h lib/libfirn.a lib/libfirn.so \
-        lib/pkgconfig/firn.pc share/man/man1/firn.1; do
+        lib/libfirn_train.a lib/libfirn_train.so lib/libfirn_d2.so \
+        lib/pkgconfig/firn.pc lib/pkgconfig/firn_train.pc \
+        share/man/man1/firn.1; do
         [ -f "$prefix/$file" ] || { echo "no $file"; return 1; }
     done
     for header in include/firn/*.h; do
@@ -136,6 +138,64 @@ links_statically()
         "$tmp/user2" | grep -q '^8 GPUs'
 }
 
+# A trainer of five lines, with the trainers' library alone.
+cat >"$tmp/trainer.c" <<'C'
+#include <firn/train.h>
+#include <stdio.h>
+
+int main(void)
+{
+    struct firn_error err;
+    struct firn_train *t;
+    const size_t start[] = {0, 3};
+    float w[3] = {0}, g[3] = {1, 2, 3}, mean[3];
+    struct firn_train_config c = {.nthreads = 2, .nlayers = 1,
+                                  .layer_start = start, .nepochs = 1,
+                                  .steps_per_epoch = 4};
+    if (firn_train_open(&t, &c, &err) != FIRN_OK)
+        return puts(err.text), 1;
+    while (firn_train_go(t)) {
+        while (firn_train_enter(t) >= 0)
+            firn_train_leave(t, g, 1);
+        firn_train_mean(t, mean);
+        for (int i = 0; i < 3; i++)
+            w[i] -= mean[i];
+    }
+    printf("%g %g %g\n", (double)w[0], (double)w[1], (double)w[2]);
+    return firn_train_close(t, &err);
+}
+C
+
+trains_with_it()
+{
+    flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig \
+        pkg-config --define-variable=prefix="$prefix" --cflags --libs \
+        firn_train)
+    ${CC:-gcc} -std=c17 -o "$tmp/trainer" "$tmp/trainer.c" $flags &&
+        LD_LIBRARY_PATH=$prefix/lib "$tmp/trainer" | grep -qx -e '-4 -8 -12'
+}
+
+# Its sources need a C compiler and libc: no flags of any library, and without
+# them reports are left out.
+trains_with_libc_alone()
+{
+    sources=$(make -s -f Makefile -f - show <<'M'
+show: ; @echo $(TRAINSRC)
+M
+    )
+    ${CC:-gcc} -std=c17 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc \
+        -o "$tmp/alone" "$tmp/trainer.c" $sources -lm -lpthread &&
+        "$tmp/alone" | grep -qx -e '-4 -8 -12' &&
+        ! ldd "$tmp/alone" | grep -E 'curl|lapack|yaml'
+}
+
+trainers_export_only_their_own()
+{
+    nm -D --defined-only "$prefix/lib/libfirn_train.so" |
+        awk '{ print $3 }' >"$tmp/theirs"
+    [ -s "$tmp/theirs" ] && ! grep -v '^firn_' "$tmp/theirs"
+}
+
 program_runs()
 {
     "$prefix/bin/firn" version | grep -F "$(version)"
@@ -157,6 +217,9 @@ try pkg_config_knows_the_version knows_its_version
 try a_program_compiles_with_the_installed_headers compiles_against_it
 try it_runs_with_the_installed_library runs_with_it
 try it_links_with_the_static_library_too links_statically
+try a_trainer_compiles_and_runs_with_the_trainers_library trains_with_it
+try its_sources_need_libc_alone trains_with_libc_alone
+try the_trainers_library_exports_only_its_own trainers_export_only_their_own
 try the_installed_program_says_its_version program_runs
 try uninstall_leaves_nothing_behind uninstalls
 echo "1..$n"

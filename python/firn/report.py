@@ -1,0 +1,69 @@
+"""Reports to the scheduler and orders back (see firn/report.h).
+
+Nothing waits: reports are queued and sent by a thread of the C library. With
+no ``FIRN_URL`` everything works and nothing is sent. SIGUSR1 is heard as the
+order to stop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Mapping, Sequence
+
+from firn._lib import STEP_PARTS, Orders, ReporterConfig, c_double, c_u64
+from firn._lib import c_void_p, call, lib
+
+
+class Reporter:
+    """The line to the scheduler; ``speaks`` False: only listens to SIGUSR1."""
+
+    def __init__(self, speaks: bool = True) -> None:
+        config = ReporterConfig(
+            url=None if speaks else b"", epoch=-1, catch_signal=True
+        )
+        self._handle = c_void_p()
+        call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))
+
+    def orders(self) -> Orders:
+        """As last heard; SIGUSR1 counts as ``stop``."""
+        return lib().firn_reporter_orders(self._handle)
+
+    def say(
+        self,
+        *,
+        variance: Sequence[float] = (),
+        parts: Mapping[str, float] | None = None,
+        **numbers: float,
+    ) -> None:
+        """Queues a report; fields as in struct firn_trainer_report."""
+        report = lib().firn_trainer_report_unknown()
+        for name, value in numbers.items():
+            setattr(report, name, value)
+        for name, seconds in (parts or {}).items():
+            report.part_s[STEP_PARTS.index(name)] = seconds
+        if variance:
+            report.variance = (c_double * len(variance))(*variance)
+            report.nlayers = len(variance)
+        call("firn_reporter_say", self._handle, ctypes.byref(report))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Reports taken, dropped, tries that failed."""
+        sent, dropped, failed = c_u64(), c_u64(), c_u64()
+        lib().firn_reporter_counts(
+            self._handle,
+            ctypes.byref(sent),
+            ctypes.byref(dropped),
+            ctypes.byref(failed),
+        )
+        return sent.value, dropped.value, failed.value
+
+    def close(self, wait_s: float = 2.0) -> None:
+        """Tries for so long to send what is left."""
+        if self._handle:
+            lib().firn_reporter_close(self._handle, wait_s)
+            self._handle = c_void_p()
+
+
+def can_send() -> bool:
+    """Was the library built with libcurl?"""
+    return lib().firn_reporter_can_send()

@@ -1,0 +1,556 @@
+"""V virtual ranks on P processes: one training run, the same bits for every P.
+
+    elastic = Elastic(model, optimizer, dataset, threads=4, batch_size=32, epochs=3)
+    for x, y in elastic:
+        loss = loss_fn(model(x), y)
+        elastic.backward(loss)
+
+Each turn of the loop is the forward and backward pass of one thread (a virtual
+rank) on its batch. When all threads of the process had theirs, the gradients of
+all threads of all processes are summed in the order of threads and divided by
+V, and the optimiser takes a step: what DDP on V processes with
+``fixed_order_hook`` computes, on however many processes there are.
+
+A thread's own state is put in place before its turn and taken out after it:
+random generators (torch, CUDA, numpy, Python), the module's buffers, its place
+in the data. Parameters and optimiser are shared. Gradients are None at the
+start of every turn.
+
+At each boundary between two steps the job may be checkpointed and stopped
+(SIGUSR1, or the scheduler's order): the process then ends with status 83 and
+goes on from there when started again, on any number of processes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from firn import EXIT_CHECKPOINT, FirnError
+from firn._lib import STEP_PARTS, lib
+from firn.freezer import FROZEN, PASSES, Decided
+from firn.group import Alone, Group, Place
+from firn.report import Reporter
+from firn.torch import reduce, states
+from firn.torch.buffers import Buffers
+from firn.torch.freeze import Freezing, Layer, Options as FreezeOptions, layers_of
+from firn.torch.loader import Inline, Plan, Shared
+from firn.torch.saving import resume, save
+
+
+@dataclass
+class Options:
+    """What an elastic job may be told. Environment variables (firn/train.h)
+    fill in what is None."""
+
+    batch_size: int = 1
+    """Samples of one thread's batch; a step takes V of these."""
+    threads: int | None = None
+    """V; None: FIRN_THREADS, else the number of processes."""
+    epochs: int = 1
+    seed: int = 0
+    """Thread v's generators are seeded with seed + v."""
+    layout: Sequence[int] | None = None
+    """The process of each thread; None: FIRN_LAYOUT, else even runs."""
+    shuffle: bool = True
+    drop_last: bool = False
+    sampler_seed: int = 0
+    collate: Callable | None = None
+    workers: int = 0
+    """Virtual data workers of each thread, as num_workers of each rank."""
+    pool: int = 0
+    """Processes that do their work for all threads here; 0: up to two."""
+    scheduler: Any = None
+    scheduler_by: str = "epoch"
+    """When the learning-rate scheduler steps: "epoch" or "step"."""
+    update: Callable[[], None] | None = None
+    """Instead of optimizer.step(): to clip gradients before it, say."""
+    broadcast_buffers: bool = True
+    """As DDP's: thread 0's buffers go to all before each step."""
+    shared_buffers: Sequence[str] = ()
+    """Names of buffers that never change, so that one copy is enough."""
+    layers: Sequence[Layer] | None = None
+    freeze: FreezeOptions | str | None = None
+    replay: Sequence[Decided] = ()
+    """The decision log of an earlier run, to be taken instead of deciding."""
+    chain: bool = False
+    """Constant memory between processes too; neighbouring threads only."""
+    offload: bool = False
+    """From CUDA: gradients go to the host by copies of their own stream."""
+    folder: str | None = None
+    """Of checkpoints; None: FIRN_DIR; neither: none are written."""
+    every_steps: int = 0
+    keep: int = 2
+    resume: bool = True
+    also: Mapping[str, Any] = field(default_factory=dict)
+    """Further objects with state_dict() that belong into checkpoints."""
+    report_every: int = 10
+    on_stop: str = "exit"
+    """When ordered to stop: "exit" with status 83, or "return" from the loop."""
+    ablate: Sequence[str] = ()
+    """For tests: parts that are left out on purpose ("rng", "buffers",
+    "sampler", "sum")."""
+
+
+class Elastic:
+    """One process's part of an elastic job."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        dataset: Any,
+        **options: Any,
+    ) -> None:
+        self.options = o = Options(**options)
+        self.model, self.optimizer = model, optimizer
+        self.place = Place.of_environment(o.threads, o.layout)
+        self.name = self.place.job
+        self.folder = o.folder or os.environ.get("FIRN_DIR") or None
+        self.device = next(model.parameters()).device
+        self.step = self.ordinary = self._due = 0
+        self.said = ""
+        self.stopped = False
+        self.loss = 0.0
+        self._inside = -1
+        self._decided_at = 0
+        self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
+        self.timed_steps = self.nswitches = 0
+        self._clear_turn()
+        self._open_layers()
+        self._open_group()
+        self._open_data(dataset)
+        self._open_threads()
+        if o.resume and self.folder:
+            resume(self)
+        self.freezing.apply()
+
+    # --- opening ---------------------------------------------------------
+
+    def _open_layers(self) -> None:
+        """Layers, the flat gradient, the freezer."""
+        o = self.options
+        self.layers = list(o.layers) if o.layers is not None else layers_of(self.model)
+        self.flat = reduce.Flat([layer.params for layer in self.layers])
+        rule = o.freeze if o.freeze is not None else os.environ.get("FIRN_FREEZE")
+        if not isinstance(rule, FreezeOptions):
+            rule = FreezeOptions(rule=rule or "off")
+        self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
+        if o.replay:
+            self.freezing.freezer.replay(o.replay)
+            self.freezing.decides = True
+        self.freezer = self.freezing.freezer
+        self.passes_wanted = int(os.environ.get("FIRN_PASSES") or 1)
+
+    def _open_group(self) -> None:
+        """The other processes, the way of gradients, one set of weights."""
+        o, place, flat = self.options, self.place, self.flat
+        self.group: Any = Alone()
+        if place.nprocs == 1 and not o.offload:
+            self.reducer: Any = reduce.Running(flat, place.nthreads)
+        else:
+            chain = o.chain and reduce.is_contiguous(place.owner)
+            self.group = Group(place, flat.n, chain=chain)
+            chained = self.group.slot(place.mine[0]) is None
+            kind = reduce.Chain if chained else reduce.Slots
+            self.reducer = kind(flat, place, self.group)
+        if "sum" in o.ablate:
+            self.reducer = reduce.ByProcess(flat, place, self.reducer)
+        self.reporter = Reporter(speaks=place.rank == 0)
+        self._share_model()
+
+    def _share_model(self) -> None:
+        """Process 0's parameters and buffers in all, as DDP does."""
+        if self.place.nprocs == 1:
+            return
+        tensors = list(self.model.parameters()) + list(self.model.buffers())
+        for tensor in tensors:
+            self.bcast(tensor.data)
+
+    def bcast(self, tensor: torch.Tensor, root: int = 0) -> None:
+        """A tensor of process ``root`` into that of all others."""
+        if self.place.nprocs == 1 or tensor.numel() == 0:
+            return
+        host = tensor.detach().cpu().contiguous()
+        nbytes = host.numel() * host.element_size()
+        self.group.bcast_at(host.data_ptr(), nbytes, root)
+        if host.data_ptr() != tensor.data_ptr():
+            tensor.copy_(host)
+
+    def _open_data(self, dataset: Any) -> None:
+        """The samples of each thread."""
+        o, place = self.options, self.place
+        by = place.nprocs if "sampler" in o.ablate else place.nthreads
+        self.plan = Plan(
+            dataset,
+            by,
+            o.batch_size,
+            shuffle=o.shuffle,
+            drop_last=o.drop_last,
+            seed=o.sampler_seed,
+        )
+        if o.workers == 0:
+            self.source: Any = Inline(dataset, self.plan, o.collate)
+        else:
+            self.source = Shared(
+                dataset,
+                self.plan,
+                place.mine,
+                workers=o.workers,
+                pool=o.pool,
+                collate=o.collate,
+            )
+        self.steps_per_epoch = self.plan.nbatches
+
+    def _open_threads(self) -> None:
+        """The contexts of this process's threads, all fresh."""
+        o = self.options
+        self.mine = self.place.mine
+        self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
+        self.rng: dict[int, states.States] = {}
+        self._outside = states.take(self._cuda_device())
+        for thread in self.mine:
+            states.seed(o.seed + thread)
+            self.rng[thread] = states.take(self._cuda_device())
+        states.give(self._outside, self._cuda_device())
+
+    def _cuda_device(self) -> torch.device | None:
+        """The device whose generator belongs to a thread."""
+        return self.device if self.device.type == "cuda" else None
+
+    # --- switching threads -------------------------------------------------
+
+    def _enter(self, thread: int) -> None:
+        """Puts a thread in place; whoever is inside is taken out."""
+        if self._inside == thread:
+            return
+        since = time.perf_counter()
+        self._leave()
+        if "rng" not in self.options.ablate:
+            states.give(self.rng[thread], self._cuda_device())
+        if "buffers" not in self.options.ablate:
+            self.buffers.enter(thread)
+        self._inside = thread
+        self._spent("switch", since)
+        self.nswitches += 1
+
+    def _leave(self) -> None:
+        """Takes out the thread that is in place."""
+        if self._inside >= 0 and "rng" not in self.options.ablate:
+            self.rng[self._inside] = states.take(self._cuda_device())
+        self._inside = -1
+
+    def _spread_buffers(self) -> None:
+        """Thread 0's buffers to all threads, before a step."""
+        if not self.options.broadcast_buffers or not self.buffers.named:
+            return
+        owner = self.place.owner[0]
+        if owner == self.place.rank:
+            source = self.buffers.flat(0)
+        else:
+            source = [t.clone() for t in self.buffers.flat(self.mine[0])]
+        for tensor in source:
+            self.bcast(tensor, owner)
+        self.buffers.spread(source)
+
+    # --- the loop ------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return self.ordinary // self.steps_per_epoch
+
+    @property
+    def progress(self) -> float:
+        """Of the whole training, in [0, 1]."""
+        return min(1.0, self.ordinary / (self.options.epochs * self.steps_per_epoch))
+
+    @property
+    def done(self) -> bool:
+        """Trained to the end, with all extra steps."""
+        total = self.options.epochs * self.steps_per_epoch
+        return self.ordinary >= total and self._due == 0
+
+    def __iter__(self) -> Iterator[Any]:
+        while self._boundary():
+            epoch, batch = divmod(self.step, self.steps_per_epoch)
+            self._spread_buffers()
+            if batch == 0:
+                for thread in self.mine:
+                    self._enter(thread)
+                    self.source.begin(thread, epoch)
+            for thread in self.mine:
+                self._enter(thread)
+                yield self._turn(thread, epoch, batch)
+                self._end_turn(thread)
+            self._update()
+        self._end()
+
+    def _clear_turn(self) -> None:
+        """No turn is under way."""
+        self._backward_s = 0.0
+        self._turn_since = 0.0
+        self._losses: list[torch.Tensor] = []
+
+    def _turn(self, thread: int, epoch: int, batch: int) -> Any:
+        """A thread's batch, and a clean slate."""
+        since = time.perf_counter()
+        at = self._data_place(thread)
+        data = self.source.next(at, epoch, batch)
+        self._spent("data", since)
+        for p in self.flat.live():
+            p.grad = None
+        self.freezing.settle()
+        self._backward_s = 0.0
+        self._turn_since = time.perf_counter()
+        return data
+
+    def _data_place(self, thread: int) -> int:
+        """Whose samples these are: the thread's, unless a test says not."""
+        return self.place.rank if "sampler" in self.options.ablate else thread
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """loss.backward(), timed, and the loss kept for reports.
+
+        Calling loss.backward() yourself is fine too; the time of a step is
+        then split by a rule of thumb and no loss is reported.
+        """
+        since = time.perf_counter()
+        loss.backward()
+        self._backward_s += time.perf_counter() - since
+        self._losses.append(loss.detach())
+
+    def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
+        """The batch in as many passes as are wanted now, each with its weight.
+
+            for x, y, weight in elastic.passes(x, y):
+                elastic.backward(loss_fn(model(x), y) * weight)
+        """
+        n = len(tensors[0])
+        wanted = self.freezer.passes or self.passes_wanted
+        for i in range(lib().firn_passes_count(n, wanted)):
+            part = lib().firn_passes_at(n, wanted, i)
+            end = part.start + part.size
+            yield (*(t[part.start : end] for t in tensors), part.weight)
+
+    def _end_turn(self, thread: int) -> None:
+        """The thread's gradients are taken from the parameters."""
+        whole = time.perf_counter() - self._turn_since
+        backward = self._backward_s or whole * 2 / 3
+        self.seconds["backward"] += backward
+        self.seconds["forward"] += whole - backward
+        since = time.perf_counter()
+        grads = self.reducer.put(thread)
+        if self.freezing.measures:
+            self.freezing.profile.thread(thread, grads)
+        self._spent("reduce", since)
+
+    def _update(self) -> None:
+        """The mean, and a step of the optimiser."""
+        since = time.perf_counter()
+        self.reducer.mean()
+        if self.freezing.measures:
+            self.freezing.profile.mean()
+        self._spent("reduce", since)
+        since = time.perf_counter()
+        self.freezing.learning_rates(self.optimizer, self.progress)
+        (self.options.update or self.optimizer.step)()
+        self._count_step()
+        self._spent("update", since)
+        self.timed_steps += 1
+        if self.step % self.options.report_every == 0:
+            self._report()
+        self._losses = []
+
+    def _count_step(self) -> None:
+        """One more step; what is owed; the scheduler."""
+        self.step += 1
+        extra = self._due > 0
+        self._due = self._due - 1 if extra else 0
+        self._due += self.freezer.step()
+        if not extra:
+            self.ordinary += 1
+        scheduler, o = self.options.scheduler, self.options
+        at_epoch = not extra and self.ordinary % self.steps_per_epoch == 0
+        if scheduler is not None and (o.scheduler_by == "step" or at_epoch):
+            scheduler.step()
+
+    def _spent(self, part: str, since: float) -> None:
+        """Adds a time to the split of steps."""
+        self.seconds[part] += time.perf_counter() - since
+
+    # --- boundaries -----------------------------------------------------------
+
+    def _boundary(self) -> bool:
+        """Between two steps: orders, decisions, checkpoints. Is there more?"""
+        self._leave()
+        stop, frozen, passes = self._orders()
+        o = self.options
+        at_epoch = self._due == 0 and self.ordinary % self.steps_per_epoch == 0
+        decided = False
+        if at_epoch and self.step > 0 and self._decided_at != self.step:
+            decided = self._decide()
+        decided = self._obey(frozen, passes) or decided
+        if self.done:
+            return False
+        if stop:
+            self.stopped = True
+            return False
+        if decided or (o.every_steps and self.step and self.step % o.every_steps == 0):
+            self.save()
+        return True
+
+    def _orders(self) -> tuple[bool, int, int]:
+        """The scheduler's and SIGUSR1's, agreed upon by all processes."""
+        heard = self.reporter.orders()
+        word = (heard.stop > 0) << 48
+        word |= (max(heard.nfrozen, -1) + 1) << 24 | (max(heard.passes, -1) + 1)
+        word = self.group.max(word)
+        return bool(word >> 48), (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
+
+    def _obey(self, frozen: int, passes: int) -> bool:
+        """Orders that change something."""
+        changed = False
+        if self.freezer.replaying(self.step):
+            self.freezer.follow(self.step)
+            frozen = passes = -1
+        for kind, value, now in (
+            (FROZEN, frozen, self.freezer.nfrozen),
+            (PASSES, passes, self.freezer.passes),
+        ):
+            limit = len(self.layers) if kind == FROZEN else 1 << 20
+            if 0 <= value < limit and value != now and (kind == FROZEN or value > 0):
+                self.freezer.set(self.step, self.epoch, kind, value)
+                changed = True
+        if self.freezer.nfrozen != self.freezing.nfrozen:
+            self.freezing.apply()
+            changed = True
+        return changed
+
+    def _decide(self) -> bool:
+        """At the end of an epoch: process 0 decides, all take its word."""
+        self._decided_at = self.step
+        if not self.freezing.decides:
+            return False
+        profile = self.freezing.profile
+        squares = self._all_squares()
+        before = len(self.freezer.raw_log())
+        news: list[float] = [0.0] * 2
+        if self.place.rank == 0:
+            per = 1.0 / max(1, self.timed_steps)
+            s = {part: self.seconds[part] * per for part in STEP_PARTS}
+            self.freezer.decide(
+                step=self.step,
+                epoch=self.epoch,
+                progress=self.progress,
+                variance=profile.variance(squares),
+                forward_s=s["data"] + s["forward"],
+                backward_s=s["backward"],
+                rest_s=s["reduce"] + s["update"],
+            )
+            news = [float(self.freezer.nfrozen), self.freezer.psi]
+        told = torch.tensor(news, dtype=torch.float64)
+        self.bcast(told)
+        if self.place.rank != 0:
+            self.freezer.set(
+                self.step, self.epoch, FROZEN, int(told[0]), float(told[1])
+            )
+        profile.reset()
+        self._reset_times()
+        return len(self.freezer.raw_log()) > before
+
+    def _all_squares(self) -> dict[int, list[float]]:
+        """Sums of squares of all threads, in process 0."""
+        if not self.freezing.measures:
+            return {}
+        mine = self.freezing.profile.threads
+        rows = [[float(v), *mine[v].tolist()] for v in sorted(mine)]
+        data = torch.tensor(rows, dtype=torch.float64).numpy().tobytes()
+        found: dict[int, list[float]] = {}
+        for part in self.group.gather(data):
+            width = 1 + len(self.layers)
+            if not part:
+                continue
+            table = torch.frombuffer(bytearray(part), dtype=torch.float64)
+            for row in table.view(-1, width).tolist():
+                found[int(row[0])] = row[1:]
+        return found
+
+    def _reset_times(self) -> None:
+        """The split of steps starts anew."""
+        self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
+        self.timed_steps = 0
+
+    def _report(self) -> None:
+        """Process 0 tells the scheduler how it goes."""
+        if self._losses:
+            self.loss = float(torch.stack(self._losses).mean())
+        if self.place.rank != 0:
+            return
+        per = 1.0 / max(1, self.timed_steps)
+        parts = {part: s * per for part, s in self.seconds.items()}
+        memory = -1.0
+        if self.device.type == "cuda":
+            memory = torch.cuda.max_memory_reserved(self.device) / 2**20
+        numbers = dict(
+            step=self.step,
+            epoch=self.epoch,
+            progress=self.progress,
+            step_s=sum(parts.values()),
+            memory_mib=memory,
+            batch=self.options.batch_size,
+            passes=self.freezer.passes or self.passes_wanted,
+            nfrozen=self.freezer.nfrozen,
+            nthreads=self.place.nthreads,
+            nprocs=self.place.nprocs,
+            psi=self.freezer.psi,
+        )
+        if self._losses:
+            numbers["loss"] = self.loss
+        self.reporter.say(parts=parts, **numbers)
+
+    # --- the end ---------------------------------------------------------------
+
+    def save(self) -> None:
+        """A checkpoint now; collective, between two steps only."""
+        if self.folder:
+            self._leave()
+            save(self)
+
+    def _end(self) -> None:
+        """Trained to the end, or told to stop."""
+        self.save()
+        if self.mine[0] == 0:
+            self.buffers.detach(0)
+        self._inside = -1
+        states.give(self._outside, self._cuda_device())
+        if not self.stopped:
+            return
+        if self.options.on_stop == "exit":
+            if not self.folder:
+                raise FirnError(
+                    "told to stop, but there is no folder for a checkpoint: "
+                    "set FIRN_DIR"
+                )
+            self.close()
+            sys.exit(EXIT_CHECKPOINT)
+
+    def close(self) -> None:
+        """Lets go of everything; the model stays."""
+        self.source.close()
+        self.reducer.close()
+        self.reporter.close()
+        self.freezer.close()
+        self.group.close()
+
+    def __enter__(self) -> "Elastic":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,284 @@
+"""Checkpoints of an elastic job: one file, whatever the number of processes.
+
+    train/progress    i64: version, step, ordinary, due, threads, elements,
+                      layers, steps that were measured
+    train/decisions   the freezer: log, variances, what is owed
+    train/meansq      f64 by layer: squares of mean gradients, for the variance
+    model/<name>      parameters, and the buffers that threads share
+    optim/...         tensors of the optimiser; optim/state has the rest
+    also/<name>/...   scheduler and other objects with a state_dict()
+    thread/<v>/...    torch, python, numpy, cuda: generators; buffers/<name>;
+                      loader; squares
+
+Process 0 writes it; the contexts of threads come to it from the processes that
+have them. Every process reads the same file, and all agree on whether it could.
+Nothing in it is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import TYPE_CHECKING, Any, Iterable
+
+import torch
+
+from firn import FirnError
+from firn._lib import EIO
+from firn.ckpt import Checkpoint, View, Writer
+from firn.torch import states
+from firn.torch.pack import DTYPE, KIND, pack, unpack
+
+if TYPE_CHECKING:
+    from firn.torch.elastic import Elastic
+
+VERSION = 1
+
+
+def _section(name: str, tensor: torch.Tensor) -> tuple:
+    """A tensor as a section; kinds that files do not know are bytes."""
+    host = tensor.detach().cpu().contiguous()
+    kind = KIND.get(host.dtype)
+    shape = tuple(host.shape)
+    if kind is None or len(shape) > 8:
+        raise FirnError(f"{name}: {host.dtype} of {len(shape)} dimensions in a file")
+    if host.dim() == 0:
+        host, shape = host.reshape(1), ()
+    raw = host.view(torch.uint8) if host.numel() else host.new_empty(0, dtype=torch.uint8)
+    return name, kind, shape, raw.numpy().tobytes()
+
+
+def _tensor(view: View) -> torch.Tensor:
+    """A section as a tensor of its own."""
+    if view.kind not in DTYPE:
+        raise FirnError(f"section '{view.name}' is no tensor")
+    data = bytearray(view.bytes())
+    if not data:
+        return torch.empty(view.shape, dtype=DTYPE[view.kind])
+    flat = torch.frombuffer(data, dtype=torch.uint8).view(DTYPE[view.kind])
+    return flat.view(view.shape)
+
+
+# --- threads -------------------------------------------------------------------
+
+
+def _thread_sections(job: "Elastic", thread: int) -> list:
+    """The context of one thread."""
+    at = f"thread/{thread}"
+    found = [
+        (f"{at}/{part}", "u8", (len(data),), data)
+        for part, data in states.encode(job.rng[thread]).items()
+        if data
+    ]
+    for name, tensor in job.buffers.of(thread).items():
+        found.append(_section(f"{at}/buffers/{name}", tensor))
+    loader = job.source.save(job._data_place(thread))
+    if loader:
+        found.append((f"{at}/loader", "u8", (len(loader),), loader))
+    squares = job.freezing.profile.threads.get(thread)
+    if squares is not None:
+        found.append(_section(f"{at}/squares", squares))
+    return found
+
+
+def _to_bytes(sections: list) -> bytes:
+    """Sections on their way to process 0."""
+    head = [[name, kind, list(shape), len(data)] for name, kind, shape, data in sections]
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(s[3] for s in sections)
+
+
+def _of_bytes(data: bytes) -> list:
+    """And there."""
+    (n,) = struct.unpack_from("<Q", data)
+    at, found = 8 + n, []
+    for name, kind, shape, size in json.loads(data[8:at]):
+        found.append((name, kind, tuple(shape), data[at : at + size]))
+        at += size
+    return found
+
+
+def _give_thread(job: "Elastic", ckpt: Checkpoint, thread: int) -> None:
+    """A thread goes on where it was."""
+    at = f"thread/{thread}"
+    names = [n for n in ("torch", "python", "numpy", "cuda") if f"{at}/{n}" in ckpt]
+    job.rng[thread] = states.decode({n: ckpt[f"{at}/{n}"].bytes() for n in names})
+    if job._cuda_device() is not None and "cuda" not in names:
+        raise FirnError(f"thread {thread} has no CUDA generator in the checkpoint")
+    for name, tensor in job.buffers.of(thread).items():
+        _copy(ckpt, f"{at}/buffers/{name}", tensor)
+    if f"{at}/squares" in ckpt:
+        squares = _tensor(ckpt[f"{at}/squares"])
+        job.freezing.profile.threads[thread] = squares.to(job.device)
+
+
+def _copy(ckpt: Checkpoint, name: str, tensor: torch.Tensor) -> None:
+    """A section into a tensor of the same shape and type."""
+    found = _tensor(ckpt[name])
+    if found.shape != tensor.shape or found.dtype != tensor.dtype:
+        raise FirnError(
+            f"'{name}' is {found.dtype} {tuple(found.shape)} in the checkpoint, "
+            f"{tensor.dtype} {tuple(tensor.shape)} in the model"
+        )
+    with torch.no_grad():
+        tensor.copy_(found)
+
+
+# --- what is shared --------------------------------------------------------------
+
+
+def _shared(job: "Elastic") -> Iterable[tuple[str, torch.Tensor]]:
+    """Parameters, and buffers that are not the threads' own."""
+    for name, p in job.model.named_parameters():
+        yield f"model/{name}", p
+    for name, b in job.model.named_buffers():
+        if name not in job.buffers.named:
+            yield f"model/{name}", b
+
+
+def _objects(job: "Elastic") -> dict[str, Any]:
+    """What has a state_dict(), by the name of its group."""
+    found = {"optim": job.optimizer}
+    if job.options.scheduler is not None:
+        found["also/scheduler"] = job.options.scheduler
+    for name, thing in job.options.also.items():
+        found[f"also/{name}"] = thing
+    return found
+
+
+def _progress(job: "Elastic") -> list[int]:
+    """train/progress"""
+    return [
+        VERSION,
+        job.step,
+        job.ordinary,
+        job._due,
+        job.place.nthreads,
+        job.flat.n,
+        len(job.layers),
+        job.freezing.profile.nsteps,
+    ]
+
+
+def _write(job: "Elastic", threads: list[bytes]) -> None:
+    """Process 0 writes the file."""
+    os.makedirs(job.folder, exist_ok=True)
+    writer = Writer(job.folder, job.name, job.step)
+    try:
+        progress = torch.tensor(_progress(job), dtype=torch.int64)
+        _put(writer, _section("train/progress", progress))
+        writer.put("train/decisions", job.freezer.save())
+        _put(writer, _section("train/meansq", job.freezing.profile.means))
+        for name, tensor in _shared(job):
+            _put(writer, _section(name, tensor))
+        for name, thing in _objects(job).items():
+            text, tensors = pack(thing.state_dict(), name)
+            writer.put(f"{name}/state", text.encode())
+            for key, tensor in tensors.items():
+                _put(writer, _section(key, tensor))
+        sections = [s for part in threads for s in _of_bytes(part)]
+        for section in sorted(sections, key=lambda s: int(s[0].split("/")[1])):
+            _put(writer, section)
+    except BaseException:
+        writer.drop()
+        raise
+    writer.commit(job.options.keep)
+
+
+def _put(writer: Writer, section: tuple) -> None:
+    """A section with its shape."""
+    name, kind, shape, data = section
+    writer.put(name, data, kind, shape)
+
+
+def save(job: "Elastic") -> None:
+    """Collective: all send their threads, process 0 writes, all hear of it."""
+    mine = [s for thread in job.mine for s in _thread_sections(job, thread)]
+    gathered = job.group.gather(_to_bytes(mine))
+    failure: FirnError | None = None
+    if job.place.rank == 0:
+        try:
+            _write(job, gathered)
+        except (FirnError, OSError) as error:
+            failure = FirnError(str(error), EIO)
+    if job.group.max(failure is not None):
+        raise failure or FirnError("process 0 could not write a checkpoint", EIO)
+
+
+def _check(job: "Elastic", progress: list[int]) -> None:
+    """Is it a checkpoint of this job?"""
+    mine = _progress(job)
+    if len(progress) != len(mine) or progress[0] != VERSION:
+        raise FirnError("a checkpoint of another version")
+    for place, what in ((4, "threads"), (5, "elements"), (6, "layers")):
+        if progress[place] != mine[place]:
+            raise FirnError(
+                f"a checkpoint of {progress[place]} {what} cannot go on with "
+                f"{mine[place]}"
+            )
+
+
+def _take(job: "Elastic", ckpt: Checkpoint) -> None:
+    """All of a checkpoint, into the job."""
+    progress = _tensor(ckpt["train/progress"]).tolist()
+    _check(job, progress)
+    for name, tensor in _shared(job):
+        _copy(ckpt, name, tensor)
+    for name, thing in _objects(job).items():
+        inside = f"{name}/"
+        tensors = {
+            v.name: _tensor(v)
+            for v in ckpt
+            if v.name.startswith(inside) and v.kind in DTYPE
+        }
+        state = unpack(ckpt[f"{name}/state"].bytes().decode(), tensors)
+        thing.load_state_dict(state)
+    job.freezer.load(ckpt["train/decisions"].bytes())
+    for thread in job.mine:
+        _give_thread(job, ckpt, thread)
+    job.step, job.ordinary, job._due = progress[1:4]
+    job._decided_at = job.step
+    profile = job.freezing.profile
+    profile.nsteps = progress[7]
+    profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
+    epoch, batch = divmod(job.step, job.steps_per_epoch)
+    if batch > 0:
+        for thread in job.mine:
+            at = f"thread/{thread}/loader"
+            data = ckpt[at].bytes() if at in ckpt else b""
+            job.source.load(job._data_place(thread), epoch, batch, data)
+
+
+def _open(job: "Elastic") -> "Checkpoint | None":
+    """The checkpoint that process 0 finds newest, in all processes."""
+    ckpt, step = None, -1
+    if job.place.rank == 0:
+        ckpt, refused = Checkpoint.newest(job.folder, job.name)
+        if refused:
+            job.said = f"passed over: {refused}"
+        step = ckpt.step if ckpt is not None else -1
+    told = torch.tensor([step], dtype=torch.int64)
+    job.bcast(told)
+    if job.place.rank != 0 and int(told) >= 0:
+        path = f"{job.name}-{int(told):012d}.ckpt"
+        ckpt = Checkpoint.open(os.path.join(job.folder, path))
+    return ckpt
+
+
+def resume(job: "Elastic") -> bool:
+    """Collective: goes on from the newest whole checkpoint, if there is one."""
+    failure: Exception | None = None
+    ckpt = None
+    try:
+        ckpt = _open(job)
+        if ckpt is not None:
+            _take(job, ckpt)
+    except FirnError as error:
+        failure = error
+    finally:
+        if ckpt is not None:
+            ckpt.close()
+    if job.group.max(failure is not None):
+        raise failure or FirnError("another process could not resume", EIO)
+    return ckpt is not None

@@ -1,0 +1,44 @@
+#!/bin/sh
+# 930-every-compiler-sums-alike.sh - folds, variances and matrix products have
+# the same bits whoever compiled them.
+#
+# One program, built by gcc with and without optimisation, by clang with all
+# that the machine has, and for arm64 where a compiler and an emulator are there. With -ffast-math it must differ, or the comparison proves nothing.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/lib/e2e.sh
+
+sources="tests/blas/digest.c src/train/fold.c src/train/ring.c
+    src/train/gradstat.c src/blas/gemm.c src/blas/tiles.c src/blas/fortran.c"
+
+# digest COMPILER FLAG...: what the program says when it is built like that.
+# The words of $sources are meant to be split.
+digest()
+{
+    "$@" -std=c17 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -o "$tmp/digest" \
+        $sources -lm >"$tmp/out" 2>&1 || fail "$* does not compile it"
+    $emulator "$tmp/digest"
+}
+
+same()
+{
+    digest "$@" -ffp-contract=off >"$tmp/got" || fail "$*: it does not run"
+    cmp -s "$tmp/want" "$tmp/got" ||
+        fail "$*: $(diff "$tmp/want" "$tmp/got" | grep '^[<>]' | tr '\n' ' ')"
+}
+
+emulator=
+digest gcc -O2 -ffp-contract=off >"$tmp/want"
+[ "$(wc -l <"$tmp/want")" -eq 4 ] || fail "it does not say four lines"
+same gcc -O0
+if command -v clang >/dev/null; then
+    same clang -O3 -march=native
+fi
+if command -v aarch64-linux-gnu-gcc >/dev/null &&
+    command -v qemu-aarch64 >/dev/null; then
+    emulator=qemu-aarch64
+    same aarch64-linux-gnu-gcc -O2 -static
+    emulator=
+fi
+digest gcc -O2 -ffast-math >"$tmp/got"
+cmp -s "$tmp/want" "$tmp/got" && fail "-ffast-math makes no difference"
+exit 0
