@@ -36,6 +36,7 @@ run iceshare
 run sharing
 run frenzy
 run pairs
+run model_eval
 run solvers
 run trainfold
 run traingroup

@@ -15,7 +15,16 @@
  *
  * Batches and frozen shares that were not measured lie between two that were:
  * effects are interpolated, in the logarithm of the batch. With more different
- * batches than fit, every second one is dropped until they do.
+ * batches than fit, every second one is dropped until they do. Effects of a
+ * placement and a batch together are for that batch only; they lie in a table
+ * with open addressing, in which nothing depends on the order of insertion
+ * but the slots.
+ *
+ * The model is fitted before its residuals are known, so odd rows have bent it
+ * by then. correction_refine() goes round once more; with FEW_ROWS and above
+ * it would change nothing that can be measured, and cost thrice the time.
+ *
+ * Tried and no better: medians or Huber means in place of means.
  */
 #include "model/correct.h"
 #include "base/mem.h"
@@ -25,7 +34,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { FAMILIES = 5, ROUNDS = 6, LEAST_ROWS = 8 };
+enum { FAMILIES = 7, ROUNDS = 6, LEAST_ROWS = 8 };
+enum { TURNS = 2, FEW_ROWS = 200 };
 #define CUT       5
 #define LEAST_CUT 0.5
 
@@ -57,7 +67,25 @@ static struct between find(const double *knots, int n, double x)
 struct place {
     struct between batch, theta;
     int class, fullest, gpus;
+    int cell; /* CORRECT_CELLS: none */
 };
+
+static uint32_t key_of(const struct place *p, const struct firn_shape *s)
+{
+    uint32_t nodes = (uint32_t)(s->nodes < 255 ? s->nodes : 255);
+    return (nodes << 16 | (uint32_t)p->gpus << 10 | (uint32_t)p->fullest << 6 |
+            (uint32_t)p->batch.i) +
+           1;
+}
+
+/* The slot of a key, or the empty one where it would be. */
+static int slot_of(const struct correction *c, uint32_t key)
+{
+    uint32_t at = key * 2654435761u >> 21;
+    while (c->cells[at] != 0 && c->cells[at] != key)
+        at = (at + 1) % CORRECT_CELLS;
+    return (int)at;
+}
 
 static struct place locate(const struct correction *c,
                            const struct firn_shape *s)
@@ -70,6 +98,12 @@ static struct place locate(const struct correction *c,
     p.class = (s->nodes < 3 ? s->nodes : 3) - 1;
     p.fullest = (k < CORRECT_FULLEST ? k : CORRECT_FULLEST) - 1;
     p.gpus = (s->gpus < CORRECT_GPUS ? s->gpus : CORRECT_GPUS) - 1;
+    p.cell = CORRECT_CELLS;
+    if (p.batch.w > 0)
+        return p;
+    int slot = slot_of(c, key_of(&p, s));
+    if (c->cells[slot] != 0)
+        p.cell = slot;
     return p;
 }
 
@@ -94,8 +128,12 @@ static double effect(const struct correction *c, const struct place *p, int f)
         return mix(mix(c->by_frozen[i][j], c->by_frozen[i2][j], w),
                    mix(c->by_frozen[i][j2], c->by_frozen[i2][j2], w),
                    p->theta.w);
-    default:
+    case 4:
         return mix(c->by_crowd[i][p->fullest], c->by_crowd[i2][p->fullest], w);
+    case 5:
+        return c->by_spot[p->class][p->gpus][p->fullest];
+    default:
+        return c->by_cell[p->cell];
     }
 }
 
@@ -125,8 +163,12 @@ static double *cell(struct correction *c, const struct place *p, int f)
         return &c->by_gpus[p->class][p->gpus];
     case 3:
         return &c->by_frozen[i][j];
-    default:
+    case 4:
         return &c->by_crowd[i][p->fullest];
+    case 5:
+        return &c->by_spot[p->class][p->gpus][p->fullest];
+    default:
+        return &c->by_cell[p->cell];
     }
 }
 
@@ -162,6 +204,7 @@ static void refit(struct correction *c, struct tally *t, const struct place *at,
                                   ? *cell(&t->sum, &at[i], f) /
                                         (*cell(&t->count, &at[i], f) + s2 / t2)
                                   : 0;
+    c->by_cell[CORRECT_CELLS] = 0;
 }
 
 /* The different values of x, ascending, at most `cap`. Sorts x. */
@@ -204,6 +247,38 @@ static void backfit(struct correction *c, struct tally *t,
         }
 }
 
+/* Where a row lies; its placement and batch get a cell while a quarter of the
+ * table is empty. */
+static struct place enter(struct correction *c, const struct firn_shape *s,
+                          int *ncells)
+{
+    struct place p = locate(c, s);
+    if (p.cell < CORRECT_CELLS || p.batch.w > 0 ||
+        *ncells >= CORRECT_CELLS / 4 * 3)
+        return p;
+    uint32_t key = key_of(&p, s);
+    p.cell = slot_of(c, key);
+    c->cells[p.cell] = key;
+    ++*ncells;
+    return p;
+}
+
+/* Residuals and places of the usable rows. */
+static void enter_all(struct correction *c, const struct firn_itertime *m,
+                      const struct firn_step_obs *obs, size_t n,
+                      struct place *at, double *e)
+{
+    int ncells = 0;
+    size_t rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (firn_step_obs_fault(&obs[i]) != NULL)
+            continue;
+        at[rows] = enter(c, &obs[i].shape, &ncells);
+        double step_s = firn_itertime_parts(m, &obs[i].shape).step_s;
+        e[rows++] = quick_log(obs[i].step_s / step_s);
+    }
+}
+
 void correction_learn(struct correction *c, const struct firn_itertime *m,
                       const struct firn_step_obs *obs, size_t n)
 {
@@ -221,14 +296,7 @@ void correction_learn(struct correction *c, const struct firn_itertime *m,
     if (rows >= LEAST_ROWS) {
         c->nbatches = knots(x, rows, c->batches, CORRECT_BATCHES);
         c->nthetas = knots(y, rows, c->thetas, CORRECT_THETAS);
-        rows = 0;
-        for (size_t i = 0; i < n; i++)
-            if (firn_step_obs_fault(&obs[i]) == NULL) {
-                at[rows] = locate(c, &obs[i].shape);
-                struct firn_itertime_parts p =
-                    firn_itertime_parts(m, &obs[i].shape);
-                e[rows++] = quick_log(obs[i].step_s / p.step_s);
-            }
+        enter_all(c, m, obs, n, at, e);
         cut(e, rows, x);
         backfit(c, t, at, e, rows);
     }
@@ -237,4 +305,29 @@ void correction_learn(struct correction *c, const struct firn_itertime *m,
     mem_free(y);
     mem_free(at);
     mem_free(t);
+}
+
+void correction_refine(struct correction *c, struct firn_itertime *m,
+                       enum firn_itertime_form form,
+                       const struct firn_step_obs *obs, size_t n)
+{
+    correction_learn(c, m, obs, n);
+    if (n >= FEW_ROWS)
+        return;
+    struct firn_step_obs *left = mem_new(n + 1, sizeof *left);
+    for (int turn = 0; turn < TURNS; turn++) {
+        struct firn_itertime_fit fit = {.form = form};
+        for (size_t i = 0; i < n; i++) {
+            left[i] = obs[i];
+            if (firn_step_obs_fault(&obs[i]) != NULL)
+                continue;
+            double factor = correction_factor(c, &obs[i].shape);
+            left[i].step_s /= factor;
+            left[i].sync_s /= factor;
+        }
+        if (firn_itertime_refit(m, left, n, &fit, NULL) != FIRN_OK)
+            break;
+        correction_learn(c, m, obs, n);
+    }
+    mem_free(left);
 }

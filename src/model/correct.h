@@ -6,7 +6,8 @@
  * predicted step time, one family each by
  *
  *   batch size; node class (1, 2, 3+) x GPUs on the fullest node; replicas x
- *   node class; batch x frozen share; batch x GPUs on the fullest node
+ *   node class; batch x frozen share; batch x GPUs on the fullest node; class
+ *   x replicas x fullest node (nearly the placement); placement x batch
  *
  * each effect shrunk towards none by as much as its own scatter demands. A
  * shape nobody has seen gets the effects of its neighbours in batch and frozen
@@ -16,6 +17,7 @@
 #ifndef MODEL_CORRECT_H
 #define MODEL_CORRECT_H
 #include <firn/itertime.h>
+#include <stdint.h>
 
 enum {
     CORRECT_BATCHES = 48,
@@ -23,6 +25,7 @@ enum {
     CORRECT_FULLEST = 16,
     CORRECT_GPUS = 64,
     CORRECT_CLASSES = 3,
+    CORRECT_CELLS = 2048, /* a power of two */
 };
 
 struct correction {
@@ -35,6 +38,11 @@ struct correction {
     double by_gpus[CORRECT_CLASSES][CORRECT_GPUS];
     double by_frozen[CORRECT_BATCHES][CORRECT_THETAS];
     double by_crowd[CORRECT_BATCHES][CORRECT_FULLEST];
+    double by_spot[CORRECT_CLASSES][CORRECT_GPUS][CORRECT_FULLEST];
+    /* A hash table of placement and batch, 0 for an empty slot; the last
+     * effect is that of those it has not, 0. */
+    uint32_t cells[CORRECT_CELLS];
+    double by_cell[CORRECT_CELLS + 1];
 };
 
 /* The factor for this shape; 1 with a zeroed correction. */
@@ -45,5 +53,13 @@ double correction_factor(const struct correction *c,
  * fewer than 8 of them, nothing. */
 void correction_learn(struct correction *c, const struct firn_itertime *m,
                       const struct firn_step_obs *obs, size_t n);
+
+/* The same, and where the measurements are few the model is refitted to what
+ * is left without the learned effects, and they are learned anew, in turn: an
+ * odd batch does not bend the curve through the others. `m` was fitted to
+ * these measurements in this form. */
+void correction_refine(struct correction *c, struct firn_itertime *m,
+                       enum firn_itertime_form form,
+                       const struct firn_step_obs *obs, size_t n);
 
 #endif

@@ -105,7 +105,8 @@ enum firn_status evaluate_steps(const struct evaluate_options *options,
         firn_itertime_refit(&r->model, train, ntrain, &r->fit, err);
     if (status == FIRN_OK) {
         if (options->is_corrected)
-            correction_learn(&r->correction, &r->model, train, ntrain);
+            correction_refine(&r->correction, &r->model, options->form, train,
+                              ntrain);
         score(r, test, ntest);
         *out = *r;
     }
@@ -239,7 +240,7 @@ static void fit_steps(struct evaluate_models *m,
     m->has[EVALUATE_ITERATION] =
         firn_itertime_refit(&m->step, obs, n, &m->step_fit, err) == FIRN_OK;
     if (m->has[EVALUATE_ITERATION])
-        correction_learn(&m->correction, &m->step, obs, n);
+        correction_refine(&m->correction, &m->step, FIRN_FORM_FULL, obs, n);
     m->has[EVALUATE_COMPUTE] = has_sync && m->has[EVALUATE_ITERATION];
     if (!m->has[EVALUATE_COMPUTE])
         firn_fail(&m->why[EVALUATE_COMPUTE], FIRN_EDATA,

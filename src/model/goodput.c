@@ -32,14 +32,24 @@ double firn_efficiency(const struct firn_noise *noise, double batch)
     return firn_gain(noise, batch) * noise->batch0 / batch;
 }
 
+/* The same with one division less by the batch: batch x efficiency is
+ * B B0 (V + G) / (V B0 + G B). */
+static double useful(const struct firn_noise *noise, double batch)
+{
+    double g = noise->grad_sqr > 0 ? noise->grad_sqr : 0;
+    double v = noise->grad_var > 0 ? noise->grad_var : 0;
+    if (!(g + v > 0))
+        return noise->batch0;
+    return batch * noise->batch0 * (v + g) / (v * noise->batch0 + g * batch);
+}
+
 double firn_goodput_at(const struct firn_itertime *m,
                        const struct firn_noise *noise,
                        const struct firn_shape *shape, double psi)
 {
     int passes = shape->accum_steps > 1 ? shape->accum_steps : 1;
     double batch = shape->gpus * shape->batch_per_gpu * passes;
-    return batch / firn_itertime_iteration(m, shape) *
-           firn_efficiency(noise, batch) * psi;
+    return useful(noise, batch) * psi / firn_itertime_iteration(m, shape);
 }
 
 /* Splits a total batch into passes; false when it is outside the limits. */

@@ -33,18 +33,15 @@ double firn_overlap(double a, double b, double gamma)
     return overlap(a, b, gamma);
 }
 
-static int fullest(const struct firn_shape *s)
+static inline int fullest(const struct firn_shape *s)
 {
-    if (s->gpus_on_fullest > 0)
-        return s->gpus_on_fullest;
-    if (s->nodes == 1 || s->nodes == s->gpus)
-        return s->nodes == 1 ? s->gpus : 1;
     /* In doubles, exact for such integers and cheaper than a division of
-     * integers. */
-    return (int)((double)(s->gpus + s->nodes - 1) / (double)s->nodes);
+     * integers; also for one node, as a wrong guess of a branch costs more. */
+    int even = (int)((double)(s->gpus + s->nodes - 1) / (double)s->nodes);
+    return s->gpus_on_fullest > 0 ? s->gpus_on_fullest : even;
 }
 
-static double compute(const struct firn_itertime *m, double b, int k)
+static inline double compute(const struct firn_itertime *m, double b, int k)
 {
     double c = m->alpha_s + (m->beta_s + m->curve_s * b) * b;
     if (m->floor_s > 0) {
@@ -60,13 +57,13 @@ double firn_itertime_compute(const struct firn_itertime *m,
     return compute(m, shape->batch_per_gpu, fullest(shape));
 }
 
-static bool is_frozen(const struct firn_shape *s)
+static inline bool is_frozen(const struct firn_shape *s)
 {
     return s->theta < 1 || s->omega < 1;
 }
 
-static double synchronise(const struct firn_itertime *m,
-                          const struct firn_shape *shape, int k)
+static inline double synchronise(const struct firn_itertime *m,
+                                 const struct firn_shape *shape, int k)
 {
     if (shape->gpus <= 1)
         return 0;
@@ -106,8 +103,8 @@ static inline double forward(const struct firn_itertime *m, double c, int k)
     return m->phi * (c - fixed) + m->phi_fixed * fixed;
 }
 
-static double backward(const struct firn_itertime *m,
-                       const struct firn_shape *shape, double b)
+static inline double backward(const struct firn_itertime *m,
+                              const struct firn_shape *shape, double b)
 {
     return is_frozen(shape) ? frozen_backward(m, b, shape->theta) : b;
 }

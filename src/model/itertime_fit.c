@@ -8,8 +8,9 @@
  * so it weighs more here.
  *
  * The start is found by linear least squares: alpha and beta from compute
- * times, each synchronisation law from what the step took longer. It is the
- * prior, too, unless the caller's model was fitted before; then that one is.
+ * times, or where they were not measured from steps of one GPU; each
+ * synchronisation law from what the step took longer. It is the prior, too,
+ * unless the caller's model was fitted before; then that one is.
  *
  * (1) A parameter that the measurements say nothing about is not touched by
  *     the fit: one batch size only gives alpha half of the time (Pollux); a
@@ -19,7 +20,7 @@
  *     [0, 0.9], I(6)'s exponent in [0.5, 1.2]: unconstrained, its three
  *     parameters are exchangeable and the fit is meaningless.
  *
- * Derivatives are exact. Cost: about 20 evaluations of all measurements;
+ * Derivatives are exact. Cost: about 8 evaluations of all measurements;
  * the full form starts from two overlaps, as its cost has two valleys.
  */
 #include "base/arena.h"
@@ -32,6 +33,8 @@
 
 #define SOFT  0.1
 #define RIDGE 0.01
+/* How much of a compute guessed from steps that synchronise is taken. */
+#define UNSURE 0.7
 
 static void pack(const struct firn_itertime *m, double *v)
 {
@@ -109,22 +112,59 @@ static int distinct(const struct steprows *t, int law, bool of_crowd)
     return n;
 }
 
+/* What rows without a measured compute tell of it. */
+enum hint {
+    HINT_MEASURED, /* others have one: these have none to tell */
+    HINT_SINGLE,   /* steps of one GPU with two batch sizes are compute */
+    HINT_NONE,
+};
+
+static enum hint hint(const struct steprows *t)
+{
+    const struct steprow *first = NULL;
+    enum hint found = HINT_NONE;
+    for (size_t i = 0; i < t->nrows; i++) {
+        const struct steprow *w = &t->rows[i];
+        if (w->comp > 0)
+            return HINT_MEASURED;
+        if (w->law >= 0 || w->is_frozen)
+            continue;
+        if (first != NULL && w->b != first->b)
+            found = HINT_SINGLE;
+        first = first != NULL ? first : w;
+    }
+    return found;
+}
+
+/* What a step synchronised, its compute not having been measured: what the
+ * guessed compute leaves of it, were the overlap 2; a tenth at least. */
+static double leftover(const struct steprow *w, const double *v, enum hint hint)
+{
+    double part = hint == HINT_SINGLE ? 1 : UNSURE;
+    double c = part * (v[ALPHA] + v[BETA] * w->b);
+    double left = w->step * w->step - c * c;
+    if (hint == HINT_MEASURED)
+        left = 0;
+    return fmax(left > 0 ? sqrt(left) : 0, 0.1 * w->step);
+}
+
 /* y = x0 + x1 z, both >= 0, over unfrozen rows of a law (or compute: -1). */
-static bool guess(const struct steprows *t, int law, double out[2],
-                  struct arena *scratch)
+static bool guess(const struct steprows *t, int law, const double *v,
+                  double out[2], struct arena *scratch)
 {
     double *a = arena_alloc(scratch, 2 * t->nrows * sizeof *a);
     double *y = arena_alloc(scratch, t->nrows * sizeof *y);
     struct linear_problem p = {.a = a, .y = y, .cols = 2};
+    enum hint told = hint(t);
     for (size_t i = 0; i < t->nrows; i++) {
         const struct steprow *w = &t->rows[i];
         if ((law >= 0 && w->law != law) || (w->is_frozen && law >= 0))
             continue;
+        if (law < 0 && told == HINT_SINGLE && w->law >= 0)
+            continue;
         double have = law >= 0 ? w->step - w->comp : w->comp;
-        if (law >= 0 && !(w->comp > 0))
-            have = 0.1 * w->step;
-        if (law < 0 && !(w->comp > 0))
-            have = w->step;
+        if (!(w->comp > 0))
+            have = law >= 0 ? leftover(w, v, told) : w->step;
         a[2 * p.rows] = 1 / w->step;
         a[2 * p.rows + 1] = (law >= 0 ? w->r2 : w->b) / w->step;
         y[p.rows++] = have / w->step;
@@ -135,7 +175,7 @@ static bool guess(const struct steprows *t, int law, double out[2],
 static void guess_all(struct steprows *t, double *v, struct arena *scratch)
 {
     double x[2];
-    if (guess(t, -1, x, scratch)) {
+    if (guess(t, -1, v, x, scratch)) {
         v[ALPHA] = x[0];
         v[BETA] = x[1];
     }
@@ -146,7 +186,7 @@ static void guess_all(struct steprows *t, double *v, struct arena *scratch)
     }
     v[CURVE] = v[FLOOR] = v[CROWD] = 0;
     for (int law = LOCAL; law <= FAR; law += 3)
-        if (guess(t, law, x, scratch)) {
+        if (guess(t, law, v, x, scratch)) {
             v[law] = x[0];
             v[law + 1] = x[1];
             v[law + 2] = 0;

@@ -16,6 +16,11 @@
  * plus independent noise of the deviation seen in the fit, with a logistic in
  * place of the normal distribution (never more than 0.01 apart).
  *
+ * Half way through a run a curve of five noisy points says little about where
+ * the job ends, and where others ended says about as much: expect() weighs
+ * the two by what was seen, and answers with the mean of both, which is never
+ * far off rather than often exact. Its weights are not fitted to anything.
+ *
  * Invariants. (1) b >= 0, so L falls with k. (2) L(k) >= b0 * scale.
  */
 #include "base/fmath.h"
@@ -237,6 +242,39 @@ double firn_losscurve_hit(const struct firn_losscurve *curve, double target,
         if (missed <= 0.5)
             return k;
     }
+}
+
+/* The mean of the first evaluation that meets the target. */
+static double mean_hit(const struct firn_losscurve *c,
+                       const struct firn_loss_goal *g)
+{
+    double mean = 0, missed = 1;
+    for (long i = 1;; i++) {
+        double k = g->from + (double)i * g->every;
+        if (!(k < g->limit))
+            return mean + missed * g->limit;
+        double now = missed * chance(c, g->target, k);
+        mean += now * k;
+        missed -= now;
+    }
+}
+
+double firn_losscurve_expect(const struct firn_losscurve *curve,
+                             const struct firn_loss_goal *goal,
+                             const double *ends, size_t n)
+{
+    double of_curve = curve != NULL ? mean_hit(curve, goal) : goal->limit;
+    double sum = 0, count = 0;
+    double points = ceil((goal->limit - goal->from) / goal->every);
+    for (double i = 1; i <= points; i++)
+        sum += fmin(goal->from + i * goal->every, goal->limit) / points;
+    for (size_t i = 0; i < n; i++)
+        if (ends[i] > goal->from) {
+            sum += fmin(ends[i], goal->limit);
+            count++;
+        }
+    double of_others = sum / (count + 1), seen = goal->from / goal->limit;
+    return seen * of_curve + (1 - seen) * of_others;
 }
 
 enum firn_status firn_losscurve_transfer(const struct firn_losscurve *curve,

@@ -8,6 +8,7 @@
  *     dO/dB = (B/O)^(g-1)
  *     dO/dg = O/g ((B/O)^g ln(B/O) + (N/O)^g ln(N/O))
  *
+ * all of which follow from the two powers that O itself needs.
  * Tested against finite differences.
  */
 #include "model/steprow.h"
@@ -21,6 +22,11 @@
 struct slopes {
     double step, comp;
     double dstep[NPARAMS], dcomp[NPARAMS];
+};
+
+/* d overlap by its two terms and its exponent. */
+struct overlap {
+    double by_b, by_n, by_gamma;
 };
 
 /* Frozen: alpha + beta power x, if less than x. Returns d/dx. */
@@ -64,18 +70,25 @@ static void add_forward(const struct steprow *w, const double *v, double root,
     d[PHI_FIXED] += (1 - g) * fixed;
 }
 
-static void overlap_slopes(double b, double n, double gamma, double o,
-                           double *db, double *dn, double *dgamma)
+/* The overlap as firn_overlap gives it, and its slopes from the same two
+ * powers: with x = (lo/hi)^g, (hi/O)^g is 1 / (1 + x). */
+static double overlap_slopes(double b, double n, double gamma,
+                             struct overlap *out)
 {
-    *db = b > 0 ? 1 : 0;
-    *dn = n > 0 ? 1 : 0;
-    *dgamma = 0;
-    if (!(b > o * 1e-300) || !(n > o * 1e-300))
-        return;
-    double lb = quick_log(b / o), ln = quick_log(n / o);
-    *db = quick_exp((gamma - 1) * lb);
-    *dn = quick_exp((gamma - 1) * ln);
-    *dgamma = o / gamma * (*db * b / o * lb + *dn * n / o * ln);
+    bool is_b = b > n;
+    double hi = is_b ? b : n, lo = is_b ? n : b;
+    *out = (struct overlap){.by_b = b > 0 ? 1 : 0, .by_n = n > 0 ? 1 : 0};
+    if (!(lo > hi * 1e-300))
+        return hi;
+    double ratio = quick_log(lo / hi), x = quick_exp(gamma * ratio);
+    double more = quick_log(1 + x) / gamma;
+    double o = gamma == 1 ? hi + lo : hi * quick_exp(more);
+    double share = 1 / (1 + x), by_hi = share * o / hi;
+    double by_lo = x * share * o / lo;
+    out->by_b = is_b ? by_hi : by_lo;
+    out->by_n = is_b ? by_lo : by_hi;
+    out->by_gamma = o / gamma * (x * share * ratio - more);
+    return o;
 }
 
 static void row_slopes(const struct steprows *t, const struct steprow *w,
@@ -99,14 +112,14 @@ static void row_slopes(const struct steprows *t, const struct steprow *w,
         b_by_b0 = shrink(v + FLOP, power, &b, by_flop);
         n_by_n0 = shrink(v + SYNC, w->omega, &n, by_sync);
     }
-    double o = firn_overlap(b, n, v[GAMMA]), db, dn, dgamma;
-    overlap_slopes(b, n, v[GAMMA], o, &db, &dn, &dgamma);
-    out->step = f + o;
+    struct overlap d;
+    out->step = f + overlap_slopes(b, n, v[GAMMA], &d);
     out->comp = f + b;
-    double *ds = out->dstep, *dc = out->dcomp;
+    double *ds = out->dstep, *dc = out->dcomp, db = d.by_b, dn = d.by_n;
     add_forward(w, v, root, db * b_by_b0, ds);
-    add_forward(w, v, root, b_by_b0, dc);
-    ds[GAMMA] = dgamma;
+    if (w->comp > 0)
+        add_forward(w, v, root, b_by_b0, dc);
+    ds[GAMMA] = d.by_gamma;
     for (int j = 0; j < 2; j++) {
         ds[FLOP + j] = db * by_flop[j];
         dc[FLOP + j] = by_flop[j];
@@ -149,32 +162,56 @@ static void row_values(const struct steprows *t, const struct steprow *w,
     out->step = f + firn_overlap(b, n, v[GAMMA]);
 }
 
+/* Where the slopes of the fitted parameters go. */
+struct columns {
+    int n;
+    int from[NPARAMS], to[NPARAMS];
+};
+
+static struct columns list_columns(const struct steprows *t)
+{
+    struct columns c = {0};
+    for (int j = 0; j < NPARAMS; j++)
+        if (t->column[j] >= 0) {
+            c.from[c.n] = j;
+            c.to[c.n++] = t->column[j];
+        }
+    return c;
+}
+
+/* Two parameters may share a column. */
+static void add_row(const struct columns *c, const double *slopes,
+                    double factor, double *row)
+{
+    for (int i = 0; i < c->n; i++)
+        row[c->to[i]] += factor * slopes[c->from[i]];
+}
+
 void steprow_residuals(void *ctx, const double *p, double *r, double *jac)
 {
     const struct steprows *t = ctx;
     double v[NPARAMS];
     struct slopes s;
+    struct columns columns = list_columns(t);
+    size_t n = (size_t)t->ncolumns;
     steprow_spread(t, p, v);
     if (jac != NULL)
-        memset(jac, 0, t->nresiduals * (size_t)t->ncolumns * sizeof *jac);
+        memset(jac, 0, t->nresiduals * n * sizeof *jac);
     for (size_t i = 0; i < t->nrows; i++) {
         const struct steprow *w = &t->rows[i];
+        bool has_comp = w->comp > 0;
         if (jac == NULL)
             row_values(t, w, v, &s);
         else
             row_slopes(t, w, v, &s);
-        bool has_comp = w->comp > 0;
         r[i] = quick_log(s.step / w->step);
         if (has_comp)
             r[w->comp_at] = COMPUTE_WEIGHT * quick_log(s.comp / w->comp);
-        for (int j = 0; jac != NULL && j < NPARAMS; j++) {
-            size_t n = (size_t)t->ncolumns, c = (size_t)t->column[j];
-            if (t->column[j] < 0)
-                continue;
-            jac[i * n + c] += s.dstep[j] / s.step;
-            if (has_comp)
-                jac[w->comp_at * n + c] += COMPUTE_WEIGHT * s.dcomp[j] / s.comp;
-        }
+        if (jac != NULL)
+            add_row(&columns, s.dstep, 1 / s.step, jac + i * n);
+        if (jac != NULL && has_comp)
+            add_row(&columns, s.dcomp, COMPUTE_WEIGHT / s.comp,
+                    jac + w->comp_at * n);
     }
 }
 

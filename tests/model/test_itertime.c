@@ -447,6 +447,83 @@ static void a_correction_learns_an_odd_batch_and_not_noise(void **state)
     assert_true(sum / 300 < 0.025);
 }
 
+static void a_correction_learns_an_odd_placement_at_one_batch(void **state)
+{
+    (void)state;
+    struct rng rng;
+    struct firn_step_obs obs[960];
+    struct firn_itertime truth = model();
+    struct correction c;
+    rng_seed(&rng, 11);
+    for (int i = 0; i < 960; i++) {
+        int nodes = 1 + i % 2, more = i / 2 % 6, batch = i / 12 % 8;
+        obs[i].shape = shape(nodes, nodes + more, 8.0 * (1 + batch));
+        bool is_odd = nodes == 2 && more == 3 && batch == 4;
+        obs[i].step_s = firn_itertime_iteration(&truth, &obs[i].shape) *
+                        (is_odd ? 1.5 : 1) * (1 + 0.01 * rng_normal(&rng));
+        obs[i].sync_s = NAN;
+    }
+    correction_learn(&c, &truth, obs, 960);
+    struct firn_shape odd = shape(2, 5, 40), near = shape(2, 5, 48);
+    assert_true(fabs(correction_factor(&c, &odd) - 1.5) < 0.1);
+    assert_true(fabs(correction_factor(&c, &near) - 1) < 0.05);
+    near = shape(2, 6, 40);
+    assert_true(fabs(correction_factor(&c, &near) - 1) < 0.05);
+}
+
+/* The mean error on rows 10 to 19 of a correction learned from the first ten,
+ * once or in turn with the fit. */
+static double error_of_rest(const struct firn_step_obs *obs, bool is_refined)
+{
+    struct firn_itertime m;
+    struct firn_itertime_fit fit = {.form = FIRN_FORM_FULL};
+    static struct correction c;
+    double sum = 0;
+    firn_itertime_default(&m);
+    assert_int_equal(firn_itertime_refit(&m, obs, 10, &fit, NULL), FIRN_OK);
+    if (is_refined)
+        correction_refine(&c, &m, FIRN_FORM_FULL, obs, 10);
+    else
+        correction_learn(&c, &m, obs, 10);
+    for (int i = 10; i < 20; i++) {
+        const struct firn_shape *s = &obs[i].shape;
+        double step_s = firn_itertime_parts(&m, s).step_s;
+        sum += fabs(step_s * correction_factor(&c, s) / obs[i].step_s - 1);
+    }
+    return sum / 10;
+}
+
+/* Two of five batches take half as long again, and half of all rows are seen:
+ * fitted once, the curve through the others is bent by them. */
+static void an_odd_batch_does_not_bend_the_curve_of_few_rows(void **state)
+{
+    (void)state;
+    const uint64_t seed = 5;
+    struct rng rng;
+    struct firn_step_obs obs[20];
+    struct firn_itertime truth = model();
+    double once = 0, in_turn = 0;
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 20; i++) {
+        obs[i].shape = shape(1, 1 + i / 5, 8.0 * (1 + i % 5));
+        obs[i].step_s = firn_itertime_iteration(&truth, &obs[i].shape) *
+                        (i % 5 == 1 || i % 5 == 3 ? 1.5 : 1);
+        obs[i].sync_s = NAN;
+    }
+    for (int round = 0; round < 30; round++) {
+        for (size_t i = 19; i > 0; i--) {
+            size_t j = (size_t)rng_below(&rng, i + 1);
+            struct firn_step_obs swap = obs[i];
+            obs[i] = obs[j];
+            obs[j] = swap;
+        }
+        once += error_of_rest(obs, false) / 30;
+        in_turn += error_of_rest(obs, true) / 30;
+    }
+    if (!(in_turn < 0.9 * once))
+        fail_msg("seed %d: %.4f, learned once %.4f", (int)seed, in_turn, once);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +543,8 @@ int main(void)
         cmocka_unit_test(the_same_data_give_the_same_bits),
         cmocka_unit_test(message_times_are_fitted_by_a_line),
         cmocka_unit_test(a_correction_learns_an_odd_batch_and_not_noise),
+        cmocka_unit_test(a_correction_learns_an_odd_placement_at_one_batch),
+        cmocka_unit_test(an_odd_batch_does_not_bend_the_curve_of_few_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
