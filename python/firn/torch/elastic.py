@@ -23,6 +23,7 @@ goes on from there when started again, on any number of processes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -91,6 +92,8 @@ class Options:
     also: Mapping[str, Any] = field(default_factory=dict)
     """Further objects with state_dict() that belong into checkpoints."""
     report_every: int = 10
+    on_epoch: Callable[["Elastic"], None] | None = None
+    """Called at the end of every epoch, between two steps."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()
@@ -120,8 +123,9 @@ class Elastic:
         self.loss = 0.0
         self._inside = -1
         self._decided_at = 0
-        self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
-        self.timed_steps = self.nswitches = 0
+        self.nswitches = 0
+        self._looks = False
+        self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
@@ -246,6 +250,23 @@ class Elastic:
             self.rng[self._inside] = states.take(self._cuda_device())
         self._inside = -1
 
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Between two steps: the model in evaluation mode with the buffers of
+        this process's first thread (thread 0's in its process), no gradients;
+        no thread's generator is touched."""
+        self._leave()
+        states.give(self._outside, self._cuda_device())
+        self.buffers.enter(self.mine[0])
+        was = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.model.train(was)
+            self._outside = states.take(self._cuda_device())
+
     def _spread_buffers(self) -> None:
         """Thread 0's buffers to all threads, before a step."""
         if not self.options.broadcast_buffers or not self.buffers.named:
@@ -280,6 +301,7 @@ class Elastic:
     def __iter__(self) -> Iterator[Any]:
         while self._boundary():
             epoch, batch = divmod(self.step, self.steps_per_epoch)
+            self._looks = self.freezing.looks(self.step)
             self._spread_buffers()
             if batch == 0:
                 for thread in self.mine:
@@ -308,7 +330,7 @@ class Elastic:
             p.grad = None
         self.freezing.settle()
         self._backward_s = 0.0
-        self._turn_since = time.perf_counter()
+        self._turn_since = self._now()
         return data
 
     def _data_place(self, thread: int) -> int:
@@ -321,9 +343,9 @@ class Elastic:
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
-        since = time.perf_counter()
+        since = self._now()
         loss.backward()
-        self._backward_s += time.perf_counter() - since
+        self._backward_s += self._now() - since
         self._losses.append(loss.detach())
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
@@ -341,29 +363,30 @@ class Elastic:
 
     def _end_turn(self, thread: int) -> None:
         """The thread's gradients are taken from the parameters."""
-        whole = time.perf_counter() - self._turn_since
+        whole = self._now() - self._turn_since
         backward = self._backward_s or whole * 2 / 3
-        self.seconds["backward"] += backward
-        self.seconds["forward"] += whole - backward
+        self._add_time("backward", backward)
+        self._add_time("forward", whole - backward)
         since = time.perf_counter()
         grads = self.reducer.put(thread)
-        if self.freezing.measures:
-            self.freezing.profile.thread(thread, grads)
         self._spent("reduce", since)
+        if self._looks:
+            self.freezing.profile.thread(thread, grads)
 
     def _update(self) -> None:
         """The mean, and a step of the optimiser."""
         since = time.perf_counter()
         self.reducer.mean()
-        if self.freezing.measures:
-            self.freezing.profile.mean()
         self._spent("reduce", since)
+        if self._looks:
+            self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
         (self.options.update or self.optimizer.step)()
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
+        self.looked_steps += self._looks
         if self.step % self.options.report_every == 0:
             self._report()
         self._losses = []
@@ -381,21 +404,34 @@ class Elastic:
         if scheduler is not None and (o.scheduler_by == "step" or at_epoch):
             scheduler.step()
 
-    def _spent(self, part: str, since: float) -> None:
+    def _now(self) -> float:
+        """The time; in a step that is looked at, once the device is done."""
+        if self._looks and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _add_time(self, part: str, seconds: float) -> None:
         """Adds a time to the split of steps."""
-        self.seconds[part] += time.perf_counter() - since
+        self.seconds[part] += seconds
+        if self._looks:
+            self.looked[part] += seconds
+
+    def _spent(self, part: str, since: float) -> None:
+        """The time from ``since`` until now."""
+        self._add_time(part, self._now() - since)
 
     # --- boundaries -----------------------------------------------------------
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        self._leave()
         stop, frozen, passes = self._orders()
         o = self.options
         at_epoch = self._due == 0 and self.ordinary % self.steps_per_epoch == 0
         decided = False
         if at_epoch and self.step > 0 and self._decided_at != self.step:
             decided = self._decide()
+            if o.on_epoch is not None:
+                o.on_epoch(self)
         decided = self._obey(frozen, passes) or decided
         if self.done:
             return False
@@ -443,8 +479,8 @@ class Elastic:
         before = len(self.freezer.raw_log())
         news: list[float] = [0.0] * 2
         if self.place.rank == 0:
-            per = 1.0 / max(1, self.timed_steps)
-            s = {part: self.seconds[part] * per for part in STEP_PARTS}
+            per = 1.0 / max(1, self.looked_steps)
+            s = {part: self.looked[part] * per for part in STEP_PARTS}
             self.freezer.decide(
                 step=self.step,
                 epoch=self.epoch,
@@ -483,9 +519,10 @@ class Elastic:
         return found
 
     def _reset_times(self) -> None:
-        """The split of steps starts anew."""
+        """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
-        self.timed_steps = 0
+        self.looked = dict.fromkeys(STEP_PARTS, 0.0)
+        self.timed_steps = self.looked_steps = 0
 
     def _report(self) -> None:
         """Process 0 tells the scheduler how it goes."""
