@@ -147,7 +147,8 @@ class Elastic:
             rule = FreezeOptions(rule=rule or "off")
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
         if o.replay:
-            self.freezing.freezer.replay(o.replay)
+            if self.place.rank == 0:
+                self.freezing.freezer.replay(o.replay)
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
         self.passes_wanted = int(os.environ.get("FIRN_PASSES") or 1)
@@ -451,33 +452,33 @@ class Elastic:
         return bool(word >> 48), (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
 
     def _obey(self, frozen: int, passes: int) -> bool:
-        """Orders that change something."""
-        changed = False
-        if self.freezer.replaying(self.step):
-            self.freezer.follow(self.step)
-            frozen = passes = -1
-        for kind, value, now in (
-            (FROZEN, frozen, self.freezer.nfrozen),
-            (PASSES, passes, self.freezer.passes),
-        ):
-            limit = len(self.layers) if kind == FROZEN else 1 << 20
-            if 0 <= value < limit and value != now and (kind == FROZEN or value > 0):
+        """Orders, or the log that is replayed; did anything change?"""
+        before = len(self.freezer.raw_log())
+        if self.options.replay:
+            if self.place.rank == 0:
+                self.freezer.follow(self.step)
+            return self._share_log(before)
+        now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
+        most = {FROZEN: len(self.layers) - 1, PASSES: 1 << 20}
+        least = {FROZEN: 0, PASSES: 1}
+        for kind, value in ((FROZEN, frozen), (PASSES, passes)):
+            if least[kind] <= value <= most[kind] and value != now[kind]:
                 self.freezer.set(self.step, self.epoch, kind, value)
-                changed = True
+        self._apply()
+        return len(self.freezer.raw_log()) > before
+
+    def _apply(self) -> None:
+        """The model as frozen as the freezer says."""
         if self.freezer.nfrozen != self.freezing.nfrozen:
             self.freezing.apply()
-            changed = True
-        return changed
 
     def _decide(self) -> bool:
         """At the end of an epoch: process 0 decides, all take its word."""
         self._decided_at = self.step
         if not self.freezing.decides:
             return False
-        profile = self.freezing.profile
         squares = self._all_squares()
         before = len(self.freezer.raw_log())
-        news: list[float] = [0.0] * 2
         if self.place.rank == 0:
             per = 1.0 / max(1, self.looked_steps)
             s = {part: self.looked[part] * per for part in STEP_PARTS}
@@ -485,21 +486,30 @@ class Elastic:
                 step=self.step,
                 epoch=self.epoch,
                 progress=self.progress,
-                variance=profile.variance(squares),
+                variance=self.freezing.profile.variance(squares),
                 forward_s=s["data"] + s["forward"],
                 backward_s=s["backward"],
                 rest_s=s["reduce"] + s["update"],
             )
-            news = [float(self.freezer.nfrozen), self.freezer.psi]
-        told = torch.tensor(news, dtype=torch.float64)
+        self.freezing.profile.reset()
+        self._reset_times()
+        return self._share_log(before)
+
+    def _share_log(self, before: int) -> bool:
+        """Process 0's new decisions, entered and obeyed by all."""
+        new = self.freezer.raw_log()[before:] if self.place.rank == 0 else []
+        count = self.group.max(len(new))
+        if count == 0:
+            return False
+        told = torch.zeros(count, 5, dtype=torch.float64)
+        for i, row in enumerate(new):
+            told[i] = torch.tensor(row, dtype=torch.float64)
         self.bcast(told)
         if self.place.rank != 0:
-            self.freezer.set(
-                self.step, self.epoch, FROZEN, int(told[0]), float(told[1])
-            )
-        profile.reset()
-        self._reset_times()
-        return len(self.freezer.raw_log()) > before
+            for step, epoch, kind, value, psi in told.tolist():
+                self.freezer.set(int(step), int(epoch), int(kind), int(value), psi)
+        self._apply()
+        return True
 
     def _all_squares(self) -> dict[int, list[float]]:
         """Sums of squares of all threads, in process 0."""
@@ -562,6 +572,7 @@ class Elastic:
 
     def _end(self) -> None:
         """Trained to the end, or told to stop."""
+        self._leave()
         self.save()
         if self.mine[0] == 0:
             self.buffers.detach(0)
