@@ -102,8 +102,13 @@ def collect(processes, seen):
                 seen.setdefault((name, label), {}).update(found)
 
 
+def chosen(args):
+    """The models asked for: all, or those of --models a,b."""
+    return [m for m in MODELS if not args.models or m in args.models.split(",")]
+
+
 def equality(args):
-    models = list(MODELS)
+    models = chosen(args)
     plain = {"args": {"tiny": args.tiny, "device": args.device},
              "models": models}
     folder = tempfile.mkdtemp(prefix="elastic")
@@ -212,7 +217,7 @@ def overhead(args):
          "switch_us", "switch_pct", "plain_peak_mib", "elastic_peak_mib"], args,
         "medians of rounds in which both loops take turns; switch: host time "
         "of putting a thread in place")
-    for name in MODELS:
+    for name in chosen(args):
         for nthreads in (1, 4, 8):
             if time.time() > args.deadline:
                 print("out of time before", name, nthreads, flush=True)
@@ -239,7 +244,7 @@ def measure(name, nthreads, args):
     elastic._reset_times()
     switches = elastic.nswitches
     times = [[], []]
-    for i in range(3 if args.tiny else 9):
+    for i in range(3 if args.tiny else args.rounds):
         for which in ((0, 1), (1, 0))[i % 2]:
             times[which].append(timed(loops[which], n, args.device))
     plain, threaded = (statistics.median(t) for t in times)
@@ -265,7 +270,8 @@ def main():
     if len(sys.argv) > 2 and sys.argv[1] == "--worker":
         worker(json.loads(sys.argv[2]))
         return
-    args = trainkit.arguments(__doc__.split("\n")[0], 480, only="both")
+    args = trainkit.arguments(__doc__.split("\n")[0], 480, only="both",
+                              models="", rounds=9)
     if args.device == "cpu":
         torch.set_num_threads(1)
     os.makedirs(args.out, exist_ok=True)

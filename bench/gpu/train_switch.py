@@ -129,7 +129,8 @@ class Bench:
 
 
 def main():
-    args = trainkit.arguments(__doc__.split("\n")[0], 240, rounds=7)
+    args = trainkit.arguments(__doc__.split("\n")[0], 240, rounds=7,
+                              models="")
     if args.device == "cpu":
         torch.set_num_threads(1)
     os.makedirs(args.out, exist_ok=True)
@@ -140,6 +141,8 @@ def main():
         "medians; pause: from the last step of a task to the end of the first "
         "of the next, less a step")
     for name in NAMES:
+        if args.models and name not in args.models.split(","):
+            continue
         bench = Bench(name, args)
         bench.switch(True)
         for pipeline in (False, True):

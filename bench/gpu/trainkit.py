@@ -83,9 +83,10 @@ class Table:
 
 
 def deterministic():
-    """One result for one input: what D0 and D1 ask of a device."""
+    """One result for one input: what D0 and D1 ask of a device. Not with
+    warn_only: attention then keeps its backward pass that varies."""
     import torch
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
 
