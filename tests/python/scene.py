@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from firn.torch import Elastic, fixed_order_hook, states
 
 BATCH, SEED = 3, 11
+_kept: list = []  # gloo's end sometimes hangs: the process ends without it
 
 
 class Noisy:
@@ -109,7 +110,8 @@ def ddp(
             optimizer.step()
     found = _shared(model, optimizer)
     found.update(_context(rank, model.buffers(), states.take()))
-    dist.destroy_process_group()
+    dist.barrier()
+    _kept.extend((wrapped, dist.group.WORLD))
     return found
 
 

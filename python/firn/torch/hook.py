@@ -42,8 +42,6 @@ def fixed_order_hook(
     group = state if isinstance(state, dist.ProcessGroup) else None
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(everyone, mine, group=group)
-    # Not by Future.then(): a Python callback that a back end's thread lets go
-    # of can deadlock with the end of the process group.
     devices = [mine.device] if mine.is_cuda else None
     done: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
     done.set_result(fold(everyone))
