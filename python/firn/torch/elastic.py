@@ -286,7 +286,7 @@ class Elastic:
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        return self.ordinary // self.steps_per_epoch
+        return (self.ordinary - (self._due > 0)) // self.steps_per_epoch
 
     @property
     def progress(self) -> float:
@@ -395,15 +395,16 @@ class Elastic:
     def _count_step(self) -> None:
         """One more step; what is owed; the scheduler."""
         self.step += 1
-        extra = self._due > 0
-        self._due = self._due - 1 if extra else 0
-        self._due += self.freezer.step()
-        if not extra:
+        if self._due == 0:
             self.ordinary += 1
-        scheduler, o = self.options.scheduler, self.options
-        at_epoch = not extra and self.ordinary % self.steps_per_epoch == 0
-        if scheduler is not None and (o.scheduler_by == "step" or at_epoch):
-            scheduler.step()
+        self._due = self.freezer.step()
+        o = self.options
+        if o.scheduler is not None and (o.scheduler_by == "step" or self._at_epoch()):
+            o.scheduler.step()
+
+    def _at_epoch(self) -> bool:
+        """Is an epoch over, with the extra steps that it owed?"""
+        return self._due == 0 and self.ordinary % self.steps_per_epoch == 0
 
     def _now(self) -> float:
         """The time; in a step that is looked at, once the device is done."""
@@ -427,9 +428,8 @@ class Elastic:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
         stop, frozen, passes = self._orders()
         o = self.options
-        at_epoch = self._due == 0 and self.ordinary % self.steps_per_epoch == 0
         decided = False
-        if at_epoch and self.step > 0 and self._decided_at != self.step:
+        if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
             decided = self._decide()
             if o.on_epoch is not None:
                 o.on_epoch(self)
