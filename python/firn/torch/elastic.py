@@ -24,6 +24,7 @@ goes on from there when started again, on any number of processes.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -558,7 +559,7 @@ class Elastic:
             nprocs=self.place.nprocs,
             psi=self.freezer.psi,
         )
-        if self._losses:
+        if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
         self.reporter.say(parts=parts, **numbers)
 
