@@ -1,11 +1,13 @@
 """Puts libfirn_train.so, compiled here, beside the Python files."""
 
+import sys
 from pathlib import Path
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
-import build_lib
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import build_lib  # noqa: E402  (setuptools does not put this folder on the path)
 
 
 class Build(build_py):

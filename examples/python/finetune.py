@@ -24,7 +24,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from firn.torch import finetune
 
 
-def stripes(n: int, seed: int, slanted: bool, classes: int) -> TensorDataset:
+def stripes(
+    n: int, seed: int, slanted: bool, classes: int, noise: float = 2.0
+) -> TensorDataset:
     """Pictures of stripes; the class is how wide they are."""
     g = torch.Generator().manual_seed(seed)
     y = torch.randint(0, classes, (n,), generator=g)
@@ -32,7 +34,7 @@ def stripes(n: int, seed: int, slanted: bool, classes: int) -> TensorDataset:
     phase = 6 * torch.rand(n, 1, 1, generator=g)
     across = at.view(1, 1, 12) + (at.view(1, 12, 1) if slanted else 0)
     waves = torch.sin(across * (0.5 + y.view(-1, 1, 1) * 0.35) + phase)
-    x = waves.expand(n, 12, 12) + 2.0 * torch.randn(n, 12, 12, generator=g)
+    x = waves.expand(n, 12, 12) + noise * torch.randn(n, 12, 12, generator=g)
     return TensorDataset(x.reshape(n, -1), y)
 
 
@@ -56,11 +58,11 @@ def backbone(steps: int) -> nn.Module:
 
 
 def make_tasks(n: int) -> list[finetune.Task]:
-    """A large task and a small one."""
+    """A large task and a small one that is like it, but harder to see."""
     torch.manual_seed(5)
     return [
-        finetune.Task("wide", stripes(n, 11, False, 3), nn.Linear(32, 3)),
-        finetune.Task("slanted", stripes(n // 3, 12, True, 3), nn.Linear(32, 3)),
+        finetune.Task("clear", stripes(n, 11, True, 3), nn.Linear(32, 3)),
+        finetune.Task("faint", stripes(n // 3, 12, True, 3, 3.0), nn.Linear(32, 3)),
     ]
 
 
