@@ -61,7 +61,8 @@ class Feed:
     def save(self, thread: int) -> bytes:
         """What a checkpoint holds of a thread."""
         out = ctypes.create_string_buffer(lib().firn_feed_saved_max(self._handle))
-        return out.raw[: lib().firn_feed_save(self._handle, thread, out)]
+        n = lib().firn_feed_save(self._handle, thread, out)
+        return out.raw[:n]
 
     def load(self, thread: int, data: bytes) -> None:
         """And back."""

@@ -53,6 +53,8 @@ class Options:
     cubic: bool = True
     scaled: bool = True
     flops: Sequence[float] | None = None
+    measure_every: int = 4
+    """Variances and, on CUDA, times are taken in one of so many steps."""
 
 
 class Freezer:

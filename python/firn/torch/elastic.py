@@ -23,6 +23,8 @@ goes on from there when started again, on any number of processes.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import sys
 import time
@@ -91,6 +93,8 @@ class Options:
     also: Mapping[str, Any] = field(default_factory=dict)
     """Further objects with state_dict() that belong into checkpoints."""
     report_every: int = 10
+    on_epoch: Callable[["Elastic"], None] | None = None
+    """Called at the end of every epoch, between two steps."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()
@@ -120,8 +124,9 @@ class Elastic:
         self.loss = 0.0
         self._inside = -1
         self._decided_at = 0
-        self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
-        self.timed_steps = self.nswitches = 0
+        self.nswitches = 0
+        self._looks = False
+        self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
@@ -143,7 +148,8 @@ class Elastic:
             rule = FreezeOptions(rule=rule or "off")
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
         if o.replay:
-            self.freezing.freezer.replay(o.replay)
+            if self.place.rank == 0:
+                self.freezing.freezer.replay(o.replay)
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
         self.passes_wanted = int(os.environ.get("FIRN_PASSES") or 1)
@@ -246,6 +252,23 @@ class Elastic:
             self.rng[self._inside] = states.take(self._cuda_device())
         self._inside = -1
 
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Between two steps: the model in evaluation mode with the buffers of
+        this process's first thread (thread 0's in its process), no gradients;
+        no thread's generator is touched."""
+        self._leave()
+        states.give(self._outside, self._cuda_device())
+        self.buffers.enter(self.mine[0])
+        was = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.model.train(was)
+            self._outside = states.take(self._cuda_device())
+
     def _spread_buffers(self) -> None:
         """Thread 0's buffers to all threads, before a step."""
         if not self.options.broadcast_buffers or not self.buffers.named:
@@ -264,7 +287,7 @@ class Elastic:
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        return self.ordinary // self.steps_per_epoch
+        return (self.ordinary - (self._due > 0)) // self.steps_per_epoch
 
     @property
     def progress(self) -> float:
@@ -280,6 +303,7 @@ class Elastic:
     def __iter__(self) -> Iterator[Any]:
         while self._boundary():
             epoch, batch = divmod(self.step, self.steps_per_epoch)
+            self._looks = self.freezing.looks(self.step)
             self._spread_buffers()
             if batch == 0:
                 for thread in self.mine:
@@ -308,7 +332,7 @@ class Elastic:
             p.grad = None
         self.freezing.settle()
         self._backward_s = 0.0
-        self._turn_since = time.perf_counter()
+        self._turn_since = self._now()
         return data
 
     def _data_place(self, thread: int) -> int:
@@ -321,9 +345,9 @@ class Elastic:
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
-        since = time.perf_counter()
+        since = self._now()
         loss.backward()
-        self._backward_s += time.perf_counter() - since
+        self._backward_s += self._now() - since
         self._losses.append(loss.detach())
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
@@ -341,29 +365,30 @@ class Elastic:
 
     def _end_turn(self, thread: int) -> None:
         """The thread's gradients are taken from the parameters."""
-        whole = time.perf_counter() - self._turn_since
+        whole = self._now() - self._turn_since
         backward = self._backward_s or whole * 2 / 3
-        self.seconds["backward"] += backward
-        self.seconds["forward"] += whole - backward
+        self._add_time("backward", backward)
+        self._add_time("forward", whole - backward)
         since = time.perf_counter()
         grads = self.reducer.put(thread)
-        if self.freezing.measures:
-            self.freezing.profile.thread(thread, grads)
         self._spent("reduce", since)
+        if self._looks:
+            self.freezing.profile.thread(thread, grads)
 
     def _update(self) -> None:
         """The mean, and a step of the optimiser."""
         since = time.perf_counter()
         self.reducer.mean()
-        if self.freezing.measures:
-            self.freezing.profile.mean()
         self._spent("reduce", since)
+        if self._looks:
+            self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
         (self.options.update or self.optimizer.step)()
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
+        self.looked_steps += self._looks
         if self.step % self.options.report_every == 0:
             self._report()
         self._losses = []
@@ -371,31 +396,44 @@ class Elastic:
     def _count_step(self) -> None:
         """One more step; what is owed; the scheduler."""
         self.step += 1
-        extra = self._due > 0
-        self._due = self._due - 1 if extra else 0
-        self._due += self.freezer.step()
-        if not extra:
+        if self._due == 0:
             self.ordinary += 1
-        scheduler, o = self.options.scheduler, self.options
-        at_epoch = not extra and self.ordinary % self.steps_per_epoch == 0
-        if scheduler is not None and (o.scheduler_by == "step" or at_epoch):
-            scheduler.step()
+        self._due = self.freezer.step()
+        o = self.options
+        if o.scheduler is not None and (o.scheduler_by == "step" or self._at_epoch()):
+            o.scheduler.step()
+
+    def _at_epoch(self) -> bool:
+        """Is an epoch over, with the extra steps that it owed?"""
+        return self._due == 0 and self.ordinary % self.steps_per_epoch == 0
+
+    def _now(self) -> float:
+        """The time; in a step that is looked at, once the device is done."""
+        if self._looks and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _add_time(self, part: str, seconds: float) -> None:
+        """Adds a time to the split of steps."""
+        self.seconds[part] += seconds
+        if self._looks:
+            self.looked[part] += seconds
 
     def _spent(self, part: str, since: float) -> None:
-        """Adds a time to the split of steps."""
-        self.seconds[part] += time.perf_counter() - since
+        """The time from ``since`` until now."""
+        self._add_time(part, self._now() - since)
 
     # --- boundaries -----------------------------------------------------------
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        self._leave()
         stop, frozen, passes = self._orders()
         o = self.options
-        at_epoch = self._due == 0 and self.ordinary % self.steps_per_epoch == 0
         decided = False
-        if at_epoch and self.step > 0 and self._decided_at != self.step:
+        if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
             decided = self._decide()
+            if o.on_epoch is not None:
+                o.on_epoch(self)
         decided = self._obey(frozen, passes) or decided
         if self.done:
             return False
@@ -415,55 +453,64 @@ class Elastic:
         return bool(word >> 48), (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
 
     def _obey(self, frozen: int, passes: int) -> bool:
-        """Orders that change something."""
-        changed = False
-        if self.freezer.replaying(self.step):
-            self.freezer.follow(self.step)
-            frozen = passes = -1
-        for kind, value, now in (
-            (FROZEN, frozen, self.freezer.nfrozen),
-            (PASSES, passes, self.freezer.passes),
-        ):
-            limit = len(self.layers) if kind == FROZEN else 1 << 20
-            if 0 <= value < limit and value != now and (kind == FROZEN or value > 0):
+        """Orders, or the log that is replayed; did anything change?"""
+        before = len(self.freezer.raw_log())
+        if self.options.replay:
+            if self.place.rank == 0:
+                self.freezer.follow(self.step)
+            return self._share_log(before)
+        now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
+        most = {FROZEN: len(self.layers) - 1, PASSES: 1 << 20}
+        least = {FROZEN: 0, PASSES: 1}
+        for kind, value in ((FROZEN, frozen), (PASSES, passes)):
+            if least[kind] <= value <= most[kind] and value != now[kind]:
                 self.freezer.set(self.step, self.epoch, kind, value)
-                changed = True
+        self._apply()
+        return len(self.freezer.raw_log()) > before
+
+    def _apply(self) -> None:
+        """The model as frozen as the freezer says."""
         if self.freezer.nfrozen != self.freezing.nfrozen:
             self.freezing.apply()
-            changed = True
-        return changed
 
     def _decide(self) -> bool:
         """At the end of an epoch: process 0 decides, all take its word."""
         self._decided_at = self.step
         if not self.freezing.decides:
             return False
-        profile = self.freezing.profile
         squares = self._all_squares()
         before = len(self.freezer.raw_log())
-        news: list[float] = [0.0] * 2
         if self.place.rank == 0:
-            per = 1.0 / max(1, self.timed_steps)
-            s = {part: self.seconds[part] * per for part in STEP_PARTS}
+            per = 1.0 / max(1, self.looked_steps)
+            s = {part: self.looked[part] * per for part in STEP_PARTS}
             self.freezer.decide(
                 step=self.step,
                 epoch=self.epoch,
                 progress=self.progress,
-                variance=profile.variance(squares),
+                variance=self.freezing.profile.variance(squares),
                 forward_s=s["data"] + s["forward"],
                 backward_s=s["backward"],
                 rest_s=s["reduce"] + s["update"],
             )
-            news = [float(self.freezer.nfrozen), self.freezer.psi]
-        told = torch.tensor(news, dtype=torch.float64)
+        self.freezing.profile.reset()
+        self._reset_times()
+        return self._share_log(before)
+
+    def _share_log(self, before: int) -> bool:
+        """Process 0's new decisions, entered and obeyed by all."""
+        new = self.freezer.raw_log()[before:] if self.place.rank == 0 else []
+        count = self.group.max(len(new))
+        if count == 0:
+            return False
+        told = torch.zeros(count, 5, dtype=torch.float64)
+        for i, row in enumerate(new):
+            told[i] = torch.tensor(row, dtype=torch.float64)
         self.bcast(told)
         if self.place.rank != 0:
-            self.freezer.set(
-                self.step, self.epoch, FROZEN, int(told[0]), float(told[1])
-            )
-        profile.reset()
-        self._reset_times()
-        return len(self.freezer.raw_log()) > before
+            for step, epoch, kind, value, psi in told.tolist():
+                self.freezer.set(int(step), int(epoch), int(kind), int(value), psi)
+        self._apply()
+        return True
 
     def _all_squares(self) -> dict[int, list[float]]:
         """Sums of squares of all threads, in process 0."""
@@ -483,9 +530,10 @@ class Elastic:
         return found
 
     def _reset_times(self) -> None:
-        """The split of steps starts anew."""
+        """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
-        self.timed_steps = 0
+        self.looked = dict.fromkeys(STEP_PARTS, 0.0)
+        self.timed_steps = self.looked_steps = 0
 
     def _report(self) -> None:
         """Process 0 tells the scheduler how it goes."""
@@ -511,7 +559,7 @@ class Elastic:
             nprocs=self.place.nprocs,
             psi=self.freezer.psi,
         )
-        if self._losses:
+        if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
         self.reporter.say(parts=parts, **numbers)
 
@@ -525,6 +573,7 @@ class Elastic:
 
     def _end(self) -> None:
         """Trained to the end, or told to stop."""
+        self._leave()
         self.save()
         if self.mine[0] == 0:
             self.buffers.detach(0)

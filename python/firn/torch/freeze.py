@@ -164,13 +164,12 @@ class Profile:
             self.nsteps += 1
             return
         before, self.before = self.before, [g.clone() for g in grads]
-        if before is None:
+        if before is None or len(before) != len(grads):
             return
-        before = before[len(before) - len(grads) :] if len(before) >= len(grads) else []
-        if before:
-            change = [a - b for a, b in zip(grads, before)]
-            self.means = self._add(self.means, change)
-            self.nsteps += 1
+        change = [now - then for now, then in zip(grads, before)]
+        self.means = self._add(self.means, change)
+        self.nsteps += 1
+        self.before = None
 
     def variance(self, squares: dict[int, Sequence[float]]) -> list[float] | None:
         """Of the epoch, from all threads' sums; None: nothing was seen."""
@@ -206,6 +205,12 @@ class Freezing:
         self.nfrozen = 0
         self._norms: list[nn.Module] = []
 
+    def looks(self, step: int) -> bool:
+        """Is this a step whose gradients are looked at? With one thread two
+        neighbouring steps are needed."""
+        every = max(1, self.options.measure_every)
+        return self.measures and (step % every == 0 or self.profile.before is not None)
+
     def apply(self) -> None:
         """Makes the model what the freezer says."""
         n = self.freezer.nfrozen
@@ -225,6 +230,7 @@ class Freezing:
             m.train(m not in self._norms)
         self._flat.freeze(n)
         self.nfrozen = n
+        self.profile.before = None
         self.settle()
 
     def settle(self) -> None:

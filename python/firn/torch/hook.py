@@ -41,6 +41,8 @@ def fixed_order_hook(
     mine = bucket.buffer()
     group = state if isinstance(state, dist.ProcessGroup) else None
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    work = dist.all_gather(everyone, mine, group=group, async_op=True)
-    return work.get_future().then(lambda _: fold(everyone))
-
+    dist.all_gather(everyone, mine, group=group)
+    devices = [mine.device] if mine.is_cuda else None
+    done: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
+    done.set_result(fold(everyone))
+    return done

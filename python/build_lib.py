@@ -1,0 +1,65 @@
+"""Builds libfirn_train.so with a C compiler alone; used by setup.py and benches.
+
+    python3 build_lib.py OUT.so
+
+libcurl is used where its headers are there; without it a trainer works and
+sends no reports. The flags that fix the order of sums are those of the
+Makefile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BELOW = [
+    "base/status.c",
+    "base/fmath.c",
+    "base/rng.c",
+    "base/str.c",
+    "model/freeze.c",
+    "model/transfer.c",
+]
+FLAGS = ["-std=c17", "-D_POSIX_C_SOURCE=200809L", "-O2", "-ffp-contract=off"]
+FLAGS += ["-fvisibility=hidden", "-fPIC", "-shared"]
+
+
+def sources() -> list[str]:
+    """What the Makefile calls TRAINSRC."""
+    found = [*(ROOT / "src/train").glob("*.c"), *(ROOT / "src/wire").glob("*.c")]
+    found += [ROOT / "src" / name for name in BELOW]
+    if not all(path.exists() for path in found) or len(found) <= len(BELOW):
+        raise SystemExit(f"the sources of libfirn_train are not in {ROOT / 'src'}")
+    return sorted(str(path) for path in found)
+
+
+def has_curl(compiler: str) -> bool:
+    """Can a program with libcurl be linked?"""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "curl.c")
+        source.write_text(
+            "#include <curl/curl.h>\nint main(void) { return !curl_version(); }\n"
+        )
+        command = [compiler, str(source), "-o", str(Path(folder, "curl")), "-lcurl"]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def build(out: Path) -> Path:
+    """Compiles and links it in one go."""
+    compiler = os.environ.get("CC", "cc")
+    curl = has_curl(compiler)
+    command = [compiler, *FLAGS, f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    command += ["-DFIRN_WITH_CURL"] if curl else []
+    command += [*sources(), "-o", str(out), "-lm", "-lpthread"]
+    command += ["-lcurl"] if curl else []
+    out.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(command, check=True)
+    return out
+
+
+if __name__ == "__main__":
+    print(build(Path(sys.argv[1] if len(sys.argv) > 1 else "libfirn_train.so")))

@@ -1,0 +1,19 @@
+#!/bin/sh
+# The PyTorch layer: elastic runs against DDP bit by bit, checkpoints, loaders,
+# freezing, fine-tuning. Skipped where the distribution's PyTorch is not there.
+. tests/lib/e2e.sh
+python=${FIRN_PYTHON:-/usr/bin/python3}
+lib=$(cd "${FIRN%/firn}" && pwd)/libfirn_train.so
+"$python" -c 'import torch, numpy, torch.distributed' 2>/dev/null ||
+    skip "python3-torch is not installed"
+[ -f "$lib" ] || skip "libfirn_train.so is not built"
+export OMP_NUM_THREADS=1 FIRN_TRAIN_LIB="$lib" PYTHONDONTWRITEBYTECODE=1
+unset RANK WORLD_SIZE FIRN_LAYOUT FIRN_THREADS FIRN_DIR FIRN_URL FIRN_FREEZE
+PYTHONPATH=python:tests/python
+export PYTHONPATH
+"$python" -m unittest test_wrappers test_elastic test_loader test_freeze \
+    test_finetune test_examples >"$tmp/out" 2>&1 || {
+    cat "$tmp/out"
+    fail "tests of the PyTorch layer failed"
+}
+exit 0

@@ -1,0 +1,97 @@
+"""What threads cost: the time of a switch, and memory. With FIRN_SOAK only, for
+it takes a quiet machine and some minutes. Models are those of bench/gpu."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+import unittest
+
+import farm
+import torch
+from torch.nn.functional import cross_entropy
+
+from firn.torch import Elastic
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "..", "bench", "gpu"))
+
+
+class Fixed:
+    """Samples that cost nothing to draw."""
+
+    def __init__(self, n: int, shape: tuple) -> None:
+        self.x, self.y = torch.randn(8, *shape), torch.arange(8)
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.x[i % 8], self.y[i % 8]
+
+
+def train(kind: str, threads: int, batch: int, steps: int) -> dict:
+    """Peak memory, and CPU milliseconds of a turn and of a switch."""
+    from models import Basic, cnn, resnet
+
+    torch.manual_seed(1)
+    if kind == "resnet18":
+        model = resnet(Basic, (2, 2, 2, 2), 10, 64, 3, True)
+        shape: tuple = (3, 32, 32)
+    else:
+        model, shape = cnn(), (1, 28, 28)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    data = Fixed(threads * batch * steps, shape)
+    job = Elastic(model, optimizer, data, threads=threads, batch_size=batch)
+    switches: list[float] = []
+    inner = job._enter
+
+    def enter(thread: int) -> None:
+        since = time.process_time()
+        inner(thread)
+        switches.append(time.process_time() - since)
+
+    job._enter = enter
+    since = time.process_time()
+    for x, y in job:
+        job.backward(cross_entropy(model(x), y))
+    whole = (time.process_time() - since) / (threads * steps)
+    job.close()
+    switches.sort()
+    return {
+        "turn_ms": whole * 1e3,
+        "switch_ms": sum(switches) / len(switches) * 1e3,
+        "median_ms": switches[len(switches) // 2] * 1e3,
+        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+@unittest.skipUnless(os.environ.get("FIRN_SOAK"), "FIRN_SOAK is not set")
+class Costs(unittest.TestCase):
+    """Measured in processes of their own."""
+
+    def switch(self, kind: str, batch: int, most: float) -> None:
+        found = farm.run(1, lambda: train(kind, 4, batch, 6))
+        share = found["switch_ms"] / found["turn_ms"]
+        print(f"{kind}: {found}, switch {100 * share:.2f} %", file=sys.stderr)
+        self.assertLessEqual(share, most)
+
+    def test_a_switch_of_the_small_cnn_takes_three_per_cent_at_most(self) -> None:
+        self.switch("cnn", 32, 0.03)
+
+    def test_a_switch_of_resnet18_takes_one_per_cent_at_most(self) -> None:
+        self.switch("resnet18", 32, 0.01)
+
+    def test_eight_threads_take_hardly_more_memory_than_one(self) -> None:
+        one = farm.run(1, lambda: train("resnet18", 1, 8, 3))
+        eight = farm.run(1, lambda: train("resnet18", 8, 8, 3))
+        ratio = eight["rss_mib"] / one["rss_mib"]
+        print(f"V=1 {one}, V=8 {eight}, {ratio:.3f}", file=sys.stderr)
+        self.assertLessEqual(ratio, 1.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

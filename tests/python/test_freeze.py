@@ -1,0 +1,247 @@
+"""Frozen layers stand still, are not reduced, and a replay is the same bits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import unittest
+
+import farm
+import scene
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from firn.freezer import Decided
+from firn.torch import Elastic
+from firn.torch.freeze import Options, Profile, layers_of, param_groups
+from firn.torch.reduce import Flat
+
+
+class Blocks(nn.Module):
+    """A module with containers, norms and tied weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(7, 4)
+        self.blocks = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.head.weight = self.embed.weight
+
+
+class Layers(unittest.TestCase):
+    """What freezes together."""
+
+    def test_norms_join_the_block_before_them(self) -> None:
+        names = [layer.name for layer in layers_of(scene.network())]
+        self.assertEqual(names, ["0", "4", "9", "11"])
+
+    def test_containers_are_opened_and_tied_weights_freeze_last(self) -> None:
+        layers = layers_of(Blocks())
+        self.assertEqual(
+            [layer.name for layer in layers], ["blocks.0", "blocks.1", "head"]
+        )
+        self.assertEqual(layers[-1].nelements, 28)
+
+    def test_every_parameter_that_trains_is_in_one_layer(self) -> None:
+        model = scene.network()
+        next(model.parameters()).requires_grad_(False)
+        found = [id(p) for layer in layers_of(model) for p in layer.params]
+        live = [id(p) for p in model.parameters() if p.requires_grad]
+        self.assertEqual(sorted(found), sorted(live))
+
+
+class Variances(unittest.TestCase):
+    """Against an oracle in double precision."""
+
+    def check(self, nthreads: int) -> None:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+        layers = layers_of(model)
+        flat = Flat([layer.params for layer in layers])
+        profile = Profile(flat, layers, nthreads)
+        expected = [0.0] * len(layers)
+        last = None
+        for step in range(4):
+            grads = torch.randn(nthreads, flat.n) + 1
+            for v in range(nthreads):
+                profile.thread(v, flat.views(grads[v]))
+            mean = grads.mean(0)
+            for p, g in zip(flat.params, flat.views(mean)):
+                p.grad = g.clone()
+            profile.mean()
+            for i in range(len(layers)):
+                part = slice(flat.layer_at[i], flat.layer_at[i + 1])
+                if nthreads > 1:
+                    expected[i] += float(grads[:, part].double().var(0).sum()) / 4
+                elif step % 2 == 1:
+                    change = (mean - last)[part].double()
+                    expected[i] += float(change.square().sum()) / 2 / 2
+            last = mean
+        squares = {v: s.tolist() for v, s in profile.threads.items()}
+        for found, right in zip(profile.variance(squares), expected):
+            self.assertAlmostEqual(found / right, 1, delta=1e-6)
+
+    def test_across_threads(self) -> None:
+        self.check(4)
+
+    def test_of_successive_steps_with_one_thread(self) -> None:
+        self.check(1)
+
+
+def frozen_run(rule: object, epochs: int = 4, **options: object) -> dict:
+    """An elastic job that tells what happened to its weights in each epoch."""
+    model = scene.network()
+    optimizer = scene.optimizer_of(model)
+    told: dict = {"epochs": [], "modes": [], "steps": []}
+
+    def over(job: Elastic) -> None:
+        layers = [farm.digest(*layer.params) for layer in job.layers]
+        told["epochs"].append([layers, job.freezer.nfrozen, job.group.nbytes])
+        told["steps"].append(job.step)
+        told["modes"].append([model[1].training, model[5].training])
+
+    freeze = Options(rule=rule, warmup_epochs=0, measure_every=1)
+    job = Elastic(
+        model,
+        optimizer,
+        scene.Noisy(),
+        threads=4,
+        batch_size=scene.BATCH,
+        epochs=epochs,
+        seed=scene.SEED,
+        freeze=freeze,
+        on_epoch=over,
+        **options,
+    )
+    for x, y in job:
+        job.backward(cross_entropy(model(x), y))
+    told["weights"] = farm.digest(*model.parameters())
+    told["log"] = [vars(d) for d in job.freezer.log()]
+    told["modes"].append([model[1].training, model[5].training])
+    if job.place.rank > 0:
+        told = {"weights 1": told["weights"], "log 1": told["log"]}
+    job.close()
+    return told
+
+
+def two_after_one(known: object) -> int:
+    """A rule: two layers from the first epoch on, none from the third."""
+    return 2 if known.epoch in (1, 2) else 0
+
+
+class Freezing(unittest.TestCase):
+    """While it trains."""
+
+    def test_frozen_layers_stand_still_and_the_others_do_not(self) -> None:
+        told = farm.run(1, lambda: frozen_run(two_after_one))
+        first, second, third, fourth = (layers for layers, _, _ in told["epochs"])
+        self.assertEqual([n for _, n, _ in told["epochs"]], [2, 2, 0, 0])
+        self.assertEqual(first[:2], third[:2])
+        self.assertTrue(all(a != b for a, b in zip(first[2:], second[2:])))
+        self.assertTrue(all(a != b for a, b in zip(third, fourth)))
+        self.assertEqual(told["modes"], [[False] * 2] * 2 + [[True] * 2] * 3)
+
+    def test_bytes_reduced_shrink_to_the_share_that_trains(self) -> None:
+        told = farm.run(2, lambda: frozen_run(two_after_one))
+        sent = [0] + [n for _, _, n in told["epochs"]]
+        steps = [0] + told["steps"]
+        whole, frozen = (
+            (sent[i + 1] - sent[i]) / (steps[i + 1] - steps[i]) for i in (0, 1)
+        )
+        sizes = [layer.nelements for layer in layers_of(scene.network())]
+        self.assertEqual(frozen / whole, sum(sizes[2:]) / sum(sizes))
+        self.assertEqual(told["weights"], told["weights 1"])
+        self.assertEqual(told["log"], told["log 1"])
+
+    def test_a_replay_of_the_log_is_the_same_bits_on_other_processes(self) -> None:
+        told = farm.run(1, lambda: frozen_run("penalty"))
+        log = [Decided(**d) for d in told["log"]]
+        self.assertEqual(len(log), 4)
+        again = farm.run(2, lambda: frozen_run("off", replay=log))
+        self.assertEqual(again["weights"], told["weights"])
+        self.assertEqual(again["steps"], told["steps"])
+        other = [Decided(d.step, d.epoch, d.kind, 3 - d.value, d.psi) for d in log]
+        twin = farm.run(1, lambda: frozen_run("off", replay=other))
+        self.assertNotEqual(twin["weights"], told["weights"])
+
+    def test_stopped_while_frozen_it_goes_on_as_if_not(self) -> None:
+        folder = tempfile.mkdtemp(prefix="firn")
+        self.addCleanup(shutil.rmtree, folder)
+        whole = farm.run(1, lambda: frozen_run(two_after_one))
+
+        def stopped() -> dict:
+            count = iter(range(100))
+
+            def update() -> None:
+                if next(count) == 6:
+                    os.kill(os.getpid(), 10)
+                job.optimizer.step()
+
+            model = scene.network()
+            job = Elastic(
+                model,
+                scene.optimizer_of(model),
+                scene.Noisy(),
+                threads=4,
+                batch_size=scene.BATCH,
+                epochs=4,
+                seed=scene.SEED,
+                folder=folder,
+                freeze=Options(rule=two_after_one, warmup_epochs=0, measure_every=1),
+                update=update,
+            )
+            for x, y in job:
+                job.backward(cross_entropy(model(x), y))
+            return {}
+
+        farm.finish(farm.start(1, stopped, FIRN_JOB="frozen"), 83)
+        found = farm.run(
+            2, lambda: frozen_run(two_after_one, folder=folder), FIRN_JOB="frozen"
+        )
+        self.assertEqual(found["weights"], whole["weights"])
+
+    def test_a_rule_that_raises_is_told(self) -> None:
+        with self.assertRaisesRegex(AssertionError, "no idea"):
+            farm.run(1, lambda: frozen_run(self.raises))
+
+    @staticmethod
+    def raises(known: object) -> int:
+        raise RuntimeError("no idea")
+
+    def test_freezeout_freezes_by_its_schedule_and_anneals_each_layer(self) -> None:
+        def work() -> dict:
+            model = scene.network()
+            layers = layers_of(model)
+            optimizer = torch.optim.SGD(param_groups(layers, 0.1), lr=0.1)
+            rates: list = []
+            job = Elastic(
+                model,
+                optimizer,
+                scene.Noisy(),
+                threads=2,
+                batch_size=4,
+                epochs=6,
+                layers=layers,
+                freeze=Options(rule="freezeout", first=0.5, cubic=False),
+                on_epoch=lambda j: rates.append(
+                    [j.freezer.nfrozen] + [g["lr"] for g in optimizer.param_groups]
+                ),
+            )
+            for x, y in job:
+                job.backward(cross_entropy(model(x), y))
+            job.close()
+            return {"rates": rates}
+
+        rates = farm.run(1, work)["rates"]
+        frozen = [row[0] for row in rates]
+        self.assertEqual(frozen, sorted(frozen))
+        self.assertEqual(frozen[0], 0)
+        self.assertEqual(frozen[-1], 3)
+        self.assertLess(rates[1][1], rates[1][4])
+
+
+if __name__ == "__main__":
+    unittest.main()
