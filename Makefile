@@ -55,6 +55,8 @@ TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
               base/str.c \
               model/freeze.c model/transfer.c)
+# libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
+BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
 TESTSRC := $(sort $(wildcard tests/*/test_*.c))
 # The example trainers: a program for each main_*.c.
@@ -69,6 +71,7 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
 TRAINOBJ := $(call obj,$(TRAINSRC))
+BLASOBJ := $(call obj,$(BLASSRC))
 CLIOBJ  := $(call obj,$(CLISRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
@@ -111,8 +114,9 @@ export FIRN_BUILD := $(BUILD)
 SO := libfirn.so.$(VERSION)
 TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
-     $(EXAMPLES)
+     d2 $(EXAMPLES)
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
+d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
 tests: $(TESTS)
 benches: $(BENCHES)
@@ -143,6 +147,18 @@ $(BUILD)/$(TRAINSO): $(TRAINOBJ)
 	    -Wl,-soname,libfirn_train.so.$(MAJOR) -o $@ $^ $(TRAINLIBS)
 	$(Q)ln -sf $(TRAINSO) $(BUILD)/libfirn_train.so.$(MAJOR)
 	$(Q)ln -sf libfirn_train.so.$(MAJOR) $(BUILD)/libfirn_train.so
+
+$(BUILD)/libfirn_d2.a: $(BLASOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/libfirn_d2.so: $(BLASOBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libfirn_d2.so \
+	    -o $@ $^
+
+$(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
+$(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 
 $(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
 
@@ -244,7 +260,7 @@ asan:
 # What ever runs beside something else: nothing in math, model or compat does.
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(BUILD)/tests/base/% $(BUILD)/tests/core/% $(BUILD)/tests/sim/% \
-    $(BUILD)/tests/policy/%,$(TESTS)))
+    $(BUILD)/tests/policy/% $(BUILD)/tests/train/%,$(TESTS)))
 tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread OPT=-O1 WERROR=
 tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
@@ -313,7 +329,7 @@ install: all
 	install -m 755 $(BUILD)/firn $(BINDIR)/
 	install -m 644 $(HEADERS) $(INCDIR)/
 	install -m 644 $(BUILD)/libfirn.a $(LIBDIR)/
-	install -m 755 $(BUILD)/$(SO) $(LIBDIR)/
+	install -m 755 $(BUILD)/$(SO) $(BUILD)/libfirn_d2.so $(LIBDIR)/
 	ln -sf $(SO) $(LIBDIR)/libfirn.so.$(MAJOR)
 	ln -sf libfirn.so.$(MAJOR) $(LIBDIR)/libfirn.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
@@ -323,6 +339,7 @@ install: all
 uninstall:
 	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn.a $(LIBDIR)/libfirn.so \
 	    $(LIBDIR)/libfirn.so.$(MAJOR) $(LIBDIR)/$(SO) \
+	    $(LIBDIR)/libfirn_d2.so \
 	    $(LIBDIR)/pkgconfig/firn.pc $(MANDIR)/firn.1
 	rm -rf $(INCDIR)
 
@@ -357,9 +374,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn train tests benches test test-e2e style e2e check asan tsan \
+.PHONY: all firn train d2 tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
         uninstall format clean help FORCE
 
--include $(patsubst %.o,%.d,$(LIBOBJ) $(CLIOBJ) $(TLIBOBJ) \
+-include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
            $(call obj,$(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

@@ -34,6 +34,7 @@ run forecasts
 run shares
 run solvers
 run trainfold
+run traingroup
 run small "$FIRN"
 run scale "$FIRN"
 

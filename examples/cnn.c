@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NCONVS = 3, NLAYERS = 5, NHIDDEN = 64, NFLAT = 784, NTEST = 1000 };
+enum { NCONVS = 3, NLAYERS = 5, NHIDDEN = 64, NFLAT = 784 };
 
 /* A convolution with all behind it. Offsets are into the weights (w, then
  * bias, then scale and shift) and into the buffers. */
@@ -227,7 +227,7 @@ static void judge(struct model *model, char *line, size_t nline)
     }
     snprintf(line, nline, "%s pictures, accuracy %.3f",
              cnn->images.is_real ? "Fashion-MNIST" : "made-up",
-             (double)nright / (double)cnn->test.n);
+             cnn->test.n > 0 ? (double)nright / (double)cnn->test.n : 0);
 }
 
 static void close_model(struct model *model)
@@ -355,7 +355,7 @@ bool cnn_open(struct model *model, const struct options *options, char *why,
     lay_out(model, cnn);
     if (!images_load(&cnn->images, true, (size_t)options->nsamples, why,
                      nwhy) ||
-        !images_load(&cnn->test, false, NTEST, why, nwhy) ||
+        !images_load(&cnn->test, false, (size_t)options->njudge, why, nwhy) ||
         !make_room(model, cnn)) {
         close_model(model);
         return false;

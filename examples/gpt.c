@@ -48,6 +48,7 @@ struct trace {
 struct gpt {
     uint8_t *text;
     size_t ntext, ntrain; /* windows start below ntrain */
+    size_t njudge;
     enum nn_order order;
     size_t layer_start[NLAYERS + 1];
     struct trace trace[BLOCKS];
@@ -291,7 +292,7 @@ static void judge(struct model *model, char *line, size_t nline)
     double loss = 0;
     size_t nright = 0;
     size_t n = 0;
-    for (size_t at = gpt->ntrain; at + SPAN < gpt->ntext && n < 200;
+    for (size_t at = gpt->ntrain; at + SPAN < gpt->ntext && n < gpt->njudge;
          at += SPAN, n++) {
         forward(model, gpt->text + at, NULL);
         loss +=
@@ -360,6 +361,7 @@ bool gpt_open(struct model *model, const struct options *options, char *why,
                             .judge = judge,
                             .close = close_model};
     gpt->order = options->order;
+    gpt->njudge = (size_t)options->njudge;
     size_t at = (BYTES + SPAN) * WIDTH;
     for (size_t b = 0; b <= BLOCKS; b++, at += BLOCK_SIZE)
         gpt->layer_start[b + 1] = at;

@@ -98,8 +98,8 @@ static bool make_up(struct images *out, bool trains, size_t n)
 {
     struct nn_rng rng = {.state = trains ? 11 : 22};
     struct images made = {.n = n};
-    made.pixels = malloc(n * IMAGE_AREA);
-    made.labels = malloc(n);
+    made.pixels = malloc(n * IMAGE_AREA + 1);
+    made.labels = malloc(n + 1);
     if (made.pixels == NULL || made.labels == NULL) {
         images_release(&made);
         return false;
@@ -117,7 +117,7 @@ bool images_load(struct images *out, bool for_training, size_t max, char *why,
 {
 #ifdef EXAMPLES_WITH_ZLIB
     const char *named = getenv("FIRN_IMAGES");
-    static const char *const usual = "/usr/share/dataset-fashion-mnist";
+    static const char *const usual = "/usr/share/datasets/fashion-mnist";
     if (read_files(out, named ? named : usual, for_training, max))
         return true;
     if (named != NULL && named[0] != '\0') {

@@ -35,6 +35,7 @@ static const char usage[] =
     "  --chain 1        constant memory, for contiguous threads\n"
     "  --text FILE      what the language model reads\n"
     "  --without X      break it: rng, buffers, sampler, sum\n"
+    "  --judge N        pictures or windows to judge it by; 1000\n"
     "  --pace MS        sleeps so long in every step (to be watched)\n"
     "  --quiet 1        one line at the end only\n";
 
@@ -51,7 +52,8 @@ struct loop {
         uint64_t epoch, batch;
     } place;
     int nlocal;
-    double right_s;
+    struct firn_decision *log; /* of --replay */
+    size_t nlog;
 };
 
 /* --- options ----------------------------------------------------------------
@@ -92,11 +94,11 @@ static bool parse(struct options *o, int argc, char **argv)
         {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
         {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
         {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
-        {"--pace", &pace_ms, NULL},        {"--optimizer", NULL, &optimizer},
-        {"--rate", NULL, &rate},           {"--dir", NULL, &o->dir},
-        {"--freeze", NULL, &o->freeze},    {"--replay", NULL, &o->replay},
-        {"--order", NULL, &order},         {"--text", NULL, &o->text},
-        {"--without", NULL, &o->without},
+        {"--pace", &pace_ms, NULL},        {"--judge", &o->njudge, NULL},
+        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
+        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
+        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
+        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;
@@ -289,6 +291,35 @@ static enum firn_freezer_rule rule_of(const struct options *o)
     return FIRN_FREEZER_OFF;
 }
 
+/* The decisions that a checkpoint logged, for a run that takes them as they
+ * are. They stay in `loop->log`. */
+static enum firn_status read_log(struct loop *loop, struct firn_error *err)
+{
+    struct firn_ckpt *ckpt = NULL;
+    FIRN_TRY(firn_ckpt_open(&ckpt, loop->options.replay, err));
+    const struct firn_ckpt_section *s = firn_ckpt_find(ckpt, "train/decisions");
+    struct firn_freezer_config config = {.nlayers = loop->model.nlayers};
+    struct firn_freezer *freezer = NULL;
+    const struct firn_decision *log = NULL;
+    enum firn_status status =
+        s == NULL ? firn_fail(err, FIRN_EINVAL, "%s: has no decisions",
+                              loop->options.replay)
+                  : firn_freezer_new(&freezer, &config, err);
+    if (status == FIRN_OK)
+        status = firn_freezer_load(freezer, s->data, s->nbytes, err);
+    if (status == FIRN_OK) {
+        loop->nlog = firn_freezer_log(freezer, &log);
+        loop->log = calloc(loop->nlog + 1, sizeof *loop->log);
+        if (loop->log == NULL)
+            status = firn_fail(err, FIRN_ENOMEM, "no memory");
+        else if (loop->nlog > 0)
+            memcpy(loop->log, log, loop->nlog * sizeof *log);
+    }
+    firn_freezer_free(freezer);
+    firn_ckpt_close(ckpt);
+    return status;
+}
+
 static enum firn_status open_train(struct loop *loop, struct firn_error *err)
 {
     const struct options *o = &loop->options;
@@ -318,6 +349,10 @@ static enum firn_status open_train(struct loop *loop, struct firn_error *err)
         .drop_last = true};
     FIRN_TRY(firn_sampler_check(&loop->sampler, err));
     config.steps_per_epoch = firn_sampler_batches(&loop->sampler);
+    if (o->replay != NULL)
+        FIRN_TRY(read_log(loop, err));
+    config.replay = loop->log;
+    config.nreplay = loop->nlog;
     return firn_train_open(&loop->train, &config, err);
 }
 
@@ -349,9 +384,10 @@ static void judge(struct loop *loop, double since_s)
         return;
     loop->model.judge(&loop->model, line, sizeof line);
     firn_threads_leave(threads, &err);
-    printf("%s: %s, loss %.4f, %llu steps, %.1f s\n", loop->model.name, line,
-           firn_train_loss(loop->train),
-           (unsigned long long)firn_train_step(loop->train), now_s() - since_s);
+    printf("%s: %s, loss %.4f, %llu steps, %zu layers frozen, %.1f s\n",
+           loop->model.name, line, firn_train_loss(loop->train),
+           (unsigned long long)firn_train_step(loop->train),
+           firn_train_frozen(loop->train), now_s() - since_s);
 }
 
 static int run(struct loop *loop)
@@ -385,7 +421,8 @@ static int run(struct loop *loop)
 int loop_main(int argc, char **argv, model_open *open)
 {
     struct loop loop = {
-        .options = {.nepochs = 4, .batch = 32, .nsamples = 4096}};
+        .options = {
+            .nepochs = 4, .batch = 32, .nsamples = 4096, .njudge = 1000}};
     char why[256] = "no memory";
     if (!parse(&loop.options, argc, argv)) {
         fprintf(stderr, usage, argv[0]);
@@ -404,6 +441,7 @@ int loop_main(int argc, char **argv, model_open *open)
     free(loop.second);
     free(loop.order);
     free(loop.sample);
+    free(loop.log);
     loop.model.close(&loop.model);
     return code;
 }

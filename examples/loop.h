@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct options {
-    int nthreads, nepochs, batch, nsamples, every, steps;
+    int nthreads, nepochs, batch, nsamples, njudge, every;
     uint64_t seed;
     double rate;
     bool adam, chain, quiet;

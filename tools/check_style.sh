@@ -169,7 +169,8 @@ function close_file()
 }
 
 BEGIN {
-    ban("malloc calloc realloc free strdup strndup", "base train")
+    ban("malloc calloc realloc free strdup strndup",
+        "base train blas")
     ban("printf vprintf puts putchar perror exit", "cli daemon/main.c")
     ban("time clock_gettime gettimeofday localtime gmtime",
         "engine daemon train cli base/clock.c")

@@ -65,8 +65,10 @@ FIRN_API enum firn_status firn_ckpt_put(struct firn_ckpt_writer *writer,
                                         const struct firn_ckpt_section *section,
                                         struct firn_error *err);
 /* Ends the file: synced and in place when this returns FIRN_OK, then all but
- * the newest `keep` (0: two) of this name are removed. The writer is gone in
- * any case; on failure nothing has changed in the folder. */
+ * the newest `keep` (0: two) of this name are removed; any that are newer than
+ * this one stay. The writer is gone in any case. A put that failed fails the
+ * commit. On failure nothing has changed in the folder, unless it was the
+ * folder that could not be synced, which the sentence then says. */
 FIRN_API enum firn_status firn_ckpt_commit(struct firn_ckpt_writer *writer,
                                            unsigned keep,
                                            struct firn_error *err);

@@ -31,6 +31,7 @@
 #include <firn/option.h>
 #include <firn/pairtime.h>
 #include <firn/parallel.h>
+#include <firn/passes.h>
 #include <firn/plan.h>
 #include <firn/policy.h>
 #include <firn/profile.h>

@@ -14,7 +14,7 @@
  *                   process to process, and a process keeps one vector however
  *                   many threads it has
  *
- * All calls but firn_group_slot/put/pending/bytes are collective: every process
+ * All calls but firn_group_threads/slot/put/bytes are collective: every process
  * makes them in the same order. A peer that is gone or silent for longer than
  * timeout_s is FIRN_EIO with its rank in the sentence, in all the others; the
  * group is then good for closing only. Nothing is left behind in the system by
@@ -33,13 +33,15 @@ struct firn_group_config {
     const char *name; /* of the job and epoch; the same in all processes, no
                          other group of this host and user has it */
     int rank, nprocs; /* this process among all */
-    int local_rank, local_nprocs; /* among those of this host; nprocs = 0
-                                     counts as all on one host */
+    int local_rank, local_nprocs; /* among those of this host, whose ranks are
+                                     neighbours in the order of their local
+                                     ranks; local_nprocs 0: all on one host */
     int nthreads;                 /* V >= nprocs */
     const int *owner;    /* nthreads ranks: who has thread v. Each process has
                             at least one. NULL: even, contiguous */
     size_t nelements;    /* of a gradient */
-    bool chain;          /* constant memory; needs contiguous owners */
+    bool chain;          /* constant memory; the threads of a process, and
+                            those of a host, must be neighbours */
     const char *address; /* rank 0's host and port, when there are several */
     int port;            /* hosts */
     const char *token;   /* a caller that does not show it is dropped */
@@ -59,12 +61,14 @@ FIRN_API size_t firn_group_threads(const struct firn_group *group,
                                    const int **threads);
 
 /* Where the gradient of one of this process's threads is to be written; no
- * copy is needed then. NULL in a chain. Good until the next reduce. */
+ * copy is needed then. NULL where the gradients are chained. Good until the
+ * next reduce. */
 FIRN_API float *firn_group_slot(struct firn_group *group, int thread);
 
-/* Hands in the gradient of a thread, elements `start` on (0: all): copied to
- * its slot, or folded at once in a chain, where threads must come in rising
- * order. `grad` may be the slot itself. */
+/* Hands in the gradient of a thread, elements `start` on (0: all; `grad` is
+ * still the whole vector): copied to its slot, or folded at once in a chain,
+ * where threads must come in rising order and the second one waits for the sum
+ * of the threads before this process's. `grad` may be the slot itself. */
 FIRN_API enum firn_status firn_group_put(struct firn_group *group, int thread,
                                          const float *grad, size_t start,
                                          struct firn_error *err);
@@ -81,14 +85,21 @@ FIRN_API enum firn_status firn_group_reduce(struct firn_group *group,
 FIRN_API enum firn_status firn_group_bcast(struct firn_group *group, void *data,
                                            size_t nbytes, int root,
                                            struct firn_error *err);
-/* `nbytes` of every process, one behind the other by rank, into `all` of
- * process 0 (NULL elsewhere). Sizes may differ: `nall` has nprocs of them and
- * is filled in process 0; the caller frees `*all` with firn_group_free(). */
+/* `nbytes` of every process, one behind the other by rank, into `*all` of
+ * process 0 (NULL elsewhere). Sizes may differ: `nall` has room for nprocs of
+ * them and is filled in process 0; the caller frees `*all` with
+ * firn_group_free(). */
 FIRN_API enum firn_status firn_group_gather(struct firn_group *group,
                                             const void *data, size_t nbytes,
                                             void **all, size_t *nall,
                                             struct firn_error *err);
 FIRN_API void firn_group_free(void *all);
+/* `nbytes`, the same number everywhere, of every process, one behind the other
+ * by rank, into `all` (room for nprocs times nbytes) of every process. */
+FIRN_API enum firn_status firn_group_allgather(struct firn_group *group,
+                                               const void *data, size_t nbytes,
+                                               void *all,
+                                               struct firn_error *err);
 /* The largest of the values of all processes, in all of them. */
 FIRN_API enum firn_status firn_group_max(struct firn_group *group,
                                          int64_t *value,

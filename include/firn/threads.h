@@ -44,7 +44,8 @@ FIRN_API enum firn_status firn_threads_part_by(struct firn_threads *threads,
                                                const struct firn_threads_by *by,
                                                struct firn_error *err);
 
-/* The thread in place; -1: none. */
+/* The thread in place; -1: none. Entering takes out whoever is inside; leaving
+ * when nobody is does nothing. A thread that cannot be taken out stays. */
 FIRN_API int firn_threads_inside(const struct firn_threads *threads);
 FIRN_API enum firn_status firn_threads_enter(struct firn_threads *threads,
                                              int id, struct firn_error *err);

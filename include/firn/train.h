@@ -26,6 +26,12 @@
  *
  * Failures after open() are kept: go() ends the loop, close() tells.
  *
+ * Frozen layers make a step worth less, which is paid back by extra steps
+ * (firn/freezer.h): an epoch is steps_per_epoch ordinary steps and the extra
+ * ones that they owe. A decision is taken by process 0 at the end of an epoch
+ * or when it is ordered, told to all, logged, and written to a checkpoint at
+ * once, so that a killed job never takes it again.
+ *
  * From the environment, where the config is silent: torchrun's RANK,
  * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (the group
  * meets on the port above it), and
@@ -35,6 +41,9 @@
  *   FIRN_DIR       folder of checkpoints
  *   FIRN_FREEZE    off | penalty | freezeout
  *   FIRN_PASSES    sub-batches of a batch
+ * Without FIRN_TOKEN the name of the group is its token: it keeps other jobs
+ * out, not enemies. Jobs of more than one process that run on a host at once
+ * need different FIRN_JOB or MASTER_PORT.
  */
 #ifndef FIRN_TRAIN_H
 #define FIRN_TRAIN_H
@@ -44,6 +53,7 @@
 #include <firn/freezer.h>
 #include <firn/gradstat.h>
 #include <firn/group.h>
+#include <firn/passes.h>
 #include <firn/report.h>
 #include <firn/status.h>
 #include <firn/task.h>
@@ -63,7 +73,8 @@ struct firn_train_config {
     unsigned keep;        /* 0: two */
     int report_every;     /* steps; 0: 10 */
     bool chain;           /* constant memory (firn/group.h) */
-    struct firn_freezer_config freeze;  /* nlayers 0: rule by FIRN_FREEZE */
+    struct firn_freezer_config freeze;  /* no rule: by FIRN_FREEZE; nlayers
+                                           and nelements are filled in */
     const struct firn_decision *replay; /* decisions to take instead of own */
     size_t nreplay;
 };
@@ -75,7 +86,8 @@ FIRN_API struct firn_threads *firn_train_threads(struct firn_train *train);
 FIRN_API struct firn_group *firn_train_group(struct firn_train *train);
 FIRN_API struct firn_freezer *firn_train_freezer(struct firn_train *train);
 
-/* A shared tensor: in every checkpoint, filled by resume. */
+/* A shared tensor: in every checkpoint, filled by resume. Its name is unique
+ * and does not begin with "train/" or "thread/". */
 FIRN_API enum firn_status firn_train_shared(struct firn_train *train,
                                             const char *name,
                                             enum firn_ckpt_type type,
@@ -101,6 +113,8 @@ FIRN_API void firn_train_leave(struct firn_train *train, const float *grad,
  * in all processes is in firn_train_loss(). Collective; ends the step. */
 FIRN_API void firn_train_mean(struct firn_train *train, float *mean);
 
+/* Steps done, extra ones included, hence also the number of the present one,
+ * from 0; mean() counts it as done. Epochs done, in the same way. */
 FIRN_API uint64_t firn_train_step(const struct firn_train *train);
 FIRN_API uint64_t firn_train_epoch(const struct firn_train *train);
 FIRN_API size_t firn_train_start(const struct firn_train *train);  /* element */
@@ -108,7 +122,10 @@ FIRN_API size_t firn_train_frozen(const struct firn_train *train); /* layers */
 FIRN_API unsigned firn_train_passes(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
 FIRN_API int firn_train_rank(const struct firn_train *train);
-/* Adds a time to the present step's split. */
+/* Adds a time to the present step's split. What is not told is worked out:
+ * switch and reduction always, forward as the rest between enter and leave
+ * (with nothing told, a third of it, backward two), update from the mean to
+ * the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
 /* For the next report: accuracy or the like. */
@@ -118,8 +135,9 @@ FIRN_API void firn_train_metric(struct firn_train *train, double metric);
 FIRN_API const char *firn_train_said(const struct firn_train *train);
 
 /* Writes the last checkpoint unless it failed, and lets go of everything. 0:
- * trained to the end; FIRN_EXIT_CHECKPOINT: stopped as ordered, to be resumed;
- * 1: failed, and `err` says why. */
+ * trained to the end, or the trainer left the loop by itself;
+ * FIRN_EXIT_CHECKPOINT: stopped as ordered, to be resumed; 1: failed, and `err`
+ * says why. Takes NULL. */
 FIRN_API int firn_train_close(struct firn_train *train, struct firn_error *err);
 
 #endif

@@ -91,21 +91,30 @@ static void count(const struct firn_ckpt_section *a,
     }
 }
 
-/* Tells of this pair (one of them may be NULL); how many were told. */
+/* A section that is in one file only. */
+static size_t only(const struct firn_ckpt_section *s, bool is_left,
+                   firn_ckpt_tell *tell, void *arg)
+{
+    if (tell != NULL)
+        tell(arg,
+             &(struct firn_ckpt_difference){
+                 .name = s->name,
+                 .kind = is_left ? FIRN_CKPT_ONLY_LEFT : FIRN_CKPT_ONLY_RIGHT,
+                 .nelements = s->nbytes / firn_ckpt_type_bytes(s->type),
+             });
+    return 1;
+}
+
+/* One that is in both: 1 when they differ. */
 static size_t compare(const struct firn_ckpt_section *a,
                       const struct firn_ckpt_section *b, firn_ckpt_tell *tell,
                       void *arg)
 {
-    const struct firn_ckpt_section *is = a != NULL ? a : b;
     struct firn_ckpt_difference d = {
-        .name = is->name,
-        .nelements = is->nbytes / firn_ckpt_type_bytes(is->type),
+        .name = a->name,
+        .nelements = a->nbytes / firn_ckpt_type_bytes(a->type),
     };
-    if (b == NULL)
-        d.kind = FIRN_CKPT_ONLY_LEFT;
-    else if (a == NULL)
-        d.kind = FIRN_CKPT_ONLY_RIGHT;
-    else if (!is_same_shape(a, b))
+    if (!is_same_shape(a, b))
         d.kind = FIRN_CKPT_OTHER_SHAPE;
     else if (a->nbytes > 0 && memcmp(a->data, b->data, a->nbytes) != 0) {
         d.kind = FIRN_CKPT_OTHER_BITS;
@@ -122,11 +131,14 @@ size_t firn_ckpt_compare(const struct firn_ckpt *left,
                          void *arg)
 {
     size_t n = 0;
-    const struct firn_ckpt_section *s;
-    for (size_t i = 0; (s = firn_ckpt_at(left, i)) != NULL; i++)
-        n += compare(s, firn_ckpt_find(right, s->name), tell, arg);
+    const struct firn_ckpt_section *s, *other;
+    for (size_t i = 0; (s = firn_ckpt_at(left, i)) != NULL; i++) {
+        other = firn_ckpt_find(right, s->name);
+        n += other == NULL ? only(s, true, tell, arg)
+                           : compare(s, other, tell, arg);
+    }
     for (size_t i = 0; (s = firn_ckpt_at(right, i)) != NULL; i++)
         if (firn_ckpt_find(left, s->name) == NULL)
-            n += compare(NULL, s, tell, arg);
+            n += only(s, false, tell, arg);
     return n;
 }

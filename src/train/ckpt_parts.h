@@ -19,9 +19,9 @@ enum {
 };
 
 #define CKPT_MAGIC     "firnckpt"
-#define CKPT_MAGIC_END "tpkcnrif"
-#define CKPT_MARK      0x54434553u /* "SECT" */
-#define CKPT_MARK_END  0x20444e45u /* "END " */
+#define CKPT_MAGIC_END UINT64_C(0x6669726e636b7074) /* "tpkcnrif" */
+#define CKPT_MARK      0x54434553u                  /* "SECT" */
+#define CKPT_MARK_END  0x20444e45u                  /* "END " */
 #define CKPT_STEPS     UINT64_C(1000000000000)
 
 /* Little endian, wherever it lies. */

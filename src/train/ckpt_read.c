@@ -88,7 +88,7 @@ static enum firn_status check_end(const char *where, const uint8_t *end,
 {
     if (n % CKPT_ALIGN != 0 || ckpt_get32(end) != CKPT_MARK_END ||
         ckpt_get32(end + 4) != 0 || ckpt_get32(end + 20) != 0 ||
-        memcmp(end + 24, CKPT_MAGIC_END, 8) != 0)
+        ckpt_get64(end + 24) != CKPT_MAGIC_END)
         return firn_fail(err, FIRN_EINVAL,
                          "%s: is torn or was added to: it does not end like a "
                          "checkpoint",

@@ -386,7 +386,7 @@ static bool end_file(struct firn_ckpt_writer *w)
     ckpt_put32(end, CKPT_MARK_END);
     ckpt_put64(end + 8, w->nsections);
     ckpt_put32(end + 16, w->crc_of_crcs);
-    memcpy(end + 24, CKPT_MAGIC_END, 8);
+    ckpt_put64(end + 24, CKPT_MAGIC_END);
     return emit(w, end, sizeof end) && flush(w);
 }
 

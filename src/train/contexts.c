@@ -179,7 +179,7 @@ static enum firn_status fill(const struct firn_threads *t, struct part *part,
     size_t n = part->room;
     if (part->by.save != NULL)
         n = part->by.save(part->by.arg, part->stored);
-    else if (n > 0)
+    else if (part->live != NULL)
         memcpy(part->stored, part->live, n);
     if (n > part->room)
         return firn_fail(err, FIRN_EINVAL,
@@ -242,7 +242,7 @@ static enum firn_status take_out(struct firn_threads *t, struct firn_error *err)
         size_t n = part->room;
         if (part->by.save != NULL)
             n = part->by.save(part->by.arg, copy_of(part, i));
-        else if (n > 0)
+        else if (part->live != NULL)
             memcpy(copy_of(part, i), part->live, n);
         if (n > part->room)
             return firn_fail(err, FIRN_EINVAL,
@@ -261,7 +261,7 @@ static void put_in(struct firn_threads *t, size_t i)
         struct part *part = &t->parts[p];
         if (part->by.load != NULL)
             part->by.load(part->by.arg, copy_of(part, i), part->nbytes[i]);
-        else if (part->room > 0)
+        else if (part->live != NULL)
             memcpy(part->live, copy_of(part, i), part->room);
     }
     t->inside = i;

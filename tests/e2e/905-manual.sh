@@ -44,7 +44,7 @@ report()
 
 for command in sim repro "trace stat" "trace convert" "trace gen" \
     "trace formats" policies cluster memory "profile list" "profile show" "profile eval" \
-    "profile fit" help version; do
+    "profile fit" "train diff" "train show" help version; do
     in_help $command >"$tmp/help"
     in_manual "$command" >"$tmp/manual"
     diff "$tmp/help" "$tmp/manual" >"$tmp/diff"

@@ -89,7 +89,7 @@ static void play(float **copy, size_t nin, size_t n)
 
 static void compare(size_t nin, size_t n, struct rng *rng)
 {
-    float *in[RANKS], *copy[RANKS], *out = malloc(n * sizeof *out);
+    float *in[RANKS] = {0}, *copy[RANKS] = {0}, *out = malloc(n * sizeof *out);
     float *plain = malloc(n * sizeof *plain);
     for (size_t v = 0; v < nin; v++) {
         in[v] = malloc(n * sizeof *out);

@@ -1,4 +1,5 @@
 /* test_threads.c - every thread finds its own state, wherever it runs. */
+#include "lib/folder.h"
 #include <firn/threads.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The live state of a process: a generator, a buffer as of BatchNorm, and a
  * generator that is reached by functions only. */
@@ -210,31 +210,18 @@ static void stored_parts_can_be_read_and_written(void **state)
     assert_null(firn_threads_stored(t, 3, "rng", &n));
     enter(t, 0);
     assert_int_equal(generator, 1);
+    for (int i = 5; i > 1; i--) { /* shorter and shorter */
+        enter(t, 0);
+        snprintf(hidden, sizeof hidden, "%.*s", i, "abcdef");
+        leave(t);
+        assert_memory_equal(firn_threads_stored(t, 0, "python", &n), "abcdef",
+                            (size_t)i);
+        assert_int_equal(n, i);
+    }
     firn_threads_free(t);
 }
 
 /* --- by checkpoint --- */
-
-static char dir[200];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof dir, "%.150s/firn-threads-XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char path[300];
-    for (int i = 0; i <= STEPS; i++) {
-        snprintf(path, sizeof path, "%s/job-%012d.ckpt", dir, i);
-        unlink(path);
-    }
-    return rmdir(dir);
-}
 
 /* Several processes, each with some threads, go through `steps` steps from
  * `from`; packed by each, written by one. */
@@ -245,11 +232,12 @@ static void run(const int *owner, int nprocesses, int from, int steps,
     struct firn_ckpt_writer *w = NULL;
     struct firn_error err = {0};
     if (from > 0)
-        assert_int_equal(firn_ckpt_open_newest(&c, dir, "job", NULL, &err),
-                         FIRN_OK);
-    assert_int_equal(
-        firn_ckpt_create(&w, dir, "job", (uint64_t)(from + steps), &err),
-        FIRN_OK);
+        assert_int_equal(
+            firn_ckpt_open_newest(&c, folder_path(), "job", NULL, &err),
+            FIRN_OK);
+    assert_int_equal(firn_ckpt_create(&w, folder_path(), "job",
+                                      (uint64_t)(from + steps), &err),
+                     FIRN_OK);
     for (int p = 0; p < nprocesses; p++) {
         int mine[V];
         size_t n = 0, nbytes = 0;
@@ -306,11 +294,12 @@ static struct firn_ckpt *checkpoint_of(const int *id, size_t n, size_t room)
         assert_int_equal(firn_threads_part(t, "python", live, room, &err),
                          FIRN_OK);
     assert_int_equal(firn_threads_pack(t, &bytes, &nbytes, &err), FIRN_OK);
-    assert_int_equal(firn_ckpt_create(&w, dir, "job", 1, &err), FIRN_OK);
+    assert_int_equal(firn_ckpt_create(&w, folder_path(), "job", 1, &err),
+                     FIRN_OK);
     assert_int_equal(firn_threads_write(bytes, nbytes, w, &err), FIRN_OK);
     assert_int_equal(firn_ckpt_commit(w, 0, &err), FIRN_OK);
-    assert_int_equal(firn_ckpt_open_newest(&c, dir, "job", NULL, &err),
-                     FIRN_OK);
+    assert_int_equal(
+        firn_ckpt_open_newest(&c, folder_path(), "job", NULL, &err), FIRN_OK);
     firn_threads_pack_free(bytes);
     firn_threads_free(t);
     return c;
@@ -370,7 +359,8 @@ static void packed_bytes_of_any_kind_are_checked(void **state)
     uint8_t *bytes = NULL;
     size_t n = 0;
     assert_int_equal(firn_threads_pack(t, (void **)&bytes, &n, &err), FIRN_OK);
-    assert_int_equal(firn_ckpt_create(&w, dir, "job", 1, &err), FIRN_OK);
+    assert_int_equal(firn_ckpt_create(&w, folder_path(), "job", 1, &err),
+                     FIRN_OK);
     size_t whole = 0;
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *copy = malloc(cut + 1); /* its end is seen by a checker */
@@ -391,7 +381,7 @@ static void packed_bytes_of_any_kind_are_checked(void **state)
     firn_threads_free(t);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 int main(void)
 {

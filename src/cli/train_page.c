@@ -1,0 +1,461 @@
+/* train_page.c - checkpoints in words: what is in one, where two differ.
+ *
+ * The first difference is said in a sentence, for it is the one to look for;
+ * then the sections that differ, then a line for each group. A section's
+ * group is the part of its name before the first '/', under the name a reader
+ * knows: weights, optimiser, thread contexts, progress. Values are printed with
+ * as many digits as tell two neighbours apart; where that is not enough, which
+ * is so for NaNs, the bits are added.
+ */
+#include "cli/train_page.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/table.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VALUE_MAX = 80, SHAPE_MAX = 200 };
+
+/* --- groups --- */
+
+/* What a name begins with, and what that is. */
+static const char *const kinds[][2] = {
+    {"thread/", "thread contexts"}, {"weight", "weights"},
+    {"param", "weights"},           {"model", "weights"},
+    {"optim", "optimiser"},         {"momentum", "optimiser"},
+    {"train/", "progress"},
+};
+
+static void group_of(const char *section, char out[FIRN_CKPT_NAME + 1])
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(section, kinds[i][0], strlen(kinds[i][0])) == 0) {
+            snprintf(out, FIRN_CKPT_NAME + 1, "%s", kinds[i][1]);
+            return;
+        }
+    snprintf(out, FIRN_CKPT_NAME + 1, "%.*s", (int)strcspn(section, "/"),
+             section);
+}
+
+static struct train_group *find_group(struct train_diff *d, const char *section)
+{
+    char name[FIRN_CKPT_NAME + 1];
+    group_of(section, name);
+    for (size_t i = 0; i < d->ngroups; i++)
+        if (strcmp(d->groups[i].name, name) == 0)
+            return &d->groups[i];
+    d->groups =
+        mem_grow(d->groups, d->ngroups, d->ngroups + 1, sizeof *d->groups);
+    struct train_group *group = &d->groups[d->ngroups++];
+    memcpy(group->name, name, sizeof name);
+    return group;
+}
+
+static uint64_t count_elements(const struct firn_ckpt_section *s)
+{
+    return s->nbytes / firn_ckpt_type_bytes(s->type);
+}
+
+static void add_section(struct train_diff *d, const struct firn_ckpt_section *s)
+{
+    struct train_group *group = find_group(d, s->name);
+    group->nsections++;
+    group->nelements += count_elements(s);
+}
+
+static void add_difference(void *arg, const struct firn_ckpt_difference *diff)
+{
+    struct train_diff *d = arg;
+    struct train_group *group = find_group(d, diff->name);
+    d->at = mem_grow(d->at, d->n, d->n + 1, sizeof *d->at);
+    d->at[d->n++] = *diff;
+    group->ndiffer++;
+    group->nother +=
+        diff->kind == FIRN_CKPT_OTHER_BITS ? diff->ndiffer : diff->nelements;
+}
+
+void train_diff_init(struct train_diff *d, const char *left_path,
+                     const struct firn_ckpt *left, const char *right_path,
+                     const struct firn_ckpt *right)
+{
+    const struct firn_ckpt_section *s;
+    *d = (struct train_diff){.left_path = left_path,
+                             .right_path = right_path,
+                             .left = left,
+                             .right = right};
+    for (size_t i = 0; (s = firn_ckpt_at(left, i)) != NULL; i++)
+        add_section(d, s);
+    for (size_t i = 0; (s = firn_ckpt_at(right, i)) != NULL; i++)
+        if (firn_ckpt_find(left, s->name) == NULL)
+            add_section(d, s);
+    firn_ckpt_compare(left, right, add_difference, d);
+}
+
+void train_diff_release(struct train_diff *d)
+{
+    mem_free(d->at);
+    mem_free(d->groups);
+}
+
+/* --- values and shapes --- */
+
+/* "f32 16x3x3"; "24 bytes" for what has no shape. */
+static void shape_text(const struct firn_ckpt_section *s, char out[SHAPE_MAX])
+{
+    if (s->type == FIRN_CKPT_BYTES && s->ndims == 0) {
+        snprintf(out, SHAPE_MAX, "%" PRIu64 " bytes", s->nbytes);
+        return;
+    }
+    int n = snprintf(out, SHAPE_MAX, "%s", firn_ckpt_type_name(s->type));
+    for (unsigned i = 0; i < s->ndims; i++)
+        n += snprintf(out + n, SHAPE_MAX - (size_t)n, "%c%" PRIu64,
+                      i == 0 ? ' ' : 'x', s->dims[i]);
+}
+
+/* "[3,0,1]" of a tensor, "17" of a vector. */
+static void place_text(const struct firn_ckpt_section *s, uint64_t element,
+                       char out[SHAPE_MAX])
+{
+    uint64_t place[FIRN_CKPT_DIMS];
+    int n = 0;
+    if (s->ndims < 2) {
+        snprintf(out, SHAPE_MAX, "%" PRIu64, element);
+        return;
+    }
+    for (unsigned i = s->ndims; i-- > 0; element /= s->dims[i])
+        place[i] = element % s->dims[i];
+    for (unsigned i = 0; i < s->ndims; i++)
+        n += snprintf(out + n, SHAPE_MAX - (size_t)n, "%c%" PRIu64,
+                      i == 0 ? '[' : ',', place[i]);
+    snprintf(out + n, SHAPE_MAX - (size_t)n, "]");
+}
+
+static const unsigned char *element_at(const struct firn_ckpt_section *s,
+                                       uint64_t i)
+{
+    return (const unsigned char *)s->data + i * firn_ckpt_type_bytes(s->type);
+}
+
+/* `value` is the element as a number; integers are read again, exactly. */
+static void value_text(const struct firn_ckpt_section *s, uint64_t i,
+                       double value, char out[VALUE_MAX])
+{
+    int64_t wide;
+    switch (s->type) {
+    case FIRN_CKPT_I64:
+        memcpy(&wide, element_at(s, i), sizeof wide);
+        snprintf(out, VALUE_MAX, "%" PRId64, wide);
+        break;
+    case FIRN_CKPT_BYTES:
+    case FIRN_CKPT_U8:
+    case FIRN_CKPT_I32:
+        snprintf(out, VALUE_MAX, "%.0f", value);
+        break;
+    case FIRN_CKPT_F64:
+        snprintf(out, VALUE_MAX, "%.17g", value);
+        break;
+    case FIRN_CKPT_F32:
+        snprintf(out, VALUE_MAX, "%.9g", value);
+        break;
+    case FIRN_CKPT_F16:
+    case FIRN_CKPT_BF16:
+    case FIRN_CKPT_NTYPES:
+        snprintf(out, VALUE_MAX, "%.5g", value);
+    }
+}
+
+static void add_bits(const struct firn_ckpt_section *s, uint64_t i,
+                     char out[VALUE_MAX])
+{
+    size_t n = strlen(out);
+    n += (size_t)snprintf(out + n, VALUE_MAX - n, " (0x");
+    for (size_t b = firn_ckpt_type_bytes(s->type); b-- > 0;)
+        n += (size_t)snprintf(out + n, VALUE_MAX - n, "%02x",
+                              element_at(s, i)[b]);
+    snprintf(out + n, VALUE_MAX - n, ")");
+}
+
+struct pair {
+    const struct firn_ckpt_section *left, *right;
+    char first[2][VALUE_MAX]; /* the values there */
+};
+
+static struct pair pair_of(const struct train_diff *d,
+                           const struct firn_ckpt_difference *diff)
+{
+    struct pair p = {.left = firn_ckpt_find(d->left, diff->name),
+                     .right = firn_ckpt_find(d->right, diff->name)};
+    if (diff->kind != FIRN_CKPT_OTHER_BITS)
+        return p;
+    value_text(p.left, diff->first, diff->left, p.first[0]);
+    value_text(p.right, diff->first, diff->right, p.first[1]);
+    if (strcmp(p.first[0], p.first[1]) == 0) {
+        add_bits(p.left, diff->first, p.first[0]);
+        add_bits(p.right, diff->first, p.first[1]);
+    }
+    return p;
+}
+
+/* --- the page of differences --- */
+
+/* "part 'rng' of thread 3", "'weights/fc1'". */
+static void title(const char *section, struct firn_buf *out)
+{
+    int thread = 0, end = 0;
+    const char *part = NULL;
+    if (strncmp(section, "thread/", 7) == 0) {
+        for (end = 7; section[end] >= '0' && section[end] <= '9' && end < 16;)
+            thread = thread * 10 + (section[end++] - '0');
+        part = end > 7 && section[end] == '/' ? section + end + 1 : NULL;
+    }
+    if (part != NULL)
+        buf_printf(out, "part '%s' of thread %d", part, thread);
+    else
+        buf_printf(out, "'%s'", section);
+}
+
+static void say_first(const struct train_diff *d, struct firn_buf *out)
+{
+    const struct firn_ckpt_difference *diff = &d->at[0];
+    struct pair p = pair_of(d, diff);
+    char shape[2][SHAPE_MAX], place[SHAPE_MAX];
+    title(diff->name, out);
+    if (diff->kind == FIRN_CKPT_ONLY_LEFT)
+        buf_printf(out, " is only in %s", d->left_path);
+    else if (diff->kind == FIRN_CKPT_ONLY_RIGHT)
+        buf_printf(out, " is only in %s", d->right_path);
+    else if (diff->kind == FIRN_CKPT_OTHER_SHAPE) {
+        shape_text(p.left, shape[0]);
+        shape_text(p.right, shape[1]);
+        buf_printf(out, " is %s on the left, %s on the right", shape[0],
+                   shape[1]);
+    } else {
+        shape_text(p.left, shape[0]);
+        place_text(p.left, diff->first, place);
+        buf_printf(out, " (%s): %s %s is %s on the left, %s on the right",
+                   shape[0],
+                   p.left->type == FIRN_CKPT_BYTES ? "byte" : "element", place,
+                   p.first[0], p.first[1]);
+    }
+}
+
+static void list_one(const struct train_diff *d,
+                     const struct firn_ckpt_difference *diff, struct table *t)
+{
+    struct pair p = pair_of(d, diff);
+    char shape[SHAPE_MAX], place[SHAPE_MAX], largest[BUF_DOUBLE_MAX];
+    static const char *const words[] = {
+        [FIRN_CKPT_ONLY_LEFT] = "only on the left",
+        [FIRN_CKPT_ONLY_RIGHT] = "only on the right",
+        [FIRN_CKPT_OTHER_SHAPE] = "another shape",
+    };
+    const struct firn_ckpt_section *is = p.left != NULL ? p.left : p.right;
+    table_cell(t, diff->name);
+    shape_text(is, shape);
+    table_cell(t, shape);
+    if (diff->kind != FIRN_CKPT_OTHER_BITS) {
+        table_cell(t, words[diff->kind]);
+        for (int i = 0; i < 4; i++)
+            table_cell(t, "-");
+        return;
+    }
+    place_text(is, diff->first, place);
+    table_cellf(t, "%" PRIu64 " of %" PRIu64, diff->ndiffer, diff->nelements);
+    table_cell(t, place);
+    table_cell(t, p.first[0]);
+    table_cell(t, p.first[1]);
+    bool is_number = is->type != FIRN_CKPT_BYTES;
+    table_cell(t, is_number ? double_text(diff->largest, largest) : "-");
+}
+
+static void list_sections(const struct train_diff *d, size_t most,
+                          struct firn_buf *out)
+{
+    struct table t;
+    table_init(&t, "llrrrrr");
+    const char *const head[] = {"section", "is",    "differ", "first",
+                                "left",    "right", "largest"};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+        table_cell(&t, head[i]);
+    for (size_t i = 0; i < d->n && i < most; i++)
+        list_one(d, &d->at[i], &t);
+    table_print(&t, out);
+    table_release(&t);
+    if (d->n > most)
+        buf_printf(out, "and %zu more; --all lists them\n", d->n - most);
+}
+
+static void list_groups(const struct train_diff *d, struct firn_buf *out)
+{
+    struct table t;
+    table_init(&t, "lrr");
+    table_cell(&t, "group");
+    table_cell(&t, "sections that differ");
+    table_cell(&t, "elements");
+    for (size_t i = 0; i < d->ngroups; i++) {
+        const struct train_group *g = &d->groups[i];
+        table_cell(&t, g->name);
+        table_cellf(&t, "%zu of %zu", g->ndiffer, g->nsections);
+        table_cellf(&t, "%" PRIu64 " of %" PRIu64, g->nother, g->nelements);
+    }
+    table_print(&t, out);
+    table_release(&t);
+}
+
+void train_diff_page(const struct train_diff *d, size_t most,
+                     struct firn_buf *out)
+{
+    if (d->n == 0) {
+        buf_printf(out, "equal: %zu sections, bit by bit\n",
+                   firn_ckpt_count(d->left));
+        return;
+    }
+    buf_puts(out, "first difference: ");
+    say_first(d, out);
+    buf_puts(out, "\n\n");
+    list_sections(d, most, out);
+    buf_putc(out, '\n');
+    list_groups(d, out);
+}
+
+/* --- JSON --- */
+
+static void json_shape(const struct firn_ckpt_section *s, struct firn_buf *out)
+{
+    buf_printf(out, "{\"type\":\"%s\",\"dims\":[",
+               firn_ckpt_type_name(s->type));
+    for (unsigned i = 0; i < s->ndims; i++)
+        buf_printf(out, "%s%" PRIu64, i > 0 ? "," : "", s->dims[i]);
+    buf_printf(out, "],\"bytes\":%" PRIu64 "}", s->nbytes);
+}
+
+static void json_difference(const struct train_diff *d,
+                            const struct firn_ckpt_difference *diff,
+                            struct firn_buf *out)
+{
+    static const char *const kind[] = {
+        [FIRN_CKPT_ONLY_LEFT] = "only-left",
+        [FIRN_CKPT_ONLY_RIGHT] = "only-right",
+        [FIRN_CKPT_OTHER_SHAPE] = "shape",
+        [FIRN_CKPT_OTHER_BITS] = "bits",
+    };
+    char group[FIRN_CKPT_NAME + 1];
+    struct pair p = pair_of(d, diff);
+    group_of(diff->name, group);
+    buf_puts(out, "{\"section\":");
+    buf_json_string(out, diff->name);
+    buf_puts(out, ",\"group\":");
+    buf_json_string(out, group);
+    buf_printf(out, ",\"kind\":\"%s\",\"left\":", kind[diff->kind]);
+    if (p.left != NULL)
+        json_shape(p.left, out);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"right\":");
+    if (p.right != NULL)
+        json_shape(p.right, out);
+    else
+        buf_puts(out, "null");
+    if (diff->kind == FIRN_CKPT_OTHER_BITS) {
+        buf_printf(out,
+                   ",\"elements\":%" PRIu64 ",\"differ\":%" PRIu64
+                   ",\"first\":%" PRIu64 ",\"left_value\":\"%s\","
+                   "\"right_value\":\"%s\",\"largest\":",
+                   diff->nelements, diff->ndiffer, diff->first, p.first[0],
+                   p.first[1]);
+        buf_json_double(out, diff->largest);
+    }
+    buf_putc(out, '}');
+}
+
+void train_diff_json(const struct train_diff *d, struct firn_buf *out)
+{
+    struct firn_buf words = {0};
+    buf_puts(out, "{\"left\":");
+    buf_json_string(out, d->left_path);
+    buf_puts(out, ",\"right\":");
+    buf_json_string(out, d->right_path);
+    buf_printf(out, ",\"equal\":%s,\"first\":", d->n == 0 ? "true" : "false");
+    if (d->n > 0)
+        say_first(d, &words);
+    if (d->n > 0)
+        buf_json_string(out, words.at);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"differences\":[");
+    for (size_t i = 0; i < d->n; i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        json_difference(d, &d->at[i], out);
+    }
+    buf_puts(out, "],\"groups\":[");
+    for (size_t i = 0; i < d->ngroups; i++) {
+        const struct train_group *g = &d->groups[i];
+        buf_puts(out, i > 0 ? ",{\"group\":" : "{\"group\":");
+        buf_json_string(out, g->name);
+        buf_printf(out,
+                   ",\"sections\":%zu,\"sections_differ\":%zu,"
+                   "\"elements\":%" PRIu64 ",\"elements_differ\":%" PRIu64 "}",
+                   g->nsections, g->ndiffer, g->nelements, g->nother);
+    }
+    buf_puts(out, "]}\n");
+    buf_release(&words);
+}
+
+/* --- one checkpoint --- */
+
+static uint64_t data_bytes(const struct firn_ckpt *c)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < firn_ckpt_count(c); i++)
+        total += firn_ckpt_at(c, i)->nbytes;
+    return total;
+}
+
+void train_show_page(const struct firn_ckpt *c, const char *path,
+                     struct firn_buf *out)
+{
+    struct table t;
+    char shape[SHAPE_MAX], group[FIRN_CKPT_NAME + 1];
+    buf_printf(out,
+               "%s: step %" PRIu64 ", %zu sections, %" PRIu64
+               " bytes of data, every CRC is right\n\n",
+               path, firn_ckpt_step(c), firn_ckpt_count(c), data_bytes(c));
+    table_init(&t, "lllr");
+    table_cell(&t, "section");
+    table_cell(&t, "group");
+    table_cell(&t, "is");
+    table_cell(&t, "bytes");
+    for (size_t i = 0; i < firn_ckpt_count(c); i++) {
+        const struct firn_ckpt_section *s = firn_ckpt_at(c, i);
+        shape_text(s, shape);
+        group_of(s->name, group);
+        table_cell(&t, s->name);
+        table_cell(&t, group);
+        table_cell(&t, shape);
+        table_cellf(&t, "%" PRIu64, s->nbytes);
+    }
+    table_print(&t, out);
+    table_release(&t);
+}
+
+void train_show_json(const struct firn_ckpt *c, const char *path,
+                     struct firn_buf *out)
+{
+    buf_puts(out, "{\"file\":");
+    buf_json_string(out, path);
+    buf_printf(out, ",\"step\":%" PRIu64 ",\"sections\":[", firn_ckpt_step(c));
+    for (size_t i = 0; i < firn_ckpt_count(c); i++) {
+        const struct firn_ckpt_section *s = firn_ckpt_at(c, i);
+        char group[FIRN_CKPT_NAME + 1];
+        group_of(s->name, group);
+        buf_puts(out, i > 0 ? ",{\"section\":" : "{\"section\":");
+        buf_json_string(out, s->name);
+        buf_puts(out, ",\"group\":");
+        buf_json_string(out, group);
+        buf_puts(out, ",\"is\":");
+        json_shape(s, out);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}\n");
+}

@@ -1,0 +1,374 @@
+/* group.c - opening a group, its placement, and the calls of firn/group.h.
+ *
+ * Opening goes in this order: the processes of a host find each other in
+ * shared memory; their leaders find each other over TCP; the leader of a host
+ * tells its processes where all others live; memory for the vectors is added.
+ * Each step fails for all processes of the host with one sentence, since the
+ * first step gives them a place where to say it.
+ *
+ * Invariants
+ *   1. All processes have the same placement: a hash of it is compared.
+ *   2. The ranks of a host are neighbours, its leader has the lowest, and
+ *      process 0 is a leader.
+ *   3. After a failure every call fails with the same sentence.
+ */
+#include "train/groupwork.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the placement ---------------------------------------------------------
+ */
+
+static enum firn_status check_ranks(const struct firn_group_config *c,
+                                    struct firn_error *err)
+{
+    if (c->nprocs < 1 || c->nprocs > GRP_MAX_PROCS || c->rank < 0 ||
+        c->rank >= c->nprocs)
+        return firn_fail(err, FIRN_EINVAL, "group: process %d of %d", c->rank,
+                         c->nprocs);
+    int nlocal = c->local_nprocs, local = c->local_rank;
+    if (nlocal == 0)
+        return FIRN_OK;
+    if (local < 0 || local >= nlocal || nlocal > c->nprocs || local > c->rank ||
+        c->rank - local + nlocal > c->nprocs)
+        return firn_fail(err, FIRN_EINVAL,
+                         "group: process %d cannot be local process %d of %d",
+                         c->rank, local, nlocal);
+    if (nlocal < c->nprocs && (c->address == NULL || c->port < 1 ||
+                               c->port > 65535 || c->token == NULL))
+        return firn_fail(err, FIRN_EINVAL,
+                         "group: several hosts need an address, a port and a "
+                         "token");
+    return FIRN_OK;
+}
+
+static enum firn_status check_config(const struct firn_group_config *c,
+                                     struct firn_error *err)
+{
+    if (c->name == NULL || c->name[0] == '\0')
+        return firn_fail(err, FIRN_EINVAL, "group: it has no name");
+    FIRN_TRY(check_ranks(c, err));
+    if (c->nthreads < c->nprocs || c->nthreads > 1 << 20)
+        return firn_fail(err, FIRN_EINVAL,
+                         "group %s: %d threads on %d "
+                         "processes",
+                         c->name, c->nthreads, c->nprocs);
+    if (c->nelements > SIZE_MAX / 16 / ((size_t)c->nthreads + 4))
+        return firn_fail(err, FIRN_EINVAL, "group %s: %zu elements", c->name,
+                         c->nelements);
+    if (!(c->timeout_s >= 0) || isinf(c->timeout_s))
+        return firn_fail(err, FIRN_EINVAL, "group %s: timeout of %g s", c->name,
+                         c->timeout_s);
+    if (c->token != NULL && strlen(c->token) >= GRP_TOKEN)
+        return firn_fail(err, FIRN_EINVAL, "group %s: the token is too long",
+                         c->name);
+    return FIRN_OK;
+}
+
+/* Every thread has a process, every process a thread. */
+static enum firn_status place_threads(struct firn_group *g,
+                                      const struct firn_group_config *c,
+                                      struct firn_error *err)
+{
+    for (int v = 0; v < g->nthreads; v++) {
+        int owner = c->owner != NULL
+                        ? c->owner[v]
+                        : (int)((int64_t)v * g->nprocs / g->nthreads);
+        if (owner < 0 || owner >= g->nprocs)
+            return firn_fail(err, FIRN_EINVAL,
+                             "group %s: thread %d is given to process %d of %d",
+                             g->name, v, owner, g->nprocs);
+        g->owner[v] = owner;
+        if (owner == g->rank)
+            g->mine[g->nmine++] = v;
+    }
+    bool seen[GRP_MAX_PROCS] = {false};
+    for (int v = 0; v < g->nthreads; v++)
+        seen[g->owner[v]] = true;
+    for (int r = 0; r < g->nprocs; r++)
+        if (!seen[r])
+            return firn_fail(err, FIRN_EINVAL,
+                             "group %s: process %d has no thread", g->name, r);
+    return FIRN_OK;
+}
+
+/* A chain needs each process to hold one run of threads. */
+static enum firn_status check_runs(const struct firn_group *g,
+                                   struct firn_error *err)
+{
+    bool seen[GRP_MAX_PROCS] = {false};
+    for (int v = 0; v < g->nthreads; v++) {
+        int owner = g->owner[v];
+        if (v > 0 && owner == g->owner[v - 1])
+            continue;
+        if (seen[owner])
+            return firn_fail(err, FIRN_EINVAL,
+                             "group %s: in a chain the threads of process %d "
+                             "must be neighbours",
+                             g->name, owner);
+        seen[owner] = true;
+    }
+    return FIRN_OK;
+}
+
+static uint64_t shape_of(const struct firn_group *g)
+{
+    uint64_t facts[] = {(uint64_t)g->nprocs, (uint64_t)g->nthreads,
+                        (uint64_t)g->nelements, g->chain, sizeof(size_t)};
+    uint64_t hash = firn_grp_hash(0xcbf29ce484222325u, facts, sizeof facts);
+    hash = firn_grp_hash(hash, g->name, strlen(g->name));
+    return firn_grp_hash(hash, g->owner,
+                         (size_t)g->nthreads * sizeof *g->owner);
+}
+
+/* --- opening and closing ---------------------------------------------------
+ */
+
+static bool allocate(struct firn_group *g, const struct firn_group_config *c)
+{
+    size_t v = (size_t)g->nthreads, p = (size_t)g->nprocs;
+    g->name = malloc(strlen(c->name) + 1);
+    g->owner = malloc(v * sizeof *g->owner);
+    g->mine = malloc(v * sizeof *g->mine);
+    g->put = calloc(v, sizeof *g->put);
+    g->vector = calloc(v, sizeof *g->vector);
+    g->in = calloc(v, sizeof *g->in);
+    g->host = calloc(p, sizeof *g->host);
+    if (g->name == NULL || g->owner == NULL || g->mine == NULL ||
+        g->put == NULL || g->vector == NULL || g->in == NULL || g->host == NULL)
+        return false;
+    memcpy(g->name, c->name, strlen(c->name) + 1);
+    for (size_t h = 0; h < p; h++)
+        g->host[h].fd = -1;
+    return true;
+}
+
+static void fill_in(struct firn_group *g, const struct firn_group_config *c)
+{
+    g->fd = -1;
+    g->rank = c->rank;
+    g->nprocs = c->nprocs;
+    g->local = c->local_nprocs == 0 ? c->rank : c->local_rank;
+    g->nlocal = c->local_nprocs == 0 ? c->nprocs : c->local_nprocs;
+    g->first = g->rank - g->local;
+    g->nthreads = c->nthreads;
+    g->nelements = c->nelements;
+    /* With one thread each, slots need no more memory than a chain. */
+    g->chain = c->chain && (c->nthreads > c->nprocs || g->nlocal < c->nprocs);
+    g->timeout_s = c->timeout_s > 0 ? c->timeout_s : 300;
+    g->nhosts = 1;
+    g->host[0] = (struct grp_host){.nprocs = c->nprocs, .fd = -1};
+}
+
+int firn_grp_host_of(const struct firn_group *g, int rank)
+{
+    int h = 0;
+    while (h + 1 < g->nhosts && g->host[h + 1].first <= rank)
+        h++;
+    return h;
+}
+
+/* The leader has met the other hosts; the others learn of them. */
+static enum firn_status share_places(struct firn_group *g,
+                                     struct firn_error *err)
+{
+    struct grp_place *place = firn_grp_places(g);
+    for (int h = 0; h < g->nhosts && grp_leads(g); h++)
+        place[h] = (struct grp_place){g->host[h].first, g->host[h].nprocs};
+    if (grp_leads(g))
+        g->control->nhosts = g->nhosts;
+    FIRN_TRY(firn_grp_meet(g, 2, err));
+    g->nhosts = g->control->nhosts;
+    for (int h = 0; h < g->nhosts; h++) {
+        g->host[h].first = place[h].first;
+        g->host[h].nprocs = place[h].nprocs;
+    }
+    g->at_host = firn_grp_host_of(g, g->rank);
+    return FIRN_OK;
+}
+
+/* A chain goes through the hosts one after the other. */
+static enum firn_status check_host_runs(struct firn_group *g,
+                                        struct firn_error *err)
+{
+    bool seen[GRP_MAX_PROCS] = {false};
+    for (int v = 0, last = -1; v < g->nthreads && g->chain; v++) {
+        int host = firn_grp_host_of(g, g->owner[v]);
+        if (host != last && seen[host])
+            return firn_grp_fail(g, err,
+                                 "in a chain the threads of the host of "
+                                 "process %d must be neighbours",
+                                 g->host[host].first);
+        seen[host] = true;
+        last = host;
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status meet_all(struct firn_group *g,
+                                 const struct firn_group_config *c,
+                                 struct firn_error *err)
+{
+    FIRN_TRY(firn_grp_attach(g, err));
+    if (grp_leads(g) && g->nlocal < g->nprocs)
+        FIRN_TRY(firn_grp_rendezvous(g, c, err));
+    if (g->nlocal < g->nprocs)
+        FIRN_TRY(share_places(g, err));
+    FIRN_TRY(check_host_runs(g, err));
+    FIRN_TRY(
+        firn_grp_map_data(g, firn_grp_data_floats(g) * sizeof(float), err));
+    firn_grp_lay_out(g);
+    return FIRN_OK;
+}
+
+static enum firn_status start(struct firn_group *g,
+                              const struct firn_group_config *c,
+                              struct firn_error *err)
+{
+    FIRN_TRY(place_threads(g, c, err));
+    if (c->chain)
+        FIRN_TRY(check_runs(g, err));
+    g->shape = shape_of(g);
+    return meet_all(g, c, err);
+}
+
+enum firn_status firn_group_open(struct firn_group **out,
+                                 const struct firn_group_config *config,
+                                 struct firn_error *err)
+{
+    FIRN_TRY(check_config(config, err));
+    struct firn_group *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    g->fd = -1;
+    g->nprocs = config->nprocs;
+    g->nthreads = config->nthreads;
+    enum firn_status status = FIRN_OK;
+    if (!allocate(g, config))
+        status =
+            firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    if (status == FIRN_OK) {
+        fill_in(g, config);
+        status = start(g, config, err);
+    }
+    if (status != FIRN_OK) {
+        firn_group_close(g);
+        return status;
+    }
+    *out = g;
+    return FIRN_OK;
+}
+
+void firn_group_close(struct firn_group *group)
+{
+    struct firn_group *g = group;
+    if (g == NULL)
+        return;
+    if (g->host != NULL)
+        firn_grp_hang_up(g);
+    firn_grp_detach(g);
+    free(g->name);
+    free(g->owner);
+    free(g->mine);
+    free(g->put);
+    free(g->vector);
+    free(g->in);
+    free(g->host);
+    free(g);
+}
+
+/* --- gradients -------------------------------------------------------------
+ */
+
+size_t firn_group_threads(const struct firn_group *group, const int **threads)
+{
+    if (threads != NULL)
+        *threads = group->mine;
+    return group->nmine;
+}
+
+/* Where a thread stands among those of this process; nmine: it is not. */
+static size_t index_of(const struct firn_group *g, int thread)
+{
+    size_t i = 0;
+    while (i < g->nmine && g->mine[i] != thread)
+        i++;
+    return i;
+}
+
+float *firn_group_slot(struct firn_group *group, int thread)
+{
+    if (group->chain || index_of(group, thread) == group->nmine)
+        return NULL;
+    return group->vector[thread];
+}
+
+enum firn_status firn_group_put(struct firn_group *group, int thread,
+                                const float *grad, size_t start_at,
+                                struct firn_error *err)
+{
+    struct firn_group *g = group;
+    size_t i = index_of(g, thread);
+    if (i == g->nmine || start_at > g->nelements)
+        return firn_fail(err, FIRN_EINVAL,
+                         "group %s: process %d cannot put element %zu of "
+                         "thread %d",
+                         g->name, g->rank, start_at, thread);
+    FIRN_TRY(firn_grp_sound(g, err));
+    if (g->chain) {
+        FIRN_TRY(firn_grp_chain_put(g, i, grad, start_at, err));
+    } else {
+        size_t n = g->nelements - start_at;
+        if (grad != g->vector[thread] && n > 0)
+            memcpy(g->vector[thread] + start_at, grad + start_at,
+                   n * sizeof *grad);
+        if (g->nprocs > 1)
+            g->nbytes += n * sizeof *grad;
+    }
+    g->put[i] = start_at + 1;
+    return FIRN_OK;
+}
+
+static enum firn_status check_puts(const struct firn_group *g, size_t start_at,
+                                   struct firn_error *err)
+{
+    if (start_at > g->nelements)
+        return firn_fail(err, FIRN_EINVAL, "group %s: start %zu of %zu",
+                         g->name, start_at, g->nelements);
+    for (size_t i = 0; i < g->nmine; i++)
+        if (g->put[i] == 0 || g->put[i] - 1 > start_at)
+            return firn_fail(err, FIRN_EINVAL,
+                             "group %s: thread %d was not put from element "
+                             "%zu on",
+                             g->name, g->mine[i], start_at);
+    return FIRN_OK;
+}
+
+/* A leader that fails lets the other hosts know. */
+static enum firn_status told(struct firn_group *g, enum firn_status status)
+{
+    if (status != FIRN_OK && grp_leads(g) && g->nhosts > 1)
+        firn_grp_tell_failed(g, g->control->text);
+    return status;
+}
+
+enum firn_status firn_group_reduce(struct firn_group *group, float *out,
+                                   size_t start_at, float divisor,
+                                   struct firn_error *err)
+{
+    struct firn_group *g = group;
+    FIRN_TRY(firn_grp_sound(g, err));
+    FIRN_TRY(check_puts(g, start_at, err));
+    FIRN_TRY(told(
+        g, g->chain ? firn_grp_chain_reduce(g, out, start_at, divisor, err)
+                    : firn_grp_slots_reduce(g, out, start_at, divisor, err)));
+    memset(g->put, 0, g->nmine * sizeof *g->put);
+    g->nreduced++;
+    return FIRN_OK;
+}
+
+uint64_t firn_group_bytes(const struct firn_group *group)
+{
+    return group->nbytes;
+}

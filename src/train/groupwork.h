@@ -1,0 +1,185 @@
+/* groupwork.h - what the files of a group share.
+ *
+ *   group.c         the calls of firn/group.h, placements, opening
+ *   group_shm.c     the memory of one host: meeting, waiting, failing
+ *   group_tcp.c     how the leaders of several hosts find each other
+ *   group_wire.c    messages between them
+ *   group_reduce.c  the mean from slots, and by a chain
+ *   group_share.c   bcast, gather, max
+ *
+ * The local process 0 of each host is its leader and alone speaks to other
+ * hosts. Processes of a host meet: each raises its own counter `at` and sleeps
+ * on its own semaphore until the counters of all have come so far. There is no
+ * lock that a killed process could leave held. What is staged in shared memory
+ * alternates between two halves by `turn`; a half is written again only after
+ * a later meeting, so nobody can still be reading it.
+ */
+#ifndef TRAIN_GROUPWORK_H
+#define TRAIN_GROUPWORK_H
+#include <firn/group.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GRP_HALF = 128 * 1024, /* bytes of one half of a process's stage */
+    GRP_TEXT = 256,
+    GRP_TOKEN = 256,
+    GRP_ADDRESS = 64,
+    GRP_NAME = 32,
+    GRP_MAX_PROCS = 4096
+};
+
+/* One process of this host, in shared memory. */
+struct grp_proc {
+    _Alignas(128) _Atomic int64_t pid; /* 0: not here yet */
+    _Atomic uint64_t started;          /* in clock ticks since boot; 0: ? */
+    _Atomic uint64_t at;               /* meetings it has come to */
+    _Atomic uint64_t summed; /* chain: reductions with its partial sum done */
+    _Atomic int left, asleep;
+    sem_t bell;
+    int64_t value[2];
+    uint64_t nbytes[2];
+};
+
+struct grp_place { /* a host */
+    int first, nprocs;
+};
+
+/* The head of the shared memory; behind it `place` of nprocs, then the stages
+ * of the processes of this host. */
+struct grp_control {
+    uint64_t magic, shape;
+    _Atomic int ready;
+    _Atomic int failed;     /* 1: being written, 2: the text is there */
+    _Atomic uint64_t taken; /* chain: reductions whose incoming sum is here */
+    char text[GRP_TEXT];
+    int nhosts;
+    uint64_t data_bytes;
+    int64_t value[2];
+    struct grp_proc proc[];
+};
+
+struct grp_host {
+    int first, nprocs;
+    int fd; /* leaders: the connection; -1: own host */
+    uint64_t nout, nin;
+    bool torn; /* stopped within a message */
+    char address[GRP_ADDRESS];
+    int port;
+};
+
+struct firn_group {
+    char *name;
+    int rank, nprocs, local, nlocal, first;
+    int nthreads;
+    int *owner;
+    size_t nelements;
+    bool chain;
+    double timeout_s;
+    int *mine; /* threads of this process */
+    size_t nmine;
+    size_t *put; /* of each of mine: 1 + the start it was put from; 0: not */
+    size_t nput;
+    uint64_t shape;
+
+    struct grp_control *control;
+    size_t control_bytes;
+    int fd; /* of the shared memory, while it is being mapped */
+    char shm_name[GRP_NAME];
+    bool named; /* by this process, and still there */
+    float *data;
+    size_t data_bytes;
+
+    struct grp_host *host;
+    int nhosts, at_host;
+    float **vector;      /* of each thread; chain: of each local process */
+    const float **in;    /* operands, nthreads */
+    float *result;       /* the mean of the last reduction */
+    float *incoming;     /* chain: the sum of the hosts before this one */
+    size_t share_stride; /* room for this host's share of another's slot */
+    uint64_t met, turn, nreduced, nbytes;
+};
+
+static inline bool grp_leads(const struct firn_group *g)
+{
+    return g->local == 0;
+}
+
+/* --- group_shm.c --- */
+
+double firn_grp_now_s(void);
+void firn_grp_nap(double seconds);
+uint64_t firn_grp_hash(uint64_t hash, const void *bytes, size_t n);
+/* All processes of this host are attached and the name is gone again. */
+enum firn_status firn_grp_attach(struct firn_group *g, struct firn_error *err);
+/* Collective on a host: `data_bytes` of shared memory at g->data. */
+enum firn_status firn_grp_map_data(struct firn_group *g, size_t data_bytes,
+                                   struct firn_error *err);
+void firn_grp_detach(struct firn_group *g);
+unsigned char *firn_grp_stage(struct firn_group *g, int local);
+struct grp_place *firn_grp_places(struct firn_group *g);
+/* Waits until all processes of this host came here. `patience`: times the
+ * timeout. */
+enum firn_status firn_grp_meet(struct firn_group *g, double patience,
+                               struct firn_error *err);
+/* Waits until `counter`, which belongs to a local process, is at `target`. */
+enum firn_status firn_grp_await(struct firn_group *g, int local,
+                                const _Atomic uint64_t *counter,
+                                uint64_t target, struct firn_error *err);
+/* Wakes the sleepers of this host. */
+void firn_grp_ring(struct firn_group *g);
+/* Declares the group failed for all processes of this host, with this sentence
+ * unless there is one already, and returns the failure. */
+enum firn_status firn_grp_fail(struct firn_group *g, struct firn_error *err,
+                               const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* FIRN_OK, or the failure of the group. */
+enum firn_status firn_grp_sound(struct firn_group *g, struct firn_error *err);
+
+/* --- group_tcp.c, group_wire.c: leaders only --- */
+
+/* Fills g->host (nhosts of them, by first rank) with open connections. */
+enum firn_status firn_grp_rendezvous(struct firn_group *g,
+                                     const struct firn_group_config *config,
+                                     struct firn_error *err);
+void firn_grp_hang_up(struct firn_group *g);
+
+struct grp_piece {
+    void *at;
+    size_t n;
+};
+/* What goes to one host and what comes from it, in pieces; no pieces: no
+ * message. */
+struct grp_flow {
+    int host;
+    struct grp_piece *out, *in;
+    size_t nout, nin;
+};
+/* Does all flows at once. A failure fails the group here and tells the other
+ * hosts. */
+enum firn_status firn_grp_exchange(struct firn_group *g,
+                                   const struct grp_flow *flow, size_t nflows,
+                                   struct firn_error *err);
+/* Tells the other hosts that this one has failed. */
+void firn_grp_tell_failed(struct firn_group *g, const char *text);
+
+/* --- group_reduce.c --- */
+
+/* Floats of shared memory, and where each vector lies in them. */
+size_t firn_grp_data_floats(const struct firn_group *g);
+void firn_grp_lay_out(struct firn_group *g);
+enum firn_status firn_grp_chain_put(struct firn_group *g, size_t index,
+                                    const float *grad, size_t start,
+                                    struct firn_error *err);
+enum firn_status firn_grp_slots_reduce(struct firn_group *g, float *out,
+                                       size_t start, float divisor,
+                                       struct firn_error *err);
+enum firn_status firn_grp_chain_reduce(struct firn_group *g, float *out,
+                                       size_t start, float divisor,
+                                       struct firn_error *err);
+int firn_grp_host_of(const struct firn_group *g, int rank);
+
+#endif

@@ -1,0 +1,325 @@
+/* train.c - the loop of an elastic training job, in one process.
+ *
+ * A step is: every thread of this process enters, computes and leaves; the
+ * mean of all gradients; the trainer's update; the boundary. What the processes
+ * have to tell each other besides gradients (losses, orders, a signal that
+ * only one of them got) goes in one pulse behind the mean, so a boundary at
+ * which nothing happens costs no meeting of its own, and all processes know
+ * the same there: they stop, save and decide together.
+ *
+ * Invariants
+ *   1. What happens at a boundary follows from step, config and the last
+ *      pulse, which are equal in all processes.
+ *   2. A decision is followed by a checkpoint where there is a folder: a
+ *      process that is killed never has to take one again.
+ *   3. The first failure is kept; nothing is done after it but closing.
+ */
+#include "train/trainwork.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+double firn_train_now_s(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void firn_train_say(struct firn_train *t, const char *fmt, ...)
+{
+    size_t n = strlen(t->said);
+    va_list args;
+    va_start(args, fmt);
+    if (n > 0 && n + 2 < sizeof t->said) {
+        memcpy(t->said + n, "\n", 2);
+        n++;
+    }
+    vsnprintf(t->said + n, sizeof t->said - n, fmt, args);
+    va_end(args);
+}
+
+/* Keeps the first failure. */
+static void fail(struct firn_train *t, const struct firn_error *err)
+{
+    if (t->state != TRAIN_FAILED)
+        t->err = *err;
+    t->state = TRAIN_FAILED;
+}
+
+/* --- the pulse -------------------------------------------------------------
+ */
+
+/* Collective: losses and orders of all processes. A loss is posted by the
+ * process that has the thread, the others post 0. */
+static enum firn_status beat(struct firn_train *t, struct firn_error *err)
+{
+    struct firn_orders orders = firn_reporter_orders(t->reporter);
+    struct train_pulse own = {
+        .stop = orders.stop > 0,
+        .nfrozen = t->rank == 0 ? orders.nfrozen : -1,
+        .passes = t->rank == 0 ? orders.passes : -1,
+    };
+    memcpy(t->pulse, &own, sizeof own);
+    FIRN_TRY(firn_group_allgather(t->group, t->pulse, t->pulse_bytes, t->pulses,
+                                  err));
+    memcpy(&t->word, t->pulses, sizeof t->word);
+    double sum = 0;
+    for (int v = 0; v < t->nthreads; v++) {
+        double loss = 0;
+        for (int r = 0; r < t->nprocs; r++) {
+            double posted;
+            memcpy(&posted,
+                   t->pulses + (size_t)r * t->pulse_bytes + sizeof own +
+                       (size_t)v * sizeof posted,
+                   sizeof posted);
+            loss += posted;
+        }
+        sum += loss;
+    }
+    for (int r = 0; r < t->nprocs; r++) {
+        struct train_pulse other;
+        memcpy(&other, t->pulses + (size_t)r * t->pulse_bytes, sizeof other);
+        t->stop |= other.stop != 0;
+    }
+    if (t->in_step)
+        t->loss = sum / t->nthreads;
+    t->has_pulse = true;
+    return FIRN_OK;
+}
+
+/* --- boundaries ------------------------------------------------------------
+ */
+
+static bool is_done(const struct firn_train *t)
+{
+    return t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch;
+}
+
+/* A checkpoint that fails stops training only when it was to be the last. */
+static enum firn_status save(struct firn_train *t, bool must,
+                             struct firn_error *err)
+{
+    bool written = false;
+    if (t->dir == NULL || t->saved == t->step + 1)
+        return FIRN_OK;
+    FIRN_TRY(firn_train_save(t, &written, err));
+    if (written)
+        return FIRN_OK;
+    if (must)
+        return err->status;
+    firn_train_say(t, "no checkpoint at step %llu: %s",
+                   (unsigned long long)t->step, err->text);
+    return FIRN_OK;
+}
+
+static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
+{
+    bool decided = false, done = is_done(t);
+    if (!t->has_pulse)
+        FIRN_TRY(beat(t, err));
+    if (!done)
+        FIRN_TRY(firn_train_decide(t, &decided, err));
+    bool last = done || t->stop;
+    bool often =
+        t->every_steps > 0 && t->step > 0 && t->step % t->every_steps == 0;
+    if (last || often || decided)
+        FIRN_TRY(save(t, last, err));
+    if (t->rank == 0 && t->step > 0 &&
+        (last || firn_train_at_epoch(t) ||
+         t->step % (uint64_t)t->report_every == 0))
+        firn_train_report(t);
+    if (t->stop && !done && t->dir == NULL)
+        firn_train_say(t, "stopped without a folder for checkpoints: what was "
+                          "learned is lost");
+    if (last)
+        t->state = done ? TRAIN_DONE : TRAIN_STOPPED;
+    return FIRN_OK;
+}
+
+bool firn_train_go(struct firn_train *train)
+{
+    struct firn_train *t = train;
+    struct firn_error err = {0};
+    if (t->state != TRAIN_RUNS)
+        return false;
+    enum firn_status status = FIRN_OK;
+    if (t->in_step)
+        status = firn_fail(&err, FIRN_EINVAL,
+                           "step %llu has no mean: firn_train_mean() was not "
+                           "called",
+                           (unsigned long long)t->step);
+    if (status == FIRN_OK && t->reduced_s > 0)
+        firn_train_time_step(t);
+    if (status == FIRN_OK)
+        status = boundary(t, &err);
+    if (status != FIRN_OK)
+        fail(t, &err);
+    if (t->state != TRAIN_RUNS)
+        return false;
+    t->in_step = true;
+    t->turn = 0;
+    memset(t->pulse, 0, t->pulse_bytes);
+    return true;
+}
+
+/* --- steps -----------------------------------------------------------------
+ */
+
+int firn_train_enter(struct firn_train *train)
+{
+    struct firn_train *t = train;
+    struct firn_error err = {0};
+    if (t->state != TRAIN_RUNS || !t->in_step || t->inside ||
+        t->turn >= t->nmine)
+        return -1;
+    int thread = t->mine[t->turn];
+    if (firn_threads_enter(t->threads, thread, &err) != FIRN_OK) {
+        fail(t, &err);
+        return -1;
+    }
+    t->inside = true;
+    t->entered_s = firn_train_now_s();
+    return thread;
+}
+
+void firn_train_leave(struct firn_train *train, const float *grad, double loss)
+{
+    struct firn_train *t = train;
+    struct firn_error err = {0};
+    if (t->state != TRAIN_RUNS || !t->inside)
+        return;
+    t->compute_s += firn_train_now_s() - t->entered_s;
+    int thread = t->mine[t->turn++];
+    t->inside = false;
+    memcpy(t->pulse + sizeof(struct train_pulse) + (size_t)thread * sizeof loss,
+           &loss, sizeof loss);
+    firn_train_measure(t, grad);
+    double since_s = firn_train_now_s();
+    enum firn_status status = firn_threads_leave(t->threads, &err);
+    if (status == FIRN_OK)
+        status =
+            firn_group_put(t->group, thread, grad, firn_train_start(t), &err);
+    t->present_s[FIRN_STEP_REDUCE] += firn_train_now_s() - since_s;
+    if (status != FIRN_OK)
+        fail(t, &err);
+}
+
+void firn_train_mean(struct firn_train *train, float *mean)
+{
+    struct firn_train *t = train;
+    struct firn_error err = {0};
+    if (t->state != TRAIN_RUNS || !t->in_step)
+        return;
+    double since_s = firn_train_now_s();
+    enum firn_status status = firn_group_reduce(
+        t->group, mean, firn_train_start(t), (float)t->nthreads, &err);
+    if (status == FIRN_OK)
+        status = beat(t, &err);
+    t->reduced_s = firn_train_now_s();
+    t->present_s[FIRN_STEP_REDUCE] += t->reduced_s - since_s;
+    if (status != FIRN_OK) {
+        fail(t, &err);
+        return;
+    }
+    firn_train_measure_mean(t, mean);
+    bool extra = t->due > 0;
+    t->due = firn_freezer_step(t->freezer, &t->effective);
+    t->ordinary += !extra;
+    t->step++;
+    t->in_step = false;
+}
+
+/* --- what is known ---------------------------------------------------------
+ */
+
+struct firn_threads *firn_train_threads(struct firn_train *train)
+{
+    return train->threads;
+}
+
+struct firn_group *firn_train_group(struct firn_train *train)
+{
+    return train->group;
+}
+
+struct firn_freezer *firn_train_freezer(struct firn_train *train)
+{
+    return train->freezer;
+}
+
+uint64_t firn_train_step(const struct firn_train *train)
+{
+    return train->step;
+}
+
+uint64_t firn_train_epoch(const struct firn_train *train)
+{
+    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+}
+
+size_t firn_train_start(const struct firn_train *train)
+{
+    return train->layer_start[firn_freezer_frozen(train->freezer)];
+}
+
+size_t firn_train_frozen(const struct firn_train *train)
+{
+    return firn_freezer_frozen(train->freezer);
+}
+
+unsigned firn_train_passes(const struct firn_train *train)
+{
+    unsigned n = firn_freezer_passes(train->freezer);
+    return n > 0 ? n : 1;
+}
+
+double firn_train_loss(const struct firn_train *train)
+{
+    return train->loss;
+}
+
+int firn_train_rank(const struct firn_train *train)
+{
+    return train->rank;
+}
+
+void firn_train_time(struct firn_train *train, enum firn_step_part part,
+                     double seconds)
+{
+    if ((unsigned)part < FIRN_STEP_NPARTS && seconds >= 0 && isfinite(seconds))
+        train->present_s[part] += seconds;
+}
+
+void firn_train_metric(struct firn_train *train, double metric)
+{
+    train->metric = metric;
+}
+
+const char *firn_train_said(const struct firn_train *train)
+{
+    return train->said;
+}
+
+/* --- closing ---------------------------------------------------------------
+ */
+
+int firn_train_close(struct firn_train *train, struct firn_error *err)
+{
+    struct firn_train *t = train;
+    struct firn_error why = {0};
+    if (t == NULL)
+        return 1;
+    if (t->state == TRAIN_RUNS && !t->in_step && t->step > 0 &&
+        save(t, true, &why) != FIRN_OK)
+        fail(t, &why);
+    int code = t->state == TRAIN_FAILED    ? 1
+               : t->state == TRAIN_STOPPED ? FIRN_EXIT_CHECKPOINT
+                                           : 0;
+    if (code == 1 && err != NULL)
+        *err = t->err;
+    firn_train_release(t);
+    return code;
+}

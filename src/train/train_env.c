@@ -1,0 +1,137 @@
+/* train_env.c - what a launcher and the scheduler say through the environment.
+ *
+ * torchrun's variables and firn's own, listed in firn/train.h. A number that
+ * is none is refused by its variable's name; a program's own config goes
+ * before the environment.
+ */
+#include "train/trainwork.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *word_of(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+/* Leaves *value when the variable is not set. */
+static enum firn_status number(int *value, const char *name, int low, int high,
+                               struct firn_error *err)
+{
+    const char *text = word_of(name);
+    if (text == NULL)
+        return FIRN_OK;
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || n < low || n > high)
+        return firn_fail(err, FIRN_EINVAL,
+                         "%s is '%.40s', not a number from %d to %d", name,
+                         text, low, high);
+    *value = (int)n;
+    return FIRN_OK;
+}
+
+/* "0,0,1,2": one owner for each thread. */
+static enum firn_status layout(struct train_env *env, struct firn_error *err)
+{
+    const char *at = word_of("FIRN_LAYOUT");
+    if (at == NULL)
+        return FIRN_OK;
+    int *owner = malloc((size_t)env->nthreads * sizeof *owner);
+    if (owner == NULL)
+        return firn_fail(err, FIRN_ENOMEM, "no memory for a layout");
+    for (int v = 0; v < env->nthreads; v++) {
+        char *end;
+        errno = 0;
+        long rank = strtol(at, &end, 10);
+        bool last = v == env->nthreads - 1;
+        if (end == at || errno != 0 || rank < 0 || rank >= env->nprocs ||
+            *end != (last ? '\0' : ',')) {
+            free(owner);
+            return firn_fail(err, FIRN_EINVAL,
+                             "FIRN_LAYOUT is not the processes, 0 to %d, of "
+                             "%d threads: thread %d",
+                             env->nprocs - 1, env->nthreads, v);
+        }
+        owner[v] = (int)rank;
+        at = end + 1;
+    }
+    env->owner = owner;
+    return FIRN_OK;
+}
+
+static enum firn_status rule(struct train_env *env, struct firn_error *err)
+{
+    const char *text = word_of("FIRN_FREEZE");
+    env->rule = FIRN_FREEZER_OFF;
+    if (text == NULL || strcmp(text, "off") == 0)
+        return FIRN_OK;
+    if (strcmp(text, "penalty") == 0)
+        env->rule = FIRN_FREEZER_PENALTY;
+    else if (strcmp(text, "freezeout") == 0)
+        env->rule = FIRN_FREEZER_FREEZEOUT;
+    else
+        return firn_fail(err, FIRN_EINVAL,
+                         "FIRN_FREEZE is '%.40s', not off, penalty or "
+                         "freezeout",
+                         text);
+    return FIRN_OK;
+}
+
+static enum firn_status names(struct train_env *env,
+                              const struct firn_train_config *c,
+                              struct firn_error *err)
+{
+    const char *job = word_of("FIRN_JOB");
+    const char *name = c->name != NULL ? c->name : job != NULL ? job : "train";
+    if (strlen(name) >= sizeof env->name)
+        return firn_fail(err, FIRN_EINVAL, "the name %.40s... is too long",
+                         name);
+    snprintf(env->name, sizeof env->name, "%s", name);
+    int epoch = 0;
+    FIRN_TRY(number(&epoch, "FIRN_EPOCH", 0, 0x7fffffff, err));
+    snprintf(env->group_name, sizeof env->group_name, "%s.%d.%d", name, epoch,
+             env->port);
+    env->dir = c->dir != NULL ? c->dir : word_of("FIRN_DIR");
+    env->token = word_of("FIRN_TOKEN");
+    if (env->token == NULL)
+        env->token = env->group_name;
+    return FIRN_OK;
+}
+
+enum firn_status firn_train_env(struct train_env *env,
+                                const struct firn_train_config *c,
+                                struct firn_error *err)
+{
+    memset(env, 0, sizeof *env);
+    env->nprocs = 1;
+    FIRN_TRY(number(&env->nprocs, "WORLD_SIZE", 1, 4096, err));
+    FIRN_TRY(number(&env->rank, "RANK", 0, env->nprocs - 1, err));
+    env->local_nprocs = env->nprocs;
+    FIRN_TRY(
+        number(&env->local_nprocs, "LOCAL_WORLD_SIZE", 1, env->nprocs, err));
+    env->local_rank = env->rank % env->local_nprocs;
+    FIRN_TRY(
+        number(&env->local_rank, "LOCAL_RANK", 0, env->local_nprocs - 1, err));
+    int port = 29500; /* torchrun's own */
+    FIRN_TRY(number(&port, "MASTER_PORT", 1, 65534, err));
+    env->port = port + 1;
+    env->address = word_of("MASTER_ADDR");
+    if (env->address == NULL)
+        env->address = "127.0.0.1";
+    env->nthreads = c->nthreads;
+    if (env->nthreads == 0) {
+        env->nthreads = env->nprocs;
+        FIRN_TRY(number(&env->nthreads, "FIRN_THREADS", 1, 1 << 20, err));
+    }
+    if (env->nthreads < env->nprocs)
+        return firn_fail(err, FIRN_EINVAL, "%d threads on %d processes",
+                         env->nthreads, env->nprocs);
+    FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
+    FIRN_TRY(names(env, c, err));
+    FIRN_TRY(rule(env, err));
+    return layout(env, err);
+}

@@ -1,0 +1,235 @@
+/* train_open.c - a training session is put together, and let go of.
+ *
+ * Order matters: the group first, since it says which threads are here; then
+ * their contexts, the freezer, the reporter. Whether variances are measured is
+ * process 0's word (it alone may know of a scheduler), for measuring is
+ * collective.
+ */
+#include "train/trainwork.h"
+#include <stdlib.h>
+#include <string.h>
+
+static char *copy_text(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    if (copy != NULL)
+        memcpy(copy, text, n);
+    return copy;
+}
+
+static enum firn_status check_config(const struct firn_train_config *c,
+                                     struct firn_error *err)
+{
+    if (c->nlayers == 0 || c->layer_start == NULL || c->layer_start[0] != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a training job needs layers that start at 0");
+    for (size_t l = 0; l < c->nlayers; l++)
+        if (c->layer_start[l] > c->layer_start[l + 1])
+            return firn_fail(err, FIRN_EINVAL,
+                             "layer %zu ends before it "
+                             "starts",
+                             l);
+    if (c->steps_per_epoch == 0)
+        return firn_fail(err, FIRN_EINVAL, "an epoch of no steps");
+    if (c->freeze.nlayers != 0 && c->freeze.nlayers != c->nlayers)
+        return firn_fail(err, FIRN_EINVAL, "%zu layers, and %zu to freeze",
+                         c->nlayers, c->freeze.nlayers);
+    return FIRN_OK;
+}
+
+static bool allocate(struct firn_train *t, const struct firn_train_config *c,
+                     const struct train_env *env)
+{
+    size_t l = c->nlayers;
+    t->pulse_bytes =
+        sizeof(struct train_pulse) + (size_t)t->nthreads * sizeof(double);
+    t->name = copy_text(env->name);
+    t->dir = env->dir != NULL ? copy_text(env->dir) : NULL;
+    t->layer_start = malloc((l + 1) * sizeof *t->layer_start);
+    t->pulse = calloc(1, t->pulse_bytes);
+    t->pulses = calloc((size_t)t->nprocs, t->pulse_bytes);
+    t->squares = calloc(l, sizeof *t->squares);
+    t->meansq = calloc(l, sizeof *t->meansq);
+    t->variance = calloc(l, sizeof *t->variance);
+    if (t->name == NULL || (env->dir != NULL && t->dir == NULL) ||
+        t->layer_start == NULL || t->pulse == NULL || t->pulses == NULL ||
+        t->squares == NULL || t->meansq == NULL || t->variance == NULL)
+        return false;
+    memcpy(t->layer_start, c->layer_start, (l + 1) * sizeof *t->layer_start);
+    return true;
+}
+
+static void fill_in(struct firn_train *t, const struct firn_train_config *c,
+                    const struct train_env *env)
+{
+    t->rank = env->rank;
+    t->nprocs = env->nprocs;
+    t->nthreads = env->nthreads;
+    t->passes_asked = env->passes;
+    t->nlayers = c->nlayers;
+    t->nelements = c->layer_start[c->nlayers];
+    t->nepochs = c->nepochs;
+    t->steps_per_epoch = c->steps_per_epoch;
+    t->every_steps = c->every_steps;
+    t->keep = c->keep;
+    t->report_every = c->report_every > 0 ? c->report_every : 10;
+    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
+    t->metric = -1;
+    t->loss = -1;
+}
+
+static enum firn_status open_group(struct firn_train *t,
+                                   const struct firn_train_config *c,
+                                   const struct train_env *env,
+                                   struct firn_error *err)
+{
+    struct firn_group_config group = {.name = env->group_name,
+                                      .rank = env->rank,
+                                      .nprocs = env->nprocs,
+                                      .local_rank = env->local_rank,
+                                      .local_nprocs = env->local_nprocs,
+                                      .nthreads = env->nthreads,
+                                      .owner = env->owner,
+                                      .nelements = t->nelements,
+                                      .chain = c->chain,
+                                      .address = env->address,
+                                      .port = env->port,
+                                      .token = env->token};
+    FIRN_TRY(firn_group_open(&t->group, &group, err));
+    t->nmine = firn_group_threads(t->group, &t->mine);
+    FIRN_TRY(firn_threads_new(&t->threads, t->mine, t->nmine, err));
+    return firn_threads_part(t->threads, TRAIN_SQUARES, t->squares,
+                             t->nlayers * sizeof *t->squares, err);
+}
+
+static enum firn_status open_freezer(struct firn_train *t,
+                                     const struct firn_train_config *c,
+                                     const struct train_env *env,
+                                     struct firn_error *err)
+{
+    struct firn_freezer_config f = c->freeze;
+    uint64_t *nelements = malloc(t->nlayers * sizeof *nelements);
+    if (nelements == NULL)
+        return firn_fail(err, FIRN_ENOMEM, "no memory");
+    for (size_t l = 0; l < t->nlayers; l++)
+        nelements[l] = t->layer_start[l + 1] - t->layer_start[l];
+    if (f.nlayers == 0 && f.rule == FIRN_FREEZER_OFF) {
+        f.rule = env->rule;
+        f.warmup_epochs = FIRN_FREEZER_WARMUP;
+    }
+    if (f.freezeout.first <= 0) /* what its authors advise */
+        f.freezeout = (struct firn_freezeout){0.8, true, true};
+    f.nlayers = t->nlayers;
+    if (f.nelements == NULL)
+        f.nelements = nelements;
+    enum firn_status status = firn_freezer_new(&t->freezer, &f, err);
+    free(nelements);
+    FIRN_TRY(status);
+    t->replays = c->nreplay > 0;
+    if (t->replays)
+        FIRN_TRY(firn_freezer_replay(t->freezer, c->replay, c->nreplay, err));
+    t->decides = f.rule != FIRN_FREEZER_OFF || t->replays;
+    t->measures = f.rule == FIRN_FREEZER_PENALTY || f.rule == FIRN_FREEZER_USER;
+    return FIRN_OK;
+}
+
+/* Process 0 speaks to the scheduler; all listen to SIGUSR1. */
+static enum firn_status open_reporter(struct firn_train *t,
+                                      struct firn_error *err)
+{
+    struct firn_reporter_config r = {
+        .url = t->rank == 0 ? NULL : "", .epoch = -1, .catch_signal = true};
+    FIRN_TRY(firn_reporter_open(&t->reporter, &r, err));
+    const char *url = getenv("FIRN_URL");
+    int64_t measures = t->measures || (t->rank == 0 && url && url[0] != '\0');
+    FIRN_TRY(firn_group_max(t->group, &measures, err));
+    t->measures = measures != 0;
+    if (t->measures && t->nthreads == 1) {
+        t->before = calloc(t->nelements + 1, sizeof *t->before);
+        if (t->before == NULL)
+            return firn_fail(err, FIRN_ENOMEM, "no memory");
+    }
+    return FIRN_OK;
+}
+
+void firn_train_release(struct firn_train *t)
+{
+    firn_reporter_close(t->reporter, 2);
+    firn_freezer_free(t->freezer);
+    firn_threads_free(t->threads);
+    firn_group_close(t->group);
+    for (size_t i = 0; i < t->nshared; i++)
+        free(t->shared[i].name);
+    free(t->shared);
+    free(t->name);
+    free(t->dir);
+    free(t->layer_start);
+    free(t->pulse);
+    free(t->pulses);
+    free(t->squares);
+    free(t->meansq);
+    free(t->variance);
+    free(t->before);
+    free(t);
+}
+
+enum firn_status firn_train_open(struct firn_train **out,
+                                 const struct firn_train_config *c,
+                                 struct firn_error *err)
+{
+    struct train_env env;
+    FIRN_TRY(check_config(c, err));
+    FIRN_TRY(firn_train_env(&env, c, err));
+    struct firn_train *t = calloc(1, sizeof *t);
+    enum firn_status status = FIRN_OK;
+    if (t == NULL) {
+        status = firn_fail(err, FIRN_ENOMEM, "no memory");
+    } else {
+        fill_in(t, c, &env);
+        status = allocate(t, c, &env)
+                     ? FIRN_OK
+                     : firn_fail(err, FIRN_ENOMEM, "no memory");
+        if (status == FIRN_OK)
+            status = open_group(t, c, &env, err);
+        if (status == FIRN_OK)
+            status = open_freezer(t, c, &env, err);
+        if (status == FIRN_OK)
+            status = open_reporter(t, err);
+        if (status == FIRN_OK)
+            *out = t;
+        else
+            firn_train_release(t);
+    }
+    free(env.owner);
+    return status;
+}
+
+enum firn_status firn_train_shared(struct firn_train *train, const char *name,
+                                   enum firn_ckpt_type type, void *data,
+                                   size_t nbytes, struct firn_error *err)
+{
+    struct firn_train *t = train;
+    if (name[0] == '\0' || strncmp(name, "train/", 6) == 0 ||
+        strncmp(name, "thread/", 7) == 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "no shared tensor can be called '%s'", name);
+    size_t one = firn_ckpt_type_bytes(type);
+    if (one == 0 || nbytes % one != 0)
+        return firn_fail(err, FIRN_EINVAL, "%s: %zu bytes of type %s", name,
+                         nbytes, firn_ckpt_type_name(type));
+    for (size_t i = 0; i < t->nshared; i++)
+        if (strcmp(t->shared[i].name, name) == 0)
+            return firn_fail(err, FIRN_EINVAL, "%s is there twice", name);
+    struct train_shared *more =
+        realloc(t->shared, (t->nshared + 1) * sizeof *more);
+    char *copy = copy_text(name);
+    if (more != NULL)
+        t->shared = more;
+    if (more == NULL || copy == NULL) {
+        free(copy);
+        return firn_fail(err, FIRN_ENOMEM, "no memory for %s", name);
+    }
+    t->shared[t->nshared++] = (struct train_shared){copy, type, data, nbytes};
+    return FIRN_OK;
+}

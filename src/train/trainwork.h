@@ -1,0 +1,138 @@
+/* trainwork.h - what the files of a training session share.
+ *
+ *   train.c         the loop, closing
+ *   train_open.c    what a session consists of
+ *   train_env.c     what the environment says
+ *   train_decide.c  variances, decisions, reports
+ *   train_save.c    checkpoints and resuming
+ *
+ * Words: a step is ordinary, or extra (owed for frozen layers); `ordinary`
+ * counts the first kind and makes the epochs, `step` counts both. A pulse is
+ * what the processes tell each other at the end of each step: losses, and
+ * what they were ordered.
+ */
+#ifndef TRAIN_TRAINWORK_H
+#define TRAIN_TRAINWORK_H
+#include <firn/train.h>
+
+enum { TRAIN_NAME = 128, TRAIN_SAID = 1024 };
+
+#define TRAIN_SQUARES "firn-squares" /* a part of every thread */
+
+struct train_env {
+    char name[TRAIN_NAME];
+    char group_name[TRAIN_NAME + 24];
+    const char *dir, *token, *address;
+    int rank, nprocs, local_rank, local_nprocs, port, nthreads, passes;
+    int *owner; /* of each thread; NULL: even */
+    enum firn_freezer_rule rule;
+};
+
+struct train_shared {
+    char *name;
+    enum firn_ckpt_type type;
+    void *data;
+    size_t nbytes;
+};
+
+/* One process's; the losses of all threads stand behind it. */
+struct train_pulse {
+    int32_t stop;            /* ordered, or signalled to this process */
+    int32_t nfrozen, passes; /* process 0: ordered; negative: no word */
+    int32_t spare;
+};
+
+enum train_state { TRAIN_RUNS, TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };
+
+struct firn_train {
+    char *name, *dir;
+    int rank, nprocs, nthreads;
+    size_t nlayers, nelements;
+    size_t *layer_start;
+    uint64_t nepochs, steps_per_epoch, every_steps;
+    unsigned keep;
+    int report_every;
+
+    struct firn_group *group;
+    struct firn_threads *threads;
+    struct firn_freezer *freezer;
+    struct firn_reporter *reporter;
+    struct train_shared *shared;
+    size_t nshared;
+    const int *mine; /* this process's threads, the group's */
+    size_t nmine;
+
+    uint64_t step, ordinary;
+    unsigned due;     /* extra steps before the next ordinary one */
+    uint64_t decided; /* 1 + the step of the last decision at an epoch's end */
+    uint64_t saved;   /* 1 + the step of the last checkpoint */
+
+    bool in_step, inside;
+    size_t turn; /* of mine, next to enter */
+    enum train_state state;
+    struct firn_error err;
+
+    size_t pulse_bytes;
+    unsigned char *pulse, *pulses; /* own; of all processes */
+    bool has_pulse, stop;
+    struct train_pulse word; /* process 0's orders */
+    int passes_asked;        /* FIRN_PASSES; 0: no word */
+    double loss, metric, effective;
+
+    bool measures; /* gradient variance; the same in all processes */
+    bool decides;  /* by a rule or a replay */
+    bool replays;
+    double *squares;  /* of the thread inside, by layer; a part */
+    double *meansq;   /* of the mean; V = 1: of successive differences */
+    double *variance; /* process 0: of the last epoch */
+    bool has_variance, has_before;
+    float *before; /* V = 1: the mean of the step before */
+    uint64_t nmeasured;
+
+    struct firn_steptimes times, recent; /* since the last decision, report */
+    double present_s[FIRN_STEP_NPARTS];  /* of the present step */
+    double entered_s, compute_s, reduced_s, switched_s;
+    char said[TRAIN_SAID];
+};
+
+/* --- train_env.c --- */
+
+/* Fills `env` from the config and the environment. owner is to be freed. */
+enum firn_status firn_train_env(struct train_env *env,
+                                const struct firn_train_config *c,
+                                struct firn_error *err);
+
+/* --- train_open.c --- */
+
+void firn_train_release(struct firn_train *t);
+
+/* --- train.c --- */
+
+double firn_train_now_s(void);
+/* Adds a line to what is said. */
+void firn_train_say(struct firn_train *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* --- train_decide.c --- */
+
+/* A gradient was handed in; the mean is there. */
+void firn_train_measure(struct firn_train *t, const float *grad);
+void firn_train_measure_mean(struct firn_train *t, const float *mean);
+/* The present step's times are complete. */
+void firn_train_time_step(struct firn_train *t);
+/* Decisions that are due at this boundary, taken and told to all. *decided:
+ * something was logged. */
+enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
+                                   struct firn_error *err);
+void firn_train_report(struct firn_train *t);
+bool firn_train_at_epoch(const struct firn_train *t);
+
+/* --- train_save.c --- */
+
+/* Collective. FIRN_EIO from the group is final; when the file cannot be
+ * written, *written is false in all processes and `err` of process 0 says
+ * why. */
+enum firn_status firn_train_save(struct firn_train *t, bool *written,
+                                 struct firn_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* folder.h - a folder of a case's own, gone afterwards.
+ *
+ *     cmocka_unit_test_setup_teardown(a_case, folder_make, folder_remove)
+ */
+#ifndef TESTS_LIB_FOLDER_H
+#define TESTS_LIB_FOLDER_H
+#include <stddef.h>
+
+/* Its path, below $TMPDIR or /tmp. */
+const char *folder_path(void);
+int folder_make(void **state);
+/* With the files in it. */
+int folder_remove(void **state);
+/* Files in it, hidden ones too. */
+size_t folder_count(void);
+
+#endif
