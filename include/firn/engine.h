@@ -65,4 +65,13 @@ struct firn_engine_def {
     enum firn_phase (*phase)(void *state, firn_job_id job);
 };
 
+/* The engines of this build that run real jobs, in the order people see them.
+ */
+FIRN_API const struct firn_engine_def *const *firn_engines(size_t *n);
+
+/* FIRN_ENOENT in `err`, with the nearest known name, and NULL when there is
+ * none. */
+FIRN_API const struct firn_engine_def *firn_engine_find(const char *name,
+                                                        struct firn_error *err);
+
 #endif

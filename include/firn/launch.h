@@ -28,6 +28,7 @@ struct firn_launch {
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
                             there to SIGKILL */
     bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
+    bool is_per_node;    /* one process a node, not one a GPU */
 };
 
 struct firn_engine_host {

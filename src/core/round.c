@@ -229,6 +229,11 @@ enum firn_status round_event(struct round *round,
         break;
     case FIRN_EVENT_TIMER:
         break;
+    case FIRN_EVENT_PHASE:
+    case FIRN_EVENT_LEFT:
+        return firn_fail(err, FIRN_EINVAL,
+                         "a live engine's event of job %d is not for the round",
+                         event->job);
     }
     if (policy->observe)
         policy->observe(round->policy_state, event);
