@@ -49,6 +49,17 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
 CLISRC  := $(sort $(wildcard src/cli/*.c))
+# firnd has libraries of its own; without them all else is built, and a word
+# says so. What is in its folder is an archive that its tests are linked with.
+DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
+DAEMONLACKS := $(strip $(foreach p,$(DAEMONPKGS),$(shell \
+                 pkg-config --exists $(p) 2>/dev/null || echo $(p))))
+DAEMONLIBS := $(if $(DAEMONLACKS),,$(shell pkg-config --libs $(DAEMONPKGS)))
+PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
+DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
+DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
+               $(wildcard src/daemon/*.c))))
+DAEMONUSERS := tests/daemon/% bench/store.c tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
@@ -58,12 +69,13 @@ TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
 # libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
 BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
-TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+with_libs = $(if $(DAEMONLACKS),$(filter-out $(DAEMONUSERS),$(1)),$(1))
+TESTSRC := $(call with_libs,$(sort $(wildcard tests/*/test_*.c)))
 # The example trainers: a program for each main_*.c.
 EXSRC   := $(sort $(filter-out examples/main_%,$(wildcard examples/*.c)))
 EXMAINS := $(sort $(wildcard examples/main_*.c))
-BENCHSRC := $(sort $(wildcard bench/*.c))
-FUZZSRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+BENCHSRC := $(call with_libs,$(sort $(wildcard bench/*.c)))
+FUZZSRC := $(call with_libs,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
              bench/*.[ch] examples/*.[ch]))
@@ -73,6 +85,7 @@ LIBOBJ  := $(call obj,$(LIBSRC))
 TRAINOBJ := $(call obj,$(TRAINSRC))
 BLASOBJ := $(call obj,$(BLASSRC))
 CLIOBJ  := $(call obj,$(CLISRC))
+DAEMONOBJ := $(call obj,$(DAEMONSRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(TESTSRC:tests/%.c=$(BUILD)/tests/%)
 BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
@@ -114,16 +127,26 @@ export FIRN_BUILD := $(BUILD)
 SO := libfirn.so.$(VERSION)
 TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
-     d2 $(EXAMPLES)
+     d2 $(EXAMPLES) firnd
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
 d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
+firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
+	$(if $(DAEMONLACKS),$(Q)echo 'firnd is left out: there is no $(DAEMONLACKS)')
 tests: $(TESTS)
 benches: $(BENCHES)
 
 $(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMONLIBS) $(LIBS)
+
+$(BUILD)/libfirnd.a: $(DAEMONOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 # Made afresh each time, and by q, not r: two files may have the same name.
 $(BUILD)/libfirn.a: $(LIBOBJ)
@@ -209,10 +232,22 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o $(TLIBOBJ) \
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka \
 	    $(if $(ZLIB),-lz) $(LIBS)
 
+$(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o $(TLIBOBJ) \
+  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(DAEMONLIBS) $(LIBS)
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
+
+$(BUILD)/bench/store: $(BUILD)/obj/bench/store.o $(TLIBOBJ) \
+  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(DAEMONLIBS) $(LIBS)
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -294,6 +329,11 @@ $(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
+$(BUILD)/fuzz_jobfile: tests/fuzz/fuzz_jobfile.c $(BUILD)/libfirnd.a \
+  $(BUILD)/libfirn.a
+	$(say) FUZZ $@
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
+	    $(WERROR) -o $@ $^ $(DAEMONLIBS) $(LIBS)
 $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
@@ -374,9 +414,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn train d2 tests benches test test-e2e style e2e check asan tsan \
+.PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(call obj,$(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
