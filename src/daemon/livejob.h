@@ -65,7 +65,7 @@ enum live_reason {
 const char *live_reason_name(enum live_reason reason);
 bool live_reason_named(const char *name, enum live_reason *out);
 
-enum { LIVE_TEXT = 256, LIVE_LAYERS = 256 };
+enum { LIVE_TEXT = 256, LIVE_LAYERS = 256, LIVE_NAME_MAX = 64 };
 
 /* What the user asked for, as read from YAML or flags (daemon/jobfile.h). All
  * strings are owned by the ask. */
@@ -94,6 +94,7 @@ struct live_ask {
     double mem_gib;    /* on each GPU; 0: not known */
     double deadline_s; /* since the epoch; 0: none */
     uint64_t target_epochs, target_iterations;
+    double target_metric; /* of its reports; 0: none */
 };
 void live_ask_release(struct live_ask *ask);
 
@@ -113,9 +114,12 @@ struct live_job {
     int nretries, exit_status;
     char held[512]; /* GPUs now, as firn_alloc_print has them; "-" */
     struct firn_trainer_report last; /* its variance is `variance` */
-    double variance[LIVE_LAYERS];
-    double reported_s;         /* since the epoch; 0: never */
-    struct firn_orders orders; /* what its trainer shall be told */
+    double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
+    double reported_s;               /* since the epoch; 0: never */
+    int64_t reported_epoch;          /* of the start that it came from */
+    struct firn_orders orders;       /* what its trainer shall be told */
 };
+/* With all that it owns. */
+void live_job_free(struct live_job *job);
 
 #endif

@@ -28,10 +28,15 @@ enum firn_status store_open(struct store **out, const char *dir, char *said,
 void store_close(struct store *store);
 
 /* A transaction is open from the first change on. Durable on FIRN_OK. Does
- * nothing when nothing changed. */
+ * nothing when nothing changed. FIRN_EIO: nothing of the transaction is there.
+ * When one of its changes has failed before, that is said again here, and all
+ * changes are refused until then, so that nothing is taken for done that was
+ * rolled back with it. */
 enum firn_status store_commit(struct store *store, struct firn_error *err);
 void store_rollback(struct store *store);
 bool store_has_changes(const struct store *store);
+/* How often changes were taken back; who has a copy is out of step then. */
+unsigned store_rollbacks(const struct store *store);
 
 /* The id the next new job gets: above all there ever were. */
 firn_job_id store_next_id(const struct store *store);
@@ -42,6 +47,18 @@ enum firn_status store_add_job(struct store *store, const struct live_job *job,
 /* All that changes in a job's life: state, reason, epoch, times, held, ... */
 enum firn_status store_put_job(struct store *store, const struct live_job *job,
                                struct firn_error *err);
+/* One job, given away; FIRN_ENOENT, FIRN_EDATA (cannot be understood). */
+enum firn_status store_read_job(struct store *store, firn_job_id id,
+                                struct live_job **out, struct firn_error *err);
+/* The newest job of that name; FIRN_NO_JOB: none. */
+enum firn_status store_find_name(struct store *store, const char *name,
+                                 firn_job_id *out, struct firn_error *err);
+/* The names that begin with `word`, each with its newest job, in their order:
+ * those of living jobs, or with `with_over` of all. */
+typedef bool store_name_fn(void *arg, const char *name, firn_job_id newest);
+enum firn_status store_find_prefix(struct store *store, const char *word,
+                                   bool with_over, store_name_fn *fn, void *arg,
+                                   struct firn_error *err);
 /* The job that this request made, of a user; FIRN_NO_JOB: none did. */
 enum firn_status store_find_request(struct store *store, const char *user,
                                     const char *request, firn_job_id *out,
@@ -90,6 +107,10 @@ typedef bool store_job_fn(void *arg, struct live_job *job); /* gives it away */
 enum firn_status store_each_job(struct store *store, bool with_over,
                                 store_job_fn *fn, void *arg, size_t *nbad,
                                 struct firn_error *err);
+/* The newest jobs that are over, at most so many, by falling id. */
+enum firn_status store_each_over(struct store *store, size_t most,
+                                 store_job_fn *fn, void *arg, size_t *nbad,
+                                 struct firn_error *err);
 typedef bool store_event_fn(void *arg, const struct store_event *event);
 enum firn_status store_each_event(struct store *store, int64_t after,
                                   size_t most, store_event_fn *fn, void *arg,
@@ -99,7 +120,15 @@ enum firn_status store_each_epoch(struct store *store, firn_job_id job,
                                   store_epoch_fn *fn, void *arg,
                                   struct firn_error *err);
 
-/* Forgets reports and events older than `before_s`, not jobs. */
+/* The reports of a job from the oldest on. */
+typedef bool store_report_fn(void *arg, int64_t epoch, double at_s,
+                             const struct firn_trainer_report *report);
+enum firn_status store_each_report(struct store *store, firn_job_id job,
+                                   store_report_fn *fn, void *arg,
+                                   struct firn_error *err);
+
+/* Forgets reports and events from the oldest on until the first that is not
+ * older than `before_s`; not jobs. */
 enum firn_status store_trim(struct store *store, double before_s,
                             struct firn_error *err);
 
