@@ -244,6 +244,51 @@ enum firn_status round_event(struct round *round,
     return settled(round, err);
 }
 
+/* ---- what was there before ---- */
+
+enum firn_status round_restore(struct round *round, const struct round_job *job,
+                               double now_s, struct firn_error *err)
+{
+    struct state *state = &round->state;
+    if (!freemap_can_take(&state->map, job->held))
+        return firn_fail(err, FIRN_EINVAL,
+                         "job '%.80s' held GPUs that are not free",
+                         job->spec->name);
+    FIRN_TRY(state_submit(state, job->id, job->spec, now_s, err));
+    state_restore(state, state_job(state, job->id), &job->past, job->held,
+                  now_s);
+    round->is_due = true;
+    tell_changed(round, now_s);
+    return FIRN_OK;
+}
+
+void round_withdraw(struct round *round, firn_job_id id, double now_s)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    if (job == NULL)
+        FIRN_BUG("job %d is withdrawn and not there", id);
+    state_end(&round->state, job, now_s);
+    round->is_due = true;
+    tell_changed(round, now_s);
+}
+
+bool round_block(struct round *round, const struct firn_alloc *alloc)
+{
+    if (alloc->is_shared || !freemap_can_take(&round->state.map, alloc))
+        return false;
+    freemap_block(&round->state.map, alloc);
+    freemap_block(&round->plan.empty, alloc);
+    round->is_due = true;
+    return true;
+}
+
+void round_unblock(struct round *round, const struct firn_alloc *alloc)
+{
+    freemap_unblock(&round->state.map, alloc);
+    freemap_unblock(&round->plan.empty, alloc);
+    round->is_due = true;
+}
+
 void round_tick(struct round *round, double now_s)
 {
     if (state_rank_expired(&round->state, now_s))
