@@ -46,13 +46,16 @@ struct http_config {
     int (*job_of_token)(void *arg, const char *token);
     http_handler *handle;
     void *arg;
-    size_t body_max; /* 0: 1 MiB */
+    size_t body_max;  /* 0: 1 MiB */
+    double timeout_s; /* a whole request, or nothing, within; 0: 30 */
 };
 
 enum firn_status http_open(struct http **out, const struct http_config *config,
                            struct firn_error *err);
+/* Streams are cut (`gone` is called), kept exchanges are dropped unanswered. */
 void http_close(struct http *http);
-/* To be watched for reading; then, and after at most `*wait_ms`, call run. */
+/* To be watched for reading; then, and after at most `*wait_ms` (-1: no limit),
+ * call run. Asked again after each turn. */
 int http_fd(const struct http *http, int *wait_ms);
 void http_run(struct http *http);
 int http_port(const struct http *http); /* when asked for port 0 */
@@ -61,17 +64,34 @@ int http_port(const struct http *http); /* when asked for port 0 */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
 
+/* A header of the answer to come; both are copied. At most four. Bytes that no
+ * header can have are left out. */
+void http_set_header(struct http_exchange *exchange, const char *name,
+                     const char *value);
+/* Told of the answer's status when it is decided, for counting. */
+void http_watch(struct http_exchange *exchange,
+                void (*answered)(void *arg, int number, int status), void *arg,
+                int number);
 /* Answers, now or later; the exchange is gone then. `body` is copied. */
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body);
 /* {"error": {"code": "...", "text": "..."}} by the status's own number. */
 void http_fail(struct http_exchange *exchange, enum firn_status status,
                const char *text);
+/* The same with a status of HTTP that no firn_status has: 401, 403, ... */
+void http_refuse(struct http_exchange *exchange, int status, const char *code,
+                 const char *text);
 
 /* A stream: begin, then write as often as one likes until it is closed by
  * either side. `gone` is called once when it is over. */
 void http_stream(struct http_exchange *exchange, const char *content_type,
                  void (*gone)(void *arg), void *arg);
+/* `more` is called whenever all is sent: it may write, or end the stream. So a
+ * stream is never read faster from its source than it is taken. A writer that
+ * has something new while nothing is left to send says so by http_stream_wake.
+ */
+void http_stream_more(struct http_exchange *exchange, void (*more)(void *arg));
+void http_stream_wake(struct http_exchange *exchange);
 /* False: the reader is too slow (more than 1 MiB behind) or gone. */
 bool http_stream_write(struct http_exchange *exchange, struct firn_bytes data);
 void http_stream_end(struct http_exchange *exchange);
