@@ -232,8 +232,10 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o $(TLIBOBJ) \
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka \
 	    $(if $(ZLIB),-lz) $(LIBS)
 
+DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
+                $(wildcard tests/daemon/*.c)))
 $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o $(TLIBOBJ) \
-  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+  $(DAEMONTLIB) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(DAEMONLIBS) $(LIBS)
@@ -419,4 +421,4 @@ FORCE:
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(DAEMONOBJ) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

@@ -203,6 +203,12 @@ static enum shape set_up(sqlite3 *db, struct firn_error *err)
     return GOOD;
 }
 
+/* Whether closing leaves the -wal as it is: it may be the better part. */
+static void keep_log(sqlite3 *db, int is_kept)
+{
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept, NULL);
+}
+
 /* Opens the file, which is made with the right mode before. */
 static enum shape open_db(const char *path, sqlite3 **out,
                           struct firn_error *err)
@@ -221,7 +227,9 @@ static enum shape open_db(const char *path, sqlite3 **out,
                   db != NULL ? sqlite3_errmsg(db) : "no memory");
     else {
         sqlite3_busy_timeout(db, BUSY_MS);
+        keep_log(db, 1);
         shape = set_up(db, err);
+        keep_log(db, shape == DAMAGED);
     }
     if (shape == GOOD)
         *out = db;
