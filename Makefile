@@ -48,7 +48,17 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 
 LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
-CLISRC  := $(sort $(wildcard src/cli/*.c))
+# The commands that ask the daemon need libcurl and jansson; without them firn
+# has only the others, and a word says so.
+CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
+                 pkg-config --exists $(p) 2>/dev/null || echo $(p))))
+CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
+PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
+CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c) \
+             $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
+               nodes plan release show submit top undrain whatif why)
+CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
+             $(wildcard src/cli/*.c)))
 # firnd has libraries of its own; without them all else is built, and a word
 # says so. What is in its folder is an archive that its tests are linked with.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
@@ -138,7 +148,9 @@ benches: $(BENCHES)
 
 $(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(CLIENTLIBS) $(LIBS)
+	$(if $(CLIENTLACKS),$(Q)echo \
+	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
 
 $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
 	$(say) LD $@
