@@ -188,3 +188,51 @@ int scene_wait(pid_t pid)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+/* --- with a book ------------------------------------------------------------
+ */
+
+struct liveset liveset_open(void)
+{
+    struct liveset d = {store_scene(), NULL};
+    if (book_open(&d.book, d.store, &oops) != FIRN_OK)
+        fail_msg("%s", oops.text);
+    return d;
+}
+
+void liveset_close(struct liveset *d)
+{
+    book_close(d->book);
+    store_close(d->store);
+}
+
+/* Commits, and starts again from the disk. */
+void liveset_reopen(struct liveset *d)
+{
+    scene_commit(d->store);
+    liveset_close(d);
+    *d = liveset_open();
+}
+
+struct live_job *liveset_submit(struct liveset *d, const char *name,
+                                const char *user, const char *request,
+                                bool *is_new)
+{
+    struct live_ask ask = {.name = mem_strdup(name),
+                           .user = mem_strdup(user),
+                           .gpus_min = 1,
+                           .gpus_max = 8,
+                           .is_elastic = true};
+    struct live_job *job = NULL;
+    bool ignored = false;
+    if (book_submit(d->book, &ask, "run: x\n", request, 100, &job,
+                    is_new != NULL ? is_new : &ignored, &oops) != FIRN_OK)
+        fail_msg("%s", oops.text);
+    assert_null(ask.name); /* given away */
+    return job;
+}
+
+struct live_job *liveset_add(struct liveset *d, const char *name)
+{
+    return liveset_submit(d, name, "ann", "", NULL);
+}

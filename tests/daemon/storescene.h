@@ -5,6 +5,7 @@
  */
 #ifndef TESTS_DAEMON_STORESCENE_H
 #define TESTS_DAEMON_STORESCENE_H
+#include "daemon/book.h"
 #include "daemon/store.h"
 #include "lib/folder.h"
 #include <sys/types.h>
@@ -30,5 +31,21 @@ void scene_commit(struct store *store);
 size_t scene_count(struct store *store, bool with_over, size_t *nbad);
 /* The exit status of a child, or 128 plus its signal. */
 int scene_wait(pid_t pid);
+
+/* A store and its book. */
+struct liveset {
+    struct store *store;
+    struct book *book;
+};
+struct liveset liveset_open(void);
+void liveset_close(struct liveset *d);
+/* Commits, and starts again from the disk. */
+void liveset_reopen(struct liveset *d);
+/* An elastic job for 1 to 8 GPUs; `is_new` may be NULL. */
+struct live_job *liveset_submit(struct liveset *d, const char *name,
+                                const char *user, const char *request,
+                                bool *is_new);
+/* The same of ann's, without a request id. */
+struct live_job *liveset_add(struct liveset *d, const char *name);
 
 #endif
