@@ -30,6 +30,7 @@ struct scene {
     char path[300];
     struct http_exchange *kept, *stream;
     int ncalls, ngone;
+    double ran_s;
     size_t nmore; /* blocks that `more` has still to write */
 };
 
@@ -95,14 +96,25 @@ static int job_of_token(void *arg, const char *token)
     return sock_same_secret(token, job_token) ? 7 : -1;
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A turn of a loop that runs the server when http.h says so, and only then. */
 static void pump(void *arg)
 {
     struct scene *s = arg;
+    int wait_ms;
     if (s->http == NULL)
         return;
-    int wait_ms;
     struct pollfd one = {.fd = http_fd(s->http, &wait_ms), .events = POLLIN};
-    (void)one;
+    if (poll(&one, 1, 0) == 0 && wait_ms != 0 &&
+        (wait_ms < 0 || now_s() < s->ran_s + 1e-3 * wait_ms))
+        return;
+    s->ran_s = now_s();
     http_run(s->http);
 }
 
@@ -162,13 +174,6 @@ static void turn(int times)
 {
     for (int i = 0; i < times; i++)
         pump(&scene);
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* --- cases ---------------------------------------------------------------- */
@@ -521,12 +526,12 @@ static void a_source_is_read_as_fast_as_it_is_taken(void **state)
 {
     (void)state;
     struct caller c = dial();
-    scene.nmore = 500;
+    scene.nmore = 100;
     open_stream(&c);
     turn(200);
-    assert_true(scene.nmore > 400); /* nobody reads: it waits */
+    assert_true(scene.nmore > 60); /* nobody reads: it waits */
     struct reply r = caller_reply(&c);
-    assert_int_equal(r.nbody, 5000000);
+    assert_int_equal(r.nbody, 1000000);
     reply_release(&r);
     turn(10);
     assert_int_equal(scene.ngone, 1);
