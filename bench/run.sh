@@ -35,6 +35,7 @@ run shares
 run solvers
 run trainfold
 run traingroup
+[ ! -x "$BUILD/bench/store" ] || run store
 run small "$FIRN"
 run scale "$FIRN"
 

@@ -114,7 +114,7 @@ static void what_belongs_to_an_unreadable_file_goes_with_it(void **state)
     one_committed_job();
     write_at("firn.db", 0, "no database, not at all", 23);
     write_at("firn.db-wal", 0, "w", 1);
-    store_scene();
+    store_close(store_scene());
     char path[400] = "";
     sscanf(strstr(told, "moved to "), "moved to %380[^,]", path);
     strncat(path, "-wal", 10);
