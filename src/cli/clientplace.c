@@ -79,6 +79,7 @@ static enum firn_status set_url(struct client_place *place, const char *url,
     return FIRN_OK;
 }
 
+/* The first line of the file. */
 static enum firn_status set_token(struct client_place *place, const char *path,
                                   struct firn_error *err)
 {
@@ -92,9 +93,10 @@ static enum firn_status set_token(struct client_place *place, const char *path,
     if (!is_read)
         return firn_fail(err, FIRN_EIO, "%s: cannot be read", path);
     line[n] = '\0';
+    size_t first = strcspn(line, "\n");
+    line[first] = '\0';
     char *token = str_trim(line);
-    if (*token == '\0' || n == sizeof line - 1 || strlen(line) != n ||
-        !is_plain(token))
+    if (*token == '\0' || first == sizeof line - 1 || !is_plain(token))
         return firn_fail(err, FIRN_EINVAL, "%s: there is no token in it", path);
     place->token = mem_strdup(token);
     return FIRN_OK;

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "cli/safetext.h"
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 const char *said_text(const json_t *object, const char *key)
@@ -49,6 +50,77 @@ void said_cell(struct table *table, const char *text)
     safe_puts(&cell, text);
     table_cell(table, cell.n > 0 ? cell.at : "-");
     buf_release(&cell);
+}
+
+static bool is_told(const char *key, const char *const *told)
+{
+    for (; told != NULL && *told != NULL; told++)
+        if (strcmp(key, *told) == 0)
+            return true;
+    return false;
+}
+
+static bool is_nothing(const json_t *value)
+{
+    return json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_number(value) && json_number_value(value) < 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* A value in one line; objects in lists too, two levels deep. */
+static void put_value(struct firn_buf *out, const json_t *value, int depth)
+{
+    const char *key;
+    json_t *part;
+    size_t i;
+    const char *sep = "";
+    if (json_is_string(value)) {
+        safe_puts(out, json_string_value(value));
+    } else if (json_is_integer(value)) {
+        buf_printf(out, "%lld", (long long)json_integer_value(value));
+    } else if (json_is_real(value)) {
+        buf_printf(out, "%.6g", json_real_value(value));
+    } else if (json_is_boolean(value)) {
+        buf_puts(out, json_is_true(value) ? "yes" : "no");
+    } else if (depth > 2) {
+        buf_puts(out, "...");
+    } else if (json_is_array(value)) {
+        json_array_foreach(value, i, part)
+        {
+            buf_puts(out, sep);
+            put_value(out, part, depth + 1);
+            sep = depth > 0 ? " " : ", ";
+        }
+    } else {
+        json_object_foreach((json_t *)value, key, part)
+        {
+            if (is_nothing(part))
+                continue;
+            buf_puts(out, sep);
+            safe_puts(out, key);
+            buf_putc(out, ' ');
+            put_value(out, part, depth + 1);
+            sep = ", ";
+        }
+    }
+}
+
+void said_fields(const json_t *object, const char *const *told,
+                 struct firn_buf *out)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (is_told(key, told) || is_nothing(value))
+            continue;
+        safe_puts(out, key);
+        buf_puts(out, ": ");
+        put_value(out, value, 0);
+        buf_putc(out, '\n');
+    }
 }
 
 void buf_span(struct firn_buf *out, double span_s)

@@ -24,6 +24,13 @@ void said_print(const json_t *answer, struct firn_buf *out);
 /* A cell of a table with such a text, "-" for an empty one. */
 void said_cell(struct table *table, const char *text);
 
+/* The rest of an object, a line for each value, by its own name; keys in
+ * `told` (ends with NULL) are passed over, and so is what is null, empty or
+ * negative: not known. So a daemon that tells more than this program knows of
+ * is not silenced. */
+void said_fields(const json_t *object, const char *const *told,
+                 struct firn_buf *out);
+
 /* "45s", "12m", "3h20m", "2d4h"; "-" when it is not known (not finite, below
  * 0). */
 void buf_span(struct firn_buf *out, double span_s);

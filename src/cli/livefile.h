@@ -1,0 +1,13 @@
+/* livefile.h - a job file, read whole.
+ */
+#ifndef CLI_LIVEFILE_H
+#define CLI_LIVEFILE_H
+#include <firn/bytes.h>
+#include <firn/status.h>
+
+/* Appends it to `out`; "-" is standard input. FIRN_EIO when it cannot be read,
+ * FIRN_EINVAL when it is empty or larger than the daemon takes (1 MiB). */
+enum firn_status live_file_read(struct firn_buf *out, const char *path,
+                                struct firn_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* livejobs.h - jobs as the daemon tells of them, as pages.
+ */
+#ifndef CLI_LIVEJOBS_H
+#define CLI_LIVEJOBS_H
+#include <firn/bytes.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Of GET /v1/jobs: a line for each, those that run first. */
+void live_jobs_table(const json_t *answer, struct firn_buf *out);
+/* The same, of the first `most` jobs: "and 12 more" behind them. */
+void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out);
+/* Of GET /v1/jobs/:id: all of one. */
+void live_job_page(const json_t *answer, struct firn_buf *out);
+
+/* How many of GET /v1/jobs are in that state. */
+size_t live_jobs_count(const json_t *answer, const char *state);
+/* Is the job over; how its process would have ended: 0 succeeded, its own
+ * status, 128 + signal, 1 for all else. */
+bool live_job_is_over(const json_t *job);
+int live_job_status(const json_t *job);
+
+#endif
