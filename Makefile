@@ -42,7 +42,7 @@ ifdef CURL
 PKGFLAGS += -DFIRN_WITH_CURL
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke $(TRAINLIBS)
+        -lcminpack -llapacke $(TRAINLIBS) -ldl
 
 # --- files -----------------------------------------------------------------
 

@@ -34,6 +34,11 @@ static void look(void)
     failpoint_state = ARMED;
 }
 
+void failpoint_reset(void)
+{
+    failpoint_state = NOT_LOOKED;
+}
+
 void failpoint_pass(const char *name)
 {
     if (failpoint_state == NOT_LOOKED)

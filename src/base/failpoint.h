@@ -16,6 +16,8 @@
 /* 0: off. Anything else: failpoint_pass() has to look. */
 extern int failpoint_state;
 void failpoint_pass(const char *name);
+/* Reads the variable again: for a child of fork() with another one. */
+void failpoint_reset(void);
 
 static inline void failpoint(const char *name)
 {

@@ -67,10 +67,6 @@ static void force(struct local *l, struct localjob *job)
 {
     struct stat st;
     int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!job->was_forced)
-        log_warn("job %d: epoch %lld does not go; it is killed", job->id,
-                 (long long)job->epoch);
-    job->was_forced = true;
     job->until_s = local_now_s(l) + 1;
     if (job->pid != 0 && !job->is_over)
         procs_signal(job->pid, job->start, SIGKILL);
@@ -204,10 +200,15 @@ void local_look(struct local *l, struct localjob *job)
 {
     see_end(job); /* first: its last files are read after it */
     see_pid(l, job);
-    bool is_late =
-        job->phase != FIRN_PHASE_RUNNING && local_now_s(l) >= job->until_s;
-    if (is_late)
+    bool is_late = !job->is_over && job->phase != FIRN_PHASE_RUNNING &&
+                   local_now_s(l) >= job->until_s;
+    if (is_late) {
+        if (!job->was_forced)
+            log_warn("job %d: epoch %lld does not go; it is killed", job->id,
+                     (long long)job->epoch);
+        job->was_forced = true;
         force(l, job);
+    }
     if (job->is_over || job->pid == 0)
         settle(l, job);
 }
@@ -225,9 +226,9 @@ enum firn_status local_take_over(struct local *l, struct localjob *job,
     job->folder = mem_strdup(launch.folder);
     job->grace_s = launch.grace_s;
     job->can_checkpoint = launch.can_checkpoint;
-    job->began_s = local_now_s(l);
+    job->began_s = 0; /* long ago, for all we know */
     job->phase = FIRN_PHASE_STARTING;
-    job->until_s = job->began_s + start_limit_s;
+    job->until_s = local_now_s(l) + start_limit_s;
     local_watch_epoch(l, job);
     local_look(l, job);
     return FIRN_OK;

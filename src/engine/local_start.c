@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double first_wait_s = 0.25, longest_wait_s = 60;
+static const double first_wait_s = 0.125, longest_wait_s = 60;
 static const double start_limit_s = 30;
 static const double foreign_wait_s = 5;
 

@@ -27,6 +27,7 @@ static int passes(const char *setting)
             setenv("FIRN_FAILPOINT", setting, 1);
         else
             unsetenv("FIRN_FAILPOINT");
+        failpoint_reset();
         static const char *const points[] = {"a", "b", "a", "a"};
         for (int i = 0; i < 4; i++) {
             failpoint(points[i]);
@@ -45,6 +46,14 @@ static int passes(const char *setting)
     else
         assert_int_equal(WEXITSTATUS(status), 0);
     return WIFSIGNALED(status) ? n : -1;
+}
+
+static void a_child_of_a_process_that_looked_looks_again(void **state)
+{
+    (void)state;
+    failpoint("a");
+    assert_int_equal(failpoint_state, 0); /* nothing is to be done */
+    assert_int_equal(passes("a:2"), 2);
 }
 
 static void without_the_variable_nothing_happens(void **state)
@@ -76,6 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_the_variable_nothing_happens),
         cmocka_unit_test(the_named_point_kills_at_the_pass_that_is_asked_for),
+        cmocka_unit_test(a_child_of_a_process_that_looked_looks_again),
         cmocka_unit_test(another_name_or_too_high_a_count_kills_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
