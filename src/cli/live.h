@@ -16,23 +16,21 @@ struct live_args {
     const char *format; /* NULL: table */
 };
 
-#define LIVE_FLAGS                                                     \
-    {"output",  'o',                                                   \
-     "FORMAT",  "table or json (table)",                               \
-     flag_text, offsetof(struct live_args, format)},                   \
-        {"socket",  0,                                                 \
-         "PATH",    "the daemon's socket ($FIRN_SOCKET)",              \
-         flag_text, offsetof(struct live_args, where.socket)},         \
-        {"url",     0,                                                 \
-         "URL",     "the daemon over TCP ($FIRN_API_URL)",             \
-         flag_text, offsetof(struct live_args, where.url)},            \
-        {"token-file", 0,                                              \
-         "FILE",       "the token for it ($FIRN_API_TOKEN_FILE)",      \
-         flag_text,    offsetof(struct live_args, where.token_file)},  \
-    {                                                                  \
-        "timeout", 0, "TIME", "how long an answer may take (30s)",     \
-            flag_duration, offsetof(struct live_args, where.timeout_s) \
-    }
+/* clang-format off */
+#define LIVE_PLACE_FLAGS                                                     \
+    {"socket", 0, "PATH", "the daemon's socket ($FIRN_SOCKET)", flag_text,   \
+     offsetof(struct live_args, where.socket)},                              \
+    {"url", 0, "URL", "the daemon over TCP ($FIRN_API_URL)", flag_text,      \
+     offsetof(struct live_args, where.url)},                                 \
+    {"token-file", 0, "FILE", "the token for it ($FIRN_API_TOKEN_FILE)",     \
+     flag_text, offsetof(struct live_args, where.token_file)},               \
+    {"timeout", 0, "TIME", "how long an answer may take (30s)",              \
+     flag_duration, offsetof(struct live_args, where.timeout_s)}
+#define LIVE_FLAGS                                                           \
+    {"output", 'o', "FORMAT", "table or json (table)", flag_text,            \
+     offsetof(struct live_args, format)},                                    \
+    LIVE_PLACE_FLAGS
+/* clang-format on */
 
 struct live {
     const struct flags_page *page;

@@ -41,13 +41,7 @@ int live_job_status(const json_t *job)
     double status = said_number(job, "exit_status", 1);
     if (strcmp(said_text(job, "state"), "succeeded") == 0)
         return 0;
-    if (strcmp(said_text(job, "reason"), "exit") == 0 && status > 0 &&
-        status < 256)
-        return (int)status;
-    if (strcmp(said_text(job, "reason"), "signal") == 0 && status < 0 &&
-        status > -128)
-        return 128 - (int)status;
-    return 1;
+    return status > 0 && status < 256 ? (int)status : 1;
 }
 
 struct row {
@@ -116,25 +110,17 @@ static void put_ran(struct firn_buf *out, const json_t *job, double now_s)
         buf_span(out, (ended_s > 0 ? ended_s : now_s) - started_s);
 }
 
-static double progress_of(const json_t *job)
-{
-    double progress = said_number(job, "progress", -1);
-    return progress >= 0
-               ? progress
-               : said_number(json_object_get(job, "report"), "progress", -1);
-}
-
 static void add_row(struct table *table, const json_t *job, double now_s)
 {
     struct firn_buf cell = {0};
-    double progress = progress_of(job);
+    double progress = said_number(job, "progress", -1);
     table_cellf(table, "%.0f", said_number(job, "id", -1));
     said_cell(table, said_text(job, "name"));
     said_cell(table, said_text(job, "user"));
     said_cell(table, said_text(job, "state"));
     put_gpus(&cell, job);
     table_cell(table, cell.at);
-    said_cell(table, said_text(job, "held"));
+    said_cell(table, said_text(job, "gpus"));
     table_cellf(table, progress >= 0 ? "%.0f%%" : "-", 100 * progress);
     buf_clear(&cell);
     put_ran(&cell, job, now_s);
@@ -195,7 +181,8 @@ static void put_times(const json_t *job, struct firn_buf *out)
         const char *key, *label;
     } rows[] = {{"submitted_s", "submitted"},
                 {"started_s", "started"},
-                {"ended_s", "ended"}};
+                {"ended_s", "ended"},
+                {"reported_s", "reported"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double at_s = said_number(job, rows[i].key, 0);
         if (!(at_s > 0))
@@ -206,24 +193,75 @@ static void put_times(const json_t *job, struct firn_buf *out)
     }
 }
 
-void live_job_page(const json_t *answer, struct firn_buf *out)
+static void put_epochs(const json_t *job, struct firn_buf *out)
 {
-    static const char *const told[] = {
-        "id",       "name",        "user",      "state",   "why",  "gpus_min",
-        "gpus_max", "submitted_s", "started_s", "ended_s", "text", NULL};
-    put_head(answer, out);
-    buf_puts(out, "gpus: ");
-    put_gpus(out, answer);
+    static const char *const heads[] = {"EPOCH", "STARTED", "RAN",
+                                        "GPUS",  "END",     "STATUS"};
+    const json_t *epochs = said_list(job, "epochs");
+    struct firn_buf cell = {0};
+    struct table table;
+    if (json_array_size(epochs) == 0)
+        return;
+    table_init(&table, "rlrllr");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (size_t i = 0; i < json_array_size(epochs); i++) {
+        const json_t *epoch = json_array_get(epochs, i);
+        const char *end = said_text(epoch, "end");
+        table_cellf(&table, "%.0f", said_number(epoch, "epoch", 0));
+        buf_clear(&cell);
+        buf_moment(&cell, said_number(epoch, "started_s", 0));
+        table_cell(&table, cell.at);
+        buf_clear(&cell);
+        put_ran(&cell, epoch, moment_now_s());
+        table_cell(&table, cell.at);
+        said_cell(&table, said_text(epoch, "gpus"));
+        said_cell(&table, end);
+        table_cellf(&table, *end != '\0' ? "%.0f" : "-",
+                    said_number(epoch, "exit_status", 0));
+    }
     buf_putc(out, '\n');
-    put_times(answer, out);
-    said_fields(answer, told, out);
-    const char *text = said_text(answer, "text");
+    table_print(&table, out);
+    table_release(&table);
+    buf_release(&cell);
+}
+
+static void put_file(const json_t *job, struct firn_buf *out)
+{
+    const char *text = said_text(job, "file");
+    struct safe_feed feed = {0};
     if (*text == '\0')
         return;
-    struct safe_feed feed = {0};
     buf_puts(out, "\nAs it was sent:\n\n");
     safe_feed(&feed, out, (struct firn_bytes){text, strlen(text)});
     safe_feed_end(&feed, out);
     if (out->at[out->n - 1] != '\n')
         buf_putc(out, '\n');
+}
+
+void live_job_page(const json_t *answer, struct firn_buf *out)
+{
+    static const char *const told[] = {
+        "id",        "name",        "user",     "state",  "why",
+        "gpus_min",  "gpus_max",    "gpus",     "ask",    "report",
+        "started_s", "submitted_s", "ended_s",  "epochs", "file",
+        "request",   "reported_s",  "progress", NULL};
+    static const char *const hidden[] = {"variance", NULL};
+    double progress = said_number(answer, "progress", -1);
+    put_head(answer, out);
+    put_times(answer, out);
+    buf_puts(out, "wants gpus: ");
+    put_gpus(out, answer);
+    buf_puts(out, "\nholds gpus: ");
+    safe_puts(out, said_text(answer, "gpus"));
+    buf_putc(out, '\n');
+    if (progress >= 0)
+        buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    said_fields(answer, told, out);
+    said_fields(json_object_get(answer, "ask"), NULL, out);
+    if (json_object_size(json_object_get(answer, "report")) > 0)
+        buf_puts(out, "\nLast report:\n\n");
+    said_fields(json_object_get(answer, "report"), hidden, out);
+    put_epochs(answer, out);
+    put_file(answer, out);
 }

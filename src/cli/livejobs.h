@@ -15,8 +15,8 @@ void live_job_page(const json_t *answer, struct firn_buf *out);
 
 /* How many of GET /v1/jobs are in that state. */
 size_t live_jobs_count(const json_t *answer, const char *state);
-/* Is the job over; how its process would have ended: 0 succeeded, its own
- * status, 128 + signal, 1 for all else. */
+/* Is the job over; and the exit status to end with: 0 when it succeeded, else
+ * its own status, or 1. */
 bool live_job_is_over(const json_t *job);
 int live_job_status(const json_t *job);
 
