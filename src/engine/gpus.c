@@ -152,7 +152,7 @@ static void group(struct gpus *gpus)
                    gpus->at.at[i].type, gpus->at.at[i].mem_gib);
         node++;
     }
-    for (size_t i = 0; i < gpus->at.n; i++)
+    for (size_t i = 0; i < sorted.n; i++) /* as many */
         gpus->at.at[i] = sorted.at[i];
     vec_release(&sorted);
 }

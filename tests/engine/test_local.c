@@ -1,5 +1,5 @@
 /* test_local.c - the local engine with real processes: starts, ends, leaves,
- * resizes, sharing, adoption, and two epochs never at once. */
+ * resizes, sharing, and two epochs never at once. */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/failpoint.h"
@@ -449,169 +449,6 @@ static void two_epochs_are_never_there_at_once(void **state)
     assert_int_equal(livehost_epoch(&host, 0), 5);
 }
 
-/* --- after a restart -------------------------------------------------------
- */
-
-/* Another process runs the engine until `after` processes are ready, or until
- * its failpoint, and is killed. */
-static void run_and_kill(const char *what, size_t after, const char *point)
-{
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        struct livehost other;
-        char work[600];
-        if (point != NULL)
-            setenv("FIRN_FAILPOINT", point, 1);
-        failpoint_reset();
-        livehost_open(&other, "local", "2x4:v100");
-        snprintf(work, sizeof work, "%s %s", what, in_folder("ready"));
-        livehost_job(&other, 0, work);
-        livehost_step(&other, 0, "n0[0-1]");
-        if (point == NULL)
-            workers_await(in_folder("ready"), after);
-        else
-            livehost_await(&other, FIRN_EVENT_DONE, 0);
-        kill(getpid(), SIGKILL);
-    }
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    job(0, what, in_folder("ready"));
-}
-
-static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
-{
-    (void)state;
-    pid_t pids[4];
-    run_and_kill("obey", 2, NULL);
-    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
-    job(1, "exit", "0");
-    livehost_step(&host, 1, "n0[1]"); /* its GPUs are its own */
-    livehost_drain(&host);
-    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
-    assert_false(workers_is_gone(pids[0])); /* the very same processes */
-    livehost_step(&host, 0, "");
-    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
-    assert_int_equal(left.epoch, 1);
-    livehost_await(&host, FIRN_EVENT_DONE, 1);
-}
-
-static void what_ended_meanwhile_becomes_an_event(void **state)
-{
-    (void)state;
-    pid_t pids[4];
-    run_and_kill("obey", 2, NULL);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
-    kill(pids[0], SIGUSR1);
-    kill(pids[1], SIGUSR1);
-    int above = -1, lock = -1; /* all of it is gone when the lock is free */
-    above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 6000 && (lock = epoch_lock(above)) < 0; i++)
-        poll(NULL, 0, 5);
-    assert_true(lock >= 0);
-    close(lock);
-    close(above);
-    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
-    livehost_await_phase(&host, FIRN_PHASE_STARTING, 0); /* still wanted */
-    workers_await(in_folder("ready"), 4);
-}
-
-static void a_shepherd_killed_with_the_engine_is_lost(void **state)
-{
-    (void)state;
-    struct epoch_pid pid;
-    run_and_kill("wait", 2, NULL);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
-    close(folder);
-    kill((pid_t)pid.pid, SIGKILL);
-    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
-    assert_int_equal(end.end, FIRN_END_LOST);
-    pid_t pids[4];
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
-    assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
-}
-
-/* Killed between the number and the shepherd: nothing ran, nothing will. */
-static void what_never_started_is_fenced_off_and_started_anew(void **state)
-{
-    (void)state;
-    static const char *const points[] = {
-        "engine.epoch.after", "engine.launch.after", "engine.fence.after",
-        "engine.fork.before"};
-    for (int i = 0; i < 4; i++) {
-        run_and_kill("exit", 0, points[i]);
-        host.jobs[0].argv[3] = "0";
-        host.seen[0] = '\0';
-        int64_t epoch = livehost_epoch(&host, 0);
-        assert_int_equal(epoch, 2 * i + 1);
-        assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
-        struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
-        assert_int_equal(left.end, FIRN_END_LOST);
-        assert_int_equal(left.epoch, epoch);
-        struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
-        assert_int_equal(end.epoch, epoch + 1);
-        int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-        assert_true(epoch_fence(above) > epoch);
-        close(above);
-    }
-}
-
-/* Killed just after the shepherd was spawned: whatever that one is at, it runs
- * once, and is taken over or found to have ended. */
-static void a_shepherd_spawned_last_of_all_runs_once(void **state)
-{
-    (void)state;
-    run_and_kill("obey", 0, "engine.fork.after");
-    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
-    livehost_drain(&host);
-    pid_t pids[8];
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 8), 2);
-    livehost_step(&host, 0, "");
-    livehost_await(&host, FIRN_EVENT_LEFT, 0);
-}
-
-static void a_job_nobody_knows_cannot_be_taken_over(void **state)
-{
-    (void)state;
-    run_and_kill("exit", 0, "engine.fork.before");
-    host.jobs[0].argv[0] = NULL;
-    assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_ENOENT);
-    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
-}
-
-/* Orphans of a dead shepherd are found by the lock that they have. */
-static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
-{
-    (void)state;
-    struct epoch_pid pid;
-    pid_t pids[4];
-    job(0, "stubborn", in_folder("ready"));
-    job(1, "exit", "0");
-    livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
-    livehost_step(&host, 1, "n0[0]");
-    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
-    close(folder);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 1);
-    kill((pid_t)pid.pid, SIGKILL);
-    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
-    assert_int_equal(end.end, FIRN_END_LOST);
-    assert_true(workers_is_gone(pids[0]));
-    livehost_await(&host, FIRN_EVENT_DONE, 1);
-}
-
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -655,13 +492,6 @@ int main(int argc, char **argv)
         CASE(gpus_that_are_not_there_are_refused),
         CASE(next_waits_as_long_as_it_may_and_no_longer),
         CASE(two_epochs_are_never_there_at_once),
-        CASE(a_running_job_is_taken_over_and_can_be_stopped),
-        CASE(what_ended_meanwhile_becomes_an_event),
-        CASE(a_shepherd_killed_with_the_engine_is_lost),
-        CASE(what_never_started_is_fenced_off_and_started_anew),
-        CASE(a_shepherd_spawned_last_of_all_runs_once),
-        CASE(a_job_nobody_knows_cannot_be_taken_over),
-        CASE(orphans_are_killed_and_only_then_are_gpus_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
