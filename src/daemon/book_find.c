@@ -23,6 +23,8 @@ enum { NAMES_SHOWN = 5 };
 size_t book_place(const struct book *book, firn_job_id id)
 {
     size_t low = 0, high = book->jobs.n;
+    if (high > 0 && book->jobs.at[high - 1]->id < id)
+        return high; /* as new ones are */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (book->jobs.at[mid]->id < id)
