@@ -5,6 +5,7 @@
  */
 #include <firn/engine.h>
 
+#include "base/buf.h"
 #include "base/str.h"
 #include <string.h>
 
@@ -36,8 +37,17 @@ const struct firn_engine_def *firn_engine_find(const char *name,
             return table[i];
     }
     int near = str_nearest(name, names, NENGINES);
-    firn_fail(err, FIRN_ENOENT, "there is no engine '%.60s'; %s '%s'", name,
-              near >= 0 ? "did you mean" : "there is",
-              names[near >= 0 ? near : 0]);
+    if (near >= 0) {
+        firn_fail(err, FIRN_ENOENT,
+                  "there is no engine '%.60s'; did you mean '%s'?", name,
+                  names[near]);
+        return NULL;
+    }
+    struct firn_buf all = {0};
+    for (size_t i = 0; i < NENGINES; i++)
+        buf_printf(&all, "%s%s", i > 0 ? ", " : "", names[i]);
+    firn_fail(err, FIRN_ENOENT,
+              "there is no engine '%.60s'; the engines are: %s", name, all.at);
+    buf_release(&all);
     return NULL;
 }
