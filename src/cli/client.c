@@ -18,12 +18,14 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/clientplace.h"
 #include "cli/clientstop.h"
 #include "cli/safetext.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { ANSWER_MAX = 256 << 20, SAID_MAX = 1 << 16 };
 
@@ -47,6 +49,7 @@ struct answer {
     client_taker *take; /* NULL: the body is kept */
     void *arg;
     bool is_enough;
+    int64_t next; /* of a piece: where the next one begins; -1: not said */
 };
 
 enum firn_status client_open(struct client **out,
@@ -105,6 +108,24 @@ static size_t keep(char *data, size_t size, size_t count, void *arg)
     return n;
 }
 
+static size_t hear_header(char *data, size_t size, size_t count, void *arg)
+{
+    static const char name[] = "Firn-Next-Offset:";
+    struct answer *answer = arg;
+    size_t n = size * count;
+    char line[64];
+    double next;
+    if (n <= sizeof name || n >= sizeof line ||
+        strncasecmp(data, name, sizeof name - 1) != 0)
+        return n;
+    memcpy(line, data, n);
+    line[n] = '\0';
+    if (str_double(str_trim(line + sizeof name - 1), &next) && next >= 0 &&
+        next < 9e15)
+        answer->next = (int64_t)next;
+    return n;
+}
+
 static struct curl_slist *add_header(struct curl_slist *list, const char *name,
                                      const char *value)
 {
@@ -125,7 +146,7 @@ static struct curl_slist *make_headers(const struct client *c,
     if (request->content_type != NULL)
         list = add_header(list, "Content-Type: ", request->content_type);
     if (request->request_id != NULL)
-        list = add_header(list, "Firn-Request: ", request->request_id);
+        list = add_header(list, "Idempotency-Key: ", request->request_id);
     return list;
 }
 
@@ -156,6 +177,8 @@ static void set_options(struct client *c, const struct client_request *request,
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     if (c->place.socket != NULL)
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -190,6 +213,7 @@ static void transfer(struct client *c, const struct client_request *request,
     answer->client = c;
     answer->code = CURLE_OUT_OF_MEMORY;
     answer->http = 0;
+    answer->next = -1;
     buf_clear(&answer->body);
     set_options(c, request, answer, headers);
     if (curl_multi_add_handle(c->multi, c->easy) == CURLM_OK) {
@@ -329,6 +353,23 @@ enum firn_status client_get(struct client *client, const char *path,
 {
     struct client_request request = {.method = "GET", .path = path};
     return client_call(client, &request, out, err);
+}
+
+enum firn_status client_piece(struct client *client, const char *path,
+                              struct firn_buf *out, int64_t *next,
+                              struct firn_error *err)
+{
+    struct client_request request = {.method = "GET", .path = path};
+    struct answer answer = {0};
+    transfer(client, &request, &answer);
+    enum firn_status status = understand(client, &answer, NULL, err);
+    if (status == FIRN_OK) {
+        *next = answer.next;
+        if (answer.body.n > 0)
+            buf_add(out, answer.body.at, answer.body.n);
+    }
+    buf_release(&answer.body);
+    return status;
 }
 
 enum firn_status client_stream(struct client *client, const char *path,

@@ -13,6 +13,7 @@
 #include <firn/status.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* As the flags say it; NULL: by the environment, then by default. */
 struct client_where {
@@ -51,6 +52,12 @@ enum firn_status client_call(struct client *client,
 /* The same for a GET. */
 enum firn_status client_get(struct client *client, const char *path,
                             json_t **out, struct firn_error *err);
+
+/* The same for an answer that is no JSON: appends its bytes. `*next` is where
+ * the next piece begins, if that was said, else -1. */
+enum firn_status client_piece(struct client *client, const char *path,
+                              struct firn_buf *out, int64_t *next,
+                              struct firn_error *err);
 
 /* Takes a piece of the answer; false: it has seen enough. */
 typedef bool client_taker(void *arg, struct firn_bytes piece);

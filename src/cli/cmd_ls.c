@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/livejobs.h"
-#include <string.h>
+#include "cli/said.h"
 
 struct args {
     struct live_args live;
@@ -16,8 +16,9 @@ static const struct flag table[] = {
     LIVE_FLAGS,
     {"all", 'a', NULL, "those that are over too", flag_yes,
      offsetof(struct args, is_all)},
-    {"state", 's', "STATE", "only those in that state (pending, running, ...)",
-     flag_text, offsetof(struct args, state)},
+    {"state", 's', "A,B,...",
+     "only those in these states (pending, failed, ...)", flag_text,
+     offsetof(struct args, state)},
     {"user", 'u', "USER", "only those of that user", flag_text,
      offsetof(struct args, user)},
     {0},
@@ -32,18 +33,39 @@ static const struct flags_page page = {
     .table = table,
 };
 
-static void add_query(struct firn_buf *path, const char *key, const char *value)
+static int list(struct live *live, const struct args *args)
 {
-    buf_putc(path, strchr(path->at, '?') != NULL ? '&' : '?');
-    buf_printf(path, "%s=", key);
-    client_escape(path, value);
+    struct firn_buf query = {0}, out = {0};
+    struct firn_error err = {0};
+    json_t *jobs = NULL;
+    const char *states = args->state;
+    if (states == NULL && !args->is_all)
+        states = LIVE_STATES;
+    buf_printf(&query, "all=%d", args->is_all || args->state != NULL);
+    if (states != NULL) {
+        buf_puts(&query, "&state=");
+        client_escape(&query, states);
+    }
+    if (args->user != NULL) {
+        buf_puts(&query, "&user=");
+        client_escape(&query, args->user);
+    }
+    enum firn_status status =
+        live_jobs_get(live->client, query.at, &jobs, &err);
+    buf_release(&query);
+    if (status != FIRN_OK)
+        return live_failed(live, &err);
+    (live->is_json ? said_print : live_jobs_table)(jobs, &out);
+    int rc = live_write(live, &out);
+    json_decref(jobs);
+    buf_release(&out);
+    return rc;
 }
 
 int cmd_ls(int argc, char **argv)
 {
     struct args args = {0};
     struct live live;
-    struct firn_buf path = {0};
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc >= 0)
         return rc;
@@ -51,17 +73,8 @@ int cmd_ls(int argc, char **argv)
         return flags_wrong(&page, "takes options only; 'firn show %s'?",
                            argv[1]);
     rc = live_open(&live, &page, &args.live);
-    if (rc < 0) {
-        buf_puts(&path, "/v1/jobs");
-        if (args.is_all)
-            add_query(&path, "all", "1");
-        if (args.state != NULL)
-            add_query(&path, "state", args.state);
-        if (args.user != NULL)
-            add_query(&path, "user", args.user);
-        rc = live_show(&live, path.at, live_jobs_table);
-    }
+    if (rc < 0)
+        rc = list(&live, &args);
     live_close(&live);
-    buf_release(&path);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* cmd_nodes.c - `firn nodes`: the nodes and who is on them.
+/* cmd_nodes.c - `firn nodes`: the nodes and their GPUs.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,7 +9,8 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "nodes",
     .usage = "[options]",
-    .about = "Lists the nodes, their GPUs, and which jobs are on them.",
+    .about = "Lists the nodes: their GPUs, those that are free, those that "
+             "somebody uses\nwithout firn (OUTSIDE), and the memory of each.",
     .table = table,
 };
 

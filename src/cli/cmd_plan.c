@@ -41,8 +41,7 @@ static int ask(struct live *live, const char *path)
                                      .body = {text.at, text.n}};
     if (status == FIRN_OK) {
         status = client_call(live->client, &request, &answer, &err);
-        if (status == FIRN_EINVAL)
-            firn_fail_in(&err, path);
+        live_file_blame(&err, path);
     }
     buf_release(&text);
     if (status != FIRN_OK)

@@ -106,6 +106,24 @@ struct batch {
     struct firn_buf out;
 };
 
+/* A daemon that does not know of hold=1 is asked again. */
+static enum firn_status hold(struct batch *batch, json_t **job,
+                             struct firn_error *err)
+{
+    char path[64];
+    json_t *held = NULL;
+    if (said_yes(*job, "held"))
+        return FIRN_OK;
+    snprintf(path, sizeof path, "/v1/jobs/%.0f/hold",
+             said_number(*job, "id", -1));
+    struct client_request request = {.method = "POST", .path = path};
+    enum firn_status status =
+        client_call(batch->live.client, &request, &held, err);
+    json_decref(*job);
+    *job = held;
+    return status;
+}
+
 static enum firn_status post(struct batch *batch, struct firn_bytes text,
                              json_t **answer, struct firn_error *err)
 {
@@ -120,7 +138,8 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
         FIRN_TRY(client_draw_id(id, err));
         request.request_id = id;
     }
-    return client_call(batch->live.client, &request, answer, err);
+    FIRN_TRY(client_call(batch->live.client, &request, answer, err));
+    return batch->args->is_held ? hold(batch, answer, err) : FIRN_OK;
 }
 
 /* One job; `where` is its file, or NULL. The exit status. */
@@ -134,8 +153,7 @@ static int send_one(struct batch *batch, struct firn_bytes text,
         return 0;
     }
     if (post(batch, text, &answer, &err) != FIRN_OK) {
-        if (where != NULL && err.status == FIRN_EINVAL)
-            firn_fail_in(&err, where);
+        live_file_blame(&err, where);
         return live_failed(&batch->live, &err);
     }
     buf_printf(&batch->out, "%.0f\n", said_number(answer, "id", -1));

@@ -50,7 +50,7 @@ static enum firn_status hear(struct live *live, struct heard *heard,
                              struct firn_error *err)
 {
     json_t *jobs = NULL, *nodes = NULL;
-    FIRN_TRY(client_get(live->client, "/v1/jobs", &jobs, err));
+    FIRN_TRY(live_jobs_get(live->client, "state=" LIVE_STATES, &jobs, err));
     enum firn_status status =
         client_get(live->client, "/v1/nodes", &nodes, err);
     if (status != FIRN_OK) {

@@ -32,3 +32,13 @@ enum firn_status live_file_read(struct firn_buf *out, const char *path,
         return firn_fail(err, FIRN_EINVAL, "%s: is larger than 1 MiB", path);
     return FIRN_OK;
 }
+
+void live_file_blame(struct firn_error *err, const char *path)
+{
+    static const char start[] = "job file: ";
+    size_t n = sizeof start - 1;
+    if (path == NULL || strncmp(err->text, start, n) != 0)
+        return;
+    memmove(err->text, err->text + n, strlen(err->text + n) + 1);
+    firn_fail_in(err, strcmp(path, "-") == 0 ? "standard input" : path);
+}

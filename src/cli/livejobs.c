@@ -44,6 +44,31 @@ int live_job_status(const json_t *job)
     return status > 0 && status < 256 ? (int)status : 1;
 }
 
+enum firn_status live_jobs_get(struct client *client, const char *query,
+                               json_t **out, struct firn_error *err)
+{
+    json_t *all = json_array();
+    struct firn_buf path = {0};
+    double after = 0;
+    enum firn_status status = FIRN_OK;
+    while (after >= 0 && status == FIRN_OK) {
+        json_t *page = NULL;
+        buf_clear(&path);
+        buf_printf(&path, "/v1/jobs?limit=100000&after=%.0f%s%s", after,
+                   *query != '\0' ? "&" : "", query);
+        status = client_get(client, path.at, &page, err);
+        json_array_extend(all, json_object_get(page, "jobs"));
+        double next = said_number(page, "next", -1);
+        after = next > after ? next : -1;
+        json_decref(page);
+    }
+    if (status == FIRN_OK)
+        *out = json_pack("{s:O}", "jobs", all);
+    json_decref(all);
+    buf_release(&path);
+    return status;
+}
+
 struct row {
     const json_t *job;
     int rank;
@@ -63,8 +88,7 @@ static int by_state(const void *a, const void *b)
 /* The jobs of an answer, sorted; mem_free() gives them back. */
 static struct row *sorted_rows(const json_t *answer, size_t *n)
 {
-    const json_t *jobs =
-        json_is_array(answer) ? answer : said_list(answer, "jobs");
+    const json_t *jobs = said_list(answer, "jobs");
     *n = json_array_size(jobs);
     struct row *rows = mem_new(*n, sizeof *rows);
     for (size_t i = 0; i < *n; i++) {

@@ -21,17 +21,17 @@ static void add_row(struct table *table, const json_t *node)
     said_cell(table, said_text(node, "type"));
     table_cellf(table, "%.0f", said_number(node, "gpus", 0));
     table_cellf(table, "%.0f", said_number(node, "free", 0));
+    table_cellf(table, "%.0f", said_number(node, "outside", 0));
     table_cellf(table, mem_gib > 0 ? "%.0f" : "-", mem_gib);
-    said_cell(table, "");
 }
 
 void live_nodes_table(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const heads[] = {"NODE", "STATE", "TYPE", "GPUS",
-                                        "FREE", "GIB",   "JOBS"};
+    static const char *const heads[] = {"NODE", "STATE",   "TYPE", "GPUS",
+                                        "FREE", "OUTSIDE", "GIB"};
     const json_t *nodes = said_list(answer, "nodes");
     struct table table;
-    table_init(&table, "lllrrrl");
+    table_init(&table, "lllrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
     for (size_t i = 0; i < json_array_size(nodes); i++)

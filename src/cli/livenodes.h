@@ -5,7 +5,8 @@
 #include <firn/bytes.h>
 #include <jansson.h>
 
-/* Of GET /v1/nodes: a line for each. */
+/* Of GET /v1/nodes: a line for each. OUTSIDE are GPUs that somebody uses
+ * without firn. */
 void live_nodes_table(const json_t *answer, struct firn_buf *out);
 /* GPUs in all, and those that nobody has. */
 void live_nodes_sum(const json_t *answer, double *ngpus, double *nfree);

@@ -36,12 +36,21 @@ static int append(const char *bytes, size_t n, void *arg)
     return 0;
 }
 
-void said_print(const json_t *answer, struct firn_buf *out)
+static void dump(const json_t *answer, size_t how, struct firn_buf *out)
 {
     json_dump_callback(answer, append, out,
-                       JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY |
-                           JSON_REAL_PRECISION(17));
+                       how | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
     buf_putc(out, '\n');
+}
+
+void said_print(const json_t *answer, struct firn_buf *out)
+{
+    dump(answer, JSON_INDENT(2), out);
+}
+
+void said_print_line(const json_t *answer, struct firn_buf *out)
+{
+    dump(answer, JSON_COMPACT, out);
 }
 
 void said_cell(struct table *table, const char *text)

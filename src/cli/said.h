@@ -20,6 +20,8 @@ const json_t *said_list(const json_t *object, const char *key);
 
 /* Indented, ASCII only, ends with a line's end. */
 void said_print(const json_t *answer, struct firn_buf *out);
+/* The same in one line. */
+void said_print_line(const json_t *answer, struct firn_buf *out);
 
 /* A cell of a table with such a text, "-" for an empty one. */
 void said_cell(struct table *table, const char *text);
