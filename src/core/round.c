@@ -397,6 +397,20 @@ enum firn_status round_decide(struct round *round, double now_s,
     return FIRN_OK;
 }
 
+void round_save(const struct round *round, struct firn_buf *out)
+{
+    if (round->config.policy->save != NULL)
+        round->config.policy->save(round->policy_state, out);
+}
+
+enum firn_status round_load(struct round *round, struct firn_bytes in,
+                            struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    return policy->load != NULL ? policy->load(round->policy_state, in, err)
+                                : FIRN_OK;
+}
+
 const struct state *round_state(const struct round *round)
 {
     return &round->state;

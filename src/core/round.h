@@ -85,6 +85,12 @@ double round_wake_s(const struct round *round);
 enum firn_status round_decide(struct round *round, double now_s,
                               struct firn_error *err);
 
+/* The policy's own memory, if it has any to keep; see firn/policy.h. A policy
+ * that cannot load begins afresh: FIRN_OK. */
+void round_save(const struct round *round, struct firn_buf *out);
+enum firn_status round_load(struct round *round, struct firn_bytes in,
+                            struct firn_error *err);
+
 const struct state *round_state(const struct round *round);
 /* The round's picture of now; its arrays die with the next decision. */
 struct firn_view round_view(struct round *round, double now_s);
