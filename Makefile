@@ -79,7 +79,8 @@ TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
 # libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
 BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
-with_libs = $(if $(DAEMONLACKS),$(filter-out $(DAEMONUSERS),$(1)),$(1))
+with_libs = $(filter-out $(if $(DAEMONLACKS),$(DAEMONUSERS)) \
+              $(if $(CLIENTLACKS),tests/cli/test_commands%),$(1))
 TESTSRC := $(call with_libs,$(sort $(wildcard tests/*/test_*.c)))
 # The example trainers: a program for each main_*.c.
 EXSRC   := $(sort $(filter-out examples/main_%,$(wildcard examples/*.c)))
@@ -246,11 +247,18 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o $(TLIBOBJ) \
 
 DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
                 $(wildcard tests/daemon/*.c)))
+$(BUILD)/libfirndtest.a: $(DAEMONTLIB)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
 $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o $(TLIBOBJ) \
-  $(DAEMONTLIB) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+  $(BUILD)/libfirndtest.a $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(DAEMONLIBS) $(LIBS)
+
+# These run the program itself.
+$(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TLIBOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
