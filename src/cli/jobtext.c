@@ -26,7 +26,7 @@ bool job_flags_any(const struct job_flags *flags)
            f->batch > 0 || f->freeze || f->freeze_max || f->ckpt_dir ||
            f->grace_s > 0 || f->ckpt_every_s > 0 || f->retries > 0 ||
            f->duration_s > 0 || f->memory_gib > 0 || f->epochs > 0 ||
-           f->iterations > 0;
+           f->iterations > 0 || f->may_restart || f->deadline;
 }
 
 static enum firn_status quote(struct firn_buf *out, const char *what,
@@ -57,9 +57,7 @@ static void put_number(struct firn_buf *out, const char *key, double value)
 {
     if (!(value > 0))
         return;
-    buf_printf(out, "%s: ", key);
-    buf_double(out, value);
-    buf_putc(out, '\n');
+    buf_printf(out, "%s: %.15g\n", key, value);
 }
 
 /* A part of a mapping in braces; `sep` is "{" before the first. */
@@ -79,9 +77,18 @@ static void put_part_number(struct firn_buf *out, const char **sep,
 {
     if (!(value > 0))
         return;
-    buf_printf(out, "%s%s: ", *sep, key);
-    buf_double(out, value);
+    buf_printf(out, "%s%s: %.15g", *sep, key, value);
     *sep = ", ";
+}
+
+/* A path from the root: of a relative one, that from `here`. */
+static char *rooted(const char *path, const char *here)
+{
+    struct firn_buf out = {0};
+    if (*path != '/')
+        buf_printf(&out, "%s/", here);
+    buf_puts(&out, path);
+    return out.at;
 }
 
 static void end_parts(struct firn_buf *out, const char *sep, size_t before)
@@ -146,6 +153,22 @@ static enum firn_status put_env(struct firn_buf *out, const struct words *env,
     return FIRN_OK;
 }
 
+static enum firn_status put_checkpoint(struct firn_buf *out,
+                                       const struct job_flags *flags,
+                                       const char *here, struct firn_error *err)
+{
+    const char *sep = "{";
+    size_t before = out->n;
+    char *dir = flags->ckpt_dir != NULL ? rooted(flags->ckpt_dir, here) : NULL;
+    buf_puts(out, "checkpoint: ");
+    enum firn_status status = put_part(out, &sep, "dir", dir, err);
+    mem_free(dir);
+    put_part_number(out, &sep, "grace", flags->grace_s);
+    put_part_number(out, &sep, "interval", flags->ckpt_every_s);
+    end_parts(out, sep, before);
+    return status;
+}
+
 static enum firn_status put_groups(struct firn_buf *out,
                                    const struct job_flags *flags,
                                    struct firn_error *err)
@@ -164,13 +187,6 @@ static enum firn_status put_groups(struct firn_buf *out,
     buf_puts(out, "freeze: ");
     FIRN_TRY(put_part(out, &sep, "rule", flags->freeze, err));
     FIRN_TRY(put_part(out, &sep, "max", flags->freeze_max, err));
-    end_parts(out, sep, before);
-
-    sep = "{", before = out->n;
-    buf_puts(out, "checkpoint: ");
-    FIRN_TRY(put_part(out, &sep, "dir", flags->ckpt_dir, err));
-    put_part_number(out, &sep, "grace", flags->grace_s);
-    put_part_number(out, &sep, "interval", flags->ckpt_every_s);
     end_parts(out, sep, before);
 
     sep = "{", before = out->n;
@@ -193,8 +209,11 @@ enum firn_status job_text(struct firn_buf *out, const struct job_flags *flags,
     if (flags->priority >= 0)
         buf_printf(out, "priority: %ld\n", flags->priority);
     FIRN_TRY(put_list(out, "run", argv, nargs, err));
-    FIRN_TRY(put_text(out, "workdir",
-                      flags->workdir != NULL ? flags->workdir : here, err));
+    char *workdir =
+        rooted(flags->workdir != NULL ? flags->workdir : here, here);
+    enum firn_status status = put_text(out, "workdir", workdir, err);
+    mem_free(workdir);
+    FIRN_TRY(status);
     FIRN_TRY(put_env(out, &flags->env, err));
     FIRN_TRY(put_text(out, "gpus", flags->gpus, err));
     FIRN_TRY(put_list(out, "gpu", flags->types.at, flags->types.n, err));
@@ -202,6 +221,10 @@ enum firn_status job_text(struct firn_buf *out, const struct job_flags *flags,
         buf_printf(out, "share: %s\n", flags->may_share ? "allowed" : "never");
     put_number(out, "batch", flags->batch);
     FIRN_TRY(put_groups(out, flags, err));
+    FIRN_TRY(put_checkpoint(out, flags, here, err));
+    if (flags->may_restart)
+        buf_puts(out, "restart: allowed\n");
+    FIRN_TRY(put_text(out, "deadline", flags->deadline, err));
     if (flags->retries > 0)
         buf_printf(out, "retry: {max: %d}\n", flags->retries);
     put_number(out, "duration", flags->duration_s);

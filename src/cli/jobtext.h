@@ -27,12 +27,15 @@ struct job_flags {
     int retries;
     double duration_s, memory_gib;
     long epochs, iterations;
+    bool may_restart; /* from scratch */
+    const char *deadline;
 };
 void job_flags_release(struct job_flags *flags);
 /* Has any of them been given? */
 bool job_flags_any(const struct job_flags *flags);
 
-/* Appends the YAML. `here` is the working directory unless a flag names one.
+/* Appends the YAML. `here` is the working directory: the job's unless a flag
+ * names one, and what relative paths are relative to.
  * FIRN_EINVAL for a text that is not UTF-8 or has control characters. */
 enum firn_status job_text(struct firn_buf *out, const struct job_flags *flags,
                           char **argv, const char *here,

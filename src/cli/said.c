@@ -36,22 +36,69 @@ static int append(const char *bytes, size_t n, void *arg)
     return 0;
 }
 
-static void dump(const json_t *answer, size_t how, struct firn_buf *out)
+/* --- JSON ----------------------------------------------------------------- */
+
+static void new_line(struct firn_buf *out, int indent)
 {
-    json_dump_callback(answer, append, out,
-                       how | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
-    buf_putc(out, '\n');
+    if (indent >= 0)
+        buf_printf(out, "\n%*s", 2 * indent, "");
+}
+
+static void dump_text(const json_t *text, struct firn_buf *out)
+{
+    json_dump_callback(text, append, out, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+}
+
+/* `indent` below 0: in one line. Numbers have the fewest digits that read back
+ * as the same; jansson would write seventeen. */
+static void dump(const json_t *value, int indent, struct firn_buf *out)
+{
+    const char *key;
+    json_t *part;
+    size_t i = 0, n = 0;
+    int deeper = indent >= 0 ? indent + 1 : -1;
+    if (json_is_real(value)) {
+        buf_json_double(out, json_real_value(value));
+    } else if (json_is_array(value) && json_array_size(value) > 0) {
+        json_array_foreach(value, i, part)
+        {
+            buf_putc(out, i > 0 ? ',' : '[');
+            new_line(out, deeper);
+            dump(part, deeper, out);
+        }
+        new_line(out, indent);
+        buf_putc(out, ']');
+    } else if (json_is_object(value) && json_object_size(value) > 0) {
+        json_object_foreach((json_t *)value, key, part)
+        {
+            json_t *name = json_string(key);
+            buf_putc(out, n++ > 0 ? ',' : '{');
+            new_line(out, deeper);
+            dump_text(name, out);
+            json_decref(name);
+            buf_puts(out, indent >= 0 ? ": " : ":");
+            dump(part, deeper, out);
+        }
+        new_line(out, indent);
+        buf_putc(out, '}');
+    } else {
+        dump_text(value, out);
+    }
 }
 
 void said_print(const json_t *answer, struct firn_buf *out)
 {
-    dump(answer, JSON_INDENT(2), out);
+    dump(answer, 0, out);
+    buf_putc(out, '\n');
 }
 
 void said_print_line(const json_t *answer, struct firn_buf *out)
 {
-    dump(answer, JSON_COMPACT, out);
+    dump(answer, -1, out);
+    buf_putc(out, '\n');
 }
+
+/* --- pages ---------------------------------------------------------------- */
 
 void said_cell(struct table *table, const char *text)
 {
