@@ -7,6 +7,9 @@
  *     elastic: {consistency: D1, threads: 8}
  *     ...                     # all keys: docs/jobs.md
  *
+ * JSON is YAML too: a program that makes a job file writes JSON, whose texts
+ * need no other quoting; so there is no printer here.
+ *
  * Strict: unknown keys, keys given twice, wrong types, values out of range and
  * contradictions are errors with file and line. Texts never reach a shell; a
  * name is checked letter by letter; control characters are refused everywhere.
@@ -16,13 +19,16 @@
 #include "daemon/livejob.h"
 #include <firn/bytes.h>
 
-/* Fills `out`; live_ask_release() gives it back. `where` is the file's name in
+/* Fills `out` (all texts, argv and env are there; the user is ""; no name is
+ * ""); live_ask_release() gives it back. `where` is the file's name in
  * sentences. FIRN_EINVAL with file and line; `out` is then untouched. */
 enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
                               const char *where, struct firn_error *err);
 
 /* The spec that core schedules by. Strings are borrowed from `ask`.
- * `submit_s` is on the engine's clock. */
+ * `submit_s` is on the engine's clock. Without a user's guess of the duration
+ * it is an hour, and is_nominal; a language model whose user did not say how
+ * many GPUs has 0. */
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out);
 
