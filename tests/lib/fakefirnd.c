@@ -265,16 +265,18 @@ static pid_t start(const char *const *argv, const char *in, int ends[2][2])
     return pid;
 }
 
-/* Reads both ends until they are closed, or `until_s`. */
+/* Reads both ends until they are closed; false: `until` has been printed, or
+ * the time is up. */
 static bool read_both(struct ran *ran, int ends[2][2], size_t n[2],
-                      double until_s)
+                      const char *until, double until_s)
 {
     char *to[2] = {ran->out, ran->err};
     size_t max[2] = {sizeof ran->out - 1, sizeof ran->err - 1};
     struct pollfd fds[2] = {{ends[0][0], POLLIN, 0}, {ends[1][0], POLLIN, 0}};
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         double left_s = until_s - now_s();
-        if (left_s <= 0)
+        if (left_s <= 0 || (until != NULL && (strstr(ran->out, until) ||
+                                              strstr(ran->err, until))))
             return false;
         if (poll(fds, 2, (int)(left_s * 1000) + 1) <= 0)
             continue;
@@ -293,19 +295,17 @@ static bool read_both(struct ran *ran, int ends[2][2], size_t n[2],
 }
 
 void run_program(struct ran *ran, const char *const *argv, const char *in,
-                 double signal_s)
+                 const char *until)
 {
     int ends[2][2], status = 0;
     size_t n[2] = {0, 0};
     memset(ran, 0, sizeof *ran);
     pid_t pid = start(argv, in, ends);
-    double began_s = now_s();
-    bool is_over = false;
-    if (signal_s > 0) {
-        is_over = read_both(ran, ends, n, began_s + signal_s);
+    double end_s = now_s() + 60;
+    bool is_over = until != NULL && read_both(ran, ends, n, until, end_s);
+    if (until != NULL)
         kill(pid, SIGINT);
-    }
-    if (!is_over && !read_both(ran, ends, n, began_s + 60))
+    if (!is_over && !read_both(ran, ends, n, NULL, end_s))
         kill(pid, SIGKILL);
     close(ends[0][0]);
     close(ends[1][0]);

@@ -65,9 +65,9 @@ struct ran {
     int status; /* 128 + the signal that ended it */
     char out[1 << 16], err[1 << 14];
 };
-/* Runs argv[0] with standard input from `in` (NULL: nothing). After
- * `signal_s`, unless 0, it gets SIGINT. */
+/* Runs argv[0] with standard input from `in` (NULL: nothing). Once it has
+ * printed `until`, unless that is NULL, it gets SIGINT. */
 void run_program(struct ran *ran, const char *const *argv, const char *in,
-                 double signal_s);
+                 const char *until);
 
 #endif
