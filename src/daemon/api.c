@@ -37,8 +37,7 @@ const struct api_route *api_routes(size_t *n)
     return table;
 }
 
-/* --- life ------------------------------------------------------------------
- */
+/* --- life -------------------------------------------------------------- */
 
 static void on_event(void *arg, const struct store_event *event)
 {
@@ -77,8 +76,7 @@ int api_job_of_token(void *arg, const char *token)
     return book_token(api->host.book, token);
 }
 
-/* --- routes ------------------------------------------------------------------
- */
+/* --- routes ------------------------------------------------------------ */
 
 /* Does `path` go with `pattern`? Its ":" part is copied into `word`. */
 static bool matches(const char *pattern, const char *path, char word[128])
@@ -227,8 +225,7 @@ void api_settle(struct api *api, enum firn_status commit,
         http_stream_wake(s->exchange);
 }
 
-/* --- what handlers read ------------------------------------------------------
- */
+/* --- what handlers read ------------------------------------------------ */
 
 bool api_find_job(struct api_call *call, struct live_job **out)
 {
@@ -363,8 +360,7 @@ bool api_has(struct api_call *call, bool is_there)
     return is_there;
 }
 
-/* --- streams ---------------------------------------------------------------
- */
+/* --- streams ----------------------------------------------------------- */
 
 static void stream_gone(void *arg)
 {

@@ -29,8 +29,7 @@ static void add_event(struct firn_buf *out, const struct store_event *event)
     api_json_close(out, '}');
 }
 
-/* --- the last one -----------------------------------------------------------
- */
+/* --- the last one ------------------------------------------------------ */
 
 static bool note(void *arg, const struct store_event *event)
 {
@@ -60,8 +59,7 @@ enum firn_status api_last_event(struct store *store, int64_t *out,
     return FIRN_OK;
 }
 
-/* --- pages ------------------------------------------------------------------
- */
+/* --- pages ------------------------------------------------------------- */
 
 struct page {
     struct firn_buf out;
@@ -102,8 +100,7 @@ static void reply_page(struct api_call *call, int64_t after, firn_job_id job)
     api_reply(call, 200, &page.out);
 }
 
-/* --- streams ----------------------------------------------------------------
- */
+/* --- streams ----------------------------------------------------------- */
 
 struct read {
     struct firn_buf out;

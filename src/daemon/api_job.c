@@ -7,7 +7,8 @@
  *
  * A list is by rising id, and in pages: `after` is the last id of the page
  * before. It shows what is in memory, that is all that is not over and the
- * newest of what is; with `all=1` what only the disk has, too.
+ * newest of what is; with `all=1` what only the disk has, too, unless only
+ * jobs that are not over are asked for.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -19,8 +20,7 @@
 
 enum { LIST_USUAL = 1000, LIST_MOST = 100000 };
 
-/* --- submit ----------------------------------------------------------------
- */
+/* --- submit ------------------------------------------------------------ */
 
 static void count_submit(struct api_call *call, enum metric_submit what)
 {
@@ -43,23 +43,36 @@ static void reply_whole(struct api_call *call, const struct live_job *job)
     api_reply(call, 200, &out);
 }
 
-static void submit(struct api_call *call, struct live_ask *ask)
+/* `hold=1`: in the same commit, so that no round sees it free. */
+static enum firn_status submit_ask(struct api_call *call, struct live_ask *ask,
+                                   bool is_held, struct live_job **job,
+                                   bool *is_new, struct firn_error *err)
 {
     const struct api_host *host = &call->api->host;
     const char *request = http_header(call->exchange, "Idempotency-Key");
-    struct firn_error err;
-    struct live_job *job = NULL;
-    bool is_new = false;
+    double now_s = host->now_s(host->arg);
     if (request == NULL)
         request = http_header(call->exchange, "Request-Id");
     /* The body ends with a NUL, and has no other. */
-    const char *text = call->request->body.at;
     enum firn_status status =
-        book_submit(host->book, ask, text, request != NULL ? request : "",
-                    host->now_s(host->arg), &job, &is_new, &err);
-    if (status != FIRN_OK || !is_new)
-        live_ask_release(ask);
+        book_submit(host->book, ask, call->request->body.at,
+                    request != NULL ? request : "", now_s, job, is_new, err);
     if (status != FIRN_OK) {
+        live_ask_release(ask);
+        return status;
+    }
+    if (is_held && *is_new)
+        return book_hold(host->book, *job, true, now_s, err);
+    return FIRN_OK;
+}
+
+static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_error err;
+    struct live_job *job = NULL;
+    bool is_new = false;
+    if (submit_ask(call, ask, is_held, &job, &is_new, &err) != FIRN_OK) {
         count_submit(call, METRIC_SUBMIT_REFUSED);
         api_fail(call, &err);
     } else if (is_new) {
@@ -67,7 +80,7 @@ static void submit(struct api_call *call, struct live_ask *ask)
         if (host->changed != NULL)
             host->changed(host->arg, job);
         reply_job(call, 201, job);
-    } else if (strcmp(job->text, text) != 0) {
+    } else if (strcmp(job->text, call->request->body.at) != 0) {
         count_submit(call, METRIC_SUBMIT_REFUSED);
         http_refuse(call->exchange, 409, "key-used",
                     "this request id has been used for another job file");
@@ -80,14 +93,14 @@ static void submit(struct api_call *call, struct live_ask *ask)
 void api_job_submit(struct api_call *call)
 {
     struct live_ask ask;
-    if (api_read_ask(call, &ask))
-        submit(call, &ask);
+    int64_t is_held;
+    if (api_query_int(call, "hold", 1, 0, &is_held) && api_read_ask(call, &ask))
+        submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);
 }
 
-/* --- list ------------------------------------------------------------------
- */
+/* --- list -------------------------------------------------------------- */
 
 struct list {
     struct firn_buf out;
@@ -161,7 +174,10 @@ static enum firn_status list_all(struct api_call *call, struct list *list,
 {
     struct book *book = call->api->host.book;
     size_t nbad;
-    if (from_disk)
+    unsigned living = 0;
+    for (int s = 0; s <= (int)LIVE_LOST; s++)
+        living |= (unsigned)!live_state_is_over((enum live_state)s) << s;
+    if (from_disk && (list->states == 0 || (list->states & ~living) != 0))
         return store_each_job(call->api->host.store, true, list_read, list,
                               &nbad, err);
     size_t i = first_after(book, list->after);
@@ -201,8 +217,7 @@ void api_job_get(struct api_call *call)
         reply_whole(call, job);
 }
 
-/* --- changes ---------------------------------------------------------------
- */
+/* --- changes ----------------------------------------------------------- */
 
 /* A change went well, or not: one answer for all of them. */
 static void changed(struct api_call *call, struct live_job *job,

@@ -1,10 +1,12 @@
-/* api_log.c - a job's output: a piece of it, or all that is to come.
+/* api_log.c - a job's output: a piece of it, all of it, or all that is to come.
  *
  * The bytes are passed on as they are; who shows them on a terminal makes them
- * harmless. A piece is at most PIECE bytes and says in its headers where it
- * began, where the next one begins and how long the file is. A stream follows
- * the file until the job is over, through all its starts, as fast as its
- * reader takes it.
+ * harmless. A piece (`limit`) says in its headers where it began, where the
+ * next one begins and how long the file is. Without a limit the answer is a
+ * stream, read from the file as fast as it is taken, to where the file ends
+ * now, or (`follow`) until the job is over, through all its starts.
+ *
+ * `tail=N` begins N lines before the end; it looks back at most TAIL_BYTES.
  *
  * The path comes from the host and has nothing of a client in it. A file that
  * is not there yet is empty; one that became shorter is read from its start.
@@ -17,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20, BLOCK = 64 << 10 };
+enum { PIECE = 1 << 20, BLOCK = 64 << 10, TAIL_BYTES = 16 << 20 };
 
 /* The file's size; 0 when it is not there. `fd` is to be closed when >= 0. */
 static int64_t open_log(const struct api_host *host, const struct live_job *job,
@@ -38,8 +40,25 @@ static int64_t open_log(const struct api_host *host, const struct live_job *job,
     return 0;
 }
 
-/* --- a piece ----------------------------------------------------------------
- */
+/* Where the last `nlines` lines begin. */
+static int64_t tail_offset(int fd, int64_t size, int64_t nlines)
+{
+    char block[BLOCK];
+    int64_t end = size, least = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+    while (end > least) {
+        int64_t from = end - least > BLOCK ? end - BLOCK : least;
+        ssize_t n = pread(fd, block, (size_t)(end - from), (off_t)from);
+        if (n < (ssize_t)(end - from))
+            return end; /* it became shorter */
+        for (int64_t i = end - from - 1; i >= 0; i--)
+            if (block[i] == '\n' && from + i != size - 1 && --nlines <= 0)
+                return from + i + 1;
+        end = from;
+    }
+    return least;
+}
+
+/* --- a piece ----------------------------------------------------------- */
 
 static void set_number(struct api_call *call, const char *name, int64_t value)
 {
@@ -86,13 +105,17 @@ static int64_t look(struct api_stream *stream, int *fd)
     *fd = -1;
     /* Asked before the size is, so that nothing written before its end is
      * missed. */
-    bool is_over = job == NULL || live_state_is_over(job->state);
+    bool is_last = job == NULL || live_state_is_over(job->state);
     int64_t size = job != NULL ? open_log(host, job, fd) : 0;
-    if (size < stream->offset)
+    if (stream->end >= 0) {
+        is_last = true;
+        size = size < stream->end ? size : stream->end;
+    } else if (size < stream->offset) {
         stream->offset = 0;
-    if (is_over && size == stream->offset)
+    }
+    if (is_last && size <= stream->offset)
         http_stream_end(stream->exchange);
-    return size - stream->offset;
+    return size > stream->offset ? size - stream->offset : 0;
 }
 
 static void more_log(void *arg)
@@ -117,6 +140,19 @@ static void tick(struct api_stream *stream)
     http_stream_wake(stream->exchange); /* more_log() looks */
 }
 
+static void stream_log(struct api_call *call, firn_job_id job, int64_t offset,
+                       int64_t end)
+{
+    struct api_stream *stream =
+        api_stream_open(call, "text/plain; charset=utf-8", more_log);
+    if (stream == NULL)
+        return;
+    stream->tick = tick;
+    stream->job = job;
+    stream->offset = offset;
+    stream->end = end;
+}
+
 void api_log_get(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;
@@ -125,26 +161,19 @@ void api_log_get(struct api_call *call)
     int fd;
     if (!api_has(call, host->log_path != NULL) || !api_find_job(call, &job) ||
         !api_query_int(call, "offset", INT64_MAX, 0, &offset) ||
-        !api_query_int(call, "limit", PIECE, PIECE, &limit) ||
-        !api_query_int(call, "tail", INT64_MAX, -1, &tail) ||
+        !api_query_int(call, "limit", PIECE, -1, &limit) ||
+        !api_query_int(call, "tail", INT32_MAX, -1, &tail) ||
         !api_query_int(call, "follow", 1, 0, &is_followed))
         return;
-    if (tail >= 0) {
-        int64_t size = open_log(host, job, &fd);
-        if (fd >= 0)
-            close(fd);
-        offset = size > tail ? size - tail : 0;
-    }
-    if (is_followed == 0) {
+    int64_t size = open_log(host, job, &fd);
+    if (tail == 0)
+        offset = size;
+    else if (tail > 0 && fd >= 0)
+        offset = tail_offset(fd, size, tail);
+    if (fd >= 0)
+        close(fd);
+    if (is_followed == 0 && limit >= 0)
         reply_piece(call, job, offset, limit);
-        return;
-    }
-    firn_job_id id = job->id;
-    struct api_stream *stream =
-        api_stream_open(call, "text/plain; charset=utf-8", more_log);
-    if (stream == NULL)
-        return;
-    stream->tick = tick;
-    stream->job = id;
-    stream->offset = offset;
+    else
+        stream_log(call, job->id, offset, is_followed != 0 ? -1 : size);
 }

@@ -12,8 +12,7 @@
 
 enum { OPTIONS_MAX = 64, VALUE_MAX = 64 };
 
-/* --- nodes -----------------------------------------------------------------
- */
+/* --- nodes ------------------------------------------------------------- */
 
 static void add_node(struct firn_buf *out, const struct api_node *node)
 {
@@ -74,8 +73,7 @@ void api_node_undrain(struct api_call *call)
     drain(call, false);
 }
 
-/* --- policy ----------------------------------------------------------------
- */
+/* --- policy ------------------------------------------------------------ */
 
 static void add_option(struct firn_buf *out, const struct api_policy *policy,
                        const struct firn_option *option)

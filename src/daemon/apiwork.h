@@ -34,7 +34,7 @@ struct api_stream {
     double wrote_s;                          /* when, by clock_elapsed_s() */
     firn_job_id job;                         /* FIRN_NO_JOB: all */
     int64_t last;                            /* events: the id sent last */
-    int64_t offset;                          /* logs: of the next byte */
+    int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
 };
 
 struct api {
@@ -45,7 +45,7 @@ struct api {
     int64_t heard_id, settled_id; /* of events: the last, the last on disk */
 };
 
-/* --- answers: each ends the call ------------------------------------------ */
+/* --- answers: each ends the call --------------------------------------- */
 
 /* Takes the buffer's memory. Given when what it shows is on disk. */
 void api_reply(struct api_call *call, int status, struct firn_buf *json);
@@ -69,8 +69,7 @@ bool api_read_ask(struct api_call *call, struct live_ask *out);
 /* For a hook of the host that is not there. */
 bool api_has(struct api_call *call, bool is_there);
 
-/* --- streams ---------------------------------------------------------------
- */
+/* --- streams ----------------------------------------------------------- */
 
 /* Answers with a stream; NULL: there are too many, and that is the answer. */
 struct api_stream *api_stream_open(struct api_call *call, const char *type,
@@ -82,8 +81,7 @@ bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
 enum firn_status api_last_event(struct store *store, int64_t *out,
                                 struct firn_error *err);
 
-/* --- JSON: a comma is put where one is missing -----------------------------
- */
+/* --- JSON: a comma is put where one is missing ------------------------- */
 
 /* `key` NULL: an element of a list. `bracket` is one of {}[]. */
 void api_json_open(struct firn_buf *out, const char *key, char bracket);
@@ -100,8 +98,7 @@ void api_json_job(struct firn_buf *out, const struct live_job *job);
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job);
 
-/* --- handlers ---------------------------------------------------------------
- */
+/* --- handlers ---------------------------------------------------------- */
 
 #define ROUTE(method, path, handler, who) void handler(struct api_call *call);
 #include "daemon/routes.def"

@@ -35,7 +35,7 @@
 
 enum { HEAD_BYTES = 32 << 10, CONNECTIONS = 1000, EVENTS = 64 };
 
-/* --- connections ---------------------------------------------------------- */
+/* --- connections ------------------------------------------------------- */
 
 static int fd_of(struct MHD_Connection *mhd)
 {
@@ -99,7 +99,7 @@ static void sweep(struct http *http)
     }
 }
 
-/* --- who asks, and for what ----------------------------------------------- */
+/* --- who asks, and for what -------------------------------------------- */
 
 /* The token behind "Bearer "; NULL: the header is something else. */
 static const char *bearer(const char *header)
@@ -253,7 +253,7 @@ static size_t unescape(void *arg, struct MHD_Connection *mhd, char *text)
     return (size_t)(to - text);
 }
 
-/* --- the server ----------------------------------------------------------- */
+/* --- the server -------------------------------------------------------- */
 
 static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
                          enum MHD_RequestTerminationCode how)

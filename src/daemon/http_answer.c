@@ -12,18 +12,18 @@
  *     exchange is touched after that.
  * (3) A stream holds at most STREAM_BYTES that its reader has not taken.
  */
-#include "daemon/httpwork.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/httpwork.h"
 #include <ctype.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 enum { STREAM_BYTES = 1 << 20, BLOCK_BYTES = 16 << 10 };
 
-/* --- exchanges ------------------------------------------------------------ */
+/* --- exchanges --------------------------------------------------------- */
 
 struct http_exchange *exchange_new(struct http *http,
                                    struct MHD_Connection *mhd)
@@ -125,7 +125,7 @@ const char *http_header(const struct http_exchange *exchange, const char *name)
     return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
 }
 
-/* --- answers -------------------------------------------------------------- */
+/* --- answers ----------------------------------------------------------- */
 
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value)
@@ -209,7 +209,7 @@ void http_fail(struct http_exchange *exchange, enum firn_status status,
     http_refuse(exchange, firn_status_http(status), code, text);
 }
 
-/* --- streams -------------------------------------------------------------- */
+/* --- streams ----------------------------------------------------------- */
 
 static ssize_t on_read(void *arg, uint64_t pos, char *to, size_t max)
 {

@@ -177,7 +177,7 @@ const char *metrics_name(enum metric id)
     return id < METRIC_N ? table[id].name : "firn_http_requests";
 }
 
-/* --- text ----------------------------------------------------------------- */
+/* --- text -------------------------------------------------------------- */
 
 static void write_head(struct firn_buf *out, const char *name, const char *type,
                        const char *help)

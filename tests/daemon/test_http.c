@@ -176,7 +176,7 @@ static void turn(int times)
         pump(&scene);
 }
 
-/* --- cases ---------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------- */
 
 static void a_body_comes_back_on_a_kept_connection(void **state)
 {
