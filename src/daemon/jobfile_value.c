@@ -59,11 +59,12 @@ const char *value_time_s(const char *text, double *out)
         at = "";
     else
         sum_s = 0;
-    for (; *at != '\0'; before_s = unit_s) {
+    while (*at != '\0') {
         if (!take_number(&at, &value) || !take_unit(&at, units, &unit_s) ||
             unit_s >= before_s)
             return what;
         sum_s += value * unit_s;
+        before_s = unit_s;
     }
     if (text[0] == '\0' || !(sum_s >= 0) || sum_s > 10 * 366 * 86400.0)
         return what;
@@ -208,6 +209,7 @@ const char *value_range(const char *text, int *min, int *max)
     if (n >= sizeof first || strspn(text, digits) < n)
         return what;
     memcpy(first, text, n);
+    first[n] = '\0';
     if (!str_int(first, 1, GPUS_MAX, &low))
         return what;
     high = low;
