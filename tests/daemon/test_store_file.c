@@ -11,38 +11,37 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of static life: a child that ends must not seem to have lost it. */
-static struct store *held;
-
-static int open_in_child(void)
-{
-    struct store *other = NULL;
-    enum firn_status status =
-        store_open(&other, folder_path(), told, sizeof told, &oops);
-    bool is_told = strstr(oops.text, "another firnd") != NULL;
-    store_close(other);
-    if (status == FIRN_OK)
-        return 0;
-    return status == FIRN_EIO && is_told ? 3 : 1;
-}
-
-static void a_second_daemon_is_refused(void **state)
+static void a_second_daemon_is_refused_until_the_first_is_dead(void **state)
 {
     (void)state;
-    held = store_scene();
-    for (int turn = 0; turn < 2; turn++) {
-        pid_t pid = fork();
-        if (pid == 0)
-            _exit(open_in_child());
-        assert_int_equal(scene_wait(pid), turn == 0 ? 3 : 0);
-        store_close(held);
-        held = NULL;
+    int fd[2];
+    char byte = 0;
+    struct store *store = NULL;
+    assert_int_equal(pipe(fd), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        store_scene();
+        if (write(fd[1], "!", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
     }
+    assert_int_equal(read(fd[0], &byte, 1), 1);
+    assert_int_equal(
+        store_open(&store, folder_path(), told, sizeof told, &oops), FIRN_EIO);
+    assert_non_null(strstr(oops.text, "another firnd"));
+    assert_null(store);
+    kill(pid, SIGKILL);
+    assert_int_equal(scene_wait(pid), 128 + SIGKILL);
+    close(fd[0]);
+    close(fd[1]);
+    store_close(store_scene());
 }
 
 /* --- files that cannot be read ------------------------------------------- */
@@ -224,7 +223,7 @@ static void an_older_file_is_brought_up_step_by_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_second_daemon_is_refused),
+        CASE(a_second_daemon_is_refused_until_the_first_is_dead),
         CASE(an_unreadable_file_is_moved_aside_and_named),
         CASE(what_belongs_to_an_unreadable_file_goes_with_it),
         CASE(a_newer_file_is_refused_and_left_alone),
