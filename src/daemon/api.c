@@ -170,9 +170,7 @@ void api_handle(void *arg, struct http_exchange *exchange,
     no_route(&call, path);
 }
 
-/* --- answers
- * ------------------------------------------------------------------
- */
+/* --- answers ----------------------------------------------------------- */
 
 void api_reply_as(struct api_call *call, int status, const char *type,
                   struct firn_buf *body)

@@ -93,9 +93,7 @@ static void reply_piece(struct api_call *call, const struct live_job *job,
     mem_free(piece);
 }
 
-/* --- all that is to come
- * ------------------------------------------------------
- */
+/* --- all that is to come ----------------------------------------------- */
 
 /* What there is to read now; ends the stream when there will be no more. */
 static int64_t look(struct api_stream *stream, int *fd)

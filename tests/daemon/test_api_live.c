@@ -312,8 +312,7 @@ static void many_events_reach_a_slow_reader_in_order(void **state)
     caller_close(&c);
 }
 
-/* --- the rest
- * ----------------------------------------------------------------- */
+/* --- the rest ---------------------------------------------------------- */
 
 static void nodes_are_listed_and_drained(void **state)
 {
