@@ -27,7 +27,7 @@ const char config_help[] =
     "  --config FILE      options from a file: the same names, without dashes\n"
     "  --engine NAME      who runs jobs: local\n"
     "  --policy NAME      who gets what: icefrog; 'firn policies' lists them\n"
-    "  --gpus SPEC        GPUs declared by hand, such as 4:v100@16; without, "
+    "  --gpus SPEC        GPUs declared by hand, such as 1x4:v100@16; without, "
     "the\n"
     "                     driver is asked\n"
     "  --state DIR        what must not be forgotten: ~/.local/state/firn\n"

@@ -2,7 +2,7 @@
  * defaults.
  *
  *     engine: local             # who runs jobs
- *     gpus: 4:v100@16           # GPUs declared by hand; else the driver's
+ *     gpus: 1x4:v100@16           # GPUs declared by hand; else the driver's
  *     policy: icefrog
  *     state: /var/lib/firn      # firn.db, and a folder for each job
  *     socket: /run/firn.sock

@@ -25,10 +25,9 @@ enum { MOST_ROUNDS = 2000 };
 struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
-    struct firn_cluster cluster; /* with its nodes' state */
     struct round *round;
     VEC(firn_job_id) books; /* by id in this round */
-    double now_s;
+    double began_s, now_s;
     firn_job_id job; /* in question, in this round */
     double start_s;  /* since now; NaN: not within what was rolled */
     double end_s;
@@ -51,7 +50,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     (void)err;
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
         isnan(dry->start_s)) {
-        dry->start_s = dry->now_s - loop_now_s(dry->loop);
+        dry->start_s = dry->now_s - dry->began_s;
         firn_alloc_print(step->to, &dry->gpus);
     }
     if (step->job->id != dry->job && (step->kind == FIRN_STEP_STOP ||
@@ -135,7 +134,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
 {
     const struct state *state = round_state(loop->round);
     dry->loop = loop;
-    dry->now_s = loop_now_s(loop);
+    dry->began_s = dry->now_s = loop_now_s(loop);
     dry->start_s = dry->end_s = NAN;
     dry->job = FIRN_NO_JOB;
     dry->def = (struct firn_engine_def){.name = "dry run",
@@ -236,7 +235,7 @@ static bool roll(struct dryrun *dry, struct firn_error *err)
     struct firn_event done = {
         .kind = FIRN_EVENT_DONE, .at_s = end_s, .job = ends->id};
     if (ends->id == dry->job) {
-        dry->end_s = end_s - loop_now_s(dry->loop);
+        dry->end_s = end_s - dry->began_s;
         return false;
     }
     return round_event(dry->round, &done, err) == FIRN_OK;
@@ -262,12 +261,33 @@ static void put_range(struct firn_buf *json, const char *key, double at_s,
     buf_putc(json, ']');
 }
 
-static void put_answer(const struct dryrun *dry, struct firn_buf *json,
-                       double start_s, bool is_sure)
+/* The answer in one sentence. */
+static void put_text(const struct dryrun *dry, struct firn_buf *json)
 {
-    buf_printf(json, "{\"policy\":\"%s\",\"starts\":%s",
-               dry->loop->policy->name, isnan(start_s) ? "false" : "true");
-    put_range(json, "start", start_s, start_s <= 0);
+    struct firn_buf text = {0};
+    if (isnan(dry->start_s))
+        buf_puts(&text, "it is not seen to start");
+    else if (dry->start_s <= 0)
+        buf_printf(&text, "on %s", dry->gpus.n > 0 ? dry->gpus.at : "-");
+    else
+        buf_printf(&text, "starts in about %.0f s on %s", dry->start_s,
+                   dry->gpus.n > 0 ? dry->gpus.at : "-");
+    if (isfinite(dry->end_s))
+        buf_printf(&text, ", done in about %.0f s", dry->end_s);
+    if (dry->nslowed > 0)
+        buf_printf(&text, "; others give up GPUs %d times", dry->nslowed);
+    buf_puts(json, "{\"text\":");
+    buf_json_string(json, text.at);
+    buf_release(&text);
+}
+
+static void put_answer(const struct dryrun *dry, struct firn_buf *json,
+                       bool is_sure)
+{
+    put_text(dry, json);
+    buf_printf(json, ",\"policy\":\"%s\",\"starts\":%s",
+               dry->loop->policy->name, isnan(dry->start_s) ? "false" : "true");
+    put_range(json, "start", dry->start_s, dry->start_s <= 0);
     put_range(json, "finish", dry->end_s, is_sure);
     buf_puts(json, ",\"gpus\":");
     buf_json_string(json, dry->gpus.n > 0 ? dry->gpus.at : "-");
@@ -307,7 +327,7 @@ static enum firn_status plan(struct dryrun *dry, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err)
 {
     struct firn_job_spec spec;
-    loop_ask_spec(ask, dry->now_s, &spec);
+    loop_ask_spec(dry->loop, ask, dry->now_s, &spec);
     if (spec.name == NULL || spec.name[0] == '\0')
         spec.name = "the job";
     struct firn_event event = {.kind = FIRN_EVENT_SUBMIT,
@@ -317,10 +337,8 @@ static enum firn_status plan(struct dryrun *dry, struct live_ask *ask,
     dry->job = event.job;
     FIRN_TRY(round_event(dry->round, &event, err));
     struct firn_error said = {0};
-    int slowed_before = dry->nslowed;
     roll_on(dry, &said);
-    (void)slowed_before;
-    put_answer(dry, json, dry->start_s, false);
+    put_answer(dry, json, false);
     int fewer =
         dry->start_s > 0 || isnan(dry->start_s) ? smaller(dry->loop, &spec) : 0;
     buf_puts(json, ",\"memory_gib\":");
@@ -371,7 +389,7 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
             firn_alloc_print(&in_round->held, &dry.gpus);
         dry.start_s = runs ? 0 : (double)NAN;
         roll_on(&dry, &said);
-        put_answer(&dry, json, dry.start_s, runs && reports);
+        put_answer(&dry, json, runs && reports);
         buf_putc(json, '}');
     }
     close_copy(&dry);

@@ -14,19 +14,18 @@
  * A drained node takes no new jobs. Those on it that can be stopped are stopped
  * by a checkpoint and placed elsewhere; pinned ones go on to their end.
  *
- * Durations: what the user says, else an hour (NOMINAL_S). Progress is a share
+ * Durations: what the user says, else an hour (jobfile.c). Progress is a share
  * of the whole, so a wrong guess scales rate and work alike, and the time left
  * of a job that reports is right whatever was guessed.
  */
 #include "base/buf.h"
 #include "base/log.h"
+#include "core/accept.h"
 #include "daemon/jobfile.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static const double NOMINAL_S = 3600;
 
 /* --- tracks -------------------------------------------------------------- */
 
@@ -98,15 +97,25 @@ bool loop_can_stop(const struct live_job *job)
 
 /* --- what the round is told ---------------------------------------------- */
 
-void loop_ask_spec(const struct live_ask *ask, double submit_s,
-                   struct firn_job_spec *out)
+/* What the job's elastic reach goes to here: the GPUs that it may have. */
+static int reach(const struct loop *loop, const struct firn_job_spec *spec)
+{
+    struct firn_job_spec least = *spec;
+    struct job_accept accept = {0};
+    char why[JOB_WHY_MAX];
+    least.gpus = least.gpus_min;
+    if (!job_accept(&least, &loop->cluster, &accept, why) ||
+        accept.gpus >= spec->gpus_max)
+        return spec->gpus_max;
+    return accept.gpus;
+}
+
+void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out)
 {
     jobfile_spec(ask, submit_s, out);
+    out->gpus = reach(loop, out);
     out->submit_s = submit_s > 0 ? submit_s : 0;
-    if (!(out->duration_s > 0)) {
-        out->duration_s = NOMINAL_S;
-        out->is_nominal = true;
-    }
     if (!ask->can_checkpoint && !ask->may_restart)
         out->may_share = false;
     out->may_merge = false; /* no engine trains two as one */
@@ -115,8 +124,7 @@ void loop_ask_spec(const struct live_ask *ask, double submit_s,
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out)
 {
-    (void)loop;
-    loop_ask_spec(&job->ask, job->submitted_s, out);
+    loop_ask_spec(loop, &job->ask, job->submitted_s, out);
 }
 
 /* The share of its work that a new start begins with. */

@@ -98,8 +98,8 @@ bool loop_can_stop(const struct live_job *job);
 /* What the round shall schedule it by. Strings are the job's. */
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out);
-void loop_ask_spec(const struct live_ask *ask, double submit_s,
-                   struct firn_job_spec *out);
+void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out);
 /* Into the round, waiting; or, when it can never run here, out for good. */
 void loop_admit(struct loop *loop, struct live_job *job);
 /* The same with its past, as holding `held` (nparts 0: nothing). */

@@ -254,7 +254,7 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
 {
     struct answer a = explain(loop, job);
     (void)err;
-    buf_printf(json, "{\"job\":%d,\"name\":", job->id);
+    buf_printf(json, "{\"id\":%d,\"name\":", job->id);
     buf_json_string(json, job->ask.name);
     buf_puts(json, ",\"state\":");
     buf_json_string(json, live_state_name(job->state));
