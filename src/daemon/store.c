@@ -80,6 +80,7 @@ void store_bind(sqlite3_stmt *sql, int at, const char *text)
 static enum firn_status say(struct store *store, const char *what,
                             struct firn_error *err)
 {
+    store_suspect(store);
     return firn_fail(err, FIRN_EIO, "%.300s: %s: %s", store->path, what,
                      sqlite3_errmsg(store->db));
 }

@@ -5,10 +5,12 @@
  * A file that SQLite cannot read, or whose quick check fails, is renamed with
  * its -wal and -shm to firn.db.unreadable-<time> and a new one is begun; ids
  * in it start from the minutes since 2020, above those of the lost one, whose
- * jobs may still run. (3) A file of a newer firn, or one that cannot be opened
- * for want of rights or space, is an error and stays where it is. (4) Each
- * step of the schema is committed with its number, so that a crash between two
- * is a file of the older kind.
+ * jobs may still run. A large file is checked without its history, so that it
+ * is open soon; whoever meets damage there leaves a mark beside it
+ * (firn.db-suspect), and the next start checks all. (3) A file of a newer firn,
+ * or one that cannot be opened for want of rights or space, is an error and
+ * stays where it is. (4) Each step of the schema is committed with its number,
+ * so that a crash between two is a file of the older kind.
  *
  * The file is made with mode 0600 (SQLite gives -wal and -shm the same): it
  * has the jobs' tokens in it.
@@ -26,7 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 2000 };
+/* A file up to this size is checked whole, in about half a second. */
+enum { BUSY_MS = 2000, WHOLE_BYTES = 64 << 20 };
 
 static const char *const schema[] = {
     /* 1 */
@@ -161,16 +164,53 @@ static bool is_damage(sqlite3 *db)
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-/* The first line that quick_check says; "ok" when all is well. */
-static bool passes_check(sqlite3 *db)
+/* The first line that quick_check says is "ok" when all is well. */
+static bool passes(sqlite3 *db, const char *check)
 {
     sqlite3_stmt *stmt = NULL;
     bool is_good =
-        sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &stmt, NULL) ==
-            SQLITE_OK &&
+        sqlite3_prepare_v2(db, check, -1, &stmt, NULL) == SQLITE_OK &&
         sqlite3_step(stmt) == SQLITE_ROW &&
         strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
     sqlite3_finalize(stmt);
+    return is_good;
+}
+
+static void suspect_path(const char *path, struct firn_buf *out)
+{
+    buf_printf(out, "%s-suspect", path);
+}
+
+void store_suspect(const struct store *store)
+{
+    struct firn_buf mark = {0};
+    if (!is_damage(store->db))
+        return;
+    suspect_path(store->path, &mark);
+    int fd = open(mark.at, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    buf_release(&mark);
+}
+
+static bool passes_check(sqlite3 *db, const char *path)
+{
+    static const char *const parts[] = {"PRAGMA quick_check(jobs)",
+                                        "PRAGMA quick_check(epochs)",
+                                        "PRAGMA quick_check(meta)"};
+    struct firn_buf mark = {0};
+    struct stat about = {0};
+    suspect_path(path, &mark);
+    bool is_suspect = access(mark.at, F_OK) == 0;
+    bool is_good = true;
+    if (is_suspect || (stat(path, &about) == 0 && about.st_size <= WHOLE_BYTES))
+        is_good = passes(db, "PRAGMA quick_check(1)");
+    else
+        for (size_t i = 0; i < sizeof parts / sizeof *parts && is_good; i++)
+            is_good = passes(db, parts[i]);
+    if (is_suspect && is_good)
+        unlink(mark.at);
+    buf_release(&mark);
     return is_good;
 }
 
@@ -182,7 +222,7 @@ static const char *const settings[] = {
     "PRAGMA journal_size_limit = 67108864",
 };
 
-static enum shape set_up(sqlite3 *db, struct firn_error *err)
+static enum shape set_up(sqlite3 *db, const char *path, struct firn_error *err)
 {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (sqlite3_exec(db, settings[i], NULL, NULL, NULL) != SQLITE_OK) {
@@ -190,7 +230,7 @@ static enum shape set_up(sqlite3 *db, struct firn_error *err)
             firn_fail(err, FIRN_EIO, "%s: %s", settings[i], sqlite3_errmsg(db));
             return damage ? DAMAGED : REFUSED;
         }
-    if (!passes_check(db)) {
+    if (!passes_check(db, path)) {
         int code = sqlite3_errcode(db) & 0xff;
         firn_fail(err, FIRN_EIO, "it fails its check");
         return code == SQLITE_OK || code == SQLITE_ROW || is_damage(db)
@@ -228,7 +268,7 @@ static enum shape open_db(const char *path, sqlite3 **out,
     else {
         sqlite3_busy_timeout(db, BUSY_MS);
         keep_log(db, 1);
-        shape = set_up(db, err);
+        shape = set_up(db, path, err);
         keep_log(db, shape == DAMAGED);
     }
     if (shape == GOOD)
@@ -244,7 +284,7 @@ static enum shape open_db(const char *path, sqlite3 **out,
 static enum firn_status move_aside(const char *path, struct firn_buf *name,
                                    struct firn_error *err)
 {
-    static const char *const parts[] = {"-wal", "-shm", ""};
+    static const char *const parts[] = {"-wal", "-shm", "-suspect", ""};
     time_t now = time(NULL);
     struct tm utc = {0};
     char stamp[32] = "";

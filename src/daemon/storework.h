@@ -68,6 +68,8 @@ enum firn_status store_step(struct store *store, sqlite3_stmt *sql,
 enum firn_status store_torn(struct store *store, struct firn_error *err);
 /* The same of a reading, which harms nothing. */
 enum firn_status store_unread(struct store *store, struct firn_error *err);
+/* After a failure: if it was damage, the next opening checks the whole file. */
+void store_suspect(const struct store *store);
 /* Reads what is kept in memory again: the next id. */
 enum firn_status store_count(struct store *store, struct firn_error *err);
 /* Text bound as it is; NULL is "". It must live until the step is done. */

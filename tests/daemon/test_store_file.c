@@ -129,6 +129,34 @@ static void what_belongs_to_an_unreadable_file_goes_with_it(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+static void
+damage_that_is_met_later_is_looked_for_at_the_next_start(void **state)
+{
+    (void)state;
+    char noise[4096], mark[300];
+    struct live_job *job = NULL;
+    memset(noise, 0x5a, sizeof noise);
+    path_in(mark, sizeof mark, "firn.db-suspect");
+    one_committed_job();
+    struct store *store = store_scene();
+    assert_int_equal(store_read_job(store, 1, &job, &oops), FIRN_OK);
+    live_job_free(job);
+    sqlite3_db_release_memory(store->db);
+    write_at("firn.db", 4096, noise, 4096); /* where the jobs begin */
+    assert_int_equal(store_read_job(store, 1, &job, &oops), FIRN_EIO);
+    assert_non_null(strstr(oops.text, "malformed"));
+    assert_int_equal(access(mark, F_OK), 0);
+    store_close(store);
+    store_close(store_scene());
+    check_moved();
+    assert_int_not_equal(access(mark, F_OK), 0);
+    /* A mark beside a good file is gone when that has been seen. */
+    write_at("firn.db-suspect", 0, "", 0);
+    store_close(store_scene());
+    assert_string_equal(told, "");
+    assert_int_not_equal(access(mark, F_OK), 0);
+}
+
 static void a_newer_file_is_refused_and_left_alone(void **state)
 {
     (void)state;
@@ -226,6 +254,7 @@ int main(void)
         CASE(a_second_daemon_is_refused_until_the_first_is_dead),
         CASE(an_unreadable_file_is_moved_aside_and_named),
         CASE(what_belongs_to_an_unreadable_file_goes_with_it),
+        CASE(damage_that_is_met_later_is_looked_for_at_the_next_start),
         CASE(a_newer_file_is_refused_and_left_alone),
         CASE(a_folder_that_cannot_be_is_an_error),
         CASE(the_file_is_its_owners_alone),
