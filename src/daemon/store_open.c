@@ -4,7 +4,7 @@
  * with the process and do not pass to its children, which may outlive it. (2)
  * A file that SQLite cannot read, or whose quick check fails, is renamed with
  * its -wal and -shm to firn.db.unreadable-<time> and a new one is begun; ids
- * in it start from the minutes since 2020, above those of the lost one, whose
+ * in it start from the seconds since 2020, above those of the lost one, whose
  * jobs may still run. A large file is checked without its history, so that it
  * is open soon; whoever meets damage there leaves a mark beside it
  * (firn.db-suspect), and the next start checks all. (3) A file of a newer firn,
@@ -15,13 +15,14 @@
  * The file is made with mode 0600 (SQLite gives -wal and -shm the same): it
  * has the jobs' tokens in it.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/storework.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -311,19 +312,10 @@ static enum firn_status move_aside(const char *path, struct firn_buf *name,
     return FIRN_OK;
 }
 
-/* Minutes since 2020: more jobs than that nobody had. */
-static struct firn_bytes first_id_text(char out[32])
-{
-    long minutes = ((long)time(NULL) - 1577836800L) / 60;
-    int n = snprintf(out, 32, "%ld", minutes > 1 ? minutes : 1);
-    return (struct firn_bytes){out, (size_t)n};
-}
-
 static enum firn_status begin_anew(struct store *store, char *said,
                                    size_t nsaid, struct firn_error *err)
 {
     struct firn_buf name = {0};
-    char id[32];
     char why[200];
     str_copy(why, sizeof why, err->text);
     enum firn_status status = move_aside(store->path, &name, err);
@@ -332,10 +324,6 @@ static enum firn_status begin_anew(struct store *store, char *said,
         str_copy(context, sizeof context, store->path);
         status = firn_fail_in(err, context);
     }
-    if (status == FIRN_OK)
-        status = store_put_meta(store, "first_id", first_id_text(id), err);
-    if (status == FIRN_OK)
-        status = store_commit(store, err);
     if (status == FIRN_OK) {
         struct firn_buf text = {0};
         buf_printf(&text,
@@ -349,21 +337,54 @@ static enum firn_status begin_anew(struct store *store, char *said,
     return status;
 }
 
-static enum firn_status load_ids(struct store *store, struct firn_error *err)
+/* Is there one that was moved aside, now or ever? */
+static bool has_lost_one(const char *dir)
+{
+    static const char beginning[] = "firn.db.unreadable-";
+    bool is_there = false;
+    DIR *folder = opendir(dir);
+    if (folder == NULL)
+        return false;
+    for (struct dirent *e; !is_there && (e = readdir(folder)) != NULL;)
+        is_there = strncmp(e->d_name, beginning, sizeof beginning - 1) == 0;
+    closedir(folder);
+    return is_there;
+}
+
+/* Seconds since 2020: nobody had more than a job a second ever since. */
+static enum firn_status start_above(struct store *store, struct firn_error *err)
+{
+    char text[32];
+    long seconds = (long)time(NULL) - 1577836800L;
+    bool is_sane = seconds > 1 && seconds < INT_MAX / 2;
+    store->first_id = (firn_job_id)(is_sane ? seconds : INT_MAX / 2);
+    int n = snprintf(text, sizeof text, "%d", store->first_id);
+    struct firn_bytes bytes = {text, (size_t)n};
+    FIRN_TRY(store_put_meta(store, "first_id", bytes, err));
+    return store_commit(store, err);
+}
+
+static enum firn_status load_ids(struct store *store, const char *dir,
+                                 struct firn_error *err)
 {
     struct firn_buf text = {0};
     long first = 1;
     enum firn_status status = store_get_meta(store, "first_id", &text, err);
-    if (status == FIRN_OK && !str_int(text.at, 1, 1L << 30, &first))
+    if (status == FIRN_OK && !str_int(text.at, 1, INT_MAX, &first))
         first = 1;
     buf_release(&text);
     if (status != FIRN_OK && status != FIRN_ENOENT)
         return status;
     store->first_id = (firn_job_id)first;
+    FIRN_TRY(store_count(store, err));
+    if (store->next_id > 1 || !has_lost_one(dir))
+        return FIRN_OK;
+    FIRN_TRY(start_above(store, err));
     return store_count(store, err);
 }
 
-static enum firn_status open_file(struct store *store, char *said, size_t nsaid,
+static enum firn_status open_file(struct store *store, const char *dir,
+                                  char *said, size_t nsaid,
                                   struct firn_error *err)
 {
     char context[300];
@@ -380,7 +401,7 @@ static enum firn_status open_file(struct store *store, char *said, size_t nsaid,
         str_copy(context, sizeof context, store->path);
         return firn_fail(err, FIRN_EIO, "%s: %s", context, why.text);
     }
-    return load_ids(store, err);
+    return load_ids(store, dir, err);
 }
 
 enum firn_status store_open(struct store **out, const char *dir, char *said,
@@ -396,7 +417,7 @@ enum firn_status store_open(struct store **out, const char *dir, char *said,
     if (status == FIRN_OK)
         status = take_lock(dir, &store->lock_fd, err);
     if (status == FIRN_OK)
-        status = open_file(store, report, sizeof report, err);
+        status = open_file(store, dir, report, sizeof report, err);
     if (status != FIRN_OK) {
         store_close(store);
         return status;
