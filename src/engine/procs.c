@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -129,7 +130,12 @@ uint64_t procs_start(pid_t pid)
 
 int procs_open(pid_t pid)
 {
-    return (int)syscall(SYS_pidfd_open, pid, 0);
+    static bool is_unknown; /* to this kernel: asked once */
+    if (is_unknown)
+        return -1;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    is_unknown = fd < 0 && errno == ENOSYS;
+    return fd;
 }
 
 bool procs_signal(pid_t pid, uint64_t start, int number)

@@ -1,5 +1,6 @@
 /* test_gpus.c - GPUs of a driver that is made up here, and declared ones. */
 #include "engine/gpus.h"
+#include "lib/workers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -135,6 +136,7 @@ static pid_t process(const char *variable)
 {
     int ends[2];
     char byte;
+    const char *program = workers_program();
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -143,7 +145,7 @@ static pid_t process(const char *variable)
         char *env[] = {(char *)variable, NULL};
         dup2(ends[1], 1);
         close(ends[0]);
-        execve("/proc/self/exe", argv, env);
+        execve(program, argv, env);
         _exit(1);
     }
     close(ends[1]);

@@ -89,6 +89,9 @@ void livehost_open(struct livehost *host, const char *engine, const char *gpus)
     assert_int_equal(firn_option_set(host->engine->options, host->state, engine,
                                      "gpus", gpus, &host->err),
                      FIRN_OK);
+    assert_int_equal(firn_option_set(host->engine->options, host->state, engine,
+                                     "shepherd", workers_program(), &host->err),
+                     FIRN_OK);
     assert_int_equal(host->engine->open(host->state, &host->err), FIRN_OK);
     struct firn_engine_host calls = {host, launch, next_epoch};
     assert_int_equal(host->engine->attach(host->state, &calls, &host->err),
