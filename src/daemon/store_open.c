@@ -268,7 +268,6 @@ static enum shape open_db(const char *path, sqlite3 **out,
                   db != NULL ? sqlite3_errmsg(db) : "no memory");
     else {
         sqlite3_busy_timeout(db, BUSY_MS);
-        keep_log(db, 1);
         shape = set_up(db, path, err);
         keep_log(db, shape == DAMAGED);
     }

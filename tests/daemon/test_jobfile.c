@@ -2,6 +2,7 @@
  */
 #include "base/buf.h"
 #include "daemon/jobfile.h"
+#include "lib/trace_text.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -473,6 +474,27 @@ static void the_spec_has_what_core_schedules_by(void **state)
     live_ask_release(&ask);
 }
 
+static void the_examples_of_the_manual_are_good(void **state)
+{
+    (void)state;
+    struct firn_buf page = file_text("docs/jobs.md");
+    size_t n = 0;
+    for (char *at = page.at; (at = strstr(at, "```yaml\n")) != NULL; n++) {
+        char *end = strstr(at + 8, "```");
+        struct firn_buf text = {0};
+        assert_non_null(end);
+        buf_add(&text, at + 8, (size_t)(end - at - 8));
+        if (strstr(text.at, "run:") == NULL)
+            buf_puts(&text, "run: x\n");
+        struct live_ask ask = read_good(text.at);
+        live_ask_release(&ask);
+        buf_release(&text);
+        at = end + 3;
+    }
+    assert_int_equal(n, 7);
+    buf_release(&page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +510,7 @@ int main(void)
         cmocka_unit_test(hostile_texts_are_refused),
         cmocka_unit_test(enormous_texts_are_refused_soon),
         cmocka_unit_test(the_spec_has_what_core_schedules_by),
+        cmocka_unit_test(the_examples_of_the_manual_are_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

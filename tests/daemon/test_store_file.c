@@ -195,6 +195,19 @@ static void a_folder_that_cannot_be_is_an_error(void **state)
                      FIRN_EIO);
 }
 
+static int number(sqlite3 *db, const char *sql);
+
+static void a_commit_is_one_write_and_one_sync_of_the_log(void **state)
+{
+    (void)state;
+    struct store *store = store_scene();
+    assert_int_equal(number(store->db, "PRAGMA synchronous"), 2);
+    assert_int_equal(number(store->db, "SELECT journal_mode = 'wal' FROM "
+                                       "pragma_journal_mode"),
+                     1);
+    store_close(store);
+}
+
 static void the_file_is_its_owners_alone(void **state)
 {
     (void)state;
@@ -261,6 +274,7 @@ int main(void)
         CASE(damage_that_is_met_later_is_looked_for_at_the_next_start),
         CASE(a_newer_file_is_refused_and_left_alone),
         CASE(a_folder_that_cannot_be_is_an_error),
+        CASE(a_commit_is_one_write_and_one_sync_of_the_log),
         CASE(the_file_is_its_owners_alone),
         CASE(an_older_file_is_brought_up_step_by_step),
     };
