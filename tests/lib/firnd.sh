@@ -8,6 +8,7 @@ firnd=${FIRN%/firn}/firnd
 [ -x "$firnd" ] || skip "firnd is not built"
 command -v curl >/dev/null || skip "there is no curl"
 chmod 700 "$tmp"
+unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
 socket=$tmp/sock
 daemon=
 
