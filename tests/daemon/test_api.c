@@ -258,21 +258,21 @@ static void a_change_that_cannot_be_changes_nothing(void **state)
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201); /* not elastic */
     int priority = api_job_of(1)->ask.priority;
-    const char *wrong[] = {"",
-                           "[]",
-                           "{}",
-                           "{\"gpus\": 0}",
-                           "{\"gpus\": 1.5}",
-                           "{\"gpus\": \"1..2\"}",
-                           "{\"gpus\": {\"min\": 3, \"max\": 2}}",
-                           "{\"gpus\": {\"min\": 1, \"most\": 2}}",
-                           "{\"gpus\": {\"min\": 1, \"max\": 2}, \"priority\": "
-                           "5}",
-                           "{\"priority\": 101}",
-                           "{\"priority\": -1}",
-                           "{\"priority\": null}",
-                           "{\"priority\": 1, \"priority\": 2}",
-                           "{\"state\": \"succeeded\"}"};
+    const char *wrong[] = {
+        "",
+        "[]",
+        "{}",
+        "{\"gpus\": 0}",
+        "{\"gpus\": 1.5}",
+        "{\"gpus\": \"1..2\"}",
+        "{\"gpus\": {\"min\": 3, \"max\": 2}}",
+        "{\"gpus\": {\"min\": 1, \"most\": 2}}",
+        "{\"priority\": 5, \"gpus\": {\"min\": 1, \"max\": 2}}",
+        "{\"priority\": 101}",
+        "{\"priority\": -1}",
+        "{\"priority\": null}",
+        "{\"priority\": 1, \"priority\": 2}",
+        "{\"state\": \"succeeded\"}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         api_just("PATCH", "/v1/jobs/1", wrong[i], 400);
     assert_int_equal(api_job_of(1)->ask.gpus_max, 2);

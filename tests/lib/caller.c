@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+enum { PATIENCE_S = 20 };
+
 static double now_s(void)
 {
     struct timespec t;
@@ -71,7 +73,7 @@ static void rest(struct caller *caller, short events)
 
 bool caller_send(struct caller *caller, const char *bytes, size_t n)
 {
-    double until_s = now_s() + 5;
+    double until_s = now_s() + PATIENCE_S;
     while (n > 0) {
         assert_true(now_s() < until_s);
         ssize_t done = send(caller->fd, bytes, n, MSG_NOSIGNAL);
@@ -109,7 +111,7 @@ void caller_hear(struct caller *caller)
 
 void caller_wait(struct caller *caller, size_t n)
 {
-    double until_s = now_s() + 5;
+    double until_s = now_s() + PATIENCE_S;
     for (;;) {
         caller_hear(caller);
         if (caller->n >= n || caller->is_closed)
@@ -131,11 +133,11 @@ static const char *head_value(const char *head, const char *name)
     return NULL;
 }
 
-/* Bytes of the chunked body at `in`, put together in `out`; 0: not whole. */
+/* Bytes of the chunked body at `in`; 0: not whole. Put together in `out`, if
+ * that is not NULL. */
 static size_t take_chunks(const char *in, const char *end, struct reply *out)
 {
     const char *at = in;
-    size_t total = 0;
     for (;;) {
         const char *line = strstr(at, "\r\n");
         if (line == NULL)
@@ -143,46 +145,51 @@ static size_t take_chunks(const char *in, const char *end, struct reply *out)
         size_t n = strtoul(at, NULL, 16);
         if (line + 2 + n + 2 > end)
             return 0;
-        memcpy(out->body + total, line + 2, n);
-        total += n;
+        if (out != NULL) {
+            memcpy(out->body + out->nbody, line + 2, n);
+            out->nbody += n;
+        }
         at = line + 2 + n + 2;
         if (n == 0)
-            break;
+            return (size_t)(at - in);
     }
-    out->nbody = total;
-    out->body[total] = '\0';
-    return (size_t)(at - in);
+}
+
+/* Bytes of the body behind a whole head; false: not all are there. */
+static bool body_size(const struct caller *caller, size_t nhead,
+                      bool *is_chunked, size_t *out)
+{
+    char *gap = caller->in + nhead - 1, last = *gap;
+    *gap = '\0'; /* names of headers are looked for in the head alone */
+    const char *length = head_value(caller->in, "Content-Length");
+    *gap = last;
+    bool is_interim = strncmp(caller->in + 9, "100", 3) == 0;
+    *is_chunked = length == NULL && !is_interim;
+    *out = length != NULL ? strtoul(length, NULL, 10) : 0;
+    if (!*is_chunked)
+        return caller->n - nhead >= *out;
+    *out = take_chunks(caller->in + nhead, caller->in + caller->n, NULL);
+    return *out > 0;
 }
 
 /* Takes a whole answer from what was heard; false: there is none yet. */
 static bool take(struct caller *caller, struct reply *out)
 {
     const char *gap = strstr(caller->in, "\r\n\r\n");
-    if (gap == NULL)
+    size_t nhead = gap != NULL ? (size_t)(gap - caller->in) + 4 : 0, nbody;
+    bool is_chunked;
+    if (gap == NULL || !body_size(caller, nhead, &is_chunked, &nbody))
         return false;
-    size_t nhead = (size_t)(gap - caller->in) + 4, nbody;
     out->head = calloc(1, nhead + 1);
-    out->body = calloc(1, caller->n + 1);
+    out->body = calloc(1, nbody + 1);
     assert_true(out->head != NULL && out->body != NULL);
     memcpy(out->head, caller->in, nhead);
     out->status = (int)strtol(out->head + 9, NULL, 10);
-    const char *length = head_value(out->head, "Content-Length");
-    if (length != NULL) {
-        nbody = strtoul(length, NULL, 10);
-        if (caller->n - nhead < nbody) {
-            reply_release(out);
-            return false;
-        }
+    if (is_chunked) {
+        take_chunks(caller->in + nhead, caller->in + caller->n, out);
+    } else {
         memcpy(out->body, caller->in + nhead, nbody);
         out->nbody = nbody;
-    } else if (out->status == 100) {
-        nbody = 0;
-    } else {
-        nbody = take_chunks(caller->in + nhead, caller->in + caller->n, out);
-        if (nbody == 0) {
-            reply_release(out);
-            return false;
-        }
     }
     caller->n -= nhead + nbody;
     memmove(caller->in, caller->in + nhead + nbody, caller->n + 1);
@@ -192,7 +199,7 @@ static bool take(struct caller *caller, struct reply *out)
 struct reply caller_reply(struct caller *caller)
 {
     struct reply out = {0};
-    double until_s = now_s() + 5;
+    double until_s = now_s() + PATIENCE_S;
     while (!take(caller, &out)) {
         if (caller->is_closed)
             return (struct reply){0};

@@ -33,7 +33,7 @@ void caller_close(struct caller *caller);
 bool caller_send(struct caller *caller, const char *bytes, size_t n);
 /* Reads once what is there, after one pump. */
 void caller_hear(struct caller *caller);
-/* Waits until so many bytes are heard, or it is closed; five seconds, then
+/* Waits until so many bytes are heard, or it is closed; twenty seconds, then
  * the test fails. */
 void caller_wait(struct caller *caller, size_t n);
 /* The next whole answer; the caller frees it by reply_release. */
