@@ -10,7 +10,7 @@
  * be understood (an unknown state, a list without its last NUL, a report that
  * is no JSON) makes the row bad: it is left out, said, and stays on disk.
  *
- * Cost: 63 columns; a hundred thousand jobs are read in about half a second.
+ * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
 #include "base/buf.h"
 #include "base/log.h"
