@@ -18,7 +18,7 @@
 #include "cli/sink.h"
 #include "cli/trace_export.h"
 #include "cli/trace_stat.h"
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "trace/serving.h"
 #include "trace/synth.h"
 #include "trace/write.h"

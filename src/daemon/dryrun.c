@@ -95,8 +95,19 @@ static struct firn_load load(void *state, const struct firn_job *job,
     return liveforecast_load(dry->loop->forecast, book_id(dry, job), job);
 }
 
-static const struct firn_forecast_def forecast_def = {
-    .rate = rate, .gpus_max = gpus_max, .slowdown = slowdown, .load = load};
+static size_t llm_ways(void *state, const struct firn_job *job,
+                       struct firn_llm_way *out, size_t max)
+{
+    const struct dryrun *dry = state;
+    return liveforecast_llm_ways(dry->loop->forecast, book_id(dry, job), job,
+                                 out, max);
+}
+
+static const struct firn_forecast_def forecast_def = {.rate = rate,
+                                                      .gpus_max = gpus_max,
+                                                      .slowdown = slowdown,
+                                                      .load = load,
+                                                      .llm_ways = llm_ways};
 
 /* --- the copy ------------------------------------------------------------ */
 

@@ -15,6 +15,8 @@
  * it; a resize that brought less than expected corrects what they expect of the
  * next.
  *
+ * A language model (core/llmjobs.h) has its shape's speeds and memory as prior.
+ *
  * Slowdowns beside another: by pair of applications, the mean of what was seen
  * and of one imagined observation of BESIDE. Apps without a name are of one
  * kind.
@@ -26,6 +28,7 @@
 #include "base/fmath.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "core/llmjobs.h"
 #include <math.h>
 #include <string.h>
 
@@ -124,6 +127,17 @@ static firn_type_id type_of(const struct liveforecast *f,
     return 0;
 }
 
+/* A language model's speed follows from its shape. */
+static double model_prior(const struct liveforecast *f,
+                          const struct firn_job *job,
+                          const struct firn_way *way)
+{
+    struct llmjob llm = llmjobs_open(f->cluster, &job->spec, job->type_mask);
+    struct llmspot spot = llmjobs_packed(f->cluster, type_of(f, job, way->type),
+                                         way->gpus, way->nodes);
+    return llmjobs_expect(&llm, &spot, way->tensor, NULL);
+}
+
 /* Without anything seen; 0 when it cannot be. */
 static double prior(const struct liveforecast *f, const struct firn_job *job,
                     const struct firn_way *way)
@@ -131,6 +145,8 @@ static double prior(const struct liveforecast *f, const struct firn_job *job,
     double power = 0;
     if (way->gpus < 1 || job->spec.gpus < 1)
         return 0;
+    if (llmjobs_is(&job->spec))
+        return model_prior(f, job, way);
     if (way->counts != NULL)
         for (int t = 0; t < f->cluster->ntypes; t++)
             power += way->counts[t] * f->cluster->types[t].speed;
@@ -243,6 +259,19 @@ int liveforecast_gpus_max(const struct liveforecast *f,
     if (job->spec.batch > 0 && job->spec.batch < most)
         most = job->spec.batch;
     return most;
+}
+
+size_t liveforecast_llm_ways(const struct liveforecast *f, firn_job_id id,
+                             const struct firn_job *job,
+                             struct firn_llm_way *out, size_t max)
+{
+    const struct seen *seen = find(f, id);
+    if (!llmjobs_is(&job->spec))
+        return 0;
+    struct llmjob llm = llmjobs_open(f->cluster, &job->spec, job->type_mask);
+    double correction =
+        seen != NULL && seen->correction > 0 ? seen->correction : 1;
+    return llmjobs_ways(&llm, f->cluster, job, correction, out, max);
 }
 
 void liveforecast_load_seen(struct liveforecast *f, firn_job_id id,

@@ -41,5 +41,8 @@ double liveforecast_slowdown(const struct liveforecast *forecast,
                              const struct firn_job *other);
 struct firn_load liveforecast_load(const struct liveforecast *forecast,
                                    firn_job_id id, const struct firn_job *job);
+size_t liveforecast_llm_ways(const struct liveforecast *forecast,
+                             firn_job_id id, const struct firn_job *job,
+                             struct firn_llm_way *out, size_t max);
 
 #endif

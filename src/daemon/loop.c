@@ -16,6 +16,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/llmjobs.h"
 #include "daemon/loopwork.h"
 #include <errno.h>
 #include <math.h>
@@ -179,6 +180,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     struct loop *loop = mem_new(1, sizeof *loop);
     loop->config = setup->config;
     loop->metrics = metrics_new();
+    loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
     struct firn_error why = {0};
     enum firn_status status = open_all(loop, setup, &why);
     if (status != FIRN_OK) {
@@ -207,6 +209,7 @@ static void free_parts(struct loop *loop)
     mem_free(loop->is_drained);
     mem_free(loop->nodes);
     mem_free(loop->node_names);
+    mem_free(loop->types_text);
 }
 
 void loop_close(struct loop *loop)

@@ -157,8 +157,19 @@ static struct firn_load load(void *state, const struct firn_job *job,
     return liveforecast_load(loop->forecast, loop_book_id(loop, job->id), job);
 }
 
-static const struct firn_forecast_def forecast_def = {
-    .rate = rate, .gpus_max = gpus_max, .slowdown = slowdown, .load = load};
+static size_t llm_ways(void *state, const struct firn_job *job,
+                       struct firn_llm_way *out, size_t max)
+{
+    const struct loop *loop = state;
+    return liveforecast_llm_ways(loop->forecast, loop_book_id(loop, job->id),
+                                 job, out, max);
+}
+
+static const struct firn_forecast_def forecast_def = {.rate = rate,
+                                                      .gpus_max = gpus_max,
+                                                      .slowdown = slowdown,
+                                                      .load = load,
+                                                      .llm_ways = llm_ways};
 
 void loop_engine_init(struct loop *loop)
 {

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "core/accept.h"
+#include "core/llmjobs.h"
 #include "daemon/jobfile.h"
 #include "daemon/loopwork.h"
 #include <math.h>
@@ -110,11 +111,24 @@ static int reach(const struct loop *loop, const struct firn_job_spec *spec)
     return accept.gpus;
 }
 
+/* A language model: its memory says how many GPUs and of which types, within
+ * what its user allows. The text lives until the next one. */
+static void shape_spec(const struct loop *loop, struct firn_job_spec *spec)
+{
+    if (spec->gpus == 0)
+        llmjobs_fill(&loop->cluster, spec);
+    if (spec->gpus > 0)
+        llmjobs_restrict(&loop->cluster, spec, loop->types_text);
+}
+
 void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
                    double submit_s, struct firn_job_spec *out)
 {
     jobfile_spec(ask, submit_s, out);
-    out->gpus = reach(loop, out);
+    if (llmjobs_is(out))
+        shape_spec(loop, out);
+    else
+        out->gpus = reach(loop, out);
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (!ask->can_checkpoint && !ask->may_restart)
         out->may_share = false;

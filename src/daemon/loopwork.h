@@ -73,6 +73,7 @@ struct loop {
     struct launchtext *launch; /* behind the host's `launch` */
     struct firn_error broken;  /* a write failed: the loop ends */
     volatile int wants_stop;
+    char *types_text; /* of the last language model's spec */
 };
 
 enum { LOOP_ROUND_MS = 50 };

@@ -32,7 +32,7 @@
  *
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "base/str.h"
 #include "core/accept.h"
 #include <firn/llmplan.h>
