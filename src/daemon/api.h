@@ -22,7 +22,7 @@
 #define DAEMON_API_H
 #include "daemon/book.h"
 #include "daemon/http.h"
-#include "daemon/metrics.h"
+#include "daemon/livemetrics.h"
 #include <firn/policy.h>
 
 struct api;

@@ -1,5 +1,5 @@
 /* test_api_docs.c - the pages say what the program does: openapi.yaml has the
- * routes of routes.def, metrics.md the names of metrics.def, both ways.
+ * routes of routes.def, metrics.md the names of livemetrics.def, both ways.
  */
 #include "base/buf.h"
 #include "base/lines.h"

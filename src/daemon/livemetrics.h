@@ -1,17 +1,17 @@
-/* metrics.h - what the daemon counts, as OpenMetrics text.
+/* livemetrics.h - what the daemon counts, as OpenMetrics text.
  *
- * All names are in metrics.def and in docs/metrics.md, which a test keeps in
- * step. A counter's name gets "_total" in the text, a histogram's "_bucket",
+ * All names are in livemetrics.def and in docs/metrics.md, which a test keeps
+ * in step. A counter's name gets "_total" in the text, a histogram's "_bucket",
  * "_sum" and "_count".
  */
-#ifndef DAEMON_METRICS_H
-#define DAEMON_METRICS_H
+#ifndef DAEMON_LIVEMETRICS_H
+#define DAEMON_LIVEMETRICS_H
 #include <firn/bytes.h>
 #include <stddef.h>
 
 enum metric {
 #define METRIC(id, type, name, label, help) METRIC_##id,
-#include "daemon/metrics.def"
+#include "daemon/livemetrics.def"
 #undef METRIC
     METRIC_N
 };

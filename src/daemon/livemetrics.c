@@ -1,4 +1,4 @@
-/* metrics.c - what the daemon counts, as OpenMetrics text.
+/* livemetrics.c - what the daemon counts, as OpenMetrics text.
  *
  * Every series is there from the start with 0, so that a dashboard sees a rate
  * from the first event on. Histograms have fixed bounds, for seconds from a
@@ -8,7 +8,7 @@
  * Source of the format: OpenMetrics 1.0. Cost: an addition each; a text of some
  * ten kilobytes for a scrape.
  */
-#include "daemon/metrics.h"
+#include "daemon/livemetrics.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "daemon/livejob.h"
@@ -48,7 +48,7 @@ static const struct {
     const struct label *label;
 } table[] = {
 #define METRIC(id, type, name, label, help) {type, name, help, &label},
-#include "daemon/metrics.def"
+#include "daemon/livemetrics.def"
 #undef METRIC
 };
 
