@@ -6,7 +6,8 @@
  *
  * Invariants:
  * (1) a name of these is only ever made by rename();
- * (2) the contents are synced before the rename, the folder after it.
+ * (2) of pid and exit, the contents are synced before the rename, the folder
+ *     after it.
  */
 #define _GNU_SOURCE
 #include "engine/epochfiles.h"
@@ -57,14 +58,18 @@ static bool write_all(int fd, struct firn_bytes text)
     return true;
 }
 
-/* Writes and syncs, under a name that nobody reads. */
-static bool write_draft(int folder, const char *name, int flags,
+enum { SYNCED = 1, OVER = 2 };
+
+/* Writes under a name that nobody reads; OVER what is there. */
+static bool write_draft(int folder, const char *name, unsigned how,
                         struct firn_bytes text)
 {
+    int flags = (how & OVER) != 0 ? 0 : O_TRUNC;
     int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
     if (fd < 0)
         return false;
-    bool is_written = write_all(fd, text) && fsync(fd) == 0;
+    bool is_written =
+        write_all(fd, text) && ((how & SYNCED) == 0 || fsync(fd) == 0);
     int error = errno;
     if (close(fd) != 0 && is_written)
         return false;
@@ -79,23 +84,31 @@ static enum firn_status failed(const char *name, struct firn_error *err)
 }
 
 static enum firn_status publish(int folder, const char *draft, const char *name,
-                                struct firn_error *err)
+                                unsigned how, struct firn_error *err)
 {
     failpoint("engine.rename.before");
-    if (renameat(folder, draft, folder, name) != 0 || fsync(folder) != 0)
+    if (renameat(folder, draft, folder, name) != 0 ||
+        ((how & SYNCED) != 0 && fsync(folder) != 0))
         return failed(name, err);
     failpoint("engine.rename.after");
     return FIRN_OK;
 }
 
-enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
-                           struct firn_error *err)
+static enum firn_status put(int folder, const char *name,
+                            struct firn_bytes text, unsigned how,
+                            struct firn_error *err)
 {
     char draft[64];
     snprintf(draft, sizeof draft, "%s.draft", name);
-    if (!write_draft(folder, draft, O_TRUNC, text))
+    if (!write_draft(folder, draft, how, text))
         return failed(name, err);
-    return publish(folder, draft, name, err);
+    return publish(folder, draft, name, how, err);
+}
+
+enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
+                           struct firn_error *err)
+{
+    return put(folder, name, text, 0, err);
 }
 
 bool epoch_get(int folder, const char *name, struct firn_buf *out)
@@ -181,7 +194,8 @@ enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
     int n = snprintf(line, sizeof line, "firn-pid 1 %lld %lld %lld\n",
                      (long long)pid->epoch, (long long)pid->pid,
                      (long long)pid->start);
-    return epoch_put(folder, "pid", (struct firn_bytes){line, (size_t)n}, err);
+    return put(folder, "pid", (struct firn_bytes){line, (size_t)n}, SYNCED,
+               err);
 }
 
 bool epoch_pid_get(int folder, struct epoch_pid *out)
@@ -207,7 +221,7 @@ enum firn_status epoch_exit_reserve(int folder, struct firn_error *err)
 {
     char line[LINE];
     struct firn_bytes text = exit_line(line, &(struct epoch_exit){0});
-    if (!write_draft(folder, exit_reserved, O_TRUNC, text))
+    if (!write_draft(folder, exit_reserved, SYNCED, text))
         return failed("exit", err);
     return FIRN_OK;
 }
@@ -216,9 +230,10 @@ enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
                                 struct firn_error *err)
 {
     char line[LINE];
-    if (!write_draft(folder, exit_reserved, 0, exit_line(line, how)))
+    if (!write_draft(folder, exit_reserved, SYNCED | OVER,
+                     exit_line(line, how)))
         return failed("exit", err);
-    return publish(folder, exit_reserved, "exit", err);
+    return publish(folder, exit_reserved, "exit", SYNCED, err);
 }
 
 bool epoch_exit_get(int folder, struct epoch_exit *out)

@@ -6,9 +6,10 @@
  *     <job folder>/epoch-N/pid    its shepherd, once it runs
  *     <job folder>/epoch-N/exit   how it ended, once all of it is gone
  *
- * Each is written whole under another name, synced and renamed, so that a
- * reader sees all of it or none. A file that does not read exactly as it is
- * written counts as not there.
+ * Each is written whole under another name and renamed, so that a reader sees
+ * all of it or none. What a shepherd says of itself (pid, exit) is synced too,
+ * and outlives a power cut; the others matter only to processes, which do not.
+ * A file that does not read exactly as it is written counts as not there.
  *
  * Why two epochs never run at once: a shepherd starts nothing unless it has
  * the lock, and then reads the fence; the fence is raised only by somebody who
@@ -30,7 +31,7 @@
  * A descriptor, or -1 with errno. */
 int epoch_folder(const char *job_folder, int64_t epoch, bool make);
 
-/* Writes the whole file `name` of the folder. FIRN_EIO. */
+/* Writes the whole file `name` of the folder, without a sync. FIRN_EIO. */
 enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
                            struct firn_error *err);
 /* Appends the file to `out`; false when there is none, or it is not to be

@@ -4,7 +4,7 @@
  * restart understands:
  *
  *     number     from the host, on its disk         crash: never started
- *     launch     written and synced                 crash: never started
+ *     launch     written                            crash: never started
  *     fence      raised, with the lock in hand      crash: never started
  *     spawn      the shepherd                       crash: it is taken over
  *
