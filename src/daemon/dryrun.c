@@ -26,7 +26,6 @@ struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
     struct round *round;
-    VEC(firn_job_id) books; /* by id in this round */
     double began_s, now_s;
     firn_job_id job; /* in question, in this round */
     double start_s;  /* since now; NaN: not within what was rolled */
@@ -59,11 +58,10 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     return FIRN_OK;
 }
 
+/* Its jobs have the ids of the real round's. */
 static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
 {
-    return job->id >= 0 && (size_t)job->id < dry->books.n
-               ? dry->books.at[job->id]
-               : FIRN_NO_JOB;
+    return loop_book_id(dry->loop, job->id);
 }
 
 static double rate(void *state, const struct firn_job *job,
@@ -111,35 +109,6 @@ static const struct firn_forecast_def forecast_def = {.rate = rate,
 
 /* --- the copy ------------------------------------------------------------ */
 
-static enum firn_status copy_job(struct dryrun *dry, const struct firn_job *job,
-                                 struct firn_error *err)
-{
-    struct round_job as = {
-        .id = job->id, .spec = &job->spec, .held = &job->held};
-    while (dry->books.n <= (size_t)job->id)
-        vec_add(&dry->books, FIRN_NO_JOB);
-    dry->books.at[job->id] = loop_book_id(dry->loop, job->id);
-    as.past =
-        (struct state_past){.since_s = job->since_s,
-                            .first_start_s = job->first_start_s,
-                            .held_s = job->held_s,
-                            .served_gpu_s = job->served_gpu_s,
-                            .starts = job->starts,
-                            .gpus_most = job->gpus_most,
-                            .report = {job->done_s, job->rate, job->resumes_s}};
-    return round_restore(dry->round, &as, dry->now_s, err);
-}
-
-static enum firn_status copy_blocked(struct dryrun *dry)
-{
-    for (size_t i = 0; i < dry->loop->tracks.n; i++) {
-        const struct track *track = dry->loop->tracks.at[i];
-        if (track != NULL && track->blocked.nparts > 0)
-            round_block(dry->round, &track->blocked);
-    }
-    return FIRN_OK;
-}
-
 static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
                                   struct firn_error *err)
 {
@@ -155,15 +124,13 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
                                         .apply = apply};
     struct round_config as = {.cluster = &state->cluster,
                               .policy = loop->policy,
-                              .settings = loop->config->settings,
-                              .nsettings = loop->config->nsettings,
+                              .settings = loop->settings.at,
+                              .nsettings = loop->settings.n,
                               .seed = 1,
                               .engine = &dry->def,
                               .engine_state = dry};
     FIRN_TRY(round_new(&dry->round, &as, err));
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        FIRN_TRY(copy_job(dry, &sj->job, err));
-    FIRN_TRY(copy_blocked(dry));
+    FIRN_TRY(loop_copy_round(loop, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
     round_save(loop->round, &memory);
     if (memory.n > 0 &&
@@ -177,7 +144,6 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
 static void close_copy(struct dryrun *dry)
 {
     round_free(dry->round);
-    vec_release(&dry->books);
     buf_release(&dry->gpus);
 }
 

@@ -92,20 +92,15 @@ static enum firn_status open_engine(struct loop *loop,
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
 {
     const struct config *config = loop->config;
-    loop->policy = firn_policy_find(config->policy, err);
-    if (loop->policy == NULL)
+    const struct firn_policy_def *policy =
+        firn_policy_find(config->policy, err);
+    if (policy == NULL)
         return err->status;
+    for (size_t i = 0; i < config->nsettings; i++)
+        vec_add(&loop->settings, config->settings[i]);
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
-    struct round_config as = {.cluster = &loop->cluster,
-                              .policy = loop->policy,
-                              .settings = config->settings,
-                              .nsettings = config->nsettings,
-                              .seed = 1,
-                              .engine = &loop->live,
-                              .engine_state = loop,
-                              .watch = loop_watch(loop)};
-    return round_new(&loop->round, &as, err);
+    return loop_new_round(loop, policy, err);
 }
 
 /* Nodes that were drained before are drained again. */
@@ -210,6 +205,10 @@ static void free_parts(struct loop *loop)
     mem_free(loop->nodes);
     mem_free(loop->node_names);
     mem_free(loop->types_text);
+    vec_release(&loop->settings);
+    vec_release(&loop->shown);
+    arena_release(&loop->settings_text);
+    arena_release(&loop->shown_text);
 }
 
 void loop_close(struct loop *loop)

@@ -93,6 +93,52 @@ static bool log_path(void *arg, const struct live_job *job, char *out,
     return n > 0 && (size_t)n < max;
 }
 
+/* --- the policy ---------------------------------------------------------- */
+
+static void policy(void *arg, struct api_policy *out)
+{
+    struct loop *loop = arg;
+    size_t n = strlen(loop->policy->name);
+    loop->shown.n = 0;
+    arena_reset(&loop->shown_text);
+    for (size_t i = 0; i < loop->settings.n; i++) {
+        const char *setting = loop->settings.at[i];
+        const char *equals = strchr(setting, '=');
+        if (strncmp(setting, loop->policy->name, n) != 0 || setting[n] != '.' ||
+            equals == NULL)
+            continue;
+        char *name = arena_strdup(&loop->shown_text, setting + n + 1);
+        name[equals - setting - (ptrdiff_t)n - 1] = '\0';
+        struct api_setting shown = {name, equals + 1};
+        vec_add(&loop->shown, shown);
+    }
+    *out = (struct api_policy){loop->policy, loop->shown.at, loop->shown.n};
+}
+
+static enum firn_status set_policy(void *arg, const char *name,
+                                   const struct api_setting *settings,
+                                   size_t nsettings, struct firn_error *err)
+{
+    struct loop *loop = arg;
+    const struct firn_policy_def *def =
+        name != NULL ? firn_policy_find(name, err) : loop->policy;
+    if (def == NULL)
+        return err->status;
+    size_t before = loop->settings.n;
+    for (size_t i = 0; i < nsettings; i++) {
+        struct firn_buf text = {0};
+        buf_printf(&text, "%s.%s=%s", def->name, settings[i].name,
+                   settings[i].value);
+        const char *kept = arena_strdup(&loop->settings_text, text.at);
+        vec_add(&loop->settings, kept);
+        buf_release(&text);
+    }
+    enum firn_status status = loop_new_round(loop, def, err);
+    if (status != FIRN_OK)
+        loop->settings.n = before;
+    return status;
+}
+
 struct api_host loop_host(struct loop *loop)
 {
     return (struct api_host){.arg = loop,
@@ -106,6 +152,8 @@ struct api_host loop_host(struct loop *loop)
                              .changed = changed,
                              .cancel = cancel,
                              .reported = reported,
+                             .policy = policy,
+                             .set_policy = set_policy,
                              .why = why,
                              .eta = eta,
                              .plan = plan,

@@ -5,6 +5,9 @@
  * twenty rounds. A round whose plan core refuses changes nothing; it is said,
  * counted, and tried again a while later.
  *
+ * The policy can be changed while jobs run: a new round takes them all over as
+ * they are, under the same ids, and its first decision changes what it likes.
+ *
  * The policy's state is kept once a minute and at the end, in one transaction
  * with the round's ids of all jobs, since it may go by them.
  */
@@ -133,6 +136,70 @@ double loop_decide(struct loop *loop, double now_s)
     if (round_is_due(loop->round)) /* something of the above asks again */
         return earliest_s + 1e-3 * LOOP_ROUND_MS;
     return round_wake_s(loop->round);
+}
+
+static enum firn_status copy_jobs(struct round *to, const struct state *from,
+                                  double now_s, struct firn_error *err)
+{
+    for (const struct state_job *sj = from->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        struct round_job as = {
+            .id = job->id, .spec = &job->spec, .held = &job->held};
+        as.past = (struct state_past){
+            .since_s = job->since_s,
+            .first_start_s = job->first_start_s,
+            .held_s = job->held_s,
+            .served_gpu_s = job->served_gpu_s,
+            .starts = job->starts,
+            .gpus_most = job->gpus_most,
+            .report = {job->done_s, job->rate, job->resumes_s}};
+        FIRN_TRY(round_restore(to, &as, now_s, err));
+    }
+    return FIRN_OK;
+}
+
+enum firn_status loop_copy_round(struct loop *loop, struct round *to,
+                                 double now_s, struct firn_error *err)
+{
+    FIRN_TRY(copy_jobs(to, round_state(loop->round), now_s, err));
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        const struct track *track = loop->tracks.at[i];
+        if (track != NULL && track->blocked.nparts > 0)
+            round_block(to, &track->blocked);
+    }
+    return FIRN_OK;
+}
+
+enum firn_status loop_new_round(struct loop *loop,
+                                const struct firn_policy_def *policy,
+                                struct firn_error *err)
+{
+    struct round *round = NULL;
+    const struct firn_cluster *cluster =
+        loop->round != NULL ? &round_state(loop->round)->cluster
+                            : &loop->cluster;
+    struct round_config as = {.cluster = cluster,
+                              .policy = policy,
+                              .settings = loop->settings.at,
+                              .nsettings = loop->settings.n,
+                              .seed = 1,
+                              .engine = &loop->live,
+                              .engine_state = loop,
+                              .watch = loop_watch(loop)};
+    FIRN_TRY(round_new(&round, &as, err));
+    if (loop->round != NULL) {
+        enum firn_status status =
+            loop_copy_round(loop, round, loop_now_s(loop), err);
+        if (status != FIRN_OK) {
+            round_free(round);
+            return status;
+        }
+        round_free(loop->round);
+        log_info("policy %s", policy->name);
+    }
+    loop->round = round;
+    loop->policy = policy;
+    return FIRN_OK;
 }
 
 /* "policy name", then "book round" lines, an empty line, then its bytes. */

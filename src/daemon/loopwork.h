@@ -67,11 +67,15 @@ struct loop {
     bool is_draining;              /* the steps of this moment are a drain's */
     struct api_node *nodes;        /* for the API */
     char (*node_names)[16];
-    double decided_s;          /* the last round */
-    double last_round_s;       /* that it took */
-    double saved_s;            /* the policy's state was kept then */
-    struct launchtext *launch; /* behind the host's `launch` */
-    struct firn_error broken;  /* a write failed: the loop ends */
+    double decided_s;           /* the last round */
+    double last_round_s;        /* that it took */
+    double saved_s;             /* the policy's state was kept then */
+    struct launchtext *launch;  /* behind the host's `launch` */
+    struct firn_error broken;   /* a write failed: the loop ends */
+    VEC(const char *) settings; /* of policies and engines */
+    struct arena settings_text;
+    VEC(struct api_setting) shown; /* to the API */
+    struct arena shown_text;
     volatile int wants_stop;
     char *types_text; /* of the last language model's spec */
 };
@@ -148,6 +152,13 @@ double loop_retry(struct loop *loop, double now_s);
 
 /* Decides if it is time; when it is, if not yet. */
 double loop_decide(struct loop *loop, double now_s);
+/* The first, or another for the present one, which ends. */
+enum firn_status loop_new_round(struct loop *loop,
+                                const struct firn_policy_def *policy,
+                                struct firn_error *err);
+/* All jobs and blocked GPUs of the present round into another. */
+enum firn_status loop_copy_round(struct loop *loop, struct round *to,
+                                 double now_s, struct firn_error *err);
 struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
