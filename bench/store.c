@@ -122,14 +122,16 @@ static double p99_ms(int most_in_a_commit)
     return waits[SUBMITS * 99 / 100];
 }
 
-static double best_p99_ms(int most_in_a_commit)
+/* By turns, so that what else the disk does troubles both. */
+static void best_p99_ms(double *groups_ms, double *singles_ms)
 {
-    double best_ms = 1e9;
+    *groups_ms = *singles_ms = 1e9;
     for (int run = 0; run < 3; run++) {
-        double ms = p99_ms(most_in_a_commit);
-        best_ms = ms < best_ms ? ms : best_ms;
+        double ms = p99_ms(SUBMITS);
+        *groups_ms = ms < *groups_ms ? ms : *groups_ms;
+        ms = p99_ms(1);
+        *singles_ms = ms < *singles_ms ? ms : *singles_ms;
     }
-    return best_ms;
 }
 
 static double rate(int in_a_commit)
@@ -181,10 +183,12 @@ int main(void)
              tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(folder) == NULL)
         return 1;
+    double groups_ms = 0, singles_ms = 0;
+    best_p99_ms(&groups_ms, &singles_ms);
     printf("1000 submits a second, group commits: p99\t%.17g\t<=\t20\tms\n",
-           best_p99_ms(SUBMITS));
+           groups_ms);
     printf("1000 submits a second, single commits: p99\t%.17g\t-\t-\tms\n",
-           best_p99_ms(1));
+           singles_ms);
     printf("submits, 100 in a commit\t%.17g\t-\t-\t1/s\n", rate(100));
     printf("submits, 1 in a commit\t%.17g\t-\t-\t1/s\n", rate(1));
     double wall_s = 0;
