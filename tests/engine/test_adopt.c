@@ -1,6 +1,8 @@
 /* test_adopt.c - a local engine that was killed, and the next one. */
 #define _GNU_SOURCE
+#include "base/buf.h"
 #include "base/failpoint.h"
+#include "base/rng.h"
 #include "engine/epochfiles.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -238,6 +240,68 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
     }
 }
 
+static const char *const places[] = {"n0[0-1]", "n1[0-2]", "n0[0] n1[3]",
+                                     "n0[2-3]"};
+
+/* An engine's process: takes over what the last one left, moves the job, and
+ * lives until it is killed. */
+static void live(int cycle, const char *lock)
+{
+    struct livehost *h = &host;
+    char work[900];
+    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    livehost_job(h, 0, work);
+    if (livehost_epoch(h, 0) > 0)
+        livehost_adopt(h, 0, places[(cycle + 3) % 4]);
+    livehost_step(h, 0, places[cycle % 4]);
+    struct firn_event event;
+    for (;;)
+        h->engine->next(h->state, h->engine->now_s(h->state) + 60, &event,
+                        &h->err);
+}
+
+/* Each rank holds a lock of its own that another epoch would find. */
+static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
+{
+    (void)state;
+    struct rng rng;
+    char lock[400];
+    int n = getenv("FIRN_QUICK") != NULL ? 4 : 10;
+    uint64_t seed = (uint64_t)getpid();
+    rng_seed(&rng, seed);
+    snprintf(lock, sizeof lock, "%s", in_folder("turn"));
+    for (int i = 0; i < n; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            live(i, lock);
+        poll(NULL, 0, (int)rng_below(&rng, 120));
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    char work[900];
+    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    livehost_job(&host, 0, work);
+    assert_int_equal(livehost_adopt(&host, 0, places[(n - 1) % 4]), FIRN_OK);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    while (phase_of(0) != FIRN_PHASE_GONE)
+        livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    struct firn_buf text = {0};
+    int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
+    epoch_get(top, "ready", &text);
+    close(top);
+    if (text.n > 0 && strstr(text.at, "TWICE") != NULL)
+        fail_msg("seed %llu: two epochs at once:\n%s", (unsigned long long)seed,
+                 text.at);
+    buf_release(&text);
+    pid_t pids[64];
+    size_t npids = workers_pids(in_folder("ready"), pids, 64);
+    for (size_t i = 0; i < npids; i++)
+        assert_true(workers_is_gone(pids[i]));
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -267,6 +331,7 @@ int main(int argc, char **argv)
         CASE(a_shepherd_spawned_last_of_all_runs_once),
         CASE(a_job_nobody_knows_cannot_be_taken_over),
         CASE(a_shepherd_that_dies_somewhere_is_understood),
+        CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
