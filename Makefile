@@ -43,13 +43,34 @@ ifdef CURL
 PKGFLAGS += -DFIRN_WITH_CURL
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke $(TRAINLIBS)
+        -lcminpack -llapacke $(TRAINLIBS) -ldl
 
 # --- files -----------------------------------------------------------------
 
 LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
-CLISRC  := $(sort $(wildcard src/cli/*.c))
+# The commands that ask the daemon need libcurl and jansson; without them firn
+# has only the others, and a word says so.
+CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
+                 pkg-config --exists $(p) 2>/dev/null || echo $(p))))
+CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
+PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
+CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c) \
+             $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
+               nodes plan release show submit top undrain whatif why)
+CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
+             $(wildcard src/cli/*.c)))
+# firnd has libraries of its own; without them all else is built, and a word
+# says so. What is in its folder is an archive that its tests are linked with.
+DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
+DAEMONLACKS := $(strip $(foreach p,$(DAEMONPKGS),$(shell \
+                 pkg-config --exists $(p) 2>/dev/null || echo $(p))))
+DAEMONLIBS := $(if $(DAEMONLACKS),,$(shell pkg-config --libs $(DAEMONPKGS)))
+PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
+DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
+DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
+               $(wildcard src/daemon/*.c))))
+DAEMONUSERS := tests/daemon/% bench/store.c tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
@@ -59,12 +80,14 @@ TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
 # libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
 BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
-TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+with_libs = $(filter-out $(if $(DAEMONLACKS),$(DAEMONUSERS)) \
+              $(if $(CLIENTLACKS),tests/cli/test_commands%),$(1))
+TESTSRC := $(call with_libs,$(sort $(wildcard tests/*/test_*.c)))
 # The example trainers: a program for each main_*.c.
 EXSRC   := $(sort $(filter-out examples/main_%,$(wildcard examples/*.c)))
 EXMAINS := $(sort $(wildcard examples/main_*.c))
-BENCHSRC := $(sort $(wildcard bench/*.c))
-FUZZSRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+BENCHSRC := $(call with_libs,$(sort $(wildcard bench/*.c)))
+FUZZSRC := $(call with_libs,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
              bench/*.[ch] examples/*.[ch]))
@@ -79,6 +102,7 @@ LIBOBJ  := $(call obj,$(LIBSRC))
 TRAINOBJ := $(call obj,$(TRAINSRC))
 BLASOBJ := $(call obj,$(BLASSRC))
 CLIOBJ  := $(call obj,$(CLISRC))
+DAEMONOBJ := $(call obj,$(DAEMONSRC))
 TLIBOBJ := $(call obj,$(TLIBSRC))
 TESTS   := $(call first,$(SLOW),$(TESTSRC:tests/%.c=$(BUILD)/tests/%))
 BENCHES := $(BENCHSRC:%.c=$(BUILD)/%)
@@ -121,16 +145,28 @@ export FIRN_BUILD := $(BUILD)
 SO := libfirn.so.$(VERSION)
 TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
-     d2 $(EXAMPLES)
+     d2 $(EXAMPLES) firnd
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
 d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
+firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
+	$(if $(DAEMONLACKS),$(Q)echo 'firnd is left out: there is no $(DAEMONLACKS)')
 tests: $(TESTS)
 benches: $(BENCHES)
 
 $(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(CLIENTLIBS) $(LIBS)
+	$(if $(CLIENTLACKS),$(Q)echo \
+	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
+
+$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMONLIBS) $(LIBS)
+
+$(BUILD)/libfirnd.a: $(DAEMONOBJ)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 # Made afresh each time, and by q, not r: two files may have the same name.
 $(BUILD)/libfirn.a: $(LIBOBJ)
@@ -219,10 +255,32 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
 
+DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
+                $(wildcard tests/daemon/*.c)))
+$(BUILD)/libfirndtest.a: $(DAEMONTLIB)
+	$(say) AR $@
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
+  $(BUILD)/libfirndtest.a $(BUILD)/libfirnd.a $(BUILD)/libtest.a \
+  $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link_test) $(DAEMONLIBS)
+
+# These run the program itself.
+$(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
+
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
+
+$(BUILD)/bench/store: $(BUILD)/obj/bench/store.o $(BUILD)/libfirnd.a \
+  $(BUILD)/libtest.a $(BUILD)/libfirn.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link_test) $(DAEMONLIBS)
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -307,6 +365,11 @@ $(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
+$(BUILD)/fuzz_jobfile: tests/fuzz/fuzz_jobfile.c $(BUILD)/libfirnd.a \
+  $(BUILD)/libfirn.a
+	$(say) FUZZ $@
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
+	    $(WERROR) -o $@ $^ $(DAEMONLIBS) $(LIBS)
 $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
@@ -392,9 +455,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn train d2 tests benches test test-e2e style e2e check asan tsan \
+.PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
         valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(call obj,$(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

@@ -40,6 +40,7 @@ run model_eval
 run solvers
 run trainfold
 run traingroup
+[ ! -x "$BUILD/bench/store" ] || run store
 run small "$FIRN"
 run scale "$FIRN"
 

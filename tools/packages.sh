@@ -8,7 +8,8 @@
 
 # libcyaml-dev wants libyaml when linking, but does not bring it.
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
-    libcminpack-dev liblapacke-dev libcurl4-openssl-dev"
+    libcminpack-dev liblapacke-dev libcurl4-openssl-dev libsqlite3-dev
+    libuv1-dev libmicrohttpd-dev libjansson-dev libsodium-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime procps coinor-cbc"
 
@@ -23,6 +24,11 @@ why()
     libcminpack-dev) echo "fits performance models" ;;
     liblapacke-dev) echo "linear least squares" ;;
     libcurl4-openssl-dev) echo "trainers report over HTTP" ;;
+    libsqlite3-dev) echo "the daemon's memory on disk" ;;
+    libuv1-dev) echo "the daemon's loop" ;;
+    libmicrohttpd-dev) echo "the daemon's HTTP API" ;;
+    libjansson-dev) echo "reads and writes JSON" ;;
+    libsodium-dev) echo "tokens" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
@@ -73,6 +79,11 @@ is_there()
     libcminpack-dev) has_library cminpack ;;
     liblapacke-dev) has_library lapacke ;;
     libcurl4-openssl-dev) has_library libcurl ;;
+    libsqlite3-dev) has_library sqlite3 ;;
+    libuv1-dev) has_library libuv ;;
+    libmicrohttpd-dev) has_library libmicrohttpd ;;
+    libjansson-dev) has_library jansson ;;
+    libsodium-dev) has_library libsodium ;;
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;

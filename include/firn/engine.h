@@ -9,6 +9,7 @@
 #define FIRN_ENGINE_H
 #include <firn/event.h>
 #include <firn/forecast.h>
+#include <firn/launch.h>
 #include <firn/option.h>
 
 enum firn_step_kind {
@@ -49,8 +50,28 @@ struct firn_engine_def {
      */
     bool (*next)(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err);
+    /* After a restart: the job held these GPUs in this epoch. Running
+     * processes are taken over; what is gone becomes an event. */
     enum firn_status (*adopt)(void *state, const struct firn_job *job,
-                              struct firn_error *err); /* after a restart */
+                              int64_t epoch, struct firn_error *err);
+
+    /* Live engines only; NULL in the simulator's. `attach` comes before the
+     * first step; `wake_fd` is readable when `next` may have something. */
+    enum firn_status (*attach)(void *state, const struct firn_engine_host *host,
+                               struct firn_error *err);
+    int (*wake_fd)(void *state);
+    /* Ends a job for good: grace, then force. Its FAIL or DONE still comes. */
+    void (*cancel)(void *state, firn_job_id job);
+    enum firn_phase (*phase)(void *state, firn_job_id job);
 };
+
+/* The engines of this build that run real jobs, in the order people see them.
+ */
+FIRN_API const struct firn_engine_def *const *firn_engines(size_t *n);
+
+/* FIRN_ENOENT in `err`, with the nearest known name, and NULL when there is
+ * none. */
+FIRN_API const struct firn_engine_def *firn_engine_find(const char *name,
+                                                        struct firn_error *err);
 
 #endif

@@ -12,6 +12,9 @@ enum firn_event_kind {
     FIRN_EVENT_NODE_UP,   /* node */
     FIRN_EVENT_NODE_DOWN, /* node: its jobs are stopped */
     FIRN_EVENT_TIMER,     /* a wake-up somebody asked for */
+    /* Of live engines, for the daemon; the round never sees them. */
+    FIRN_EVENT_PHASE, /* job, epoch: entered `phase` */
+    FIRN_EVENT_LEFT,  /* job, epoch: gave its GPUs up as planned (`end`) */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
@@ -29,6 +32,9 @@ struct firn_event {
     struct firn_report report;        /* REPORT */
     double finished_s;                /* DONE: when the job says it finished, if
                                        * that is not at_s; 0: at_s */
+    int64_t epoch;                    /* live engines: of the job */
+    int phase, end;                   /* enum firn_phase, enum firn_end */
+    int exit_status;                  /* as a shell tells it: 128 + signal */
 };
 
 #endif

@@ -17,9 +17,10 @@ enum firn_option_type {
     FIRN_OPTION_DOUBLE, /* double */
     FIRN_OPTION_CHOICE, /* int: index into `choices` */
     FIRN_OPTION_LIST,   /* struct firn_list: ascending positive doubles */
+    FIRN_OPTION_TEXT,   /* char[FIRN_TEXT_MAX]: no control characters */
 };
 
-enum { FIRN_LIST_MAX = 8 };
+enum { FIRN_LIST_MAX = 8, FIRN_TEXT_MAX = 1024 };
 
 /* A short list of numbers, such as queue thresholds. */
 struct firn_list {

@@ -3,6 +3,7 @@
  *     firn trace stat F...      what is in a trace
  *     firn trace convert F      the same jobs in firn's CSV
  *     firn trace gen            made-up jobs
+ *     firn trace export         the daemon's own history
  *     firn trace formats        what firn reads
  *
  * Bad rows are named on standard error and skipped; with --strict the first
@@ -14,8 +15,10 @@
 #include "base/table.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/sink.h"
+#include "cli/trace_export.h"
 #include "cli/trace_stat.h"
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "trace/serving.h"
 #include "trace/synth.h"
 #include "trace/write.h"
@@ -41,49 +44,6 @@ static void name_bad_rows(const struct firn_trace_report *report)
     if (report->bad > shown)
         fprintf(stderr, "firn trace: and %ld more bad rows\n",
                 report->bad - shown);
-}
-
-/* Where output goes: standard output, or a file. */
-struct sink {
-    FILE *file;
-    const char *path; /* NULL: standard output */
-    struct firn_buf buf;
-    bool has_failed;
-};
-
-static enum firn_status sink_open(struct sink *sink, const char *path,
-                                  struct firn_error *err)
-{
-    *sink = (struct sink){.file = stdout, .path = path};
-    if (path == NULL)
-        return FIRN_OK;
-    sink->file = fopen(path, "wb");
-    if (sink->file == NULL)
-        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
-    return FIRN_OK;
-}
-
-/* Writes the buffer out once it holds `enough`. */
-static void sink_flush(struct sink *sink, size_t enough)
-{
-    if (sink->buf.n == 0 || sink->buf.n < enough)
-        return;
-    if (fwrite(sink->buf.at, 1, sink->buf.n, sink->file) != sink->buf.n)
-        sink->has_failed = true;
-    buf_clear(&sink->buf);
-}
-
-static enum firn_status sink_close(struct sink *sink, struct firn_error *err)
-{
-    sink_flush(sink, 0);
-    sink->has_failed |= fflush(sink->file) != 0;
-    if (sink->path != NULL)
-        sink->has_failed |= fclose(sink->file) != 0;
-    buf_release(&sink->buf);
-    if (!sink->has_failed)
-        return FIRN_OK;
-    return firn_fail(err, FIRN_EIO, "%s: cannot be written",
-                     sink->path != NULL ? sink->path : "standard output");
 }
 
 /* --- stat --- */
@@ -522,6 +482,7 @@ static const struct flags_page trace_page = {
     .usage = "stat F...      describe traces\n"
              "convert F      write one as firn's own CSV\n"
              "gen            make one up\n"
+             "export         the daemon's own history as one\n"
              "formats        list the formats firn reads",
     .about = "Each has its own --help.",
 };
@@ -534,6 +495,7 @@ int cmd_trace(int argc, char **argv)
     } table[] = {{"stat", run_stat},
                  {"convert", run_convert},
                  {"gen", run_gen},
+                 {"export", trace_export},
                  {"formats", run_formats}};
     for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
         if (strcmp(argv[1], table[i].name) == 0)
@@ -542,7 +504,8 @@ int cmd_trace(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (argc < 2)
-        return flags_wrong(&trace_page, "say stat, convert, gen or formats");
-    return flags_wrong(&trace_page, "no '%s': stat, convert, gen or formats",
-                       argv[1]);
+        return flags_wrong(&trace_page,
+                           "say stat, convert, gen, export or formats");
+    return flags_wrong(
+        &trace_page, "no '%s': stat, convert, gen, export or formats", argv[1]);
 }

@@ -246,6 +246,30 @@ void freemap_give(struct freemap *map, const struct firn_alloc *alloc)
     }
 }
 
+/* So many more GPUs of each part's type are up, or fewer. */
+static void count_up(struct freemap *map, const struct firn_alloc *alloc,
+                     int sign)
+{
+    for (int i = 0; i < alloc->nparts; i++) {
+        const struct firn_part *part = &alloc->parts[i];
+        int gpus = sign * popcount(part->gpus);
+        map->types[map->cluster->nodes[part->node].type].up += gpus;
+        map->up_gpus += gpus;
+    }
+}
+
+void freemap_block(struct freemap *map, const struct firn_alloc *alloc)
+{
+    freemap_take(map, alloc);
+    count_up(map, alloc, -1);
+}
+
+void freemap_unblock(struct freemap *map, const struct firn_alloc *alloc)
+{
+    count_up(map, alloc, 1);
+    freemap_give(map, alloc);
+}
+
 /* The lowest node in a bucket that is not empty. */
 static firn_node_id first_in(const struct freemap_type *type, int free)
 {

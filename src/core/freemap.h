@@ -48,6 +48,11 @@ void freemap_take(struct freemap *map, const struct firn_alloc *alloc);
 /* The reverse; a bug if they are not held so. O(parts). */
 void freemap_give(struct freemap *map, const struct firn_alloc *alloc);
 
+/* Takes free GPUs out of the map as if they were not there, and puts them back:
+ * they count neither as free nor as up. Whole; O(parts). */
+void freemap_block(struct freemap *map, const struct firn_alloc *alloc);
+void freemap_unblock(struct freemap *map, const struct firn_alloc *alloc);
+
 /* A node came up (nothing is held on it) or went down (everything on it has
  * been given back). Called after is_up has changed. */
 void freemap_node_changed(struct freemap *map, firn_node_id node);

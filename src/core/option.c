@@ -110,6 +110,21 @@ static bool read_list(const struct firn_option *option, void *at,
     return true;
 }
 
+/* (1): the rest of the room is as it was, which nobody reads. */
+static bool read_text(const struct firn_option *option, void *at,
+                      const char *text)
+{
+    (void)option;
+    size_t n = strlen(text);
+    if (n >= FIRN_TEXT_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return false;
+    memcpy(at, text, n + 1);
+    return true;
+}
+
 static void add_range(const struct firn_option *option, struct firn_buf *out)
 {
     double min, max;
@@ -169,6 +184,13 @@ static void describe_list(const struct firn_option *option,
     buf_puts(out, ", with commas");
 }
 
+static void describe_text(const struct firn_option *option,
+                          struct firn_buf *out)
+{
+    (void)option;
+    buf_printf(out, "text of at most %d bytes", FIRN_TEXT_MAX - 1);
+}
+
 static const struct {
     bool (*read)(const struct firn_option *option, void *at, const char *text);
     void (*describe)(const struct firn_option *option, struct firn_buf *out);
@@ -178,6 +200,7 @@ static const struct {
     [FIRN_OPTION_DOUBLE] = {read_double, describe_double},
     [FIRN_OPTION_CHOICE] = {read_choice, describe_choice},
     [FIRN_OPTION_LIST] = {read_list, describe_list},
+    [FIRN_OPTION_TEXT] = {read_text, describe_text},
 };
 
 static bool read_value(const struct firn_option *option, void *state,

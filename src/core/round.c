@@ -229,6 +229,11 @@ enum firn_status round_event(struct round *round,
         break;
     case FIRN_EVENT_TIMER:
         break;
+    case FIRN_EVENT_PHASE:
+    case FIRN_EVENT_LEFT:
+        return firn_fail(err, FIRN_EINVAL,
+                         "a live engine's event of job %d is not for the round",
+                         event->job);
     }
     if (policy->observe)
         policy->observe(round->policy_state, event);
@@ -237,6 +242,51 @@ enum firn_status round_event(struct round *round,
     round->is_due = true;
     tell_changed(round, event->at_s);
     return settled(round, err);
+}
+
+/* ---- what was there before ---- */
+
+enum firn_status round_restore(struct round *round, const struct round_job *job,
+                               double now_s, struct firn_error *err)
+{
+    struct state *state = &round->state;
+    if (!freemap_can_take(&state->map, job->held))
+        return firn_fail(err, FIRN_EINVAL,
+                         "job '%.80s' held GPUs that are not free",
+                         job->spec->name);
+    FIRN_TRY(state_submit(state, job->id, job->spec, now_s, err));
+    state_restore(state, state_job(state, job->id), &job->past, job->held,
+                  now_s);
+    round->is_due = true;
+    tell_changed(round, now_s);
+    return FIRN_OK;
+}
+
+void round_withdraw(struct round *round, firn_job_id id, double now_s)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    if (job == NULL)
+        FIRN_BUG("job %d is withdrawn and not there", id);
+    state_end(&round->state, job, now_s);
+    round->is_due = true;
+    tell_changed(round, now_s);
+}
+
+bool round_block(struct round *round, const struct firn_alloc *alloc)
+{
+    if (alloc->is_shared || !freemap_can_take(&round->state.map, alloc))
+        return false;
+    freemap_block(&round->state.map, alloc);
+    freemap_block(&round->plan.empty, alloc);
+    round->is_due = true;
+    return true;
+}
+
+void round_unblock(struct round *round, const struct firn_alloc *alloc)
+{
+    freemap_unblock(&round->state.map, alloc);
+    freemap_unblock(&round->plan.empty, alloc);
+    round->is_due = true;
 }
 
 void round_tick(struct round *round, double now_s)
@@ -345,6 +395,20 @@ enum firn_status round_decide(struct round *round, double now_s,
         round->policy_wake_s = wake_s > now_s ? wake_s : INFINITY;
     }
     return FIRN_OK;
+}
+
+void round_save(const struct round *round, struct firn_buf *out)
+{
+    if (round->config.policy->save != NULL)
+        round->config.policy->save(round->policy_state, out);
+}
+
+enum firn_status round_load(struct round *round, struct firn_bytes in,
+                            struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    return policy->load != NULL ? policy->load(round->policy_state, in, err)
+                                : FIRN_OK;
 }
 
 const struct state *round_state(const struct round *round)

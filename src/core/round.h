@@ -48,6 +48,28 @@ enum firn_status round_new(struct round **out,
                            struct firn_error *err);
 void round_free(struct round *round);
 
+/* A job that was there before this round: after a restart of the daemon, or
+ * put in anew under another id. */
+struct round_job {
+    firn_job_id id; /* above all before it */
+    const struct firn_job_spec *spec;
+    const struct firn_alloc *held; /* nparts 0: it waits */
+    struct state_past past;
+};
+/* Takes it in as it was; a decision is due. The engine is not told. FIRN_EINVAL
+ * as for a new job, or when the GPUs are not free; nothing has changed then. */
+enum firn_status round_restore(struct round *round, const struct round_job *job,
+                               double now_s, struct firn_error *err);
+/* The job leaves and nobody is told; what it held is free. */
+void round_withdraw(struct round *round, firn_job_id id, double now_s);
+
+/* GPUs that are out of scheduling: in use by somebody whom no policy can move,
+ * or not to be used. No view or plan has them. Between rounds; they go whole,
+ * and before their node goes down they come back. False, and no change, when
+ * they are not free. */
+bool round_block(struct round *round, const struct firn_alloc *alloc);
+void round_unblock(struct round *round, const struct firn_alloc *alloc);
+
 /* Takes one event in. */
 enum firn_status round_event(struct round *round,
                              const struct firn_event *event,
@@ -62,6 +84,12 @@ double round_wake_s(const struct round *round);
  * has changed then. */
 enum firn_status round_decide(struct round *round, double now_s,
                               struct firn_error *err);
+
+/* The policy's own memory, if it has any to keep; see firn/policy.h. A policy
+ * that cannot load begins afresh: FIRN_OK. */
+void round_save(const struct round *round, struct firn_buf *out);
+enum firn_status round_load(struct round *round, struct firn_bytes in,
+                            struct firn_error *err);
 
 const struct state *round_state(const struct round *round);
 /* The round's picture of now; its arrays die with the next decision. */

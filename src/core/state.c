@@ -221,6 +221,25 @@ void state_hold(struct state *state, struct firn_job *job,
     rank_in(state, job, now_s);
 }
 
+void state_restore(struct state *state, struct firn_job *job,
+                   const struct state_past *past, const struct firn_alloc *held,
+                   double now_s)
+{
+    if (held->nparts > 0)
+        state_hold(state, job, held, now_s);
+    rank_out(state, job);
+    job->since_s = past->since_s;
+    job->first_start_s = past->starts > 0 ? past->first_start_s : (double)NAN;
+    job->held_s = past->held_s;
+    job->served_gpu_s = past->served_gpu_s;
+    job->starts = past->starts;
+    job->gpus_most = past->gpus_most;
+    job->done_s = past->report.done_s;
+    job->rate = past->report.rate;
+    job->resumes_s = past->report.resumes_s;
+    rank_in(state, job, now_s);
+}
+
 void state_report(struct state *state, struct firn_job *job,
                   const struct firn_report *report, double now_s)
 {

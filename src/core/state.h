@@ -63,6 +63,20 @@ void state_end(struct state *state, struct firn_job *job, double now_s);
 /* Nothing may be held on a node that goes down. */
 void state_node(struct state *state, firn_node_id node, bool is_up);
 
+/* What a job had done before it came to this state. Zeroed: nothing. */
+struct state_past {
+    double since_s;              /* it has held GPUs, or none, from then on */
+    double first_start_s;        /* of no account while `starts` is 0 */
+    double held_s, served_gpu_s; /* up to since_s */
+    int starts, gpus_most;
+    struct firn_report report;
+};
+/* A job that was just submitted has that past, and holds `held` (nparts 0:
+ * waits), whose GPUs are free. */
+void state_restore(struct state *state, struct firn_job *job,
+                   const struct state_past *past, const struct firn_alloc *held,
+                   double now_s);
+
 /* When the next rank ends; infinity for never. */
 double state_rank_end_s(const struct state *state);
 /* Ranks anew the jobs whose rank has ended; true when there were any. */

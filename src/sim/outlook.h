@@ -6,7 +6,7 @@
 #ifndef SIM_OUTLOOK_H
 #define SIM_OUTLOOK_H
 #include "base/vec.h"
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "sim/truth_table.h"
 #include "sim/waytable.h"
 #include <firn/sharing.h>

@@ -8,8 +8,8 @@
 #define SIM_SIMENGINE_H
 #include "base/heap.h"
 #include "base/vec.h"
+#include "core/llmjobs.h"
 #include "sim/failure.h"
-#include "sim/llmjobs.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"

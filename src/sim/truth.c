@@ -10,7 +10,7 @@
  */
 #include "sim/truth.h"
 #include "base/fmath.h"
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "sim/threads.h"
 
 static double slowest(const struct firn_cluster *cluster,

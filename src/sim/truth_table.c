@@ -28,7 +28,7 @@
  */
 #include "sim/truth_table.h"
 #include "base/mem.h"
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 #include "sim/threads.h"
 #include "sim/transfers.h"
 #include <math.h>

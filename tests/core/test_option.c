@@ -18,6 +18,7 @@ struct settings {
     double share;
     int order;
     struct firn_list queues;
+    char place[FIRN_TEXT_MAX];
 };
 
 static const char *const orders[] = {"fifo", "las", NULL};
@@ -55,6 +56,11 @@ static const struct firn_option table[] = {
      .max = (double)INFINITY,
      .help = "thresholds",
      .offset = offsetof(struct settings, queues)},
+    {.name = "place",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "here",
+     .help = "any words",
+     .offset = offsetof(struct settings, place)},
     {.name = NULL},
 };
 
@@ -100,6 +106,7 @@ static void defaults_fill_every_option(void **state)
     assert_int_equal(s.order, 1);
     assert_int_equal(s.queues.n, 2);
     assert_true(s.queues.at[0] == 3600.0 && s.queues.at[1] == 57600.0);
+    assert_string_equal(s.place, "here");
     firn_options_default(NULL, &s);
 }
 
@@ -188,6 +195,28 @@ static void lists_are_ascending_positive_and_short(void **state)
     assert_int_equal(s.queues.n, 8); /* untouched */
 }
 
+static void texts_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    struct settings s = fresh();
+    char text[FIRN_TEXT_MAX + 1];
+    memset(text, 'x', sizeof text);
+    text[FIRN_TEXT_MAX - 1] = '\0';
+    accepts(&s, "place", text);
+    assert_string_equal(s.place, text);
+    accepts(&s, "place", "");
+    assert_string_equal(s.place, "");
+    accepts(&s, "place", " 2x4:v100 $(id) \xc3\xa4");
+    assert_string_equal(s.place, " 2x4:v100 $(id) \xc3\xa4");
+    refuses("place", "a\nb",
+            "toy.place: 'a\nb' is not a valid value (text of at most 1023 "
+            "bytes)");
+    struct firn_error err = {0};
+    text[FIRN_TEXT_MAX - 1] = 'x';
+    text[FIRN_TEXT_MAX] = '\0';
+    assert_int_equal(set(&s, "place", text, &err), FIRN_EINVAL);
+}
+
 static void an_unknown_name_gets_the_nearest_one(void **state)
 {
     (void)state;
@@ -240,6 +269,7 @@ int main(void)
         cmocka_unit_test(doubles_are_finite_and_in_range),
         cmocka_unit_test(choices_are_names),
         cmocka_unit_test(lists_are_ascending_positive_and_short),
+        cmocka_unit_test(texts_are_taken_as_they_are),
         cmocka_unit_test(an_unknown_name_gets_the_nearest_one),
         cmocka_unit_test(descriptions_follow_the_range),
     };

@@ -2,7 +2,7 @@
  *
  * Node(n, s) of the paper is a node with n idle GPUs of s GB, Job(n, s) a job
  * that wants n of them with s GB each. Types: 2080ti 11, a100 40, a100-80 and
- * a800 80 GiB. Language models get their plans from sim/llmjobs.h through a
+ * a800 80 GiB. Language models get their plans from core/llmjobs.h through a
  * stand-in around the policy: in a scene every job named L... is a GPT-2 of
  * 7B with sequences of 1024, every S... one of 124M with 512, both of batch 2.
  */
@@ -15,10 +15,10 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
+#include "core/llmjobs.h"
 #include "core/state.h"
 #include "lib/play.h"
 #include "scene_random.h"
-#include "sim/llmjobs.h"
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>

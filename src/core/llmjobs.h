@@ -6,8 +6,8 @@
  * says how. Its user may have said how many GPUs to use, or nothing (spec.gpus
  * 0, in a trace only).
  */
-#ifndef SIM_LLMJOBS_H
-#define SIM_LLMJOBS_H
+#ifndef CORE_LLMJOBS_H
+#define CORE_LLMJOBS_H
 #include "base/vec.h"
 #include <firn/forecast.h>
 #include <firn/memory.h>

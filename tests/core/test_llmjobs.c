@@ -6,7 +6,7 @@
  * moves 150e9 bytes a second and the network 12.5e9; gradients are 248 879 616
  * bytes.
  */
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -32,7 +32,8 @@
  *
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
-#include "sim/llmjobs.h"
+#include "core/llmjobs.h"
+#include "base/str.h"
 #include "core/accept.h"
 #include "core/cluster_build.h"
 #include <firn/llmplan.h>

@@ -1,0 +1,62 @@
+/* launch.h - what a live engine needs to run a job, beyond its spec.
+ *
+ * The simulator runs jobs by their spec alone. An engine with real processes
+ * asks its host (the daemon) for the rest: command, environment, folders. A
+ * start has an epoch number, one above all earlier ones of the job, which the
+ * host makes durable before it gives it out; a process of an older epoch is
+ * fenced off and ignored for ever.
+ */
+#ifndef FIRN_LAUNCH_H
+#define FIRN_LAUNCH_H
+#include <firn/job.h>
+#include <stdint.h>
+
+/* Borrowed from the host until the next call of `launch`. */
+struct firn_launch {
+    const char *name;
+    const char *const *argv; /* ends with NULL; no shell sees it */
+    const char *const *env;  /* "NAME=value", ends with NULL; on top of the
+                                engine's own and of FIRN_*, torchrun's */
+    const char *workdir;
+    const char *folder;  /* the job's own, absolute: epochs, locks, log */
+    const char *log;     /* standard output and error go there, appended */
+    const char *url;     /* where trainers report; "" for nowhere */
+    const char *token;   /* that they show; of this job alone */
+    const char *ckpt;    /* folder of checkpoints; "" for none */
+    const char *freeze;  /* off, penalty, freezeout; "" for no word */
+    int threads;         /* elastic threads; 0: one a GPU */
+    double grace_s;      /* from the request to checkpoint to SIGTERM, and from
+                            there to SIGKILL */
+    bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
+    bool is_per_node;    /* one process a node, not one a GPU */
+};
+
+struct firn_engine_host {
+    void *arg;
+    /* False: no such job any more. */
+    bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
+    /* The number of the next start, on disk when this returns. */
+    enum firn_status (*next_epoch)(void *arg, firn_job_id job, int64_t *epoch,
+                                   struct firn_error *err);
+};
+
+/* Where an epoch of a job is. */
+enum firn_phase {
+    FIRN_PHASE_QUEUED,   /* to be started once its GPUs are really free */
+    FIRN_PHASE_STARTING, /* asked for, not seen running */
+    FIRN_PHASE_RUNNING,
+    FIRN_PHASE_LEAVING, /* asked to checkpoint, or to end; still there */
+    FIRN_PHASE_GONE
+};
+
+/* Why and how an epoch ended. */
+enum firn_end {
+    FIRN_END_DONE,       /* status 0 */
+    FIRN_END_CHECKPOINT, /* left as it was asked to, to be resumed */
+    FIRN_END_FAILED,     /* another status, or a signal nobody sent */
+    FIRN_END_KILLED,     /* by us, after its grace */
+    FIRN_END_MEMORY,     /* out of memory, of the GPU or of the host */
+    FIRN_END_LOST        /* its host or its supervisor is gone */
+};
+
+#endif

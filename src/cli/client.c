@@ -1,0 +1,413 @@
+/* client.c - the daemon, asked over HTTP, by libcurl.
+ *
+ * One handle, one transfer at a time, driven by the multi interface: that one
+ * can wait for the network and for an interrupt together.
+ *
+ * Invariants:
+ * (1) a call ends after its timeout, whatever the other side does; a stream
+ *     ends when one of the two wants it to;
+ * (2) of an answer to a call no more than ANSWER_MAX bytes are kept;
+ * (3) a request without an id is sent once. One with an id is sent again, the
+ *     same bytes, only while it is not known whether it was done: the daemon
+ *     does it once. That nobody listens at all at the first try is known, and
+ *     said at once;
+ * (4) no redirection is followed, no proxy asked: a token goes where the user
+ *     said.
+ */
+#include "cli/client.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/clientplace.h"
+#include "cli/clientstop.h"
+#include "cli/safetext.h"
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ANSWER_MAX = 256 << 20, SAID_MAX = 1 << 16 };
+
+static const double timeout_default_s = 30;
+static const double retry_for_s = 20, retry_pause_s = 0.2;
+
+struct client {
+    struct client_place place;
+    double timeout_s;
+    CURLM *multi;
+    CURL *easy;
+    struct firn_buf url;
+};
+
+/* What came of one transfer. */
+struct answer {
+    struct client *client;
+    CURLcode code;
+    long http;
+    struct firn_buf body;
+    client_taker *take; /* NULL: the body is kept */
+    void *arg;
+    bool is_enough;
+    int64_t next; /* of a piece: where the next one begins; -1: not said */
+};
+
+enum firn_status client_open(struct client **out,
+                             const struct client_where *where,
+                             struct firn_error *err)
+{
+    struct client_place place;
+    FIRN_TRY(client_place_find(&place, where, err));
+    struct client *c = mem_new(1, sizeof *c);
+    c->place = place;
+    c->timeout_s = where->timeout_s > 0 ? where->timeout_s : timeout_default_s;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    c->multi = curl_multi_init();
+    c->easy = curl_easy_init();
+    if (c->multi == NULL || c->easy == NULL) {
+        client_close(c);
+        return firn_fail(err, FIRN_ENOMEM, "libcurl cannot be started");
+    }
+    *out = c;
+    return FIRN_OK;
+}
+
+void client_close(struct client *client)
+{
+    if (client == NULL)
+        return;
+    curl_easy_cleanup(client->easy);
+    curl_multi_cleanup(client->multi);
+    client_place_release(&client->place);
+    buf_release(&client->url);
+    mem_free(client);
+}
+
+const char *client_place(const struct client *client)
+{
+    return client->place.socket != NULL ? client->place.socket
+                                        : client->place.url;
+}
+
+/* --- one transfer --------------------------------------------------------- */
+
+static size_t keep(char *data, size_t size, size_t count, void *arg)
+{
+    struct answer *answer = arg;
+    size_t n = size * count;
+    long http = 0;
+    curl_easy_getinfo(answer->client->easy, CURLINFO_RESPONSE_CODE, &http);
+    if (answer->take != NULL && http >= 200 && http < 300) {
+        answer->is_enough =
+            !answer->take(answer->arg, (struct firn_bytes){data, n});
+        return answer->is_enough ? 0 : n;
+    }
+    if (n > ANSWER_MAX - answer->body.n)
+        return 0; /* (2) */
+    buf_add(&answer->body, data, n);
+    return n;
+}
+
+static size_t hear_header(char *data, size_t size, size_t count, void *arg)
+{
+    static const char name[] = "Firn-Next-Offset:";
+    struct answer *answer = arg;
+    size_t n = size * count;
+    char line[64];
+    double next;
+    if (n <= sizeof name || n >= sizeof line ||
+        strncasecmp(data, name, sizeof name - 1) != 0)
+        return n;
+    memcpy(line, data, n);
+    line[n] = '\0';
+    if (str_double(str_trim(line + sizeof name - 1), &next) && next >= 0 &&
+        next < 9e15)
+        answer->next = (int64_t)next;
+    return n;
+}
+
+static struct curl_slist *add_header(struct curl_slist *list, const char *name,
+                                     const char *value)
+{
+    struct firn_buf line = {0};
+    buf_puts(&line, name);
+    buf_puts(&line, value);
+    struct curl_slist *more = curl_slist_append(list, line.at);
+    buf_release(&line);
+    return more != NULL ? more : list;
+}
+
+static struct curl_slist *make_headers(const struct client *c,
+                                       const struct client_request *request)
+{
+    struct curl_slist *list = add_header(NULL, "Expect:", "");
+    if (c->place.token != NULL)
+        list = add_header(list, "Authorization: Bearer ", c->place.token);
+    if (request->content_type != NULL)
+        list = add_header(list, "Content-Type: ", request->content_type);
+    if (request->request_id != NULL)
+        list = add_header(list, "Idempotency-Key: ", request->request_id);
+    return list;
+}
+
+static void set_options(struct client *c, const struct client_request *request,
+                        struct answer *answer, struct curl_slist *headers)
+{
+    CURL *easy = c->easy;
+    long timeout_ms = (long)(c->timeout_s * 1000);
+    curl_easy_reset(easy);
+    buf_clear(&c->url);
+    buf_puts(&c->url,
+             c->place.socket != NULL ? "http://localhost" : c->place.url);
+    buf_puts(&c->url, request->path);
+    curl_easy_setopt(easy, CURLOPT_URL, c->url.at);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    if (strcmp(request->method, "GET") != 0) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                         request->body.n > 0 ? request->body.at : "");
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                         (curl_off_t)request->body.n);
+    }
+    if (answer->take == NULL) /* (1) */
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* (4) */
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer);
+    if (c->place.socket != NULL)
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+}
+
+/* Lets the transfer go on until it is over. */
+static CURLcode drive(struct client *c)
+{
+    for (;;) {
+        int nrunning = 0, nmessages = 0;
+        if (client_interrupted())
+            return CURLE_ABORTED_BY_CALLBACK;
+        if (curl_multi_perform(c->multi, &nrunning) != CURLM_OK)
+            return CURLE_RECV_ERROR;
+        CURLMsg *message = curl_multi_info_read(c->multi, &nmessages);
+        if (message != NULL && message->msg == CURLMSG_DONE)
+            return message->data.result;
+        struct curl_waitfd stop = {.fd = client_stop_fd(),
+                                   .events = CURL_WAIT_POLLIN};
+        curl_multi_poll(c->multi, &stop, stop.fd >= 0 ? 1 : 0, 1000, NULL);
+    }
+}
+
+static void transfer(struct client *c, const struct client_request *request,
+                     struct answer *answer)
+{
+    struct curl_slist *headers = make_headers(c, request);
+    answer->client = c;
+    answer->code = CURLE_OUT_OF_MEMORY;
+    answer->http = 0;
+    answer->next = -1;
+    buf_clear(&answer->body);
+    set_options(c, request, answer, headers);
+    if (curl_multi_add_handle(c->multi, c->easy) == CURLM_OK) {
+        answer->code = drive(c);
+        curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
+        curl_multi_remove_handle(c->multi, c->easy);
+    }
+    curl_slist_free_all(headers);
+}
+
+/* --- what came of it, in words -------------------------------------------- */
+
+static enum firn_status no_answer(const struct client *c, CURLcode code,
+                                  struct firn_error *err)
+{
+    switch (code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+        return firn_fail(err, FIRN_EINTR, "interrupted");
+    case CURLE_COULDNT_CONNECT:
+        return client_place_away(&c->place, err);
+    case CURLE_OPERATION_TIMEDOUT:
+        return firn_fail(err, FIRN_EIO,
+                         "the daemon at %s did not answer within %g s",
+                         client_place(c), c->timeout_s);
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_PARTIAL_FILE:
+        return firn_fail(err, FIRN_EIO,
+                         "the daemon at %s hung up before it answered",
+                         client_place(c));
+    default:
+        return firn_fail(err, FIRN_EIO, "%s: %s", client_place(c),
+                         curl_easy_strerror(code));
+    }
+}
+
+/* The status that goes with a number of HTTP. */
+static enum firn_status status_of(long http)
+{
+    switch (http) {
+    case 404:
+        return FIRN_ENOENT;
+    case 409:
+        return FIRN_EREFUSED;
+    case 422:
+        return FIRN_EDATA;
+    case 503:
+        return FIRN_EINTR;
+    default:
+        return http >= 400 && http < 500 ? FIRN_EINVAL : FIRN_EIO;
+    }
+}
+
+/* The daemon's own words on what is wrong. */
+static enum firn_status refused(const struct client *c,
+                                const struct answer *answer,
+                                struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    const char *said = NULL;
+    json_t *json = answer->body.n > 0 && answer->body.n < SAID_MAX
+                       ? json_loadb(answer->body.at, answer->body.n, 0, NULL)
+                       : NULL;
+    if (json_unpack(json, "{s:{s:s}}", "error", "text", &said) == 0)
+        safe_puts(&text, said);
+    else
+        buf_printf(&text, "%s answered with status %ld and no word of firn's",
+                   client_place(c), answer->http);
+    if (answer->http == 401)
+        buf_puts(&text, "; name a token's file by --token-file or "
+                        "FIRN_API_TOKEN_FILE");
+    enum firn_status status = status_of(answer->http);
+    /* FIRN_EINTR is for interrupts of ours. */
+    firn_fail(err, status == FIRN_EINTR ? FIRN_EIO : status, "%s", text.at);
+    buf_release(&text);
+    json_decref(json);
+    return status == FIRN_EINTR ? FIRN_EIO : status;
+}
+
+static bool is_fine(const struct answer *answer)
+{
+    return answer->code == CURLE_OK && answer->http >= 200 &&
+           answer->http < 300;
+}
+
+static enum firn_status understand(const struct client *c,
+                                   const struct answer *answer, json_t **out,
+                                   struct firn_error *err)
+{
+    if (answer->code != CURLE_OK)
+        return no_answer(c, answer->code, err);
+    if (!is_fine(answer))
+        return refused(c, answer, err);
+    if (out == NULL)
+        return FIRN_OK;
+    json_t *json = answer->body.n > 0
+                       ? json_loadb(answer->body.at, answer->body.n,
+                                    JSON_REJECT_DUPLICATES, NULL)
+                       : json_object();
+    if (json == NULL)
+        return firn_fail(err, FIRN_EIO,
+                         "what answers at %s is no firnd: it sent no JSON",
+                         client_place(c));
+    *out = json;
+    return FIRN_OK;
+}
+
+/* --- calls ---------------------------------------------------------------- */
+
+/* Is it unknown whether the request was done, or will it be taken soon? */
+static bool is_open(const struct answer *answer)
+{
+    return (answer->code != CURLE_OK &&
+            answer->code != CURLE_ABORTED_BY_CALLBACK) ||
+           answer->http == 503;
+}
+
+enum firn_status client_call(struct client *client,
+                             const struct client_request *request, json_t **out,
+                             struct firn_error *err)
+{
+    struct answer answer = {0};
+    double until_s = clock_elapsed_s() + retry_for_s;
+    transfer(client, request, &answer);
+    bool is_known = answer.code == CURLE_COULDNT_CONNECT; /* (3) */
+    while (request->request_id != NULL && !is_known && is_open(&answer) &&
+           clock_elapsed_s() < until_s && client_wait(retry_pause_s, -1))
+        transfer(client, request, &answer);
+    enum firn_status status = understand(client, &answer, out, err);
+    buf_release(&answer.body);
+    return status;
+}
+
+enum firn_status client_get(struct client *client, const char *path,
+                            json_t **out, struct firn_error *err)
+{
+    struct client_request request = {.method = "GET", .path = path};
+    return client_call(client, &request, out, err);
+}
+
+enum firn_status client_piece(struct client *client, const char *path,
+                              struct firn_buf *out, int64_t *next,
+                              struct firn_error *err)
+{
+    struct client_request request = {.method = "GET", .path = path};
+    struct answer answer = {0};
+    transfer(client, &request, &answer);
+    enum firn_status status = understand(client, &answer, NULL, err);
+    if (status == FIRN_OK) {
+        *next = answer.next;
+        if (answer.body.n > 0)
+            buf_add(out, answer.body.at, answer.body.n);
+    }
+    buf_release(&answer.body);
+    return status;
+}
+
+enum firn_status client_stream(struct client *client, const char *path,
+                               client_taker *take, void *arg,
+                               struct firn_error *err)
+{
+    struct client_request request = {.method = "GET", .path = path};
+    struct answer answer = {.take = take, .arg = arg};
+    transfer(client, &request, &answer);
+    enum firn_status status = FIRN_OK;
+    if (!answer.is_enough)
+        status = understand(client, &answer, NULL, err);
+    buf_release(&answer.body);
+    return status;
+}
+
+void client_escape(struct firn_buf *path, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "abcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (; *word != '\0'; word++) {
+        if (strchr(plain, *word) != NULL)
+            buf_putc(path, *word);
+        else
+            buf_printf(path, "%%%02X", (unsigned)(unsigned char)*word);
+    }
+}
+
+enum firn_status client_draw_id(char out[CLIENT_ID_MAX], struct firn_error *err)
+{
+    unsigned char bytes[(CLIENT_ID_MAX - 1) / 2];
+    FILE *file = fopen("/dev/urandom", "rb");
+    size_t n = file != NULL ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file != NULL)
+        (void)fclose(file);
+    if (n != sizeof bytes)
+        return firn_fail(err, FIRN_EIO, "/dev/urandom: cannot be read");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return FIRN_OK;
+}

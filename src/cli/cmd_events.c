@@ -1,0 +1,243 @@
+/* cmd_events.c - `firn events`: what has happened, and what happens.
+ *
+ * History comes in pages of JSON, what is to come as server-sent events. Both
+ * have the ids of the daemon's own record, so that a stream which breaks, when
+ * the daemon is started anew, goes on behind the last event that was seen.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/safetext.h"
+#include "cli/said.h"
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+    struct live_args live;
+    bool follows;
+    int last;
+    long after;
+    const char *job;
+};
+
+static const double away_s = 60;
+
+static const struct flag table[] = {
+    {"follow", 'f', NULL, "goes on with what happens", flag_yes,
+     offsetof(struct args, follows)},
+    {"last", 'n', "N", "only the last N of those there are", flag_count,
+     offsetof(struct args, last)},
+    {"after", 0, "ID", "only those behind this one", flag_whole,
+     offsetof(struct args, after)},
+    {"job", 'j', "JOB", "only those of a job", flag_text,
+     offsetof(struct args, job)},
+    LIVE_FLAGS,
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "events",
+    .usage = "[options]",
+    .about = "Prints what has happened to jobs and nodes, oldest first. With "
+             "-o json and\n--follow: one object a line.",
+    .table = table,
+};
+
+struct telling {
+    struct live *live;
+    const struct args *args;
+    double job, seen;     /* -1: all; the last id */
+    struct firn_buf line; /* of a stream, not whole yet */
+    int rc;
+};
+
+/* --- one event ------------------------------------------------------------ */
+
+static void put_event(const json_t *event, struct firn_buf *out)
+{
+    double job = said_number(event, "job", -1);
+    buf_moment(out, said_number(event, "at_s", 0));
+    buf_printf(out, job >= 0 ? "  %6.0f  " : "       -  ", job);
+    size_t before = out->n;
+    safe_puts(out, said_text(event, "kind"));
+    size_t width = out->n > before ? safe_width(out->at + before) : 0;
+    buf_printf(out, "%*s  ", width < 10 ? (int)(10 - width) : 0, "");
+    safe_puts(out, said_text(event, "text"));
+    buf_putc(out, '\n');
+}
+
+/* --- history -------------------------------------------------------------- */
+
+static enum firn_status get_page(struct telling *t, json_t **out,
+                                 struct firn_error *err)
+{
+    char path[96];
+    if (t->job >= 0)
+        snprintf(path, sizeof path, "/v1/events?after=%.0f&job=%.0f", t->seen,
+                 t->job);
+    else
+        snprintf(path, sizeof path, "/v1/events?after=%.0f", t->seen);
+    return client_get(t->live->client, path, out, err);
+}
+
+/* All pages; with --last the oldest are dropped on the way. */
+static enum firn_status get_history(struct telling *t, json_t *events,
+                                    struct firn_error *err)
+{
+    for (;;) {
+        json_t *one = NULL;
+        FIRN_TRY(get_page(t, &one, err));
+        const json_t *list = said_list(one, "events");
+        size_t n = json_array_size(list);
+        json_array_extend(events, (json_t *)list);
+        while (t->args->last > 0 &&
+               json_array_size(events) > (size_t)t->args->last)
+            json_array_remove(events, 0);
+        double last = said_number(one, "last", t->seen);
+        bool goes_on = n > 0 && last > t->seen;
+        t->seen = last > t->seen ? last : t->seen;
+        json_decref(one);
+        if (!goes_on)
+            return FIRN_OK;
+    }
+}
+
+static int tell_history(struct telling *t)
+{
+    struct firn_error err = {0};
+    struct firn_buf out = {0};
+    json_t *events = json_array();
+    enum firn_status status = get_history(t, events, &err);
+    int rc = 0;
+    if (status != FIRN_OK) {
+        rc = live_failed(t->live, &err);
+    } else if (t->live->is_json && !t->args->follows) {
+        rc = live_write_json(t->live, events);
+    } else {
+        for (size_t i = 0; i < json_array_size(events); i++)
+            (t->live->is_json ? said_print_line
+                              : put_event)(json_array_get(events, i), &out);
+        rc = live_write(t->live, &out);
+    }
+    json_decref(events);
+    buf_release(&out);
+    return rc;
+}
+
+/* --- what is to come ------------------------------------------------------ */
+
+/* A line of a stream: only "data: {...}" matters, for the id is in it too. */
+static void take_line(struct telling *t, const char *line, size_t n)
+{
+    static const char start[] = "data: ";
+    struct firn_buf out = {0};
+    if (n < sizeof start || strncmp(line, start, sizeof start - 1) != 0)
+        return;
+    json_t *event =
+        json_loadb(line + sizeof start - 1, n - sizeof start + 1, 0, NULL);
+    if (event == NULL)
+        return;
+    double id = said_number(event, "id", t->seen);
+    t->seen = id > t->seen ? id : t->seen;
+    (t->live->is_json ? said_print_line : put_event)(event, &out);
+    t->rc = live_write(t->live, &out);
+    buf_release(&out);
+    json_decref(event);
+}
+
+static bool take(void *arg, struct firn_bytes piece)
+{
+    enum { LINE_MOST = 1 << 20 };
+    struct telling *t = arg;
+    size_t first = 0;
+    if (t->line.n + piece.n > LINE_MOST)
+        buf_clear(&t->line); /* no event is so long */
+    buf_add(&t->line, piece.at, piece.n);
+    for (size_t i = 0; i < t->line.n && t->rc == 0; i++) {
+        if (t->line.at[i] != '\n')
+            continue;
+        take_line(t, t->line.at + first, i - first);
+        first = i + 1;
+    }
+    memmove(t->line.at, t->line.at + first, t->line.n - first);
+    t->line.n -= first;
+    return t->rc == 0;
+}
+
+static int tell_coming(struct telling *t)
+{
+    double heard_s = clock_elapsed_s();
+    for (;;) {
+        struct firn_error err = {0};
+        char path[96];
+        double before = t->seen;
+        int n = snprintf(path, sizeof path, "/v1/events?follow=1&after=%.0f",
+                         t->seen);
+        if (t->job >= 0)
+            snprintf(path + n, sizeof path - (size_t)n, "&job=%.0f", t->job);
+        buf_clear(&t->line);
+        enum firn_status status =
+            client_stream(t->live->client, path, take, t, &err);
+        if (t->rc != 0 || client_interrupted())
+            return t->rc != 0 ? t->rc : 130;
+        if (status == FIRN_OK || t->seen > before)
+            heard_s = clock_elapsed_s();
+        if (status != FIRN_OK &&
+            (status != FIRN_EIO || clock_elapsed_s() - heard_s > away_s))
+            return live_failed(t->live, &err);
+        if (!client_wait(0.5, -1))
+            return 130;
+    }
+}
+
+/* --- the command ---------------------------------------------------------- */
+
+/* The number of the job that is named. */
+static int find_job(struct telling *t)
+{
+    struct firn_error err = {0};
+    struct firn_buf path = {0};
+    json_t *job = NULL;
+    t->job = -1;
+    if (t->args->job == NULL)
+        return 0;
+    buf_puts(&path, "/v1/jobs/");
+    client_escape(&path, t->args->job);
+    enum firn_status status = client_get(t->live->client, path.at, &job, &err);
+    t->job = said_number(job, "id", -1);
+    json_decref(job);
+    buf_release(&path);
+    return status == FIRN_OK ? 0 : live_failed(t->live, &err);
+}
+
+static int tell(struct live *live, const struct args *args)
+{
+    struct telling t = {
+        .live = live, .args = args, .seen = (double)args->after};
+    if (args->follows)
+        client_catch_interrupts();
+    int rc = find_job(&t);
+    if (rc == 0)
+        rc = tell_history(&t);
+    if (rc == 0 && args->follows)
+        rc = tell_coming(&t);
+    buf_release(&t.line);
+    return rc;
+}
+
+int cmd_events(int argc, char **argv)
+{
+    struct args args = {0};
+    struct live live;
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc > 1)
+        return flags_wrong(&page, "takes options only; '--job %s'?", argv[1]);
+    rc = live_open(&live, &page, &args.live);
+    if (rc < 0)
+        rc = tell(&live, &args);
+    live_close(&live);
+    return rc;
+}

@@ -1,0 +1,186 @@
+/* cmd_logs.c - `firn logs`: what a job wrote to its standard output and error.
+ *
+ * A log is another user's text: control characters are made visible unless
+ * --raw says that the bytes themselves are wanted, for a file or a tool.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/safetext.h"
+
+enum { PIECE = 1 << 20 }; /* the most that the daemon gives at once */
+
+static const double away_s = 60;
+
+struct args {
+    struct live_args live;
+    bool follows, is_raw;
+    int tail;
+};
+
+static const struct flag table[] = {
+    {"follow", 'f', NULL, "goes on with what is written, until the job is over",
+     flag_yes, offsetof(struct args, follows)},
+    {"tail", 'n', "N", "only the last N lines (of the last MiB)", flag_count,
+     offsetof(struct args, tail)},
+    {"raw", 0, NULL, "the bytes as they are, control characters too", flag_yes,
+     offsetof(struct args, is_raw)},
+    LIVE_FLAGS,
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "logs",
+    .usage = "[options] JOB",
+    .about = "Prints what a job wrote. Control characters are shown as \\x1b "
+             "and the like.\n"
+             "A JOB is a number, a name, or the beginning of a name that no "
+             "other has.",
+    .table = table,
+};
+
+struct printing {
+    struct live *live;
+    bool is_raw;
+    struct safe_feed feed;
+    struct firn_buf out; /* with -o json: all of it */
+    int64_t offset;      /* of the next byte */
+    int rc;
+};
+
+static bool print(void *arg, struct firn_bytes piece)
+{
+    struct printing *p = arg;
+    p->offset += (int64_t)piece.n;
+    if (p->is_raw || p->live->is_json)
+        buf_add(&p->out, piece.at, piece.n);
+    else
+        safe_feed(&p->feed, &p->out, piece);
+    if (p->live->is_json)
+        return true;
+    p->rc = live_write(p->live, &p->out);
+    buf_clear(&p->out);
+    return p->rc == 0;
+}
+
+static void make_path(struct firn_buf *path, const char *job, const char *query,
+                      int64_t value)
+{
+    buf_clear(path);
+    buf_puts(path, "/v1/jobs/");
+    client_escape(path, job);
+    buf_printf(path, "/logs?%s=%lld", query, (long long)value);
+}
+
+/* Where the last `n` lines begin. */
+static size_t last_lines(struct firn_bytes text, int n)
+{
+    size_t at = text.n;
+    if (at > 0 && text.at[at - 1] == '\n')
+        at--;
+    for (; at > 0; at--)
+        if (text.at[at - 1] == '\n' && --n <= 0)
+            break;
+    return at;
+}
+
+/* What is there now, piece by piece, or its last lines. */
+static enum firn_status print_past(struct printing *p, const struct args *args,
+                                   const char *job, struct firn_error *err)
+{
+    struct firn_buf path = {0}, piece = {0};
+    enum firn_status status = FIRN_OK;
+    do {
+        int64_t next = -1;
+        size_t first = 0;
+        buf_clear(&piece);
+        make_path(&path, job, args->tail > 0 ? "tail" : "offset",
+                  args->tail > 0 ? PIECE : p->offset);
+        status = client_piece(p->live->client, path.at, &piece, &next, err);
+        if (status != FIRN_OK || piece.n == 0)
+            break;
+        if (args->tail > 0)
+            first =
+                last_lines((struct firn_bytes){piece.at, piece.n}, args->tail);
+        print(p, (struct firn_bytes){piece.at + first, piece.n - first});
+        if (next >= 0)
+            p->offset = next;
+    } while (piece.n == PIECE && args->tail == 0 && p->rc == 0);
+    buf_release(&path);
+    buf_release(&piece);
+    return status;
+}
+
+/* What is to come. A daemon that is started anew meanwhile goes on where the
+ * one before stopped. */
+static enum firn_status print_coming(struct printing *p, const char *job,
+                                     struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    double heard_s = clock_elapsed_s();
+    enum firn_status status;
+    for (;;) {
+        int64_t before = p->offset;
+        make_path(&path, job, "follow=1&offset", p->offset);
+        status = client_stream(p->live->client, path.at, print, p, err);
+        if (p->offset > before)
+            heard_s = clock_elapsed_s();
+        if (status != FIRN_EIO || clock_elapsed_s() - heard_s > away_s)
+            break;
+        if (!client_wait(0.5, -1)) {
+            status = firn_fail(err, FIRN_EINTR, "interrupted");
+            break;
+        }
+    }
+    buf_release(&path);
+    return status;
+}
+
+/* What is left at the end: half a character; with -o json all of it. */
+static int finish(struct printing *p)
+{
+    struct firn_buf text = {0};
+    if (p->live->is_json) {
+        buf_puts(&text, "{\n  \"log\": ");
+        buf_json_string(&text, p->out.n > 0 ? p->out.at : "");
+        buf_puts(&text, "\n}\n");
+    } else {
+        safe_feed_end(&p->feed, &text);
+    }
+    int rc = p->rc != 0 ? p->rc : live_write(p->live, &text);
+    buf_release(&text);
+    return rc;
+}
+
+static int logs(struct live *live, const struct args *args, const char *job)
+{
+    struct printing p = {.live = live, .is_raw = args->is_raw};
+    struct firn_error err = {0};
+    client_catch_interrupts();
+    enum firn_status status = print_past(&p, args, job, &err);
+    if (status == FIRN_OK && args->follows && p.rc == 0)
+        status = print_coming(&p, job, &err);
+    int rc = finish(&p);
+    if (status != FIRN_OK)
+        rc = live_failed(live, &err);
+    buf_release(&p.out);
+    return rc;
+}
+
+int cmd_logs(int argc, char **argv)
+{
+    struct args args = {0};
+    struct live live;
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc != 2)
+        return flags_wrong(&page,
+                           argc < 2 ? "say which job" : "one job at a time");
+    rc = live_open(&live, &page, &args.live);
+    if (rc < 0)
+        rc = logs(&live, &args, argv[1]);
+    live_close(&live);
+    return rc;
+}

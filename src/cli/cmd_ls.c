@@ -1,0 +1,80 @@
+/* cmd_ls.c - `firn ls`: the jobs there are.
+ */
+#include "base/buf.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/livejobs.h"
+#include "cli/said.h"
+
+struct args {
+    struct live_args live;
+    const char *state, *user;
+    bool is_all;
+};
+
+static const struct flag table[] = {
+    LIVE_FLAGS,
+    {"all", 'a', NULL, "those that are over too", flag_yes,
+     offsetof(struct args, is_all)},
+    {"state", 's', "A,B,...",
+     "only those in these states (pending, failed, ...)", flag_text,
+     offsetof(struct args, state)},
+    {"user", 'u', "USER", "only those of that user", flag_text,
+     offsetof(struct args, user)},
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "ls",
+    .usage = "[options]",
+    .about = "Lists the jobs that run or wait, those that run first; with "
+             "--all those that\nare over too. GPUS is what a job asked for, "
+             "HOLDS what it has now.",
+    .table = table,
+};
+
+static int list(struct live *live, const struct args *args)
+{
+    struct firn_buf query = {0}, out = {0};
+    struct firn_error err = {0};
+    json_t *jobs = NULL;
+    const char *states = args->state;
+    if (states == NULL && !args->is_all)
+        states = LIVE_STATES;
+    buf_printf(&query, "all=%d", args->is_all || args->state != NULL);
+    if (states != NULL) {
+        buf_puts(&query, "&state=");
+        client_escape(&query, states);
+    }
+    if (args->user != NULL) {
+        buf_puts(&query, "&user=");
+        client_escape(&query, args->user);
+    }
+    enum firn_status status =
+        live_jobs_get(live->client, query.at, &jobs, &err);
+    buf_release(&query);
+    if (status != FIRN_OK)
+        return live_failed(live, &err);
+    (live->is_json ? said_print : live_jobs_table)(jobs, &out);
+    int rc = live_write(live, &out);
+    json_decref(jobs);
+    buf_release(&out);
+    return rc;
+}
+
+int cmd_ls(int argc, char **argv)
+{
+    struct args args = {0};
+    struct live live;
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc > 1)
+        return flags_wrong(&page, "takes options only; 'firn show %s'?",
+                           argv[1]);
+    rc = live_open(&live, &page, &args.live);
+    if (rc < 0)
+        rc = list(&live, &args);
+    live_close(&live);
+    return rc;
+}

@@ -1,0 +1,280 @@
+/* cmd_submit.c - `firn submit`: new jobs, from files or from flags.
+ *
+ *     firn submit -f job.yaml [-f more.yaml | -f -]
+ *     firn submit --gpus 1..8 -- python train.py
+ *
+ * A file is sent as it is and judged by the daemon, which names the line; of
+ * flags a file is made (cli/jobtext.h). Each job has a request id, drawn once:
+ * when the answer is lost on its way, the same request is sent again, and the
+ * daemon makes one job of both.
+ */
+#include "base/buf.h"
+#include "cli/command.h"
+#include "cli/jobtext.h"
+#include "cli/live.h"
+#include "cli/livefile.h"
+#include "cli/livewait.h"
+#include "cli/safetext.h"
+#include "cli/said.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+    struct live_args live;
+    struct job_flags job;
+    struct words files;
+    const char *request;
+    bool is_held, waits, is_dry;
+};
+
+#define AT(field) offsetof(struct args, field)
+
+static const struct flag table[] = {
+    {"file", 'f', "FILE", "a job file, - for standard input; may be repeated",
+     flag_word, AT(files)},
+    {"name", 'n', "NAME", "what the job is called (made up)", flag_text,
+     AT(job.name)},
+    {"gpus", 'g', "N|MIN..MAX", "how many GPUs (1)", flag_text, AT(job.gpus)},
+    {"gpu", 0, "A,B,...", "which types will do (any)", flag_words,
+     AT(job.types)},
+    {"share", 0, NULL, "may share GPUs with another job", flag_yes,
+     AT(job.may_share)},
+    {"alone", 0, NULL, "never shares GPUs", flag_yes, AT(job.is_alone)},
+    {"env", 'e', "K=V", "environment; K alone: as it is here; may be repeated",
+     flag_word, AT(job.env)},
+    {"workdir", 'w', "DIR", "where it runs (here)", flag_text, AT(job.workdir)},
+    {"priority", 'p', "0..100", "higher goes first (0)", flag_whole,
+     AT(job.priority)},
+    {"queue", 'q', "NAME", "the queue it goes to", flag_text, AT(job.queue)},
+    {"app", 0, "NAME", "the application, whose profile predicts it", flag_text,
+     AT(job.app)},
+    {"elastic", 0, NULL, "may be resized: it checkpoints when asked", flag_yes,
+     AT(job.is_elastic)},
+    {"consistency", 0, "D0|D1|D2", "how equal its results must be (D1)",
+     flag_text, AT(job.consistency)},
+    {"threads", 0, "N", "elastic threads", flag_count, AT(job.threads)},
+    {"batch", 0, "N", "its batch", flag_count, AT(job.batch)},
+    {"freeze", 0, "RULE", "freezes layers: penalty, freezeout or off",
+     flag_text, AT(job.freeze)},
+    {"freeze-max", 0, "SHARE", "at most so much of them (90%)", flag_text,
+     AT(job.freeze_max)},
+    {"checkpoint-dir", 0, "DIR", "where its checkpoints go (its own folder)",
+     flag_text, AT(job.ckpt_dir)},
+    {"grace", 0, "TIME", "what it may take to checkpoint and end",
+     flag_duration, AT(job.grace_s)},
+    {"interval", 0, "TIME", "from checkpoint to checkpoint", flag_duration,
+     AT(job.ckpt_every_s)},
+    {"epochs", 0, "N", "it trains for so many", flag_whole, AT(job.epochs)},
+    {"iterations", 0, "N", "it trains for so many", flag_whole,
+     AT(job.iterations)},
+    {"retry", 0, "N", "starts again, at most so often, after a failure",
+     flag_count, AT(job.retries)},
+    {"duration", 0, "TIME", "about how long it will run", flag_duration,
+     AT(job.duration_s)},
+    {"memory", 0, "GIB", "what it needs of each GPU", flag_positive,
+     AT(job.memory_gib)},
+    {"restart", 0, NULL, "may be stopped and start from scratch", flag_yes,
+     AT(job.may_restart)},
+    {"deadline", 0, "DATE", "when it must be done: 2026-11-20T18:00Z",
+     flag_text, AT(job.deadline)},
+    {"hold", 0, NULL, "not started before 'firn release'", flag_yes,
+     AT(is_held)},
+    {"wait", 0, NULL, "waits for the end; the exit status is the job's",
+     flag_yes, AT(waits)},
+    {"request-id", 0, "ID", "the same ID twice makes one job", flag_text,
+     AT(request)},
+    {"dry-run", 0, NULL, "prints the job file that would be sent", flag_yes,
+     AT(is_dry)},
+    LIVE_FLAGS,
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "submit",
+    .usage = "[options] -f FILE [-f FILE...]\n"
+             "[options] -- COMMAND [ARGUMENT...]",
+    .about = "Sends jobs to the daemon and prints their numbers. They are safe "
+             "on its disk\nthen. A job is a file of YAML, or made of options. "
+             "No shell sees the command.",
+    .table = table,
+};
+
+/* Jobs to be sent, and what came of them. */
+struct batch {
+    const struct args *args;
+    struct live live;
+    json_t *answers;
+    struct firn_buf out;
+};
+
+/* A daemon that does not know of hold=1 is asked again. */
+static enum firn_status hold(struct batch *batch, json_t **job,
+                             struct firn_error *err)
+{
+    char path[64];
+    json_t *held = NULL;
+    if (said_yes(*job, "held"))
+        return FIRN_OK;
+    snprintf(path, sizeof path, "/v1/jobs/%.0f/hold",
+             said_number(*job, "id", -1));
+    struct client_request request = {.method = "POST", .path = path};
+    enum firn_status status =
+        client_call(batch->live.client, &request, &held, err);
+    json_decref(*job);
+    *job = held;
+    return status;
+}
+
+static enum firn_status post(struct batch *batch, struct firn_bytes text,
+                             json_t **answer, struct firn_error *err)
+{
+    char id[CLIENT_ID_MAX];
+    struct client_request request = {
+        .method = "POST",
+        .path = batch->args->is_held ? "/v1/jobs?hold=1" : "/v1/jobs",
+        .content_type = "application/yaml",
+        .body = text,
+        .request_id = batch->args->request};
+    if (request.request_id == NULL) {
+        FIRN_TRY(client_draw_id(id, err));
+        request.request_id = id;
+    }
+    FIRN_TRY(client_call(batch->live.client, &request, answer, err));
+    return batch->args->is_held ? hold(batch, answer, err) : FIRN_OK;
+}
+
+/* One job; `where` is its file, or NULL. The exit status. */
+static int send_one(struct batch *batch, struct firn_bytes text,
+                    const char *where)
+{
+    struct firn_error err = {0};
+    json_t *answer = NULL;
+    if (batch->args->is_dry) {
+        buf_add(&batch->out, text.at, text.n);
+        return 0;
+    }
+    if (post(batch, text, &answer, &err) != FIRN_OK) {
+        live_file_blame(&err, where);
+        return live_failed(&batch->live, &err);
+    }
+    buf_printf(&batch->out, "%.0f\n", said_number(answer, "id", -1));
+    json_array_append_new(batch->answers, answer);
+    return 0;
+}
+
+static int send_files(struct batch *batch)
+{
+    const struct words *files = &batch->args->files;
+    int rc = 0;
+    for (size_t i = 0; i < files->n && rc != 130; i++) {
+        struct firn_error err = {0};
+        struct firn_buf text = {0};
+        int one = 1;
+        if (live_file_read(&text, files->at[i], &err) != FIRN_OK)
+            live_failed(&batch->live, &err);
+        else
+            one = send_one(batch, (struct firn_bytes){text.at, text.n},
+                           files->at[i]);
+        buf_release(&text);
+        rc = one != 0 ? one : rc;
+    }
+    return rc;
+}
+
+static int send_flags(struct batch *batch, char **argv)
+{
+    struct firn_error err = {0};
+    struct firn_buf text = {0};
+    char here[PATH_MAX];
+    int rc = 1;
+    if (getcwd(here, sizeof here) == NULL)
+        firn_fail(&err, FIRN_EIO, "the working directory: %s", strerror(errno));
+    else
+        job_text(&text, &batch->args->job, argv, here, &err);
+    if (err.status != FIRN_OK)
+        rc = live_failed(&batch->live, &err);
+    else
+        rc = send_one(batch, (struct firn_bytes){text.at, text.n}, NULL);
+    buf_release(&text);
+    return rc;
+}
+
+/* Waits for all of them; the status of the first that did not end well. */
+static int wait_all(struct batch *batch)
+{
+    int rc = 0;
+    client_catch_interrupts();
+    for (size_t i = 0; i < json_array_size(batch->answers) && rc != 130; i++) {
+        double id = said_number(json_array_get(batch->answers, i), "id", -1);
+        json_t *job = NULL;
+        int one = live_wait(&batch->live, (long long)id, &job);
+        if (one == 130)
+            fprintf(stderr,
+                    "firn submit: job %.0f goes on; 'firn cancel %.0f' ends "
+                    "it\n",
+                    id, id);
+        rc = rc == 0 || one == 130 ? one : rc;
+        if (job != NULL)
+            json_array_set_new(batch->answers, i, job);
+    }
+    return rc;
+}
+
+static int submit(struct batch *batch, char **argv)
+{
+    const struct args *args = batch->args;
+    int rc = args->files.n > 0 ? send_files(batch) : send_flags(batch, argv);
+    bool is_json = batch->live.is_json && !args->is_dry;
+    int written = is_json && !args->waits
+                      ? live_write_json(&batch->live, batch->answers)
+                  : is_json ? 0
+                            : live_write(&batch->live, &batch->out);
+    rc = rc != 0 ? rc : written;
+    if (!args->waits || args->is_dry || rc == 130)
+        return rc;
+    int waited = wait_all(batch);
+    if (is_json)
+        written = live_write_json(&batch->live, batch->answers);
+    rc = rc != 0 ? rc : waited;
+    return rc != 0 ? rc : written;
+}
+
+static int check(const struct args *args, int argc)
+{
+    bool has_command = argc > 1;
+    if (args->files.n == 0 && !has_command)
+        return flags_wrong(&page, "say -f FILE, or -- and a command");
+    if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
+        return flags_wrong(&page, "a file says all of a job: no other options "
+                                  "and no command beside -f");
+    if (args->job.may_share && args->job.is_alone)
+        return flags_wrong(&page, "--share or --alone, not both");
+    if (args->files.n > 1 && args->request != NULL)
+        return flags_wrong(&page, "--request-id is for one job");
+    return -1;
+}
+
+int cmd_submit(int argc, char **argv)
+{
+    struct args args = {.job.priority = -1};
+    struct batch batch = {.args = &args};
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = check(&args, argc);
+    if (rc < 0) {
+        argv[argc] = NULL; /* the operands stand first now */
+        rc = live_open(&batch.live, &page, &args.live);
+        batch.answers = json_array();
+        if (rc < 0)
+            rc = submit(&batch, argv + 1);
+        live_close(&batch.live);
+        json_decref(batch.answers);
+    }
+    buf_release(&batch.out);
+    words_release(&args.files);
+    job_flags_release(&args.job);
+    return rc;
+}

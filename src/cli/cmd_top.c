@@ -1,0 +1,160 @@
+/* cmd_top.c - `firn top`: GPUs and jobs, drawn anew each second.
+ *
+ * Without a terminal it prints one page and ends. A daemon that is away for a
+ * while is said on the page; what was last heard stays below.
+ */
+#include "base/buf.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/livejobs.h"
+#include "cli/livenodes.h"
+#include "cli/said.h"
+#include "cli/screen.h"
+#include <unistd.h>
+
+struct args {
+    struct live_args live;
+    double every_s;
+    bool is_once;
+};
+
+static const struct flag table[] = {
+    {"every", 0, "TIME", "from page to page (1s)", flag_duration,
+     offsetof(struct args, every_s)},
+    {"once", '1', NULL, "prints one page", flag_yes,
+     offsetof(struct args, is_once)},
+    LIVE_FLAGS,
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "top",
+    .usage = "[options]",
+    .about = "Shows GPUs, nodes and jobs, drawn anew each second; q ends it. "
+             "Without a\nterminal it prints one page.",
+    .table = table,
+};
+
+/* What was last heard. */
+struct heard {
+    json_t *jobs, *nodes;
+};
+
+static void heard_release(struct heard *heard)
+{
+    json_decref(heard->jobs);
+    json_decref(heard->nodes);
+}
+
+static enum firn_status hear(struct live *live, struct heard *heard,
+                             struct firn_error *err)
+{
+    json_t *jobs = NULL, *nodes = NULL;
+    FIRN_TRY(live_jobs_get(live->client, "state=" LIVE_STATES, &jobs, err));
+    enum firn_status status =
+        client_get(live->client, "/v1/nodes", &nodes, err);
+    if (status != FIRN_OK) {
+        json_decref(jobs);
+        return status;
+    }
+    heard_release(heard);
+    *heard = (struct heard){jobs, nodes};
+    return FIRN_OK;
+}
+
+static void put_bar(struct firn_buf *out, double share)
+{
+    enum { WIDTH = 30 };
+    int full = (int)(share * WIDTH + 0.5);
+    buf_putc(out, '[');
+    for (int i = 0; i < WIDTH; i++)
+        buf_putc(out, i < full ? '#' : ' ');
+    buf_putc(out, ']');
+}
+
+static void compose(const struct heard *heard, size_t most,
+                    struct firn_buf *out)
+{
+    double ngpus, nfree;
+    live_nodes_sum(heard->nodes, &ngpus, &nfree);
+    buf_puts(out, "firn  ");
+    buf_moment(out, moment_now_s());
+    buf_printf(out, "   %zu running, %zu pending\n",
+               live_jobs_count(heard->jobs, "running"),
+               live_jobs_count(heard->jobs, "pending"));
+    buf_puts(out, "GPUs  ");
+    put_bar(out, ngpus > 0 ? (ngpus - nfree) / ngpus : 0);
+    buf_printf(out, " %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);
+    live_nodes_table(heard->nodes, out);
+    buf_putc(out, '\n');
+    live_jobs_lines(heard->jobs, most, out);
+}
+
+static int print_once(struct live *live)
+{
+    struct heard heard = {0};
+    struct firn_error err = {0};
+    struct firn_buf out = {0};
+    if (hear(live, &heard, &err) != FIRN_OK)
+        return live_failed(live, &err);
+    int rc = 0;
+    if (live->is_json) {
+        json_t *both =
+            json_pack("{s:O, s:O}", "jobs", heard.jobs, "nodes", heard.nodes);
+        rc = live_write_json(live, both);
+        json_decref(both);
+    } else {
+        compose(&heard, (size_t)-1, &out);
+        rc = live_write(live, &out);
+    }
+    heard_release(&heard);
+    buf_release(&out);
+    return rc;
+}
+
+/* Draws until a key or a signal ends it. */
+static int watch(struct live *live, struct screen *screen, double every_s)
+{
+    struct heard heard = {0};
+    struct firn_buf out = {0};
+    int lines, columns;
+    char key = 0;
+    do {
+        struct firn_error err = {0};
+        enum firn_status status = hear(live, &heard, &err);
+        buf_clear(&out);
+        screen_size(&lines, &columns);
+        if (status != FIRN_OK)
+            buf_printf(&out, "%s\n", err.text);
+        compose(&heard, lines > 0 ? (size_t)lines : 1, &out);
+        screen_draw(screen, out.at);
+        if (!client_wait(every_s, STDIN_FILENO))
+            break;
+        key = screen_key(screen);
+    } while (key != 'q' && key != 'Q');
+    heard_release(&heard);
+    buf_release(&out);
+    return client_interrupted() ? 130 : 0;
+}
+
+int cmd_top(int argc, char **argv)
+{
+    struct args args = {.every_s = 1};
+    struct live live;
+    struct screen screen = {0};
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc > 1)
+        return flags_wrong(&page, "takes options only");
+    rc = live_open(&live, &page, &args.live);
+    if (rc < 0 && (args.is_once || live.is_json || !screen_open(&screen)))
+        rc = print_once(&live);
+    if (rc < 0) {
+        client_catch_interrupts();
+        rc = watch(&live, &screen, args.every_s > 0.1 ? args.every_s : 0.1);
+    }
+    screen_close(&screen);
+    live_close(&live);
+    return rc;
+}

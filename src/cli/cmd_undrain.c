@@ -1,0 +1,23 @@
+/* cmd_undrain.c - `firn undrain`: nodes that may have jobs again.
+ */
+#include "cli/command.h"
+#include "cli/live.h"
+
+static const struct flag table[] = {LIVE_FLAGS, {0}};
+
+static const struct flags_page page = {
+    .command = "undrain",
+    .usage = "[options] NODE [NODE...]",
+    .about = "Lets nodes have jobs again after 'firn drain'.",
+    .table = table,
+};
+
+int cmd_undrain(int argc, char **argv)
+{
+    static const struct live_verb verb = {.page = &page,
+                                          .what = "node",
+                                          .before = "/v1/nodes/",
+                                          .behind = "/undrain",
+                                          .done = "may have jobs again"};
+    return live_verb_run(&verb, argc, argv);
+}

@@ -1,0 +1,291 @@
+/* livejobs.c - jobs as the daemon tells of them, as pages.
+ *
+ * A table has one line a job. Its rows are sorted by state, then by id, so
+ * that what runs stands first and nothing jumps about from one look to the
+ * next. Of a sentence, as much is shown as tells the reason; `firn show` and
+ * `firn why` have all of it.
+ */
+#include "cli/livejobs.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "cli/safetext.h"
+#include "cli/said.h"
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order of the table; the last of those that are not over. */
+static const char *const states[] = {
+    "running", "starting",  "resizing", "preempting", "completing",
+    "pending", "succeeded", "failed",   "cancelled",  "lost"};
+enum { NSTATES = sizeof states / sizeof *states, FIRST_OVER = 6 };
+
+static int state_rank(const json_t *job)
+{
+    const char *state = said_text(job, "state");
+    for (int i = 0; i < NSTATES; i++)
+        if (strcmp(state, states[i]) == 0)
+            return i;
+    return NSTATES;
+}
+
+bool live_job_is_over(const json_t *job)
+{
+    int rank = state_rank(job);
+    return rank >= FIRST_OVER && rank < NSTATES;
+}
+
+int live_job_status(const json_t *job)
+{
+    double status = said_number(job, "exit_status", 1);
+    if (strcmp(said_text(job, "state"), "succeeded") == 0)
+        return 0;
+    return status > 0 && status < 256 ? (int)status : 1;
+}
+
+enum firn_status live_jobs_get(struct client *client, const char *query,
+                               json_t **out, struct firn_error *err)
+{
+    json_t *all = json_array();
+    struct firn_buf path = {0};
+    double after = 0;
+    enum firn_status status = FIRN_OK;
+    while (after >= 0 && status == FIRN_OK) {
+        json_t *page = NULL;
+        buf_clear(&path);
+        buf_printf(&path, "/v1/jobs?limit=100000&after=%.0f%s%s", after,
+                   *query != '\0' ? "&" : "", query);
+        status = client_get(client, path.at, &page, err);
+        json_array_extend(all, json_object_get(page, "jobs"));
+        double next = said_number(page, "next", -1);
+        after = next > after ? next : -1;
+        json_decref(page);
+    }
+    if (status == FIRN_OK)
+        *out = json_pack("{s:O}", "jobs", all);
+    json_decref(all);
+    buf_release(&path);
+    return status;
+}
+
+struct row {
+    const json_t *job;
+    int rank;
+    double id;
+};
+
+static int by_state(const void *a, const void *b)
+{
+    const struct row *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    if (left->id != right->id)
+        return left->id < right->id ? -1 : 1;
+    return 0;
+}
+
+/* The jobs of an answer, sorted; mem_free() gives them back. */
+static struct row *sorted_rows(const json_t *answer, size_t *n)
+{
+    const json_t *jobs = said_list(answer, "jobs");
+    *n = json_array_size(jobs);
+    struct row *rows = mem_new(*n, sizeof *rows);
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *job = json_array_get(jobs, i);
+        rows[i] =
+            (struct row){job, state_rank(job), said_number(job, "id", -1)};
+    }
+    if (*n > 1)
+        qsort(rows, *n, sizeof *rows, by_state);
+    return rows;
+}
+
+size_t live_jobs_count(const json_t *answer, const char *state)
+{
+    const json_t *jobs = said_list(answer, "jobs");
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(jobs); i++)
+        n += strcmp(said_text(json_array_get(jobs, i), "state"), state) == 0;
+    return n;
+}
+
+/* "4", "1..8", "-" when the daemon shall choose. */
+static void put_gpus(struct firn_buf *out, const json_t *job)
+{
+    double least = said_number(job, "gpus_min", 0);
+    double most = said_number(job, "gpus_max", 0);
+    if (most <= 0)
+        buf_putc(out, '-');
+    else if (least == most)
+        buf_printf(out, "%.0f", most);
+    else
+        buf_printf(out, "%.0f..%.0f", least, most);
+}
+
+/* How long it has run or ran; "-" for one that never did. */
+static void put_ran(struct firn_buf *out, const json_t *job, double now_s)
+{
+    double started_s = said_number(job, "started_s", 0);
+    double ended_s = said_number(job, "ended_s", 0);
+    if (!(started_s > 0))
+        buf_putc(out, '-');
+    else
+        buf_span(out, (ended_s > 0 ? ended_s : now_s) - started_s);
+}
+
+static void add_row(struct table *table, const json_t *job, double now_s)
+{
+    struct firn_buf cell = {0};
+    double progress = said_number(job, "progress", -1);
+    table_cellf(table, "%.0f", said_number(job, "id", -1));
+    said_cell(table, said_text(job, "name"));
+    said_cell(table, said_text(job, "user"));
+    said_cell(table, said_text(job, "state"));
+    put_gpus(&cell, job);
+    table_cell(table, cell.at);
+    said_cell(table, said_text(job, "gpus"));
+    table_cellf(table, progress >= 0 ? "%.0f%%" : "-", 100 * progress);
+    buf_clear(&cell);
+    put_ran(&cell, job, now_s);
+    table_cell(table, cell.at);
+    said_cell(table, said_text(job, "reason"));
+    buf_release(&cell);
+}
+
+void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out)
+{
+    static const char *const heads[] = {"ID",    "NAME", "USER",
+                                        "STATE", "GPUS", "HOLDS",
+                                        "DONE",  "RAN",  "REASON"};
+    struct table table;
+    size_t n;
+    struct row *rows = sorted_rows(answer, &n);
+    double now_s = moment_now_s();
+    table_init(&table, "rlllrlrrl");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (size_t i = 0; i < n && i < most; i++)
+        add_row(&table, rows[i].job, now_s);
+    table_print(&table, out);
+    if (n > most)
+        buf_printf(out, "and %zu more\n", n - most);
+    table_release(&table);
+    mem_free(rows);
+}
+
+void live_jobs_table(const json_t *answer, struct firn_buf *out)
+{
+    if (json_array_size(said_list(answer, "jobs")) == 0)
+        buf_puts(out, "no jobs\n");
+    else
+        live_jobs_lines(answer, SIZE_MAX, out);
+}
+
+/* --- one job -------------------------------------------------------------- */
+
+static void put_head(const json_t *job, struct firn_buf *out)
+{
+    buf_printf(out, "job %.0f (", said_number(job, "id", -1));
+    safe_puts(out, said_text(job, "name"));
+    buf_puts(out, ") of ");
+    safe_puts(out, said_text(job, "user"));
+    buf_puts(out, ": ");
+    safe_puts(out, said_text(job, "state"));
+    if (*said_text(job, "why") != '\0') {
+        buf_puts(out, ": ");
+        safe_puts(out, said_text(job, "why"));
+    }
+    buf_puts(out, "\n\n");
+}
+
+static void put_times(const json_t *job, struct firn_buf *out)
+{
+    static const struct {
+        const char *key, *label;
+    } rows[] = {{"submitted_s", "submitted"},
+                {"started_s", "started"},
+                {"ended_s", "ended"},
+                {"reported_s", "reported"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double at_s = said_number(job, rows[i].key, 0);
+        if (!(at_s > 0))
+            continue;
+        buf_printf(out, "%s: ", rows[i].label);
+        buf_moment(out, at_s);
+        buf_putc(out, '\n');
+    }
+}
+
+static void put_epochs(const json_t *job, struct firn_buf *out)
+{
+    static const char *const heads[] = {"EPOCH", "STARTED", "RAN",
+                                        "GPUS",  "END",     "STATUS"};
+    const json_t *epochs = said_list(job, "epochs");
+    struct firn_buf cell = {0};
+    struct table table;
+    if (json_array_size(epochs) == 0)
+        return;
+    table_init(&table, "rlrllr");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (size_t i = 0; i < json_array_size(epochs); i++) {
+        const json_t *epoch = json_array_get(epochs, i);
+        const char *end = said_text(epoch, "end");
+        table_cellf(&table, "%.0f", said_number(epoch, "epoch", 0));
+        buf_clear(&cell);
+        buf_moment(&cell, said_number(epoch, "started_s", 0));
+        table_cell(&table, cell.at);
+        buf_clear(&cell);
+        put_ran(&cell, epoch, moment_now_s());
+        table_cell(&table, cell.at);
+        said_cell(&table, said_text(epoch, "gpus"));
+        said_cell(&table, end);
+        table_cellf(&table, *end != '\0' ? "%.0f" : "-",
+                    said_number(epoch, "exit_status", 0));
+    }
+    buf_putc(out, '\n');
+    table_print(&table, out);
+    table_release(&table);
+    buf_release(&cell);
+}
+
+static void put_file(const json_t *job, struct firn_buf *out)
+{
+    const char *text = said_text(job, "file");
+    struct safe_feed feed = {0};
+    if (*text == '\0')
+        return;
+    buf_puts(out, "\nAs it was sent:\n\n");
+    safe_feed(&feed, out, (struct firn_bytes){text, strlen(text)});
+    safe_feed_end(&feed, out);
+    if (out->at[out->n - 1] != '\n')
+        buf_putc(out, '\n');
+}
+
+void live_job_page(const json_t *answer, struct firn_buf *out)
+{
+    static const char *const told[] = {
+        "id",        "name",        "user",     "state",  "why",
+        "gpus_min",  "gpus_max",    "gpus",     "ask",    "report",
+        "started_s", "submitted_s", "ended_s",  "epochs", "file",
+        "request",   "reported_s",  "progress", NULL};
+    static const char *const hidden[] = {"variance", NULL};
+    double progress = said_number(answer, "progress", -1);
+    put_head(answer, out);
+    put_times(answer, out);
+    buf_puts(out, "wants gpus: ");
+    put_gpus(out, answer);
+    buf_puts(out, "\nholds gpus: ");
+    safe_puts(out, said_text(answer, "gpus"));
+    buf_putc(out, '\n');
+    if (progress >= 0)
+        buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    said_fields(answer, told, out);
+    said_fields(json_object_get(answer, "ask"), NULL, out);
+    if (json_object_size(json_object_get(answer, "report")) > 0)
+        buf_puts(out, "\nLast report:\n\n");
+    said_fields(json_object_get(answer, "report"), hidden, out);
+    put_epochs(answer, out);
+    put_file(answer, out);
+}

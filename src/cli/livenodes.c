@@ -1,0 +1,51 @@
+/* livenodes.c - nodes as the daemon tells of them, as a table.
+ */
+#include "cli/livenodes.h"
+#include "base/buf.h"
+#include "base/table.h"
+#include "cli/safetext.h"
+#include "cli/said.h"
+
+static const char *state_of(const json_t *node)
+{
+    if (json_is_false(json_object_get(node, "up")))
+        return "down";
+    return said_yes(node, "drained") ? "drained" : "up";
+}
+
+static void add_row(struct table *table, const json_t *node)
+{
+    double mem_gib = said_number(node, "mem_gib", 0);
+    said_cell(table, said_text(node, "name"));
+    table_cell(table, state_of(node));
+    said_cell(table, said_text(node, "type"));
+    table_cellf(table, "%.0f", said_number(node, "gpus", 0));
+    table_cellf(table, "%.0f", said_number(node, "free", 0));
+    table_cellf(table, "%.0f", said_number(node, "outside", 0));
+    table_cellf(table, mem_gib > 0 ? "%.0f" : "-", mem_gib);
+}
+
+void live_nodes_table(const json_t *answer, struct firn_buf *out)
+{
+    static const char *const heads[] = {"NODE", "STATE",   "TYPE", "GPUS",
+                                        "FREE", "OUTSIDE", "GIB"};
+    const json_t *nodes = said_list(answer, "nodes");
+    struct table table;
+    table_init(&table, "lllrrrr");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, heads[i]);
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        add_row(&table, json_array_get(nodes, i));
+    table_print(&table, out);
+    table_release(&table);
+}
+
+void live_nodes_sum(const json_t *answer, double *ngpus, double *nfree)
+{
+    const json_t *nodes = said_list(answer, "nodes");
+    *ngpus = *nfree = 0;
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        *ngpus += said_number(json_array_get(nodes, i), "gpus", 0);
+        *nfree += said_number(json_array_get(nodes, i), "free", 0);
+    }
+}

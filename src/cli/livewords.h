@@ -1,0 +1,12 @@
+/* livewords.h - why, eta and plan: the daemon's reasons and guesses, as pages.
+ */
+#ifndef CLI_LIVEWORDS_H
+#define CLI_LIVEWORDS_H
+#include <firn/bytes.h>
+#include <jansson.h>
+
+void live_why_page(const json_t *answer, struct firn_buf *out);
+void live_eta_page(const json_t *answer, struct firn_buf *out);
+void live_plan_page(const json_t *answer, struct firn_buf *out);
+
+#endif

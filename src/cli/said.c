@@ -1,0 +1,222 @@
+/* said.c - what stands in an answer of the daemon, whatever it is.
+ */
+#include "cli/said.h"
+#include "base/buf.h"
+#include "cli/safetext.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+const char *said_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+double said_number(const json_t *object, const char *key, double otherwise)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+bool said_yes(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+const json_t *said_list(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_array(value) ? value : NULL;
+}
+
+static int append(const char *bytes, size_t n, void *arg)
+{
+    buf_add(arg, bytes, n);
+    return 0;
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void new_line(struct firn_buf *out, int indent)
+{
+    if (indent >= 0)
+        buf_printf(out, "\n%*s", 2 * indent, "");
+}
+
+static void dump_text(const json_t *text, struct firn_buf *out)
+{
+    json_dump_callback(text, append, out, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+}
+
+/* `indent` below 0: in one line. Numbers have the fewest digits that read back
+ * as the same; jansson would write seventeen. */
+static void dump(const json_t *value, int indent, struct firn_buf *out)
+{
+    const char *key;
+    json_t *part;
+    size_t i = 0, n = 0;
+    int deeper = indent >= 0 ? indent + 1 : -1;
+    if (json_is_real(value)) {
+        buf_json_double(out, json_real_value(value));
+    } else if (json_is_array(value) && json_array_size(value) > 0) {
+        json_array_foreach(value, i, part)
+        {
+            buf_putc(out, i > 0 ? ',' : '[');
+            new_line(out, deeper);
+            dump(part, deeper, out);
+        }
+        new_line(out, indent);
+        buf_putc(out, ']');
+    } else if (json_is_object(value) && json_object_size(value) > 0) {
+        json_object_foreach((json_t *)value, key, part)
+        {
+            json_t *name = json_string(key);
+            buf_putc(out, n++ > 0 ? ',' : '{');
+            new_line(out, deeper);
+            dump_text(name, out);
+            json_decref(name);
+            buf_puts(out, indent >= 0 ? ": " : ":");
+            dump(part, deeper, out);
+        }
+        new_line(out, indent);
+        buf_putc(out, '}');
+    } else {
+        dump_text(value, out);
+    }
+}
+
+void said_print(const json_t *answer, struct firn_buf *out)
+{
+    dump(answer, 0, out);
+    buf_putc(out, '\n');
+}
+
+void said_print_line(const json_t *answer, struct firn_buf *out)
+{
+    dump(answer, -1, out);
+    buf_putc(out, '\n');
+}
+
+/* --- pages ---------------------------------------------------------------- */
+
+void said_cell(struct table *table, const char *text)
+{
+    struct firn_buf cell = {0};
+    safe_puts(&cell, text);
+    table_cell(table, cell.n > 0 ? cell.at : "-");
+    buf_release(&cell);
+}
+
+static bool is_told(const char *key, const char *const *told)
+{
+    for (; told != NULL && *told != NULL; told++)
+        if (strcmp(key, *told) == 0)
+            return true;
+    return false;
+}
+
+static bool is_nothing(const json_t *value)
+{
+    return json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_number(value) && json_number_value(value) < 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* A value in one line; objects in lists too, two levels deep. */
+static void put_value(struct firn_buf *out, const json_t *value, int depth)
+{
+    const char *key;
+    json_t *part;
+    size_t i;
+    const char *sep = "";
+    if (json_is_string(value)) {
+        safe_puts(out, json_string_value(value));
+    } else if (json_is_integer(value)) {
+        buf_printf(out, "%lld", (long long)json_integer_value(value));
+    } else if (json_is_real(value)) {
+        buf_printf(out, "%.6g", json_real_value(value));
+    } else if (json_is_boolean(value)) {
+        buf_puts(out, json_is_true(value) ? "yes" : "no");
+    } else if (depth > 2) {
+        buf_puts(out, "...");
+    } else if (json_is_array(value)) {
+        json_array_foreach(value, i, part)
+        {
+            buf_puts(out, sep);
+            put_value(out, part, depth + 1);
+            sep = depth > 0 ? " " : ", ";
+        }
+    } else {
+        json_object_foreach((json_t *)value, key, part)
+        {
+            if (is_nothing(part))
+                continue;
+            buf_puts(out, sep);
+            safe_puts(out, key);
+            buf_putc(out, ' ');
+            put_value(out, part, depth + 1);
+            sep = ", ";
+        }
+    }
+}
+
+void said_fields(const json_t *object, const char *const *told,
+                 struct firn_buf *out)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (is_told(key, told) || is_nothing(value))
+            continue;
+        safe_puts(out, key);
+        buf_puts(out, ": ");
+        put_value(out, value, 0);
+        buf_putc(out, '\n');
+    }
+}
+
+void buf_span(struct firn_buf *out, double span_s)
+{
+    if (!isfinite(span_s) || span_s < 0 || span_s > 1e11) {
+        buf_putc(out, '-');
+        return;
+    }
+    long long s = (long long)(span_s + 0.5);
+    if (s < 60)
+        buf_printf(out, "%llds", s);
+    else if (s < 3600)
+        buf_printf(out, s < 600 && s % 60 ? "%lldm%llds" : "%lldm", s / 60,
+                   s % 60);
+    else if (s < 86400)
+        buf_printf(out, s % 3600 >= 60 ? "%lldh%lldm" : "%lldh", s / 3600,
+                   s % 3600 / 60);
+    else
+        buf_printf(out, s % 86400 >= 3600 ? "%lldd%lldh" : "%lldd", s / 86400,
+                   s % 86400 / 3600);
+}
+
+void buf_moment(struct firn_buf *out, double since_epoch_s)
+{
+    struct tm parts;
+    char text[32];
+    if (!(since_epoch_s > 0 && since_epoch_s < 2e11)) {
+        buf_putc(out, '-');
+        return;
+    }
+    time_t moment = (time_t)since_epoch_s;
+    if (localtime_r(&moment, &parts) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        text[0] = '\0';
+    buf_puts(out, text);
+}
+
+double moment_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,418 @@
+/* api.c - the HTTP API: from a request to its route, and back to an answer.
+ *
+ * The table is routes.def. A path is matched part by part; the one part that
+ * begins with ":" becomes the call's word. Rights are looked at here and
+ * nowhere else. Answers that show what is not on disk yet wait in a list, in
+ * their order, for api_settle().
+ *
+ * (1) A call is answered once, or became a stream.
+ * (2) No text of a client is used but by comparing it, reading it as a number
+ *     or giving it to the book, which knows what a name is.
+ *
+ * Cost: a walk over some twenty routes for each request.
+ */
+#include "daemon/api.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/apiwork.h"
+#include "daemon/jobfile.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAMS_MAX = 200 };
+
+static const struct api_route table[] = {
+#define ROUTE(method, path, handler, who) {#method, path, handler, API_##who},
+#include "daemon/routes.def"
+#undef ROUTE
+};
+enum { NROUTES = sizeof table / sizeof *table };
+
+const struct api_route *api_routes(size_t *n)
+{
+    *n = NROUTES;
+    return table;
+}
+
+/* --- life -------------------------------------------------------------- */
+
+static void on_event(void *arg, const struct store_event *event)
+{
+    struct api *api = arg;
+    if (event->id > api->heard_id)
+        api->heard_id = event->id;
+}
+
+enum firn_status api_new(struct api **out, const struct api_host *host,
+                         struct firn_error *err)
+{
+    int64_t last;
+    FIRN_TRY(api_last_event(host->store, &last, err));
+    struct api *api = mem_new(1, sizeof *api);
+    api->host = *host;
+    api->heard_id = api->settled_id = last;
+    book_listen(host->book, on_event, api);
+    *out = api;
+    return FIRN_OK;
+}
+
+void api_free(struct api *api)
+{
+    if (api == NULL)
+        return;
+    book_listen(api->host.book, NULL, NULL);
+    for (size_t i = 0; i < api->waiting.n; i++)
+        buf_release(&api->waiting.at[i].body);
+    vec_release(&api->waiting);
+    mem_free(api);
+}
+
+int api_job_of_token(void *arg, const char *token)
+{
+    const struct api *api = arg;
+    return book_token(api->host.book, token);
+}
+
+/* --- routes ------------------------------------------------------------ */
+
+/* Does `path` go with `pattern`? Its ":" part is copied into `word`. */
+static bool matches(const char *pattern, const char *path, char word[128])
+{
+    for (;;) {
+        size_t np = strcspn(pattern + 1, "/") + 1;
+        size_t n = strcspn(path + 1, "/") + 1;
+        if (pattern[1] == ':') {
+            if (n < 2 || n > 128)
+                return false;
+            memcpy(word, path + 1, n - 1);
+            word[n - 1] = '\0';
+        } else if (np != n || memcmp(pattern, path, n) != 0) {
+            return false;
+        }
+        pattern += np;
+        path += n;
+        if (*pattern == '\0' || *path == '\0')
+            return *pattern == *path;
+    }
+}
+
+static bool may_call(const struct api_route *route, const struct api_call *call)
+{
+    const struct http_caller *caller = &call->request->caller;
+    long id;
+    switch (route->who) {
+    case API_OPERATOR:
+        return caller->is_operator && caller->job < 0;
+    case API_JOB:
+        return caller->job >= 0 && str_int(call->word, 0, INT32_MAX, &id) &&
+               id == caller->job;
+    case API_ANYONE:
+        return true;
+    }
+    return false;
+}
+
+static void count(void *arg, int number, int status)
+{
+    struct api *api = arg;
+    if (api->host.metrics == NULL)
+        return;
+    if (number < 0)
+        metrics_http(api->host.metrics, "other", "other", status);
+    else
+        metrics_http(api->host.metrics, table[number].method,
+                     table[number].path, status);
+}
+
+/* The path is known, or not; the method is not. */
+static void no_route(struct api_call *call, const char *path)
+{
+    struct firn_buf allowed = {0};
+    for (size_t i = 0; i < NROUTES; i++)
+        if (matches(table[i].path, path, call->word))
+            buf_printf(&allowed, "%s%s", allowed.n > 0 ? ", " : "",
+                       table[i].method);
+    if (allowed.n > 0) {
+        http_set_header(call->exchange, "Allow", allowed.at);
+        http_refuse(call->exchange, 405, "method-not-allowed",
+                    "this path has other methods, see the header Allow");
+    } else {
+        http_refuse(call->exchange, 404, "not-found",
+                    "the API has no such path");
+    }
+    buf_release(&allowed);
+}
+
+void api_handle(void *arg, struct http_exchange *exchange,
+                const struct http_request *request)
+{
+    struct api_call call = {
+        .api = arg, .exchange = exchange, .request = request};
+    const char *path = request->path;
+    if (strncmp(path, "/v1/", 4) == 0)
+        path += 3;
+    for (int i = 0; i < NROUTES; i++) {
+        if (strcmp(table[i].method, request->method) != 0 ||
+            !matches(table[i].path, path, call.word))
+            continue;
+        http_watch(exchange, count, arg, i);
+        if (may_call(&table[i], &call))
+            table[i].handle(&call);
+        else
+            http_refuse(exchange, 403, "forbidden",
+                        "this caller may not do that");
+        return;
+    }
+    http_watch(exchange, count, arg, -1);
+    no_route(&call, path);
+}
+
+/* --- answers ----------------------------------------------------------- */
+
+void api_reply_as(struct api_call *call, int status, const char *type,
+                  struct firn_buf *body)
+{
+    struct api *api = call->api;
+    struct api_waiting one = {call->exchange, status, type, *body};
+    *body = (struct firn_buf){0};
+    if (store_has_changes(api->host.store)) {
+        vec_add(&api->waiting, one);
+        return;
+    }
+    http_answer(one.exchange, status, type,
+                (struct firn_bytes){one.body.at, one.body.n});
+    buf_release(&one.body);
+}
+
+void api_reply(struct api_call *call, int status, struct firn_buf *json)
+{
+    buf_putc(json, '\n');
+    api_reply_as(call, status, "application/json", json);
+}
+
+void api_fail(struct api_call *call, const struct firn_error *err)
+{
+    http_fail(call->exchange, err->status, err->text);
+}
+
+bool api_is_waiting(const struct api *api)
+{
+    return api->waiting.n > 0;
+}
+
+void api_settle(struct api *api, enum firn_status commit,
+                const struct firn_error *err)
+{
+    for (size_t i = 0; i < api->waiting.n; i++) {
+        struct api_waiting *one = &api->waiting.at[i];
+        if (commit == FIRN_OK)
+            http_answer(one->exchange, one->status, one->type,
+                        (struct firn_bytes){one->body.at, one->body.n});
+        else
+            http_fail(one->exchange, commit, err->text);
+        buf_release(&one->body);
+    }
+    api->waiting.n = 0;
+    if (commit != FIRN_OK || api->settled_id == api->heard_id)
+        return;
+    api->settled_id = api->heard_id;
+    for (struct api_stream *s = api->streams; s != NULL; s = s->next)
+        http_stream_wake(s->exchange);
+}
+
+/* --- what handlers read ------------------------------------------------ */
+
+bool api_find_job(struct api_call *call, struct live_job **out)
+{
+    struct firn_error err;
+    if (book_find(call->api->host.book, call->word, out, &err) == FIRN_OK)
+        return true;
+    api_fail(call, &err);
+    return false;
+}
+
+bool api_find_living(struct api_call *call, struct live_job **out)
+{
+    if (!api_find_job(call, out))
+        return false;
+    if (!live_state_is_over((*out)->state))
+        return true;
+    http_refuse(call->exchange, 409, "over", "the job is over");
+    return false;
+}
+
+bool api_query_int(struct api_call *call, const char *name, int64_t max,
+                   int64_t fallback, int64_t *out)
+{
+    const char *text = http_query(call->exchange, name);
+    *out = fallback;
+    if (text == NULL)
+        return true;
+    size_t ndigits = strspn(text, "0123456789");
+    long long value = 0;
+    errno = 0;
+    if (ndigits > 0 && text[ndigits] == '\0')
+        value = strtoll(text, NULL, 10);
+    if (ndigits > 0 && text[ndigits] == '\0' && errno == 0 && value <= max) {
+        *out = value;
+        return true;
+    }
+    struct firn_error err;
+    firn_fail(&err, FIRN_EINVAL, "'%s' must be a whole number from 0 to %lld",
+              name, (long long)max);
+    api_fail(call, &err);
+    return false;
+}
+
+static bool fail_json(struct api_call *call, const json_error_t *what)
+{
+    struct firn_error err;
+    firn_fail(&err, FIRN_EINVAL, "the body is no JSON: line %d: %s", what->line,
+              what->text);
+    api_fail(call, &err);
+    return false;
+}
+
+bool api_read_object(struct api_call *call, const char *const *keys,
+                     json_t **out)
+{
+    json_error_t what;
+    struct firn_error err = {0};
+    struct firn_bytes body = call->request->body;
+    json_t *root = json_loadb(body.at, body.n, JSON_REJECT_DUPLICATES, &what);
+    if (root == NULL)
+        return fail_json(call, &what);
+    const char *key;
+    json_t *value;
+    if (!json_is_object(root))
+        firn_fail(&err, FIRN_EINVAL, "the body must be a JSON object");
+    json_object_foreach(root, key, value)
+    {
+        size_t i = 0;
+        while (keys[i] != NULL && strcmp(keys[i], key) != 0)
+            i++;
+        if (keys[i] == NULL)
+            firn_fail(&err, FIRN_EINVAL, "unknown key '%.64s'", key);
+    }
+    if (err.status == FIRN_OK) {
+        *out = root;
+        return true;
+    }
+    json_decref(root);
+    api_fail(call, &err);
+    return false;
+}
+
+/* JSON with its escapes undone and its lines broken, which YAML can read. */
+static bool json_to_yaml(struct api_call *call, struct firn_buf *out)
+{
+    json_error_t what;
+    struct firn_bytes body = call->request->body;
+    json_t *root = json_loadb(body.at, body.n, JSON_REJECT_DUPLICATES, &what);
+    if (root == NULL)
+        return fail_json(call, &what);
+    size_t n = json_dumpb(root, NULL, 0, JSON_INDENT(1));
+    char *text = mem_new(n + 1, 1);
+    json_dumpb(root, text, n, JSON_INDENT(1));
+    json_decref(root);
+    buf_add(out, text, n);
+    mem_free(text);
+    return true;
+}
+
+bool api_read_ask(struct api_call *call, struct live_ask *out)
+{
+    struct firn_buf yaml = {0};
+    struct firn_bytes body = call->request->body;
+    struct firn_error err;
+    const char *type = http_header(call->exchange, "Content-Type");
+    if (body.n == 0 || memchr(body.at, '\0', body.n) != NULL) {
+        http_fail(call->exchange, FIRN_EINVAL,
+                  "the body must be a job file, as YAML or JSON");
+        return false;
+    }
+    if (type != NULL && strncmp(type, "application/json", 16) == 0) {
+        if (!json_to_yaml(call, &yaml))
+            return false;
+        body = (struct firn_bytes){yaml.at, yaml.n};
+    }
+    enum firn_status status = jobfile_read(out, body, "job file", &err);
+    buf_release(&yaml);
+    if (status != FIRN_OK) {
+        api_fail(call, &err);
+        return false;
+    }
+    mem_free(out->user); /* nobody submits in another's name */
+    out->user = mem_strdup(call->request->caller.user);
+    return true;
+}
+
+bool api_has(struct api_call *call, bool is_there)
+{
+    if (!is_there)
+        http_refuse(call->exchange, 501, "not-here",
+                    "this daemon does not do that");
+    return is_there;
+}
+
+/* --- streams ----------------------------------------------------------- */
+
+static void stream_gone(void *arg)
+{
+    struct api_stream *stream = arg;
+    struct api *api = stream->api;
+    if (stream->next != NULL)
+        stream->next->before = stream->before;
+    if (stream->before != NULL)
+        stream->before->next = stream->next;
+    else
+        api->streams = stream->next;
+    api->nstreams--;
+    mem_free(stream);
+}
+
+struct api_stream *api_stream_open(struct api_call *call, const char *type,
+                                   void (*more)(void *arg))
+{
+    struct api *api = call->api;
+    if (api->nstreams == STREAMS_MAX) {
+        http_refuse(call->exchange, 503, "too-many",
+                    "too many streams are open; close some, or ask for pages");
+        return NULL;
+    }
+    struct api_stream *stream = mem_new(1, sizeof *stream);
+    stream->api = api;
+    stream->exchange = call->exchange;
+    stream->wrote_s = clock_elapsed_s();
+    stream->next = api->streams;
+    if (stream->next != NULL)
+        stream->next->before = stream;
+    api->streams = stream;
+    api->nstreams++;
+    http_stream(call->exchange, type, stream_gone, stream);
+    http_stream_more(call->exchange, more);
+    return stream;
+}
+
+bool api_stream_write(struct api_stream *stream, struct firn_bytes data)
+{
+    stream->wrote_s = clock_elapsed_s();
+    if (http_stream_write(stream->exchange, data))
+        return true;
+    http_stream_end(stream->exchange);
+    return false;
+}
+
+bool api_wants_tick(const struct api *api)
+{
+    return api->streams != NULL;
+}
+
+void api_tick(struct api *api)
+{
+    for (struct api_stream *s = api->streams; s != NULL; s = s->next)
+        s->tick(s);
+}

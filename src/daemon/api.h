@@ -1,0 +1,124 @@
+/* api.h - the HTTP API over the book: routes, rights, JSON, streams.
+ *
+ * It changes jobs by the book and asks its host for the rest by the functions
+ * below, so that a test can stand in for the loop. A turn of the host:
+ *
+ *     http_run(http);                      requests come in: api_handle()
+ *     ...                                  events, a round, steps
+ *     status = store_commit(store, &err);  one commit for all of it
+ *     api_settle(api, status, &err);       answers go out, streams are woken
+ *     api_tick(api);                       followed logs, signs of life
+ *
+ * (1) Nothing is shown that is not on disk: an answer that was made while the
+ *     store has changes waits for api_settle(). So api_settle() is called at
+ *     the end of every turn, whether something changed or not, and api_tick()
+ *     at least four times a second while api_wants_tick().
+ * (2) Every route says who may call it (routes.def); the check is in one place,
+ *     before the handler.
+ *
+ * The host closes its struct http before it frees the api.
+ */
+#ifndef DAEMON_API_H
+#define DAEMON_API_H
+#include "daemon/book.h"
+#include "daemon/http.h"
+#include "daemon/livemetrics.h"
+#include <firn/policy.h>
+
+struct api;
+
+/* A node as the API tells it; texts are borrowed until the next call. */
+struct api_node {
+    const char *name, *type;
+    double mem_gib; /* of each GPU; 0: not known */
+    int ngpus;      /* in all */
+    int nfree;      /* nobody has them, and jobs may */
+    int noutside;   /* used by somebody outside of firn */
+    bool is_up, is_drained;
+};
+
+/* An option of the policy that is not at its default, as text. */
+struct api_setting {
+    const char *name, *value;
+};
+
+struct api_policy {
+    const struct firn_policy_def *def;
+    const struct api_setting *settings;
+    size_t nsettings;
+};
+
+/* What the API needs beside the book. Each may be NULL but now_s: what it is
+ * for is then answered with 501. JSON that a hook appends is one value. A hook
+ * that fails has changed nothing. */
+struct api_host {
+    void *arg;
+    struct book *book;
+    struct store *store;
+    struct metrics *metrics;
+    const char *engine;         /* its name, for /version */
+    double (*now_s)(void *arg); /* since the epoch */
+
+    /* Borrowed until the next call into the host. */
+    size_t (*nodes)(void *arg, const struct api_node **out);
+    /* FIRN_ENOENT: no such node. */
+    enum firn_status (*drain)(void *arg, const char *node, bool is_drained,
+                              struct firn_error *err);
+
+    /* The book has changed in what a round would look at: a new job, one held
+     * or released, other bounds, another priority. */
+    void (*changed)(void *arg, struct live_job *job);
+    /* After book_cancel(): the job shall end. */
+    void (*cancel)(void *arg, struct live_job *job);
+    /* After book_report(); `job->orders` is what goes back to the trainer. */
+    void (*reported)(void *arg, struct live_job *job);
+
+    void (*policy)(void *arg, struct api_policy *out);
+    /* From the next round on; `name` NULL: the one there is. */
+    enum firn_status (*set_policy)(void *arg, const char *name,
+                                   const struct api_setting *settings,
+                                   size_t nsettings, struct firn_error *err);
+
+    enum firn_status (*why)(void *arg, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err);
+    enum firn_status (*eta)(void *arg, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err);
+    /* What would happen if; changes nothing. */
+    enum firn_status (*plan)(void *arg, struct live_ask *ask,
+                             struct firn_buf *json, struct firn_error *err);
+
+    /* The file of a job's output; false: it cannot have one. */
+    bool (*log_path)(void *arg, const struct live_job *job, char *out,
+                     size_t max);
+};
+
+/* Becomes the book's listener. */
+enum firn_status api_new(struct api **out, const struct api_host *host,
+                         struct firn_error *err);
+void api_free(struct api *api);
+
+/* For struct http_config, with the api as its `arg`. */
+void api_handle(void *arg, struct http_exchange *exchange,
+                const struct http_request *request);
+int api_job_of_token(void *arg, const char *token);
+
+/* The turn's commit has gone so: answers that waited for it are given, or
+ * become failures with the sentence of `err`. */
+void api_settle(struct api *api, enum firn_status commit,
+                const struct firn_error *err);
+/* Are there answers that wait for a commit? */
+bool api_is_waiting(const struct api *api);
+bool api_wants_tick(const struct api *api);
+void api_tick(struct api *api);
+
+/* The table, for tests and for counting. */
+enum api_who { API_OPERATOR, API_JOB, API_ANYONE };
+struct api_call;
+struct api_route {
+    const char *method, *path;
+    void (*handle)(struct api_call *call);
+    enum api_who who;
+};
+const struct api_route *api_routes(size_t *n);
+
+#endif

@@ -1,0 +1,346 @@
+/* api_job.c - jobs on the API: submit, list, show, change, end.
+ *
+ * A submit is exact: a client that does not know whether its request arrived
+ * sends it again with the same Idempotency-Key (or Request-Id), and gets the
+ * job that it made before. The same key with another file is a mistake, and
+ * said to be one.
+ *
+ * A list is by rising id, and in pages: `after` is the last id of the page
+ * before. It shows what is in memory, that is all that is not over and the
+ * newest of what is; with `all=1` what only the disk has, too, unless only
+ * jobs that are not over are asked for.
+ */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/apiwork.h"
+#include "daemon/jobfile.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { LIST_USUAL = 1000, LIST_MOST = 100000 };
+
+/* --- submit ------------------------------------------------------------ */
+
+static void count_submit(struct api_call *call, enum metric_submit what)
+{
+    if (call->api->host.metrics != NULL)
+        metrics_add(call->api->host.metrics, METRIC_SUBMITS, (int)what, 1);
+}
+
+static void reply_job(struct api_call *call, int status,
+                      const struct live_job *job)
+{
+    struct firn_buf out = {0};
+    api_json_job(&out, job);
+    api_reply(call, status, &out);
+}
+
+static void reply_whole(struct api_call *call, const struct live_job *job)
+{
+    struct firn_buf out = {0};
+    api_json_whole_job(&out, call->api, job);
+    api_reply(call, 200, &out);
+}
+
+/* `hold=1`: in the same commit, so that no round sees it free. */
+static enum firn_status submit_ask(struct api_call *call, struct live_ask *ask,
+                                   bool is_held, struct live_job **job,
+                                   bool *is_new, struct firn_error *err)
+{
+    const struct api_host *host = &call->api->host;
+    const char *request = http_header(call->exchange, "Idempotency-Key");
+    double now_s = host->now_s(host->arg);
+    if (request == NULL)
+        request = http_header(call->exchange, "Request-Id");
+    /* The body ends with a NUL, and has no other. */
+    enum firn_status status =
+        book_submit(host->book, ask, call->request->body.at,
+                    request != NULL ? request : "", now_s, job, is_new, err);
+    if (status != FIRN_OK) {
+        live_ask_release(ask);
+        return status;
+    }
+    if (is_held && *is_new)
+        return book_hold(host->book, *job, true, now_s, err);
+    return FIRN_OK;
+}
+
+static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_error err;
+    struct live_job *job = NULL;
+    bool is_new = false;
+    if (submit_ask(call, ask, is_held, &job, &is_new, &err) != FIRN_OK) {
+        count_submit(call, METRIC_SUBMIT_REFUSED);
+        api_fail(call, &err);
+    } else if (is_new) {
+        count_submit(call, METRIC_SUBMIT_NEW);
+        if (host->changed != NULL)
+            host->changed(host->arg, job);
+        reply_job(call, 201, job);
+    } else if (strcmp(job->text, call->request->body.at) != 0) {
+        count_submit(call, METRIC_SUBMIT_REFUSED);
+        http_refuse(call->exchange, 409, "key-used",
+                    "this request id has been used for another job file");
+    } else {
+        count_submit(call, METRIC_SUBMIT_AGAIN);
+        reply_job(call, 200, job);
+    }
+}
+
+void api_job_submit(struct api_call *call)
+{
+    struct live_ask ask;
+    int64_t is_held;
+    if (api_query_int(call, "hold", 1, 0, &is_held) && api_read_ask(call, &ask))
+        submit(call, &ask, is_held != 0);
+    else
+        count_submit(call, METRIC_SUBMIT_REFUSED);
+}
+
+/* --- list -------------------------------------------------------------- */
+
+struct list {
+    struct firn_buf out;
+    unsigned states; /* bits by enum live_state; 0: all */
+    const char *user;
+    int64_t after, left;
+    firn_job_id last;
+    bool has_more;
+};
+
+/* "pending,running" into bits. */
+static bool read_states(struct api_call *call, unsigned *out)
+{
+    const char *at = http_query(call->exchange, "state");
+    *out = 0;
+    while (at != NULL && *at != '\0') {
+        char name[32];
+        enum live_state state;
+        size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", n < 31 ? (int)n : 31, at);
+        if (!live_state_named(name, &state)) {
+            http_fail(call->exchange, FIRN_EINVAL,
+                      "'state' must be names of states with commas between");
+            return false;
+        }
+        *out |= 1u << state;
+        at += n + (at[n] == ',');
+    }
+    return true;
+}
+
+/* False: the page is full. */
+static bool list_job(struct list *list, const struct live_job *job)
+{
+    if (job->id <= list->after ||
+        (list->states != 0 && !(list->states >> job->state & 1)) ||
+        (list->user != NULL && strcmp(job->ask.user, list->user) != 0))
+        return true;
+    list->has_more = list->left == 0;
+    if (list->has_more)
+        return false;
+    list->left--;
+    list->last = job->id;
+    api_json_job(&list->out, job);
+    return true;
+}
+
+static bool list_read(void *arg, struct live_job *job)
+{
+    bool goes_on = list_job(arg, job);
+    live_job_free(job);
+    return goes_on;
+}
+
+/* The first in memory whose id is above `after`. */
+static size_t first_after(struct book *book, int64_t after)
+{
+    size_t low = 0, high = book_count(book);
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (book_at(book, mid)->id <= after)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static enum firn_status list_all(struct api_call *call, struct list *list,
+                                 bool from_disk, struct firn_error *err)
+{
+    struct book *book = call->api->host.book;
+    size_t nbad;
+    unsigned living = 0;
+    for (int s = 0; s <= (int)LIVE_LOST; s++)
+        living |= (unsigned)!live_state_is_over((enum live_state)s) << s;
+    if (from_disk && (list->states == 0 || (list->states & ~living) != 0))
+        return store_each_job(call->api->host.store, true, list_read, list,
+                              &nbad, err);
+    size_t i = first_after(book, list->after);
+    while (i < book_count(book) && list_job(list, book_at(book, i)))
+        i++;
+    return FIRN_OK;
+}
+
+void api_job_list(struct api_call *call)
+{
+    struct list list = {.user = http_query(call->exchange, "user")};
+    struct firn_error err;
+    int64_t all;
+    if (!read_states(call, &list.states) ||
+        !api_query_int(call, "limit", LIST_MOST, LIST_USUAL, &list.left) ||
+        !api_query_int(call, "after", INT32_MAX, 0, &list.after) ||
+        !api_query_int(call, "all", 1, 0, &all))
+        return;
+    api_json_open(&list.out, NULL, '{');
+    api_json_open(&list.out, "jobs", '[');
+    if (list_all(call, &list, all != 0, &err) != FIRN_OK) {
+        buf_release(&list.out);
+        api_fail(call, &err);
+        return;
+    }
+    api_json_close(&list.out, ']');
+    if (list.has_more)
+        api_json_int(&list.out, "next", list.last);
+    api_json_close(&list.out, '}');
+    api_reply(call, 200, &list.out);
+}
+
+void api_job_get(struct api_call *call)
+{
+    struct live_job *job;
+    if (api_find_job(call, &job))
+        reply_whole(call, job);
+}
+
+/* --- changes ----------------------------------------------------------- */
+
+/* A change went well, or not: one answer for all of them. */
+static void changed(struct api_call *call, struct live_job *job,
+                    enum firn_status status, const struct firn_error *err)
+{
+    const struct api_host *host = &call->api->host;
+    if (status != FIRN_OK) {
+        api_fail(call, err);
+        return;
+    }
+    if (host->changed != NULL)
+        host->changed(host->arg, job);
+    reply_job(call, 200, job);
+}
+
+void api_job_cancel(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    struct live_job *job;
+    struct firn_error err;
+    char why[LIVE_TEXT];
+    if (!api_find_living(call, &job))
+        return;
+    if (!job->is_ending) {
+        snprintf(why, sizeof why, "cancelled by %s",
+                 call->request->caller.user);
+        if (book_cancel(host->book, job, host->now_s(host->arg), why, &err) !=
+            FIRN_OK) {
+            api_fail(call, &err);
+            return;
+        }
+        if (host->cancel != NULL)
+            host->cancel(host->arg, job);
+    }
+    reply_job(call, 200, job);
+}
+
+static void hold(struct api_call *call, bool is_held)
+{
+    const struct api_host *host = &call->api->host;
+    struct live_job *job;
+    struct firn_error err;
+    if (!api_find_living(call, &job))
+        return;
+    enum firn_status status = FIRN_OK;
+    if (job->is_held != is_held)
+        status =
+            book_hold(host->book, job, is_held, host->now_s(host->arg), &err);
+    changed(call, job, status, &err);
+}
+
+void api_job_hold(struct api_call *call)
+{
+    hold(call, true);
+}
+
+void api_job_release(struct api_call *call)
+{
+    hold(call, false);
+}
+
+/* What a PATCH asks for; negative: no word on it. */
+struct patch {
+    int gpus_min, gpus_max, priority;
+};
+
+static bool read_whole(const json_t *value, int min, int max, int *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < min ||
+        json_integer_value(value) > max)
+        return false;
+    *out = (int)json_integer_value(value);
+    return true;
+}
+
+static const char *read_patch(const json_t *root, struct patch *out)
+{
+    enum { GPUS_MOST = 1 << 20 };
+    const json_t *gpus = json_object_get(root, "gpus");
+    const json_t *priority = json_object_get(root, "priority");
+    if (json_object_size(root) == 0)
+        return "the body must have 'gpus' or 'priority'";
+    if (priority != NULL && !read_whole(priority, 0, 100, &out->priority))
+        return "'priority' must be a whole number from 0 to 100";
+    if (gpus == NULL)
+        return NULL;
+    if (read_whole(gpus, 1, GPUS_MOST, &out->gpus_min)) {
+        out->gpus_max = out->gpus_min;
+        return NULL;
+    }
+    if (json_object_size(gpus) != 2 ||
+        !read_whole(json_object_get(gpus, "min"), 1, GPUS_MOST,
+                    &out->gpus_min) ||
+        !read_whole(json_object_get(gpus, "max"), out->gpus_min, GPUS_MOST,
+                    &out->gpus_max))
+        return "'gpus' must be a number, or {\"min\": M, \"max\": N} with "
+               "1 <= M <= N";
+    return NULL;
+}
+
+void api_job_patch(struct api_call *call)
+{
+    static const char *const keys[] = {"gpus", "priority", NULL};
+    const struct api_host *host = &call->api->host;
+    struct patch patch = {-1, -1, -1};
+    struct live_job *job;
+    json_t *root;
+    struct firn_error err;
+    if (!api_find_living(call, &job) || !api_read_object(call, keys, &root))
+        return;
+    const char *wrong = read_patch(root, &patch);
+    json_decref(root);
+    if (wrong != NULL) {
+        http_fail(call->exchange, FIRN_EINVAL, wrong);
+        return;
+    }
+    /* The first may be refused; the second, being in range, is not. */
+    double now_s = host->now_s(host->arg);
+    enum firn_status status = FIRN_OK;
+    if (patch.gpus_min >= 0)
+        status = book_bounds(host->book, job, patch.gpus_min, patch.gpus_max,
+                             now_s, &err);
+    if (status == FIRN_OK && patch.priority >= 0)
+        status = book_priority(host->book, job, patch.priority, now_s, &err);
+    changed(call, job, status, &err);
+}

@@ -1,0 +1,190 @@
+/* api_node.c - nodes and the policy on the API.
+ *
+ * A policy's options are told with their defaults and ranges, from the one
+ * table that the policy itself has; values are set as texts, which the host
+ * reads by that same table.
+ */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "daemon/apiwork.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 64, VALUE_MAX = 64 };
+
+/* --- nodes ------------------------------------------------------------- */
+
+static void add_node(struct firn_buf *out, const struct api_node *node)
+{
+    api_json_open(out, NULL, '{');
+    api_json_text(out, "name", node->name);
+    api_json_text(out, "type", node->type);
+    api_json_double(out, "mem_gib", node->mem_gib);
+    api_json_int(out, "gpus", node->ngpus);
+    api_json_int(out, "free", node->nfree);
+    api_json_int(out, "outside", node->noutside);
+    api_json_bool(out, "up", node->is_up);
+    api_json_bool(out, "drained", node->is_drained);
+    api_json_close(out, '}');
+}
+
+void api_node_list(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    const struct api_node *nodes;
+    struct firn_buf out = {0};
+    if (!api_has(call, host->nodes != NULL))
+        return;
+    size_t n = host->nodes(host->arg, &nodes);
+    api_json_open(&out, NULL, '{');
+    api_json_open(&out, "nodes", '[');
+    for (size_t i = 0; i < n; i++)
+        add_node(&out, &nodes[i]);
+    api_json_close(&out, ']');
+    api_json_close(&out, '}');
+    api_reply(call, 200, &out);
+}
+
+static void drain(struct api_call *call, bool is_drained)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_buf out = {0};
+    struct firn_error err;
+    if (!api_has(call, host->drain != NULL))
+        return;
+    if (host->drain(host->arg, call->word, is_drained, &err) != FIRN_OK) {
+        api_fail(call, &err);
+        return;
+    }
+    api_json_open(&out, NULL, '{');
+    api_json_text(&out, "name", call->word);
+    api_json_bool(&out, "drained", is_drained);
+    api_json_close(&out, '}');
+    api_reply(call, 200, &out);
+}
+
+void api_node_drain(struct api_call *call)
+{
+    drain(call, true);
+}
+
+void api_node_undrain(struct api_call *call)
+{
+    drain(call, false);
+}
+
+/* --- policy ------------------------------------------------------------ */
+
+static void add_option(struct firn_buf *out, const struct api_policy *policy,
+                       const struct firn_option *option)
+{
+    const char *value = option->fallback;
+    struct firn_buf range = {0};
+    for (size_t i = 0; i < policy->nsettings; i++)
+        if (strcmp(policy->settings[i].name, option->name) == 0)
+            value = policy->settings[i].value;
+    firn_option_describe(option, &range);
+    api_json_open(out, NULL, '{');
+    api_json_text(out, "name", option->name);
+    api_json_text(out, "value", value);
+    api_json_text(out, "default", option->fallback);
+    api_json_text(out, "range", range.at);
+    api_json_text(out, "help", option->help);
+    api_json_close(out, '}');
+    buf_release(&range);
+}
+
+static void reply_policy(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    struct api_policy policy;
+    struct firn_buf out = {0};
+    host->policy(host->arg, &policy);
+    api_json_open(&out, NULL, '{');
+    api_json_text(&out, "name", policy.def->name);
+    api_json_text(&out, "summary", policy.def->summary);
+    api_json_text(&out, "paper", policy.def->paper);
+    api_json_open(&out, "options", '[');
+    const struct firn_option *option = policy.def->options;
+    for (; option != NULL && option->name != NULL; option++)
+        add_option(&out, &policy, option);
+    api_json_close(&out, ']');
+    api_json_close(&out, '}');
+    api_reply(call, 200, &out);
+}
+
+void api_policy_get(struct api_call *call)
+{
+    if (api_has(call, call->api->host.policy != NULL))
+        reply_policy(call);
+}
+
+/* Texts of the values; numbers and truths as their JSON. */
+struct settings {
+    size_t n;
+    struct api_setting at[OPTIONS_MAX];
+    char values[OPTIONS_MAX][VALUE_MAX];
+};
+
+static const char *value_text(const json_t *value, char out[VALUE_MAX])
+{
+    if (json_is_string(value))
+        return json_string_value(value);
+    if (json_is_integer(value))
+        snprintf(out, VALUE_MAX, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        double_text(json_real_value(value), out);
+    else if (json_is_boolean(value))
+        snprintf(out, VALUE_MAX, "%s", json_is_true(value) ? "yes" : "no");
+    else
+        return NULL;
+    return out;
+}
+
+static const char *read_settings(const json_t *root, const char **name,
+                                 struct settings *out)
+{
+    const json_t *named = json_object_get(root, "name");
+    json_t *options = json_object_get(root, "options"), *value;
+    const char *key;
+    if (json_object_size(root) == 0)
+        return "the body must have 'name' or 'options'";
+    if (named != NULL && !json_is_string(named))
+        return "'name' must be the name of a policy";
+    *name = json_string_value(named);
+    if (options != NULL &&
+        (!json_is_object(options) || json_object_size(options) > OPTIONS_MAX))
+        return "'options' must be an object of names and values";
+    json_object_foreach(options, key, value)
+    {
+        const char *text = value_text(value, out->values[out->n]);
+        if (text == NULL)
+            return "an option's value must be a text, a number, true or false";
+        out->at[out->n++] = (struct api_setting){key, text};
+    }
+    return NULL;
+}
+
+void api_policy_patch(struct api_call *call)
+{
+    static const char *const keys[] = {"name", "options", NULL};
+    const struct api_host *host = &call->api->host;
+    const char *name = NULL;
+    struct firn_error err = {0};
+    json_t *root;
+    if (!api_has(call, host->set_policy != NULL && host->policy != NULL) ||
+        !api_read_object(call, keys, &root))
+        return;
+    struct settings *settings = mem_new(1, sizeof *settings);
+    const char *wrong = read_settings(root, &name, settings);
+    if (wrong != NULL)
+        firn_fail(&err, FIRN_EINVAL, "%s", wrong);
+    else
+        host->set_policy(host->arg, name, settings->at, settings->n, &err);
+    mem_free(settings);
+    json_decref(root);
+    if (err.status != FIRN_OK)
+        api_fail(call, &err);
+    else
+        reply_policy(call);
+}

@@ -1,0 +1,79 @@
+/* api_report.c - a trainer's report comes in, its orders go back.
+ *
+ * The caller is the job itself, by its own token: api.c has seen to that. A
+ * report of an older start is 410, for good: that process has been replaced
+ * and is on its way out, whatever it says. What cannot be true is 400, and
+ * nothing has changed.
+ */
+#include "base/buf.h"
+#include "base/str.h"
+#include "daemon/apiwork.h"
+#include <firn/message.h>
+#include <limits.h>
+
+static void count(struct api_call *call, enum metric_report what)
+{
+    if (call->api->host.metrics != NULL)
+        metrics_add(call->api->host.metrics, METRIC_REPORTS, (int)what, 1);
+}
+
+/* The header says of which start; false: it was answered. */
+static bool is_of_this_start(struct api_call *call, const struct live_job *job)
+{
+    const char *header = http_header(call->exchange, "Firn-Epoch");
+    long epoch;
+    if (header == NULL || !str_int(header, 0, LONG_MAX, &epoch)) {
+        count(call, METRIC_REPORT_REFUSED);
+        http_fail(call->exchange, FIRN_EINVAL,
+                  "a report needs the header 'Firn-Epoch: N'");
+        return false;
+    }
+    if (epoch == job->epoch && !live_state_is_over(job->state))
+        return true;
+    count(call, METRIC_REPORT_STALE);
+    http_refuse(call->exchange, 410, "stale-epoch",
+                "this start of the job is over");
+    return false;
+}
+
+static void reply_orders(struct api_call *call, const struct live_job *job)
+{
+    char text[512];
+    struct firn_buf out = {0};
+    size_t n = firn_orders_write(text, sizeof text, &job->orders);
+    if (n >= sizeof text)
+        FIRN_BUG("orders of %zu bytes", n);
+    buf_add(&out, text, n);
+    api_reply(call, 200, &out);
+}
+
+void api_report_post(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    struct live_job *job =
+        book_job(host->book, (firn_job_id)call->request->caller.job);
+    struct firn_bytes body = call->request->body;
+    double variance[LIVE_LAYERS];
+    struct firn_trainer_report report;
+    struct firn_error err;
+    if (job == NULL) {
+        http_fail(call->exchange, FIRN_ENOENT, "there is no such job");
+        return;
+    }
+    if (!is_of_this_start(call, job))
+        return;
+    enum firn_status status = firn_trainer_report_read(
+        &report, variance, LIVE_LAYERS, body.at, body.n, &err);
+    if (status == FIRN_OK)
+        status = book_report(host->book, job, job->epoch, &report,
+                             host->now_s(host->arg), &err);
+    if (status != FIRN_OK) {
+        count(call, METRIC_REPORT_REFUSED);
+        api_fail(call, &err);
+        return;
+    }
+    count(call, METRIC_REPORT_TAKEN);
+    if (host->reported != NULL)
+        host->reported(host->arg, job);
+    reply_orders(call, job);
+}

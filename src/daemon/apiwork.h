@@ -1,0 +1,107 @@
+/* apiwork.h - what the parts of the API share; for api*.c.
+ *
+ * api.c finds the route and its caller's right to it; a handler gets a call,
+ * and answers it by one of the functions here, once. Handlers are in the files
+ * that their names say: api_job_get in api_job*.c.
+ */
+#ifndef DAEMON_APIWORK_H
+#define DAEMON_APIWORK_H
+#include "base/vec.h"
+#include "daemon/api.h"
+#include <jansson.h>
+
+struct api_call {
+    struct api *api;
+    struct http_exchange *exchange;
+    const struct http_request *request;
+    char word[128]; /* what stood for ":id" or ":name" */
+};
+
+/* An answer that waits for its commit. */
+struct api_waiting {
+    struct http_exchange *exchange;
+    int status;
+    const char *type;
+    struct firn_buf body;
+};
+
+/* An answer without end. */
+struct api_stream {
+    struct api_stream *next, *before;
+    struct api *api;
+    struct http_exchange *exchange;
+    void (*tick)(struct api_stream *stream); /* now and then */
+    double wrote_s;                          /* when, by clock_elapsed_s() */
+    firn_job_id job;                         /* FIRN_NO_JOB: all */
+    int64_t last;                            /* events: the id sent last */
+    int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
+};
+
+struct api {
+    struct api_host host;
+    VEC(struct api_waiting) waiting;
+    struct api_stream *streams;
+    int nstreams;
+    int64_t heard_id, settled_id; /* of events: the last, the last on disk */
+};
+
+/* --- answers: each ends the call --------------------------------------- */
+
+/* Takes the buffer's memory. Given when what it shows is on disk. */
+void api_reply(struct api_call *call, int status, struct firn_buf *json);
+void api_reply_as(struct api_call *call, int status, const char *type,
+                  struct firn_buf *body);
+void api_fail(struct api_call *call, const struct firn_error *err);
+
+/* These answer and return false when it cannot go on. */
+bool api_find_job(struct api_call *call, struct live_job **out);
+/* A job that is not over. */
+bool api_find_living(struct api_call *call, struct live_job **out);
+/* A whole number of the query; `fallback` when it is not there. */
+bool api_query_int(struct api_call *call, const char *name, int64_t max,
+                   int64_t fallback, int64_t *out);
+/* The body is one JSON object with none but these keys (a list that ends with
+ * NULL). The caller gives it back with json_decref. */
+bool api_read_object(struct api_call *call, const char *const *keys,
+                     json_t **out);
+/* The body is a job file, as YAML or JSON; the asking user is in it. */
+bool api_read_ask(struct api_call *call, struct live_ask *out);
+/* For a hook of the host that is not there. */
+bool api_has(struct api_call *call, bool is_there);
+
+/* --- streams ----------------------------------------------------------- */
+
+/* Answers with a stream; NULL: there are too many, and that is the answer. */
+struct api_stream *api_stream_open(struct api_call *call, const char *type,
+                                   void (*more)(void *arg));
+/* False: the reader does not keep up; the stream is ended. */
+bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
+
+/* The last event there is. */
+enum firn_status api_last_event(struct store *store, int64_t *out,
+                                struct firn_error *err);
+
+/* --- JSON: a comma is put where one is missing ------------------------- */
+
+/* `key` NULL: an element of a list. `bracket` is one of {}[]. */
+void api_json_open(struct firn_buf *out, const char *key, char bracket);
+void api_json_close(struct firn_buf *out, char bracket);
+void api_json_text(struct firn_buf *out, const char *key, const char *value);
+void api_json_int(struct firn_buf *out, const char *key, int64_t value);
+void api_json_double(struct firn_buf *out, const char *key, double value);
+void api_json_bool(struct firn_buf *out, const char *key, bool value);
+/* JSON as it is. */
+void api_json_raw(struct firn_buf *out, const char *key, const char *json);
+
+/* A job as a line of a list, and with all there is. */
+void api_json_job(struct firn_buf *out, const struct live_job *job);
+void api_json_whole_job(struct firn_buf *out, struct api *api,
+                        const struct live_job *job);
+
+/* --- handlers ---------------------------------------------------------- */
+
+#define ROUTE(method, path, handler, who) void handler(struct api_call *call);
+#include "daemon/routes.def"
+#undef ROUTE
+
+#endif

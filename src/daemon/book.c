@@ -1,0 +1,440 @@
+/* book.c - the jobs, and every change of one.
+ *
+ * (1) A change is made in memory, written to the open transaction and told as
+ * an event, in this order; nothing is durable before the caller commits. (2)
+ * What a trainer or a user says is judged before anything changes. (3) When
+ * the store has rolled back, memory is ahead of the disk: from then on every
+ * change is refused. (4) A start's number is committed before it is given out.
+ *
+ * Cost: a change is one row written and one event; finding a job by id is a
+ * binary search; a job that leaves or enters memory moves the pointers above
+ * it.
+ */
+#include "daemon/book.h"
+#include "base/buf.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/bookwork.h"
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { REQUEST_MAX = 128 };
+
+/* --- memory -------------------------------------------------------------- */
+
+void book_put(struct book *book, struct live_job *job)
+{
+    size_t i = book_place(book, job->id);
+    vec_reserve(&book->jobs, book->jobs.n + 1);
+    memmove(&book->jobs.at[i + 1], &book->jobs.at[i],
+            (book->jobs.n - i) * sizeof *book->jobs.at);
+    book->jobs.at[i] = job;
+    book->jobs.n++;
+    book_token_add(book, job);
+    if (live_state_is_over(job->state))
+        vec_add(&book->over, job->id);
+}
+
+static void drop(struct book *book, firn_job_id id)
+{
+    size_t i = book_place(book, id);
+    if (i == book->jobs.n || book->jobs.at[i]->id != id)
+        return;
+    live_job_free(book->jobs.at[i]);
+    book->jobs.n--;
+    memmove(&book->jobs.at[i], &book->jobs.at[i + 1],
+            (book->jobs.n - i) * sizeof *book->jobs.at);
+}
+
+/* Lets go of those that have been over the longest. */
+static void leave(struct book *book)
+{
+    while (book->over.n - book->over_first > book->keep)
+        drop(book, book->over.at[book->over_first++]);
+    if (2 * book->over_first > book->over.n) {
+        book->over.n -= book->over_first;
+        memmove(book->over.at, book->over.at + book->over_first,
+                book->over.n * sizeof *book->over.at);
+        book->over_first = 0;
+    }
+}
+
+void book_keep(struct book *book, size_t keep)
+{
+    book->keep = keep;
+}
+
+size_t book_count(const struct book *book)
+{
+    return book->jobs.n;
+}
+
+struct live_job *book_at(struct book *book, size_t i)
+{
+    return book->jobs.at[i];
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+/* Living jobs come by rising id: each goes to the end. */
+static bool take(void *arg, struct live_job *job)
+{
+    book_put(arg, job);
+    return true;
+}
+
+struct job_list {
+    struct live_job **at;
+    size_t n, cap;
+};
+
+static bool take_over(void *arg, struct live_job *job)
+{
+    struct job_list *list = arg;
+    vec_add(list, job);
+    return true;
+}
+
+/* The newest come first, and shall be the last to leave. */
+static enum firn_status load_over(struct book *book, size_t *nbad,
+                                  struct firn_error *err)
+{
+    struct job_list list = {0};
+    enum firn_status status =
+        store_each_over(book->store, book->keep, take_over, &list, nbad, err);
+    while (list.n > 0)
+        book_put(book, list.at[--list.n]);
+    vec_release(&list);
+    return status;
+}
+
+enum firn_status book_open(struct book **out, struct store *store,
+                           struct firn_error *err)
+{
+    size_t nbad = 0, nbad_over = 0;
+    if (sodium_init() < 0)
+        return firn_fail(err, FIRN_EIO, "the system gives no random numbers");
+    struct book *book = mem_new(1, sizeof *book);
+    book->store = store;
+    book->rollbacks = store_rollbacks(store);
+    book->keep = BOOK_KEEP;
+    randombytes_buf(book->key, sizeof book->key);
+    enum firn_status status =
+        store_each_job(store, false, take, book, &nbad, err);
+    if (status == FIRN_OK)
+        status = load_over(book, &nbad_over, err);
+    if (status != FIRN_OK) {
+        book_close(book);
+        return status;
+    }
+    if (nbad + nbad_over > 0)
+        log_warn("%zu jobs on disk cannot be understood", nbad + nbad_over);
+    *out = book;
+    return FIRN_OK;
+}
+
+void book_close(struct book *book)
+{
+    if (book == NULL)
+        return;
+    for (size_t i = 0; i < book->jobs.n; i++)
+        live_job_free(book->jobs.at[i]);
+    vec_release(&book->jobs);
+    vec_release(&book->over);
+    mem_free(book->cells);
+    sodium_memzero(book->key, sizeof book->key);
+    mem_free(book);
+}
+
+void book_listen(struct book *book, book_listener *listener, void *arg)
+{
+    book->listener = listener;
+    book->listener_arg = arg;
+}
+
+/* --- what every change does ---------------------------------------------- */
+
+static enum firn_status in_step(const struct book *book, struct firn_error *err)
+{
+    if (book->rollbacks == store_rollbacks(book->store))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EIO,
+                     "changes could not be written and were taken back; what "
+                     "is in memory is not what is on disk");
+}
+
+enum firn_status book_may_change(const struct book *book,
+                                 const struct live_job *job,
+                                 struct firn_error *err)
+{
+    if (live_state_is_over(job->state))
+        return firn_fail(err, FIRN_EINVAL, "job %d (%s) is over: it %s",
+                         job->id, job->ask.name,
+                         job->state == LIVE_SUCCEEDED   ? "succeeded"
+                         : job->state == LIVE_FAILED    ? "failed"
+                         : job->state == LIVE_CANCELLED ? "was cancelled"
+                                                        : "was lost");
+    return in_step(book, err);
+}
+
+static enum firn_status tell(struct book *book, const struct live_job *job,
+                             double now_s, const char *kind, const char *text,
+                             struct firn_error *err)
+{
+    struct store_event event = {
+        .at_s = now_s, .job = job->id, .kind = kind, .text = text};
+    FIRN_TRY(store_add_event(book->store, &event, err));
+    if (book->listener != NULL)
+        book->listener(book->listener_arg, &event);
+    return FIRN_OK;
+}
+
+enum firn_status book_change(struct book *book, const struct live_job *job,
+                             double now_s, const char *kind, const char *text,
+                             struct firn_error *err)
+{
+    FIRN_TRY(store_put_job(book->store, job, err));
+    return tell(book, job, now_s, kind, text, err);
+}
+
+/* --- submitting ---------------------------------------------------------- */
+
+static enum firn_status check_request(const char *request,
+                                      struct firn_error *err)
+{
+    size_t n = strnlen(request, REQUEST_MAX + 1);
+    bool is_good = n <= REQUEST_MAX;
+    for (size_t i = 0; i < n; i++)
+        is_good = is_good && request[i] > ' ' && request[i] < 0x7f;
+    return is_good ? FIRN_OK
+                   : firn_fail(err, FIRN_EINVAL,
+                               "a request id is 1 to %d printable ASCII "
+                               "letters without blanks",
+                               REQUEST_MAX);
+}
+
+static char *or_empty(char *text)
+{
+    return text != NULL ? text : mem_strdup("");
+}
+
+/* No text of an ask is NULL from here on. */
+static void complete(struct live_ask *ask, firn_job_id id)
+{
+    char **texts[] = {&ask->queue,   &ask->user,        &ask->app,
+                      &ask->workdir, &ask->types,       &ask->model,
+                      &ask->freeze,  &ask->consistency, &ask->base,
+                      &ask->dataset, &ask->objective,   &ask->ckpt_dir};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i] = or_empty(*texts[i]);
+    if (ask->argv == NULL)
+        ask->argv = mem_new(1, sizeof *ask->argv);
+    if (ask->env == NULL)
+        ask->env = mem_new(1, sizeof *ask->env);
+    if (ask->name != NULL && ask->name[0] != '\0')
+        return;
+    struct firn_buf name = {0};
+    buf_printf(&name, "job-%d", id);
+    mem_free(ask->name);
+    ask->name = name.at;
+}
+
+static struct live_job *make_job(struct book *book, struct live_ask *ask,
+                                 const char *text, const char *request,
+                                 double now_s)
+{
+    struct live_job *job = mem_new(1, sizeof *job);
+    job->id = store_next_id(book->store);
+    job->ask = *ask;
+    complete(&job->ask, job->id);
+    job->text = mem_strdup(text);
+    job->request = mem_strdup(request);
+    book_token_make(job->token);
+    job->submitted_s = now_s;
+    job->state = LIVE_PENDING;
+    job->reason = LIVE_BECAUSE_NEW;
+    str_copy(job->why, sizeof job->why, "no round has seen it yet");
+    str_copy(job->held, sizeof job->held, "-");
+    job->last = firn_trainer_report_unknown();
+    job->orders = firn_orders_none();
+    return job;
+}
+
+/* What the same request made before; NULL: nothing. */
+static enum firn_status made_before(struct book *book,
+                                    const struct live_ask *ask,
+                                    const char *request, struct live_job **out,
+                                    struct firn_error *err)
+{
+    firn_job_id id = FIRN_NO_JOB;
+    *out = NULL;
+    if (request[0] == '\0')
+        return FIRN_OK;
+    FIRN_TRY(store_find_request(book->store, ask->user != NULL ? ask->user : "",
+                                request, &id, err));
+    if (id == FIRN_NO_JOB)
+        return FIRN_OK;
+    *out = book_job(book, id);
+    if (*out == NULL)
+        return firn_fail(err, FIRN_EDATA,
+                         "this request made job %d before, of which what is "
+                         "kept cannot be understood",
+                         id);
+    return FIRN_OK;
+}
+
+enum firn_status book_submit(struct book *book, struct live_ask *ask,
+                             const char *text, const char *request,
+                             double now_s, struct live_job **out, bool *is_new,
+                             struct firn_error *err)
+{
+    struct live_job *job = NULL;
+    request = request != NULL ? request : "";
+    FIRN_TRY(in_step(book, err));
+    FIRN_TRY(check_request(request, err));
+    leave(book);
+    FIRN_TRY(made_before(book, ask, request, &job, err));
+    *is_new = job == NULL;
+    if (job != NULL) {
+        live_ask_release(ask);
+        *out = job;
+        return FIRN_OK;
+    }
+    job = make_job(book, ask, text != NULL ? text : "", request, now_s);
+    struct firn_buf said = {0};
+    buf_printf(&said, "%s was submitted by %s", job->ask.name,
+               job->ask.user[0] != '\0' ? job->ask.user : "nobody known");
+    enum firn_status status = store_add_job(book->store, job, err);
+    if (status == FIRN_OK)
+        status = tell(book, job, now_s, "submitted", said.at, err);
+    buf_release(&said);
+    if (status != FIRN_OK) {
+        *ask = job->ask; /* stays the caller's */
+        job->ask = (struct live_ask){0};
+        live_job_free(job);
+        return status;
+    }
+    *ask = (struct live_ask){0};
+    book_put(book, job);
+    *out = job;
+    return FIRN_OK;
+}
+
+/* --- states -------------------------------------------------------------- */
+
+enum firn_status book_state(struct book *book, struct live_job *job,
+                            enum live_state state, enum live_reason reason,
+                            double now_s, const char *why,
+                            struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    bool is_other = job->state != state;
+    bool is_same = !is_other && job->reason == reason;
+    job->state = state;
+    job->reason = reason;
+    str_copy(job->why, sizeof job->why, why);
+    if (is_same)
+        return FIRN_OK;
+    if (state == LIVE_RUNNING && !(job->started_s > 0))
+        job->started_s = now_s;
+    if (live_state_is_over(state)) {
+        job->ended_s = now_s;
+        job->is_ending = false;
+        vec_add(&book->over, job->id);
+    }
+    FIRN_TRY(store_put_job(book->store, job, err));
+    return is_other
+               ? tell(book, job, now_s, live_state_name(state), job->why, err)
+               : FIRN_OK;
+}
+
+enum firn_status book_cancel(struct book *book, struct live_job *job,
+                             double now_s, const char *why,
+                             struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (job->is_ending)
+        return FIRN_OK;
+    job->is_ending = true;
+    return book_change(book, job, now_s, "cancelling", why, err);
+}
+
+enum firn_status book_retry(struct book *book, struct live_job *job,
+                            double mem_gib, double now_s, const char *why,
+                            struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    job->state = LIVE_PENDING;
+    job->reason = LIVE_BECAUSE_RETRY;
+    job->nretries++;
+    if (mem_gib > 0)
+        job->ask.mem_gib = mem_gib;
+    str_copy(job->why, sizeof job->why, why);
+    return book_change(book, job, now_s, "retry", job->why, err);
+}
+
+/* --- starts -------------------------------------------------------------- */
+
+static double wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+enum firn_status book_next_epoch(struct book *book, struct live_job *job,
+                                 int64_t *epoch, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    char text[64];
+    struct store_epoch start = {.job = job->id,
+                                .epoch = job->epoch + 1,
+                                .started_s = wall_s(),
+                                .end = -1,
+                                .held = job->held};
+    job->epoch = start.epoch;
+    snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
+    FIRN_TRY(store_put_epoch(book->store, &start, err));
+    FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
+    failpoint("book.epoch.before");
+    FIRN_TRY(store_commit(book->store, err));
+    failpoint("book.epoch.after");
+    *epoch = start.epoch;
+    return FIRN_OK;
+}
+
+enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
+                                  const struct store_epoch *epoch,
+                                  struct firn_error *err)
+{
+    static const char *const ends[] = {"done",   "checkpointed",  "failed",
+                                       "killed", "out of memory", "lost"};
+    char text[128];
+    FIRN_TRY(in_step(book, err));
+    if (epoch->job != job->id || epoch->epoch < 1 || epoch->epoch > job->epoch)
+        return firn_fail(err, FIRN_EINVAL, "job %d never had a start %lld",
+                         job->id, (long long)epoch->epoch);
+    bool is_named =
+        epoch->end >= 0 && (size_t)epoch->end < sizeof ends / sizeof *ends;
+    FIRN_TRY(store_put_epoch(book->store, epoch, err));
+    if (epoch->epoch == job->epoch)
+        job->exit_status = epoch->exit_status;
+    snprintf(text, sizeof text, "start %lld ended: %s, status %d",
+             (long long)epoch->epoch, is_named ? ends[epoch->end] : "not over",
+             epoch->exit_status);
+    return book_change(book, job, epoch->ended_s, "ended", text, err);
+}
+
+enum firn_status book_held(struct book *book, struct live_job *job,
+                           const char *held, struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    if (strcmp(job->held, held) == 0)
+        return FIRN_OK;
+    str_copy(job->held, sizeof job->held, held);
+    return book_change(book, job, wall_s(), "gpus", job->held, err);
+}

@@ -1,0 +1,105 @@
+/* book.h - the daemon's jobs in memory, and every change of one.
+ *
+ * The one place that changes a live job: each function here alters the copy in
+ * memory, writes it to the store's open transaction and appends an event. So
+ * memory, disk and history cannot tell different stories; when a commit fails,
+ * the daemon stops rather than go on with a story of its own: once the store
+ * has rolled back, every change here is FIRN_EIO until the book is closed and
+ * opened again.
+ *
+ * Jobs that are over stay on disk and leave memory when there are more than
+ * `keep` of them; looking one up reads it back. They leave in book_submit()
+ * only, so that a walk by book_at() may change jobs on its way.
+ */
+#ifndef DAEMON_BOOK_H
+#define DAEMON_BOOK_H
+#include "daemon/livejob.h"
+#include "daemon/store.h"
+
+struct book;
+
+/* Told of every event, for streams; its memory is borrowed. */
+typedef void book_listener(void *arg, const struct store_event *event);
+
+enum firn_status book_open(struct book **out, struct store *store,
+                           struct firn_error *err);
+void book_close(struct book *book);
+/* Told when a change is made, which is before it is committed. */
+void book_listen(struct book *book, book_listener *listener, void *arg);
+/* How many jobs that are over stay in memory: BOOK_KEEP at first. */
+enum { BOOK_KEEP = 10000 };
+void book_keep(struct book *book, size_t keep);
+
+/* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
+ * user's same request id gives the job it made before, and *is_new false. An
+ * ask without a name becomes "job-<id>". FIRN_EINVAL: a request id is 1 to 128
+ * printable ASCII letters; "" for none. */
+enum firn_status book_submit(struct book *book, struct live_ask *ask,
+                             const char *text, const char *request,
+                             double now_s, struct live_job **out, bool *is_new,
+                             struct firn_error *err);
+
+/* By id; NULL: none. Borrowed until it is over and the next submit. */
+struct live_job *book_job(struct book *book, firn_job_id id);
+/* By number, name, or unique beginning of a name, of the living first; the
+ * newest of that name. FIRN_ENOENT, FIRN_EINVAL (several: names them). */
+enum firn_status book_find(struct book *book, const char *word,
+                           struct live_job **out, struct firn_error *err);
+/* The jobs in memory by rising id. */
+size_t book_count(const struct book *book);
+struct live_job *book_at(struct book *book, size_t i);
+/* The job in memory that has this token, or -1. Takes the same time whatever
+ * the token. */
+firn_job_id book_token(const struct book *book, const char *token);
+
+/* Changes; each says why in a sentence that becomes the event's text. Those of
+ * a job that is over are FIRN_EINVAL.
+ *
+ * The same state and reason again: only the sentence changes, and only in
+ * memory. Another reason in the same state: written, no event. `started_s` and
+ * `ended_s` are set when it first runs and when it is over. */
+enum firn_status book_state(struct book *book, struct live_job *job,
+                            enum live_state state, enum live_reason reason,
+                            double now_s, const char *why,
+                            struct firn_error *err);
+/* The next start; on disk when it returns, with all that was changed so far. */
+enum firn_status book_next_epoch(struct book *book, struct live_job *job,
+                                 int64_t *epoch, struct firn_error *err);
+/* Its end, and the job's exit status if it is the last start. */
+enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
+                                  const struct store_epoch *epoch,
+                                  struct firn_error *err);
+/* What it holds now, as text. */
+enum firn_status book_held(struct book *book, struct live_job *job,
+                           const char *held, struct firn_error *err);
+/* A trainer's word; FIRN_EINVAL for an old epoch or a number that cannot be
+ * (progress or steps that fall within an epoch, ...): nothing changes then. No
+ * event: reports have a list of their own. Progress that it does not name is
+ * as before. */
+enum firn_status book_report(struct book *book, struct live_job *job,
+                             int64_t epoch,
+                             const struct firn_trainer_report *report,
+                             double now_s, struct firn_error *err);
+/* What its trainer shall be told from now on. No event. */
+enum firn_status book_orders(struct book *book, struct live_job *job,
+                             const struct firn_orders *orders,
+                             struct firn_error *err);
+/* Its user wants it gone: is_ending, until a state says that it is over. */
+enum firn_status book_cancel(struct book *book, struct live_job *job,
+                             double now_s, const char *why,
+                             struct firn_error *err);
+/* PENDING again because of RETRY, one retry more, with `mem_gib` (0: as
+ * before). */
+enum firn_status book_retry(struct book *book, struct live_job *job,
+                            double mem_gib, double now_s, const char *why,
+                            struct firn_error *err);
+enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
+                           double now_s, struct firn_error *err);
+enum firn_status book_bounds(struct book *book, struct live_job *job,
+                             int gpus_min, int gpus_max, double now_s,
+                             struct firn_error *err);
+enum firn_status book_priority(struct book *book, struct live_job *job,
+                               int priority, double now_s,
+                               struct firn_error *err);
+
+#endif

@@ -1,0 +1,204 @@
+/* book_word.c - what users and trainers say of a job, judged and written down.
+ *
+ * A trainer is not trusted: a report of another start than the present one, a
+ * number that is not finite or cannot be, and progress or steps that fall
+ * within one start are refused, with a sentence, before anything changes.
+ * (Between two starts they may fall: the second begins from the last
+ * checkpoint.) What a report does not know, it leaves as it was.
+ */
+#include "base/str.h"
+#include "daemon/bookwork.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GPUS_MAX = 100000, PRIORITY_MAX = 100 };
+
+/* --- reports ------------------------------------------------------------- */
+
+struct claim {
+    const char *name;
+    double value, most;
+    bool may_be_negative;
+};
+
+static enum firn_status judge_numbers(const struct firn_trainer_report *report,
+                                      struct firn_error *err)
+{
+    const struct claim claims[] = {
+        {"progress", report->progress, 1, false},
+        {"effective", report->effective, 1e18, false},
+        {"step_s", report->step_s, 1e9, false},
+        {"loss", report->loss, INFINITY, true},
+        {"metric", report->metric, INFINITY, true},
+        {"memory_mib", report->memory_mib, 1e12, false},
+        {"utilisation", report->utilisation, 1, false},
+        {"psi", report->psi, 1, false},
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        const struct claim *c = &claims[i];
+        bool is_unknown = c->value == -1;
+        if (!isfinite(c->value) || c->value > c->most ||
+            (c->value < 0 && !is_unknown && !c->may_be_negative))
+            return firn_fail(err, FIRN_EINVAL, "a report's '%s' cannot be %g",
+                             c->name, c->value);
+    }
+    for (int i = 0; i < FIRN_STEP_NPARTS; i++) {
+        double part_s = report->part_s[i];
+        if (!isfinite(part_s) || (part_s < 0 && part_s != -1))
+            return firn_fail(err, FIRN_EINVAL, "a report's '%s' cannot be %g s",
+                             firn_step_part_name((enum firn_step_part)i),
+                             part_s);
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status judge_layers(const struct firn_trainer_report *report,
+                                     struct firn_error *err)
+{
+    if (report->variance == NULL)
+        return FIRN_OK;
+    if (report->nlayers > LIVE_LAYERS)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a report has the variance of %zu layers, at most %d",
+                         report->nlayers, LIVE_LAYERS);
+    for (size_t i = 0; i < report->nlayers; i++)
+        if (!isfinite(report->variance[i]))
+            return firn_fail(err, FIRN_EINVAL,
+                             "a report's variance of layer %zu cannot be %g", i,
+                             report->variance[i]);
+    return FIRN_OK;
+}
+
+static enum firn_status judge_course(const struct live_job *job, int64_t epoch,
+                                     const struct firn_trainer_report *report,
+                                     struct firn_error *err)
+{
+    if (epoch != job->epoch)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a report of start %lld of job %d, which is at its "
+                         "start %lld",
+                         (long long)epoch, job->id, (long long)job->epoch);
+    if (job->reported_epoch != epoch)
+        return FIRN_OK;
+    if (report->progress >= 0 && report->progress < job->last.progress)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a report's progress fell from %g to %g",
+                         job->last.progress, report->progress);
+    if (report->step > 0 && report->step < job->last.step)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a report's step fell from %llu to %llu",
+                         (unsigned long long)job->last.step,
+                         (unsigned long long)report->step);
+    return FIRN_OK;
+}
+
+/* Takes it over, into the job's own memory. */
+static void keep_report(struct live_job *job, int64_t epoch,
+                        const struct firn_trainer_report *report, double now_s)
+{
+    struct firn_trainer_report before = job->last;
+    job->last = *report;
+    if (report->progress < 0)
+        job->last.progress = before.progress;
+    if (report->step == 0 && job->reported_epoch == epoch)
+        job->last.step = before.step;
+    job->last.variance = NULL;
+    job->last.nlayers = 0;
+    if (report->variance != NULL && report->nlayers > 0) {
+        if (job->variance == NULL)
+            job->variance = mem_new(LIVE_LAYERS, sizeof *job->variance);
+        memmove(job->variance, report->variance,
+                report->nlayers * sizeof *job->variance);
+        job->last.variance = job->variance;
+        job->last.nlayers = report->nlayers;
+    }
+    job->reported_s = now_s;
+    job->reported_epoch = epoch;
+}
+
+enum firn_status book_report(struct book *book, struct live_job *job,
+                             int64_t epoch,
+                             const struct firn_trainer_report *report,
+                             double now_s, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    FIRN_TRY(judge_course(job, epoch, report, err));
+    FIRN_TRY(judge_numbers(report, err));
+    FIRN_TRY(judge_layers(report, err));
+    keep_report(job, epoch, report, now_s);
+    FIRN_TRY(
+        store_add_report(book->store, job->id, epoch, now_s, &job->last, err));
+    return store_put_job(book->store, job, err);
+}
+
+enum firn_status book_orders(struct book *book, struct live_job *job,
+                             const struct firn_orders *orders,
+                             struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    bool is_same = job->orders.nfrozen == orders->nfrozen &&
+                   job->orders.passes == orders->passes &&
+                   job->orders.stop == orders->stop &&
+                   job->orders.prepare_s == orders->prepare_s;
+    if (is_same)
+        return FIRN_OK;
+    job->orders = *orders;
+    return store_put_job(book->store, job, err);
+}
+
+/* --- users --------------------------------------------------------------- */
+
+enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
+                           double now_s, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (job->is_held == held)
+        return FIRN_OK;
+    job->is_held = held;
+    return book_change(
+        book, job, now_s, held ? "held" : "released",
+        held ? "its user holds it back" : "its user lets it go again", err);
+}
+
+enum firn_status book_bounds(struct book *book, struct live_job *job,
+                             int gpus_min, int gpus_max, double now_s,
+                             struct firn_error *err)
+{
+    char text[128];
+    FIRN_TRY(book_may_change(book, job, err));
+    if (gpus_min < 1 || gpus_max < gpus_min || gpus_max > GPUS_MAX)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a job cannot have %d to %d GPUs: from 1 to %d, the "
+                         "fewest first",
+                         gpus_min, gpus_max, GPUS_MAX);
+    if (!job->ask.is_elastic && gpus_min != gpus_max)
+        return firn_fail(err, FIRN_EINVAL,
+                         "job %d (%s) is not elastic: it takes one number of "
+                         "GPUs, not %d..%d",
+                         job->id, job->ask.name, gpus_min, gpus_max);
+    if (job->ask.gpus_min == gpus_min && job->ask.gpus_max == gpus_max)
+        return FIRN_OK;
+    snprintf(text, sizeof text, "from %d..%d to %d..%d GPUs", job->ask.gpus_min,
+             job->ask.gpus_max, gpus_min, gpus_max);
+    job->ask.gpus_min = gpus_min;
+    job->ask.gpus_max = gpus_max;
+    return book_change(book, job, now_s, "bounds", text, err);
+}
+
+enum firn_status book_priority(struct book *book, struct live_job *job,
+                               int priority, double now_s,
+                               struct firn_error *err)
+{
+    char text[64];
+    FIRN_TRY(book_may_change(book, job, err));
+    if (priority < 0 || priority > PRIORITY_MAX)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a priority is a whole number from 0 to %d, not %d",
+                         PRIORITY_MAX, priority);
+    if (job->ask.priority == priority)
+        return FIRN_OK;
+    snprintf(text, sizeof text, "from %d to %d", job->ask.priority, priority);
+    job->ask.priority = priority;
+    return book_change(book, job, now_s, "priority", text, err);
+}

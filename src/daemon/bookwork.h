@@ -1,0 +1,50 @@
+/* bookwork.h - what the parts of the book share; for book*.c.
+ *
+ * book.c has the jobs, their states and starts, book_word.c what users and
+ * trainers say of one, book_find.c the ways to a job: by token, name, number.
+ */
+#ifndef DAEMON_BOOKWORK_H
+#define DAEMON_BOOKWORK_H
+#include "base/vec.h"
+#include "daemon/book.h"
+
+/* A token by its keyed hash. The key is the process's own and secret, so that
+ * the time of a search says nothing of other tokens. */
+struct token_cell {
+    uint64_t hash;
+    firn_job_id job; /* 0: empty; may have left memory since */
+};
+
+struct book {
+    struct store *store;
+    unsigned rollbacks;          /* of the store when it was read */
+    VEC(struct live_job *) jobs; /* by rising id */
+    VEC(firn_job_id) over;       /* in memory, in the order they came to be */
+    size_t over_first;           /* those before have left */
+    size_t keep;
+    unsigned char key[16];
+    struct token_cell *cells; /* open addressing, a power of two */
+    size_t ncells, nused;
+    book_listener *listener;
+    void *listener_arg;
+};
+
+/* The place of a job in memory, or of the first above it. */
+size_t book_place(const struct book *book, firn_job_id id);
+/* Remembers its token. */
+void book_token_add(struct book *book, const struct live_job *job);
+/* A new one, from the system's random numbers. */
+void book_token_make(char out[65]);
+/* Puts it into memory, in its place. */
+void book_put(struct book *book, struct live_job *job);
+
+/* FIRN_EINVAL: the job is over; FIRN_EIO: the store has rolled back. */
+enum firn_status book_may_change(const struct book *book,
+                                 const struct live_job *job,
+                                 struct firn_error *err);
+/* Writes the job and an event, and tells the listener. */
+enum firn_status book_change(struct book *book, const struct live_job *job,
+                             double now_s, const char *kind, const char *text,
+                             struct firn_error *err);
+
+#endif

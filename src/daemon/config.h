@@ -1,0 +1,58 @@
+/* config.h - what an operator says to firnd: flags over firn.yaml over
+ * defaults.
+ *
+ *     engine: local             # who runs jobs
+ *     gpus: 1x4:v100@16           # GPUs declared by hand; else the driver's
+ *     policy: icefrog
+ *     state: /var/lib/firn      # firn.db, and a folder for each job
+ *     socket: /run/firn.sock
+ *     listen: 127.0.0.1:7070    # TCP, only with a token
+ *     token-file: /etc/firn/token
+ *     settings: [icefrog.interval=60, local.cgroup=off]
+ *
+ * Each key is a flag too (--token-file FILE); `settings` is --set, once for
+ * each. Nothing has to be said: state then is $XDG_STATE_HOME/firn or
+ * ~/.local/state/firn, the socket $XDG_RUNTIME_DIR/firn.sock or firn.sock in
+ * the state folder. Unknown keys, keys given twice and empty values are errors
+ * with file and line.
+ */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+#include "base/arena.h"
+#include <firn/bytes.h>
+#include <firn/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Texts lie in the arena; NULL: not said. */
+struct config {
+    struct arena text;
+    const char *file; /* --config; read by config_finish() */
+    const char *engine, *policy, *state, *socket, *listen, *token_file;
+    const char *gpus;
+    const char **settings; /* "owner.option=value" */
+    size_t nsettings, settings_cap;
+    bool wants_help, wants_version;
+};
+
+/* A line for each flag, for --help. */
+extern const char config_help[];
+
+/* Takes the flags in, argv[1] to argv[argc - 1]. FIRN_EINVAL names one that is
+ * wrong. Zeroed before; release in any case. */
+enum firn_status config_flags(struct config *config, int argc,
+                              char *const *argv, struct firn_error *err);
+/* What a file says and no flag has said. `where` names it. */
+enum firn_status config_text(struct config *config, struct firn_bytes text,
+                             const char *where, struct firn_error *err);
+/* Reads the file, if one is named, then fills what nobody said. FIRN_EINVAL
+ * also for what does not go together. */
+enum firn_status config_finish(struct config *config, struct firn_error *err);
+void config_release(struct config *config);
+
+/* The operator's token: the first line of a file that only its owner can read.
+ * In the arena. */
+enum firn_status config_token(struct config *config, const char **token,
+                              struct firn_error *err);
+
+#endif

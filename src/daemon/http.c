@@ -1,0 +1,410 @@
+/* http.c - an HTTP server inside the daemon's loop, by libmicrohttpd.
+ *
+ * libmicrohttpd serves one listening socket a server, so there are up to two
+ * of them, and one epoll descriptor over both that the loop watches.
+ *
+ *     READING --whole--> HANDED --answer--> ANSWERED --sent--> gone
+ *                          |                    ^
+ *                          +--kept: suspended---+
+ *
+ * (1) A handler sees whole requests only, of callers who have shown who they
+ *     are; everybody else has his refusal before his body is read.
+ * (2) What one client can make us hold: 32 KiB of head, body_max of body, one
+ *     answer, one MiB of a stream; and there are CONNECTIONS of them.
+ * (3) A connection has timeout_s to send a whole request, counted from its
+ *     first byte or from the end of the one before; sending a little now and
+ *     then gains nothing. A reader that takes nothing is dropped after as long.
+ */
+#include "daemon/http.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/http_sock.h"
+#include "daemon/httpwork.h"
+#include <ctype.h>
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HEAD_BYTES = 32 << 10, CONNECTIONS = 1000, EVENTS = 64 };
+
+/* --- connections ------------------------------------------------------- */
+
+static int fd_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
+        ->connect_fd;
+}
+
+static void conn_open(struct http *http, struct MHD_Connection *mhd,
+                      void **context)
+{
+    struct http_conn *conn = mem_new(1, sizeof *conn);
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    conn->http = http;
+    conn->fd = fd_of(mhd);
+    conn->since_s = clock_elapsed_s();
+    conn->peer = (struct http_caller){.job = -1};
+    if (getsockname(conn->fd, (struct sockaddr *)&at, &n) == 0)
+        conn->is_local = at.ss_family == AF_UNIX;
+    if (conn->is_local)
+        sock_peer(conn->fd, &conn->peer);
+    conn->next = http->conns;
+    if (conn->next != NULL)
+        conn->next->before = conn;
+    http->conns = conn;
+    *context = conn;
+}
+
+static void conn_close(struct http_conn *conn)
+{
+    if (conn->next != NULL)
+        conn->next->before = conn->before;
+    if (conn->before != NULL)
+        conn->before->next = conn->next;
+    else
+        conn->http->conns = conn->next;
+    mem_free(conn);
+}
+
+static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        conn_open(arg, mhd, context);
+    else if (*context != NULL)
+        conn_close(*context);
+}
+
+/* Invariant (3): libmicrohttpd drops who is silent, this who dribbles. */
+static void sweep(struct http *http)
+{
+    double now_s = clock_elapsed_s(), limit_s = http->config.timeout_s;
+    if (now_s - http->swept_s < limit_s / 8)
+        return;
+    http->swept_s = now_s;
+    for (struct http_conn *c = http->conns; c != NULL; c = c->next) {
+        if (c->since_s == 0 || now_s - c->since_s < limit_s)
+            continue;
+        shutdown(c->fd, SHUT_RDWR);
+        c->since_s = 0;
+    }
+}
+
+/* --- who asks, and for what -------------------------------------------- */
+
+/* The token behind "Bearer "; NULL: the header is something else. */
+static const char *bearer(const char *header)
+{
+    if (strncasecmp(header, "Bearer ", 7) != 0)
+        return NULL;
+    header += 7;
+    while (*header == ' ')
+        header++;
+    return *header != '\0' ? header : NULL;
+}
+
+/* A token that is shown decides, on the Unix socket too: a job is that job
+ * even when it runs as the daemon's own user. */
+static bool know_caller(struct http_exchange *ex)
+{
+    const struct http_config *config = &ex->http->config;
+    struct http_caller *caller = &ex->request.caller;
+    const char *header = http_header(ex, "Authorization");
+    *caller = ex->conn->peer;
+    if (header == NULL)
+        return ex->conn->is_local;
+    const char *token = bearer(header);
+    if (token == NULL)
+        return false;
+    if (config->token != NULL && sock_same_secret(token, config->token)) {
+        caller->is_operator = true;
+        if (!ex->conn->is_local)
+            str_copy(caller->user, sizeof caller->user, "token");
+        return true;
+    }
+    caller->is_operator = false;
+    if (config->job_of_token == NULL)
+        return false;
+    caller->job = config->job_of_token(config->arg, token);
+    snprintf(caller->user, sizeof caller->user, "job %d", caller->job);
+    return caller->job >= 0;
+}
+
+/* No control characters, no "." or ".." parts. */
+static bool is_plain_path(const char *path)
+{
+    if (path[0] != '/')
+        return false;
+    for (const char *at = path; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return false;
+        if (at[0] != '/' || at[1] != '.')
+            continue;
+        const char *end = at + (at[2] == '.' ? 3 : 2);
+        if (*end == '/' || *end == '\0')
+            return false;
+    }
+    return true;
+}
+
+/* The refusals that need no body: invariant (1). */
+static void look(struct http_exchange *ex)
+{
+    const char *length = http_header(ex, "Content-Length");
+    double n;
+    if (!know_caller(ex)) {
+        http_set_header(ex, "WWW-Authenticate", "Bearer");
+        http_refuse(ex, MHD_HTTP_UNAUTHORIZED, "unauthorised",
+                    "a token that this daemon knows is needed: "
+                    "'Authorization: Bearer TOKEN'");
+    } else if (!is_plain_path(ex->request.path)) {
+        http_refuse(ex, MHD_HTTP_BAD_REQUEST, "invalid-input",
+                    "there is no such path");
+    } else if (length != NULL && (!str_double(length, &n) ||
+                                  n > (double)ex->http->config.body_max)) {
+        http_refuse(ex, MHD_HTTP_CONTENT_TOO_LARGE, "too-large",
+                    "the body of the request is too large");
+    }
+}
+
+static void take_body(struct http_exchange *ex, const char *data, size_t n)
+{
+    if (ex->phase != HTTP_READING || ex->is_over_limit)
+        return;
+    ex->is_over_limit = ex->body.n + n > ex->http->config.body_max;
+    if (ex->is_over_limit)
+        buf_release(&ex->body);
+    else
+        buf_add(&ex->body, data, n);
+}
+
+static void hand_over(struct http_exchange *ex)
+{
+    struct http *http = ex->http;
+    ex->phase = HTTP_HANDED;
+    ex->conn->since_s = 0;
+    if (ex->is_over_limit) {
+        http_refuse(ex, MHD_HTTP_CONTENT_TOO_LARGE, "too-large",
+                    "the body of the request is too large");
+        return;
+    }
+    ex->request.body =
+        (struct firn_bytes){ex->body.at != NULL ? ex->body.at : "", ex->body.n};
+    http->config.handle(http->config.arg, ex, &ex->request);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
+                                  const char *url, const char *method,
+                                  const char *version, const char *data,
+                                  size_t *ndata, void **context)
+{
+    (void)version;
+    struct http_exchange *ex = *context;
+    if (ex == NULL) {
+        *context = ex = exchange_new(arg, mhd);
+        ex->request.path = url;
+        ex->request.method = method;
+        look(ex);
+        return ex->phase == HTTP_ANSWERED ? exchange_proceed(ex) : MHD_YES;
+    }
+    if (*ndata > 0) {
+        take_body(ex, data, *ndata);
+        *ndata = 0;
+        return MHD_YES;
+    }
+    if (ex->phase == HTTP_READING)
+        hand_over(ex);
+    return exchange_proceed(ex);
+}
+
+static int nibble(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = memchr(digits, tolower((unsigned char)c), 16);
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* "%41" to "A", in place. What is no such code, and "%00", stays as it is: a
+ * text never ends before its end. */
+static size_t unescape(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg, (void)mhd;
+    char *to = text;
+    for (const char *at = text; *at != '\0'; at++) {
+        int high = at[0] == '%' ? nibble(at[1]) : -1;
+        int low = high >= 0 ? nibble(at[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *to++ = (char)(high * 16 + low);
+            at += 2;
+        } else {
+            *to++ = *at;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - text);
+}
+
+/* --- the server -------------------------------------------------------- */
+
+static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
+                         enum MHD_RequestTerminationCode how)
+{
+    (void)arg, (void)mhd, (void)how;
+    struct http_exchange *ex = *context;
+    *context = NULL;
+    if (ex != NULL)
+        exchange_over(ex);
+}
+
+static enum firn_status serve(struct http *http, int fd, struct firn_error *err)
+{
+    unsigned timeout_s = (unsigned)http->config.timeout_s + 1;
+    struct MHD_Daemon *server = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
+        http, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, timeout_s, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_END);
+    if (server == NULL) {
+        close(fd);
+        return firn_fail(err, FIRN_EIO, "the HTTP server cannot start: %s",
+                         strerror(errno));
+    }
+    http->servers[http->nservers++] = server;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    int inner = MHD_get_daemon_info(server, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    if (epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, inner, &event) != 0)
+        return firn_fail(err, FIRN_EIO, "cannot watch the HTTP server: %s",
+                         strerror(errno));
+    return FIRN_OK;
+}
+
+static enum firn_status check(const struct http_config *config,
+                              struct firn_error *err)
+{
+    if (config->socket == NULL && config->address == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the HTTP server has nothing to listen on");
+    if (config->address != NULL &&
+        (config->token == NULL || strlen(config->token) < 16))
+        return firn_fail(err, FIRN_EINVAL,
+                         "to listen on address '%s' needs a token of at least "
+                         "16 characters",
+                         config->address);
+    if (sodium_init() < 0)
+        return firn_fail(err, FIRN_EIO, "libsodium cannot start");
+    return FIRN_OK;
+}
+
+static enum firn_status listen_all(struct http *http, struct firn_error *err)
+{
+    const struct http_config *config = &http->config;
+    int fd;
+    http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (http->epoll_fd < 0)
+        return firn_fail(err, FIRN_EIO, "cannot watch sockets: %s",
+                         strerror(errno));
+    if (config->address != NULL) {
+        FIRN_TRY(sock_listen_address(&fd, &http->port, config->address, err));
+        FIRN_TRY(serve(http, fd, err));
+    }
+    if (config->socket != NULL) {
+        FIRN_TRY(sock_listen_path(&fd, config->socket, err));
+        http->socket = mem_strdup(config->socket); /* ours to remove */
+        FIRN_TRY(serve(http, fd, err));
+    }
+    return FIRN_OK;
+}
+
+enum firn_status http_open(struct http **out, const struct http_config *config,
+                           struct firn_error *err)
+{
+    FIRN_TRY(check(config, err));
+    struct http *http = mem_new(1, sizeof *http);
+    http->config = *config;
+    if (config->token != NULL)
+        http->config.token = http->token = mem_strdup(config->token);
+    if (config->body_max == 0)
+        http->config.body_max = 1 << 20;
+    if (!(config->timeout_s > 0))
+        http->config.timeout_s = 30;
+    enum firn_status status = listen_all(http, err);
+    if (status != FIRN_OK) {
+        http_close(http);
+        return status;
+    }
+    *out = http;
+    return FIRN_OK;
+}
+
+void http_close(struct http *http)
+{
+    if (http == NULL)
+        return;
+    http->is_closing = true;
+    for (struct http_exchange *ex = http->exchanges; ex; ex = ex->next)
+        if (ex->is_suspended)
+            exchange_cut(ex);
+    for (int i = 0; i < http->nservers; i++) {
+        MHD_run(http->servers[i]); /* answers on their way, and what was cut */
+        MHD_run(http->servers[i]);
+        MHD_stop_daemon(http->servers[i]);
+    }
+    if (http->epoll_fd >= 0)
+        close(http->epoll_fd);
+    if (http->socket != NULL)
+        sock_unlink(http->socket);
+    mem_free(http->socket);
+    if (http->token != NULL)
+        sodium_memzero(http->token, strlen(http->token));
+    mem_free(http->token);
+    mem_free(http);
+}
+
+int http_fd(const struct http *http, int *wait_ms)
+{
+    double limit_ms = -1;
+    if (http->conns != NULL)
+        limit_ms = http->config.timeout_s * 1e3 / 8 + 1;
+    for (int i = 0; i < http->nservers; i++) {
+        MHD_UNSIGNED_LONG_LONG ms;
+        if (MHD_get_timeout(http->servers[i], &ms) == MHD_YES &&
+            (limit_ms < 0 || (double)ms < limit_ms))
+            limit_ms = (double)ms;
+    }
+    if (http->is_woken)
+        limit_ms = 0;
+    *wait_ms = limit_ms > 1e6 ? 1000000 : (int)limit_ms;
+    return http->epoll_fd;
+}
+
+void http_run(struct http *http)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(http->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < n; i++)
+        if (events[i].data.ptr != NULL)
+            exchange_cut(events[i].data.ptr); /* a reader hung up */
+    sweep(http);
+    http->is_woken = false;
+    for (int i = 0; i < http->nservers; i++)
+        MHD_run(http->servers[i]);
+}
+
+int http_port(const struct http *http)
+{
+    return http->port;
+}

@@ -1,0 +1,207 @@
+/* http_sock.c - the sockets that the HTTP server listens on, and who is at
+ * the other end.
+ *
+ * The Unix socket is private twice: its folder can be entered by its owner
+ * alone, and its own mode is 0600. Who connects all the same (root) is known
+ * by the kernel's word, not by his own.
+ *
+ * (1) A file that is no socket is never removed, nor is a socket that
+ *     somebody answers on.
+ * (2) Two daemons that start at the same moment are kept apart by the lock of
+ *     the store, which is taken before.
+ * (3) Secrets are compared as digests of one length, all of it, whatever the
+ *     guess has in common with the secret.
+ */
+#define _GNU_SOURCE /* struct ucred */
+#include "daemon/http_sock.h"
+#include "base/str.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512 };
+
+static enum firn_status torn(int fd, struct firn_error *err, const char *what,
+                             const char *name)
+{
+    int code = errno;
+    if (fd >= 0)
+        close(fd);
+    return firn_fail(err, FIRN_EIO, "%s %s: %s", what, name, strerror(code));
+}
+
+/* The folder of `path` is there, and nobody else can look into it. */
+static enum firn_status private_folder(const char *path, struct firn_error *err)
+{
+    char folder[sizeof((struct sockaddr_un){0}.sun_path)];
+    str_copy(folder, sizeof folder, path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || slash == folder)
+        return firn_fail(err, FIRN_EINVAL,
+                         "socket '%s' needs a folder of its own", path);
+    *slash = '\0';
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return torn(-1, err, "cannot make the folder", folder);
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return torn(-1, err, "cannot look at the folder", folder);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return firn_fail(err, FIRN_EINVAL,
+                         "folder '%s' of the socket is not private: it must "
+                         "be the daemon's own, with mode 0700",
+                         folder);
+    return FIRN_OK;
+}
+
+/* Nothing stands at `path` afterwards: invariant (1). */
+static enum firn_status clear_path(const struct sockaddr_un *at,
+                                   struct firn_error *err)
+{
+    struct stat st;
+    if (lstat(at->sun_path, &st) != 0)
+        return FIRN_OK;
+    if (!S_ISSOCK(st.st_mode))
+        return firn_fail(err, FIRN_EINVAL,
+                         "'%s' is there already and is no socket",
+                         at->sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return torn(fd, err, "cannot make a socket for", at->sun_path);
+    bool answers = connect(fd, (const struct sockaddr *)at, sizeof *at) == 0 ||
+                   errno == EAGAIN; /* alive, and busy */
+    close(fd);
+    if (answers)
+        return firn_fail(err, FIRN_EIO, "another daemon listens on '%s'",
+                         at->sun_path);
+    if (unlink(at->sun_path) != 0)
+        return torn(-1, err, "cannot remove the old socket", at->sun_path);
+    return FIRN_OK;
+}
+
+enum firn_status sock_listen_path(int *out, const char *path,
+                                  struct firn_error *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    if (!str_copy(at.sun_path, sizeof at.sun_path, path))
+        return firn_fail(err, FIRN_EINVAL,
+                         "the path of a socket has at most %zu bytes, '%s' "
+                         "has %zu",
+                         sizeof at.sun_path - 1, path, strlen(path));
+    FIRN_TRY(private_folder(path, err));
+    FIRN_TRY(clear_path(&at, err));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return torn(fd, err, "cannot make a socket for", path);
+    mode_t old = umask(0177);
+    int bound = bind(fd, (const struct sockaddr *)&at, sizeof at);
+    umask(old);
+    if (bound != 0 || listen(fd, BACKLOG) != 0)
+        return torn(fd, err, "cannot listen on", path);
+    *out = fd;
+    return FIRN_OK;
+}
+
+void sock_unlink(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+        unlink(path);
+}
+
+/* Cuts "host:port" and "[host]:port"; the host without its brackets. */
+static bool cut_address(char *text, char **host, char **port)
+{
+    char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text || colon[1] == '\0')
+        return false;
+    *colon = '\0';
+    *port = colon + 1;
+    *host = text;
+    if (text[0] != '[')
+        return strchr(text, ':') == NULL;
+    if (colon[-1] != ']')
+        return false;
+    colon[-1] = '\0';
+    *host = text + 1;
+    return true;
+}
+
+static int port_of(int fd)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &n) != 0)
+        return 0;
+    if (at.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)&at)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)&at)->sin_port);
+}
+
+enum firn_status sock_listen_address(int *out, int *port, const char *address,
+                                     struct firn_error *err)
+{
+    char text[128], *host, *service;
+    long number;
+    struct addrinfo *found = NULL;
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    if (!str_copy(text, sizeof text, address) ||
+        !cut_address(text, &host, &service) ||
+        !str_int(service, 0, 65535, &number) ||
+        getaddrinfo(host, service, &want, &found) != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "address '%s' is not like 127.0.0.1:7070 or "
+                         "[::1]:7070",
+                         address);
+    int one = 1;
+    int fd =
+        socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool listens =
+        fd >= 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+        listen(fd, BACKLOG) == 0;
+    int code = errno;
+    freeaddrinfo(found);
+    errno = code;
+    if (!listens)
+        return torn(fd, err, "cannot listen on", address);
+    *port = port_of(fd);
+    *out = fd;
+    return FIRN_OK;
+}
+
+void sock_peer(int fd, struct http_caller *out)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n = sizeof peer;
+    out->job = -1;
+    out->is_operator = false;
+    str_copy(out->user, sizeof out->user, "unknown");
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
+        return;
+    out->is_operator = peer.uid == geteuid() || peer.uid == 0;
+    char room[4096];
+    struct passwd entry, *found = NULL;
+    if (getpwuid_r(peer.uid, &entry, room, sizeof room, &found) != 0 ||
+        found == NULL || !str_copy(out->user, sizeof out->user, found->pw_name))
+        snprintf(out->user, sizeof out->user, "uid %u", (unsigned)peer.uid);
+}
+
+bool sock_same_secret(const char *a, const char *b)
+{
+    unsigned char x[crypto_generichash_BYTES], y[crypto_generichash_BYTES];
+    crypto_generichash(x, sizeof x, (const unsigned char *)a, strlen(a), NULL,
+                       0);
+    crypto_generichash(y, sizeof y, (const unsigned char *)b, strlen(b), NULL,
+                       0);
+    return sodium_memcmp(x, y, sizeof x) == 0;
+}

@@ -1,0 +1,73 @@
+/* httpwork.h - what the parts of the HTTP server share; for http*.c.
+ *
+ * http.c has the server, its connections and what comes in; http_answer.c has
+ * exchanges and what goes out.
+ */
+#ifndef DAEMON_HTTPWORK_H
+#define DAEMON_HTTPWORK_H
+#include "daemon/http.h"
+#include <microhttpd.h>
+
+enum { HTTP_HEADERS = 4 };
+
+/* A connection, from accept to close. */
+struct http_conn {
+    struct http_conn *next, *before;
+    struct http *http;
+    int fd;
+    bool is_local;
+    double since_s; /* waits for a whole request since; 0: does not wait */
+    struct http_caller peer;
+};
+
+enum http_phase { HTTP_READING, HTTP_HANDED, HTTP_ANSWERED };
+
+struct http_exchange {
+    struct http_exchange *next, *before;
+    struct http *http;
+    struct http_conn *conn;
+    struct MHD_Connection *mhd;
+    enum http_phase phase;
+    bool is_suspended, is_over_limit;
+    struct http_request request;
+    struct firn_buf body;
+    struct MHD_Response *response;
+    int status;
+    struct {
+        char *name, *value;
+    } headers[HTTP_HEADERS];
+    int nheaders;
+    void (*answered)(void *arg, int number, int status);
+    void *answered_arg;
+    int number;
+    /* streams */
+    bool is_stream, is_watched, is_ended, is_cut;
+    struct firn_buf out;
+    size_t out_at;
+    void (*gone)(void *arg);
+    void (*more)(void *arg);
+    void *arg;
+};
+
+struct http {
+    struct http_config config;
+    char *socket, *token;
+    struct MHD_Daemon *servers[2];
+    int nservers;
+    int epoll_fd, port;
+    bool is_woken, is_closing;
+    double swept_s;
+    struct http_conn *conns;
+    struct http_exchange *exchanges;
+};
+
+struct http_exchange *exchange_new(struct http *http,
+                                   struct MHD_Connection *mhd);
+/* Sends what has been decided, or keeps the exchange. */
+enum MHD_Result exchange_proceed(struct http_exchange *ex);
+/* The other side is gone, or shall be: ends it without a word more. */
+void exchange_cut(struct http_exchange *ex);
+/* It is over, either way: calls `gone`, frees it. */
+void exchange_over(struct http_exchange *ex);
+
+#endif

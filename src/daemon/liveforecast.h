@@ -1,0 +1,48 @@
+/* liveforecast.h - what the live scheduler expects of jobs, for policies.
+ *
+ * Behind firn/forecast.h. Jobs are known here by the book's ids, so that what
+ * was seen of one outlives its being put into the round anew; liveforecast.c
+ * says how expectation and observation go together.
+ */
+#ifndef DAEMON_LIVEFORECAST_H
+#define DAEMON_LIVEFORECAST_H
+#include <firn/forecast.h>
+
+struct liveforecast;
+
+/* `cluster` is borrowed. */
+struct liveforecast *liveforecast_new(const struct firn_cluster *cluster);
+void liveforecast_free(struct liveforecast *forecast);
+
+/* How a job went with what it holds now. */
+struct liveforecast_run {
+    const struct firn_job *job; /* with what it holds */
+    double rate;                /* reference seconds a second, > 0 */
+    int sharers;                /* others on its GPUs */
+    const char *beside;         /* the other one's app, if it is one; "" */
+};
+void liveforecast_saw(struct liveforecast *forecast, firn_job_id id,
+                      const struct liveforecast_run *run);
+/* What a GPU of it was seen to need; negative: no word. The most counts. */
+void liveforecast_load_seen(struct liveforecast *forecast, firn_job_id id,
+                            double memory_mib, double utilisation);
+/* GiB; 0: nothing was seen. */
+double liveforecast_memory(const struct liveforecast *forecast, firn_job_id id);
+void liveforecast_forget(struct liveforecast *forecast, firn_job_id id);
+
+/* As firn/forecast.h has them, of the job with this id in the book. */
+double liveforecast_rate(const struct liveforecast *forecast, firn_job_id id,
+                         const struct firn_job *job,
+                         const struct firn_way *way);
+int liveforecast_gpus_max(const struct liveforecast *forecast,
+                          const struct firn_job *job, unsigned tunes);
+double liveforecast_slowdown(const struct liveforecast *forecast,
+                             const struct firn_job *job,
+                             const struct firn_job *other);
+struct firn_load liveforecast_load(const struct liveforecast *forecast,
+                                   firn_job_id id, const struct firn_job *job);
+size_t liveforecast_llm_ways(const struct liveforecast *forecast,
+                             firn_job_id id, const struct firn_job *job,
+                             struct firn_llm_way *out, size_t max);
+
+#endif

@@ -1,0 +1,100 @@
+/* livejob.c - names of states and reasons, and the end of an ask.
+ *
+ * The lists of the header give the enums and, here, the tables; so a state
+ * without a name cannot be. Looking a name up is linear in a list of twenty.
+ */
+#include "daemon/livejob.h"
+#include "base/mem.h"
+#include <string.h>
+
+static const struct {
+    const char *name;
+    bool is_over;
+} states[] = {
+#define X(code, name, over) {name, over},
+    LIVE_STATE_MAP(X)
+#undef X
+};
+
+static const char *const reasons[] = {
+#define X(code, name) name,
+    LIVE_REASON_MAP(X)
+#undef X
+};
+
+enum {
+    NSTATES = sizeof states / sizeof *states,
+    NREASONS = sizeof reasons / sizeof *reasons
+};
+
+const char *live_state_name(enum live_state state)
+{
+    if ((size_t)state >= NSTATES)
+        FIRN_BUG("there is no state %d", (int)state);
+    return states[state].name;
+}
+
+bool live_state_is_over(enum live_state state)
+{
+    return (size_t)state < NSTATES && states[state].is_over;
+}
+
+bool live_state_named(const char *name, enum live_state *out)
+{
+    for (size_t i = 0; i < NSTATES; i++)
+        if (strcmp(states[i].name, name) == 0) {
+            *out = (enum live_state)i;
+            return true;
+        }
+    return false;
+}
+
+const char *live_reason_name(enum live_reason reason)
+{
+    if ((size_t)reason >= NREASONS)
+        FIRN_BUG("there is no reason %d", (int)reason);
+    return reasons[reason];
+}
+
+bool live_reason_named(const char *name, enum live_reason *out)
+{
+    for (size_t i = 0; i < NREASONS; i++)
+        if (strcmp(reasons[i], name) == 0) {
+            *out = (enum live_reason)i;
+            return true;
+        }
+    return false;
+}
+
+static void release_list(char **list)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+        mem_free(list[i]);
+    mem_free(list);
+}
+
+void live_ask_release(struct live_ask *ask)
+{
+    if (ask == NULL)
+        return;
+    char *texts[] = {ask->name,        ask->queue, ask->user,    ask->app,
+                     ask->workdir,     ask->types, ask->model,   ask->freeze,
+                     ask->consistency, ask->base,  ask->dataset, ask->objective,
+                     ask->ckpt_dir};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        mem_free(texts[i]);
+    release_list(ask->argv);
+    release_list(ask->env);
+    *ask = (struct live_ask){0};
+}
+
+void live_job_free(struct live_job *job)
+{
+    if (job == NULL)
+        return;
+    live_ask_release(&job->ask);
+    mem_free(job->text);
+    mem_free(job->request);
+    mem_free(job->variance);
+    mem_free(job);
+}

@@ -1,0 +1,403 @@
+/* loop.c - the daemon from its first file to its last commit.
+ *
+ * Opening: the state, the engine, the policy, what ran before, and last the
+ * socket, so that nobody is answered before the picture is whole.
+ *
+ * (1) What a turn changed is on disk before anybody is answered. (2) When it
+ * cannot be written the loop ends: memory and disk would tell different
+ * stories. Jobs go on meanwhile, and the next start takes them over. (3) Time
+ * is the engine's, which never goes back.
+ *
+ * libuv only waits here: for the engine's descriptor, for the HTTP server's,
+ * for signals and for the next moment at which something is due.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/llmjobs.h"
+#include "daemon/loopwork.h"
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
+
+/* libmicrohttpd 0.9 watches a connection again that was answered late only
+ * after two more runs, and its timeout does not say so. */
+enum { FLUSH_RUNS = 4 };
+
+/* --- opening ------------------------------------------------------------- */
+
+static enum firn_status engine_option(struct loop *loop, const char *name,
+                                      const char *value, struct firn_error *err)
+{
+    return firn_option_set(loop->engine->options, loop->engine_state,
+                           loop->engine->name, name, value, err);
+}
+
+/* "local.cgroup=off" for engine local; of a policy: passed over. */
+static enum firn_status engine_setting(struct loop *loop, const char *setting,
+                                       struct firn_error *err)
+{
+    char owner[FIRN_NAME_MAX], option[FIRN_NAME_MAX];
+    const char *dot = strchr(setting, '.'), *equals = strchr(setting, '=');
+    struct firn_error unknown = {0};
+    if (dot == NULL || equals == NULL || dot > equals ||
+        (size_t)(dot - setting) >= sizeof owner ||
+        (size_t)(equals - dot) >= sizeof option)
+        return firn_fail(err, FIRN_EINVAL,
+                         "setting '%.80s' is not owner.option=value", setting);
+    snprintf(owner, sizeof owner, "%.*s", (int)(dot - setting), setting);
+    snprintf(option, sizeof option, "%.*s", (int)(equals - dot - 1), dot + 1);
+    if (strcmp(owner, loop->engine->name) == 0)
+        return engine_option(loop, option, equals + 1, err);
+    if (firn_policy_find(owner, &unknown) == NULL &&
+        firn_engine_find(owner, &unknown) == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "setting '%.80s' is of no policy or engine", setting);
+    return FIRN_OK;
+}
+
+static enum firn_status open_engine(struct loop *loop,
+                                    const struct loop_setup *setup,
+                                    struct firn_error *err)
+{
+    const struct config *config = setup->config;
+    loop->engine = setup->engine != NULL
+                       ? setup->engine
+                       : firn_engine_find(config->engine, err);
+    if (loop->engine == NULL)
+        return err->status;
+    loop->engine_state = mem_new(1, loop->engine->state_size);
+    firn_options_default(loop->engine->options, loop->engine_state);
+    if (config->gpus != NULL)
+        FIRN_TRY(engine_option(loop, "gpus", config->gpus, err));
+    for (size_t i = 0; i < config->nsettings; i++)
+        FIRN_TRY(engine_setting(loop, config->settings[i], err));
+    FIRN_TRY(loop->engine->open(loop->engine_state, err));
+    loop->is_engine_open = true;
+    FIRN_TRY(loop_attach(loop, err));
+    FIRN_TRY(loop->engine->discover(loop->engine_state, &loop->cluster, err));
+    loop->is_drained =
+        mem_new((size_t)loop->cluster.nnodes, sizeof *loop->is_drained);
+    return FIRN_OK;
+}
+
+static enum firn_status open_round(struct loop *loop, struct firn_error *err)
+{
+    const struct config *config = loop->config;
+    const struct firn_policy_def *policy =
+        firn_policy_find(config->policy, err);
+    if (policy == NULL)
+        return err->status;
+    for (size_t i = 0; i < config->nsettings; i++)
+        vec_add(&loop->settings, config->settings[i]);
+    loop_engine_init(loop);
+    loop->forecast = liveforecast_new(&loop->cluster);
+    return loop_new_round(loop, policy, err);
+}
+
+/* Nodes that were drained before are drained again. */
+static enum firn_status drain_again(struct loop *loop, struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    struct firn_error none = {0};
+    enum firn_status status = FIRN_OK;
+    if (store_get_meta(loop->store, "drained", &text, &none) == FIRN_OK) {
+        char *at = text.n > 0 ? text.at : NULL;
+        while (at != NULL && *at != '\0' && status == FIRN_OK) {
+            char *end;
+            long node = strtol(at, &end, 10);
+            if (end == at)
+                break;
+            if (node < loop->cluster.nnodes)
+                status = loop_drain(loop, (firn_node_id)node, true, err);
+            at = *end == ' ' ? end + 1 : end;
+        }
+    }
+    buf_release(&text);
+    return status;
+}
+
+static enum firn_status open_http(struct loop *loop,
+                                  const struct loop_setup *setup,
+                                  struct firn_error *err)
+{
+    struct api_host host = loop_host(loop);
+    FIRN_TRY(api_new(&loop->api, &host, err));
+    if (setup->is_deaf)
+        return FIRN_OK;
+    struct http_config config = {.socket = setup->config->socket,
+                                 .address = setup->config->listen,
+                                 .token = setup->token,
+                                 .job_of_token = api_job_of_token,
+                                 .handle = api_handle,
+                                 .arg = loop->api};
+    return http_open(&loop->http, &config, err);
+}
+
+static enum firn_status open_all(struct loop *loop,
+                                 const struct loop_setup *setup,
+                                 struct firn_error *err)
+{
+    char said[512] = "";
+    double began_s = clock_elapsed_s();
+    FIRN_TRY(
+        store_open(&loop->store, setup->config->state, said, sizeof said, err));
+    if (said[0] != '\0')
+        log_warn("%s", said);
+    FIRN_TRY(book_open(&loop->book, loop->store, err));
+    FIRN_TRY(open_engine(loop, setup, err));
+    FIRN_TRY(open_round(loop, err));
+    FIRN_TRY(recover_jobs(loop, err));
+    FIRN_TRY(drain_again(loop, err));
+    FIRN_TRY(store_commit(loop->store, err));
+    loop->saved_s = loop_now_s(loop);
+    FIRN_TRY(open_http(loop, setup, err));
+    metrics_set(loop->metrics, METRIC_START_S, 0, loop_now_s(loop));
+    log_info("engine %s, policy %s, %d GPUs on %d nodes, %zu jobs; ready in "
+             "%.3f s",
+             loop->engine->name, loop->policy->name, loop->cluster.ngpus,
+             loop->cluster.nnodes, book_count(loop->book),
+             clock_elapsed_s() - began_s);
+    return FIRN_OK;
+}
+
+enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
+                           struct firn_error *err)
+{
+    struct loop *loop = mem_new(1, sizeof *loop);
+    loop->config = setup->config;
+    loop->metrics = metrics_new();
+    loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
+    struct firn_error why = {0};
+    enum firn_status status = open_all(loop, setup, &why);
+    if (status != FIRN_OK) {
+        loop->broken = why; /* nothing more is written */
+        loop->broken.status = status;
+        loop_close(loop);
+        return firn_fail(err, status, "%s", why.text);
+    }
+    *out = loop;
+    return FIRN_OK;
+}
+
+static void free_parts(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->tracks.n; i++)
+        loop_track_drop(loop, (firn_job_id)i);
+    vec_release(&loop->tracks);
+    vec_release(&loop->books);
+    vec_release(&loop->refused);
+    vec_release(&loop->started);
+    vec_release(&loop->rejected);
+    vec_release(&loop->later);
+    loop_launch_free(loop);
+    liveforecast_free(loop->forecast);
+    firn_cluster_release(&loop->cluster);
+    mem_free(loop->is_drained);
+    mem_free(loop->nodes);
+    mem_free(loop->node_names);
+    mem_free(loop->types_text);
+    vec_release(&loop->settings);
+    vec_release(&loop->shown);
+    arena_release(&loop->settings_text);
+    arena_release(&loop->shown_text);
+}
+
+void loop_close(struct loop *loop)
+{
+    struct firn_error err = {0};
+    if (loop == NULL)
+        return;
+    if (loop->round != NULL && loop->broken.status == FIRN_OK) {
+        loop_save_policy(loop, true);
+        if (store_commit(loop->store, &err) != FIRN_OK)
+            log_warn("at the end: %s", err.text);
+    }
+    http_close(loop->http);
+    api_free(loop->api);
+    round_free(loop->round);
+    if (loop->is_engine_open)
+        loop->engine->close(loop->engine_state);
+    mem_free(loop->engine_state);
+    free_parts(loop);
+    book_close(loop->book);
+    store_close(loop->store);
+    metrics_free(loop->metrics);
+    mem_free(loop);
+}
+
+/* --- a turn -------------------------------------------------------------- */
+
+static enum firn_status commit(struct loop *loop, struct firn_error *err)
+{
+    if (loop->broken.status != FIRN_OK) {
+        store_rollback(loop->store);
+        return firn_fail(err, loop->broken.status, "%s", loop->broken.text);
+    }
+    bool has_changes = store_has_changes(loop->store);
+    double began_s = clock_elapsed_s();
+    enum firn_status status = store_commit(loop->store, err);
+    if (has_changes)
+        metrics_observe(loop->metrics, METRIC_COMMIT_S,
+                        clock_elapsed_s() - began_s);
+    if (status != FIRN_OK)
+        metrics_add(loop->metrics, METRIC_COMMITS_FAILED, 0, 1);
+    return status;
+}
+
+enum firn_status loop_turn(struct loop *loop, double *next_s,
+                           struct firn_error *err)
+{
+    struct firn_event event;
+    struct firn_error said = {0};
+    if (loop->http != NULL)
+        http_run(loop->http);
+    double now_s = loop_now_s(loop);
+    while (loop->engine->next(loop->engine_state, now_s, &event, &said))
+        loop_event(loop, &event);
+    if (said.status != FIRN_OK)
+        log_warn("engine %s: %s", loop->engine->name, said.text);
+    *next_s = loop_retry(loop, now_s);
+    *next_s = fmin(*next_s, loop_decide(loop, now_s));
+    loop_save_policy(loop, false);
+    failpoint("loop.commit.before");
+    enum firn_status status = commit(loop, err); /* (1) */
+    failpoint("loop.commit.after");
+    bool has_answers = api_is_waiting(loop->api);
+    api_settle(loop->api, status, err);
+    if (has_answers && loop->http != NULL) {
+        for (int i = 0; i < FLUSH_RUNS; i++)
+            http_run(loop->http); /* they go out */
+        if (store_has_changes(loop->store))
+            *next_s = now_s; /* somebody else came in meanwhile */
+    }
+    if (api_wants_tick(loop->api)) {
+        api_tick(loop->api);
+        *next_s = fmin(*next_s, now_s + TICK_S);
+    }
+    return status; /* (2) */
+}
+
+/* --- waiting ------------------------------------------------------------- */
+
+struct waiting {
+    uv_loop_t uv;
+    uv_poll_t engine, http;
+    uv_timer_t timer;
+    uv_signal_t terminate, interrupt, hang_up;
+};
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    (void)handle;
+    (void)status;
+    (void)events;
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    (void)handle;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct loop *loop = handle->data;
+    if (number == SIGHUP) {
+        log_info("options are read at the start only");
+        return;
+    }
+    log_info("signal %d: jobs go on, the scheduler stops", number);
+    loop_stop(loop);
+}
+
+void loop_stop(struct loop *loop)
+{
+    loop->wants_stop = 1;
+}
+
+static void watch_signal(struct waiting *w, uv_signal_t *handle,
+                         struct loop *loop, int number)
+{
+    uv_signal_init(&w->uv, handle);
+    handle->data = loop;
+    uv_signal_start(handle, on_signal, number);
+}
+
+static enum firn_status begin(struct waiting *w, struct loop *loop,
+                              struct firn_error *err)
+{
+    int wait_ms, failed = uv_loop_init(&w->uv);
+    if (failed != 0)
+        return firn_fail(err, FIRN_EIO, "no event loop: %s",
+                         uv_strerror(failed));
+    uv_timer_init(&w->uv, &w->timer);
+    watch_signal(w, &w->terminate, loop, SIGTERM);
+    watch_signal(w, &w->interrupt, loop, SIGINT);
+    watch_signal(w, &w->hang_up, loop, SIGHUP);
+    failed = uv_poll_init(&w->uv, &w->engine,
+                          loop->engine->wake_fd(loop->engine_state));
+    if (failed == 0)
+        failed = uv_poll_start(&w->engine, UV_READABLE, on_poll);
+    if (failed == 0 && loop->http != NULL)
+        failed = uv_poll_init(&w->uv, &w->http, http_fd(loop->http, &wait_ms));
+    if (failed == 0 && loop->http != NULL)
+        failed = uv_poll_start(&w->http, UV_READABLE, on_poll);
+    if (failed != 0)
+        return firn_fail(err, FIRN_EIO, "cannot wait for events: %s",
+                         uv_strerror(failed));
+    return FIRN_OK;
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void end(struct waiting *w)
+{
+    uv_walk(&w->uv, close_handle, NULL);
+    uv_run(&w->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&w->uv);
+}
+
+/* Until something happens, or it is `next_s`. */
+static void wait_until(struct waiting *w, struct loop *loop, double next_s)
+{
+    double wait_s = fmin(next_s - loop_now_s(loop), LONGEST_WAIT_S);
+    int http_ms = -1;
+    if (loop->http != NULL)
+        http_fd(loop->http, &http_ms);
+    if (http_ms >= 0)
+        wait_s = fmin(wait_s, 1e-3 * http_ms);
+    uint64_t ms = wait_s > 0 ? (uint64_t)ceil(1000 * wait_s) : 0;
+    uv_update_time(&w->uv);
+    uv_timer_start(&w->timer, on_timer, ms, 0);
+    uv_run(&w->uv, UV_RUN_ONCE);
+}
+
+enum firn_status loop_run(struct loop *loop, struct firn_error *err)
+{
+    struct waiting *w = mem_new(1, sizeof *w);
+    enum firn_status status = begin(w, loop, err);
+    while (status == FIRN_OK && !loop->wants_stop) {
+        double next_s = INFINITY;
+        status = loop_turn(loop, &next_s, err);
+        if (status == FIRN_OK && !loop->wants_stop)
+            wait_until(w, loop, next_s);
+    }
+    if (status != FIRN_OK)
+        loop->broken.status = status;
+    end(w);
+    mem_free(w);
+    return status;
+}

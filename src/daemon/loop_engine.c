@@ -1,0 +1,411 @@
+/* loop_engine.c - between the round and the engine, and back.
+ *
+ * The round drives an engine of the loop's own making, which passes steps on
+ * under the book's ids, answers forecasts, and says in the book what is about
+ * to happen. The real engine's events come back here.
+ *
+ * (1) What a job holds, as the book has it, is what its present epoch holds:
+ * it is written with the epoch's number, before a process of it exists, so that
+ * after a crash the book and the processes agree. What the round has given it
+ * since is in the track. (2) A step that the engine refuses never breaks a
+ * round: the job is put back behind it. (3) An end counts once, for the epoch
+ * that is open.
+ */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "daemon/loopwork.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const double GRACE_S = 30;
+
+/* --- the engine as the round sees it ------------------------------------- */
+
+static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
+{
+    struct firn_part *parts = mem_new((size_t)from->nparts + 1, sizeof *parts);
+    if (from->nparts > 0)
+        memcpy(parts, from->parts, (size_t)from->nparts * sizeof *parts);
+    mem_free(to->parts);
+    *to = *from;
+    to->parts = parts;
+}
+
+static void say(struct loop *loop, struct live_job *job, enum live_state state,
+                enum live_reason reason, const char *why)
+{
+    struct firn_error err = {0};
+    enum firn_status status =
+        book_state(loop->book, job, state, reason, loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+}
+
+/* What its trainer is told from now on. */
+static void give_orders(struct loop *loop, struct live_job *job,
+                        const struct firn_alloc *to)
+{
+    struct firn_orders orders = firn_orders_none();
+    struct firn_error err = {0};
+    if (to->nparts > 0 && to->how.passes > 0)
+        orders.passes = to->how.passes;
+    if (to->nparts > 0 && (to->tunes & FIRN_TUNE_FREEZE) == 0 &&
+        job->ask.freeze[0] != '\0')
+        orders.nfrozen = 0; /* this policy leaves all layers in training */
+    loop_wrote(loop, book_orders(loop->book, job, &orders, &err), &err);
+}
+
+/* The step as a sentence, and the state that it leads to. */
+static void tell_step(struct loop *loop, struct live_job *job,
+                      const struct firn_step *step)
+{
+    struct firn_buf to = {0};
+    char why[LIVE_TEXT];
+    firn_alloc_print(step->to, &to);
+    enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
+    if (step->kind == FIRN_STEP_STOP) {
+        say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
+            loop->is_draining
+                ? "its node is drained; it is asked to write a checkpoint"
+                : "others go first; it is asked to leave its GPUs");
+    } else if (phase == FIRN_PHASE_LEAVING) {
+        snprintf(why, sizeof why, "from %.100s to %.100s", job->held, to.at);
+        say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
+    } else if (phase == FIRN_PHASE_RUNNING) { /* as before, but for a word */
+        struct firn_error err = {0};
+        loop_wrote(loop, book_held(loop->book, job, to.at, &err), &err);
+    } else {
+        snprintf(why, sizeof why, "starts on %.200s", to.at);
+        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
+    }
+    buf_release(&to);
+}
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
+{
+    struct loop *loop = state;
+    struct firn_error why = {0};
+    struct firn_job as = *step->job;
+    struct firn_step passed = *step;
+    (void)err;
+    as.id = loop_book_id(loop, step->job->id);
+    passed.job = &as;
+    struct live_job *job = book_job(loop->book, as.id);
+    struct track *track = loop_track(loop, as.id);
+    if (job == NULL || track == NULL)
+        FIRN_BUG("job %d of the round is in no book", step->job->id);
+    copy_alloc(&track->granted, step->to);
+    give_orders(loop, job, step->to);
+    if (step->is_loss) /* a drained node lives: there is time to leave */
+        passed.is_loss = !loop->is_draining;
+    if (loop->engine->apply(loop->engine_state, &passed, &why) != FIRN_OK) {
+        log_warn("job %d: %s", as.id, why.text); /* (2) */
+        track->granted.nparts = track->granted.ngpus = 0;
+        vec_add(&loop->refused, as.id);
+        return FIRN_OK;
+    }
+    tell_step(loop, job, &passed);
+    if (step->kind == FIRN_STEP_START && !loop_can_stop(job))
+        vec_add(&loop->started, as.id);
+    return FIRN_OK;
+}
+
+static enum firn_status settled(void *state, struct firn_error *err)
+{
+    struct loop *loop = state;
+    return loop->engine->settled
+               ? loop->engine->settled(loop->engine_state, err)
+               : FIRN_OK;
+}
+
+static double now_s(void *state)
+{
+    return loop_now_s(state);
+}
+
+static double rate(void *state, const struct firn_job *job,
+                   const struct firn_way *way, double at_s)
+{
+    const struct loop *loop = state;
+    (void)at_s;
+    return liveforecast_rate(loop->forecast, loop_book_id(loop, job->id), job,
+                             way);
+}
+
+static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
+{
+    const struct loop *loop = state;
+    return liveforecast_gpus_max(loop->forecast, job, tunes);
+}
+
+static double slowdown(void *state, const struct firn_job *job,
+                       const struct firn_job *other)
+{
+    const struct loop *loop = state;
+    return liveforecast_slowdown(loop->forecast, job, other);
+}
+
+static struct firn_load load(void *state, const struct firn_job *job,
+                             const struct firn_way *way)
+{
+    const struct loop *loop = state;
+    (void)way;
+    return liveforecast_load(loop->forecast, loop_book_id(loop, job->id), job);
+}
+
+static size_t llm_ways(void *state, const struct firn_job *job,
+                       struct firn_llm_way *out, size_t max)
+{
+    const struct loop *loop = state;
+    return liveforecast_llm_ways(loop->forecast, loop_book_id(loop, job->id),
+                                 job, out, max);
+}
+
+static const struct firn_forecast_def forecast_def = {.rate = rate,
+                                                      .gpus_max = gpus_max,
+                                                      .slowdown = slowdown,
+                                                      .load = load,
+                                                      .llm_ways = llm_ways};
+
+void loop_engine_init(struct loop *loop)
+{
+    loop->live = (struct firn_engine_def){
+        .name = loop->engine->name,
+        .summary = loop->engine->summary,
+        .gives = loop->engine->gives | FIRN_NEED_DURATION | FIRN_NEED_TYPES |
+                 FIRN_NEED_FORECAST,
+        .forecast = &forecast_def,
+        .now_s = now_s,
+        .apply = apply,
+        .settled = settled,
+    };
+}
+
+/* --- the host as the engine sees it -------------------------------------- */
+
+/* Behind `launch`, until the next one. */
+struct launchtext {
+    struct arena text;
+};
+
+void loop_launch_free(struct loop *loop)
+{
+    if (loop->launch == NULL)
+        return;
+    arena_release(&loop->launch->text);
+    mem_free(loop->launch);
+    loop->launch = NULL;
+}
+
+static const char *text_of(struct loop *loop, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *text_of(struct loop *loop, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *text = arena_alloc(&loop->launch->text, (size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+const char *loop_job_folder(const struct loop *loop, firn_job_id id,
+                            struct firn_buf *out)
+{
+    buf_clear(out);
+    buf_printf(out, "%s/jobs/%d", loop->config->state, id);
+    return out->at;
+}
+
+/* A freezing policy lets a job freeze by its user's rule; others do not. */
+static const char *freeze_of(const struct loop *loop,
+                             const struct live_job *job)
+{
+    if (job->ask.freeze[0] == '\0')
+        return "";
+    return loop->policy->tunes & FIRN_TUNE_FREEZE ? job->ask.freeze : "off";
+}
+
+static void make_folder(const char *path)
+{
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        log_warn("cannot make '%s': %s", path, strerror(errno));
+}
+
+static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
+{
+    struct loop *loop = arg;
+    const struct live_job *job = book_job(loop->book, id);
+    if (job == NULL || live_state_is_over(job->state))
+        return false;
+    if (loop->launch == NULL)
+        loop->launch = mem_new(1, sizeof *loop->launch);
+    arena_reset(&loop->launch->text);
+    const char *jobs = text_of(loop, "%s/jobs", loop->config->state);
+    const char *folder = text_of(loop, "%s/%d", jobs, id);
+    const char *ckpt = job->ask.ckpt_dir;
+    make_folder(jobs);
+    make_folder(folder);
+    if (ckpt[0] == '\0' && job->ask.can_checkpoint) {
+        ckpt = text_of(loop, "%s/ckpt", folder);
+        make_folder(ckpt);
+    }
+    const struct live_ask *ask = &job->ask;
+    *out = (struct firn_launch){
+        .name = ask->name,
+        .argv = (const char *const *)ask->argv,
+        .env = (const char *const *)ask->env,
+        .workdir = ask->workdir[0] != '\0' ? ask->workdir : folder,
+        .folder = folder,
+        .log = text_of(loop, "%s/log", folder),
+        .url = loop->http != NULL
+                   ? text_of(loop, "unix:%s", loop->config->socket)
+                   : "",
+        .token = job->token,
+        .ckpt = ckpt,
+        .freeze = freeze_of(loop, job),
+        .threads = ask->threads > 0  ? ask->threads
+                   : ask->is_elastic ? ask->gpus_max
+                                     : 0,
+        .grace_s = ask->grace_s > 0 ? ask->grace_s : GRACE_S,
+        .can_checkpoint = ask->can_checkpoint,
+    };
+    return true;
+}
+
+static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
+                                   struct firn_error *err)
+{
+    struct loop *loop = arg;
+    struct live_job *job = book_job(loop->book, id);
+    struct track *track = loop_track(loop, id);
+    if (job == NULL || track == NULL || live_state_is_over(job->state))
+        return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
+    struct firn_buf held = {0};
+    firn_alloc_print(&track->granted, &held);
+    enum firn_status status =
+        book_held(loop->book, job, held.at, err); /* (1) */
+    buf_release(&held);
+    if (status == FIRN_OK)
+        status = book_next_epoch(loop->book, job, epoch, err);
+    if (loop_wrote(loop, status, err)) {
+        track->open_epoch = *epoch;
+        track->opened_s = loop_now_s(loop);
+    }
+    return status;
+}
+
+enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
+{
+    struct firn_engine_host host = {loop, launch, next_epoch};
+    return loop->engine->attach(loop->engine_state, &host, err);
+}
+
+/* --- events -------------------------------------------------------------- */
+
+static void on_phase(struct loop *loop, struct live_job *job,
+                     const struct firn_event *event)
+{
+    char why[LIVE_TEXT];
+    if (event->phase == FIRN_PHASE_STARTING && !job->is_ending) {
+        snprintf(why, sizeof why, "starts on %.200s", job->held);
+        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
+    } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
+        snprintf(why, sizeof why, "runs on %.200s", job->held);
+        say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
+    }
+}
+
+/* The epoch's end is written down, once: (3). */
+static void close_epoch(struct loop *loop, struct live_job *job,
+                        struct track *track, const struct firn_event *event)
+{
+    struct firn_error err = {0};
+    if (track->open_epoch == 0 || event->epoch != track->open_epoch)
+        return;
+    struct store_epoch epoch = {.job = job->id,
+                                .epoch = event->epoch,
+                                .started_s = track->opened_s,
+                                .ended_s = loop_now_s(loop),
+                                .end = event->end,
+                                .exit_status = event->exit_status,
+                                .held = job->held};
+    track->open_epoch = 0;
+    track->rate = 0;
+    loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
+    loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
+}
+
+/* It gave its GPUs up as planned. */
+static void on_left(struct loop *loop, struct live_job *job,
+                    struct track *track)
+{
+    enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    if (job->is_ending) {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled by its user");
+        return;
+    }
+    if (phase != FIRN_PHASE_GONE) {
+        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
+            "starts again when its GPUs are free");
+        return;
+    }
+    if (job->is_held) {
+        say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
+            "held back by its user");
+        return;
+    }
+    say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY,
+        "stopped by a checkpoint; waits for GPUs");
+    loop_unpin(loop, track);
+    if (in_round != NULL && in_round->held.nparts > 0)
+        loop_withdraw(loop, track); /* what the round gave it is gone */
+    loop_admit(loop, job);
+}
+
+void loop_event(struct loop *loop, const struct firn_event *event)
+{
+    struct firn_error err = {0};
+    if (event->kind == FIRN_EVENT_NODE_UP ||
+        event->kind == FIRN_EVENT_NODE_DOWN) {
+        if (event->node >= 0 && event->node < loop->cluster.nnodes &&
+            !loop->is_drained[event->node] &&
+            round_event(loop->round, event, &err) != FIRN_OK)
+            log_warn("%s", err.text);
+        return;
+    }
+    struct live_job *job = book_job(loop->book, event->job);
+    struct track *track = loop_track(loop, event->job);
+    if (job == NULL || track == NULL || live_state_is_over(job->state))
+        return;
+    switch (event->kind) {
+    case FIRN_EVENT_PHASE:
+        on_phase(loop, job, event);
+        break;
+    case FIRN_EVENT_LEFT:
+        close_epoch(loop, job, track, event);
+        on_left(loop, job, track);
+        break;
+    case FIRN_EVENT_DONE:
+        close_epoch(loop, job, track, event);
+        loop_end(loop, job, LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT,
+                 "ended with status 0");
+        break;
+    case FIRN_EVENT_FAIL:
+        close_epoch(loop, job, track, event);
+        loop_failed(loop, job, event);
+        break;
+    default:
+        break;
+    }
+}

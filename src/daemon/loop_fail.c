@@ -1,0 +1,143 @@
+/* loop_fail.c - a job ended without being done: again, or over?
+ *
+ *     cancelled          CANCELLED
+ *     out of memory      once more with more memory, whatever its retry rules
+ *     failed, a signal   again if it says retry: {on: failure}, `max` times
+ *     lost               again if it says retry: {on: lost}, `max` times
+ *
+ * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
+ * memory the next try asks for: half more than the job's figure, or what it was
+ * seen to use if that is more; and if it had a GPU for itself, more than that
+ * GPU has. When no GPU has so much, it has failed.
+ */
+#include "base/log.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+#include <stdio.h>
+
+static const double FIRST_WAIT_S = 1, LONGEST_WAIT_S = 300;
+
+/* The smallest memory of what it had; 0: not known. */
+static double had_gib(const struct loop *loop, const struct firn_alloc *had)
+{
+    double least = 0;
+    for (int i = 0; i < had->nparts; i++) {
+        int type = loop->cluster.nodes[had->parts[i].node].type;
+        double gib = loop->cluster.types[type].mem_gib;
+        if (gib > 0 && (least <= 0 || gib < least))
+            least = gib;
+    }
+    return least;
+}
+
+static double most_gib(const struct loop *loop)
+{
+    double most = 0;
+    for (int t = 0; t < loop->cluster.ntypes; t++)
+        most = fmax(most, loop->cluster.types[t].mem_gib);
+    return most;
+}
+
+/* What to ask for after running out of memory; 0: there is no more to have. */
+static double more_memory(const struct loop *loop, const struct live_job *job,
+                          const struct track *track)
+{
+    double had = had_gib(loop, &track->granted), most = most_gib(loop);
+    double need = fmax(1.5 * job->ask.mem_gib,
+                       liveforecast_memory(loop->forecast, job->id));
+    if (had > 0 && !track->granted.is_shared && need <= had)
+        need = had * 1.001; /* it did not fit there */
+    if (most > 0 && need > most)
+        need = track->granted.is_shared ? most : 0;
+    return need;
+}
+
+static void again(struct loop *loop, struct live_job *job, double mem_gib,
+                  const char *why)
+{
+    struct track *track = loop_track(loop, job->id);
+    struct firn_error err = {0};
+    double wait_s = FIRST_WAIT_S;
+    for (int i = 0; i < job->nretries && wait_s < LONGEST_WAIT_S; i++)
+        wait_s *= 2;
+    loop_unpin(loop, track);
+    loop_withdraw(loop, track);
+    track->again_s = loop_now_s(loop) + fmin(wait_s, LONGEST_WAIT_S);
+    vec_add(&loop->later, job->id);
+    enum firn_status status =
+        book_retry(loop->book, job, mem_gib, loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+}
+
+static void out_of_memory(struct loop *loop, struct live_job *job)
+{
+    const struct track *track = loop_track(loop, job->id);
+    char why[LIVE_TEXT];
+    int most = job->ask.retry_on_failure ? job->ask.retries_max : 0;
+    double need = more_memory(loop, job, track);
+    if (job->nretries > most || need <= 0) {
+        snprintf(why, sizeof why,
+                 "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
+                 "smaller batch",
+                 need <= 0 ? " on the largest GPUs there are" : " again");
+        loop_end(loop, job, LIVE_FAILED, LIVE_BECAUSE_OUT_OF_MEMORY, why);
+        return;
+    }
+    snprintf(why, sizeof why,
+             "ran out of memory; tried once more with %.1f GiB a GPU", need);
+    again(loop, job, need, why);
+}
+
+void loop_failed(struct loop *loop, struct live_job *job,
+                 const struct firn_event *event)
+{
+    char why[LIVE_TEXT];
+    bool is_lost = event->end == FIRN_END_LOST;
+    int status = event->exit_status;
+    if (job->is_ending) {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled by its user");
+        return;
+    }
+    if (event->end == FIRN_END_MEMORY) {
+        out_of_memory(loop, job);
+        return;
+    }
+    if (is_lost)
+        snprintf(why, sizeof why, "its supervisor or host vanished");
+    else if (status > 128)
+        snprintf(why, sizeof why, "ended by signal %d", status - 128);
+    else
+        snprintf(why, sizeof why, "ended with status %d; firn logs %s", status,
+                 job->ask.name);
+    bool may = is_lost ? job->ask.retry_on_lost : job->ask.retry_on_failure;
+    if (may && job->nretries < job->ask.retries_max)
+        again(loop, job, 0, why);
+    else
+        loop_end(loop, job, is_lost ? LIVE_LOST : LIVE_FAILED,
+                 is_lost        ? LIVE_BECAUSE_VANISHED
+                 : status > 128 ? LIVE_BECAUSE_SIGNAL
+                                : LIVE_BECAUSE_EXIT,
+                 why);
+}
+
+double loop_retry(struct loop *loop, double now_s)
+{
+    double next_s = INFINITY;
+    size_t n = 0;
+    for (size_t i = 0; i < loop->later.n; i++) {
+        firn_job_id id = loop->later.at[i];
+        struct track *track = loop_track(loop, id);
+        if (track == NULL || track->again_s <= 0)
+            continue;
+        if (track->again_s > now_s) {
+            next_s = fmin(next_s, track->again_s);
+            loop->later.at[n++] = id;
+            continue;
+        }
+        track->again_s = 0;
+        loop_admit(loop, book_job(loop->book, id));
+    }
+    loop->later.n = n;
+    return next_s;
+}

@@ -1,0 +1,161 @@
+/* loop_host.c - what the HTTP API asks of the loop.
+ *
+ * The API has changed the book by the time it calls; here the round and the
+ * engine follow. See daemon/api.h for the contract.
+ */
+#include "base/buf.h"
+#include "base/str.h"
+#include "daemon/loopwork.h"
+#include <stdio.h>
+#include <string.h>
+
+static double now_s(void *arg)
+{
+    return loop_now_s(arg);
+}
+
+static size_t nodes(void *arg, const struct api_node **out)
+{
+    struct loop *loop = arg;
+    const struct state *state = round_state(loop->round);
+    int n = loop->cluster.nnodes;
+    if (loop->nodes == NULL) {
+        loop->nodes = mem_new((size_t)n, sizeof *loop->nodes);
+        loop->node_names = mem_new((size_t)n, sizeof *loop->node_names);
+    }
+    for (int i = 0; i < n; i++) {
+        const struct firn_node *node = &loop->cluster.nodes[i];
+        const struct firn_gpu_type *type = &loop->cluster.types[node->type];
+        char *name = loop->node_names[i];
+        snprintf(name, sizeof loop->node_names[i], "n%d", i);
+        loop->nodes[i] = (struct api_node){
+            .name = name,
+            .type = type->name,
+            .mem_gib = type->mem_gib,
+            .ngpus = node->ngpus,
+            .nfree = state->map.node_free[i],
+            .is_up = state->cluster.nodes[i].is_up || loop->is_drained[i],
+            .is_drained = loop->is_drained[i]};
+    }
+    *out = loop->nodes;
+    return (size_t)n;
+}
+
+static enum firn_status drain(void *arg, const char *name, bool is_drained,
+                              struct firn_error *err)
+{
+    struct loop *loop = arg;
+    long node = 0;
+    if (name[0] != 'n' ||
+        !str_int(name + 1, 0, loop->cluster.nnodes - 1, &node))
+        return firn_fail(err, FIRN_ENOENT, "there is no node '%.40s'", name);
+    return loop_drain(loop, (firn_node_id)node, is_drained, err);
+}
+
+static void changed(void *arg, struct live_job *job)
+{
+    loop_changed(arg, job);
+}
+
+static void cancel(void *arg, struct live_job *job)
+{
+    loop_cancelled(arg, job);
+}
+
+static void reported(void *arg, struct live_job *job)
+{
+    loop_reported(arg, job);
+}
+
+static enum firn_status why(void *arg, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err)
+{
+    return why_job(arg, job, json, err);
+}
+
+static enum firn_status eta(void *arg, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err)
+{
+    return dryrun_eta(arg, job, json, err);
+}
+
+static enum firn_status plan(void *arg, struct live_ask *ask,
+                             struct firn_buf *json, struct firn_error *err)
+{
+    return dryrun_plan(arg, ask, json, err);
+}
+
+static bool log_path(void *arg, const struct live_job *job, char *out,
+                     size_t max)
+{
+    const struct loop *loop = arg;
+    int n = snprintf(out, max, "%s/jobs/%d/log", loop->config->state, job->id);
+    return n > 0 && (size_t)n < max;
+}
+
+/* --- the policy ---------------------------------------------------------- */
+
+static void policy(void *arg, struct api_policy *out)
+{
+    struct loop *loop = arg;
+    size_t n = strlen(loop->policy->name);
+    loop->shown.n = 0;
+    arena_reset(&loop->shown_text);
+    for (size_t i = 0; i < loop->settings.n; i++) {
+        const char *setting = loop->settings.at[i];
+        const char *equals = strchr(setting, '=');
+        if (strncmp(setting, loop->policy->name, n) != 0 || setting[n] != '.' ||
+            equals == NULL)
+            continue;
+        char *name = arena_strdup(&loop->shown_text, setting + n + 1);
+        name[equals - setting - (ptrdiff_t)n - 1] = '\0';
+        struct api_setting shown = {name, equals + 1};
+        vec_add(&loop->shown, shown);
+    }
+    *out = (struct api_policy){loop->policy, loop->shown.at, loop->shown.n};
+}
+
+static enum firn_status set_policy(void *arg, const char *name,
+                                   const struct api_setting *settings,
+                                   size_t nsettings, struct firn_error *err)
+{
+    struct loop *loop = arg;
+    const struct firn_policy_def *def =
+        name != NULL ? firn_policy_find(name, err) : loop->policy;
+    if (def == NULL)
+        return err->status;
+    size_t before = loop->settings.n;
+    for (size_t i = 0; i < nsettings; i++) {
+        struct firn_buf text = {0};
+        buf_printf(&text, "%s.%s=%s", def->name, settings[i].name,
+                   settings[i].value);
+        const char *kept = arena_strdup(&loop->settings_text, text.at);
+        vec_add(&loop->settings, kept);
+        buf_release(&text);
+    }
+    enum firn_status status = loop_new_round(loop, def, err);
+    if (status != FIRN_OK)
+        loop->settings.n = before;
+    return status;
+}
+
+struct api_host loop_host(struct loop *loop)
+{
+    return (struct api_host){.arg = loop,
+                             .book = loop->book,
+                             .store = loop->store,
+                             .metrics = loop->metrics,
+                             .engine = loop->engine->name,
+                             .now_s = now_s,
+                             .nodes = nodes,
+                             .drain = drain,
+                             .changed = changed,
+                             .cancel = cancel,
+                             .reported = reported,
+                             .policy = policy,
+                             .set_policy = set_policy,
+                             .why = why,
+                             .eta = eta,
+                             .plan = plan,
+                             .log_path = log_path};
+}

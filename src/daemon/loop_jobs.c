@@ -1,0 +1,561 @@
+/* loop_jobs.c - a job's life in the loop: into the round, out of it, changed.
+ *
+ * Invariants:
+ * (1) a job is in the round, or pinned, or away, never two of them;
+ * (2) a job comes into the round waiting only when the engine has nothing of
+ *     it, so that a start never meets an epoch that is still leaving;
+ * (3) every change of a job goes through the book; when the book cannot write,
+ *     the loop is broken and ends, and nothing is answered.
+ *
+ * Pinned jobs: what can neither write a checkpoint nor be started again from
+ * scratch is never stopped once it runs. No policy sees it any more; its GPUs
+ * are blocked in the round until it ends. Such jobs do not share GPUs.
+ *
+ * A drained node takes no new jobs. Those on it that can be stopped are stopped
+ * by a checkpoint and placed elsewhere; pinned ones go on to their end.
+ *
+ * Durations: what the user says, else an hour (jobfile.c). Progress is a share
+ * of the whole, so a wrong guess scales rate and work alike, and the time left
+ * of a job that reports is right whatever was guessed.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "core/accept.h"
+#include "core/llmjobs.h"
+#include "daemon/jobfile.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- tracks -------------------------------------------------------------- */
+
+double loop_now_s(const struct loop *loop)
+{
+    return loop->engine->now_s(loop->engine_state);
+}
+
+struct track *loop_track(const struct loop *loop, firn_job_id id)
+{
+    return id >= 0 && (size_t)id < loop->tracks.n ? loop->tracks.at[id] : NULL;
+}
+
+struct track *loop_track_make(struct loop *loop, firn_job_id id)
+{
+    struct track *track = loop_track(loop, id);
+    if (track != NULL)
+        return track;
+    vec_reserve(&loop->tracks, (size_t)id + 1);
+    if ((size_t)id >= loop->tracks.n)
+        loop->tracks.n = (size_t)id + 1;
+    track = mem_new(1, sizeof *track);
+    *track = (struct track){.id = id, .round_id = FIRN_NO_JOB};
+    return loop->tracks.at[id] = track;
+}
+
+void loop_track_drop(struct loop *loop, firn_job_id id)
+{
+    struct track *track = loop_track(loop, id);
+    if (track == NULL)
+        return;
+    mem_free(track->granted.parts);
+    mem_free(track->blocked.parts);
+    mem_free(track);
+    loop->tracks.at[id] = NULL;
+}
+
+firn_job_id loop_book_id(const struct loop *loop, firn_job_id round_id)
+{
+    return round_id >= 0 && (size_t)round_id < loop->books.n
+               ? loop->books.at[round_id]
+               : FIRN_NO_JOB;
+}
+
+const struct firn_job *loop_round_job(const struct loop *loop,
+                                      const struct track *track)
+{
+    return track->round_id == FIRN_NO_JOB
+               ? NULL
+               : state_job(round_state(loop->round), track->round_id);
+}
+
+bool loop_wrote(struct loop *loop, enum firn_status status,
+                const struct firn_error *err)
+{
+    if (status == FIRN_OK)
+        return true;
+    if (loop->broken.status == FIRN_OK) {
+        loop->broken = *err;
+        loop->broken.status = status;
+    }
+    return false;
+}
+
+bool loop_can_stop(const struct live_job *job)
+{
+    return job->ask.can_checkpoint || job->ask.may_restart;
+}
+
+/* --- what the round is told ---------------------------------------------- */
+
+/* What the job's elastic reach goes to here: the GPUs that it may have. */
+static int reach(const struct loop *loop, const struct firn_job_spec *spec)
+{
+    struct firn_job_spec least = *spec;
+    struct job_accept accept = {0};
+    char why[JOB_WHY_MAX];
+    least.gpus = least.gpus_min;
+    if (!job_accept(&least, &loop->cluster, &accept, why) ||
+        accept.gpus >= spec->gpus_max)
+        return spec->gpus_max;
+    return accept.gpus;
+}
+
+/* A language model: its memory says how many GPUs and of which types, within
+ * what its user allows. The text lives until the next one. */
+static void shape_spec(const struct loop *loop, struct firn_job_spec *spec)
+{
+    if (spec->gpus == 0)
+        llmjobs_fill(&loop->cluster, spec);
+    if (spec->gpus > 0)
+        llmjobs_restrict(&loop->cluster, spec, loop->types_text);
+}
+
+void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out)
+{
+    jobfile_spec(ask, submit_s, out);
+    if (llmjobs_is(out))
+        shape_spec(loop, out);
+    else
+        out->gpus = reach(loop, out);
+    out->submit_s = submit_s > 0 ? submit_s : 0;
+    if (!ask->can_checkpoint && !ask->may_restart)
+        out->may_share = false;
+    out->may_merge = false; /* no engine trains two as one */
+}
+
+void loop_spec(const struct loop *loop, const struct live_job *job,
+               struct firn_job_spec *out)
+{
+    loop_ask_spec(loop, &job->ask, job->submitted_s, out);
+}
+
+/* The share of its work that a new start begins with. */
+static double progress_of(const struct live_job *job)
+{
+    double progress = job->last.progress;
+    bool is_kept = job->ask.can_checkpoint && progress > 0;
+    return is_kept ? fmin(progress, 1) : 0;
+}
+
+static firn_job_id new_round_id(struct loop *loop, firn_job_id book_id)
+{
+    vec_add(&loop->books, book_id);
+    return (firn_job_id)loop->books.n - 1;
+}
+
+enum firn_status loop_restore(struct loop *loop, struct live_job *job,
+                              const struct firn_alloc *held,
+                              struct firn_error *err)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    double now_s = loop_now_s(loop);
+    struct firn_job_spec spec;
+    loop_spec(loop, job, &spec);
+    struct round_job as = {
+        .id = new_round_id(loop, job->id), .spec = &spec, .held = held};
+    if (track->round_id != FIRN_NO_JOB)
+        loop_withdraw(loop, track);
+    as.past = track->past;
+    if (as.past.since_s <= 0)
+        as.past.since_s = now_s;
+    as.past.report =
+        (struct firn_report){progress_of(job) * spec.duration_s,
+                             held->nparts ? track->rate : 0, now_s};
+    enum firn_status status = round_restore(loop->round, &as, now_s, err);
+    if (status == FIRN_OK) {
+        track->round_id = as.id;
+        track->duration_s = spec.duration_s;
+    }
+    return status;
+}
+
+static enum firn_status submit(struct loop *loop, struct live_job *job,
+                               struct firn_error *err)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_job_spec spec;
+    loop_spec(loop, job, &spec);
+    struct firn_event event = {.kind = FIRN_EVENT_SUBMIT,
+                               .at_s = loop_now_s(loop),
+                               .job = new_round_id(loop, job->id),
+                               .spec = &spec};
+    FIRN_TRY(round_event(loop->round, &event, err));
+    track->round_id = event.job;
+    track->duration_s = spec.duration_s;
+    return FIRN_OK;
+}
+
+void loop_admit(struct loop *loop, struct live_job *job)
+{
+    static const struct firn_alloc nothing = {0};
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    bool is_away = job->is_held || job->is_ending ||
+                   live_state_is_over(job->state) ||
+                   track->again_s > loop_now_s(loop);
+    if (is_away || track->round_id != FIRN_NO_JOB || track->is_pinned ||
+        loop->engine->phase(loop->engine_state, job->id) !=
+            FIRN_PHASE_GONE) /* (2) */
+        return;
+    enum firn_status status = job->epoch == 0
+                                  ? submit(loop, job, &err)
+                                  : loop_restore(loop, job, &nothing, &err);
+    if (status != FIRN_OK) {
+        struct firn_error bad = {0};
+        status = book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEVER,
+                            loop_now_s(loop), err.text, &bad);
+        loop_wrote(loop, status, &bad);
+    }
+}
+
+/* What it had until now, for when it comes back. */
+static void remember(struct loop *loop, struct track *track)
+{
+    const struct firn_job *job = loop_round_job(loop, track);
+    double now_s = loop_now_s(loop);
+    if (job == NULL)
+        return;
+    bool runs = job->held.nparts > 0;
+    track->past = (struct state_past){
+        .since_s = now_s,
+        .first_start_s = job->first_start_s,
+        .held_s = job->held_s + (runs ? now_s - job->since_s : 0),
+        .served_gpu_s = firn_job_served_gpu_s(job, now_s),
+        .starts = job->starts,
+        .gpus_most = job->gpus_most};
+}
+
+/* Out of the round, as failed: the policy hears that it is gone. */
+static void leave_round(struct loop *loop, struct track *track, bool is_done)
+{
+    struct firn_event event = {.kind =
+                                   is_done ? FIRN_EVENT_DONE : FIRN_EVENT_FAIL,
+                               .at_s = loop_now_s(loop),
+                               .job = track->round_id};
+    struct firn_error err = {0};
+    if (track->round_id == FIRN_NO_JOB)
+        return;
+    if (round_event(loop->round, &event, &err) != FIRN_OK)
+        log_warn("job %d: %s", track->id, err.text);
+    track->round_id = FIRN_NO_JOB;
+}
+
+void loop_withdraw(struct loop *loop, struct track *track)
+{
+    if (track->round_id == FIRN_NO_JOB)
+        return;
+    remember(loop, track);
+    round_withdraw(loop->round, track->round_id, loop_now_s(loop));
+    track->round_id = FIRN_NO_JOB;
+}
+
+void loop_readmit(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track(loop, job->id);
+    const struct firn_job *before =
+        track != NULL ? loop_round_job(loop, track) : NULL;
+    struct firn_error err = {0};
+    if (before == NULL || before->held.nparts == 0) {
+        if (before != NULL)
+            loop_withdraw(loop, track);
+        loop_admit(loop, job);
+        return;
+    }
+    struct firn_alloc held = before->held;
+    held.parts = mem_new((size_t)held.nparts, sizeof *held.parts);
+    memcpy(held.parts, before->held.parts,
+           (size_t)held.nparts * sizeof *held.parts);
+    if (loop_restore(loop, job, &held, &err) != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    mem_free(held.parts);
+}
+
+/* --- pinned jobs --------------------------------------------------------- */
+
+/* Blocks those of its GPUs that are on nodes that are up. */
+static void block(struct loop *loop, struct track *track)
+{
+    const struct firn_cluster *c = &round_state(loop->round)->cluster;
+    struct firn_alloc *to = &track->blocked;
+    const struct firn_alloc *from = &track->granted;
+    mem_free(to->parts);
+    *to = (struct firn_alloc){0};
+    to->parts = mem_new((size_t)from->nparts + 1, sizeof *to->parts);
+    for (int i = 0; i < from->nparts; i++) {
+        if (!c->nodes[from->parts[i].node].is_up)
+            continue;
+        to->parts[to->nparts++] = from->parts[i];
+        to->ngpus += __builtin_popcountll(from->parts[i].gpus);
+    }
+    if (to->nparts > 0 && !round_block(loop->round, to)) {
+        log_warn("job %d has GPUs that are given out already", track->id);
+        to->nparts = to->ngpus = 0;
+    }
+}
+
+static void unblock(struct loop *loop, struct track *track)
+{
+    if (track->blocked.nparts > 0)
+        round_unblock(loop->round, &track->blocked);
+    track->blocked.nparts = track->blocked.ngpus = 0;
+}
+
+void loop_pin(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    if (track->is_pinned)
+        return;
+    loop_withdraw(loop, track);
+    track->is_pinned = true;
+    block(loop, track);
+}
+
+void loop_unpin(struct loop *loop, struct track *track)
+{
+    if (!track->is_pinned)
+        return;
+    unblock(loop, track);
+    track->is_pinned = false;
+}
+
+/* --- the end ------------------------------------------------------------- */
+
+void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
+              enum live_reason reason, const char *why)
+{
+    struct track *track = loop_track(loop, job->id);
+    struct firn_error err = {0};
+    if (track != NULL) {
+        loop_unpin(loop, track);
+        leave_round(loop, track, state == LIVE_SUCCEEDED);
+        loop_track_drop(loop, job->id);
+    }
+    liveforecast_forget(loop->forecast, job->id);
+    enum firn_status status = book_held(loop->book, job, "-", &err);
+    if (status == FIRN_OK)
+        status = book_state(loop->book, job, state, reason, loop_now_s(loop),
+                            why, &err);
+    loop_wrote(loop, status, &err);
+}
+
+/* --- what users want ----------------------------------------------------- */
+
+void loop_cancelled(struct loop *loop, struct live_job *job)
+{
+    static const char why[] = "cancelled by its user";
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    if (loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_GONE) {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, why);
+        return;
+    }
+    enum firn_status status =
+        book_state(loop->book, job, LIVE_COMPLETING, LIVE_BECAUSE_USER,
+                   loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+    leave_round(loop, track, false);
+    loop->engine->cancel(loop->engine_state, job->id);
+}
+
+/* A STOP that no round has planned. */
+static void stop(struct loop *loop, struct live_job *job)
+{
+    static const struct firn_alloc nothing = {0};
+    struct firn_error err = {0};
+    struct firn_job as = {.id = job->id};
+    loop_spec(loop, job, &as.spec);
+    struct firn_step step = {.kind = FIRN_STEP_STOP,
+                             .job = &as,
+                             .to = &nothing,
+                             .at_s = loop_now_s(loop)};
+    if (loop->engine->apply(loop->engine_state, &step, &err) != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+}
+
+/* Its user holds it back: off its GPUs if it can be, and out of the round. */
+static void hold(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    bool is_there =
+        loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE;
+    if (track->is_pinned)
+        return; /* it goes on to its end */
+    loop_withdraw(loop, track);
+    enum firn_status status = book_state(
+        loop->book, job, is_there ? LIVE_PREEMPTING : LIVE_PENDING,
+        LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
+    loop_wrote(loop, status, &err);
+    if (is_there)
+        stop(loop, job);
+}
+
+/* Is what the round schedules it by not what it asks for now? */
+static bool is_outdated(const struct loop *loop, const struct live_job *job,
+                        const struct firn_job *in_round)
+{
+    struct firn_job_spec spec;
+    loop_spec(loop, job, &spec);
+    return spec.gpus_min != in_round->spec.gpus_min ||
+           spec.gpus_max != in_round->spec.gpus_max ||
+           spec.gpus != in_round->spec.gpus ||
+           spec.priority != in_round->spec.priority ||
+           spec.mem_gib != in_round->spec.mem_gib;
+}
+
+void loop_changed(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    struct firn_error err = {0};
+    if (live_state_is_over(job->state) || job->is_ending)
+        return;
+    if (job->is_held) {
+        hold(loop, job);
+        return;
+    }
+    if (in_round != NULL) {
+        if (is_outdated(loop, job, in_round))
+            loop_readmit(loop, job);
+        return;
+    }
+    if (job->state == LIVE_PENDING && job->reason == LIVE_BECAUSE_HELD) {
+        enum firn_status status = book_state(
+            loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEW, loop_now_s(loop),
+            "released; no round has seen it yet", &err);
+        loop_wrote(loop, status, &err);
+    }
+    loop_admit(loop, job);
+}
+
+/* --- nodes --------------------------------------------------------------- */
+
+enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
+                            struct firn_error *err)
+{
+    if (node < 0 || node >= loop->cluster.nnodes)
+        return firn_fail(err, FIRN_ENOENT, "there is no node n%d", node);
+    if (loop->is_drained[node] == drained)
+        return FIRN_OK;
+    struct firn_event event = {.kind = drained ? FIRN_EVENT_NODE_DOWN
+                                               : FIRN_EVENT_NODE_UP,
+                               .at_s = loop_now_s(loop),
+                               .node = node};
+    for (size_t i = 0; i < loop->tracks.n; i++)
+        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
+            unblock(loop, loop->tracks.at[i]);
+    loop->is_draining = true;
+    enum firn_status status = round_event(loop->round, &event, err);
+    loop->is_draining = false;
+    if (status == FIRN_OK)
+        loop->is_drained[node] = drained;
+    for (size_t i = 0; i < loop->tracks.n; i++)
+        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
+            block(loop, loop->tracks.at[i]);
+    FIRN_TRY(status);
+    struct firn_buf list = {0};
+    for (int i = 0; i < loop->cluster.nnodes; i++)
+        if (loop->is_drained[i])
+            buf_printf(&list, "%d ", i);
+    struct firn_bytes bytes = {list.n > 0 ? list.at : "", list.n};
+    status = store_put_meta(loop->store, "drained", bytes, err);
+    buf_release(&list);
+    return status;
+}
+
+/* --- reports ------------------------------------------------------------- */
+
+/* The share of its work that a job says is done; negative: no word. */
+static double said_progress(const struct live_job *job)
+{
+    const struct firn_trainer_report *r = &job->last;
+    const struct live_ask *ask = &job->ask;
+    if (r->progress >= 0)
+        return fmin(r->progress, 1);
+    if (ask->target_iterations > 0 && r->step > 0)
+        return fmin((double)r->step / (double)ask->target_iterations, 1);
+    if (ask->target_epochs > 0 && r->epoch > 0)
+        return fmin((double)r->epoch / (double)ask->target_epochs, 1);
+    return -1;
+}
+
+/* Work a second: by its step time, else by what came since the last report. */
+static double seen_rate(const struct track *track, const struct live_job *job,
+                        double done_s, double now_s)
+{
+    const struct firn_trainer_report *r = &job->last;
+    if (r->step_s > 0 && r->step > 0 && done_s > 0)
+        return done_s / (double)r->step / r->step_s;
+    if (track->mark_epoch == job->epoch && now_s > track->mark_s &&
+        done_s > track->mark_done_s)
+        return (done_s - track->mark_done_s) / (now_s - track->mark_s);
+    return track->rate;
+}
+
+static bool overlaps(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
+/* Who shares its GPUs, if somebody does. */
+static void look_around(const struct loop *loop, const struct firn_job *job,
+                        struct liveforecast_run *run)
+{
+    run->beside = "";
+    if (!job->held.is_shared)
+        return;
+    const struct state *state = round_state(loop->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (&sj->job != job && overlaps(&sj->job.held, &job->held)) {
+            run->sharers++;
+            run->beside = sj->job.spec.app;
+        }
+}
+
+void loop_reported(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track(loop, job->id);
+    double progress = said_progress(job), now_s = loop_now_s(loop);
+    if (track == NULL || live_state_is_over(job->state))
+        return;
+    liveforecast_load_seen(loop->forecast, job->id, job->last.memory_mib,
+                           job->last.utilisation);
+    if (progress < 0 || !(track->duration_s > 0))
+        return;
+    double done_s = progress * track->duration_s;
+    track->rate = seen_rate(track, job, done_s, now_s);
+    track->mark_s = now_s;
+    track->mark_done_s = done_s;
+    track->mark_epoch = job->epoch;
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    if (in_round == NULL || in_round->held.nparts == 0 || !(track->rate > 0))
+        return;
+    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
+                               .at_s = now_s,
+                               .job = track->round_id,
+                               .report = {done_s, track->rate, now_s}};
+    struct firn_error err = {0};
+    if (round_event(loop->round, &event, &err) != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    struct liveforecast_run run = {.job = in_round, .rate = track->rate};
+    look_around(loop, in_round, &run);
+    liveforecast_saw(loop->forecast, job->id, &run);
+}

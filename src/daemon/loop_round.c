@@ -1,0 +1,226 @@
+/* loop_round.c - when a round is due, and what it leaves behind.
+ *
+ * Rounds are decided when an event asked for one or the policy's time has come,
+ * but not more often than every LOOP_ROUND_MS: a thousand submits a second are
+ * twenty rounds. A round whose plan core refuses changes nothing; it is said,
+ * counted, and tried again a while later.
+ *
+ * The policy can be changed while jobs run: a new round takes them all over as
+ * they are, under the same ids, and its first decision changes what it likes.
+ *
+ * The policy's state is kept once a minute and at the end, in one transaction
+ * with the round's ids of all jobs, since it may go by them.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double SAVE_EVERY_S = 60, AGAIN_S = 5;
+
+/* Those that can never be stopped leave the round to run. */
+static void pin_started(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->started.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->started.at[i]);
+        if (job != NULL && loop_track(loop, job->id) != NULL)
+            loop_pin(loop, job);
+    }
+    loop->started.n = 0;
+}
+
+/* Steps that the engine would not take: the jobs wait again, for a while not
+ * even that. */
+static void take_back(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->refused.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->refused.at[i]);
+        struct track *track = loop_track(loop, loop->refused.at[i]);
+        struct firn_error err = {0};
+        if (job == NULL || track == NULL)
+            continue;
+        loop_withdraw(loop, track);
+        track->again_s = loop_now_s(loop) + AGAIN_S;
+        vec_add(&loop->later, job->id);
+        enum firn_status status = book_state(
+            loop->book, job, LIVE_PENDING, LIVE_BECAUSE_ENGINE,
+            loop_now_s(loop), "the engine refused to start it", &err);
+        loop_wrote(loop, status, &err);
+    }
+    loop->refused.n = 0;
+}
+
+/* Jobs that the policy rejected are over. */
+static void end_rejected(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->rejected.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->rejected.at[i].job);
+        struct track *track = loop_track(loop, loop->rejected.at[i].job);
+        if (job == NULL || track == NULL)
+            continue;
+        track->round_id = FIRN_NO_JOB; /* the round has forgotten it */
+        loop_end(loop, job, LIVE_FAILED, LIVE_BECAUSE_POLICY,
+                 loop->rejected.at[i].why);
+    }
+    loop->rejected.n = 0;
+}
+
+static void on_end(void *arg, const struct firn_job *job, const char *how,
+                   double now_s, double finished_s)
+{
+    struct loop *loop = arg;
+    (void)now_s;
+    (void)finished_s;
+    if (strcmp(how, "reject") != 0)
+        return;
+    struct rejected rejected = {.job = loop_book_id(loop, job->id)};
+    memcpy(rejected.why, job->note, sizeof rejected.why);
+    vec_add(&loop->rejected, rejected);
+}
+
+static void on_note(void *arg, const struct firn_job *in_round, double now_s)
+{
+    struct loop *loop = arg;
+    struct live_job *job =
+        book_job(loop->book, loop_book_id(loop, in_round->id));
+    struct firn_error err = {0};
+    if (job == NULL || job->state != LIVE_PENDING || in_round->held.nparts > 0)
+        return;
+    enum firn_status status =
+        book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_POLICY, now_s,
+                   in_round->note, &err);
+    loop_wrote(loop, status, &err);
+}
+
+static void on_step(void *arg, const struct firn_step *step)
+{
+    struct loop *loop = arg;
+    metrics_add(loop->metrics, METRIC_STEPS, (int)step->kind, 1);
+}
+
+struct round_watch loop_watch(struct loop *loop)
+{
+    return (struct round_watch){
+        .arg = loop, .step = on_step, .end = on_end, .note = on_note};
+}
+
+double loop_decide(struct loop *loop, double now_s)
+{
+    struct firn_error err = {0};
+    double earliest_s = loop->decided_s + 1e-3 * LOOP_ROUND_MS;
+    round_tick(loop->round, now_s);
+    if (!round_is_due(loop->round))
+        return round_wake_s(loop->round);
+    if (now_s < earliest_s)
+        return earliest_s;
+    long steps = round_steps(loop->round);
+    double began_s = clock_elapsed_s();
+    loop->decided_s = now_s;
+    enum firn_status status = round_decide(loop->round, now_s, &err);
+    loop->last_round_s = clock_elapsed_s() - began_s;
+    metrics_add(loop->metrics, METRIC_ROUNDS, 0, 1);
+    metrics_observe(loop->metrics, METRIC_ROUND_S, loop->last_round_s);
+    if (round_steps(loop->round) > steps)
+        metrics_add(loop->metrics, METRIC_DECISIONS, 0, 1);
+    end_rejected(loop);
+    pin_started(loop);
+    take_back(loop);
+    if (status != FIRN_OK) {
+        metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);
+        log_warn("round: %s", err.text);
+        return now_s + AGAIN_S;
+    }
+    if (round_is_due(loop->round)) /* something of the above asks again */
+        return earliest_s + 1e-3 * LOOP_ROUND_MS;
+    return round_wake_s(loop->round);
+}
+
+static enum firn_status copy_jobs(struct round *to, const struct state *from,
+                                  double now_s, struct firn_error *err)
+{
+    for (const struct state_job *sj = from->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        struct round_job as = {
+            .id = job->id, .spec = &job->spec, .held = &job->held};
+        as.past = (struct state_past){
+            .since_s = job->since_s,
+            .first_start_s = job->first_start_s,
+            .held_s = job->held_s,
+            .served_gpu_s = job->served_gpu_s,
+            .starts = job->starts,
+            .gpus_most = job->gpus_most,
+            .report = {job->done_s, job->rate, job->resumes_s}};
+        FIRN_TRY(round_restore(to, &as, now_s, err));
+    }
+    return FIRN_OK;
+}
+
+enum firn_status loop_copy_round(struct loop *loop, struct round *to,
+                                 double now_s, struct firn_error *err)
+{
+    FIRN_TRY(copy_jobs(to, round_state(loop->round), now_s, err));
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        const struct track *track = loop->tracks.at[i];
+        if (track != NULL && track->blocked.nparts > 0)
+            round_block(to, &track->blocked);
+    }
+    return FIRN_OK;
+}
+
+enum firn_status loop_new_round(struct loop *loop,
+                                const struct firn_policy_def *policy,
+                                struct firn_error *err)
+{
+    struct round *round = NULL;
+    const struct firn_cluster *cluster =
+        loop->round != NULL ? &round_state(loop->round)->cluster
+                            : &loop->cluster;
+    struct round_config as = {.cluster = cluster,
+                              .policy = policy,
+                              .settings = loop->settings.at,
+                              .nsettings = loop->settings.n,
+                              .seed = 1,
+                              .engine = &loop->live,
+                              .engine_state = loop,
+                              .watch = loop_watch(loop)};
+    FIRN_TRY(round_new(&round, &as, err));
+    if (loop->round != NULL) {
+        enum firn_status status =
+            loop_copy_round(loop, round, loop_now_s(loop), err);
+        if (status != FIRN_OK) {
+            round_free(round);
+            return status;
+        }
+        round_free(loop->round);
+        log_info("policy %s", policy->name);
+    }
+    loop->round = round;
+    loop->policy = policy;
+    return FIRN_OK;
+}
+
+/* "policy name", then "book round" lines, an empty line, then its bytes. */
+void loop_save_policy(struct loop *loop, bool is_last)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    double now_s = loop_now_s(loop);
+    if (!is_last && now_s < loop->saved_s + SAVE_EVERY_S)
+        return;
+    loop->saved_s = now_s;
+    buf_printf(&text, "%s %zu\n", loop->policy->name, loop->books.n);
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        const struct track *track = loop->tracks.at[i];
+        if (track != NULL && track->round_id != FIRN_NO_JOB)
+            buf_printf(&text, "%d %d\n", track->id, track->round_id);
+    }
+    buf_putc(&text, '\n');
+    round_save(loop->round, &text);
+    enum firn_status status = store_put_meta(
+        loop->store, "round", (struct firn_bytes){text.at, text.n}, &err);
+    buf_release(&text);
+    loop_wrote(loop, status, &err);
+}

@@ -1,0 +1,187 @@
+/* loopwork.h - the loop's insides, shared by loop*.c, recover.c, why.c,
+ * dryrun.c and their tests.
+ *
+ * For each living job of the book there is a track: whether the round knows it
+ * and under which id, what the engine was last asked to give it. A job is in
+ * one of four places:
+ *
+ *     round    waits or runs by the policy's will        round_id >= 0
+ *     pinned   runs and can never be stopped or moved: its GPUs are blocked
+ *              in the round                              is_pinned
+ *     away     not to be scheduled: held, being ended, or to be retried later
+ *     over     no track
+ */
+#ifndef DAEMON_LOOPWORK_H
+#define DAEMON_LOOPWORK_H
+#include "base/vec.h"
+#include "core/round.h"
+#include "daemon/api.h"
+#include "daemon/book.h"
+#include "daemon/http.h"
+#include "daemon/liveforecast.h"
+#include "daemon/loop.h"
+
+struct track {
+    firn_job_id id;            /* the book's */
+    firn_job_id round_id;      /* FIRN_NO_JOB: not in the round */
+    struct firn_alloc granted; /* by the last step; parts owned */
+    struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
+    bool is_pinned;
+    int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
+    double opened_s;
+    struct state_past past;     /* when it is not in the round */
+    double duration_s;          /* as the round has it */
+    double again_s;             /* away until then; 0: not by a retry */
+    double mark_s, mark_done_s; /* of the last report, to see a rate by */
+    double rate;                /* the last that was seen; 0: none */
+    int64_t mark_epoch;
+};
+
+struct rejected {
+    firn_job_id job;
+    char why[64];
+};
+
+struct loop {
+    const struct config *config;
+    struct store *store;
+    struct book *book;
+    struct http *http;
+    struct api *api;
+    struct metrics *metrics;
+    const struct firn_engine_def *engine;
+    void *engine_state;
+    bool is_engine_open;
+    struct firn_cluster cluster; /* as it was discovered */
+    const struct firn_policy_def *policy;
+    struct firn_engine_def live; /* the engine as the round sees it */
+    struct round *round;
+    struct liveforecast *forecast;
+    VEC(struct track *) tracks;    /* by book id; NULL: none */
+    VEC(firn_job_id) books;        /* by round id */
+    VEC(firn_job_id) refused;      /* steps that the engine would not take */
+    VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
+    VEC(firn_job_id) later;        /* retries that wait for their time */
+    VEC(struct rejected) rejected; /* by the policy, in this round */
+    bool *is_drained;              /* by node */
+    bool is_draining;              /* the steps of this moment are a drain's */
+    struct api_node *nodes;        /* for the API */
+    char (*node_names)[16];
+    double decided_s;           /* the last round */
+    double last_round_s;        /* that it took */
+    double saved_s;             /* the policy's state was kept then */
+    struct launchtext *launch;  /* behind the host's `launch` */
+    struct firn_error broken;   /* a write failed: the loop ends */
+    VEC(const char *) settings; /* of policies and engines */
+    struct arena settings_text;
+    VEC(struct api_setting) shown; /* to the API */
+    struct arena shown_text;
+    volatile int wants_stop;
+    char *types_text; /* of the last language model's spec */
+};
+
+enum { LOOP_ROUND_MS = 50 };
+
+double loop_now_s(const struct loop *loop);
+struct track *loop_track(const struct loop *loop, firn_job_id id);
+/* Made if there is none. */
+struct track *loop_track_make(struct loop *loop, firn_job_id id);
+void loop_track_drop(struct loop *loop, firn_job_id id);
+/* The book's id of a job of the round. */
+firn_job_id loop_book_id(const struct loop *loop, firn_job_id round_id);
+/* The round's job, or NULL. */
+const struct firn_job *loop_round_job(const struct loop *loop,
+                                      const struct track *track);
+/* A write that failed is remembered; false then. */
+bool loop_wrote(struct loop *loop, enum firn_status status,
+                const struct firn_error *err);
+/* Can it ever be taken off its GPUs? */
+bool loop_can_stop(const struct live_job *job);
+
+/* --- a job's life: loop_jobs.c ------------------------------------------- */
+
+/* What the round shall schedule it by. Strings are the job's. */
+void loop_spec(const struct loop *loop, const struct live_job *job,
+               struct firn_job_spec *out);
+void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out);
+/* Into the round, waiting; or, when it can never run here, out for good. */
+void loop_admit(struct loop *loop, struct live_job *job);
+/* The same with its past, as holding `held` (nparts 0: nothing). */
+enum firn_status loop_restore(struct loop *loop, struct live_job *job,
+                              const struct firn_alloc *held,
+                              struct firn_error *err);
+/* Out of the round; what it has stays with the engine. */
+void loop_withdraw(struct loop *loop, struct track *track);
+/* The same and back, as it now is: its spec has changed. */
+void loop_readmit(struct loop *loop, struct live_job *job);
+void loop_pin(struct loop *loop, struct live_job *job);
+void loop_unpin(struct loop *loop, struct track *track);
+/* It is over, in that state. */
+void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
+              enum live_reason reason, const char *why);
+/* Behind book_cancel(): it shall end. */
+void loop_cancelled(struct loop *loop, struct live_job *job);
+/* It is new, or its user changed it in the book: held, released, bounds,
+ * priority. */
+void loop_changed(struct loop *loop, struct live_job *job);
+/* A trainer's word has been written down: what the round makes of it. */
+void loop_reported(struct loop *loop, struct live_job *job);
+enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
+                            struct firn_error *err);
+
+/* --- the engine: loop_engine.c ------------------------------------------- */
+
+/* The engine as the round sees it, and the host as the engine does. */
+void loop_engine_init(struct loop *loop);
+enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
+void loop_event(struct loop *loop, const struct firn_event *event);
+void loop_launch_free(struct loop *loop);
+/* Where a job's epochs, log and checkpoints are; in `out`. */
+const char *loop_job_folder(const struct loop *loop, firn_job_id id,
+                            struct firn_buf *out);
+
+/* --- failures: loop_fail.c ----------------------------------------------- */
+
+void loop_failed(struct loop *loop, struct live_job *job,
+                 const struct firn_event *event);
+/* Lets in those whose wait is over; when the next one's is. */
+double loop_retry(struct loop *loop, double now_s);
+
+/* --- a round: loop_round.c ----------------------------------------------- */
+
+/* Decides if it is time; when it is, if not yet. */
+double loop_decide(struct loop *loop, double now_s);
+/* The first, or another for the present one, which ends. */
+enum firn_status loop_new_round(struct loop *loop,
+                                const struct firn_policy_def *policy,
+                                struct firn_error *err);
+/* All jobs and blocked GPUs of the present round into another. */
+enum firn_status loop_copy_round(struct loop *loop, struct round *to,
+                                 double now_s, struct firn_error *err);
+struct round_watch loop_watch(struct loop *loop);
+/* Now and then, or at the end. */
+void loop_save_policy(struct loop *loop, bool is_last);
+
+/* --- the HTTP API's host: loop_host.c ------------------------------------ */
+
+struct api_host loop_host(struct loop *loop);
+
+/* --- after a restart: recover.c ------------------------------------------ */
+
+/* "n0[0-3] n1[1,3]~" as firn_alloc_print() writes it; false: it is not. The
+ * caller frees `out->parts` by mem_free. */
+bool recover_alloc(const char *text, struct firn_alloc *out);
+/* Every living job of the book into the round and to the engine. */
+enum firn_status recover_jobs(struct loop *loop, struct firn_error *err);
+
+/* --- questions: why.c, dryrun.c ------------------------------------------ */
+
+enum firn_status why_job(struct loop *loop, struct live_job *job,
+                         struct firn_buf *json, struct firn_error *err);
+enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
+                             struct firn_buf *json, struct firn_error *err);
+enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* main.c - the program firnd: flags, a log on standard error, the loop.
+ *
+ * Started as `firnd --shepherd FOLDER` it is a shepherd instead: the process
+ * that runs one start of one job and outlives the scheduler
+ * (engine/shepherd.h). Exit status: 0 after a signal to stop, 2 for wrong
+ * options, 1 for the rest.
+ */
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/loop.h"
+#include "engine/shepherd.h"
+#include <firn/version.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void to_stderr(void *arg, enum log_level level, const char *text)
+{
+    struct timespec now;
+    struct tm parts;
+    char when[32] = "";
+    (void)arg;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &parts) != NULL)
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
+    fprintf(stderr, "%s.%03ldZ %s%s\n", when, now.tv_nsec / 1000000,
+            level == LOG_WARN ? "warning: " : "", text);
+}
+
+static int wrong(const struct firn_error *err, int status)
+{
+    fprintf(stderr, "firnd: %s\n", err->text);
+    return status;
+}
+
+static int run(struct config *config)
+{
+    struct firn_error err = {0};
+    struct loop *loop = NULL;
+    struct loop_setup setup = {.config = config};
+    if (config_token(config, &setup.token, &err) != FIRN_OK)
+        return wrong(&err, 2);
+    enum firn_status status = loop_open(&loop, &setup, &err);
+    if (status != FIRN_OK)
+        return wrong(&err,
+                     status == FIRN_EINVAL || status == FIRN_ENOENT ? 2 : 1);
+    log_info("listens on %s", config->socket);
+    status = loop_run(loop, &err);
+    loop_close(loop);
+    return status == FIRN_OK ? 0 : wrong(&err, 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct config config = {0};
+    struct firn_error err = {0};
+    int status = 0;
+    if (argc == 3 && strcmp(argv[1], "--shepherd") == 0)
+        return shepherd_main(argv[2]);
+    signal(SIGPIPE, SIG_IGN);
+    log_set_sink(to_stderr, NULL);
+    if (config_flags(&config, argc, argv, &err) != FIRN_OK)
+        status = wrong(&err, 2);
+    else if (config.wants_help)
+        fputs(config_help, stdout);
+    else if (config.wants_version)
+        printf("firnd %s\n", FIRN_VERSION);
+    else if (config_finish(&config, &err) != FIRN_OK)
+        status = wrong(&err, 2);
+    else
+        status = run(&config);
+    config_release(&config);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* recover.c - after a restart: what runs is taken over, what waits waits on.
+ *
+ * The book says of each living job which epoch was its last and which GPUs that
+ * one holds; the number was on disk before the process existed, so there is no
+ * process that the book does not know. A job that holds GPUs goes back into the
+ * round with them and to the engine, which finds out what became of the
+ * processes: what lives is watched, what is gone becomes an event like any
+ * other. Nothing is started here.
+ *
+ * Round ids are given as they were when the policy's state was kept, so that
+ * the policy finds its jobs; those that came later get new ones behind them.
+ *
+ * Cost: O(jobs log jobs), and a look at the epochs of those that ever ran.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/loopwork.h"
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- allocations from text ----------------------------------------------- */
+
+static bool read_number(const char **at, int max, int *out)
+{
+    long value = 0;
+    const char *from = *at;
+    while (isdigit((unsigned char)**at) && value <= max)
+        value = 10 * value + (*(*at)++ - '0');
+    *out = (int)value;
+    return *at > from && value <= max;
+}
+
+static void add_gpu(struct firn_alloc *out, int node, int gpu)
+{
+    int board = gpu / FIRN_BOARD_GPUS;
+    struct firn_part *last =
+        out->nparts > 0 ? &out->parts[out->nparts - 1] : NULL;
+    if (last == NULL || last->node != node || last->board != board) {
+        out->parts = mem_grow(out->parts, (size_t)out->nparts,
+                              (size_t)out->nparts + 1, sizeof *out->parts);
+        last = &out->parts[out->nparts++];
+        *last = (struct firn_part){node, board, 0};
+    }
+    last->gpus |= (uint64_t)1 << gpu % FIRN_BOARD_GPUS;
+    out->ngpus++;
+}
+
+/* "n0[0-3,7]" */
+static bool read_node(const char **at, struct firn_alloc *out)
+{
+    int node = 0, first = 0, last = 0, least = 0;
+    if (*(*at)++ != 'n' || !read_number(at, FIRN_NODES_MAX, &node) ||
+        *(*at)++ != '[')
+        return false;
+    if (out->nparts > 0 && out->parts[out->nparts - 1].node >= node)
+        return false;
+    do {
+        if (!read_number(at, FIRN_NODE_GPUS_MAX - 1, &first) || first < least)
+            return false;
+        last = first;
+        if (**at == '-') {
+            (*at)++;
+            if (!read_number(at, FIRN_NODE_GPUS_MAX - 1, &last) || last < first)
+                return false;
+        }
+        for (int gpu = first; gpu <= last; gpu++)
+            add_gpu(out, node, gpu);
+        least = last + 1;
+    } while (**at == ',' && (*at)++);
+    return *(*at)++ == ']';
+}
+
+bool recover_alloc(const char *text, struct firn_alloc *out)
+{
+    struct firn_alloc alloc = {0};
+    const char *at = text;
+    bool is_good = true;
+    if (strcmp(text, "-") == 0) {
+        *out = alloc;
+        return true;
+    }
+    do
+        is_good = read_node(&at, &alloc);
+    while (is_good && *at == ' ' && at++);
+    if (is_good && *at == '~') {
+        alloc.is_shared = true;
+        at++;
+    }
+    if (!is_good || *at != '\0') {
+        mem_free(alloc.parts);
+        return false;
+    }
+    *out = alloc;
+    return true;
+}
+
+/* --- one job ------------------------------------------------------------- */
+
+struct history {
+    struct loop *loop;
+    struct track *track;
+    double last_s;
+};
+
+/* What it was served, start by start. */
+static bool add_epoch(void *arg, const struct store_epoch *epoch)
+{
+    struct history *history = arg;
+    struct state_past *past = &history->track->past;
+    struct firn_alloc held = {0};
+    if (!recover_alloc(epoch->held, &held))
+        return true;
+    if (past->starts++ == 0)
+        past->first_start_s = epoch->started_s;
+    past->gpus_most =
+        held.ngpus > past->gpus_most ? held.ngpus : past->gpus_most;
+    past->since_s = epoch->started_s;
+    if (epoch->end >= 0 && epoch->ended_s > epoch->started_s) {
+        past->held_s += epoch->ended_s - epoch->started_s;
+        past->served_gpu_s += held.ngpus * (epoch->ended_s - epoch->started_s);
+        past->since_s = epoch->ended_s;
+    }
+    history->track->opened_s = epoch->started_s;
+    mem_free(held.parts);
+    return true;
+}
+
+static void to_engine(struct loop *loop, struct live_job *job,
+                      const struct firn_alloc *held)
+{
+    struct firn_error err = {0};
+    struct firn_job as = {.id = job->id, .held = *held};
+    loop_spec(loop, job, &as.spec);
+    if (loop->engine->adopt(loop->engine_state, &as, job->epoch, &err) ==
+        FIRN_OK)
+        return;
+    log_warn("job %d: %s", job->id, err.text);
+    struct firn_event lost = {.kind = FIRN_EVENT_FAIL,
+                              .job = job->id,
+                              .epoch = job->epoch,
+                              .end = FIRN_END_LOST};
+    loop_event(loop, &lost);
+}
+
+/* It has, or may have, processes. */
+static void take_over(struct loop *loop, struct live_job *job,
+                      struct firn_alloc *held)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    held->tunes = loop->policy->tunes;
+    held->how.passes = job->orders.passes > 0 ? job->orders.passes : 0;
+    track->granted = *held;
+    track->open_epoch = job->epoch;
+    if (!job->is_ending && !job->is_held) {
+        if (!loop_can_stop(job))
+            loop_pin(loop, job);
+        else if (loop_restore(loop, job, held, &err) != FIRN_OK)
+            log_warn("job %d runs and is out of scheduling: %s", job->id,
+                     err.text);
+    }
+    to_engine(loop, job, held);
+    if (live_state_is_over(job->state))
+        return;
+    if (job->is_ending)
+        loop_cancelled(loop, job);
+    else if (job->is_held)
+        loop_changed(loop, job);
+}
+
+static void recover_job(struct loop *loop, struct live_job *job)
+{
+    struct firn_alloc held = {0};
+    struct firn_error err = {0};
+    struct history history = {loop, loop_track_make(loop, job->id), 0};
+    if (job->epoch > 0 && store_each_epoch(loop->store, job->id, add_epoch,
+                                           &history, &err) != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
+        take_over(loop, job, &held);
+        return;
+    }
+    if (job->is_ending) {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled by its user");
+        return;
+    }
+    if (job->state != LIVE_PENDING) {
+        enum firn_status status = book_state(
+            loop->book, job, LIVE_PENDING,
+            job->is_held ? LIVE_BECAUSE_HELD : LIVE_BECAUSE_NEW,
+            loop_now_s(loop), "the scheduler was started anew", &err);
+        loop_wrote(loop, status, &err);
+    }
+    loop_admit(loop, job);
+}
+
+/* --- all of them --------------------------------------------------------- */
+
+struct turn {
+    firn_job_id round_id, book_id;
+};
+
+static int by_round_id(const void *a, const void *b)
+{
+    const struct turn *p = a, *q = b;
+    if (p->round_id != q->round_id)
+        return p->round_id < q->round_id ? -1 : 1;
+    return (p->book_id > q->book_id) - (p->book_id < q->book_id);
+}
+
+/* The ids of the round that was, by book id; and where its policy's bytes are.
+ * Anything that does not read as it was written is as if it were not there. */
+static size_t read_ids(struct loop *loop, struct firn_buf *text,
+                       struct turn *turns, size_t nturns, size_t *nids)
+{
+    struct firn_error err = {0};
+    char name[FIRN_NAME_MAX] = "";
+    size_t at = 0, i = 0;
+    *nids = 0;
+    if (store_get_meta(loop->store, "round", text, &err) != FIRN_OK ||
+        text->n == 0 || sscanf(text->at, "%31s %zu", name, nids) != 2 ||
+        *nids > INT_MAX / 2 || strcmp(name, loop->policy->name) != 0) {
+        *nids = 0;
+        return text->n;
+    }
+    while (at < text->n && text->at[at] != '\n')
+        at++;
+    for (at++; at < text->n && text->at[at] != '\n'; at++) {
+        int book_id = 0, round_id = 0;
+        const char *line = text->at + at;
+        if (!read_number(&line, INT_MAX / 2, &book_id) || *line++ != ' ' ||
+            !read_number(&line, INT_MAX / 2, &round_id) || *line != '\n')
+            return text->n;
+        while (i < nturns && turns[i].book_id < book_id)
+            i++;
+        if (i < nturns && turns[i].book_id == book_id &&
+            (size_t)round_id < *nids)
+            turns[i].round_id = round_id;
+        at = (size_t)(line - text->at);
+    }
+    return at + 1;
+}
+
+static void skip_to(struct loop *loop, size_t round_id)
+{
+    while (loop->books.n < round_id)
+        vec_add(&loop->books, FIRN_NO_JOB);
+}
+
+enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    size_t n = 0, nids = 0, count = book_count(loop->book);
+    struct turn *turns = mem_new(count + 1, sizeof *turns);
+    for (size_t i = 0; i < count; i++) {
+        const struct live_job *job = book_at(loop->book, i);
+        if (!live_state_is_over(job->state))
+            turns[n++] = (struct turn){INT_MAX, job->id};
+    }
+    size_t at = read_ids(loop, &text, turns, n, &nids);
+    qsort(turns, n, sizeof *turns, by_round_id);
+    for (size_t i = 0; i < n; i++) {
+        skip_to(loop,
+                turns[i].round_id < INT_MAX ? (size_t)turns[i].round_id : nids);
+        recover_job(loop, book_job(loop->book, turns[i].book_id));
+    }
+    skip_to(loop, nids);
+    struct firn_error bad = {0};
+    if (at < text.n &&
+        round_load(loop->round, (struct firn_bytes){text.at + at, text.n - at},
+                   &bad) != FIRN_OK)
+        log_warn("policy %s begins afresh: %s", loop->policy->name, bad.text);
+    buf_release(&text);
+    mem_free(turns);
+    if (loop->broken.status != FIRN_OK)
+        return firn_fail(err, loop->broken.status, "%s", loop->broken.text);
+    return FIRN_OK;
+}

@@ -1,0 +1,469 @@
+/* store.c - transactions, history and small things of the state file.
+ *
+ * (1) A change happens inside of a transaction, which the first one opens. (2)
+ * When a change or a commit fails the whole transaction is rolled back at once
+ * and the store remembers it: further changes are refused, and the next commit
+ * fails, so that nothing of a torn turn is acknowledged. (3) All values are
+ * bound, never written into a statement. (4) Reading never leaves a statement
+ * open: its callbacks may not change the store.
+ *
+ * Durable means: WAL, synchronous=FULL, so a commit is one write and one sync
+ * of the log, whatever the number of changes.
+ */
+#include "daemon/store.h"
+#include "base/buf.h"
+#include "base/failpoint.h"
+#include "base/mem.h"
+#include "daemon/storework.h"
+#include <string.h>
+
+static const char *const texts[SQL_N] = {
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_NEXT_ID] = "SELECT ifnull(max(id), 0) FROM jobs",
+    [SQL_FIND_REQUEST] = "SELECT id FROM jobs"
+                         " WHERE user = ?1 AND request = ?2 AND request <> ''",
+    [SQL_FIND_NAME] = "SELECT id FROM jobs WHERE name = ?1"
+                      " ORDER BY id DESC LIMIT 1",
+    [SQL_FIND_PREFIX] = "SELECT name, max(id) FROM jobs WHERE name >= ?1"
+                        " AND substr(name, 1, length(?1)) = ?1 AND name < ?2"
+                        " AND over <= ?3 GROUP BY name ORDER BY name",
+    [SQL_PUT_EPOCH] = "INSERT INTO epochs (job, epoch, started_s, ended_s,"
+                      " how, exit_status, held) VALUES (?1, ?2, ?3, ?4, ?5,"
+                      " ?6, ?7) ON CONFLICT (job, epoch) DO UPDATE SET"
+                      " started_s = ?3, ended_s = ?4, how = ?5,"
+                      " exit_status = ?6, held = ?7",
+    [SQL_EACH_EPOCH] = "SELECT epoch, started_s, ended_s, how, exit_status,"
+                       " held FROM epochs WHERE job = ?1 ORDER BY epoch",
+    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text)"
+                      " VALUES (?1, ?2, ?3, ?4)",
+    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text FROM events"
+                       " WHERE id > ?1 ORDER BY id LIMIT ?2",
+    [SQL_ADD_REPORT] = "INSERT INTO reports (job, epoch, at_s, report)"
+                       " VALUES (?1, ?2, ?3, ?4)",
+    [SQL_EACH_REPORT] = "SELECT epoch, at_s, report FROM reports"
+                        " WHERE job = ?1 ORDER BY id",
+    [SQL_PUT_META] = "INSERT INTO meta (key, value) VALUES (?1, ?2)"
+                     " ON CONFLICT (key) DO UPDATE SET value = ?2",
+    [SQL_GET_META] = "SELECT value FROM meta WHERE key = ?1",
+    [SQL_TRIM_REPORTS] = "DELETE FROM reports WHERE id < ifnull((SELECT id"
+                         " FROM reports WHERE at_s >= ?1 ORDER BY id LIMIT 1),"
+                         " 9223372036854775807)",
+    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE id < ifnull((SELECT id"
+                        " FROM events WHERE at_s >= ?1 ORDER BY id LIMIT 1),"
+                        " 9223372036854775807)",
+};
+
+/* --- statements ---------------------------------------------------------- */
+
+sqlite3_stmt *store_sql(struct store *store, enum store_sql which)
+{
+    sqlite3_stmt **at = &store->sql[which];
+    if (*at != NULL) {
+        sqlite3_reset(*at);
+        sqlite3_clear_bindings(*at);
+        return *at;
+    }
+    char *made = texts[which] == NULL ? store_job_sql(which) : NULL;
+    sqlite3_prepare_v3(store->db, made != NULL ? made : texts[which], -1,
+                       SQLITE_PREPARE_PERSISTENT, at, NULL);
+    mem_free(made);
+    return *at;
+}
+
+void store_bind(sqlite3_stmt *sql, int at, const char *text)
+{
+    sqlite3_bind_text(sql, at, text != NULL ? text : "", -1, SQLITE_STATIC);
+}
+
+static enum firn_status say(struct store *store, const char *what,
+                            struct firn_error *err)
+{
+    store_suspect(store);
+    return firn_fail(err, FIRN_EIO, "%.300s: %s: %s", store->path, what,
+                     sqlite3_errmsg(store->db));
+}
+
+/* Ends all statements, which would else keep a rollback from working. */
+static void undo(struct store *store)
+{
+    for (int i = 0; i < SQL_N; i++)
+        sqlite3_reset(store->sql[i]);
+    if (!sqlite3_get_autocommit(store->db)) {
+        sqlite3_stmt *sql = store_sql(store, SQL_ROLLBACK);
+        if (sql != NULL) {
+            sqlite3_step(sql);
+            sqlite3_reset(sql);
+        }
+    }
+    store->is_changing = false;
+    store->nrollbacks++;
+    struct firn_error ignored;
+    store_count(store, &ignored);
+}
+
+enum firn_status store_torn(struct store *store, struct firn_error *err)
+{
+    say(store, "could not be written", err);
+    undo(store);
+    store->has_failed = true;
+    return FIRN_EIO;
+}
+
+enum firn_status store_unread(struct store *store, struct firn_error *err)
+{
+    return say(store, "could not be read", err);
+}
+
+enum firn_status store_begin(struct store *store, struct firn_error *err)
+{
+    if (store->has_failed)
+        return firn_fail(err, FIRN_EIO,
+                         "%.300s: an earlier change of this transaction could "
+                         "not be written, and it was rolled back",
+                         store->path);
+    if (store->is_changing)
+        return FIRN_OK;
+    sqlite3_stmt *sql = store_sql(store, SQL_BEGIN);
+    FIRN_TRY(store_step(store, sql, err));
+    store->is_changing = true;
+    return FIRN_OK;
+}
+
+enum firn_status store_step(struct store *store, sqlite3_stmt *sql,
+                            struct firn_error *err)
+{
+    if (sql == NULL || sqlite3_step(sql) != SQLITE_DONE)
+        return store_torn(store, err);
+    sqlite3_reset(sql);
+    return FIRN_OK;
+}
+
+enum firn_status store_count(struct store *store, struct firn_error *err)
+{
+    sqlite3_stmt *sql = store_sql(store, SQL_NEXT_ID);
+    if (sql == NULL || sqlite3_step(sql) != SQLITE_ROW)
+        return store_unread(store, err);
+    firn_job_id last = sqlite3_column_int(sql, 0);
+    sqlite3_reset(sql);
+    store->next_id = last + 1 > store->first_id ? last + 1 : store->first_id;
+    return FIRN_OK;
+}
+
+/* --- transactions -------------------------------------------------------- */
+
+enum firn_status store_commit(struct store *store, struct firn_error *err)
+{
+    if (store->has_failed) {
+        store->has_failed = false;
+        return firn_fail(err, FIRN_EIO,
+                         "%.300s: a change could not be written, and all that "
+                         "came with it was rolled back",
+                         store->path);
+    }
+    if (!store->is_changing)
+        return FIRN_OK;
+    failpoint("store.commit.before");
+    enum firn_status status =
+        store_step(store, store_sql(store, SQL_COMMIT), err);
+    if (status != FIRN_OK) {
+        store->has_failed = false; /* this is where it is told */
+        return status;
+    }
+    store->is_changing = false;
+    failpoint("store.commit.after");
+    return FIRN_OK;
+}
+
+void store_rollback(struct store *store)
+{
+    if (store->is_changing)
+        undo(store);
+    store->has_failed = false;
+}
+
+bool store_has_changes(const struct store *store)
+{
+    return store->is_changing || store->has_failed;
+}
+
+unsigned store_rollbacks(const struct store *store)
+{
+    return store->nrollbacks;
+}
+
+firn_job_id store_next_id(const struct store *store)
+{
+    return store->next_id;
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+/* Shows every row to `fn` until it returns false. */
+typedef bool row_fn(void *arg, sqlite3_stmt *row);
+
+static enum firn_status each(struct store *store, sqlite3_stmt *sql, row_fn *fn,
+                             void *arg, struct firn_error *err)
+{
+    int rc = sql != NULL ? SQLITE_ROW : SQLITE_ERROR;
+    while (rc == SQLITE_ROW && (rc = sqlite3_step(sql)) == SQLITE_ROW)
+        if (!fn(arg, sql))
+            rc = SQLITE_DONE;
+    if (rc != SQLITE_DONE)
+        return store_unread(store, err);
+    sqlite3_reset(sql);
+    return FIRN_OK;
+}
+
+static const char *column(sqlite3_stmt *row, int at)
+{
+    const char *text = (const char *)sqlite3_column_text(row, at);
+    return text != NULL ? text : "";
+}
+
+static bool note_id(void *arg, sqlite3_stmt *row)
+{
+    *(firn_job_id *)arg = sqlite3_column_int(row, 0);
+    return false;
+}
+
+enum firn_status store_find_request(struct store *store, const char *user,
+                                    const char *request, firn_job_id *out,
+                                    struct firn_error *err)
+{
+    firn_job_id id = FIRN_NO_JOB;
+    sqlite3_stmt *sql = store_sql(store, SQL_FIND_REQUEST);
+    store_bind(sql, 1, user);
+    store_bind(sql, 2, request);
+    FIRN_TRY(each(store, sql, note_id, &id, err));
+    *out = id;
+    return FIRN_OK;
+}
+
+enum firn_status store_find_name(struct store *store, const char *name,
+                                 firn_job_id *out, struct firn_error *err)
+{
+    firn_job_id id = FIRN_NO_JOB;
+    sqlite3_stmt *sql = store_sql(store, SQL_FIND_NAME);
+    store_bind(sql, 1, name);
+    FIRN_TRY(each(store, sql, note_id, &id, err));
+    *out = id;
+    return FIRN_OK;
+}
+
+struct name_look {
+    store_name_fn *fn;
+    void *arg;
+};
+
+static bool show_name(void *arg, sqlite3_stmt *row)
+{
+    const struct name_look *look = arg;
+    return look->fn(look->arg, column(row, 0), sqlite3_column_int(row, 1));
+}
+
+/* Names have only letters, digits and . _ -, all below 0x7f. */
+enum firn_status store_find_prefix(struct store *store, const char *word,
+                                   bool with_over, store_name_fn *fn, void *arg,
+                                   struct firn_error *err)
+{
+    struct name_look look = {fn, arg};
+    struct firn_buf last = {0};
+    sqlite3_stmt *sql = store_sql(store, SQL_FIND_PREFIX);
+    buf_printf(&last, "%s\x7f", word);
+    store_bind(sql, 1, word);
+    store_bind(sql, 2, last.at);
+    sqlite3_bind_int(sql, 3, with_over);
+    enum firn_status status = each(store, sql, show_name, &look, err);
+    buf_release(&last);
+    return status;
+}
+
+/* --- epochs, events, reports --------------------------------------------- */
+
+enum firn_status store_put_epoch(struct store *store,
+                                 const struct store_epoch *epoch,
+                                 struct firn_error *err)
+{
+    FIRN_TRY(store_begin(store, err));
+    sqlite3_stmt *sql = store_sql(store, SQL_PUT_EPOCH);
+    sqlite3_bind_int(sql, 1, epoch->job);
+    sqlite3_bind_int64(sql, 2, epoch->epoch);
+    sqlite3_bind_double(sql, 3, epoch->started_s);
+    sqlite3_bind_double(sql, 4, epoch->ended_s);
+    sqlite3_bind_int(sql, 5, epoch->end);
+    sqlite3_bind_int(sql, 6, epoch->exit_status);
+    store_bind(sql, 7, epoch->held);
+    return store_step(store, sql, err);
+}
+
+struct epoch_look {
+    store_epoch_fn *fn;
+    void *arg;
+    firn_job_id job;
+};
+
+static bool show_epoch(void *arg, sqlite3_stmt *row)
+{
+    const struct epoch_look *look = arg;
+    struct store_epoch epoch = {look->job,
+                                sqlite3_column_int64(row, 0),
+                                sqlite3_column_double(row, 1),
+                                sqlite3_column_double(row, 2),
+                                sqlite3_column_int(row, 3),
+                                sqlite3_column_int(row, 4),
+                                column(row, 5)};
+    return look->fn(look->arg, &epoch);
+}
+
+enum firn_status store_each_epoch(struct store *store, firn_job_id job,
+                                  store_epoch_fn *fn, void *arg,
+                                  struct firn_error *err)
+{
+    struct epoch_look look = {fn, arg, job};
+    sqlite3_stmt *sql = store_sql(store, SQL_EACH_EPOCH);
+    sqlite3_bind_int(sql, 1, job);
+    return each(store, sql, show_epoch, &look, err);
+}
+
+enum firn_status store_add_event(struct store *store, struct store_event *event,
+                                 struct firn_error *err)
+{
+    FIRN_TRY(store_begin(store, err));
+    sqlite3_stmt *sql = store_sql(store, SQL_ADD_EVENT);
+    sqlite3_bind_double(sql, 1, event->at_s);
+    sqlite3_bind_int(sql, 2, event->job);
+    store_bind(sql, 3, event->kind);
+    store_bind(sql, 4, event->text);
+    FIRN_TRY(store_step(store, sql, err));
+    event->id = sqlite3_last_insert_rowid(store->db);
+    return FIRN_OK;
+}
+
+struct event_look {
+    store_event_fn *fn;
+    void *arg;
+};
+
+static bool show_event(void *arg, sqlite3_stmt *row)
+{
+    const struct event_look *look = arg;
+    struct store_event event = {
+        sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1),
+        sqlite3_column_int(row, 2), column(row, 3), column(row, 4)};
+    return look->fn(look->arg, &event);
+}
+
+enum firn_status store_each_event(struct store *store, int64_t after,
+                                  size_t most, store_event_fn *fn, void *arg,
+                                  struct firn_error *err)
+{
+    struct event_look look = {fn, arg};
+    sqlite3_stmt *sql = store_sql(store, SQL_EACH_EVENT);
+    sqlite3_bind_int64(sql, 1, after);
+    sqlite3_bind_int64(sql, 2, most < INT64_MAX ? (int64_t)most : INT64_MAX);
+    return each(store, sql, show_event, &look, err);
+}
+
+enum firn_status store_add_report(struct store *store, firn_job_id job,
+                                  int64_t epoch, double at_s,
+                                  const struct firn_trainer_report *report,
+                                  struct firn_error *err)
+{
+    size_t n = firn_trainer_report_write(NULL, 0, report);
+    FIRN_TRY(store_begin(store, err));
+    char *text = mem_new(n + 1, 1);
+    firn_trainer_report_write(text, n + 1, report);
+    sqlite3_stmt *sql = store_sql(store, SQL_ADD_REPORT);
+    sqlite3_bind_int(sql, 1, job);
+    sqlite3_bind_int64(sql, 2, epoch);
+    sqlite3_bind_double(sql, 3, at_s);
+    store_bind(sql, 4, text);
+    enum firn_status status = store_step(store, sql, err);
+    mem_free(text);
+    return status;
+}
+
+struct report_look {
+    store_report_fn *fn;
+    void *arg;
+    double variance[LIVE_LAYERS];
+};
+
+/* A report that cannot be read is left out. */
+static bool show_report(void *arg, sqlite3_stmt *row)
+{
+    struct report_look *look = arg;
+    struct firn_trainer_report report;
+    const char *text = column(row, 2);
+    struct firn_error ignored;
+    if (firn_trainer_report_read(&report, look->variance, LIVE_LAYERS, text,
+                                 strlen(text), &ignored) != FIRN_OK)
+        return true;
+    return look->fn(look->arg, sqlite3_column_int64(row, 0),
+                    sqlite3_column_double(row, 1), &report);
+}
+
+enum firn_status store_each_report(struct store *store, firn_job_id job,
+                                   store_report_fn *fn, void *arg,
+                                   struct firn_error *err)
+{
+    struct report_look look = {.fn = fn, .arg = arg};
+    sqlite3_stmt *sql = store_sql(store, SQL_EACH_REPORT);
+    sqlite3_bind_int(sql, 1, job);
+    return each(store, sql, show_report, &look, err);
+}
+
+/* --- small things -------------------------------------------------------- */
+
+enum firn_status store_put_meta(struct store *store, const char *key,
+                                struct firn_bytes value, struct firn_error *err)
+{
+    FIRN_TRY(store_begin(store, err));
+    sqlite3_stmt *sql = store_sql(store, SQL_PUT_META);
+    store_bind(sql, 1, key);
+    sqlite3_bind_blob64(sql, 2, value.n > 0 ? value.at : "", value.n,
+                        SQLITE_STATIC);
+    return store_step(store, sql, err);
+}
+
+struct meta_look {
+    struct firn_buf *out;
+    bool is_there;
+};
+
+static bool take_meta(void *arg, sqlite3_stmt *row)
+{
+    struct meta_look *look = arg;
+    look->is_there = true;
+    const char *at = sqlite3_column_blob(row, 0);
+    size_t n = (size_t)sqlite3_column_bytes(row, 0);
+    buf_add(look->out, n > 0 ? at : "", n);
+    return false;
+}
+
+enum firn_status store_get_meta(struct store *store, const char *key,
+                                struct firn_buf *out, struct firn_error *err)
+{
+    struct meta_look look = {out, false};
+    sqlite3_stmt *sql = store_sql(store, SQL_GET_META);
+    store_bind(sql, 1, key);
+    FIRN_TRY(each(store, sql, take_meta, &look, err));
+    if (!look.is_there)
+        return firn_fail(err, FIRN_ENOENT, "nothing is kept as '%.100s'", key);
+    return FIRN_OK;
+}
+
+enum firn_status store_trim(struct store *store, double before_s,
+                            struct firn_error *err)
+{
+    static const enum store_sql both[] = {SQL_TRIM_REPORTS, SQL_TRIM_EVENTS};
+    FIRN_TRY(store_begin(store, err));
+    for (size_t i = 0; i < 2; i++) {
+        sqlite3_stmt *sql = store_sql(store, both[i]);
+        sqlite3_bind_double(sql, 1, before_s);
+        FIRN_TRY(store_step(store, sql, err));
+    }
+    return FIRN_OK;
+}

@@ -1,0 +1,135 @@
+/* store.h - everything the daemon must not forget, in one SQLite file.
+ *
+ * One writing connection, WAL, synchronous=FULL: what commit() has returned
+ * for survives kill -9 and a power cut. Changes are collected in a transaction
+ * and committed together, so that a thousand submits a second are a few
+ * syncs. Reads go to the same connection, outside of transactions too.
+ *
+ * The schema has a version and is migrated step by step when opened. A file
+ * that cannot be read is moved aside under a name that says when, a new one is
+ * begun, and both names are told: never a crash loop, never a silent loss.
+ *
+ * Every function can fail with FIRN_EIO (disk full, ...); a transaction that
+ * failed is rolled back and nothing of it has happened.
+ */
+#ifndef DAEMON_STORE_H
+#define DAEMON_STORE_H
+#include "daemon/livejob.h"
+#include <firn/bytes.h>
+#include <firn/status.h>
+
+struct store;
+
+/* Opens <dir>/firn.db, making the folder (0700) and the file. `said` gets a
+ * sentence when something was moved aside, else "". FIRN_EIO also when another
+ * daemon has it. */
+enum firn_status store_open(struct store **out, const char *dir, char *said,
+                            size_t nsaid, struct firn_error *err);
+void store_close(struct store *store);
+
+/* A transaction is open from the first change on. Durable on FIRN_OK. Does
+ * nothing when nothing changed. FIRN_EIO: nothing of the transaction is there.
+ * When one of its changes has failed before, that is said again here, and all
+ * changes are refused until then, so that nothing is taken for done that was
+ * rolled back with it. */
+enum firn_status store_commit(struct store *store, struct firn_error *err);
+void store_rollback(struct store *store);
+bool store_has_changes(const struct store *store);
+/* How often changes were taken back; who has a copy is out of step then. */
+unsigned store_rollbacks(const struct store *store);
+
+/* The id the next new job gets: above all there ever were. */
+firn_job_id store_next_id(const struct store *store);
+
+/* A new job, whole. */
+enum firn_status store_add_job(struct store *store, const struct live_job *job,
+                               struct firn_error *err);
+/* All that changes in a job's life: state, reason, epoch, times, held, ... */
+enum firn_status store_put_job(struct store *store, const struct live_job *job,
+                               struct firn_error *err);
+/* One job, given away; FIRN_ENOENT, FIRN_EDATA (cannot be understood). */
+enum firn_status store_read_job(struct store *store, firn_job_id id,
+                                struct live_job **out, struct firn_error *err);
+/* The newest job of that name; FIRN_NO_JOB: none. */
+enum firn_status store_find_name(struct store *store, const char *name,
+                                 firn_job_id *out, struct firn_error *err);
+/* The names that begin with `word`, each with its newest job, in their order:
+ * those of living jobs, or with `with_over` of all. */
+typedef bool store_name_fn(void *arg, const char *name, firn_job_id newest);
+enum firn_status store_find_prefix(struct store *store, const char *word,
+                                   bool with_over, store_name_fn *fn, void *arg,
+                                   struct firn_error *err);
+/* The job that this request made, of a user; FIRN_NO_JOB: none did. */
+enum firn_status store_find_request(struct store *store, const char *user,
+                                    const char *request, firn_job_id *out,
+                                    struct firn_error *err);
+
+/* A start and its end. */
+struct store_epoch {
+    firn_job_id job;
+    int64_t epoch;
+    double started_s, ended_s;
+    int end; /* enum firn_end; -1: not over */
+    int exit_status;
+    const char *held;
+};
+enum firn_status store_put_epoch(struct store *store,
+                                 const struct store_epoch *epoch,
+                                 struct firn_error *err);
+
+/* One line of history. `id` is given by the store, rising by one. */
+struct store_event {
+    int64_t id;
+    double at_s;
+    firn_job_id job;  /* FIRN_NO_JOB: of no job */
+    const char *kind; /* "submitted", "started", ... */
+    const char *text; /* one sentence */
+};
+enum firn_status store_add_event(struct store *store, struct store_event *event,
+                                 struct firn_error *err);
+enum firn_status store_add_report(struct store *store, firn_job_id job,
+                                  int64_t epoch, double at_s,
+                                  const struct firn_trainer_report *report,
+                                  struct firn_error *err);
+
+/* Small things by name: the policy's state, drained nodes, options. */
+enum firn_status store_put_meta(struct store *store, const char *key,
+                                struct firn_bytes value,
+                                struct firn_error *err);
+/* FIRN_ENOENT: there is none. Appends to `out`. */
+enum firn_status store_get_meta(struct store *store, const char *key,
+                                struct firn_buf *out, struct firn_error *err);
+
+/* Reading; a callback that returns false ends it. Jobs by rising id. A row
+ * that cannot be understood is left out and counted in *nbad, said in the
+ * log. */
+typedef bool store_job_fn(void *arg, struct live_job *job); /* gives it away */
+enum firn_status store_each_job(struct store *store, bool with_over,
+                                store_job_fn *fn, void *arg, size_t *nbad,
+                                struct firn_error *err);
+/* The newest jobs that are over, at most so many, by falling id. */
+enum firn_status store_each_over(struct store *store, size_t most,
+                                 store_job_fn *fn, void *arg, size_t *nbad,
+                                 struct firn_error *err);
+typedef bool store_event_fn(void *arg, const struct store_event *event);
+enum firn_status store_each_event(struct store *store, int64_t after,
+                                  size_t most, store_event_fn *fn, void *arg,
+                                  struct firn_error *err);
+typedef bool store_epoch_fn(void *arg, const struct store_epoch *epoch);
+enum firn_status store_each_epoch(struct store *store, firn_job_id job,
+                                  store_epoch_fn *fn, void *arg,
+                                  struct firn_error *err);
+
+/* The reports of a job from the oldest on. */
+typedef bool store_report_fn(void *arg, int64_t epoch, double at_s,
+                             const struct firn_trainer_report *report);
+enum firn_status store_each_report(struct store *store, firn_job_id job,
+                                   store_report_fn *fn, void *arg,
+                                   struct firn_error *err);
+
+/* Forgets reports and events from the oldest on until the first that is not
+ * older than `before_s`; not jobs. */
+enum firn_status store_trim(struct store *store, double before_s,
+                            struct firn_error *err);
+
+#endif

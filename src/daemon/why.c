@@ -1,0 +1,275 @@
+/* why.c - why a job is where it is: one reason, numbers, and what to do.
+ *
+ * Looked at in this order, the first that holds is the one that is told:
+ *
+ *     held, retry, never, engine   it is not in the round at all
+ *     drained      without the drained nodes there are too few GPUs
+ *     memory       too few of the free GPUs have enough memory
+ *     type         too few of the free GPUs are of its types
+ *     capacity     too few GPUs are free
+ *     policy       the policy's own words
+ *     fragmented   enough are free, on no node together
+ *     new          no round has been since it came
+ *     priority     it could have them: the policy gives others precedence
+ *
+ * When the GPUs that it needs are free next is what the jobs that hold them are
+ * expected to need, one after the other; the policy may decide otherwise.
+ *
+ * Cost: O(nodes + running jobs log running jobs).
+ */
+#include "base/buf.h"
+#include "base/str.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct answer {
+    enum live_reason reason;
+    char text[LIVE_TEXT], next[LIVE_TEXT];
+    int need, have; /* GPUs */
+    double mem_gib;
+    double next_s; /* seconds until `need` may be free; NaN: not known */
+};
+
+/* What the cluster has for a job. */
+struct stock {
+    int suit, suit_up, suit_free; /* GPUs of types that it accepts */
+    int free, up;                 /* any */
+    int together;                 /* free and suiting on one node */
+    bool lacks_memory;            /* a free type is too small for it */
+};
+
+static struct stock take_stock(const struct loop *loop,
+                               const struct firn_job *job)
+{
+    const struct state *state = round_state(loop->round);
+    struct stock stock = {0};
+    for (int i = 0; i < state->cluster.nnodes; i++) {
+        const struct firn_node *node = &state->cluster.nodes[i];
+        double gib = state->cluster.types[node->type].mem_gib;
+        int nfree = state->map.node_free[i];
+        stock.free += nfree;
+        stock.up += node->is_up ? node->ngpus : 0;
+        if (!(job->type_mask >> node->type & 1)) {
+            if (nfree > 0 && gib > 0 && job->spec.mem_gib > gib)
+                stock.lacks_memory = true;
+            continue;
+        }
+        stock.suit += node->ngpus;
+        stock.suit_up += node->is_up ? node->ngpus : 0;
+        stock.suit_free += nfree;
+        stock.together = nfree > stock.together ? nfree : stock.together;
+    }
+    return stock;
+}
+
+struct ending {
+    double left_s;
+    int gpus;
+};
+
+static int by_left(const void *a, const void *b)
+{
+    const struct ending *p = a, *q = b;
+    return firn_cmp(p->left_s, q->left_s);
+}
+
+/* GPUs of an allocation that the job accepts. */
+static int suiting(const struct state *state, const struct firn_job *job,
+                   const struct firn_alloc *held)
+{
+    int n = 0;
+    for (int i = 0; i < held->nparts; i++)
+        if (job->type_mask >> state->cluster.nodes[held->parts[i].node].type &
+            1)
+            n += __builtin_popcountll(held->parts[i].gpus);
+    return n;
+}
+
+/* Seconds until so many more have been let go by those that run. */
+static double frees_in_s(const struct loop *loop, const struct firn_job *job,
+                         int more)
+{
+    const struct state *state = round_state(loop->round);
+    double now_s = loop_now_s(loop), at_s = NAN;
+    size_t n = 0;
+    struct ending *ends = mem_new(state->nrunning + 1, sizeof *ends);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.nparts > 0 && sj->job.rate > 0)
+            ends[n++] = (struct ending){firn_job_left_s(&sj->job, now_s),
+                                        suiting(state, job, &sj->job.held)};
+    if (n > 1)
+        qsort(ends, n, sizeof *ends, by_left);
+    for (size_t i = 0; i < n && more > 0; i++) {
+        more -= ends[i].gpus;
+        at_s = ends[i].left_s;
+    }
+    mem_free(ends);
+    return more > 0 ? (double)NAN : at_s;
+}
+
+static void in_words(double seconds, char *out, size_t max)
+{
+    if (seconds < 90)
+        snprintf(out, max, "%.0f s", seconds);
+    else if (seconds < 5400)
+        snprintf(out, max, "%.0f min", seconds / 60);
+    else
+        snprintf(out, max, "%.1f h", seconds / 3600);
+}
+
+/* "4 GPUs of a100|v100 with >= 40 GiB" */
+static void needs_in_words(const struct firn_job *job, char *out, size_t max)
+{
+    int n = snprintf(out, max, "%d GPU%s", job->spec.gpus_min,
+                     job->spec.gpus_min > 1 ? "s" : "");
+    if (job->spec.types[0] != '\0' && n > 0 && (size_t)n < max)
+        n += snprintf(out + n, max - (size_t)n, " of %.60s", job->spec.types);
+    if (job->spec.mem_gib > 0 && n > 0 && (size_t)n < max)
+        snprintf(out + n, max - (size_t)n, " with >= %.1f GiB",
+                 job->spec.mem_gib);
+}
+
+static void too_few(const struct loop *loop, const struct firn_job *job,
+                    const struct stock *stock, struct answer *a)
+{
+    char needs[128], when[32];
+    needs_in_words(job, needs, sizeof needs);
+    bool others = stock->free >= a->need;
+    a->reason = !others               ? LIVE_BECAUSE_CAPACITY
+                : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
+                                      : LIVE_BECAUSE_TYPE;
+    a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
+    if (isfinite(a->next_s)) {
+        in_words(a->next_s, when, sizeof when);
+        snprintf(a->text, sizeof a->text,
+                 "waits for %s; %d free; enough in about %s", needs,
+                 stock->suit_free, when);
+    } else {
+        snprintf(a->text, sizeof a->text, "waits for %s; %d free", needs,
+                 stock->suit_free);
+    }
+    if (others)
+        snprintf(a->next, sizeof a->next,
+                 "%d other GPUs are free: allow them with gpu: or ask for "
+                 "less memory",
+                 stock->free - stock->suit_free);
+    else
+        snprintf(a->next, sizeof a->next, "%s",
+                 job->spec.gpus_min > 1 && stock->suit_free > 0
+                     ? "it would start now with fewer GPUs"
+                     : "nothing to do but wait");
+}
+
+/* It waits in the round. */
+static void waits(const struct loop *loop, const struct firn_job *job,
+                  struct answer *a)
+{
+    struct stock stock = take_stock(loop, job);
+    char needs[128];
+    needs_in_words(job, needs, sizeof needs);
+    a->need = job->spec.gpus_min;
+    a->have = stock.suit_free;
+    a->mem_gib = job->spec.mem_gib;
+    if (stock.suit_up < a->need && stock.suit >= a->need) {
+        a->reason = LIVE_BECAUSE_DRAINED;
+        snprintf(a->text, sizeof a->text,
+                 "waits for %s; %d are left on nodes that are not drained",
+                 needs, stock.suit_up);
+        snprintf(a->next, sizeof a->next, "firn drain --undo NODE");
+    } else if (stock.suit_free < a->need) {
+        too_few(loop, job, &stock, a);
+    } else if (job->note[0] != '\0') {
+        a->reason = LIVE_BECAUSE_POLICY;
+        snprintf(a->text, sizeof a->text, "policy %s: %s", loop->policy->name,
+                 job->note);
+        snprintf(a->next, sizeof a->next, "nothing to do but wait");
+    } else if (stock.together < a->need) {
+        a->reason = LIVE_BECAUSE_FRAGMENTED;
+        snprintf(a->text, sizeof a->text,
+                 "waits for %s; %d are free, at most %d on one node", needs,
+                 stock.suit_free, stock.together);
+        snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
+                 stock.together);
+    } else {
+        bool is_new = round_is_due(loop->round);
+        a->reason = is_new ? LIVE_BECAUSE_NEW : LIVE_BECAUSE_PRIORITY;
+        snprintf(a->text, sizeof a->text,
+                 is_new ? "no round has seen it yet"
+                        : "waits for %s; %d are free and policy %s keeps them "
+                          "for others",
+                 needs, stock.suit_free, loop->policy->name);
+        snprintf(a->next, sizeof a->next,
+                 is_new ? "ask again in a moment" : "firn ls shows the others");
+    }
+}
+
+/* It is not in the round. */
+static void is_away(const struct loop *loop, const struct live_job *job,
+                    const struct track *track, struct answer *a)
+{
+    double now_s = loop_now_s(loop);
+    a->reason = job->reason;
+    str_copy(a->text, sizeof a->text, job->why);
+    if (job->is_held) {
+        a->reason = LIVE_BECAUSE_HELD;
+        snprintf(a->text, sizeof a->text, "its user holds it back");
+        snprintf(a->next, sizeof a->next, "firn release %d", job->id);
+    } else if (track != NULL && track->again_s > now_s) {
+        a->next_s = track->again_s - now_s;
+        snprintf(a->next, sizeof a->next, "it is tried again in %.0f s",
+                 ceil(a->next_s));
+    } else if (job->reason == LIVE_BECAUSE_NEVER) {
+        snprintf(a->next, sizeof a->next,
+                 "ask for fewer or other GPUs: firn cancel %d, then submit "
+                 "again",
+                 job->id);
+    }
+}
+
+static struct answer explain(const struct loop *loop,
+                             const struct live_job *job)
+{
+    const struct track *track = loop_track(loop, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? loop_round_job(loop, track) : NULL;
+    struct answer a = {.next_s = NAN, .reason = job->reason};
+    a.need = job->ask.gpus_min;
+    if (job->state != LIVE_PENDING) {
+        str_copy(a.text, sizeof a.text, job->why);
+        if (in_round != NULL && in_round->held.nparts > 0 && in_round->rate > 0)
+            a.next_s = firn_job_left_s(in_round, loop_now_s(loop));
+    } else if (in_round != NULL && in_round->held.nparts == 0) {
+        waits(loop, in_round, &a);
+    } else {
+        is_away(loop, job, track, &a);
+    }
+    return a;
+}
+
+enum firn_status why_job(struct loop *loop, struct live_job *job,
+                         struct firn_buf *json, struct firn_error *err)
+{
+    struct answer a = explain(loop, job);
+    (void)err;
+    buf_printf(json, "{\"id\":%d,\"name\":", job->id);
+    buf_json_string(json, job->ask.name);
+    buf_puts(json, ",\"state\":");
+    buf_json_string(json, live_state_name(job->state));
+    buf_puts(json, ",\"reason\":");
+    buf_json_string(json, live_reason_name(a.reason));
+    buf_puts(json, ",\"text\":");
+    buf_json_string(json, a.text);
+    buf_printf(json, ",\"need\":{\"gpus\":%d,\"mem_gib\":", a.need);
+    buf_json_double(json, a.mem_gib);
+    buf_puts(json, ",\"types\":");
+    buf_json_string(json, job->ask.types);
+    buf_printf(json, "},\"have\":{\"gpus\":%d},\"next\":", a.have);
+    buf_json_string(json, a.next);
+    buf_puts(json, ",\"next_s\":");
+    buf_json_double(json, a.next_s);
+    buf_putc(json, '}');
+    return FIRN_OK;
+}

@@ -1,0 +1,130 @@
+/* cage.c - mkdir, cgroup.procs, cgroup.kill, memory.events.
+ *
+ * Our own group is the line "0::/path" of /proc/self/cgroup, below the mount
+ * point of a file system of type cgroup2. No controller is switched on: that
+ * needs a group without processes of its own, which is the operator's to
+ * arrange; memory.events is read where it is there.
+ */
+#define _GNU_SOURCE
+#include "engine/cage.h"
+#include "base/lines.h"
+#include "base/str.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 512 };
+
+/* Of "... /sys/fs/cgroup rw,... - cgroup2 ..." the fifth word. */
+static bool mount_point(char out[PATH_SIZE])
+{
+    struct lines *lines;
+    bool is_found = false;
+    if (lines_open(&lines, "/proc/self/mountinfo", NULL) != FIRN_OK)
+        return false;
+    for (char *line; !is_found && (line = lines_next(lines)) != NULL;) {
+        if (strstr(line, " - cgroup2 ") == NULL)
+            continue;
+        char *at = line;
+        for (int i = 0; i < 4 && at != NULL; i++) {
+            at = strchr(at, ' ');
+            at = at != NULL ? at + 1 : NULL;
+        }
+        if (at != NULL) {
+            at[strcspn(at, " ")] = '\0';
+            is_found = str_copy(out, PATH_SIZE, at);
+        }
+    }
+    lines_close(lines);
+    return is_found;
+}
+
+static bool own_group(char out[PATH_SIZE])
+{
+    struct lines *lines;
+    bool is_found = false;
+    if (lines_open(&lines, "/proc/self/cgroup", NULL) != FIRN_OK)
+        return false;
+    for (char *line; !is_found && (line = lines_next(lines)) != NULL;)
+        is_found =
+            strncmp(line, "0::/", 4) == 0 && str_copy(out, PATH_SIZE, line + 3);
+    lines_close(lines);
+    return is_found;
+}
+
+static bool is_delegated(const char *path)
+{
+    char value = '0';
+    return (getxattr(path, "user.delegate", &value, 1) == 1 ||
+            getxattr(path, "trusted.delegate", &value, 1) == 1) &&
+           value == '1';
+}
+
+bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
+{
+    char mount[PATH_SIZE], group[PATH_SIZE], path[sizeof cage->path];
+    *cage = (struct cage){.folder = -1};
+    if (mode == CAGE_OFF || !mount_point(mount) || !own_group(group))
+        return false;
+    int n = snprintf(path, sizeof path, "%s%s", mount, group);
+    if (n < 0 || (size_t)n >= sizeof path ||
+        (mode == CAGE_AUTO && !is_delegated(path)))
+        return false;
+    n = snprintf(cage->path, sizeof cage->path, "%s/%s", path, name);
+    if (n < 0 || (size_t)n >= sizeof cage->path ||
+        (mkdir(cage->path, 0755) != 0 && errno != EEXIST))
+        return false;
+    cage->folder = open(cage->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return cage->folder >= 0;
+}
+
+static bool put(const struct cage *cage, const char *file, const char *text)
+{
+    if (cage->folder < 0)
+        return false;
+    int fd = openat(cage->folder, file, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is_put = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    return is_put;
+}
+
+bool cage_enter(const struct cage *cage)
+{
+    return put(cage, "cgroup.procs", "0");
+}
+
+void cage_kill(const struct cage *cage)
+{
+    (void)put(cage, "cgroup.kill", "1");
+}
+
+uint64_t cage_ooms(const struct cage *cage)
+{
+    char text[1024];
+    if (cage->folder < 0)
+        return 0;
+    int fd = openat(cage->folder, "memory.events", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, "oom_kill ");
+    return at != NULL ? strtoull(at + 9, NULL, 10) : 0;
+}
+
+void cage_close(struct cage *cage)
+{
+    if (cage->folder < 0)
+        return;
+    close(cage->folder);
+    rmdir(cage->path);
+    cage->folder = -1;
+}

@@ -1,0 +1,246 @@
+/* epochfiles.c - lock, fence, pid and exit: one line each, in plain text.
+ *
+ * "firn-exit 1 3 2 137": a word, the version of the format, numbers. The exit
+ * is padded with blanks to a fixed length, and a file of that length is written
+ * and synced before the job starts; the end then overwrites it.
+ *
+ * Invariants:
+ * (1) a name of these is only ever made by rename();
+ * (2) of pid and exit, the contents are synced before the rename, the folder
+ *     after it.
+ */
+#define _GNU_SOURCE
+#include "engine/epochfiles.h"
+#include "base/buf.h"
+#include "base/failpoint.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <firn/launch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINE = 128, FILE_MAX = 1 << 24 };
+
+static const char exit_reserved[] = "exit.reserved";
+
+int epoch_folder(const char *job_folder, int64_t epoch, bool make)
+{
+    char name[32];
+    snprintf(name, sizeof name, "epoch-%lld", (long long)epoch);
+    if (make && mkdir(job_folder, 0700) != 0 && errno != EEXIST)
+        return -1;
+    int above = open(job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0)
+        return -1;
+    int folder = -1;
+    if (!make || mkdirat(above, name, 0700) == 0 || errno == EEXIST)
+        folder = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = errno;
+    close(above);
+    errno = error;
+    return folder;
+}
+
+static bool write_all(int fd, struct firn_bytes text)
+{
+    for (size_t done = 0; done < text.n;) {
+        ssize_t n = write(fd, text.at + done, text.n - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+enum { SYNCED = 1, OVER = 2 };
+
+/* Writes under a name that nobody reads; OVER what is there. */
+static bool write_draft(int folder, const char *name, unsigned how,
+                        struct firn_bytes text)
+{
+    int flags = (how & OVER) != 0 ? 0 : O_TRUNC;
+    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+    if (fd < 0)
+        return false;
+    bool is_written =
+        write_all(fd, text) && ((how & SYNCED) == 0 || fsync(fd) == 0);
+    int error = errno;
+    if (close(fd) != 0 && is_written)
+        return false;
+    errno = error;
+    return is_written;
+}
+
+static enum firn_status failed(const char *name, struct firn_error *err)
+{
+    return firn_fail(err, FIRN_EIO, "cannot write a job's file '%s': %s", name,
+                     strerror(errno));
+}
+
+static enum firn_status publish(int folder, const char *draft, const char *name,
+                                unsigned how, struct firn_error *err)
+{
+    failpoint("engine.rename.before");
+    if (renameat(folder, draft, folder, name) != 0 ||
+        ((how & SYNCED) != 0 && fsync(folder) != 0))
+        return failed(name, err);
+    failpoint("engine.rename.after");
+    return FIRN_OK;
+}
+
+static enum firn_status put(int folder, const char *name,
+                            struct firn_bytes text, unsigned how,
+                            struct firn_error *err)
+{
+    char draft[64];
+    snprintf(draft, sizeof draft, "%s.draft", name);
+    if (!write_draft(folder, draft, how, text))
+        return failed(name, err);
+    return publish(folder, draft, name, how, err);
+}
+
+enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
+                           struct firn_error *err)
+{
+    return put(folder, name, text, 0, err);
+}
+
+bool epoch_get(int folder, const char *name, struct firn_buf *out)
+{
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    char part[4096];
+    size_t before = out->n;
+    ssize_t n;
+    while ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0)
+            buf_add(out, part, (size_t)n);
+        if (out->n - before > FILE_MAX)
+            break;
+    }
+    close(fd);
+    return n == 0;
+}
+
+int epoch_lock(int job_folder)
+{
+    int fd = openat(job_folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -2;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    int result = errno == EWOULDBLOCK ? -1 : -2;
+    close(fd);
+    return result;
+}
+
+/* Reads "WORD 1 a b c", blanks and line ends behind it. */
+static bool numbers(int folder, const char *name, int64_t *out, int n)
+{
+    struct firn_buf text = {0};
+    char head[32];
+    bool is_good = epoch_get(folder, name, &text) && text.n > 0 &&
+                   strlen(text.at) == text.n;
+    snprintf(head, sizeof head, "firn-%s 1", name);
+    const char *at = text.at;
+    is_good = is_good && strncmp(at, head, strlen(head)) == 0;
+    if (is_good)
+        at += strlen(head);
+    for (int i = 0; is_good && i < n; i++) {
+        char *end;
+        errno = 0;
+        is_good = at[0] == ' ' && at[1] >= '0' && at[1] <= '9';
+        if (!is_good)
+            break;
+        out[i] = strtoll(at + 1, &end, 10);
+        is_good = errno == 0;
+        at = end;
+    }
+    is_good = is_good && at[strspn(at, " ")] == '\n' &&
+              at[strspn(at, " ") + 1] == '\0';
+    buf_release(&text);
+    return is_good;
+}
+
+int64_t epoch_fence(int job_folder)
+{
+    int64_t epoch = 0;
+    return numbers(job_folder, "fence", &epoch, 1) ? epoch : -1;
+}
+
+enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,
+                                   struct firn_error *err)
+{
+    char line[LINE];
+    if (epoch_fence(job_folder) >= epoch)
+        return FIRN_OK;
+    int n =
+        snprintf(line, sizeof line, "firn-fence 1 %lld\n", (long long)epoch);
+    return epoch_put(job_folder, "fence", (struct firn_bytes){line, (size_t)n},
+                     err);
+}
+
+enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
+                               struct firn_error *err)
+{
+    char line[LINE];
+    int n = snprintf(line, sizeof line, "firn-pid 1 %lld %lld %lld\n",
+                     (long long)pid->epoch, (long long)pid->pid,
+                     (long long)pid->start);
+    return put(folder, "pid", (struct firn_bytes){line, (size_t)n}, SYNCED,
+               err);
+}
+
+bool epoch_pid_get(int folder, struct epoch_pid *out)
+{
+    int64_t n[3] = {0};
+    if (!numbers(folder, "pid", n, 3) || n[1] <= 0 || n[1] > INT32_MAX)
+        return false;
+    *out = (struct epoch_pid){n[0], n[1], (uint64_t)n[2]};
+    return true;
+}
+
+static struct firn_bytes exit_line(char line[LINE],
+                                   const struct epoch_exit *how)
+{
+    char text[LINE];
+    snprintf(text, sizeof text, "firn-exit 1 %lld %d %d", (long long)how->epoch,
+             how->end, how->status);
+    snprintf(line, LINE, "%-*.100s\n", LINE - 2, text);
+    return (struct firn_bytes){line, LINE - 1};
+}
+
+enum firn_status epoch_exit_reserve(int folder, struct firn_error *err)
+{
+    char line[LINE];
+    struct firn_bytes text = exit_line(line, &(struct epoch_exit){0});
+    if (!write_draft(folder, exit_reserved, SYNCED, text))
+        return failed("exit", err);
+    return FIRN_OK;
+}
+
+enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
+                                struct firn_error *err)
+{
+    char line[LINE];
+    if (!write_draft(folder, exit_reserved, SYNCED | OVER,
+                     exit_line(line, how)))
+        return failed("exit", err);
+    return publish(folder, exit_reserved, "exit", SYNCED, err);
+}
+
+bool epoch_exit_get(int folder, struct epoch_exit *out)
+{
+    int64_t n[3] = {0};
+    if (!numbers(folder, "exit", n, 3) || n[1] > FIRN_END_LOST || n[2] > 255)
+        return false;
+    *out = (struct epoch_exit){n[0], (int)n[1], (int)n[2]};
+    return true;
+}

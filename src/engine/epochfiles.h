@@ -1,0 +1,72 @@
+/* epochfiles.h - the small files by which an engine and a shepherd agree.
+ *
+ *     <job folder>/lock           held while any process of the job is there
+ *     <job folder>/fence          the lowest epoch that may still start
+ *     <job folder>/epoch-N/launch what to run (engine/launchfile.h)
+ *     <job folder>/epoch-N/pid    its shepherd, once it runs
+ *     <job folder>/epoch-N/exit   how it ended, once all of it is gone
+ *
+ * Each is written whole under another name and renamed, so that a reader sees
+ * all of it or none. What a shepherd says of itself (pid, exit) is synced too,
+ * and outlives a power cut; the others matter only to processes, which do not.
+ * A file that does not read exactly as it is written counts as not there.
+ *
+ * Why two epochs never run at once: a shepherd starts nothing unless it has
+ * the lock, and then reads the fence; the fence is raised only by somebody who
+ * has the lock. So a shepherd that comes late either had the lock before the
+ * fence was raised, and whoever wanted to raise it found the lock taken, or it
+ * finds the fence above it. The lock belongs to an open file that all workers
+ * inherit: the kernel lets go of it when the last of them is gone, however the
+ * shepherd died.
+ */
+#ifndef ENGINE_EPOCHFILES_H
+#define ENGINE_EPOCHFILES_H
+#include <firn/bytes.h>
+#include <firn/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The folder `epoch-N` of a job's folder; made, and the job's too, if `make`.
+ * A descriptor, or -1 with errno. */
+int epoch_folder(const char *job_folder, int64_t epoch, bool make);
+
+/* Writes the whole file `name` of the folder, without a sync. FIRN_EIO. */
+enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
+                           struct firn_error *err);
+/* Appends the file to `out`; false when there is none, or it is not to be
+ * read, or larger than 16 MiB. */
+bool epoch_get(int folder, const char *name, struct firn_buf *out);
+
+/* The lock of a job, whose folder is `job_folder`: a descriptor to be closed,
+ * -1 when somebody has it, -2 when it cannot be opened (errno). Never waits.
+ */
+int epoch_lock(int job_folder);
+
+/* Epochs below `epoch` never start any more. The caller has the lock. A fence
+ * that is higher stays. */
+enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,
+                                   struct firn_error *err);
+/* -1: there is none. */
+int64_t epoch_fence(int job_folder);
+
+struct epoch_pid {
+    int64_t epoch, pid;
+    uint64_t start; /* procs_start() of it */
+};
+enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
+                               struct firn_error *err);
+bool epoch_pid_get(int folder, struct epoch_pid *out);
+
+/* Room for the exit file is made beforehand: a disk that fills up while a job
+ * runs does not keep its end from being told. */
+struct epoch_exit {
+    int64_t epoch;
+    int end, status; /* enum firn_end; as a shell tells it */
+};
+enum firn_status epoch_exit_reserve(int folder, struct firn_error *err);
+enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
+                                struct firn_error *err);
+bool epoch_exit_get(int folder, struct epoch_exit *out);
+
+#endif

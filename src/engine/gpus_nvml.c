@@ -1,0 +1,80 @@
+/* gpus_nvml.c - NVIDIA's management library, when it is there.
+ *
+ * Loaded at run time: a build knows nothing of it, and a host without a driver
+ * works with declared GPUs. Of each call the newest version is looked for
+ * first; the records it fills are written down here by their sizes.
+ */
+#define _GNU_SOURCE
+#include "engine/gpus.h"
+#include "engine/procs.h"
+#include <dlfcn.h>
+#include <string.h>
+
+/* As versions 2 and 3 of "running processes" fill it. */
+struct process_info {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+enum { PROCESSES_MAX = 256, TOO_SMALL = 7 };
+
+/* dlsym() gives a data pointer; POSIX lets it be copied into a function's. */
+static bool load(void *library, const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+    if (symbol != NULL)
+        memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool load_all(struct nvml *n)
+{
+    void *from = n->library;
+    if (!load(from, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes))
+        load(from, "nvmlDeviceGetComputeRunningProcesses_v2", &n->processes);
+    return load(from, "nvmlInit_v2", &n->init) &&
+           load(from, "nvmlShutdown", &n->shutdown) &&
+           load(from, "nvmlDeviceGetCount_v2", &n->count) &&
+           load(from, "nvmlDeviceGetHandleByIndex_v2", &n->handle) &&
+           load(from, "nvmlDeviceGetName", &n->name) &&
+           load(from, "nvmlDeviceGetUUID", &n->uuid) &&
+           load(from, "nvmlDeviceGetMemoryInfo", &n->memory);
+}
+
+enum firn_status nvml_open(struct nvml *out, struct firn_error *err)
+{
+    *out = (struct nvml){0};
+    out->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (out->library != NULL && load_all(out) && out->init() == 0)
+        return FIRN_OK;
+    if (out->library != NULL)
+        dlclose(out->library);
+    return firn_fail(err, FIRN_ENOENT,
+                     "no NVIDIA driver here; declare GPUs by local.gpus, such "
+                     "as gpus=1x4:v100@16");
+}
+
+void nvml_close(struct nvml *nvml)
+{
+    if (nvml->shutdown != NULL)
+        nvml->shutdown();
+    if (nvml->library != NULL)
+        dlclose(nvml->library);
+}
+
+bool nvml_is_foreign(const struct nvml *nvml, unsigned index)
+{
+    struct process_info infos[PROCESSES_MAX] = {{0}};
+    unsigned n = PROCESSES_MAX;
+    void *device = NULL;
+    if (nvml->processes == NULL || nvml->handle(index, &device) != 0)
+        return false;
+    int code = nvml->processes(device, &n, infos);
+    if (code == TOO_SMALL)
+        return true;
+    for (unsigned i = 0; code == 0 && i < n; i++)
+        if (!procs_has_variable((pid_t)infos[i].pid, "FIRN_EPOCH="))
+            return true;
+    return false;
+}

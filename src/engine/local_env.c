@@ -1,0 +1,235 @@
+/* local_env.c - what the workers of an epoch are told: torchrun's words, ours.
+ *
+ * One worker for each GPU, in the order of nodes and GPUs, or one for each
+ * node. GPUs that the driver has are all of one host, whatever nodes their
+ * types make: a worker sees all GPUs of the job, and its local rank is its
+ * place among them. Declared nodes are hosts of their own, with local ranks of
+ * their own, as on a cluster.
+ *
+ * Elastic threads are spread evenly by the trainer itself; where GPUs differ in
+ * speed and the policy lets the trainer use that, the faster get more of them:
+ * the next thread always goes to who would be done with it first.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "engine/launchfile.h"
+#include "engine/localwork.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A GPU of the job. */
+struct place {
+    int node, host; /* host: 0, 1, ... among those of the job */
+    const struct gpu *gpu;
+    double speed;
+};
+
+struct places {
+    VEC(struct place) at;
+    int nnodes, nhosts;
+};
+
+static const char *text_of(struct launchfile *out, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *text_of(struct launchfile *out, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *text = arena_alloc(&out->text, (size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+static struct places places_of(const struct local *l,
+                               const struct firn_alloc *alloc)
+{
+    struct places out = {0};
+    int last = -1;
+    for (int i = 0; i < alloc->nparts; i++) {
+        const struct firn_part *part = &alloc->parts[i];
+        const struct firn_node *node = &l->gpus.cluster.nodes[part->node];
+        out.nnodes += part->node != last;
+        last = part->node;
+        out.nhosts = l->gpus.has_nvml ? 1 : out.nnodes;
+        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
+            if ((part->gpus >> k & 1) == 0)
+                continue;
+            struct place place = {
+                .node = out.nnodes - 1,
+                .host = out.nhosts - 1,
+                .gpu = gpus_at(&l->gpus, part->node,
+                               FIRN_BOARD_GPUS * part->board + k),
+                .speed = l->gpus.cluster.types[node->type].speed};
+            vec_add(&out.at, place);
+        }
+    }
+    return out;
+}
+
+/* "0,1" or uuids, of one host. */
+static const char *visible(const struct places *places, int host,
+                           struct launchfile *out)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "CUDA_VISIBLE_DEVICES=");
+    bool is_first = true;
+    for (size_t i = 0; i < places->at.n; i++) {
+        if (places->at.at[i].host != host)
+            continue;
+        buf_puts(&text, is_first ? "" : ",");
+        buf_puts(&text, places->at.at[i].gpu->visible);
+        is_first = false;
+    }
+    const char *copy = arena_strdup(&out->text, text.at);
+    buf_release(&text);
+    return copy;
+}
+
+/* Which places have a worker. */
+static bool has_worker(const struct places *places, size_t i, bool is_per_node)
+{
+    return !is_per_node || i == 0 ||
+           places->at.at[i].node != places->at.at[i - 1].node;
+}
+
+static int workers_of_host(const struct places *places, int host,
+                           bool is_per_node)
+{
+    int n = 0;
+    for (size_t i = 0; i < places->at.n; i++)
+        n +=
+            places->at.at[i].host == host && has_worker(places, i, is_per_node);
+    return n;
+}
+
+static void add_workers(const struct places *places, bool is_per_node,
+                        struct launchfile *out)
+{
+    int rank = 0, local = 0, host = -1, nlocal = 0;
+    for (size_t i = 0; i < places->at.n; i++) {
+        const struct place *place = &places->at.at[i];
+        if (!has_worker(places, i, is_per_node))
+            continue;
+        if (place->host != host) {
+            host = place->host;
+            local = 0;
+            nlocal = workers_of_host(places, host, is_per_node);
+        }
+        launchfile_add_worker(out);
+        launchfile_add_own(out, text_of(out, "RANK=%d", rank++));
+        launchfile_add_own(out, text_of(out, "LOCAL_RANK=%d", local++));
+        launchfile_add_own(out, text_of(out, "LOCAL_WORLD_SIZE=%d", nlocal));
+        launchfile_add_own(out, text_of(out, "GROUP_RANK=%d", host));
+        launchfile_add_own(out, visible(places, host, out));
+    }
+}
+
+/* "FIRN_LAYOUT=0,0,1": faster GPUs first get the threads that are left over
+ * when everybody has one. NULL: even, or no word. */
+static const char *layout(const struct places *places, int nthreads,
+                          struct launchfile *out)
+{
+    size_t n = places->at.n;
+    bool is_mixed = false;
+    for (size_t i = 1; i < n; i++)
+        is_mixed = is_mixed || places->at.at[i].speed != places->at.at[0].speed;
+    if (!is_mixed || nthreads < (int)n)
+        return NULL;
+    int *share = mem_new(n, sizeof *share);
+    for (int v = 0; v < nthreads; v++) {
+        size_t best = 0;
+        for (size_t i = 0; i < n; i++) {
+            double a = (share[i] + 1) / places->at.at[i].speed;
+            double b = (share[best] + 1) / places->at.at[best].speed;
+            if (v < (int)n ? share[i] < share[best] : a < b)
+                best = i;
+        }
+        share[best]++;
+    }
+    struct firn_buf text = {0};
+    buf_puts(&text, "FIRN_LAYOUT=");
+    for (size_t i = 0, nput = 0; i < n; i++)
+        for (int k = 0; k < share[i]; k++, nput++)
+            buf_printf(&text, "%s%zu", nput > 0 ? "," : "", i);
+    const char *copy = arena_strdup(&out->text, text.at);
+    buf_release(&text);
+    mem_free(share);
+    return copy;
+}
+
+static void add_said(struct launchfile *out, const char *name,
+                     const char *value)
+{
+    if (value != NULL && value[0] != '\0')
+        vec_add(&out->common, text_of(out, "%s=%s", name, value));
+}
+
+/* Of a GPU that it shares, a job may count on its part of the memory. Under
+ * CUDA's multi-process service the limit is held by force. */
+static void add_share(const struct local *l, const struct places *places,
+                      struct launchfile *out)
+{
+    double share = 1.0 / l->gpus.cluster.jobs_per_gpu;
+    char number[BUF_DOUBLE_MAX];
+    struct firn_buf limits = {0};
+    vec_add(&out->common, "FIRN_SHARE=1");
+    add_said(out, "FIRN_MEM_SHARE", double_text(share, number));
+    for (size_t i = 0; l->gpus.has_nvml && i < places->at.n; i++)
+        buf_printf(&limits, "%s%zu=%.0fM", i > 0 ? "," : "", i,
+                   places->at.at[i].gpu->mem_gib * 1024 * share);
+    add_said(out, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits.at);
+    buf_release(&limits);
+}
+
+static void add_common(const struct local *l, const struct localjob *job,
+                       const struct firn_launch *launch, struct launchfile *out)
+{
+    const struct firn_alloc *alloc = &job->want;
+    struct firn_buf gpus = {0};
+    firn_alloc_print(alloc, &gpus);
+    add_said(out, "FIRN_GPUS", gpus.at);
+    buf_release(&gpus);
+    vec_add(&out->common, "MASTER_ADDR=127.0.0.1");
+    vec_add(&out->common, text_of(out, "FIRN_JOB=%d", job->id));
+    vec_add(&out->common,
+            text_of(out, "FIRN_EPOCH=%lld", (long long)job->epoch));
+    add_said(out, "FIRN_URL", launch->url);
+    add_said(out, "FIRN_TOKEN", launch->token);
+    add_said(out, "FIRN_DIR", launch->ckpt);
+    add_said(out, "FIRN_FREEZE", launch->freeze);
+    if (launch->threads > 0)
+        vec_add(&out->common, text_of(out, "FIRN_THREADS=%d", launch->threads));
+    if (alloc->how.passes > 0)
+        vec_add(&out->common,
+                text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
+    if (l->gpus.has_nvml)
+        vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+}
+
+void local_variables(const struct local *l, const struct localjob *job,
+                     const struct firn_launch *launch, struct launchfile *out)
+{
+    struct places places = places_of(l, &job->want);
+    int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
+    add_common(l, job, launch, out);
+    vec_add(&out->common, text_of(out, "WORLD_SIZE=%d", nworkers));
+    vec_add(&out->common, text_of(out, "GROUP_WORLD_SIZE=%d", places.nhosts));
+    if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
+        vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
+    if (job->want.is_shared)
+        add_share(l, &places, out);
+    if ((job->want.tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
+        const char *spread = layout(&places, launch->threads, out);
+        if (spread != NULL)
+            vec_add(&out->common, spread);
+    }
+    add_workers(&places, launch->is_per_node, out);
+    vec_release(&places.at);
+}

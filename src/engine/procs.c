@@ -1,0 +1,251 @@
+/* procs.c - who descends from whom, who catches what, who has a file open.
+ *
+ * A picture of all processes is taken when it is needed, which is when a job
+ * leaves: O(processes of the host), a few milliseconds for a thousand.
+ *
+ * A process whose parent dies while the picture is taken may be missed; those
+ * who have to reach all of them ask again until nobody is left.
+ */
+#define _GNU_SOURCE
+#include "engine/procs.h"
+#include "base/vec.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct proc {
+    pid_t pid, parent;
+    uint64_t start;
+    bool is_below;
+};
+
+struct picture {
+    VEC(struct proc) procs;
+};
+
+/* A small file of /proc, terminated; bytes read, -1: none. */
+static ssize_t slurp(const char *path, char *out, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t n = 0;
+    ssize_t got;
+    while (n < size - 1 && (got = read(fd, out + n, size - 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    out[n] = '\0';
+    return (ssize_t)n;
+}
+
+/* /proc/PID/stat: "pid (any name) S ppid ... " and the start as 22nd. */
+static bool look_at(pid_t pid, struct proc *out)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    if (slurp(path, text, sizeof text) <= 0)
+        return false;
+    char *at = strrchr(text, ')'); /* a name may have ')' in it */
+    if (at == NULL || at[1] != ' ' || at[2] == '\0')
+        return false;
+    char state = at[2];
+    at += 3;
+    long parent = strtol(at, &at, 10);
+    for (int field = 5; field < 22; field++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+    }
+    *out = (struct proc){pid, (pid_t)parent, strtoull(at, NULL, 10), false};
+    return state != 'Z' && state != 'X' && out->start > 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct proc *x = a, *y = b;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static void take(struct picture *out)
+{
+    DIR *folder = opendir("/proc");
+    *out = (struct picture){0};
+    if (folder == NULL)
+        return;
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        struct proc proc;
+        if (isdigit((unsigned char)e->d_name[0]) &&
+            look_at((pid_t)strtol(e->d_name, NULL, 10), &proc))
+            vec_add(&out->procs, proc);
+    }
+    closedir(folder);
+    if (out->procs.n > 1)
+        qsort(out->procs.at, out->procs.n, sizeof *out->procs.at, by_pid);
+}
+
+static const struct proc *find(const struct picture *picture, pid_t pid)
+{
+    size_t low = 0, high = picture->procs.n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (picture->procs.at[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < picture->procs.n && picture->procs.at[low].pid == pid
+               ? &picture->procs.at[low]
+               : NULL;
+}
+
+/* Marks what is below `root`, a generation at a time. */
+static void mark_below(struct picture *picture, pid_t root)
+{
+    for (bool is_more = true; is_more;) {
+        is_more = false;
+        for (size_t i = 0; i < picture->procs.n; i++) {
+            struct proc *proc = &picture->procs.at[i];
+            if (proc->is_below)
+                continue;
+            const struct proc *parent = find(picture, proc->parent);
+            proc->is_below =
+                proc->parent == root || (parent != NULL && parent->is_below);
+            is_more = is_more || proc->is_below;
+        }
+    }
+}
+
+uint64_t procs_start(pid_t pid)
+{
+    struct proc proc;
+    return look_at(pid, &proc) ? proc.start : 0;
+}
+
+int procs_open(pid_t pid)
+{
+    static bool is_unknown; /* to this kernel: asked once */
+    if (is_unknown)
+        return -1;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    is_unknown = fd < 0 && errno == ENOSYS;
+    return fd;
+}
+
+bool procs_signal(pid_t pid, uint64_t start, int number)
+{
+    int fd = procs_open(pid);
+    bool is_there = procs_start(pid) == start;
+    if (is_there && fd >= 0)
+        is_there = syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) == 0;
+    else if (is_there)
+        is_there = kill(pid, number) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_there;
+}
+
+size_t procs_signal_below(pid_t root, int number)
+{
+    struct picture picture;
+    size_t n = 0;
+    take(&picture);
+    mark_below(&picture, root);
+    for (size_t i = 0; i < picture.procs.n; i++) {
+        const struct proc *proc = &picture.procs.at[i];
+        if (proc->is_below)
+            n += procs_signal(proc->pid, proc->start, number);
+    }
+    vec_release(&picture.procs);
+    return n;
+}
+
+static bool catches(pid_t pid, int number)
+{
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    if (slurp(path, text, sizeof text) <= 0)
+        return false;
+    const char *at = strstr(text, "\nSigCgt:");
+    return at != NULL && (strtoull(at + 8, NULL, 16) >> (number - 1) & 1) != 0;
+}
+
+static bool ask_below(const struct picture *picture, const struct proc *root,
+                      int number, int depth)
+{
+    if (catches(root->pid, number))
+        return procs_signal(root->pid, root->start, number);
+    bool is_asked = false;
+    for (size_t i = 0; i < picture->procs.n && depth < 64; i++)
+        if (picture->procs.at[i].parent == root->pid &&
+            ask_below(picture, &picture->procs.at[i], number, depth + 1))
+            is_asked = true;
+    return is_asked;
+}
+
+bool procs_ask(pid_t pid, int number)
+{
+    struct proc root;
+    if (!look_at(pid, &root))
+        return false;
+    if (catches(pid, number))
+        return procs_signal(pid, root.start, number);
+    struct picture picture;
+    take(&picture);
+    bool is_asked = ask_below(&picture, &root, number, 0);
+    vec_release(&picture.procs);
+    return is_asked;
+}
+
+static bool holds(pid_t pid, dev_t device, ino_t inode)
+{
+    char path[64];
+    bool is_found = false;
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return false;
+    for (struct dirent *e; !is_found && (e = readdir(folder)) != NULL;) {
+        struct stat st;
+        is_found = isdigit((unsigned char)e->d_name[0]) &&
+                   fstatat(dirfd(folder), e->d_name, &st, 0) == 0 &&
+                   st.st_dev == device && st.st_ino == inode;
+    }
+    closedir(folder);
+    return is_found;
+}
+
+size_t procs_kill_holders(dev_t device, ino_t inode)
+{
+    struct picture picture;
+    size_t n = 0;
+    take(&picture);
+    for (size_t i = 0; i < picture.procs.n; i++) {
+        const struct proc *proc = &picture.procs.at[i];
+        if (proc->pid != getpid() && holds(proc->pid, device, inode))
+            n += procs_signal(proc->pid, proc->start, SIGKILL);
+    }
+    vec_release(&picture.procs);
+    return n;
+}
+
+bool procs_has_variable(pid_t pid, const char *start)
+{
+    enum { ROOM = 1 << 17 };
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
+    char *text = mem_new(ROOM, 1);
+    ssize_t n = slurp(path, text, ROOM);
+    bool is_found = false;
+    for (ssize_t at = 0; at < n && !is_found;
+         at += (ssize_t)strlen(text + at) + 1)
+        is_found = strncmp(text + at, start, strlen(start)) == 0;
+    mem_free(text);
+    return is_found;
+}

@@ -1,0 +1,40 @@
+/* procs.h - the processes of this host, by /proc.
+ *
+ * A process is known by its number and the moment it started: numbers are
+ * used again, pairs are not. Signals are sent through a pidfd where the kernel
+ * has them, after a look at the start, so that nobody else is hit.
+ */
+#ifndef ENGINE_PROCS_H
+#define ENGINE_PROCS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* When it started, in the kernel's ticks since boot; 0: there is none, or it
+ * is dead and only waited for. */
+uint64_t procs_start(pid_t pid);
+
+/* A descriptor that is readable once the process is over; -1: no such process,
+ * or no such call in this kernel. */
+int procs_open(pid_t pid);
+
+/* False: that process is gone. */
+bool procs_signal(pid_t pid, uint64_t start, int number);
+
+/* Sends to everything that descends from `root`, not to itself; how many. */
+size_t procs_signal_below(pid_t root, int number);
+
+/* Does it, or does a descendant of it, have a handler for this signal? Sends it
+ * to the uppermost that do; false: nobody has one yet. A process without a
+ * handler would die of it. */
+bool procs_ask(pid_t pid, int number);
+
+/* Kills every process that has this file open, but not the caller; how many.
+ */
+size_t procs_kill_holders(dev_t device, ino_t inode);
+
+/* Does its environment have a variable whose beginning is `start`? */
+bool procs_has_variable(pid_t pid, const char *start);
+
+#endif

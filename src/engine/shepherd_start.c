@@ -1,0 +1,232 @@
+/* shepherd_start.c - workers: environment, program, process.
+ *
+ * The environment of a worker, each over the ones before: the scheduler's own
+ * without its FIRN_ variables, those of all workers, the worker's own,
+ * MASTER_PORT, the user's. The program is looked for in that PATH and executed
+ * as it is: no shell, and a text without "#!" is refused, not interpreted.
+ *
+ * A worker leads a process group of its own, so that one who signals its group
+ * does not hit the shepherd, and dies with the shepherd. It inherits the job's
+ * lock, see engine/epochfiles.h. Whether the program could be executed comes
+ * back through a pipe that closes by itself when it was.
+ */
+#define _GNU_SOURCE
+#include "base/failpoint.h"
+#include "engine/shepherdwork.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PORT_FIRST = 10000, PORTS = 20000, PORT_TRIES = 200, PATH_SIZE = 4096 };
+
+struct variables {
+    VEC(const char *) at;
+};
+
+/* Replaces the one of that name. */
+static void set(struct variables *env, const char *variable)
+{
+    size_t n = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < env->at.n; i++)
+        if (strncmp(env->at.at[i], variable, n) == 0) {
+            env->at.at[i] = variable;
+            return;
+        }
+    vec_add(&env->at, variable);
+}
+
+static const char *get(const struct variables *env, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < env->at.n; i++)
+        if (strncmp(env->at.at[i], name, n) == 0 && env->at.at[i][n] == '=')
+            return env->at.at[i] + n + 1;
+    return NULL;
+}
+
+static struct variables variables_of(const struct launchfile *launch,
+                                     const struct launch_worker *worker,
+                                     const char *port)
+{
+    struct variables env = {0};
+    for (char **at = environ; *at != NULL; at++)
+        if (strncmp(*at, "FIRN_", 5) != 0 && strchr(*at, '=') != NULL)
+            set(&env, *at);
+    for (size_t i = 0; i < launch->common.n; i++)
+        set(&env, launch->common.at[i]);
+    for (size_t i = 0; i < worker->n; i++)
+        set(&env, launch->own.at[worker->first + i]);
+    set(&env, port);
+    for (size_t i = 0; i < launch->env.n; i++)
+        set(&env, launch->env.at[i]);
+    vec_add(&env.at, NULL);
+    env.at.n--; /* the end is behind the last */
+    return env;
+}
+
+static bool is_port_free(int port)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true;
+    bool is_free = bind(fd, (struct sockaddr *)&where, sizeof where) == 0;
+    close(fd);
+    return is_free;
+}
+
+/* A port whose neighbour is free too (firn's trainers talk there), below those
+ * that the system hands out, other ones for other epochs. */
+static int pick_port(const struct launchfile *launch)
+{
+    uint64_t seed = (uint64_t)launch->job * 7919 +
+                    (uint64_t)launch->epoch * 104729 + (uint64_t)getpid();
+    for (int i = 0; i < PORT_TRIES; i++) {
+        int port =
+            PORT_FIRST + 2 * (int)((seed + (uint64_t)i * 613) % (PORTS / 2));
+        if (is_port_free(port) && is_port_free(port + 1))
+            return port;
+    }
+    return PORT_FIRST;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           access(path, X_OK) == 0;
+}
+
+/* Where a name without '/' is, seen from the working directory. */
+static const char *find_program(const char *name, const struct variables *env,
+                                char out[PATH_SIZE])
+{
+    const char *path = get(env, "PATH");
+    if (strchr(name, '/') != NULL)
+        return name;
+    if (path == NULL)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (;;) {
+        size_t n = strcspn(path, ":");
+        int size = snprintf(out, PATH_SIZE, "%.*s/%s", n > 0 ? (int)n : 1,
+                            n > 0 ? path : ".", name);
+        if (size > 0 && size < PATH_SIZE && is_program(out))
+            return out;
+        if (path[n] == '\0')
+            return NULL;
+        path += n + 1;
+    }
+}
+
+/* In the child, never to return. */
+static void become(const struct shepherd *s, const struct variables *env,
+                   char **argv, int report)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    char path[PATH_SIZE];
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), error = 0;
+    const char *program = NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != s->self)
+        _exit(127); /* it died in between */
+    setpgid(0, 0);
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, &plain, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    cage_enter(&s->cage);
+    if (dup2(nothing, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0 ||
+        fcntl(s->lock, F_SETFD, 0) != 0 || chdir(s->launch.workdir) != 0)
+        error = errno;
+    else if ((program = find_program(argv[0], env, path)) == NULL)
+        error = ENOENT;
+    else
+        execve(program, argv, (char **)env->at.at);
+    error = error != 0 ? error : errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(126);
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+/* 0, or why it could not be executed. */
+static int spawn(struct shepherd *s, struct herded *worker,
+                 const struct variables *env, char **argv)
+{
+    int ends[2], error = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    failpoint("shepherd.fork.before");
+    pid_t pid = fork();
+    if (pid == 0)
+        become(s, env, argv, ends[1]);
+    failpoint("shepherd.fork.after");
+    if (pid < 0)
+        error = errno;
+    close(ends[1]);
+    if (pid > 0) {
+        worker->pid = pid;
+        ssize_t n;
+        while ((n = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
+            ;
+        if (n != (ssize_t)sizeof error)
+            error = 0; /* the pipe closed: it runs */
+    }
+    close(ends[0]);
+    return error;
+}
+
+static bool start_one(struct shepherd *s, size_t i, const char *port,
+                      char **argv)
+{
+    struct herded *worker = &s->workers[i];
+    struct variables env =
+        variables_of(&s->launch, &s->launch.workers.at[i], port);
+    int error = spawn(s, worker, &env, argv);
+    vec_release(&env.at);
+    if (error == 0)
+        return true;
+    shepherd_say(s, "cannot run '%.200s' in '%.400s': %s", argv[0],
+                 s->launch.workdir, strerror(error));
+    if (worker->pid > 0)
+        return false; /* its end will be noted */
+    shepherd_note(s, worker, 126 << 8);
+    return false;
+}
+
+void shepherd_start(struct shepherd *s)
+{
+    char port[32], name[64];
+    const struct launchfile *launch = &s->launch;
+    size_t n = launch->workers.n;
+    s->workers = mem_new(n, sizeof *s->workers);
+    s->nleft = (int)n;
+    snprintf(name, sizeof name, "firn-%lld-%lld", (long long)launch->job,
+             (long long)launch->epoch);
+    bool is_caged = cage_open(&s->cage, (enum cage_mode)launch->cage, name);
+    shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",
+                 (long long)launch->epoch, (long long)launch->job, n,
+                 n == 1 ? "" : "es",
+                 is_caged ? "a control group" : "process groups");
+    snprintf(port, sizeof port, "MASTER_PORT=%d", pick_port(launch));
+    char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
+    for (size_t i = 0; i < launch->argv.n; i++)
+        argv[i] = (char *)launch->argv.at[i];
+    size_t i = 0;
+    while (i < n && start_one(s, i, port, argv))
+        i++;
+    for (i++; i < n; i++) { /* those that are not even tried */
+        s->workers[i].is_over = true;
+        s->nleft--;
+    }
+    mem_free(argv);
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# An elastic job grows and shrinks while it trains, by its user's bounds, is
+# held and released; its last weights are those of a run that nobody disturbed.
+. tests/lib/firnd.sh
+up --gpus 1x4:v100@16 --policy icefrog --set icefrog.interval=1 \
+    --set icefrog.restart=0
+elastic="elastic: {threads: 4}
+checkpoint: {grace: 10}
+freeze: {rule: off}"
+small="--threads 4 --epochs 10 --samples 256 --judge 0"
+
+# shellcheck disable=SC2086 # words
+train whole 1 "" "$cnn" $small
+
+# The user's bounds: one GPU, four, two.
+# shellcheck disable=SC2086 # words
+submit job 1..1 "$elastic" "$cnn" $small --pace 40
+wait_field job gpus 'n0\[?\]'
+wait_state job running
+api PATCH /jobs/job '{"gpus": 4}' >/dev/null ||
+    fail "no new bounds"
+wait_field job gpus 'n0\[0-3\]'
+wait_state job running
+api PATCH /jobs/job '{"gpus": 2}' >/dev/null ||
+    fail "no new bounds"
+wait_field job gpus 'n0\[0-1\]'
+wait_state job running
+# Held, it leaves by a checkpoint; released, it goes on.
+api POST /jobs/job/hold "" >/dev/null || fail "not held"
+wait_state job pending
+[ "$(field job reason)" = held ] || fail "not because it is held"
+api POST /jobs/job/release "" >/dev/null || fail "not released"
+wait_state job succeeded 60
+[ "$(field job epoch)" -ge 4 ] || fail "only $(field job epoch) starts"
+
+mkdir "$tmp/job" && cp "$tmp"/state/jobs/1/ckpt/*.ckpt "$tmp/job/"
+# One that reports measures its gradients too; the training is the same.
+"$FIRN" train diff "$(newest whole)" "$(newest job)" >"$tmp/out"
+grep -q '^weights  *0 of 1 ' "$tmp/out" || fail "the weights differ"
+grep -q '^optimiser  *0 of 1 ' "$tmp/out" || fail "the optimiser differs"
+down
+exit 0

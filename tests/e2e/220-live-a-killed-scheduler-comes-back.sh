@@ -1,0 +1,37 @@
+#!/bin/sh
+# kill -9 of firnd: jobs go on and are taken over, what ended meanwhile is
+# noticed, what waited still waits, nothing runs twice.
+. tests/lib/firnd.sh
+up --gpus 1x3:v100@16 --policy fifo
+submit runs 1 "" "$cnn" --epochs 12 --samples 256 --judge 0 --pace 40
+submit ends 1 "" "$cnn" --epochs 1 --samples 256 --judge 0 --pace 40
+submit stays 1 "checkpoint: {grace: 10}" \
+    "$cnn" --epochs 40 --samples 256 --judge 0 --pace 40
+submit waits 2 "" "$cnn" --epochs 1 --samples 128 --judge 0
+wait_state runs running
+wait_state ends running
+wait_state stays running
+down KILL
+tries=0
+until [ -s "$tmp/state/jobs/2/epoch-1/exit" ]; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 400 ] || fail "a job did not end without the scheduler"
+    sleep 0.05
+done
+up --gpus 1x3:v100@16 --policy fifo
+wait_state ends succeeded
+[ "$(field runs epoch)" = 1 ] || fail "a running job was started again"
+[ "$(field stays epoch)" = 1 ] || fail "a running job was started again"
+[ "$(field waits epoch)" = 0 ] || fail "GPUs were given out twice"
+down KILL
+up --gpus 1x3:v100@16 --policy fifo
+api POST /jobs/stays/cancel "" >/dev/null || fail "not cancelled"
+down KILL # in the midst of it
+up --gpus 1x3:v100@16 --policy fifo
+wait_state stays cancelled
+wait_state runs succeeded
+wait_state waits succeeded
+[ "$(field waits epoch)" = 1 ] || fail "started $(field waits epoch) times"
+[ "$(field runs epoch)" = 1 ] || fail "started $(field runs epoch) times"
+down
+exit 0

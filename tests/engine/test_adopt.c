@@ -1,0 +1,338 @@
+/* test_adopt.c - a local engine that was killed, and the next one. */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/failpoint.h"
+#include "base/rng.h"
+#include "engine/epochfiles.h"
+#include "lib/folder.h"
+#include "lib/livehost.h"
+#include "lib/workers.h"
+#include <firn/launch.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct livehost host;
+
+/* A file of the case's folder, whose text lives long enough. */
+static const char *in_folder(const char *name)
+{
+    static char paths[8][400];
+    static int n;
+    char *path = paths[n++ % 8];
+    snprintf(path, 400, "%s/%s", folder_path(), name);
+    return path;
+}
+
+static struct livehost_job *job(int id, const char *what, const char *file)
+{
+    char work[600];
+    snprintf(work, sizeof work, "%s %s", what, file);
+    return livehost_job(&host, id, work);
+}
+
+static enum firn_phase phase_of(int id)
+{
+    return host.engine->phase(host.state, id);
+}
+
+/* Another process runs the engine until `after` processes are ready, or until
+ * its failpoint, and is killed. */
+static void run_and_kill(const char *what, size_t after, const char *point)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct livehost other;
+        char work[600];
+        if (point != NULL)
+            setenv("FIRN_FAILPOINT", point, 1);
+        failpoint_reset();
+        livehost_open(&other, "local", "2x4:v100");
+        snprintf(work, sizeof work, "%s %s", what, in_folder("ready"));
+        livehost_job(&other, 0, work);
+        livehost_step(&other, 0, "n0[0-1]");
+        if (point == NULL)
+            workers_await(in_folder("ready"), after);
+        else
+            livehost_await(&other, FIRN_EVENT_DONE, 0);
+        kill(getpid(), SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    job(0, what, in_folder("ready"));
+}
+
+static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
+{
+    (void)state;
+    pid_t pids[4];
+    run_and_kill("obey", 2, NULL);
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
+    job(1, "exit", "0");
+    livehost_step(&host, 1, "n0[1]"); /* its GPUs are its own */
+    livehost_drain(&host);
+    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_false(workers_is_gone(pids[0])); /* the very same processes */
+    livehost_step(&host, 0, "");
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
+    assert_int_equal(left.epoch, 1);
+    livehost_await(&host, FIRN_EVENT_DONE, 1);
+}
+
+static void what_ended_meanwhile_becomes_an_event(void **state)
+{
+    (void)state;
+    pid_t pids[4];
+    run_and_kill("obey", 2, NULL);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    kill(pids[0], SIGUSR1);
+    kill(pids[1], SIGUSR1);
+    int above = -1, lock = -1; /* all of it is gone when the lock is free */
+    above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 6000 && (lock = epoch_lock(above)) < 0; i++)
+        poll(NULL, 0, 5);
+    assert_true(lock >= 0);
+    close(lock);
+    close(above);
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
+    livehost_await_phase(&host, FIRN_PHASE_STARTING, 0); /* still wanted */
+    workers_await(in_folder("ready"), 4);
+}
+
+static void a_shepherd_killed_with_the_engine_is_lost(void **state)
+{
+    (void)state;
+    struct epoch_pid pid;
+    run_and_kill("wait", 2, NULL);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_true(epoch_pid_get(folder, &pid));
+    close(folder);
+    kill((pid_t)pid.pid, SIGKILL);
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
+    assert_int_equal(end.end, FIRN_END_LOST);
+    pid_t pids[4];
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
+}
+
+/* Killed between the number and the shepherd: nothing ran, nothing will. */
+static void what_never_started_is_fenced_off_and_started_anew(void **state)
+{
+    (void)state;
+    static const char *const points[] = {
+        "engine.epoch.after", "engine.launch.after", "engine.fence.after",
+        "engine.fork.before"};
+    for (int i = 0; i < 4; i++) {
+        run_and_kill("exit", 0, points[i]);
+        host.jobs[0].argv[3] = "0";
+        host.seen[0] = '\0';
+        int64_t epoch = livehost_epoch(&host, 0);
+        assert_int_equal(epoch, 2 * i + 1);
+        assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
+        struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+        assert_int_equal(left.end, FIRN_END_LOST);
+        assert_int_equal(left.epoch, epoch);
+        struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
+        assert_int_equal(end.epoch, epoch + 1);
+        int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
+        assert_true(epoch_fence(above) > epoch);
+        close(above);
+    }
+}
+
+/* Killed just after the shepherd was spawned: whatever that one is at, it runs
+ * once, and is taken over or found to have ended. */
+static void a_shepherd_spawned_last_of_all_runs_once(void **state)
+{
+    (void)state;
+    run_and_kill("obey", 0, "engine.fork.after");
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(in_folder("ready"), 2);
+    livehost_drain(&host);
+    pid_t pids[8];
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 8), 2);
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+}
+
+static void a_job_nobody_knows_cannot_be_taken_over(void **state)
+{
+    (void)state;
+    run_and_kill("exit", 0, "engine.fork.before");
+    host.jobs[0].argv[0] = NULL;
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_ENOENT);
+    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+}
+
+/* Orphans of a dead shepherd are found by the lock that they have. */
+static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
+{
+    (void)state;
+    struct epoch_pid pid;
+    pid_t pids[4];
+    job(0, "stubborn", in_folder("ready"));
+    job(1, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(in_folder("ready"), 1);
+    livehost_step(&host, 1, "n0[0]");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_true(epoch_pid_get(folder, &pid));
+    close(folder);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 1);
+    kill((pid_t)pid.pid, SIGKILL);
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
+    assert_int_equal(end.end, FIRN_END_LOST);
+    assert_true(workers_is_gone(pids[0]));
+    livehost_await(&host, FIRN_EVENT_DONE, 1);
+}
+
+/* Wherever a shepherd dies, the engine finds out what that means. */
+static void a_shepherd_that_dies_somewhere_is_understood(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *point;
+        enum firn_event_kind kind;
+        enum firn_end end;
+    } cases[] = {
+        {"shepherd.lock.after", FIRN_EVENT_LEFT, FIRN_END_LOST},
+        {"engine.rename.before:1", FIRN_EVENT_LEFT, FIRN_END_LOST}, /* pid */
+        {"shepherd.pid.after", FIRN_EVENT_FAIL, FIRN_END_LOST},
+        {"shepherd.fork.after", FIRN_EVENT_FAIL, FIRN_END_LOST},
+        {"shepherd.exit.before", FIRN_EVENT_FAIL, FIRN_END_LOST},
+        {"engine.rename.before:2", FIRN_EVENT_FAIL, FIRN_END_LOST}, /* exit */
+        {"shepherd.exit.after", FIRN_EVENT_DONE, FIRN_END_DONE},
+    };
+    failpoint("test"); /* this process has looked, and dies nowhere */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("FIRN_FAILPOINT", cases[i].point, 1);
+        job(0, "exit", "0");
+        livehost_step(&host, 0, "n0[0]");
+        struct firn_event end = livehost_await(&host, cases[i].kind, 0);
+        assert_int_equal(end.end, cases[i].end);
+        unsetenv("FIRN_FAILPOINT");
+        if (end.kind == FIRN_EVENT_LEFT) /* started again by itself */
+            assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch,
+                             end.epoch + 1);
+        assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+    }
+}
+
+static const char *const places[] = {"n0[0-1]", "n1[0-2]", "n0[0] n1[3]",
+                                     "n0[2-3]"};
+
+/* An engine's process: takes over what the last one left, moves the job, and
+ * lives until it is killed. */
+static void live(int cycle, const char *lock)
+{
+    struct livehost *h = &host;
+    char work[900];
+    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    livehost_job(h, 0, work);
+    if (livehost_epoch(h, 0) > 0)
+        livehost_adopt(h, 0, places[(cycle + 3) % 4]);
+    livehost_step(h, 0, places[cycle % 4]);
+    struct firn_event event;
+    for (;;)
+        h->engine->next(h->state, h->engine->now_s(h->state) + 60, &event,
+                        &h->err);
+}
+
+/* Each rank holds a lock of its own that another epoch would find. */
+static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
+{
+    (void)state;
+    struct rng rng;
+    char lock[400];
+    int n = getenv("FIRN_QUICK") != NULL ? 4 : 10;
+    uint64_t seed = (uint64_t)getpid();
+    rng_seed(&rng, seed);
+    snprintf(lock, sizeof lock, "%s", in_folder("turn"));
+    for (int i = 0; i < n; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            live(i, lock);
+        poll(NULL, 0, (int)rng_below(&rng, 120));
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    char work[900];
+    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    livehost_job(&host, 0, work);
+    assert_int_equal(livehost_adopt(&host, 0, places[(n - 1) % 4]), FIRN_OK);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    while (phase_of(0) != FIRN_PHASE_GONE)
+        livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    struct firn_buf text = {0};
+    int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
+    epoch_get(top, "ready", &text);
+    close(top);
+    if (text.n > 0 && strstr(text.at, "TWICE") != NULL)
+        fail_msg("seed %llu: two epochs at once:\n%s", (unsigned long long)seed,
+                 text.at);
+    buf_release(&text);
+    pid_t pids[64];
+    size_t npids = workers_pids(in_folder("ready"), pids, 64);
+    for (size_t i = 0; i < npids; i++)
+        assert_true(workers_is_gone(pids[i]));
+}
+
+static int set_up(void **state)
+{
+    if (folder_make(state) != 0)
+        return 1;
+    livehost_open(&host, "local", "2x4:v100");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    livehost_close(&host);
+    return workers_sweep(state);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    int code = workers_main(argc, argv);
+    if (code >= 0)
+        return code;
+    const struct CMUnitTest tests[] = {
+        CASE(a_running_job_is_taken_over_and_can_be_stopped),
+        CASE(what_ended_meanwhile_becomes_an_event),
+        CASE(a_shepherd_killed_with_the_engine_is_lost),
+        CASE(what_never_started_is_fenced_off_and_started_anew),
+        CASE(a_shepherd_spawned_last_of_all_runs_once),
+        CASE(a_job_nobody_knows_cannot_be_taken_over),
+        CASE(a_shepherd_that_dies_somewhere_is_understood),
+        CASE(engines_killed_at_any_moment_never_run_a_job_twice),
+        CASE(orphans_are_killed_and_only_then_are_gpus_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/* fakefirnd.c - a daemon for tests of commands: answers as it was told to. */
+#include "fakefirnd.h"
+#include "base/str.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* --- the server ----------------------------------------------------------- */
+
+/* Waits for bytes, room or the end. False: it is to stop. */
+static bool wait_for(struct fake *f, int fd, short events)
+{
+    struct pollfd fds[2] = {{.fd = f->stop[0], .events = POLLIN},
+                            {.fd = fd, .events = events}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    return fds[0].revents == 0;
+}
+
+static bool say(struct fake *f, int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        if (!wait_for(f, fd, POLLOUT))
+            return false;
+        ssize_t sent = send(fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (sent > 0) {
+            text += sent;
+            n -= (size_t)sent;
+        }
+    }
+    return true;
+}
+
+/* The whole request; where its body starts, or NULL. */
+static char *hear(struct fake *f, int fd, char *text, size_t max)
+{
+    size_t n = 0;
+    for (;;) {
+        text[n] = '\0';
+        char *end = strstr(text, "\r\n\r\n");
+        char *length = strstr(text, "Content-Length: ");
+        size_t want = length != NULL ? strtoul(length + 16, NULL, 10) : 0;
+        if (end != NULL && strlen(end + 4) >= want)
+            return end + 4;
+        if (n + 1 >= max || !wait_for(f, fd, POLLIN))
+            return NULL;
+        ssize_t got = recv(fd, text + n, max - 1 - n, 0);
+        if (got <= 0)
+            return NULL;
+        n += (size_t)got;
+    }
+}
+
+/* Under the lock. */
+static struct fake_route find_route(const struct fake *f, const char *what)
+{
+    for (int i = 0; i < f->nroutes; i++)
+        if (strcmp(f->routes[i].what, what) == 0)
+            return f->routes[i];
+    return (struct fake_route){
+        what, 404, "{\"error\": {\"code\": \"x\", \"text\": \"not told\"}}",
+        true};
+}
+
+static void serve(struct fake *f, int fd)
+{
+    static char text[1 << 15];
+    char head[256];
+    struct fake_request one = {0};
+    char *body = hear(f, fd, text, sizeof text);
+    if (body == NULL)
+        return;
+    str_copy(one.body, sizeof one.body, body);
+    body[-1] = '\0';
+    str_copy(one.head, sizeof one.head, text);
+    size_t n = strcspn(text, " ");
+    n += 1 + strcspn(text + n + 1, " ");
+    text[n] = '\0';
+    str_copy(one.what, sizeof one.what, text);
+    pthread_mutex_lock(&f->lock);
+    if (f->nrequests < FAKE_REQUESTS)
+        f->requests[f->nrequests++] = one;
+    struct fake_route route = find_route(f, one.what);
+    bool is_dropped = f->ndrops > 0, is_silent = f->is_silent;
+    f->ndrops -= is_dropped;
+    pthread_mutex_unlock(&f->lock);
+    if (is_silent)
+        wait_for(f, fd, POLLIN);
+    if (is_silent || is_dropped)
+        return;
+    int m = snprintf(head, sizeof head,
+                     "HTTP/1.1 %d Told so\r\nContent-Type: "
+                     "application/json\r\nConnection: close\r\n\r\n",
+                     route.status);
+    if (say(f, fd, head, (size_t)m) &&
+        say(f, fd, route.body, strlen(route.body)) && !route.ends)
+        wait_for(f, fd, POLLIN);
+}
+
+static void *run(void *arg)
+{
+    struct fake *f = arg;
+    while (wait_for(f, f->listener, POLLIN)) {
+        int fd = accept(f->listener, NULL, NULL);
+        if (fd < 0)
+            continue;
+        serve(f, fd);
+        close(fd);
+    }
+    return NULL;
+}
+
+static bool listen_port(struct fake *f)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t n = sizeof at;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    f->listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(f->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
+        getsockname(f->listener, (struct sockaddr *)&at, &n) != 0)
+        return false;
+    f->port = ntohs(at.sin_port);
+    return listen(f->listener, 8) == 0;
+}
+
+static bool listen_path(struct fake *f, const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    snprintf(f->path, sizeof f->path, "%s", path);
+    f->listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    unlink(path);
+    return bind(f->listener, (struct sockaddr *)&at, sizeof at) == 0 &&
+           listen(f->listener, 8) == 0;
+}
+
+void fake_start(struct fake *fake, const char *path)
+{
+    memset(fake, 0, sizeof *fake);
+    pthread_mutex_init(&fake->lock, NULL);
+    assert_int_equal(pipe(fake->stop), 0);
+    assert_true(path != NULL ? listen_path(fake, path) : listen_port(fake));
+    fcntl(fake->listener, F_SETFD, FD_CLOEXEC);
+    fcntl(fake->stop[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fake->stop[1], F_SETFD, FD_CLOEXEC);
+    assert_int_equal(pthread_create(&fake->thread, NULL, run, fake), 0);
+}
+
+void fake_stop(struct fake *fake)
+{
+    assert_int_equal(write(fake->stop[1], "x", 1), 1);
+    pthread_join(fake->thread, NULL);
+    close(fake->listener);
+    close(fake->stop[0]);
+    close(fake->stop[1]);
+    if (fake->path[0] != '\0')
+        unlink(fake->path);
+    pthread_mutex_destroy(&fake->lock);
+}
+
+static void tell(struct fake *fake, struct fake_route route)
+{
+    int i = 0;
+    pthread_mutex_lock(&fake->lock);
+    while (i < fake->nroutes && strcmp(fake->routes[i].what, route.what) != 0)
+        i++;
+    assert_true(i < FAKE_ROUTES);
+    fake->routes[i] = route;
+    fake->nroutes += i == fake->nroutes;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_tell(struct fake *fake, const char *what, int status,
+               const char *body)
+{
+    tell(fake, (struct fake_route){what, status, body, true});
+}
+
+void fake_tell_open(struct fake *fake, const char *what, const char *body)
+{
+    tell(fake, (struct fake_route){what, 200, body, false});
+}
+
+void fake_drop(struct fake *fake, int nrequests)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->ndrops = nrequests;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_silence(struct fake *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->is_silent = true;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+bool fake_request(struct fake *fake, int i, struct fake_request *out)
+{
+    pthread_mutex_lock(&fake->lock);
+    bool is_there = i < fake->nrequests;
+    if (is_there)
+        *out = fake->requests[i];
+    pthread_mutex_unlock(&fake->lock);
+    return is_there;
+}
+
+int fake_count(struct fake *fake)
+{
+    pthread_mutex_lock(&fake->lock);
+    int n = fake->nrequests;
+    pthread_mutex_unlock(&fake->lock);
+    return n;
+}
+
+/* --- the program ---------------------------------------------------------- */
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static pid_t start(const char *const *argv, const char *in, int ends[2][2])
+{
+    FILE *input = tmpfile();
+    assert_non_null(input);
+    fputs(in != NULL ? in : "", input);
+    rewind(input);
+    assert_int_equal(pipe(ends[0]), 0);
+    assert_int_equal(pipe(ends[1]), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fileno(input), 0);
+        for (int i = 0; i < 2; i++) {
+            dup2(ends[i][1], i + 1);
+            close(ends[i][0]);
+            close(ends[i][1]);
+        }
+        execv(argv[0], (char *const *)argv);
+        _exit(127);
+    }
+    fclose(input);
+    close(ends[0][1]);
+    close(ends[1][1]);
+    return pid;
+}
+
+/* Reads both ends until they are closed; false: `until` has been printed, or
+ * the time is up. */
+static bool read_both(struct ran *ran, int ends[2][2], size_t n[2],
+                      const char *until, double until_s)
+{
+    char *to[2] = {ran->out, ran->err};
+    size_t max[2] = {sizeof ran->out - 1, sizeof ran->err - 1};
+    struct pollfd fds[2] = {{ends[0][0], POLLIN, 0}, {ends[1][0], POLLIN, 0}};
+    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+        double left_s = until_s - now_s();
+        if (left_s <= 0 || (until != NULL && (strstr(ran->out, until) ||
+                                              strstr(ran->err, until))))
+            return false;
+        if (poll(fds, 2, (int)(left_s * 1000) + 1) <= 0)
+            continue;
+        for (int i = 0; i < 2; i++) {
+            if (fds[i].fd < 0 || fds[i].revents == 0)
+                continue;
+            assert_true(n[i] < max[i]);
+            ssize_t got = read(fds[i].fd, to[i] + n[i], max[i] - n[i]);
+            if (got <= 0)
+                fds[i].fd = -1;
+            else
+                n[i] += (size_t)got;
+        }
+    }
+    return true;
+}
+
+void run_program(struct ran *ran, const char *const *argv, const char *in,
+                 const char *until)
+{
+    int ends[2][2], status = 0;
+    size_t n[2] = {0, 0};
+    memset(ran, 0, sizeof *ran);
+    pid_t pid = start(argv, in, ends);
+    double end_s = now_s() + 60;
+    bool is_over = until != NULL && read_both(ran, ends, n, until, end_s);
+    if (until != NULL)
+        kill(pid, SIGINT);
+    if (!is_over && !read_both(ran, ends, n, NULL, end_s))
+        kill(pid, SIGKILL);
+    close(ends[0][0]);
+    close(ends[1][0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    ran->status =
+        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,0 +1,121 @@
+# firnd.sh - what the shell tests of the live scheduler share. Sourced.
+#
+# firnd runs on declared GPUs with its state in $tmp/state; jobs are the example
+# trainers. A test that fails shows the scheduler's log. Whatever was started is
+# ended at the test's end: the scheduler, and every job that is left.
+. tests/lib/trainers.sh
+firnd=${FIRN%/firn}/firnd
+[ -x "$firnd" ] || skip "firnd is not built"
+command -v curl >/dev/null || skip "there is no curl"
+chmod 700 "$tmp"
+unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
+socket=$tmp/sock
+daemon=
+
+# up [OPTION]...: starts the scheduler and waits until it answers.
+up()
+{
+    "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
+    daemon=$!
+    tries=0
+    until api GET /health >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || fail "firnd does not answer"
+        kill -0 "$daemon" 2>/dev/null || fail "firnd ended"
+        sleep 0.05
+    done
+}
+
+# down [SIGNAL]: ends the scheduler; jobs go on.
+down()
+{
+    kill "-${1:-TERM}" "$daemon"
+    wait "$daemon" 2>/dev/null
+    daemon=
+}
+
+# api METHOD PATH [BODY]: the answer's body; fails unless the status is 2xx.
+api()
+{
+    if [ $# -gt 2 ]; then
+        curl -sf --max-time 10 --unix-socket "$socket" -X "$1" \
+            -H 'Content-Type: application/yaml' --data-binary "$3" \
+            "http://firn/v1$2"
+    else
+        curl -sf --max-time 10 --unix-socket "$socket" -X "$1" \
+            "http://firn/v1$2"
+    fi
+}
+
+# field JOB NAME: a field of a job, without quotes.
+field()
+{
+    api GET "/jobs/$1" | tr '{,' '\n\n' |
+        sed -n 's/^ *"'"$2"'": *"\{0,1\}\([^"}]*\)"\{0,1\}}*$/\1/p' | head -n 1
+}
+
+# submit NAME GPUS MORE COMMAND...: a job of that name; MORE are further lines.
+submit()
+{
+    name=$1 gpus=$2 more=$3
+    shift 3
+    line=
+    for word in "$@"; do
+        line="$line\"$word\", "
+    done
+    api POST /jobs "name: $name
+run: [${line%, }]
+gpus: $gpus
+$more" >/dev/null || fail "job $name was not taken"
+}
+
+# wait_state JOB STATE [SECONDS]: until it is in that state.
+wait_state()
+{
+    tries=0
+    until [ "$(field "$1" state)" = "$2" ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt $((${3:-40} * 20)) ] ||
+            fail "job $1 is $(field "$1" state), not $2: $(api GET /jobs)"
+        sleep 0.05
+    done
+}
+
+# wait_field JOB NAME PATTERN: until a field matches a shell pattern.
+wait_field()
+{
+    tries=0
+    while :; do
+        value=$(field "$1" "$2")
+        # shellcheck disable=SC2254 # it is a pattern
+        case $value in
+        $3) return ;;
+        esac
+        tries=$((tries + 1))
+        [ "$tries" -lt 800 ] ||
+            fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
+        sleep 0.05
+    done
+}
+
+# events: the history, a line each.
+events()
+{
+    api GET "/events?limit=1000" | sed 's/}, /}\
+/g'
+}
+
+# cleanup: no process is left behind, whatever happened.
+cleanup()
+{
+    [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null
+    for file in "$tmp"/state/jobs/*/epoch-*/pid; do
+        [ -f "$file" ] || continue
+        [ -f "${file%pid}exit" ] && [ -s "${file%pid}exit" ] && continue
+        pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
+        [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null
+    done
+    sleep 0.2
+    rm -rf "$tmp"
+}
+trap cleanup EXIT

@@ -1,0 +1,63 @@
+/* livehost.h - a host for a live engine: jobs as a test declares them.
+ *
+ * It gives out launches and epoch numbers, keeps the numbers in files so that
+ * another process can go on after this one, and waits for events.
+ */
+#ifndef LIB_LIVEHOST_H
+#define LIB_LIVEHOST_H
+#include "base/arena.h"
+#include <firn/engine.h>
+
+enum { LIVE_JOBS = 8, LIVE_WORDS = 12 };
+
+struct livehost_job {
+    const char *argv[LIVE_WORDS]; /* ends with NULL */
+    const char *env[LIVE_WORDS];
+    char folder[300], log[320];
+    double grace_s;
+    bool can_checkpoint, is_per_node;
+    int threads;
+    struct firn_job job; /* what core would know: id and GPUs */
+};
+
+struct livehost {
+    const struct firn_engine_def *engine;
+    void *state;
+    struct livehost_job jobs[LIVE_JOBS];
+    int nrefused; /* so many epoch numbers are refused yet */
+    struct arena text;
+    char seen[1 << 14]; /* all events: "STARTING 0.1; DONE 0.1=0; " */
+    struct firn_error err;
+};
+
+/* An engine with these GPUs, this program being its shepherd. */
+void livehost_open(struct livehost *host, const char *engine, const char *gpus);
+/* The engine is closed; jobs go on. */
+void livehost_close(struct livehost *host);
+
+/* Job `id` runs this program's worker: "obey FILE" and so on, at blanks; a
+ * checkpointing job with two seconds of grace. */
+struct livehost_job *livehost_job(struct livehost *host, int id,
+                                  const char *work);
+
+/* A step to these GPUs, "" for STOP, and `settled` behind it. */
+void livehost_step(struct livehost *host, int id, const char *gpus);
+/* The same without `settled`. */
+void livehost_say(struct livehost *host, int id, const char *gpus);
+
+/* Waits for an event of this kind of this job, half a minute at most, and fails
+ * the test otherwise; events before it are passed over (and kept in `seen`). */
+struct firn_event livehost_await(struct livehost *host,
+                                 enum firn_event_kind kind, int id);
+/* The same for a phase. */
+void livehost_await_phase(struct livehost *host, enum firn_phase phase, int id);
+/* Takes in what there is, without waiting. */
+void livehost_drain(struct livehost *host);
+
+/* Asks the engine to take the job over, as of the last number given out. */
+enum firn_status livehost_adopt(struct livehost *host, int id,
+                                const char *gpus);
+/* The last number given out; 0: none. */
+int64_t livehost_epoch(const struct livehost *host, int id);
+
+#endif

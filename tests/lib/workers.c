@@ -1,0 +1,252 @@
+/* workers.c - a test program that is its own shepherd and its own workers.
+ */
+#define _GNU_SOURCE
+#include "lib/workers.h"
+#include "engine/procs.h"
+#include "engine/shepherd.h"
+#include "lib/folder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *word(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL ? text : "-";
+}
+
+static void add_line(const char *file, const char *text)
+{
+    int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        _exit(120);
+    close(fd);
+}
+
+static void ready(const char *file)
+{
+    char line[128];
+    snprintf(line, sizeof line, "%s %s %ld\n", word("FIRN_EPOCH"), word("RANK"),
+             (long)getpid());
+    add_line(file, line);
+}
+
+static void put_escaped(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || (unsigned char)*text > '~' ||
+            *text == '\\')
+            fprintf(out, "\\x%02x", (unsigned char)*text);
+        else
+            fputc(*text, out);
+    fputc('\n', out);
+}
+
+static int dump(int argc, char **argv)
+{
+    char path[512], draft[600];
+    snprintf(path, sizeof path, "%s.%s", argv[3], word("RANK"));
+    snprintf(draft, sizeof draft, "%s.draft", path);
+    FILE *out = fopen(draft, "w");
+    if (out == NULL)
+        return 120;
+    for (int i = 4; i < argc; i++)
+        put_escaped(out, argv[i]);
+    for (char **at = environ; *at != NULL; at++)
+        put_escaped(out, *at);
+    char *here = getcwd(NULL, 0);
+    fprintf(out, "cwd=%s\n", here);
+    free(here);
+    return fclose(out) != 0 || rename(draft, path) != 0 ? 120 : 0;
+}
+
+static volatile sig_atomic_t is_asked;
+
+static void note(int number)
+{
+    (void)number;
+    is_asked = 1;
+}
+
+static int obey(const char *file)
+{
+    struct sigaction action = {.sa_handler = note};
+    sigset_t blocked, open_set;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, &open_set);
+    sigaction(SIGUSR1, &action, NULL);
+    ready(file);
+    while (!is_asked)
+        sigsuspend(&open_set);
+    return 83;
+}
+
+static void wait_for_death(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Child: a session of its own; grandchild: takes no notice of SIGTERM. Both
+ * close all descriptors, as a daemon does. */
+static void grow(const char *file)
+{
+    if (fork() != 0)
+        return;
+    setsid();
+    for (int fd = 3; fd < 64; fd++)
+        close(fd);
+    signal(SIGTERM, SIG_IGN);
+    if (fork() == 0)
+        setsid();
+    ready(file);
+    wait_for_death();
+}
+
+static int alone(const char *file, const char *lock)
+{
+    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    char name[300];
+    snprintf(name, sizeof name, "%s.%s", lock, word("RANK"));
+    int own = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    /* All ranks of an epoch share `lock`; one of each rank has `own`. */
+    if (fd < 0 || own < 0 || flock(own, LOCK_EX | LOCK_NB) != 0)
+        add_line(file, "TWICE\n");
+    return obey(file);
+}
+
+static int work(int argc, char **argv)
+{
+    const char *what = argv[2], *file = argc > 3 ? argv[3] : "";
+    if (strcmp(what, "exit") == 0)
+        return (int)strtol(file, NULL, 10);
+    if (strcmp(what, "die") == 0)
+        kill(getpid(), (int)strtol(file, NULL, 10));
+    if (strcmp(what, "say") == 0) {
+        fprintf(stderr, "%s\n", file);
+        return (int)strtol(argv[4], NULL, 10);
+    }
+    if (strcmp(what, "dump") == 0)
+        return dump(argc, argv);
+    if (strcmp(what, "obey") == 0)
+        return obey(file);
+    if (strcmp(what, "late") == 0) {
+        ready(file);
+        poll(NULL, 0, 200);
+        return obey(file);
+    }
+    if (strcmp(what, "alone") == 0)
+        return alone(file, argv[4]);
+    if (strcmp(what, "stubborn") == 0)
+        signal(SIGTERM, SIG_IGN);
+    if (strcmp(what, "tree") == 0 || strcmp(what, "leave") == 0) {
+        grow(file);
+        while (workers_ready(file) < 2)
+            poll(NULL, 0, 2);
+        if (strcmp(what, "leave") == 0)
+            return 0;
+    }
+    ready(file);
+    wait_for_death();
+    return 121;
+}
+
+int workers_main(int argc, char **argv)
+{
+    if (argc > 2 && strcmp(argv[1], "--shepherd") == 0)
+        return shepherd_main(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "--work") == 0)
+        return work(argc, argv);
+    return -1;
+}
+
+const char *workers_program(void)
+{
+    static char path[1024];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(n > 0);
+    path[n] = '\0';
+    return path;
+}
+
+size_t workers_pids(const char *file, pid_t *out, size_t max)
+{
+    char line[256];
+    size_t n = 0;
+    FILE *in = fopen(file, "r");
+    if (in == NULL)
+        return 0;
+    while (fgets(line, sizeof line, in) != NULL && n < max) {
+        const char *last = strrchr(line, ' ');
+        if (last != NULL && strchr(line, '\n') != NULL)
+            out[n++] = (pid_t)strtol(last, NULL, 10);
+    }
+    fclose(in);
+    return n;
+}
+
+size_t workers_ready(const char *file)
+{
+    pid_t pids[64];
+    return workers_pids(file, pids, 64);
+}
+
+void workers_await(const char *file, size_t n)
+{
+    for (int i = 0; i < 30000 / 5; i++) {
+        if (workers_ready(file) >= n)
+            return;
+        poll(NULL, 0, 5);
+    }
+    fail_msg("%s: %zu processes are ready, not %zu", file, workers_ready(file),
+             n);
+}
+
+bool workers_is_gone(pid_t pid)
+{
+    return procs_start(pid) == 0;
+}
+
+static int kill_holders(const char *path, const struct stat *st, int type,
+                        struct FTW *at)
+{
+    (void)type;
+    if (strcmp(path + at->base, "lock") == 0)
+        procs_kill_holders(st->st_dev, st->st_ino);
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+                      struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+int workers_sweep(void **state)
+{
+    (void)state;
+    nftw(folder_path(), kill_holders, 16, FTW_PHYS);
+    for (int i = 0; i < 1000; i++) { /* a shepherd may write its last file */
+        if (nftw(folder_path(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
+            return 0;
+        poll(NULL, 0, 5);
+    }
+    return 1;
+}
