@@ -8,9 +8,9 @@
  * which asks about numbers of GPUs. (The paper's Figure 5a: ten times less
  * than Sia.)
  */
+#include "core/llmjobs.h"
 #include "core/round.h"
 #include "lib/measure.h"
-#include "sim/llmjobs.h"
 #include <firn/policy.h>
 #include <stdio.h>
 

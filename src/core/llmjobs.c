@@ -33,7 +33,6 @@
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
 #include "core/llmjobs.h"
-#include "base/str.h"
 #include "core/accept.h"
 #include "core/cluster_build.h"
 #include <firn/llmplan.h>

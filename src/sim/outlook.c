@@ -2,7 +2,7 @@
  *
  * The rate is sim/truth_table.c's, with step times of the profile's fit for
  * the job and its reference alike. Elastic threads go by sim/threads.c,
- * language models by sim/llmjobs.c, and jobs without a profile by the trace,
+ * language models by core/llmjobs.c, and jobs without a profile by the trace,
  * as in sim/truth.c. The part of training is the one the job is in.
  *
  * Pure: what was reported does not come in here.

@@ -16,7 +16,7 @@
  * and truth are the same. Gradient statistics are those of that part: a
  * trainer measures them.
  *
- * A language model's fit is sim/llmjobs.c's.
+ * A language model's fit is core/llmjobs.c's.
  *
  * Slowdowns: the profile's `beside`, else the simulation's constant, as one
  * observation; those made while jobs shared (corrected forecast alone /

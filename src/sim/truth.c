@@ -5,7 +5,7 @@
  * n is the GPUs held, gpus those the duration refers to. The slowest GPU held
  * counts because synchronous data-parallel training waits for it. At n = gpus
  * on one type the rate is exactly 1, so durations come out to the last digit.
- * Language models go as sim/llmjobs.c says.
+ * Language models go as core/llmjobs.c says.
  * Elastic threads need not wait for the slowest: sim/threads.c.
  */
 #include "sim/truth.h"
