@@ -264,10 +264,12 @@ double firn_losscurve_expect(const struct firn_losscurve *curve,
                              const double *ends, size_t n)
 {
     double of_curve = curve != NULL ? mean_hit(curve, goal) : goal->limit;
-    double sum = 0, count = 0;
-    double points = ceil((goal->limit - goal->from) / goal->every);
-    for (double i = 1; i <= points; i++)
-        sum += fmin(goal->from + i * goal->every, goal->limit) / points;
+    /* the mean of the points left: whole steps, and the limit */
+    double steps = ceil((goal->limit - goal->from) / goal->every) - 1;
+    double sum = (steps * goal->from + goal->every * steps * (steps + 1) / 2 +
+                  goal->limit) /
+                 (steps + 1);
+    double count = 0;
     for (size_t i = 0; i < n; i++)
         if (ends[i] > goal->from) {
             sum += fmin(ends[i], goal->limit);

@@ -131,6 +131,35 @@ static void goodput_is_throughput_times_efficiency(void **state)
                      firn_itertime_throughput(&m, &s) * 2 / 7, 1e-12));
 }
 
+/* Goodput takes fewer divisions than its three factors. */
+static void goodput_is_the_product_for_any_statistics(void **state)
+{
+    (void)state;
+    struct firn_itertime m;
+    struct rng rng;
+    const uint64_t seed = 3;
+    firn_itertime_default(&m);
+    rng_seed(&rng, seed);
+    for (int i = 0; i < 2000; i++) {
+        struct firn_noise n = {rng_exp(&rng, 1), rng_exp(&rng, 100),
+                               1 + (double)rng_below(&rng, 100)};
+        n.grad_sqr = i % 5 == 1 ? 0 : i % 5 == 2 ? -1 : n.grad_sqr;
+        n.grad_var = i % 7 == 1 ? 0 : n.grad_var;
+        struct firn_shape s = {.nodes = 1,
+                               .gpus = 1 + (int)rng_below(&rng, 8),
+                               .batch_per_gpu = 1 + (double)rng_below(&rng, 99),
+                               .accum_steps = (int)rng_below(&rng, 4),
+                               .theta = 1,
+                               .omega = 1};
+        int passes = s.accum_steps > 1 ? s.accum_steps : 1;
+        double batch = s.gpus * s.batch_per_gpu * passes;
+        double want =
+            firn_itertime_throughput(&m, &s) * firn_efficiency(&n, batch) * 0.7;
+        if (!near(firn_goodput_at(&m, &n, &s, 0.7), want, 1e-12))
+            fail_msg("seed %d round %d", (int)seed, i);
+    }
+}
+
 static void a_batch_over_the_memory_is_accumulated(void **state)
 {
     (void)state;
@@ -154,6 +183,7 @@ int main(void)
         cmocka_unit_test(statistics_at_their_limits_stay_finite),
         cmocka_unit_test(the_best_batch_agrees_with_the_authors_search),
         cmocka_unit_test(goodput_is_throughput_times_efficiency),
+        cmocka_unit_test(goodput_is_the_product_for_any_statistics),
         cmocka_unit_test(a_batch_over_the_memory_is_accumulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
