@@ -63,6 +63,9 @@ class Placement(unittest.TestCase):
     def test_gradients_in_slots_of_one_process_equal_ddp_on_four(self) -> None:
         self.same(elastic(1, offload=True))
 
+    def test_gradients_that_are_added_as_they_come_equal_ddp_on_four(self) -> None:
+        self.same(elastic(1, one_backward=True))
+
     def test_other_seeds_differ_in_all_but_the_place(self) -> None:
         found = elastic(1, sampler_seed=1)
         self.assertIn("weights", farm.differing(self.reference, found))

@@ -83,6 +83,10 @@ class Options:
     """The decision log of an earlier run, to be taken instead of deciding."""
     chain: bool = False
     """Constant memory between processes too; neighbouring threads only."""
+    one_backward: bool = False
+    """One process: every turn has exactly one backward pass and uses every
+    parameter, so its gradients may be added to the sum as they come. No second
+    gradient is then held; ``p.grad`` is the sum so far, not the turn's own."""
     offload: bool = False
     """From CUDA: gradients go to the host by copies of their own stream."""
     folder: str | None = None
@@ -319,6 +323,7 @@ class Elastic:
     def _clear_turn(self) -> None:
         """No turn is under way."""
         self._backward_s = 0.0
+        self._nbackward = 0
         self._turn_since = 0.0
         self._losses: list[torch.Tensor] = []
 
@@ -330,8 +335,11 @@ class Elastic:
         self._spent("data", since)
         for p in self.flat.live():
             p.grad = None
+        if self.options.one_backward and isinstance(self.reducer, reduce.Running):
+            self.reducer.begin(not self._looks)
         self.freezing.settle()
         self._backward_s = 0.0
+        self._nbackward = 0
         self._turn_since = self._now()
         return data
 
@@ -345,6 +353,9 @@ class Elastic:
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
+        self._nbackward += 1
+        if self.options.one_backward and self._nbackward > 1:
+            raise FirnError("two backward passes in a turn, but one_backward is set")
         since = self._now()
         loss.backward()
         self._backward_s += self._now() - since
