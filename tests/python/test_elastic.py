@@ -10,6 +10,9 @@ import unittest
 import farm
 import scene
 
+from firn import FirnError
+from firn.torch import Elastic
+
 SOAK = bool(os.environ.get("FIRN_SOAK"))
 
 
@@ -167,6 +170,19 @@ class Stops(unittest.TestCase):
         self.part(1, 2)
         with self.assertRaisesRegex(AssertionError, "of 4 threads cannot go on with 3"):
             self.part(1, threads=3)
+
+    def test_a_loop_left_in_the_middle_of_a_step_is_not_taken_up(self) -> None:
+        def work() -> dict:
+            model = scene.network()
+            job = Elastic(model, scene.optimizer_of(model), scene.Noisy(), threads=2)
+            next(iter(job))
+            with self.assertRaisesRegex(FirnError, "middle of a step"):
+                next(iter(job))
+            with self.assertRaisesRegex(FirnError, "middle of a step"):
+                job.save()
+            return {}
+
+        farm.run(1, work)
 
     def test_told_to_stop_without_a_folder_it_says_so(self) -> None:
         with self.assertRaisesRegex(AssertionError, "set FIRN_DIR"):

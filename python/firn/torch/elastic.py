@@ -28,82 +28,22 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator
 
 import torch
 from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.freezer import FROZEN, PASSES, Decided
-from firn.group import Alone, Group, Place
+from firn.freezer import FROZEN, PASSES
+from firn.group import Alone, Group, Place, number_of
 from firn.report import Reporter
 from firn.torch import reduce, states
 from firn.torch.buffers import Buffers
-from firn.torch.freeze import Freezing, Layer, Options as FreezeOptions, layers_of
+from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
+from firn.torch.options import Options
 from firn.torch.saving import resume, save
-
-
-@dataclass
-class Options:
-    """What an elastic job may be told. Environment variables (firn/train.h)
-    fill in what is None."""
-
-    batch_size: int = 1
-    """Samples of one thread's batch; a step takes V of these."""
-    threads: int | None = None
-    """V; None: FIRN_THREADS, else the number of processes."""
-    epochs: int = 1
-    seed: int = 0
-    """Thread v's generators are seeded with seed + v."""
-    layout: Sequence[int] | None = None
-    """The process of each thread; None: FIRN_LAYOUT, else even runs."""
-    shuffle: bool = True
-    drop_last: bool = False
-    sampler_seed: int = 0
-    collate: Callable | None = None
-    workers: int = 0
-    """Virtual data workers of each thread, as num_workers of each rank."""
-    pool: int = 0
-    """Processes that do their work for all threads here; 0: up to two."""
-    scheduler: Any = None
-    scheduler_by: str = "epoch"
-    """When the learning-rate scheduler steps: "epoch" or "step"."""
-    update: Callable[[], None] | None = None
-    """Instead of optimizer.step(): to clip gradients before it, say."""
-    broadcast_buffers: bool = True
-    """As DDP's: thread 0's buffers go to all before each step."""
-    shared_buffers: Sequence[str] = ()
-    """Names of buffers that never change, so that one copy is enough."""
-    layers: Sequence[Layer] | None = None
-    freeze: FreezeOptions | str | None = None
-    replay: Sequence[Decided] = ()
-    """The decision log of an earlier run, to be taken instead of deciding."""
-    chain: bool = False
-    """Constant memory between processes too; neighbouring threads only."""
-    one_backward: bool = False
-    """One process: every turn has exactly one backward pass and uses every
-    parameter, so its gradients may be added to the sum as they come. No second
-    gradient is then held; ``p.grad`` is the sum so far, not the turn's own."""
-    offload: bool = False
-    """From CUDA: gradients go to the host by copies of their own stream."""
-    folder: str | None = None
-    """Of checkpoints; None: FIRN_DIR; neither: none are written."""
-    every_steps: int = 0
-    keep: int = 2
-    resume: bool = True
-    also: Mapping[str, Any] = field(default_factory=dict)
-    """Further objects with state_dict() that belong into checkpoints."""
-    report_every: int = 10
-    on_epoch: Callable[["Elastic"], None] | None = None
-    """Called at the end of every epoch, between two steps."""
-    on_stop: str = "exit"
-    """When ordered to stop: "exit" with status 83, or "return" from the loop."""
-    ablate: Sequence[str] = ()
-    """For tests: parts that are left out on purpose ("rng", "buffers",
-    "sampler", "sum")."""
 
 
 class Elastic:
@@ -129,7 +69,7 @@ class Elastic:
         self._inside = -1
         self._decided_at = 0
         self.nswitches = 0
-        self._looks = False
+        self._looks = self._in_step = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
@@ -156,7 +96,7 @@ class Elastic:
                 self.freezing.freezer.replay(o.replay)
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
-        self.passes_wanted = int(os.environ.get("FIRN_PASSES") or 1)
+        self.passes_wanted = number_of("FIRN_PASSES", 1, 1, 1 << 20)
 
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
@@ -305,7 +245,9 @@ class Elastic:
         return self.ordinary >= total and self._due == 0
 
     def __iter__(self) -> Iterator[Any]:
+        self._not_in_a_step()
         while self._boundary():
+            self._in_step = True
             epoch, batch = divmod(self.step, self.steps_per_epoch)
             self._looks = self.freezing.looks(self.step)
             self._spread_buffers()
@@ -318,7 +260,13 @@ class Elastic:
                 yield self._turn(thread, epoch, batch)
                 self._end_turn(thread)
             self._update()
+            self._in_step = False
         self._end()
+
+    def _not_in_a_step(self) -> None:
+        """What is left in the middle of a step cannot be taken up again."""
+        if self._in_step:
+            raise FirnError("the loop was left in the middle of a step")
 
     def _clear_turn(self) -> None:
         """No turn is under way."""
@@ -578,6 +526,7 @@ class Elastic:
 
     def save(self) -> None:
         """A checkpoint now; collective, between two steps only."""
+        self._not_in_a_step()
         if self.folder:
             self._leave()
             save(self)
@@ -586,8 +535,7 @@ class Elastic:
         """Trained to the end, or told to stop."""
         self._leave()
         self.save()
-        if self.mine[0] == 0:
-            self.buffers.detach(0)
+        self.buffers.detach(self.mine[0])
         self._inside = -1
         states.give(self._outside, self._cuda_device())
         if not self.stopped:
