@@ -63,6 +63,16 @@ class Placement(unittest.TestCase):
     def test_a_chain_with_constant_memory_equals_ddp_on_four(self) -> None:
         self.same(elastic(2, chain=True))
 
+    def test_two_hosts_that_speak_by_tcp_equal_ddp_on_four(self) -> None:
+        found = farm.run(
+            2,
+            lambda: scene.elastic(layout=[0, 1, 1, 0]),
+            LOCAL_WORLD_SIZE="1",
+            LOCAL_RANK="0",
+        )
+        found.pop("steps")
+        self.same(found)
+
     def test_gradients_in_slots_of_one_process_equal_ddp_on_four(self) -> None:
         self.same(elastic(1, offload=True))
 

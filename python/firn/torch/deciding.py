@@ -30,6 +30,7 @@ class Decides:
     progress: float
     looked: dict
     looked_steps: int
+    variance: Any
 
     def _orders(self) -> tuple[bool, int, int]:
         """The scheduler's and SIGUSR1's, agreed upon by all processes."""
@@ -49,11 +50,14 @@ class Decides:
         now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
         most = {FROZEN: len(self.layers) - 1, PASSES: 1 << 20}
         least = {FROZEN: 0, PASSES: 1}
-        for kind, value in ((FROZEN, frozen), (PASSES, passes)):
-            if least[kind] <= value <= most[kind] and value != now[kind]:
-                self.freezer.set(self.step, self.epoch, kind, value)
-        self._apply()
-        return len(self.freezer.raw_log()) > before
+        new = [
+            (kind, value)
+            for kind, value in ((FROZEN, frozen), (PASSES, passes))
+            if least[kind] <= value <= most[kind] and value != now[kind]
+        ]
+        for kind, value in new if self.place.rank == 0 else []:
+            self.freezer.set(self.step, self.epoch, kind, value)
+        return self._share_log(before) if new else False
 
     def _apply(self) -> None:
         """The model as frozen as the freezer says."""
@@ -63,25 +67,25 @@ class Decides:
     def _decide(self) -> bool:
         """At the end of an epoch: process 0 decides, all take its word."""
         self._decided_at = self.step
-        if not self.freezing.decides:
-            return False
         squares = self._all_squares()
+        if self.place.rank == 0 and self.freezing.measures:
+            self.variance = self.freezing.profile.variance(squares)
         before = len(self.freezer.raw_log())
-        if self.place.rank == 0:
+        if self.place.rank == 0 and self.freezing.decides:
             per = 1.0 / max(1, self.looked_steps)
             s = {part: self.looked[part] * per for part in STEP_PARTS}
             self.freezer.decide(
                 step=self.step,
                 epoch=self.epoch,
                 progress=self.progress,
-                variance=self.freezing.profile.variance(squares),
+                variance=self.variance,
                 forward_s=s["data"] + s["forward"],
                 backward_s=s["backward"],
                 rest_s=s["reduce"] + s["update"],
             )
         self.freezing.profile.reset()
         self._reset_times()
-        return self._share_log(before)
+        return self._share_log(before) if self.freezing.decides else False
 
     def _share_log(self, before: int) -> bool:
         """Process 0's new decisions, entered and obeyed by all."""

@@ -66,6 +66,7 @@ class Elastic(Decides):
         self.said = ""
         self.stopped = False
         self.loss = 0.0
+        self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
         self.nswitches = 0
@@ -113,6 +114,9 @@ class Elastic(Decides):
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
         self.reporter = Reporter(speaks=place.rank == 0)
+        heard = place.rank == 0 and bool(os.environ.get("FIRN_URL"))
+        if self.group.max(heard):
+            self.freezing.measures = True  # the scheduler wants variances
         self._share_model()
 
     def _share_model(self) -> None:
@@ -435,7 +439,7 @@ class Elastic(Decides):
         )
         if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
-        self.reporter.say(parts=parts, **numbers)
+        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
 
     # --- the end ---------------------------------------------------------------
 
