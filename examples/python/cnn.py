@@ -74,7 +74,8 @@ def accuracy(model: nn.Module, data: Pictures) -> float:
     """Of a model in evaluation mode."""
     right = 0
     for i in range(0, len(data), 500):
-        right += int((model(data.x[i : i + 500]).argmax(1) == data.y[i : i + 500]).sum())
+        guess = model(data.x[i : i + 500]).argmax(1)
+        right += int((guess == data.y[i : i + 500]).sum())
     return right / len(data)
 
 

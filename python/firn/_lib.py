@@ -425,7 +425,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 def _candidates() -> list[str]:
     """Where the library may be, best first."""
     here = Path(__file__).resolve().parent
-    found = [here / "libfirn_train.so", here.parent.parent / "build" / "libfirn_train.so"]
+    tree = here.parent.parent / "build"
+    found = [here / "libfirn_train.so", tree / "libfirn_train.so"]
     build = os.environ.get("FIRN_BUILD")
     if build:
         found.insert(1, Path(build) / "libfirn_train.so")

@@ -15,7 +15,7 @@ from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
 
 
-def _number(name: str, default: int, low: int, high: int) -> int:
+def number_of(name: str, default: int, low: int, high: int) -> int:
     """An integer of the environment."""
     word = os.environ.get(name, "")
     if not word:
@@ -56,17 +56,18 @@ class Place:
     ) -> "Place":
         """RANK, WORLD_SIZE, ..., FIRN_THREADS, FIRN_LAYOUT, FIRN_JOB."""
         place = Place()
-        place.nprocs = _number("WORLD_SIZE", 1, 1, 4096)
-        place.rank = _number("RANK", 0, 0, place.nprocs - 1)
-        place.local_nprocs = _number("LOCAL_WORLD_SIZE", place.nprocs, 1, place.nprocs)
-        place.local_rank = _number(
+        place.nprocs = number_of("WORLD_SIZE", 1, 1, 4096)
+        place.rank = number_of("RANK", 0, 0, place.nprocs - 1)
+        local = number_of("LOCAL_WORLD_SIZE", place.nprocs, 1, place.nprocs)
+        place.local_nprocs = local
+        place.local_rank = number_of(
             "LOCAL_RANK", place.rank % place.local_nprocs, 0, place.local_nprocs - 1
         )
-        place.port = _number("MASTER_PORT", 29500, 1, 65534) + 1
+        place.port = number_of("MASTER_PORT", 29500, 1, 65534) + 1
         place.address = os.environ.get("MASTER_ADDR") or "127.0.0.1"
         place.job = os.environ.get("FIRN_JOB") or "train"
-        place.epoch = _number("FIRN_EPOCH", 0, 0, 2**31 - 1)
-        place.nthreads = nthreads or _number("FIRN_THREADS", place.nprocs, 1, 1 << 20)
+        place.epoch = number_of("FIRN_EPOCH", 0, 0, 2**31 - 1)
+        place.nthreads = nthreads or number_of("FIRN_THREADS", place.nprocs, 1, 1 << 20)
         place.owner = list(layout) if layout is not None else place._layout()
         place._check()
         return place

@@ -28,17 +28,24 @@ mixed d2moved 0,1,1,1 sequential sequential
 differ d1 d1moved "first difference: 'weights'"
 same d2 d2moved
 
-train froze 2 "" "$cnn" $small --epochs 5 --freeze penalty
-grep -q "[1-9] layers frozen" "$tmp"/froze/out.0 || fail "nothing was frozen"
-train again 3 "" "$cnn" $small --epochs 5 --freeze penalty \
-    --replay "$(newest froze)"
-"$FIRN" train diff "$(newest froze)" "$(newest again)" >"$tmp/out"
-grep -Eq '^weights +.* 0 of 1 ' "$tmp/out" || "$FIRN" train diff \
-    "$(newest froze)" "$(newest again)" >/dev/null || {
-    cat "$tmp/out"
-    fail "a replay of the decisions has other weights"
+# replayed NAME RULE: a run by that rule, and one on other processes that takes
+# its decisions.
+replayed()
+{
+    train "$1" 2 "" "$cnn" $small --epochs 5 --freeze "$2"
+    train "$1-again" 3 "" "$cnn" $small --epochs 5 --freeze "$2" \
+        --replay "$(newest "$1")"
+    "$FIRN" train diff "$(newest "$1")" "$(newest "$1-again")" >"$tmp/out" ||
+        grep -Eq '^weights +0 of 1 ' "$tmp/out" ||
+        fail "a replay of the decisions of '$2' has other weights"
+    "$FIRN" train show "$(newest "$1")" >"$tmp/out"
+    out_has train/decisions
 }
-"$FIRN" train show "$(newest froze)" >"$tmp/out"
-out_has train/decisions
-train freezeout 1 "" "$cnn" $small --epochs 3 --freeze freezeout
-differ freezeout d2
+
+# How much the penalty's rule freezes goes by measured times; FreezeOut's
+# schedule freezes in any case.
+replayed penalty penalty
+replayed freezeout freezeout
+grep -q "[1-9] layers frozen" "$tmp"/freezeout/out.0 || fail "nothing was frozen"
+train thawed 2 "" "$cnn" $small --epochs 5
+differ freezeout thawed "weights  "

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 torch.backends.mkldnn.enabled = False
 
 _jobs = itertools.count(1)
-LIMIT_S = 30
+LIMIT_S = 600 if os.environ.get("FIRN_SOAK") else 180
 
 
 def digest(*parts: Any) -> str:

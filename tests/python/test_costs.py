@@ -3,6 +3,7 @@ it takes a quiet machine and some minutes. Models are those of bench/gpu."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import sys
@@ -37,6 +38,9 @@ def train(kind: str, threads: int, batch: int, steps: int) -> dict:
     """Peak memory, and CPU milliseconds of a turn and of a switch."""
     from models import Basic, cnn, resnet
 
+    # Blocks of 1 MiB and more are given back at once, so that the peak is what
+    # was in use and not what the allocator kept (M_MMAP_THRESHOLD is -3).
+    ctypes.CDLL(None).mallopt(-3, 1 << 20)
     torch.manual_seed(1)
     if kind == "resnet18":
         model = resnet(Basic, (2, 2, 2, 2), 10, 64, 3, True)
@@ -45,7 +49,14 @@ def train(kind: str, threads: int, batch: int, steps: int) -> dict:
         model, shape = cnn(), (1, 28, 28)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     data = Fixed(threads * batch * steps, shape)
-    job = Elastic(model, optimizer, data, threads=threads, batch_size=batch)
+    job = Elastic(
+        model,
+        optimizer,
+        data,
+        threads=threads,
+        batch_size=batch,
+        one_backward=True,
+    )
     switches: list[float] = []
     inner = job._enter
 
@@ -74,7 +85,7 @@ class Costs(unittest.TestCase):
     """Measured in processes of their own."""
 
     def switch(self, kind: str, batch: int, most: float) -> None:
-        found = farm.run(1, lambda: train(kind, 4, batch, 6))
+        found = farm.run(1, lambda: train(kind, 4, batch, 3))
         share = found["switch_ms"] / found["turn_ms"]
         print(f"{kind}: {found}, switch {100 * share:.2f} %", file=sys.stderr)
         self.assertLessEqual(share, most)
@@ -86,11 +97,13 @@ class Costs(unittest.TestCase):
         self.switch("resnet18", 32, 0.01)
 
     def test_eight_threads_take_hardly_more_memory_than_one(self) -> None:
-        one = farm.run(1, lambda: train("resnet18", 1, 8, 3))
-        eight = farm.run(1, lambda: train("resnet18", 8, 8, 3))
-        ratio = eight["rss_mib"] / one["rss_mib"]
-        print(f"V=1 {one}, V=8 {eight}, {ratio:.3f}", file=sys.stderr)
-        self.assertLessEqual(ratio, 1.1)
+        rss = {}
+        for threads in (1, 2, 8):
+            found = farm.run(1, lambda v=threads: train("resnet18", v, 32, 2))
+            rss[threads] = found["rss_mib"]
+        print(f"peak MiB by V: {rss}, {rss[8] / rss[1]:.3f}", file=sys.stderr)
+        self.assertLessEqual(rss[8], 1.1 * rss[1])
+        self.assertLessEqual(rss[8], 1.03 * rss[2])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ import unittest
 import farm
 import scene
 
+from firn import FirnError
+from firn.torch import Elastic
+
 SOAK = bool(os.environ.get("FIRN_SOAK"))
 
 
@@ -60,8 +63,21 @@ class Placement(unittest.TestCase):
     def test_a_chain_with_constant_memory_equals_ddp_on_four(self) -> None:
         self.same(elastic(2, chain=True))
 
+    def test_two_hosts_that_speak_by_tcp_equal_ddp_on_four(self) -> None:
+        found = farm.run(
+            2,
+            lambda: scene.elastic(layout=[0, 1, 1, 0]),
+            LOCAL_WORLD_SIZE="1",
+            LOCAL_RANK="0",
+        )
+        found.pop("steps")
+        self.same(found)
+
     def test_gradients_in_slots_of_one_process_equal_ddp_on_four(self) -> None:
         self.same(elastic(1, offload=True))
+
+    def test_gradients_that_are_added_as_they_come_equal_ddp_on_four(self) -> None:
+        self.same(elastic(1, one_backward=True))
 
     def test_other_seeds_differ_in_all_but_the_place(self) -> None:
         found = elastic(1, sampler_seed=1)
@@ -164,6 +180,19 @@ class Stops(unittest.TestCase):
         self.part(1, 2)
         with self.assertRaisesRegex(AssertionError, "of 4 threads cannot go on with 3"):
             self.part(1, threads=3)
+
+    def test_a_loop_left_in_the_middle_of_a_step_is_not_taken_up(self) -> None:
+        def work() -> dict:
+            model = scene.network()
+            job = Elastic(model, scene.optimizer_of(model), scene.Noisy(), threads=2)
+            next(iter(job))
+            with self.assertRaisesRegex(FirnError, "middle of a step"):
+                next(iter(job))
+            with self.assertRaisesRegex(FirnError, "middle of a step"):
+                job.save()
+            return {}
+
+        farm.run(1, work)
 
     def test_told_to_stop_without_a_folder_it_says_so(self) -> None:
         with self.assertRaisesRegex(AssertionError, "set FIRN_DIR"):

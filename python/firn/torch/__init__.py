@@ -4,7 +4,8 @@
     from firn.torch import freeze, finetune, loader
 """
 
-from firn.torch.elastic import Elastic, Options
+from firn.torch.elastic import Elastic
 from firn.torch.hook import fixed_order_hook
+from firn.torch.options import Options
 
 __all__ = ["Elastic", "Options", "fixed_order_hook"]

@@ -15,8 +15,6 @@ from torch import nn
 
 _ALIGN = 64  # elements: views begin where an allocation of their own might
 
-Kind = "tuple[torch.device, torch.dtype]"
-
 
 class Buffers:
     """The buffers of ``threads``, each starting as the module's are now."""

@@ -28,81 +28,25 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator
 
 import torch
 from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.freezer import FROZEN, PASSES, Decided
-from firn.group import Alone, Group, Place
+from firn.group import Alone, Group, Place, number_of
 from firn.report import Reporter
 from firn.torch import reduce, states
 from firn.torch.buffers import Buffers
-from firn.torch.freeze import Freezing, Layer, Options as FreezeOptions, layers_of
+from firn.torch.deciding import Decides
+from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
+from firn.torch.options import Options
 from firn.torch.saving import resume, save
 
 
-@dataclass
-class Options:
-    """What an elastic job may be told. Environment variables (firn/train.h)
-    fill in what is None."""
-
-    batch_size: int = 1
-    """Samples of one thread's batch; a step takes V of these."""
-    threads: int | None = None
-    """V; None: FIRN_THREADS, else the number of processes."""
-    epochs: int = 1
-    seed: int = 0
-    """Thread v's generators are seeded with seed + v."""
-    layout: Sequence[int] | None = None
-    """The process of each thread; None: FIRN_LAYOUT, else even runs."""
-    shuffle: bool = True
-    drop_last: bool = False
-    sampler_seed: int = 0
-    collate: Callable | None = None
-    workers: int = 0
-    """Virtual data workers of each thread, as num_workers of each rank."""
-    pool: int = 0
-    """Processes that do their work for all threads here; 0: up to two."""
-    scheduler: Any = None
-    scheduler_by: str = "epoch"
-    """When the learning-rate scheduler steps: "epoch" or "step"."""
-    update: Callable[[], None] | None = None
-    """Instead of optimizer.step(): to clip gradients before it, say."""
-    broadcast_buffers: bool = True
-    """As DDP's: thread 0's buffers go to all before each step."""
-    shared_buffers: Sequence[str] = ()
-    """Names of buffers that never change, so that one copy is enough."""
-    layers: Sequence[Layer] | None = None
-    freeze: FreezeOptions | str | None = None
-    replay: Sequence[Decided] = ()
-    """The decision log of an earlier run, to be taken instead of deciding."""
-    chain: bool = False
-    """Constant memory between processes too; neighbouring threads only."""
-    offload: bool = False
-    """From CUDA: gradients go to the host by copies of their own stream."""
-    folder: str | None = None
-    """Of checkpoints; None: FIRN_DIR; neither: none are written."""
-    every_steps: int = 0
-    keep: int = 2
-    resume: bool = True
-    also: Mapping[str, Any] = field(default_factory=dict)
-    """Further objects with state_dict() that belong into checkpoints."""
-    report_every: int = 10
-    on_epoch: Callable[["Elastic"], None] | None = None
-    """Called at the end of every epoch, between two steps."""
-    on_stop: str = "exit"
-    """When ordered to stop: "exit" with status 83, or "return" from the loop."""
-    ablate: Sequence[str] = ()
-    """For tests: parts that are left out on purpose ("rng", "buffers",
-    "sampler", "sum")."""
-
-
-class Elastic:
+class Elastic(Decides):
     """One process's part of an elastic job."""
 
     def __init__(
@@ -122,10 +66,11 @@ class Elastic:
         self.said = ""
         self.stopped = False
         self.loss = 0.0
+        self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
         self.nswitches = 0
-        self._looks = False
+        self._looks = self._in_step = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
@@ -152,7 +97,7 @@ class Elastic:
                 self.freezing.freezer.replay(o.replay)
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
-        self.passes_wanted = int(os.environ.get("FIRN_PASSES") or 1)
+        self.passes_wanted = number_of("FIRN_PASSES", 1, 1, 1 << 20)
 
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
@@ -169,6 +114,9 @@ class Elastic:
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
         self.reporter = Reporter(speaks=place.rank == 0)
+        heard = place.rank == 0 and bool(os.environ.get("FIRN_URL"))
+        if self.group.max(heard):
+            self.freezing.measures = True  # the scheduler wants variances
         self._share_model()
 
     def _share_model(self) -> None:
@@ -301,7 +249,9 @@ class Elastic:
         return self.ordinary >= total and self._due == 0
 
     def __iter__(self) -> Iterator[Any]:
+        self._not_in_a_step()
         while self._boundary():
+            self._in_step = True
             epoch, batch = divmod(self.step, self.steps_per_epoch)
             self._looks = self.freezing.looks(self.step)
             self._spread_buffers()
@@ -314,11 +264,18 @@ class Elastic:
                 yield self._turn(thread, epoch, batch)
                 self._end_turn(thread)
             self._update()
+            self._in_step = False
         self._end()
+
+    def _not_in_a_step(self) -> None:
+        """What is left in the middle of a step cannot be taken up again."""
+        if self._in_step:
+            raise FirnError("the loop was left in the middle of a step")
 
     def _clear_turn(self) -> None:
         """No turn is under way."""
         self._backward_s = 0.0
+        self._nbackward = 0
         self._turn_since = 0.0
         self._losses: list[torch.Tensor] = []
 
@@ -330,8 +287,11 @@ class Elastic:
         self._spent("data", since)
         for p in self.flat.live():
             p.grad = None
+        if self.options.one_backward and isinstance(self.reducer, reduce.Running):
+            self.reducer.begin(not self._looks)
         self.freezing.settle()
         self._backward_s = 0.0
+        self._nbackward = 0
         self._turn_since = self._now()
         return data
 
@@ -345,6 +305,9 @@ class Elastic:
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
+        self._nbackward += 1
+        if self.options.one_backward and self._nbackward > 1:
+            raise FirnError("two backward passes in a turn, but one_backward is set")
         since = self._now()
         loss.backward()
         self._backward_s += self._now() - since
@@ -444,91 +407,6 @@ class Elastic:
             self.save()
         return True
 
-    def _orders(self) -> tuple[bool, int, int]:
-        """The scheduler's and SIGUSR1's, agreed upon by all processes."""
-        heard = self.reporter.orders()
-        word = (heard.stop > 0) << 48
-        word |= (max(heard.nfrozen, -1) + 1) << 24 | (max(heard.passes, -1) + 1)
-        word = self.group.max(word)
-        return bool(word >> 48), (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
-
-    def _obey(self, frozen: int, passes: int) -> bool:
-        """Orders, or the log that is replayed; did anything change?"""
-        before = len(self.freezer.raw_log())
-        if self.options.replay:
-            if self.place.rank == 0:
-                self.freezer.follow(self.step)
-            return self._share_log(before)
-        now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
-        most = {FROZEN: len(self.layers) - 1, PASSES: 1 << 20}
-        least = {FROZEN: 0, PASSES: 1}
-        for kind, value in ((FROZEN, frozen), (PASSES, passes)):
-            if least[kind] <= value <= most[kind] and value != now[kind]:
-                self.freezer.set(self.step, self.epoch, kind, value)
-        self._apply()
-        return len(self.freezer.raw_log()) > before
-
-    def _apply(self) -> None:
-        """The model as frozen as the freezer says."""
-        if self.freezer.nfrozen != self.freezing.nfrozen:
-            self.freezing.apply()
-
-    def _decide(self) -> bool:
-        """At the end of an epoch: process 0 decides, all take its word."""
-        self._decided_at = self.step
-        if not self.freezing.decides:
-            return False
-        squares = self._all_squares()
-        before = len(self.freezer.raw_log())
-        if self.place.rank == 0:
-            per = 1.0 / max(1, self.looked_steps)
-            s = {part: self.looked[part] * per for part in STEP_PARTS}
-            self.freezer.decide(
-                step=self.step,
-                epoch=self.epoch,
-                progress=self.progress,
-                variance=self.freezing.profile.variance(squares),
-                forward_s=s["data"] + s["forward"],
-                backward_s=s["backward"],
-                rest_s=s["reduce"] + s["update"],
-            )
-        self.freezing.profile.reset()
-        self._reset_times()
-        return self._share_log(before)
-
-    def _share_log(self, before: int) -> bool:
-        """Process 0's new decisions, entered and obeyed by all."""
-        new = self.freezer.raw_log()[before:] if self.place.rank == 0 else []
-        count = self.group.max(len(new))
-        if count == 0:
-            return False
-        told = torch.zeros(count, 5, dtype=torch.float64)
-        for i, row in enumerate(new):
-            told[i] = torch.tensor(row, dtype=torch.float64)
-        self.bcast(told)
-        if self.place.rank != 0:
-            for step, epoch, kind, value, psi in told.tolist():
-                self.freezer.set(int(step), int(epoch), int(kind), int(value), psi)
-        self._apply()
-        return True
-
-    def _all_squares(self) -> dict[int, list[float]]:
-        """Sums of squares of all threads, in process 0."""
-        if not self.freezing.measures:
-            return {}
-        mine = self.freezing.profile.threads
-        rows = [[float(v), *mine[v].tolist()] for v in sorted(mine)]
-        data = torch.tensor(rows, dtype=torch.float64).numpy().tobytes()
-        found: dict[int, list[float]] = {}
-        for part in self.group.gather(data):
-            width = 1 + len(self.layers)
-            if not part:
-                continue
-            table = torch.frombuffer(bytearray(part), dtype=torch.float64)
-            for row in table.view(-1, width).tolist():
-                found[int(row[0])] = row[1:]
-        return found
-
     def _reset_times(self) -> None:
         """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
@@ -561,12 +439,13 @@ class Elastic:
         )
         if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
-        self.reporter.say(parts=parts, **numbers)
+        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
 
     # --- the end ---------------------------------------------------------------
 
     def save(self) -> None:
         """A checkpoint now; collective, between two steps only."""
+        self._not_in_a_step()
         if self.folder:
             self._leave()
             save(self)
@@ -575,8 +454,7 @@ class Elastic:
         """Trained to the end, or told to stop."""
         self._leave()
         self.save()
-        if self.mine[0] == 0:
-            self.buffers.detach(0)
+        self.buffers.detach(self.mine[0])
         self._inside = -1
         states.give(self._outside, self._cuda_device())
         if not self.stopped:

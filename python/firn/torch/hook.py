@@ -15,6 +15,9 @@ import torch
 import torch.distributed as dist
 
 
+_Bucket = getattr(dist, "GradBucket", Any)  # absent where PyTorch has no DDP
+
+
 def fold(operands: "list[torch.Tensor]") -> torch.Tensor:
     """The mean of the operands in their order; the first one is changed."""
     total = operands[0]
@@ -35,7 +38,7 @@ def divide(total: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def fixed_order_hook(
-    state: Any, bucket: dist.GradBucket
+    state: Any, bucket: _Bucket
 ) -> torch.futures.Future[torch.Tensor]:
     """Gathers the bucket of all ranks and folds them by rank."""
     mine = bucket.buffer()

@@ -130,7 +130,9 @@ def _put_in_place(state: bytes, nworkers: int, dataset: Any) -> None:
     stock._worker_info = stock.WorkerInfo(**info)
 
 
-def _work(dataset: Any, collate: Callable, nworkers: int, asked: Any, done: Any) -> None:
+def _work(
+    dataset: Any, collate: Callable, nworkers: int, asked: Any, done: Any
+) -> None:
     """A process of the pool: requests in, batches and states out."""
     torch.set_num_threads(1)
     while True:
@@ -170,7 +172,8 @@ class Shared:
         self._count = 0
         self._epoch = -1
         self._begun: dict[int, int] = {}
-        context = mp.get_context("fork" if "fork" in mp.get_all_start_methods() else None)
+        forks = "fork" in mp.get_all_start_methods()
+        context = mp.get_context("fork" if forks else None)
         self._asked, self._done = context.Queue(), context.Queue()
         arguments = (
             dataset,

@@ -85,11 +85,20 @@ class Running:
     def __init__(self, flat: Flat, nthreads: int) -> None:
         self._flat, self._nthreads = flat, nthreads
         self._sum: list[torch.Tensor] | None = None
+        self._in_place = False
+
+    def begin(self, in_place: bool) -> None:
+        """A turn begins. ``in_place``: its one backward pass is to add to the
+        sum by itself, parameter by parameter, which are the same additions."""
+        self._in_place = in_place and self._sum is not None
+        if self._in_place:
+            for p, g in zip(self._flat.live(), self._sum or []):
+                p.grad = g
 
     def put(self, thread: int) -> list[torch.Tensor]:
         """Adds this thread's gradients to the sum; threads come in order."""
         grads = self._flat.take()
-        if self._sum is None:
+        if self._sum is None or self._in_place:
             self._sum = grads
         else:
             torch._foreach_add_(self._sum, grads)

@@ -45,8 +45,8 @@ def _section(name: str, tensor: torch.Tensor) -> tuple:
         raise FirnError(f"{name}: {host.dtype} of {len(shape)} dimensions in a file")
     if host.dim() == 0:
         host, shape = host.reshape(1), ()
-    raw = host.view(torch.uint8) if host.numel() else host.new_empty(0, dtype=torch.uint8)
-    return name, kind, shape, raw.numpy().tobytes()
+    raw = host.view(torch.uint8).numpy().tobytes() if host.numel() else b""
+    return name, kind, shape, raw
 
 
 def _tensor(view: View) -> torch.Tensor:
@@ -84,7 +84,7 @@ def _thread_sections(job: "Elastic", thread: int) -> list:
 
 def _to_bytes(sections: list) -> bytes:
     """Sections on their way to process 0."""
-    head = [[name, kind, list(shape), len(data)] for name, kind, shape, data in sections]
+    head = [[name, kind, list(at), len(data)] for name, kind, at, data in sections]
     text = json.dumps(head).encode()
     return struct.pack("<Q", len(text)) + text + b"".join(s[3] for s in sections)
 

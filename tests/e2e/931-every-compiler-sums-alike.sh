@@ -1,9 +1,10 @@
 #!/bin/sh
-# 930-every-compiler-sums-alike.sh - folds, variances and matrix products have
+# 931-every-compiler-sums-alike.sh - folds, variances and matrix products have
 # the same bits whoever compiled them.
 #
 # One program, built by gcc with and without optimisation, by clang with all
-# that the machine has, and for arm64 where a compiler and an emulator are there. With -ffast-math it must differ, or the comparison proves nothing.
+# that the machine has, and for arm64 where a compiler and an emulator are
+# there. With -ffast-math it must differ, or the comparison proves nothing.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/e2e.sh
 

@@ -12,7 +12,7 @@ unset RANK WORLD_SIZE FIRN_LAYOUT FIRN_THREADS FIRN_DIR FIRN_URL FIRN_FREEZE
 PYTHONPATH=python:tests/python
 export PYTHONPATH
 "$python" -m unittest test_wrappers test_elastic test_loader test_freeze \
-    test_finetune test_examples >"$tmp/out" 2>&1 || {
+    test_finetune test_orders test_d2 test_examples >"$tmp/out" 2>&1 || {
     cat "$tmp/out"
     fail "tests of the PyTorch layer failed"
 }
