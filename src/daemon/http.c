@@ -228,9 +228,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
 
 static int nibble(char c)
 {
-    static const char digits[] = "0123456789abcdef";
-    const char *at = memchr(digits, tolower((unsigned char)c), 16);
-    return at != NULL ? (int)(at - digits) : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    int low = tolower((unsigned char)c);
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 /* "%41" to "A", in place. What is no such code, and "%00", stays as it is: a
