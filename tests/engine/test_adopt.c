@@ -191,20 +191,21 @@ static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
     (void)state;
     struct epoch_pid pid;
     pid_t pids[4];
-    job(0, "stubborn", in_folder("ready"));
+    job(0, "clan", in_folder("ready"));
     job(1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
+    workers_await(in_folder("ready"), 3);
     livehost_step(&host, 1, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     int folder = epoch_folder(host.jobs[0].folder, 1, false);
     assert_true(epoch_pid_get(folder, &pid));
     close(folder);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 1);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
-    assert_true(workers_is_gone(pids[0]));
+    for (int i = 0; i < 3; i++)
+        assert_true(workers_is_gone(pids[i]));
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
