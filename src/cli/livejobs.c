@@ -263,6 +263,22 @@ static void put_file(const json_t *job, struct firn_buf *out)
         buf_putc(out, '\n');
 }
 
+/* What was asked for; a number of 0 there means that it was not. */
+static void put_ask(const json_t *job, struct firn_buf *out)
+{
+    json_t *ask = json_copy(json_object_get(job, "ask"));
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(ask, next, key, value)
+    {
+        if (json_is_number(value) && json_number_value(value) == 0)
+            json_object_del(ask, key);
+    }
+    said_fields(ask, NULL, out);
+    json_decref(ask);
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
@@ -282,7 +298,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     said_fields(answer, told, out);
-    said_fields(json_object_get(answer, "ask"), NULL, out);
+    put_ask(answer, out);
     if (json_object_size(json_object_get(answer, "report")) > 0)
         buf_puts(out, "\nLast report:\n\n");
     said_fields(json_object_get(answer, "report"), hidden, out);
