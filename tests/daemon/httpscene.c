@@ -16,6 +16,7 @@ const char http_token[] = "an-operator-token-of-27-bytes";
 const char http_job_token[] = "the-token-of-job-seven";
 
 struct http_scene http_scene;
+double http_scene_timeout_s = 100;
 
 void http_scene_say(struct http_exchange *ex, const char *text)
 {
@@ -117,7 +118,7 @@ int http_scene_start(void **state)
     struct http_config c = http_scene_config();
     c.address = "127.0.0.1:0";
     c.body_max = 100000;
-    c.timeout_s = 0.3;
+    c.timeout_s = http_scene_timeout_s;
     struct firn_error err;
     return http_open(&http_scene.http, &c, &err) != FIRN_OK;
 }

@@ -23,7 +23,10 @@ struct http_scene {
 
 extern struct http_scene http_scene;
 
-/* On a socket and a port, with bodies of 100 000 bytes and 0.3 s. */
+/* On a socket and a port, with bodies of 100 000 bytes. The time for a request
+ * is so long that nothing goes on by it alone: a wake-up that was lost is a
+ * test that fails. */
+extern double http_scene_timeout_s;
 int http_scene_start(void **state);
 int http_scene_stop(void **state);
 #define CASE(name) \

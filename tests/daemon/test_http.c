@@ -1,6 +1,7 @@
 /* test_http.c - requests: whole, in pieces, too large, wrong, slow, of callers
  * who are known or not; answers now and later.
  */
+#include "base/rng.h"
 #include "httpscene.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -171,6 +173,18 @@ static void a_chunked_body_over_the_limit_is_refused(void **state)
     caller_close(&c);
 }
 
+/* For who sends less than a request and waits. */
+static int start_in_a_hurry(void **state)
+{
+    double usual_s = http_scene_timeout_s;
+    http_scene_timeout_s = 0.3;
+    int failed = http_scene_start(state);
+    http_scene_timeout_s = usual_s;
+    return failed;
+}
+#define HURRIED(name) \
+    cmocka_unit_test_setup_teardown(name, start_in_a_hurry, http_scene_stop)
+
 static void garbage_is_refused_or_hung_up_on(void **state)
 {
     (void)state;
@@ -192,6 +206,44 @@ static void garbage_is_refused_or_hung_up_on(void **state)
         caller_close(&c);
     }
     assert_int_equal(http_scene.ncalls, 0);
+}
+
+/* Bytes changed, lost and put in: the server answers or hangs up, and goes
+ * on. */
+static void mutations_of_a_request_harm_nobody(void **state)
+{
+    (void)state;
+    const char good[] = "POST /echo?q=%41%42&z HTTP/1.1\r\nHost: x\r\n"
+                        "Authorization: Bearer the-token-of-job-seven\r\n"
+                        "Content-Length: 5\r\nConnection: close\r\n\r\nhello";
+    const uint64_t seed = 20;
+    struct rng rng;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rng_seed(&rng, seed);
+    for (int i = getenv("FIRN_QUICK") != NULL ? 450 : 0; i < 500; i++) {
+        char text[sizeof good + 8];
+        size_t n = sizeof good - 1;
+        memcpy(text, good, n);
+        for (uint64_t k = 1 + rng_below(&rng, 4); k > 0; k--) {
+            size_t at = (size_t)rng_below(&rng, n - 1);
+            uint64_t what = rng_below(&rng, 3);
+            if (what == 0)
+                text[at] = (char)rng_below(&rng, 256);
+            else if (what == 1)
+                memmove(text + at, text + at + 1, --n - at);
+            else if (n < sizeof text - 1)
+                memmove(text + at + 1, text + at, n++ - at);
+        }
+        struct caller c = http_dial();
+        caller_send(&c, text, n);
+        shutdown(c.fd, SHUT_WR);
+        for (int k = 0; k < 3; k++)
+            caller_hear(&c);
+        caller_close(&c);
+    }
+    struct caller c = http_dial();
+    http_expect(caller_ask(&c, "POST", "/echo", NULL, "me"), 200, "me");
+    caller_close(&c);
 }
 
 static void a_head_without_end_is_refused(void **state)
@@ -291,9 +343,10 @@ int main(void)
         CASE(requests_in_one_packet_are_answered_in_order),
         CASE(a_body_over_the_limit_is_refused),
         CASE(a_chunked_body_over_the_limit_is_refused),
-        CASE(garbage_is_refused_or_hung_up_on),
+        HURRIED(garbage_is_refused_or_hung_up_on),
+        CASE(mutations_of_a_request_harm_nobody),
         CASE(a_head_without_end_is_refused),
-        CASE(a_client_that_dribbles_is_dropped),
+        HURRIED(a_client_that_dribbles_is_dropped),
         CASE(the_socket_tells_who_calls),
         CASE(a_port_wants_a_token),
     };
