@@ -4,6 +4,7 @@
 #include "daemon/http_sock.h"
 #include "httpscene.h"
 #include "lib/folder.h"
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -112,6 +113,55 @@ static void a_source_is_read_as_fast_as_it_is_taken(void **state)
     http_scene_turns(10);
     assert_int_equal(http_scene.ngone, 1);
     caller_close(&c);
+}
+
+/* After some turns there is nothing to do: nothing readable, a time to wait. */
+static void expect_rest(void)
+{
+    int wait_ms;
+    http_scene_turns(50);
+    struct pollfd one = {.fd = http_fd(http_scene.http, &wait_ms),
+                         .events = POLLIN};
+    assert_int_equal(poll(&one, 1, 0), 0);
+    assert_true(wait_ms != 0);
+}
+
+static void who_waits_for_nothing_does_not_wake_the_loop(void **state)
+{
+    (void)state;
+    static char big[90001];
+    const char later[] = "GET /later HTTP/1.1\r\nHost: x\r\n\r\nGET /who";
+    const char head[] = "POST /echo HTTP/1.1\r\nHost: x\r\n"
+                        "Content-Length: 90000\r\n\r\n";
+    struct caller idle = http_dial(), kept = http_dial(), left = http_dial();
+    struct caller stream = http_dial(), slow = http_dial();
+    expect_rest();
+    caller_send(&kept, later, sizeof later - 1); /* with more behind it */
+    expect_rest();
+    caller_send(&left, later, sizeof later - 1);
+    expect_rest();
+    caller_close(&left); /* while its answer is kept */
+    expect_rest();
+    open_stream(&stream);
+    caller_send(&stream, "GET /who", 8);
+    expect_rest();
+    memset(big, 'x', sizeof big - 1);
+    for (int i = 0; i < 3; i++) { /* answers that nobody reads */
+        caller_send(&slow, head, sizeof head - 1);
+        caller_send(&slow, big, sizeof big - 1);
+        http_scene_turns(20);
+    }
+    expect_rest();
+
+    struct reply r = caller_reply(&slow);
+    assert_int_equal(r.nbody, 90000);
+    reply_release(&r);
+    caller_close(&idle);
+    caller_close(&kept);
+    caller_close(&stream);
+    caller_close(&slow);
+    expect_rest();
+    assert_int_equal(http_scene.ngone, 1);
 }
 
 static void closing_ends_streams_and_drops_what_is_kept(void **state)
@@ -251,6 +301,7 @@ int main(void)
         CASE(a_reader_that_hangs_up_is_noticed),
         CASE(a_reader_that_is_slow_is_told_to_the_writer),
         CASE(a_source_is_read_as_fast_as_it_is_taken),
+        CASE(who_waits_for_nothing_does_not_wake_the_loop),
         CASE(closing_ends_streams_and_drops_what_is_kept),
         CASE(the_socket_is_private),
         CASE(a_second_daemon_is_refused_and_a_dead_ones_socket_replaced),
