@@ -217,19 +217,23 @@ static void a_held_job_is_held(void **state)
 
 /* --- looking -------------------------------------------------------------- */
 
-#define ALIVE                                                              \
-    "&state=pending%2Cstarting%2Crunning%2Cresizing%2Cpreempting%2Ccomple" \
-    "ting"
-#define LIST "GET /v1/jobs?limit=100000&after=0&all=0" ALIVE
+#define ACTIVE                                                                \
+    "GET /v1/jobs?limit=100000&after=0&all=0&state=starting%2Crunning%2Cresi" \
+    "zing%2Cpreempting%2Ccompleting"
+#define WAITING "GET /v1/jobs?limit=1000&after=0&all=0&state=pending"
 
 static void jobs_are_listed_page_by_page_what_runs_first(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, LIST, 200,
+    fake_tell(&cmd_fake, WAITING, 200,
               "{\"jobs\": [{\"id\": 1, \"name\": \"waits\", \"state\": "
               "\"pending\", \"reason\": \"capacity\", \"gpus_min\": 2, "
               "\"gpus_max\": 2, \"gpus\": \"-\"}], \"next\": 1}");
-    fake_tell(&cmd_fake, "GET /v1/jobs?limit=100000&after=1&all=0" ALIVE, 200,
+    fake_tell(&cmd_fake, "GET /v1/jobs?limit=999&after=1&all=0&state=pending",
+              200,
+              "{\"jobs\": [{\"id\": 3, \"name\": \"second\", \"state\": "
+              "\"pending\"}]}");
+    fake_tell(&cmd_fake, ACTIVE, 200,
               "{\"jobs\": [{\"id\": 2, \"name\": \"runs\", \"user\": "
               "\"root\", \"state\": \"running\", \"gpus_min\": 1, "
               "\"gpus_max\": 8, \"gpus\": \"n0[0-3]\", \"progress\": 0.5}]}");
@@ -237,11 +241,28 @@ static void jobs_are_listed_page_by_page_what_runs_first(void **state)
     cmd_out_has("1..8  n0[0-3]");
     cmd_out_has("50%");
     assert_true(strstr(cmd_ran.out, "runs") < strstr(cmd_ran.out, "waits"));
-    assert_int_equal(cmd_firn("ls -o json"), 0);
-    cmd_out_has("\"progress\": 0.5");
-    fake_tell(&cmd_fake, LIST, 200, "{\"jobs\": []}");
-    assert_int_equal(cmd_firn("ls"), 0);
+    assert_true(strstr(cmd_ran.out, "waits") < strstr(cmd_ran.out, "second"));
+    assert_null(strstr(cmd_ran.out, "more"));
+}
+
+static void a_long_queue_is_cut_and_that_is_said(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, ACTIVE, 200, "{\"jobs\": []}");
+    assert_int_equal(cmd_firn("ls"), 1); /* it was not told of the rest */
+    fake_tell(&cmd_fake, "GET /v1/jobs?limit=1&after=0&all=0&state=pending",
+              200,
+              "{\"jobs\": [{\"id\": 1, \"name\": \"a\", \"state\": "
+              "\"pending\"}], \"next\": 1}");
+    assert_int_equal(cmd_firn("ls -n 1"), 0);
+    cmd_out_has("and more; --limit 0 lists all\n");
+    fake_tell(&cmd_fake,
+              "GET /v1/jobs?limit=100000&after=0&all=0&state=pending", 200,
+              "{\"jobs\": []}");
+    assert_int_equal(cmd_firn("ls -n 0"), 0);
     assert_string_equal(cmd_ran.out, "no jobs\n");
+    assert_int_equal(cmd_firn("ls -o json"), 0);
+    cmd_out_has("\"more\": false");
 }
 
 static void filters_reach_the_daemon(void **state)
@@ -322,10 +343,8 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
 static void top_without_a_terminal_prints_one_page(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake,
-              "GET /v1/jobs?limit=100000&after=0&state=pending,starting,"
-              "running,resizing,preempting,completing",
-              200,
+    fake_tell(&cmd_fake, WAITING, 200, "{\"jobs\": []}");
+    fake_tell(&cmd_fake, ACTIVE, 200,
               "{\"jobs\": [{\"id\": 3, \"name\": \"x\", \"state\": "
               "\"running\"}]}");
     fake_tell(&cmd_fake, "GET /v1/nodes", 200,
@@ -361,6 +380,7 @@ int main(void)
         CASE(an_interrupt_leaves_the_job_and_ends_with_130),
         CASE(a_held_job_is_held),
         CASE(jobs_are_listed_page_by_page_what_runs_first),
+        CASE(a_long_queue_is_cut_and_that_is_said),
         CASE(filters_reach_the_daemon),
         CASE(a_name_cannot_leave_its_part_of_the_path),
         CASE(show_has_starts_report_and_file),
