@@ -14,10 +14,10 @@
  * (3) A connection has timeout_s to send a whole request, counted from its
  *     first byte or from the end of the one before; sending a little now and
  *     then gains nothing. A reader that takes nothing is dropped after as long.
- * (4) Whatever can go on wakes the loop. libmicrohttpd's own descriptor tells
- *     of changes only, and it reads a piece at a time: what is left would wait
- *     for the next change. So every connection is in our descriptor too, for
- *     what it waits for: bytes of a request, or room for an answer.
+ * (4) Whatever can go on makes our descriptor readable. libmicrohttpd reads a
+ *     piece at a time and says only by its timeout that there is more; here
+ *     every connection is in our descriptor too, for what it waits for: bytes
+ *     of a request, or room for an answer.
  */
 #include "daemon/http.h"
 #include "base/buf.h"

@@ -3,6 +3,7 @@
  */
 #include "base/rng.h"
 #include "httpscene.h"
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -148,6 +149,26 @@ static void a_body_over_the_limit_is_refused(void **state)
     reply_release(&r);
     caller_close(&c);
     free(big);
+}
+
+/* A loop that looks at nothing but the descriptor serves a request whole. */
+static void the_descriptor_alone_says_that_there_is_more(void **state)
+{
+    (void)state;
+    static char big[90001];
+    const char head[] = "POST /echo HTTP/1.1\r\nHost: x\r\n"
+                        "Content-Length: 90000\r\n\r\n";
+    int wait_ms, fd = http_fd(http_scene.http, &wait_ms);
+    struct caller c = http_dial();
+    memset(big, 'x', sizeof big - 1);
+    caller_send(&c, head, sizeof head - 1);
+    caller_send(&c, big, sizeof big - 1);
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    for (int i = 0; i < 100 && poll(&one, 1, 0) == 1; i++)
+        http_run(http_scene.http);
+    assert_int_equal(http_scene.ncalls, 1);
+    http_expect(caller_reply(&c), 200, big);
+    caller_close(&c);
 }
 
 static void a_chunked_body_over_the_limit_is_refused(void **state)
@@ -342,6 +363,7 @@ int main(void)
         CASE(an_answer_to_a_client_that_left_harms_nobody),
         CASE(requests_in_one_packet_are_answered_in_order),
         CASE(a_body_over_the_limit_is_refused),
+        CASE(the_descriptor_alone_says_that_there_is_more),
         CASE(a_chunked_body_over_the_limit_is_refused),
         HURRIED(garbage_is_refused_or_hung_up_on),
         CASE(mutations_of_a_request_harm_nobody),
