@@ -29,8 +29,9 @@
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
 
 /* libmicrohttpd 0.9 watches a connection again that was answered late only
- * after two more runs, and its timeout does not say so. */
-enum { FLUSH_RUNS = 4 };
+ * after some more runs, and its timeout does not say so: it is run often for a
+ * while after each answer. */
+static const double FLUSH_S = 0.1, FLUSH_EVERY_S = 0.001;
 
 /* --- opening ------------------------------------------------------------- */
 
@@ -273,12 +274,12 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     failpoint("loop.commit.after");
     bool has_answers = api_is_waiting(loop->api);
     api_settle(loop->api, status, err);
-    if (has_answers && loop->http != NULL) {
-        for (int i = 0; i < FLUSH_RUNS; i++)
-            http_run(loop->http); /* they go out */
-        if (store_has_changes(loop->store))
-            *next_s = now_s; /* somebody else came in meanwhile */
-    }
+    if (loop->http != NULL && has_answers)
+        http_run(loop->http); /* they go out */
+    if (has_answers)
+        loop->answered_s = now_s;
+    if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
+        *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);
     if (api_wants_tick(loop->api)) {
         api_tick(loop->api);
         *next_s = fmin(*next_s, now_s + TICK_S);
