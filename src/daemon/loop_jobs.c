@@ -343,6 +343,8 @@ void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
         loop_track_drop(loop, job->id);
     }
     liveforecast_forget(loop->forecast, job->id);
+    metrics_observe(loop->metrics, METRIC_JOB_S,
+                    loop_now_s(loop) - job->submitted_s);
     enum firn_status status = book_held(loop->book, job, "-", &err);
     if (status == FIRN_OK)
         status = book_state(loop->book, job, state, reason, loop_now_s(loop),

@@ -92,6 +92,11 @@ void loop_reported(struct loop *loop, struct live_job *job)
     struct firn_error err = {0};
     if (round_event(loop->round, &event, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
+    struct firn_way way = {.gpus = in_round->held.ngpus, .type = FIRN_ANY_TYPE};
+    double expected =
+        liveforecast_rate(loop->forecast, job->id, in_round, &way);
+    metrics_observe(loop->metrics, METRIC_RATE_ERROR,
+                    fabs(expected - track->rate) / track->rate);
     struct liveforecast_run run = {.job = in_round, .rate = track->rate};
     look_around(loop, in_round, &run);
     liveforecast_saw(loop->forecast, job->id, &run);
