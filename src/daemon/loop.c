@@ -276,8 +276,10 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     api_settle(loop->api, status, err);
     if (loop->http != NULL && has_answers)
         http_run(loop->http); /* they go out */
-    if (has_answers)
+    if (has_answers) {
+        failpoint("loop.answer.after");
         loop->answered_s = now_s;
+    }
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
         *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);
     if (api_wants_tick(loop->api)) {
