@@ -25,10 +25,9 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lib/oncejob.h"
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -42,7 +41,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -50,7 +48,7 @@
 
 #include <cmocka.h>
 
-enum { REQUESTS = 20000, LINE = 24, TEXT = 8192, PATH = 400, LOAD = 10 };
+enum { REQUESTS = 20000, TEXT = 8192, PATH = 400, LOAD = 10 };
 
 /* In firnd itself: each must kill it. */
 static const char *const points[] = {
@@ -72,8 +70,6 @@ enum {
 struct request {
     long job;       /* 0: not acknowledged */
     bool may_retry; /* its shepherd is killed, too */
-    int nbegun, nended;
-    long epoch;
 };
 
 static struct {
@@ -84,6 +80,8 @@ static struct {
     struct rng rng;
     int n; /* requests; the last may be without an answer */
     struct request all[REQUESTS];
+    int of_job[ONCEJOB_MAX]; /* 1 + the request, by the job's id */
+    struct oncejob_ledger ledger;
 } s;
 
 static void pause_s(double t)
@@ -97,88 +95,21 @@ static void path_of(char out[PATH], const char *name)
     snprintf(out, PATH, "%s/%s", s.folder, name);
 }
 
-/* --- the worker ---------------------------------------------------------- */
-
-static bool lock_file(const char *folder, const char *kind, const char *name)
-{
-    char path[PATH];
-    snprintf(path, sizeof path, "%s/%s-%.20s", folder, kind, name);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-}
-
-static int note(const char *folder, const char *job, const char *what)
-{
-    char path[PATH], line[LINE + 1];
-    const char *epoch = getenv("FIRN_EPOCH");
-    snprintf(path, sizeof path, "%s/ledger", folder);
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    snprintf(line, sizeof line, "%8.8s %7.7s %-6.6s", job,
-             epoch != NULL ? epoch : "0", what);
-    line[LINE - 1] = '\n';
-    return fd < 0 || write(fd, line, LINE) != LINE ? 3 : 0;
-}
-
-static int work(const char *folder, const char *ms)
-{
-    const char *job = getenv("FIRN_JOB"), *gpu = getenv("CUDA_VISIBLE_DEVICES");
-    if (job == NULL || gpu == NULL)
-        return 2;
-    if (!lock_file(folder, "job", job) || !lock_file(folder, "gpu", gpu))
-        return note(folder, job, "twice");
-    int bad = note(folder, job, "begin");
-    pause_s(strtod(ms, NULL) / 1000);
-    return bad + note(folder, job, "end");
-}
-
 /* --- the ledger ---------------------------------------------------------- */
 
 static struct request *request_of(long job)
 {
-    for (int i = 0; i < s.n; i++)
-        if (s.all[i].job == job)
-            return &s.all[i];
-    return NULL;
+    assert_in_range(job, 1, ONCEJOB_MAX - 1);
+    return s.of_job[job] > 0 ? &s.all[s.of_job[job] - 1] : NULL;
 }
 
-/* Counts anew; the jobs that nobody was told of. */
-static int read_ledger(void)
-{
-    char path[PATH], line[LINE + 1] = "", what[8];
-    int nstrange = 0;
-    path_of(path, "ledger");
-    for (int i = 0; i < s.n; i++)
-        s.all[i].nbegun = s.all[i].nended = 0, s.all[i].epoch = 0;
-    FILE *f = fopen(path, "r");
-    while (f != NULL && fread(line, 1, LINE, f) == LINE) {
-        char *end;
-        long job = strtol(line, &end, 10), epoch = strtol(end, &end, 10);
-        struct request *r = request_of(job);
-        snprintf(what, sizeof what, "%.6s", end + 1);
-        if (strncmp(what, "twice", 5) == 0)
-            fail_msg("job %ld ran beside another, epoch %ld", job, epoch);
-        if (r == NULL) {
-            nstrange++;
-            continue;
-        }
-        bool is_begin = what[0] == 'b';
-        if (is_begin ? epoch <= r->epoch : epoch != r->epoch)
-            fail_msg("job %ld: epoch %ld after %ld", job, epoch, r->epoch);
-        r->epoch = epoch;
-        r->nbegun += is_begin;
-        r->nended += !is_begin;
-    }
-    if (f != NULL)
-        fclose(f);
-    return nstrange;
-}
-
+/* Those acknowledged and not seen to end. */
 static int unended(bool with_retries)
 {
     int n = 0;
-    read_ledger();
+    oncejob_read(&s.ledger, s.folder);
     for (int i = 0; i < s.n; i++)
-        n += s.all[i].job != 0 && s.all[i].nended == 0 &&
+        n += s.all[i].job != 0 && s.ledger.jobs[s.all[i].job].nended == 0 &&
              (with_retries || !s.all[i].may_retry);
     return n;
 }
@@ -202,6 +133,7 @@ static int ask(const char *request, double until_s, char reply[TEXT])
     size_t n = 0;
     int fd = dial(), status = 0;
     bool is_whole = false;
+    reply[0] = '\0';
     if (fd < 0)
         return 0;
     if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
@@ -240,7 +172,7 @@ static bool submit(int i, double until_s)
     char text[2 * TEXT], body[PATH_MAX + 2 * PATH], reply[TEXT];
     struct request *r = &s.all[i];
     int n = snprintf(body, sizeof body,
-                     "name: j%d\nrun: [\"%s\", \"work\", \"%s\", \"%d\"]\n"
+                     "name: j%d\nrun: [\"%s\", \"work\", \"%s\", \"0.%03d\"]\n"
                      "gpus: 1\n%s",
                      i, s.self, s.folder, 20 + i * 37 % 60,
                      r->may_retry ? "retry: {on: [failure, lost], max: 100}\n"
@@ -262,6 +194,7 @@ static bool submit(int i, double until_s)
     if (r->job == 0 && request_of(job) != NULL)
         fail_msg("request %d got the job %ld of another", i, job);
     r->job = job;
+    s.of_job[job] = i + 1;
     return true;
 }
 
@@ -312,12 +245,12 @@ static void kill_now(void)
 }
 
 /* (1); false: dead before. */
-static bool wait_ready(double until_s)
+static bool wait_ready(void)
 {
     char reply[TEXT];
     double began_s = clock_elapsed_s();
     while (get("/health", began_s + 30, reply) != 200) {
-        if (is_dead(WNOHANG) || clock_elapsed_s() >= until_s)
+        if (is_dead(WNOHANG))
             return false;
         if (clock_elapsed_s() - began_s >= 30)
             fail_msg("firnd does not answer: see %s/err", s.folder);
@@ -353,11 +286,10 @@ static void load_until(double until_s)
 static void random_life(void)
 {
     begin_life(NULL);
-    if (rng_below(&s.rng, 4) == 0) { /* perhaps before it is ready */
-        pause_s(0.06 * rng_unit(&s.rng));
-    } else if (wait_ready(1e30)) {
+    if (rng_below(&s.rng, 4) == 0)
+        pause_s(0.06 * rng_unit(&s.rng)); /* perhaps before it is ready */
+    else if (wait_ready())
         load_until(clock_elapsed_s() + 0.25 * rng_unit(&s.rng));
-    }
     kill_now();
 }
 
@@ -366,7 +298,7 @@ static void point_life(const char *point, int pass)
     char text[80];
     snprintf(text, sizeof text, "%.60s:%d", point, pass);
     begin_life(text);
-    wait_ready(1e30);
+    wait_ready();
     load_until(clock_elapsed_s() + 10);
     if (s.pid != 0)
         fail_msg("firnd never came to %s", text);
@@ -377,7 +309,7 @@ static void drain(bool with_retries)
 {
     double until_s = clock_elapsed_s() + 60;
     begin_life(NULL);
-    assert_true(wait_ready(1e30));
+    assert_true(wait_ready());
     while (s.n > 0 && s.all[s.n - 1].job == 0)
         submit(s.n - 1, until_s);
     while (unended(with_retries) > 0) {
@@ -394,15 +326,15 @@ static void herd_life(const char *point)
     char target[40], reply[TEXT];
     double until_s = clock_elapsed_s() + 20;
     begin_life(point);
-    wait_ready(1e30);
+    wait_ready();
     s.all[s.n++] = (struct request){.may_retry = true};
     while (!submit(s.n - 1, until_s))
         assert_true(clock_elapsed_s() < until_s);
     snprintf(target, sizeof target, "/jobs/%ld", s.all[s.n - 1].job);
     for (;;) {
-        const char *end;
-        if (get(target, until_s, reply) == 200 &&
-            (end = strstr(reply, "\"end\": \"")) != NULL) {
+        int status = get(target, until_s, reply);
+        const char *end = strstr(reply, "\"end\": \"");
+        if (status == 200 && end != NULL) {
             bool is_done = strncmp(end + 8, "done", 4) == 0;
             if (is_done != (strcmp(point, "shepherd.exit.after") == 0))
                 fail_msg("%s: %s", point, reply);
@@ -416,29 +348,6 @@ static void herd_life(const char *point)
 }
 
 /* --- the end ------------------------------------------------------------- */
-
-/* Processes that were given our folder. */
-static int processes(void)
-{
-    int n = 0;
-    DIR *proc = opendir("/proc");
-    assert_non_null(proc);
-    for (struct dirent *e; (e = readdir(proc)) != NULL;) {
-        char path[PATH], text[4096];
-        long pid = strtol(e->d_name, NULL, 10);
-        if (pid <= 0 || pid == getpid())
-            continue;
-        snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : 0;
-        if (fd >= 0)
-            close(fd);
-        n += size > 0 &&
-             memmem(text, (size_t)size, s.folder, strlen(s.folder)) != NULL;
-    }
-    closedir(proc);
-    return n;
-}
 
 static void check_job(int i, double until_s)
 {
@@ -454,11 +363,25 @@ static void check_job(int i, double until_s)
             fail_msg("job %ld did not succeed: %s", r->job, reply);
         pause_s(0.01);
     }
-    bool is_good = r->may_retry ? r->nbegun >= r->nended && r->nended >= 1
-                                : r->nbegun == 1 && r->nended == 1;
-    if (!is_good) /* (4) */
+    const struct oncejob_tally *t = &s.ledger.jobs[r->job];
+    bool is_good = r->may_retry ? t->nbegun >= t->nended && t->nended >= 1
+                                : t->nbegun == 1 && t->nended == 1;
+    if (!is_good || t->nbackwards > 0) /* (4) */
         fail_msg("job %ld began %d times and ended %d times: %s", r->job,
-                 r->nbegun, r->nended, reply);
+                 t->nbegun, t->nended, reply);
+}
+
+/* (5), (6) */
+static void check_ledger(void)
+{
+    oncejob_read(&s.ledger, s.folder);
+    for (long job = 0; job < ONCEJOB_MAX; job++) {
+        const struct oncejob_tally *t = &s.ledger.jobs[job];
+        if (t->ntwice > 0)
+            fail_msg("job %ld ran beside another", job);
+        if (t->nbegun > 0 && s.of_job[job] == 0)
+            fail_msg("job %ld runs, and nobody was told", job);
+    }
 }
 
 static void check_all(void)
@@ -467,11 +390,12 @@ static void check_all(void)
     drain(true);
     for (int i = 0; i < s.n; i++)
         check_job(i, until_s);
-    assert_int_equal(read_ledger(), 0); /* (6) */
+    check_ledger();
     kill_now();
-    for (until_s = clock_elapsed_s() + 5; processes() > 0; pause_s(0.01))
+    for (until_s = clock_elapsed_s() + 5; oncejob_processes(s.folder) > 0;
+         pause_s(0.01))
         if (clock_elapsed_s() > until_s)
-            fail_msg("%d processes are left", processes());
+            fail_msg("%d processes are left", oncejob_processes(s.folder));
 }
 
 /* --- cases --------------------------------------------------------------- */
@@ -487,18 +411,9 @@ static int make_folder(void **state)
         snprintf(s.firnd, sizeof s.firnd, "%.*s/firnd", (int)(slash - firn),
                  firn);
     s.limit_s = getenv("FIRN_QUICK") != NULL ? 10 : 2;
-    s.n = s.nlives = s.nready = 0;
-    s.ready_most_s = s.ready_sum_s = 0;
+    memset(s.of_job, 0, sizeof s.of_job);
+    memset(&s.ledger, 0, sizeof s.ledger);
     return mkdtemp(s.folder) == NULL;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind,
-                      struct FTW *where)
-{
-    (void)st;
-    (void)kind;
-    (void)where;
-    return remove(path);
 }
 
 /* After a failure firnd and its state are gone too, but its log is shown. */
@@ -516,33 +431,71 @@ static int remove_folder(void **state)
             print_error("%s", line);
         if (f != NULL)
             fclose(f);
-        for (int i = 0; i < 500 && processes() > 0; i++)
+        for (int i = 0; i < 500 && oncejob_processes(s.folder) > 0; i++)
             pause_s(0.01);
     }
-    return nftw(s.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return oncejob_remove(s.folder);
 }
 
 /* Fails the way the jobs would: the ledger is not blind. */
 static void two_workers_of_a_job_at_once_are_noticed(void **state)
 {
     (void)state;
-    char path[PATH], line[2 * LINE] = "";
+    char path[PATH];
     setenv("FIRN_JOB", "7", 1);
     setenv("CUDA_VISIBLE_DEVICES", "3", 1);
-    int lock = -1;
     path_of(path, "job-7");
-    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(lock, LOCK_EX), 0);
-    assert_int_equal(work(s.folder, "1"), 0);
+    assert_int_equal(oncejob_work(s.folder, 0), 0);
     close(lock);
+    oncejob_read(&s.ledger, s.folder);
+    assert_int_equal(s.ledger.jobs[7].ntwice, 1);
+    assert_int_equal(s.ledger.jobs[7].nbegun, 0);
     unsetenv("FIRN_JOB");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    path_of(path, "ledger");
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(fread(line, 1, sizeof line, f), LINE);
-    fclose(f);
-    assert_non_null(strstr(line, "twice"));
+}
+
+static bool is_listed(const char *name)
+{
+    for (int i = 0; i < POINTS; i++)
+        if (strcmp(points[i], name) == 0)
+            return true;
+    for (int i = 0; i < HERD_POINTS; i++)
+        if (strcmp(herd_points[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_points_of(const char *folder)
+{
+    char path[PATH], line[300], name[64];
+    int n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%.200s", folder, e->d_name);
+        FILE *f = strstr(path, ".c") != NULL ? fopen(path, "r") : NULL;
+        while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+            const char *at = strstr(line, "failpoint(\"");
+            if (at == NULL || sscanf(at + 11, "%63[a-z.]", name) != 1)
+                continue;
+            n++;
+            if (!is_listed(name))
+                fail_msg("%s: nobody kills at %s", path, name);
+        }
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(dir);
+    return n;
+}
+
+static void every_failpoint_has_its_kill(void **state)
+{
+    (void)state;
+    int n = check_points_of("src/daemon") + check_points_of("src/engine");
+    assert_int_equal(n, POINTS + HERD_POINTS);
 }
 
 static void firnd_killed_at_any_instant_keeps_its_word(void **state)
@@ -560,10 +513,12 @@ static void firnd_killed_at_any_instant_keeps_its_word(void **state)
     rng_seed(&s.rng, seed);
     double began_s = clock_elapsed_s();
     bool is_short = n < POINTS;
+    int first = (int)rng_below(&s.rng, POINTS);
     for (int i = 0; s.nlives < n; i++) {
         random_life();
         if (i < POINTS || n > 100)
-            point_life(points[i % POINTS], 1 + (int)rng_below(&s.rng, 3));
+            point_life(points[(first + i) % POINTS],
+                       1 + (int)rng_below(&s.rng, 3));
         if (i == POINTS || (is_short && i == 3)) {
             drain(false);
             kill_now();
@@ -584,12 +539,13 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             two_workers_of_a_job_at_once_are_noticed, make_folder,
             remove_folder),
+        cmocka_unit_test(every_failpoint_has_its_kill),
         cmocka_unit_test_setup_teardown(
             firnd_killed_at_any_instant_keeps_its_word, make_folder,
             remove_folder),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
-        return work(argv[2], argv[3]);
+        return oncejob_work(argv[2], strtod(argv[3], NULL));
     if (realpath(argv[0], s.self) == NULL)
         return 1;
     return cmocka_run_group_tests(cases, NULL, NULL);
