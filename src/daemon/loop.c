@@ -384,8 +384,9 @@ static void wait_until(struct waiting *w, struct loop *loop, double next_s)
         wait_s = fmin(wait_s, 1e-3 * http_ms);
     uint64_t ms = wait_s > 0 ? (uint64_t)ceil(1000 * wait_s) : 0;
     uv_update_time(&w->uv);
+    /* A timer of 0 fires before libuv polls, which would then wait for ever. */
     uv_timer_start(&w->timer, on_timer, ms, 0);
-    uv_run(&w->uv, UV_RUN_ONCE);
+    uv_run(&w->uv, ms > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 
 enum firn_status loop_run(struct loop *loop, struct firn_error *err)
