@@ -70,7 +70,8 @@ PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
 DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
-DAEMONUSERS := tests/daemon/% bench/store.c tests/fuzz/fuzz_jobfile.c
+DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c \
+               tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
@@ -270,6 +271,7 @@ $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
 
 # These run the program itself.
 $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
+$(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@

@@ -218,11 +218,12 @@ for folder in src/*/; do
 done
 
 # The names of two plug-ins may be the same: a policy, a trace format and an
-# imitated simulator.
+# imitated simulator. Every program has its main.c.
 is_plugin()
 {
     grep -q -e '^const struct firn_[a-z]*_def firn_[a-z0-9_]* = ' \
-        -e '^const struct world_def compat_[a-z0-9_]* = ' "$1"
+        -e '^const struct world_def compat_[a-z0-9_]* = ' \
+        -e '^int main(int argc, char \*\*argv)$' "$1"
 }
 for name in $(find src -name '*.[ch]' | sed 's|.*/||' | sort | uniq -d); do
     plain=0 where=

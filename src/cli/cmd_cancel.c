@@ -21,6 +21,7 @@ int cmd_cancel(int argc, char **argv)
                                           .what = "job",
                                           .before = "/v1/jobs/",
                                           .behind = "/cancel",
-                                          .done = "is cancelled"};
+                                          .done = "is cancelled",
+                                          .begun = "is being ended"};
     return live_verb_run(&verb, argc, argv);
 }

@@ -40,7 +40,7 @@ static const struct flags_page page = {
     .command = "events",
     .usage = "[options]",
     .about = "Prints what has happened to jobs and nodes, oldest first. With "
-             "-o json and\n--follow: one object a line.",
+             "--follow, -o json\nprints one object a line.",
     .table = table,
 };
 

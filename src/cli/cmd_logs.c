@@ -22,7 +22,7 @@ struct args {
 static const struct flag table[] = {
     {"follow", 'f', NULL, "goes on with what is written, until the job is over",
      flag_yes, offsetof(struct args, follows)},
-    {"tail", 'n', "N", "only the last N lines (of the last MiB)", flag_count,
+    {"tail", 'n', "N", "only the last N lines", flag_count,
      offsetof(struct args, tail)},
     {"raw", 0, NULL, "the bytes as they are, control characters too", flag_yes,
      offsetof(struct args, is_raw)},
@@ -73,40 +73,27 @@ static void make_path(struct firn_buf *path, const char *job, const char *query,
     buf_printf(path, "/logs?%s=%lld", query, (long long)value);
 }
 
-/* Where the last `n` lines begin. */
-static size_t last_lines(struct firn_bytes text, int n)
-{
-    size_t at = text.n;
-    if (at > 0 && text.at[at - 1] == '\n')
-        at--;
-    for (; at > 0; at--)
-        if (text.at[at - 1] == '\n' && --n <= 0)
-            break;
-    return at;
-}
-
-/* What is there now, piece by piece, or its last lines. */
+/* What is there now, piece by piece, all of it or its last lines. */
 static enum firn_status print_past(struct printing *p, const struct args *args,
                                    const char *job, struct firn_error *err)
 {
     struct firn_buf path = {0}, piece = {0};
+    bool is_first = true;
     enum firn_status status = FIRN_OK;
     do {
         int64_t next = -1;
-        size_t first = 0;
+        bool is_tail = is_first && args->tail > 0;
         buf_clear(&piece);
-        make_path(&path, job, args->tail > 0 ? "tail" : "offset",
-                  args->tail > 0 ? PIECE : p->offset);
+        make_path(&path, job, is_tail ? "tail" : "offset",
+                  is_tail ? args->tail : p->offset);
+        buf_printf(&path, "&limit=%d", PIECE);
         status = client_piece(p->live->client, path.at, &piece, &next, err);
-        if (status != FIRN_OK || piece.n == 0)
-            break;
-        if (args->tail > 0)
-            first =
-                last_lines((struct firn_bytes){piece.at, piece.n}, args->tail);
-        print(p, (struct firn_bytes){piece.at + first, piece.n - first});
+        if (status == FIRN_OK && piece.n > 0)
+            print(p, (struct firn_bytes){piece.at, piece.n});
         if (next >= 0)
             p->offset = next;
-    } while (piece.n == PIECE && args->tail == 0 && p->rc == 0);
+        is_first = false;
+    } while (status == FIRN_OK && piece.n == PIECE && p->rc == 0);
     buf_release(&path);
     buf_release(&piece);
     return status;

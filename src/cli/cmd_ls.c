@@ -10,7 +10,10 @@ struct args {
     struct live_args live;
     const char *state, *user;
     bool is_all;
+    long limit; /* -1: not given */
 };
+
+enum { LIMIT = 1000 };
 
 static const struct flag table[] = {
     LIVE_FLAGS,
@@ -19,6 +22,8 @@ static const struct flag table[] = {
     {"state", 's', "A,B,...",
      "only those in these states (pending, failed, ...)", flag_text,
      offsetof(struct args, state)},
+    {"limit", 'n', "N", "of those that wait, the first N; 0: all (1000)",
+     flag_whole, offsetof(struct args, limit)},
     {"user", 'u', "USER", "only those of that user", flag_text,
      offsetof(struct args, user)},
     {0},
@@ -29,31 +34,23 @@ static const struct flags_page page = {
     .usage = "[options]",
     .about = "Lists the jobs that run or wait, those that run first; with "
              "--all those that\nare over too. GPUS is what a job asked for, "
-             "HOLDS what it has now.",
+             "HOLDS what it has now. A table has\nthe first 1000 that wait, "
+             "and says so; with --all or --state, or as JSON, it has all.",
     .table = table,
 };
 
 static int list(struct live *live, const struct args *args)
 {
-    struct firn_buf query = {0}, out = {0};
+    struct firn_buf out = {0};
     struct firn_error err = {0};
     json_t *jobs = NULL;
-    const char *states = args->state;
-    if (states == NULL && !args->is_all)
-        states = LIVE_STATES;
-    buf_printf(&query, "all=%d", args->is_all || args->state != NULL);
-    if (states != NULL) {
-        buf_puts(&query, "&state=");
-        client_escape(&query, states);
-    }
-    if (args->user != NULL) {
-        buf_puts(&query, "&user=");
-        client_escape(&query, args->user);
-    }
-    enum firn_status status =
-        live_jobs_get(live->client, query.at, &jobs, &err);
-    buf_release(&query);
-    if (status != FIRN_OK)
+    struct live_list which = {
+        .states = args->state, .user = args->user, .with_over = args->is_all};
+    if (args->limit >= 0)
+        which.most = (size_t)args->limit;
+    else if (!live->is_json && !args->is_all && args->state == NULL)
+        which.most = LIMIT;
+    if (live_jobs_get(live->client, &which, &jobs, &err) != FIRN_OK)
         return live_failed(live, &err);
     (live->is_json ? said_print : live_jobs_table)(jobs, &out);
     int rc = live_write(live, &out);
@@ -64,7 +61,7 @@ static int list(struct live *live, const struct args *args)
 
 int cmd_ls(int argc, char **argv)
 {
-    struct args args = {0};
+    struct args args = {.limit = -1};
     struct live live;
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc >= 0)

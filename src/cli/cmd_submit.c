@@ -110,24 +110,6 @@ struct batch {
     struct firn_buf out;
 };
 
-/* A daemon that does not know of hold=1 is asked again. */
-static enum firn_status hold(struct batch *batch, json_t **job,
-                             struct firn_error *err)
-{
-    char path[64];
-    json_t *held = NULL;
-    if (said_yes(*job, "held"))
-        return FIRN_OK;
-    snprintf(path, sizeof path, "/v1/jobs/%.0f/hold",
-             said_number(*job, "id", -1));
-    struct client_request request = {.method = "POST", .path = path};
-    enum firn_status status =
-        client_call(batch->live.client, &request, &held, err);
-    json_decref(*job);
-    *job = held;
-    return status;
-}
-
 static enum firn_status post(struct batch *batch, struct firn_bytes text,
                              json_t **answer, struct firn_error *err)
 {
@@ -142,8 +124,7 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
         FIRN_TRY(client_draw_id(id, err));
         request.request_id = id;
     }
-    FIRN_TRY(client_call(batch->live.client, &request, answer, err));
-    return batch->args->is_held ? hold(batch, answer, err) : FIRN_OK;
+    return client_call(batch->live.client, &request, answer, err);
 }
 
 /* One job; `where` is its file, or NULL. The exit status. */

@@ -50,7 +50,8 @@ static enum firn_status hear(struct live *live, struct heard *heard,
                              struct firn_error *err)
 {
     json_t *jobs = NULL, *nodes = NULL;
-    FIRN_TRY(live_jobs_get(live->client, "state=" LIVE_STATES, &jobs, err));
+    static const struct live_list which = {.most = 1000};
+    FIRN_TRY(live_jobs_get(live->client, &which, &jobs, err));
     enum firn_status status =
         client_get(live->client, "/v1/nodes", &nodes, err);
     if (status != FIRN_OK) {
@@ -79,9 +80,10 @@ static void compose(const struct heard *heard, size_t most,
     live_nodes_sum(heard->nodes, &ngpus, &nfree);
     buf_puts(out, "firn  ");
     buf_moment(out, moment_now_s());
-    buf_printf(out, "   %zu running, %zu pending\n",
+    buf_printf(out, "   %zu running, %zu%s pending\n",
                live_jobs_count(heard->jobs, "running"),
-               live_jobs_count(heard->jobs, "pending"));
+               live_jobs_count(heard->jobs, "pending"),
+               said_yes(heard->jobs, "more") ? " and more" : "");
     buf_puts(out, "GPUs  ");
     put_bar(out, ngpus > 0 ? (ngpus - nfree) / ngpus : 0);
     buf_printf(out, " %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);
@@ -131,7 +133,7 @@ static int watch(struct live *live, struct screen *screen, double every_s)
         if (!client_wait(every_s, STDIN_FILENO))
             break;
         key = screen_key(screen);
-    } while (key != 'q' && key != 'Q');
+    } while (key != 'q' && key != 'Q' && key != SCREEN_GONE);
     heard_release(&heard);
     buf_release(&out);
     return client_interrupted() ? 130 : 0;

@@ -6,6 +6,7 @@
 #include "cli/safetext.h"
 #include "cli/said.h"
 #include <stdio.h>
+#include <string.h>
 
 int live_open(struct live *live, const struct flags_page *page,
               const struct live_args *args)
@@ -101,7 +102,10 @@ static void put_done(const struct live_verb *verb, const char *word,
     if (id >= 0)
         buf_printf(out, "%.0f (", id);
     safe_puts(out, *name != '\0' ? name : word);
-    buf_printf(out, "%s %s\n", id >= 0 ? ")" : "", verb->done);
+    bool is_under_way = verb->begun != NULL && said_yes(answer, "ending") &&
+                        strcmp(said_text(answer, "state"), "cancelled") != 0;
+    buf_printf(out, "%s %s\n", id >= 0 ? ")" : "",
+               is_under_way ? verb->begun : verb->done);
 }
 
 static int do_verb(const struct live_verb *verb, struct live *live, int n,

@@ -70,6 +70,7 @@ struct live_verb {
     const char *what;            /* "job", "node" */
     const char *before, *behind; /* "/v1/jobs/", "/cancel" */
     const char *done;            /* "is cancelled" */
+    const char *begun; /* for a job that is on its way there; or NULL */
 };
 int live_verb_run(const struct live_verb *verb, int argc, char **argv);
 

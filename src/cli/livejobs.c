@@ -44,28 +44,65 @@ int live_job_status(const json_t *job)
     return status > 0 && status < 256 ? (int)status : 1;
 }
 
-enum firn_status live_jobs_get(struct client *client, const char *query,
-                               json_t **out, struct firn_error *err)
+/* Adds the jobs of all pages to `all`, at most `most`; was there more? */
+static enum firn_status add_pages(struct client *client, const char *query,
+                                  size_t most, json_t *all, bool *has_more,
+                                  struct firn_error *err)
 {
-    json_t *all = json_array();
+    enum { PAGE = 100000 };
     struct firn_buf path = {0};
+    size_t first = json_array_size(all), n = 0;
     double after = 0;
     enum firn_status status = FIRN_OK;
-    while (after >= 0 && status == FIRN_OK) {
+    while (after >= 0 && n < most && status == FIRN_OK) {
         json_t *page = NULL;
         buf_clear(&path);
-        buf_printf(&path, "/v1/jobs?limit=100000&after=%.0f%s%s", after,
-                   *query != '\0' ? "&" : "", query);
+        buf_printf(&path, "/v1/jobs?limit=%zu&after=%.0f&%s",
+                   most - n < PAGE ? most - n : PAGE, after, query);
         status = client_get(client, path.at, &page, err);
         json_array_extend(all, json_object_get(page, "jobs"));
         double next = said_number(page, "next", -1);
         after = next > after ? next : -1;
+        n = json_array_size(all) - first;
         json_decref(page);
     }
-    if (status == FIRN_OK)
-        *out = json_pack("{s:O}", "jobs", all);
-    json_decref(all);
+    *has_more = after >= 0;
     buf_release(&path);
+    return status;
+}
+
+enum firn_status live_jobs_get(struct client *client,
+                               const struct live_list *list, json_t **out,
+                               struct firn_error *err)
+{
+    static const char *const alive[] = {
+        "starting,running,resizing,preempting,completing", "pending"};
+    size_t most = list->most > 0 ? list->most : SIZE_MAX;
+    bool is_alive = list->states == NULL && !list->with_over;
+    bool has_more = false;
+    json_t *all = json_array();
+    struct firn_buf query = {0};
+    enum firn_status status = FIRN_OK;
+    for (int i = 0; i < (is_alive ? 2 : 1) && status == FIRN_OK; i++) {
+        const char *wanted = is_alive ? alive[i] : list->states;
+        buf_clear(&query);
+        buf_printf(&query, "all=%d", !is_alive);
+        if (wanted != NULL) {
+            buf_puts(&query, "&state=");
+            client_escape(&query, wanted);
+        }
+        if (list->user != NULL) {
+            buf_puts(&query, "&user=");
+            client_escape(&query, list->user);
+        }
+        bool is_bound = !is_alive || i == 1; /* what runs is shown whole */
+        status = add_pages(client, query.at, is_bound ? most : SIZE_MAX, all,
+                           &has_more, err);
+    }
+    if (status == FIRN_OK)
+        *out = json_pack("{s:O, s:b}", "jobs", all, "more", has_more);
+    json_decref(all);
+    buf_release(&query);
     return status;
 }
 
@@ -170,6 +207,8 @@ void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out)
     table_print(&table, out);
     if (n > most)
         buf_printf(out, "and %zu more\n", n - most);
+    else if (said_yes(answer, "more"))
+        buf_puts(out, "and more; --limit 0 lists all\n");
     table_release(&table);
     mem_free(rows);
 }
@@ -263,6 +302,22 @@ static void put_file(const json_t *job, struct firn_buf *out)
         buf_putc(out, '\n');
 }
 
+/* What was asked for; a number of 0 there means that it was not. */
+static void put_ask(const json_t *job, struct firn_buf *out)
+{
+    json_t *ask = json_copy(json_object_get(job, "ask"));
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(ask, next, key, value)
+    {
+        if (json_is_number(value) && json_number_value(value) == 0)
+            json_object_del(ask, key);
+    }
+    said_fields(ask, NULL, out);
+    json_decref(ask);
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
@@ -282,7 +337,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     said_fields(answer, told, out);
-    said_fields(json_object_get(answer, "ask"), NULL, out);
+    put_ask(answer, out);
     if (json_object_size(json_object_get(answer, "report")) > 0)
         buf_puts(out, "\nLast report:\n\n");
     said_fields(json_object_get(answer, "report"), hidden, out);

@@ -7,12 +7,18 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* GETs the jobs, all pages of them, as one object {"jobs": [...]}. `query` is
- * "state=running&user=x" or "". */
-enum firn_status live_jobs_get(struct client *client, const char *query,
-                               json_t **out, struct firn_error *err);
-/* The states that are not over, for a query. */
-#define LIVE_STATES "pending,starting,running,resizing,preempting,completing"
+/* Which jobs: by default all that are not over. */
+struct live_list {
+    const char *states; /* "failed,lost"; NULL: see above */
+    const char *user;   /* NULL: everybody's */
+    bool with_over;     /* those that are over too */
+    size_t most; /* 0: all; else of those that wait, or of all, the first */
+};
+
+/* GETs them, page by page, as one object: {"jobs": [...], "more": BOOL}. */
+enum firn_status live_jobs_get(struct client *client,
+                               const struct live_list *list, json_t **out,
+                               struct firn_error *err);
 
 /* Of these: a line for each, those that run first. */
 void live_jobs_table(const json_t *answer, struct firn_buf *out);

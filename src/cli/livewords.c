@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
+#include <stdio.h>
 
 /* A text of the answer as a line of its own, when it is there. */
 static void put_line(const json_t *answer, const char *key, const char *label,
@@ -19,24 +20,61 @@ static void put_line(const json_t *answer, const char *key, const char *label,
     buf_putc(out, '\n');
 }
 
+/* "starts: in about 12m (6m to 24m)". */
+static void put_moment(const json_t *answer, const char *what,
+                       const char *label, struct firn_buf *out)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s_s", what);
+    double at_s = said_number(answer, key, -1);
+    if (at_s < 0)
+        return;
+    if (at_s == 0) {
+        buf_printf(out, "%s: now\n", label);
+        return;
+    }
+    buf_printf(out, "%s: in about ", label);
+    buf_span(out, at_s);
+    snprintf(key, sizeof key, "%s_range_s", what);
+    const json_t *range = said_list(answer, key);
+    if (json_array_size(range) == 2) {
+        buf_puts(out, " (");
+        buf_span(out, json_number_value(json_array_get(range, 0)));
+        buf_puts(out, " to ");
+        buf_span(out, json_number_value(json_array_get(range, 1)));
+        buf_putc(out, ')');
+    }
+    buf_putc(out, '\n');
+}
+
 void live_why_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {"id", "name", "text", "next", NULL};
+    static const char *const told[] = {"id",   "name",   "text",
+                                       "next", "next_s", NULL};
+    double next_s = said_number(answer, "next_s", -1);
     put_line(answer, "text", "", out);
     said_fields(answer, told, out);
+    if (next_s > 0) {
+        buf_puts(out, "GPUs free in: about ");
+        buf_span(out, next_s);
+        buf_putc(out, '\n');
+    }
     put_line(answer, "next", "next: ", out);
 }
 
 void live_eta_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {"id", "name", "text", NULL};
+    static const char *const told[] = {
+        "id",       "name",           "text",   "start_s", "start_range_s",
+        "finish_s", "finish_range_s", "change", "starts",  NULL};
     put_line(answer, "text", "", out);
+    put_moment(answer, "start", "starts", out);
+    put_moment(answer, "finish", "done", out);
     said_fields(answer, told, out);
+    put_line(answer, "change", "sooner: ", out);
 }
 
 void live_plan_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {"text", NULL};
-    put_line(answer, "text", "", out);
-    said_fields(answer, told, out);
+    live_eta_page(answer, out);
 }

@@ -44,9 +44,36 @@ static void new_line(struct firn_buf *out, int indent)
         buf_printf(out, "\n%*s", 2 * indent, "");
 }
 
-static void dump_text(const json_t *text, struct firn_buf *out)
+/* Nearly every text is plain, and goes out as it is. */
+static void dump_text(const char *text, struct firn_buf *out)
 {
-    json_dump_callback(text, append, out, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+    size_t n = 0;
+    while (text[n] >= ' ' && text[n] < 0x7f && text[n] != '"' &&
+           text[n] != '\\')
+        n++;
+    if (text[n] == '\0') {
+        buf_putc(out, '"');
+        buf_add(out, text, n);
+        buf_putc(out, '"');
+        return;
+    }
+    json_t *value = json_string(text);
+    json_dump_callback(value, append, out, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+    json_decref(value);
+}
+
+static void dump_plain(const json_t *value, struct firn_buf *out)
+{
+    if (json_is_string(value) &&
+        strlen(json_string_value(value)) == json_string_length(value))
+        dump_text(json_string_value(value), out);
+    else if (json_is_integer(value))
+        buf_printf(out, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        buf_json_double(out, json_real_value(value));
+    else
+        json_dump_callback(value, append, out,
+                           JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 }
 
 /* `indent` below 0: in one line. Numbers have the fewest digits that read back
@@ -57,9 +84,7 @@ static void dump(const json_t *value, int indent, struct firn_buf *out)
     json_t *part;
     size_t i = 0, n = 0;
     int deeper = indent >= 0 ? indent + 1 : -1;
-    if (json_is_real(value)) {
-        buf_json_double(out, json_real_value(value));
-    } else if (json_is_array(value) && json_array_size(value) > 0) {
+    if (json_is_array(value) && json_array_size(value) > 0) {
         json_array_foreach(value, i, part)
         {
             buf_putc(out, i > 0 ? ',' : '[');
@@ -71,18 +96,16 @@ static void dump(const json_t *value, int indent, struct firn_buf *out)
     } else if (json_is_object(value) && json_object_size(value) > 0) {
         json_object_foreach((json_t *)value, key, part)
         {
-            json_t *name = json_string(key);
             buf_putc(out, n++ > 0 ? ',' : '{');
             new_line(out, deeper);
-            dump_text(name, out);
-            json_decref(name);
+            dump_text(key, out);
             buf_puts(out, indent >= 0 ? ": " : ":");
             dump(part, deeper, out);
         }
         new_line(out, indent);
         buf_putc(out, '}');
     } else {
-        dump_text(value, out);
+        dump_plain(value, out);
     }
 }
 

@@ -92,5 +92,5 @@ char screen_key(const struct screen *screen)
     char c = 0;
     if (!screen->is_open || poll(&key, 1, 0) <= 0)
         return 0;
-    return read(STDIN_FILENO, &c, 1) == 1 ? c : 0;
+    return read(STDIN_FILENO, &c, 1) == 1 ? c : SCREEN_GONE;
 }

@@ -24,7 +24,8 @@ void screen_size(int *lines, int *columns);
 /* Draws the lines of `text` from the top, cut to what there is room for, and
  * clears the rest. They have no control characters but ends of lines. */
 void screen_draw(const struct screen *screen, const char *text);
-/* The key that was pressed; 0: none. */
+/* The key that was pressed; 0: none; SCREEN_GONE: there will be no more. */
+enum { SCREEN_GONE = 4 };
 char screen_key(const struct screen *screen);
 
 /* What screen_draw() writes, for `lines` of `columns`. */

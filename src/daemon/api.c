@@ -350,12 +350,10 @@ bool api_read_ask(struct api_call *call, struct live_ask *out)
     return true;
 }
 
-bool api_has(struct api_call *call, bool is_there)
+void api_not_here(struct api_call *call)
 {
-    if (!is_there)
-        http_refuse(call->exchange, 501, "not-here",
-                    "this daemon does not do that");
-    return is_there;
+    http_refuse(call->exchange, 501, "not-here",
+                "this daemon does not do that");
 }
 
 /* --- streams ----------------------------------------------------------- */

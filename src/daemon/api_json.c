@@ -10,15 +10,31 @@
 #include "daemon/apiwork.h"
 #include <firn/message.h>
 
+/* Most texts have nothing to be escaped, and go in one piece. */
+static void add_text(struct firn_buf *out, const char *text)
+{
+    size_t n = 0;
+    while (text[n] >= 0x20 && text[n] < 0x7f && text[n] != '"' &&
+           text[n] != '\\')
+        n++;
+    if (text[n] != '\0') {
+        buf_json_string(out, text);
+        return;
+    }
+    buf_putc(out, '"');
+    buf_add(out, text, n);
+    buf_putc(out, '"');
+}
+
 static void key_of(struct firn_buf *out, const char *key)
 {
     char last = out->n > 0 ? out->at[out->n - 1] : '{';
     if (last != '{' && last != '[')
-        buf_puts(out, ", ");
+        buf_add(out, ", ", 2);
     if (key == NULL)
         return;
-    buf_json_string(out, key);
-    buf_puts(out, ": ");
+    add_text(out, key);
+    buf_add(out, ": ", 2);
 }
 
 void api_json_open(struct firn_buf *out, const char *key, char bracket)
@@ -35,13 +51,16 @@ void api_json_close(struct firn_buf *out, char bracket)
 void api_json_text(struct firn_buf *out, const char *key, const char *value)
 {
     key_of(out, key);
-    buf_json_string(out, value != NULL ? value : "");
+    add_text(out, value != NULL ? value : "");
 }
 
 void api_json_int(struct firn_buf *out, const char *key, int64_t value)
 {
     key_of(out, key);
-    buf_printf(out, "%lld", (long long)value);
+    if (value > -(1LL << 53) && value < 1LL << 53)
+        buf_double(out, (double)value); /* whole: no printf */
+    else
+        buf_printf(out, "%lld", (long long)value);
 }
 
 void api_json_double(struct firn_buf *out, const char *key, double value)

@@ -88,6 +88,7 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     spec.app = arena_strdup(&trace->arena, spec.app);
     spec.group = arena_strdup(&trace->arena, spec.group);
     spec.types = arena_strdup(&trace->arena, spec.types);
+    spec.is_nominal = false; /* it was seen */
     spec.seq = 0; /* its run time was seen; no shape is needed for it */
     spec.gpus = past->gpus;
     if (spec.gpus_min < 1 || spec.gpus_min > spec.gpus)

@@ -67,7 +67,13 @@ bool api_read_object(struct api_call *call, const char *const *keys,
 /* The body is a job file, as YAML or JSON; the asking user is in it. */
 bool api_read_ask(struct api_call *call, struct live_ask *out);
 /* For a hook of the host that is not there. */
-bool api_has(struct api_call *call, bool is_there);
+void api_not_here(struct api_call *call);
+static inline bool api_has(struct api_call *call, bool is_there)
+{
+    if (!is_there)
+        api_not_here(call);
+    return is_there;
+}
 
 /* --- streams ----------------------------------------------------------- */
 

@@ -14,6 +14,10 @@
  * (3) A connection has timeout_s to send a whole request, counted from its
  *     first byte or from the end of the one before; sending a little now and
  *     then gains nothing. A reader that takes nothing is dropped after as long.
+ * (4) Whatever can go on makes our descriptor readable. libmicrohttpd reads a
+ *     piece at a time and says only by its timeout that there is more; here
+ *     every connection is in our descriptor too, for what it waits for: bytes
+ *     of a request, or room for an answer.
  */
 #include "daemon/http.h"
 #include "base/buf.h"
@@ -43,6 +47,30 @@ static int fd_of(struct MHD_Connection *mhd)
         ->connect_fd;
 }
 
+static uint32_t wanted(const struct http_conn *conn)
+{
+    const struct http_exchange *ex = conn->exchange;
+    if (ex == NULL || ex->phase == HTTP_READING)
+        return EPOLLIN;
+    if (ex->is_cut || (ex->is_suspended && !ex->is_stream))
+        return 0;
+    return (ex->is_stream ? EPOLLRDHUP : 0) | (ex->is_suspended ? 0 : EPOLLOUT);
+}
+
+/* Invariant (4). Not in the descriptor at all when nothing is wanted, for the
+ * kernel tells of a hang-up even then, again and again. */
+void conn_watch(struct http_conn *conn)
+{
+    struct epoll_event event = {.events = wanted(conn), .data.ptr = conn};
+    if (event.events == conn->watched)
+        return;
+    int how = conn->watched == 0  ? EPOLL_CTL_ADD
+              : event.events == 0 ? EPOLL_CTL_DEL
+                                  : EPOLL_CTL_MOD;
+    epoll_ctl(conn->http->epoll_fd, how, conn->fd, &event);
+    conn->watched = event.events;
+}
+
 static void conn_open(struct http *http, struct MHD_Connection *mhd,
                       void **context)
 {
@@ -61,11 +89,14 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd,
     if (conn->next != NULL)
         conn->next->before = conn;
     http->conns = conn;
+    conn_watch(conn);
     *context = conn;
 }
 
 static void conn_close(struct http_conn *conn)
 {
+    if (conn->watched != 0)
+        epoll_ctl(conn->http->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
     if (conn->next != NULL)
         conn->next->before = conn->before;
     if (conn->before != NULL)
@@ -228,9 +259,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
 
 static int nibble(char c)
 {
-    static const char digits[] = "0123456789abcdef";
-    const char *at = memchr(digits, tolower((unsigned char)c), 16);
-    return at != NULL ? (int)(at - digits) : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    int low = tolower((unsigned char)c);
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
 /* "%41" to "A", in place. What is no such code, and "%00", stays as it is: a
@@ -395,9 +427,13 @@ void http_run(struct http *http)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(http->epoll_fd, events, EVENTS, 0);
-    for (int i = 0; i < n; i++)
-        if (events[i].data.ptr != NULL)
-            exchange_cut(events[i].data.ptr); /* a reader hung up */
+    for (int i = 0; i < n; i++) {
+        struct http_conn *conn = events[i].data.ptr;
+        bool is_gone = events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+        if (is_gone && conn != NULL && conn->exchange != NULL &&
+            conn->exchange->is_stream)
+            exchange_cut(conn->exchange); /* its reader hung up */
+    }
     sweep(http);
     http->is_woken = false;
     for (int i = 0; i < http->nservers; i++)

@@ -3,8 +3,8 @@
  *
  * A connection whose exchange is kept is suspended: libmicrohttpd does not look
  * at it until it is resumed. So is a stream that has nothing to send; since
- * nobody would see then that its reader hung up, its socket is in the server's
- * own descriptor too, for that alone. A client that has shut down its sending
+ * nobody would see then that its reader hung up, its socket is watched for that
+ * by the server itself. A client that has shut down its sending
  * side has hung up, as far as streams go.
  *
  * (1) An exchange is answered once; a second answer is a bug.
@@ -19,7 +19,6 @@
 #include "daemon/httpwork.h"
 #include <ctype.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 enum { STREAM_BYTES = 1 << 20, BLOCK_BYTES = 16 << 10 };
 
@@ -37,19 +36,14 @@ struct http_exchange *exchange_new(struct http *http,
     if (ex->next != NULL)
         ex->next->before = ex;
     http->exchanges = ex;
+    ex->conn->exchange = ex;
     return ex;
-}
-
-static void unwatch(struct http_exchange *ex)
-{
-    if (ex->is_watched)
-        epoll_ctl(ex->http->epoll_fd, EPOLL_CTL_DEL, ex->conn->fd, NULL);
-    ex->is_watched = false;
 }
 
 static void exchange_free(struct http_exchange *ex)
 {
-    unwatch(ex);
+    ex->conn->exchange = NULL;
+    conn_watch(ex->conn);
     if (ex->next != NULL)
         ex->next->before = ex->before;
     if (ex->before != NULL)
@@ -72,6 +66,7 @@ void exchange_over(struct http_exchange *ex)
     void (*gone)(void *) = ex->gone;
     void *arg = ex->arg;
     ex->conn->since_s = clock_elapsed_s();
+    ex->http->is_woken = true; /* the next request may be here already */
     exchange_free(ex);
     if (gone != NULL)
         gone(arg); /* invariant (2) */
@@ -83,19 +78,21 @@ static void resume(struct http_exchange *ex)
         return;
     ex->is_suspended = false;
     ex->http->is_woken = true;
+    conn_watch(ex->conn);
     MHD_resume_connection(ex->mhd);
 }
 
 static void suspend(struct http_exchange *ex)
 {
     ex->is_suspended = true;
+    conn_watch(ex->conn);
     MHD_suspend_connection(ex->mhd);
 }
 
 void exchange_cut(struct http_exchange *ex)
 {
-    unwatch(ex);
     ex->is_cut = true;
+    conn_watch(ex->conn);
     resume(ex);
 }
 
@@ -106,6 +103,7 @@ enum MHD_Result exchange_proceed(struct http_exchange *ex)
             MHD_queue_response(ex->mhd, (unsigned)ex->status, ex->response);
         MHD_destroy_response(ex->response);
         ex->response = NULL;
+        conn_watch(ex->conn);
         return queued;
     }
     if (ex->phase == HTTP_ANSWERED || ex->http->is_closing)
@@ -239,12 +237,9 @@ static ssize_t on_read(void *arg, uint64_t pos, char *to, size_t max)
 void http_stream(struct http_exchange *exchange, const char *content_type,
                  void (*gone)(void *arg), void *arg)
 {
-    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = exchange};
     exchange->is_stream = true;
     exchange->gone = gone;
     exchange->arg = arg;
-    exchange->is_watched = epoll_ctl(exchange->http->epoll_fd, EPOLL_CTL_ADD,
-                                     exchange->conn->fd, &event) == 0;
     decide(exchange, MHD_HTTP_OK, content_type,
            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
                                              on_read, exchange, NULL));

@@ -136,13 +136,17 @@ static bool cut_address(char *text, char **host, char **port)
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage at = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at;
     socklen_t n = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &n) != 0)
+    memset(&at, 0, sizeof at);
+    if (getsockname(fd, &at.any, &n) != 0)
         return 0;
-    if (at.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)&at)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)&at)->sin_port);
+    return ntohs(at.any.sa_family == AF_INET6 ? at.six.sin6_port
+                                              : at.four.sin_port);
 }
 
 enum firn_status sock_listen_address(int *out, int *port, const char *address,

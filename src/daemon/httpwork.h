@@ -14,7 +14,9 @@ enum { HTTP_HEADERS = 4 };
 struct http_conn {
     struct http_conn *next, *before;
     struct http *http;
+    struct http_exchange *exchange; /* NULL: between two */
     int fd;
+    uint32_t watched; /* events of it that the loop is woken by */
     bool is_local;
     double since_s; /* waits for a whole request since; 0: does not wait */
     struct http_caller peer;
@@ -41,7 +43,7 @@ struct http_exchange {
     void *answered_arg;
     int number;
     /* streams */
-    bool is_stream, is_watched, is_ended, is_cut;
+    bool is_stream, is_ended, is_cut;
     struct firn_buf out;
     size_t out_at;
     void (*gone)(void *arg);
@@ -60,6 +62,9 @@ struct http {
     struct http_conn *conns;
     struct http_exchange *exchanges;
 };
+
+/* Wakes the loop by what the connection waits for now. */
+void conn_watch(struct http_conn *conn);
 
 struct http_exchange *exchange_new(struct http *http,
                                    struct MHD_Connection *mhd);

@@ -29,8 +29,9 @@
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
 
 /* libmicrohttpd 0.9 watches a connection again that was answered late only
- * after two more runs, and its timeout does not say so. */
-enum { FLUSH_RUNS = 4 };
+ * after some more runs, and its timeout does not say so: it is run often for a
+ * while after each answer. */
+static const double FLUSH_S = 0.1, FLUSH_EVERY_S = 0.001;
 
 /* --- opening ------------------------------------------------------------- */
 
@@ -273,12 +274,14 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     failpoint("loop.commit.after");
     bool has_answers = api_is_waiting(loop->api);
     api_settle(loop->api, status, err);
-    if (has_answers && loop->http != NULL) {
-        for (int i = 0; i < FLUSH_RUNS; i++)
-            http_run(loop->http); /* they go out */
-        if (store_has_changes(loop->store))
-            *next_s = now_s; /* somebody else came in meanwhile */
+    if (loop->http != NULL && has_answers)
+        http_run(loop->http); /* they go out */
+    if (has_answers) {
+        failpoint("loop.answer.after");
+        loop->answered_s = now_s;
     }
+    if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
+        *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);
     if (api_wants_tick(loop->api)) {
         api_tick(loop->api);
         *next_s = fmin(*next_s, now_s + TICK_S);
@@ -381,8 +384,9 @@ static void wait_until(struct waiting *w, struct loop *loop, double next_s)
         wait_s = fmin(wait_s, 1e-3 * http_ms);
     uint64_t ms = wait_s > 0 ? (uint64_t)ceil(1000 * wait_s) : 0;
     uv_update_time(&w->uv);
+    /* A timer of 0 fires before libuv polls, which would then wait for ever. */
     uv_timer_start(&w->timer, on_timer, ms, 0);
-    uv_run(&w->uv, UV_RUN_ONCE);
+    uv_run(&w->uv, ms > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 
 enum firn_status loop_run(struct loop *loop, struct firn_error *err)

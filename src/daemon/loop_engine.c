@@ -67,12 +67,14 @@ static void tell_step(struct loop *loop, struct live_job *job,
     firn_alloc_print(step->to, &to);
     enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
     if (step->kind == FIRN_STEP_STOP) {
+        metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
         say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
             loop->is_draining
                 ? "its node is drained; it is asked to write a checkpoint"
                 : "others go first; it is asked to leave its GPUs");
     } else if (phase == FIRN_PHASE_LEAVING) {
         snprintf(why, sizeof why, "from %.100s to %.100s", job->held, to.at);
+        metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_RESIZE, 1);
         say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
     } else if (phase == FIRN_PHASE_RUNNING) { /* as before, but for a word */
         struct firn_error err = {0};
@@ -320,6 +322,9 @@ static void on_phase(struct loop *loop, struct live_job *job,
         say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
         snprintf(why, sizeof why, "runs on %.200s", job->held);
+        if (!(job->started_s > 0))
+            metrics_observe(loop->metrics, METRIC_QUEUE_S,
+                            loop_now_s(loop) - job->submitted_s);
         say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
     }
 }
@@ -340,6 +345,7 @@ static void close_epoch(struct loop *loop, struct live_job *job,
                                 .held = job->held};
     track->open_epoch = 0;
     track->rate = 0;
+    metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
     loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
     loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
 }

@@ -53,8 +53,9 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
 }
 
 static void again(struct loop *loop, struct live_job *job, double mem_gib,
-                  const char *why)
+                  enum metric_restart cause, const char *why)
 {
+    metrics_add(loop->metrics, METRIC_RESTARTS, (int)cause, 1);
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
     double wait_s = FIRST_WAIT_S;
@@ -85,7 +86,7 @@ static void out_of_memory(struct loop *loop, struct live_job *job)
     }
     snprintf(why, sizeof why,
              "ran out of memory; tried once more with %.1f GiB a GPU", need);
-    again(loop, job, need, why);
+    again(loop, job, need, METRIC_RESTART_MEMORY, why);
 }
 
 void loop_failed(struct loop *loop, struct live_job *job,
@@ -112,7 +113,8 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  job->ask.name);
     bool may = is_lost ? job->ask.retry_on_lost : job->ask.retry_on_failure;
     if (may && job->nretries < job->ask.retries_max)
-        again(loop, job, 0, why);
+        again(loop, job, 0,
+              is_lost ? METRIC_RESTART_LOST : METRIC_RESTART_FAILURE, why);
     else
         loop_end(loop, job, is_lost ? LIVE_LOST : LIVE_FAILED,
                  is_lost        ? LIVE_BECAUSE_VANISHED

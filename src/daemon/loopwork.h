@@ -67,6 +67,7 @@ struct loop {
     bool is_draining;              /* the steps of this moment are a drain's */
     struct api_node *nodes;        /* for the API */
     char (*node_names)[16];
+    double answered_s;          /* the last answers went out */
     double decided_s;           /* the last round */
     double last_round_s;        /* that it took */
     double saved_s;             /* the policy's state was kept then */

@@ -60,14 +60,16 @@ int main(int argc, char **argv)
         return shepherd_main(argv[2]);
     signal(SIGPIPE, SIG_IGN);
     log_set_sink(to_stderr, NULL);
-    if (config_flags(&config, argc, argv, &err) != FIRN_OK)
+    bool is_wrong = config_flags(&config, argc, argv, &err) != FIRN_OK;
+    bool is_asked = config.wants_help || config.wants_version;
+    if (!is_wrong && !is_asked)
+        is_wrong = config_finish(&config, &err) != FIRN_OK;
+    if (is_wrong)
         status = wrong(&err, 2);
     else if (config.wants_help)
         fputs(config_help, stdout);
     else if (config.wants_version)
         printf("firnd %s\n", FIRN_VERSION);
-    else if (config_finish(&config, &err) != FIRN_OK)
-        status = wrong(&err, 2);
     else
         status = run(&config);
     config_release(&config);

@@ -219,15 +219,17 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
                        struct turn *turns, size_t nturns, size_t *nids)
 {
     struct firn_error err = {0};
-    char name[FIRN_NAME_MAX] = "";
-    size_t at = 0, i = 0;
+    size_t n = strlen(loop->policy->name), at = 0, i = 0;
+    int ids = 0;
     *nids = 0;
     if (store_get_meta(loop->store, "round", text, &err) != FIRN_OK ||
-        text->n == 0 || sscanf(text->at, "%31s %zu", name, nids) != 2 ||
-        *nids > INT_MAX / 2 || strcmp(name, loop->policy->name) != 0) {
-        *nids = 0;
+        text->n < n + 2 || strncmp(text->at, loop->policy->name, n) != 0 ||
+        text->at[n] != ' ')
         return text->n;
-    }
+    const char *count = text->at + n + 1;
+    if (!read_number(&count, INT_MAX / 2, &ids) || *count != '\n')
+        return text->n;
+    *nids = (size_t)ids;
     while (at < text->n && text->at[at] != '\n')
         at++;
     for (at++; at < text->n && text->at[at] != '\n'; at++) {

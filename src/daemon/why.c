@@ -178,7 +178,7 @@ static void waits(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text,
                  "waits for %s; %d are left on nodes that are not drained",
                  needs, stock.suit_up);
-        snprintf(a->next, sizeof a->next, "firn drain --undo NODE");
+        snprintf(a->next, sizeof a->next, "firn undrain NODE");
     } else if (stock.suit_free < a->need) {
         too_few(loop, job, &stock, a);
     } else if (job->note[0] != '\0') {

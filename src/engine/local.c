@@ -404,6 +404,13 @@ static const struct firn_option options[] = {
      .choices = cage_words,
      .help = "a control group for each epoch: where delegated, always, never",
      .offset = offsetof(struct local, cage)},
+    {.name = "force-s",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "10",
+     .min = 0,
+     .max = 3600,
+     .help = "after both graces, until a shepherd that hangs is killed too",
+     .offset = offsetof(struct local, force_s)},
     {.name = NULL},
 };
 

@@ -27,8 +27,7 @@
 #include <unistd.h>
 
 static const double start_limit_s = 30;
-static const double force_after_s = 10; /* both graces are over */
-static const double lived_s = 30;       /* longer: no start in vain */
+static const double lived_s = 30; /* longer: no start in vain */
 
 void local_forget_epoch(struct local *l, struct localjob *job)
 {
@@ -57,7 +56,7 @@ void local_leave(struct local *l, struct localjob *job)
     job->is_planned = true;
     if (is_asked)
         return;
-    job->until_s = local_now_s(l) + 2 * job->grace_s + force_after_s;
+    job->until_s = local_now_s(l) + 2 * job->grace_s + l->force_s;
     send_request(job);
     local_phase(l, job, FIRN_PHASE_LEAVING);
 }

@@ -48,8 +48,9 @@ static enum firn_status write_launch(const struct local *l,
 {
     struct launchfile file = {.job = job->id,
                               .epoch = job->epoch,
-                              .workdir = launch->workdir,
-                              .log = launch->log,
+                              .workdir =
+                                  launch->workdir ? launch->workdir : "/",
+                              .log = launch->log ? launch->log : "/dev/null",
                               .grace_s = launch->grace_s,
                               .can_checkpoint = launch->can_checkpoint,
                               .cage = l->cage};
@@ -164,8 +165,10 @@ bool local_start(struct local *l, struct localjob *job)
     struct firn_launch launch = {0};
     struct firn_error err = {0};
     if (gpus_are_foreign(&l->gpus, &job->want)) {
+        double latest_s = local_now_s(l) + foreign_wait_s;
         local_again(l, job, "others work on its GPUs");
-        job->again_s = local_now_s(l) + foreign_wait_s;
+        if (job->again_s > latest_s)
+            job->again_s = latest_s;
         return false;
     }
     if (l->host.next_epoch(l->host.arg, job->id, &job->epoch, &err) !=

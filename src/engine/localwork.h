@@ -45,6 +45,7 @@ struct localjob {
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
     int cage;
+    double force_s; /* after both graces */
     struct gpus gpus;
     struct firn_engine_host host;
     VEC(struct localjob *) jobs; /* by id */

@@ -335,6 +335,7 @@ int shepherd_main(const char *folder)
                          .cage = {.folder = -1},
                          .bad_status = -1,
                          .ended_status = -1};
+    failpoint("shepherd.enter.before");
     int code = enter(&s, folder);
     if (code == SHEPHERD_OVER) {
         if (!is_early(&s))

@@ -150,8 +150,10 @@ static void become(const struct shepherd *s, const struct variables *env,
         error = errno;
     else if ((program = find_program(argv[0], env, path)) == NULL)
         error = ENOENT;
-    else
+    else {
+        failpoint("shepherd.exec.before");
         execve(program, argv, (char **)env->at.at);
+    }
     error = error != 0 ? error : errno;
     if (write(report, &error, sizeof error) < 0)
         _exit(126);

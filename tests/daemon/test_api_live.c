@@ -268,19 +268,26 @@ static void events_stream_from_where_the_client_was(void **state)
 static void an_event_is_told_after_its_commit(void **state)
 {
     (void)state;
-    struct caller c;
+    struct caller c, late;
     struct firn_error err;
     api_just("POST", "/v1/jobs", api_simple, 201);
     send_to_stream(&c, "?after=1", "");
     api_scene.keeps_changes = true;
     assert_int_equal(book_hold(api_scene.book, api_job_of(1), true, 2000, &err),
                      FIRN_OK);
-    for (int i = 0; i < 200; i++)
+    send_to_stream(&late, "?after=0", ""); /* reads while it is not */
+    await(&late, "id: 1\n");
+    for (int i = 0; i < 200; i++) {
         caller_hear(&c);
+        caller_hear(&late);
+    }
     assert_null(strstr(c.in, "id: 2\n"));
+    assert_null(strstr(late.in, "id: 2\n"));
     api_scene.keeps_changes = false;
     await(&c, "id: 2\nevent: held\n");
+    await(&late, "id: 2\nevent: held\n");
     caller_close(&c);
+    caller_close(&late);
 }
 
 static void many_events_reach_a_slow_reader_in_order(void **state)

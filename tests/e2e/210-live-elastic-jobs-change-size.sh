@@ -2,6 +2,7 @@
 # An elastic job grows and shrinks while it trains, by its user's bounds, is
 # held and released; its last weights are those of a run that nobody disturbed.
 . tests/lib/firnd.sh
+[ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x4:v100@16 --policy icefrog --set icefrog.interval=1 \
     --set icefrog.restart=0
 elastic="elastic: {threads: 4}

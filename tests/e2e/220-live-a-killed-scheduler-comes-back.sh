@@ -2,8 +2,10 @@
 # kill -9 of firnd: jobs go on and are taken over, what ended meanwhile is
 # noticed, what waited still waits, nothing runs twice.
 . tests/lib/firnd.sh
+epochs=12
+[ -z "${FIRN_QUICK:-}" ] || epochs=3
 up --gpus 1x3:v100@16 --policy fifo
-submit runs 1 "" "$cnn" --epochs 12 --samples 256 --judge 0 --pace 40
+submit runs 1 "" "$cnn" --epochs $epochs --samples 256 --judge 0 --pace 40
 submit ends 1 "" "$cnn" --epochs 1 --samples 256 --judge 0 --pace 40
 submit stays 1 "checkpoint: {grace: 10}" \
     "$cnn" --epochs 40 --samples 256 --judge 0 --pace 40

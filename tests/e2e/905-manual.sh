@@ -43,9 +43,16 @@ report()
     fi
 }
 
+# What asks the daemon is not in every build.
+live=
+"$FIRN" help | grep -q '^  submit ' &&
+    live="submit ls show logs cancel hold release why eta plan top nodes events
+        whatif drain undrain"
+
 for command in sim repro "trace stat" "trace convert" "trace gen" \
     "trace formats" policies cluster memory "profile list" "profile show" "profile eval" \
-    "profile fit" "train diff" "train show" help version; do
+    "profile fit" "train diff" "train show" help version \
+    completion $live ${live:+"trace export"}; do
     in_help $command >"$tmp/help"
     in_manual "$command" >"$tmp/manual"
     diff "$tmp/help" "$tmp/manual" >"$tmp/diff"

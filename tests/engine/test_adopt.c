@@ -191,20 +191,21 @@ static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
     (void)state;
     struct epoch_pid pid;
     pid_t pids[4];
-    job(0, "stubborn", in_folder("ready"));
+    job(0, "clan", in_folder("ready"));
     job(1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
+    workers_await(in_folder("ready"), 3);
     livehost_step(&host, 1, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     int folder = epoch_folder(host.jobs[0].folder, 1, false);
     assert_true(epoch_pid_get(folder, &pid));
     close(folder);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 1);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
-    assert_true(workers_is_gone(pids[0]));
+    for (int i = 0; i < 3; i++)
+        assert_true(workers_is_gone(pids[i]));
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
@@ -238,6 +239,31 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
                              end.epoch + 1);
         assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
     }
+}
+
+/* Nobody is left to hand signals on. */
+static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
+{
+    (void)state;
+    struct epoch_pid pid;
+    pid_t pids[4];
+    assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
+                                     "force-s", "0.1", &host.err),
+                     FIRN_OK);
+    job(0, "clan", in_folder("ready"))->grace_s = 0.05;
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(in_folder("ready"), 3);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_true(epoch_pid_get(folder, &pid));
+    close(folder);
+    kill((pid_t)pid.pid, SIGSTOP);
+    livehost_step(&host, 0, "");
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_KILLED);
+    assert_int_equal(left.exit_status, 128 + SIGKILL);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(workers_is_gone(pids[i]));
 }
 
 static const char *const places[] = {"n0[0-1]", "n1[0-2]", "n0[0] n1[3]",
@@ -332,6 +358,7 @@ int main(int argc, char **argv)
         CASE(a_job_nobody_knows_cannot_be_taken_over),
         CASE(a_shepherd_that_dies_somewhere_is_understood),
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
+        CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -420,6 +420,36 @@ static void next_waits_as_long_as_it_may_and_no_longer(void **state)
     assert_true(event.at_s >= now_s);
 }
 
+static bool is_quiet(void)
+{
+    struct pollfd fd = {.fd = host.engine->wake_fd(host.state),
+                        .events = POLLIN};
+    for (int i = 0; i < 100; i++) {
+        livehost_drain(&host);
+        if (poll(&fd, 1, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A loop that watches it would spin otherwise. */
+static void the_descriptor_is_quiet_when_there_is_nothing_to_do(void **state)
+{
+    (void)state;
+    assert_true(is_quiet());
+    job(0, "obey", in_folder("ready"));
+    job(1, "obey", in_folder("ready1"));
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    assert_true(is_quiet());
+    livehost_step(&host, 1, "n0[0]"); /* waits */
+    assert_true(is_quiet());
+    workers_await(in_folder("ready"), 1);
+    livehost_step(&host, 0, "");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
+    assert_true(is_quiet());
+}
+
 /* Many resizes in a row; each rank of each epoch takes a lock of its own and
  * would find one of an older epoch. */
 static void two_epochs_are_never_there_at_once(void **state)
@@ -491,6 +521,7 @@ int main(int argc, char **argv)
         CASE(a_checkpoint_nobody_asked_for_is_resumed),
         CASE(gpus_that_are_not_there_are_refused),
         CASE(next_waits_as_long_as_it_may_and_no_longer),
+        CASE(the_descriptor_is_quiet_when_there_is_nothing_to_do),
         CASE(two_epochs_are_never_there_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -367,6 +367,28 @@ static void a_fence_above_it_refuses_a_late_shepherd(void **state)
     bench_close(&b);
 }
 
+static void nothing_starts_while_another_has_the_lock(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct firn_error err;
+    struct epoch_pid pid;
+    bench_open(&b, 1, 1);
+    bench_arg(&b, "exit");
+    bench_arg(&b, "0");
+    int lock = epoch_lock(b.above);
+    assert_true(lock >= 0);
+    pid_t shepherd = bench_spawn(&b);
+    for (int i = 0; i < 20; i++) { /* time enough to do it wrong */
+        poll(NULL, 0, 5);
+        assert_false(epoch_pid_get(b.dir, &pid));
+    }
+    assert_int_equal(epoch_fence_raise(b.above, 2, &err), FIRN_OK);
+    assert_int_equal(bench_wait(shepherd), SHEPHERD_FENCED);
+    close(lock);
+    bench_close(&b);
+}
+
 static void an_epoch_is_not_run_twice(void **state)
 {
     (void)state;
@@ -470,6 +492,7 @@ int main(int argc, char **argv)
         CASE(what_workers_leave_behind_is_ended_and_does_not_count),
         CASE(a_control_group_is_used_where_it_can_be),
         CASE(a_fence_above_it_refuses_a_late_shepherd),
+        CASE(nothing_starts_while_another_has_the_lock),
         CASE(an_epoch_is_not_run_twice),
         CASE(workers_keep_the_lock_when_their_shepherd_is_killed),
         CASE(a_bad_launch_file_starts_nothing),

@@ -102,13 +102,13 @@ static void wait_for_death(void)
 }
 
 /* Child: a session of its own; grandchild: takes no notice of SIGTERM. Both
- * close all descriptors, as a daemon does. */
-static void grow(const char *file)
+ * may close all descriptors, as a daemon does. */
+static void grow(const char *file, bool closes)
 {
     if (fork() != 0)
         return;
     setsid();
-    for (int fd = 3; fd < 64; fd++)
+    for (int fd = 3; closes && fd < 64; fd++)
         close(fd);
     signal(SIGTERM, SIG_IGN);
     if (fork() == 0)
@@ -153,8 +153,9 @@ static int work(int argc, char **argv)
         return alone(file, argv[4]);
     if (strcmp(what, "stubborn") == 0)
         signal(SIGTERM, SIG_IGN);
-    if (strcmp(what, "tree") == 0 || strcmp(what, "leave") == 0) {
-        grow(file);
+    bool is_clan = strcmp(what, "clan") == 0;
+    if (is_clan || strcmp(what, "tree") == 0 || strcmp(what, "leave") == 0) {
+        grow(file, !is_clan);
         while (workers_ready(file) < 2)
             poll(NULL, 0, 2);
         if (strcmp(what, "leave") == 0)

@@ -19,7 +19,8 @@
  *     stubborn FILE       the same, and takes no notice of SIGTERM
  *     tree FILE           has a child in a session of its own, whose child does
  *                         not care for SIGTERM; waits
- *     leave FILE          the same, but ends with 0 at once
+ *     clan FILE           the same, but its descendants keep all descriptors
+ *     leave FILE          as tree, but ends with 0 at once
  *     alone FILE LOCK     as obey, but adds "TWICE" to FILE when another epoch
  *                         has LOCK
  *

@@ -1,0 +1,142 @@
+/* cmd_whatif.c - `firn whatif`: the daemon's own history under other policies.
+ *
+ * The history is fetched as a trace, the cluster as the daemon's nodes, and
+ * both go to `firn sim`, which prints its table. Runs cost no daemon time: the
+ * simulator is this program.
+ */
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/livetrace.h"
+#include "cli/said.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args {
+    struct live_args live;
+    const char *policy, *trace;
+};
+
+static const struct flag table[] = {
+    {"policy", 'p', "P,Q,...", "the policies to try", flag_text,
+     offsetof(struct args, policy)},
+    {"trace", 't', "last-TIME", "which jobs: last-7d, last-12h, all (all)",
+     flag_text, offsetof(struct args, trace)},
+    LIVE_FLAGS,
+    {0},
+};
+
+static const struct flags_page page = {
+    .command = "whatif",
+    .usage = "[options] --policy P[,Q...]",
+    .about = "Replays what the daemon has run, on the nodes it has, under "
+             "other policies, and\nprints the table of 'firn sim'. Jobs take "
+             "the GPU time that they took.",
+    .table = table,
+};
+
+/* "last-7d" as seconds; 0 for all. False: it is neither. */
+static bool read_span(const char *text, double *last_s)
+{
+    struct firn_error err;
+    *last_s = 0;
+    if (text == NULL || strcmp(text, "all") == 0)
+        return true;
+    return strncmp(text, "last-", 5) == 0 &&
+           duration_parse(text + 5, last_s, &err) == FIRN_OK && *last_s > 0;
+}
+
+/* "1x4:v100@32,1x8:a100@80", from the nodes. */
+static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
+                                    struct firn_error *err)
+{
+    json_t *answer = NULL;
+    FIRN_TRY(client_get(live->client, "/v1/nodes", &answer, err));
+    const json_t *nodes = said_list(answer, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        double gpus = said_number(node, "gpus", 0);
+        double mem_gib = said_number(node, "mem_gib", 0);
+        if (!(gpus >= 1))
+            continue;
+        buf_printf(out, "%s1x%.0f:%s", out->n > 0 ? "," : "", gpus,
+                   said_text(node, "type"));
+        if (mem_gib >= 1)
+            buf_printf(out, "@%.0f", mem_gib);
+    }
+    json_decref(answer);
+    if (out->n == 0)
+        return firn_fail(err, FIRN_EDATA, "the daemon has no GPUs");
+    return FIRN_OK;
+}
+
+static int simulate(struct live *live, const struct args *args, char *path,
+                    char *cluster)
+{
+    char policy[256];
+    if (!str_copy(policy, sizeof policy, args->policy))
+        return flags_wrong(&page, "--policy is too long");
+    char sim[] = "sim", trace_flag[] = "--trace", cluster_flag[] = "--cluster",
+         policy_flag[] = "--policy", out_flag[] = "-o", json[] = "json",
+         plain[] = "table";
+    char *argv[] = {sim,          trace_flag, path,
+                    cluster_flag, cluster,    policy_flag,
+                    policy,       out_flag,   live->is_json ? json : plain,
+                    NULL};
+    return cmd_sim(9, argv);
+}
+
+static int whatif(struct live *live, const struct args *args, double last_s)
+{
+    const char *tmp = getenv("TMPDIR");
+    struct firn_error err = {0};
+    struct firn_buf folder = {0}, path = {0}, cluster = {0};
+    int rc = 1;
+    buf_printf(&folder, "%s/firn-whatif.XXXXXX",
+               tmp != NULL && *tmp != '\0' ? tmp : "/tmp");
+    if (mkdtemp(folder.at) == NULL) {
+        firn_fail(&err, FIRN_EIO, "%s: %s", folder.at, strerror(errno));
+        rc = live_failed(live, &err);
+    } else {
+        buf_printf(&path, "%s/history.csv", folder.at);
+        if (put_cluster(live, &cluster, &err) == FIRN_OK &&
+            live_trace_write(live, path.at, last_s, &err) == FIRN_OK)
+            rc = simulate(live, args, path.at, cluster.at);
+        else
+            rc = live_failed(live, &err);
+        unlink(path.at);
+        rmdir(folder.at);
+    }
+    buf_release(&folder);
+    buf_release(&path);
+    buf_release(&cluster);
+    return rc;
+}
+
+int cmd_whatif(int argc, char **argv)
+{
+    struct args args = {0};
+    struct live live;
+    double last_s;
+    int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc >= 0)
+        return rc;
+    if (argc > 1)
+        return flags_wrong(&page, "takes options only");
+    if (args.policy == NULL)
+        return flags_wrong(&page, "--policy is needed");
+    if (!read_span(args.trace, &last_s))
+        return flags_wrong(&page,
+                           "--trace is '%s': last-7d and the like, or "
+                           "all",
+                           args.trace);
+    rc = live_open(&live, &page, &args.live);
+    if (rc < 0)
+        rc = whatif(&live, &args, last_s);
+    live_close(&live);
+    return rc;
+}

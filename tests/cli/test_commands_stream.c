@@ -1,0 +1,195 @@
+/* test_commands_stream.c - commands that follow something, and answers that
+ * mean harm.
+ */
+#include "firncmd.h"
+#include "folder.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ACTIVE                                                                \
+    "GET /v1/jobs?limit=100000&after=0&all=0&state=starting%2Crunning%2Cresi" \
+    "zing%2Cpreempting%2Ccompleting"
+#define WAITING "GET /v1/jobs?limit=1000&after=0&all=0&state=pending"
+
+/* --- following ------------------------------------------------------------ */
+
+static void logs_are_made_harmless_unless_raw(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=0&limit=1048576", 200,
+              "one\n\x1b]0;owned\x07\rtwo\xff\n");
+    assert_int_equal(cmd_firn("logs 7"), 0);
+    assert_string_equal(cmd_ran.out, "one\n\\x1b]0;owned\\x07\ntwo\\xff\n");
+    assert_int_equal(cmd_firn("logs --raw 7"), 0);
+    assert_string_equal(cmd_ran.out, "one\n\x1b]0;owned\x07\rtwo\xff\n");
+    assert_int_equal(cmd_firn("logs -o json 7"), 0);
+    assert_null(strchr(cmd_ran.out, '\x1b'));
+}
+
+static void the_last_lines_of_a_log(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?tail=2&limit=1048576", 200,
+              "c\nd");
+    assert_int_equal(cmd_firn("logs -n 2 7"), 0);
+    assert_string_equal(cmd_ran.out, "c\nd");
+}
+
+static void a_followed_log_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=0&limit=1048576", 200,
+              "abc\n");
+    fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?follow=1&offset=4", 200, "def\n");
+    assert_int_equal(cmd_firn("logs -f 7"), 0);
+    assert_string_equal(cmd_ran.out, "abc\ndef\n");
+    fake_tell_open(&cmd_fake, "GET /v1/jobs/7/logs?follow=1&offset=4", "ghi\n");
+    assert_int_equal(cmd_run("logs -f 7", NULL, "ghi"), 130);
+    assert_string_equal(cmd_ran.out, "abc\nghi\n");
+}
+
+static void events_come_in_pages_and_then_as_they_happen(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/events?after=0", 200,
+              "{\"events\": [{\"id\": 1, \"at_s\": 1000, \"job\": 7, \"kind\":"
+              " \"submitted\", \"text\": \"by root\"}], \"last\": 1}");
+    fake_tell(&cmd_fake, "GET /v1/events?after=1", 200,
+              "{\"events\": [], \"last\": 1}");
+    fake_tell_open(&cmd_fake, "GET /v1/events?follow=1&after=1",
+                   ":\n\nid: 2\nevent: started\ndata: {\"id\": 2, \"at_s\": "
+                   "1001, \"job\": 7, \"kind\": \"started\", \"text\": \"on "
+                   "\\u001b[2Jn0\"}\n\n");
+    assert_int_equal(cmd_firn("events"), 0);
+    assert_string_equal(cmd_ran.out,
+                        "1970-01-01 00:16:40       7  submitted   by "
+                        "root\n");
+    assert_int_equal(cmd_run("events -f", NULL, "started"), 130);
+    cmd_out_has("started     on \\x1b[2Jn0\n");
+    assert_int_equal(cmd_run("events -f -o json", NULL, "started"), 130);
+    cmd_out_has("\"kind\":\"started\",\"text\":\"on \\u001B[2Jn0\"}\n");
+}
+
+static void the_history_becomes_a_trace(void **state)
+{
+    (void)state;
+    static const char csv[] =
+        "#firn-trace 1\nname,submit_s,gpus,duration_s\n1-x,0,2,60\n";
+    char path[280], line[300], got[128] = "";
+    fake_tell(&cmd_fake, "GET /v1/trace", 200, csv);
+    assert_int_equal(cmd_firn("trace export"), 0);
+    assert_string_equal(cmd_ran.out, csv);
+    snprintf(path, sizeof path, "%s/t.csv", folder_path());
+    snprintf(line, sizeof line, "trace export -o %s", path);
+    assert_int_equal(cmd_firn(line), 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(got, 1, sizeof got - 1, file), sizeof csv - 1);
+    fclose(file);
+    assert_string_equal(got, csv);
+    /* A failure leaves what was there. */
+    fake_tell(&cmd_fake, "GET /v1/trace", 500,
+              "{\"error\": {\"code\": \"x\", \"text\": \"no disk\"}}");
+    assert_int_equal(cmd_firn(line), 1);
+    cmd_err_has("firn trace export: no disk");
+    assert_int_equal(access(path, R_OK), 0);
+}
+
+/* --- hostile -------------------------------------------------------------- */
+
+#define EVIL "x\\u001b]0;owned\\u0007\\u202e\\u009b31m\\n\\r"
+
+static void nothing_hostile_reaches_the_terminal(void **state)
+{
+    (void)state;
+    static const char job[] =
+        "{\"id\": 7, \"name\": \"" EVIL "\", \"user\": \"" EVIL
+        "\", \"state\": \"" EVIL "\", \"reason\": \"" EVIL "\", \"why\": "
+        "\"" EVIL "\", \"gpus\": \"" EVIL "\", \"" EVIL "\": \"" EVIL
+        "\", \"file\": \"" EVIL "\", \"ask\": {\"run\": [\"" EVIL
+        "\"]}, \"text\": \"" EVIL "\", \"next\": \"" EVIL
+        "\", \"epochs\": [{\"end\": \"" EVIL "\", \"gpus\": \"" EVIL "\"}]}";
+    static char jobs[4096];
+    static const char *const lines[] = {"ls",
+                                        "show 7",
+                                        "why 7",
+                                        "eta 7",
+                                        "cancel 7",
+                                        "hold 7",
+                                        "show 7 -o json",
+                                        "ls -o json",
+                                        "nodes",
+                                        "drain 7",
+                                        "submit -o json -- x"};
+    static const char *const whats[] = {
+        "GET /v1/jobs/7",       "GET /v1/jobs/7/why",
+        "GET /v1/jobs/7/eta",   "POST /v1/jobs/7/cancel",
+        "POST /v1/jobs/7/hold", "POST /v1/nodes/7/drain",
+        "POST /v1/jobs"};
+    snprintf(jobs, sizeof jobs, "{\"jobs\": [%s], \"nodes\": [%s]}", job, job);
+    for (size_t i = 0; i < sizeof whats / sizeof *whats; i++)
+        fake_tell(&cmd_fake, whats[i], 200, job);
+    fake_tell(&cmd_fake, ACTIVE, 200, jobs);
+    fake_tell(&cmd_fake, WAITING, 200, jobs);
+    fake_tell(&cmd_fake,
+              "GET /v1/jobs?limit=100000&after=0&all=0&state=pending", 200,
+              "{\"jobs\": []}");
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200, jobs);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(cmd_firn(lines[i]), 0);
+        cmd_out_has("owned");
+        assert_null(strpbrk(cmd_ran.out, "\x1b\x07\r\x9b"));
+        assert_null(strstr(cmd_ran.out, "\xe2\x80\xae"));
+    }
+    fake_tell(&cmd_fake, "GET /v1/jobs/7", 400,
+              "{\"error\": {\"text\": \"" EVIL "\"}}");
+    assert_int_equal(cmd_firn("show 7"), 1);
+    cmd_err_has("owned");
+    assert_null(strpbrk(cmd_ran.err, "\x1b\x07\r\x9b"));
+}
+
+static void answers_of_another_shape_do_no_harm(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "null",
+        "[]",
+        "\"x\"",
+        "7",
+        "{}",
+        "{\"jobs\": 5}",
+        "{\"jobs\": [5, null, [], {\"id\": \"x\"}], \"nodes\": {\"a\": 1}}",
+        "{\"jobs\": [], \"next\": 0}"};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        fake_tell(&cmd_fake, ACTIVE, 200, bodies[i]);
+        fake_tell(&cmd_fake, WAITING, 200, bodies[i]);
+        fake_tell(&cmd_fake, "GET /v1/nodes", 200, bodies[i]);
+        fake_tell(&cmd_fake, "GET /v1/jobs/7", 200, bodies[i]);
+        assert_true(cmd_firn("ls") <= 1);
+        assert_true(cmd_firn(i % 2 ? "nodes" : "show 7") <= 1);
+    }
+}
+
+#define CASE(name) \
+    cmocka_unit_test_setup_teardown(name, cmd_setup, cmd_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(logs_are_made_harmless_unless_raw),
+        CASE(the_last_lines_of_a_log),
+        CASE(a_followed_log_goes_on_where_it_was),
+        CASE(events_come_in_pages_and_then_as_they_happen),
+        CASE(the_history_becomes_a_trace),
+        CASE(nothing_hostile_reaches_the_terminal),
+        CASE(answers_of_another_shape_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

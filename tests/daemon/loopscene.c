@@ -1,0 +1,429 @@
+/* loopscene.c - the engine that a test plays; see loopscene.h.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "daemon/jobfile.h"
+#include <cmocka.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { JOBS = 64 };
+
+/* What outlives the scheduler: a job's processes. */
+struct actor {
+    firn_job_id id; /* 0: nobody */
+    int64_t epoch;
+    enum firn_phase phase;
+    bool is_asked, is_cancelled;
+};
+
+static struct actor actors[JOBS];
+static double clock_s = 1000;
+
+struct fake {
+    char spec[FIRN_TEXT_MAX];
+    struct firn_engine_host host;
+    struct {
+        firn_job_id id;
+        struct firn_alloc want; /* nparts counts; parts are not kept */
+    } wants[JOBS];
+    VEC(struct firn_event) owed;
+};
+
+static struct actor *actor_of(firn_job_id id)
+{
+    for (int i = 0; i < JOBS; i++)
+        if (actors[i].id == id && id > 0)
+            return &actors[i];
+    return NULL;
+}
+
+static int *want_of(struct fake *f, firn_job_id id)
+{
+    for (int i = 0; i < JOBS; i++)
+        if (f->wants[i].id == id)
+            return &f->wants[i].want.nparts;
+    for (int i = 0; i < JOBS; i++)
+        if (f->wants[i].id == 0) {
+            f->wants[i].id = id;
+            return &f->wants[i].want.nparts;
+        }
+    fail_msg("too many jobs");
+    return NULL;
+}
+
+static void owe(struct fake *f, struct firn_event event)
+{
+    event.at_s = clock_s;
+    vec_add(&f->owed, event);
+}
+
+static void start(struct fake *f, firn_job_id id)
+{
+    struct firn_error err = {0};
+    struct firn_launch launch;
+    struct actor *actor = actor_of(0);
+    for (int i = 0; i < JOBS && actor == NULL; i++)
+        if (actors[i].id == 0)
+            actor = &actors[i];
+    assert_non_null(actor);
+    assert_null(actor_of(id));
+    int64_t epoch = 0;
+    assert_int_equal(f->host.next_epoch(f->host.arg, id, &epoch, &err),
+                     FIRN_OK);
+    assert_true(f->host.launch(f->host.arg, id, &launch));
+    assert_non_null(launch.argv[0]);
+    *actor =
+        (struct actor){.id = id, .epoch = epoch, .phase = FIRN_PHASE_RUNNING};
+    owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
+                               .job = id,
+                               .epoch = epoch,
+                               .phase = FIRN_PHASE_RUNNING});
+}
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
+{
+    struct fake *f = state;
+    struct actor *actor = actor_of(step->job->id);
+    (void)err;
+    *want_of(f, step->job->id) = step->to->nparts;
+    if (actor != NULL && actor->phase == FIRN_PHASE_RUNNING) {
+        actor->phase = FIRN_PHASE_LEAVING;
+        actor->is_asked = true;
+    } else if (actor == NULL && step->to->nparts == 0) {
+        owe(f, (struct firn_event){.kind = FIRN_EVENT_LEFT,
+                                   .job = step->job->id,
+                                   .end = FIRN_END_CHECKPOINT});
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status settled(void *state, struct firn_error *err)
+{
+    struct fake *f = state;
+    (void)err;
+    for (int i = 0; i < JOBS; i++)
+        if (f->wants[i].id > 0 && f->wants[i].want.nparts > 0 &&
+            actor_of(f->wants[i].id) == NULL)
+            start(f, f->wants[i].id);
+    return FIRN_OK;
+}
+
+static bool next(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *err)
+{
+    struct fake *f = state;
+    (void)until_s;
+    settled(f, err);
+    if (f->owed.n == 0)
+        return false;
+    *out = f->owed.at[0];
+    memmove(f->owed.at, f->owed.at + 1, --f->owed.n * sizeof *f->owed.at);
+    return true;
+}
+
+static enum firn_status adopt(void *state, const struct firn_job *job,
+                              int64_t epoch, struct firn_error *err)
+{
+    struct fake *f = state;
+    struct actor *actor = actor_of(job->id);
+    (void)err;
+    *want_of(f, job->id) = job->held.nparts;
+    if (actor != NULL && actor->epoch == epoch)
+        owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
+                                   .job = job->id,
+                                   .epoch = epoch,
+                                   .phase = FIRN_PHASE_RUNNING});
+    else /* never started, or gone */
+        owe(f, (struct firn_event){.kind = FIRN_EVENT_FAIL,
+                                   .job = job->id,
+                                   .epoch = epoch,
+                                   .end = FIRN_END_LOST});
+    return FIRN_OK;
+}
+
+static void cancel(void *state, firn_job_id id)
+{
+    struct fake *f = state;
+    struct actor *actor = actor_of(id);
+    *want_of(f, id) = 0;
+    if (actor != NULL) {
+        actor->phase = FIRN_PHASE_LEAVING;
+        actor->is_cancelled = true;
+    } else {
+        owe(f, (struct firn_event){
+                   .kind = FIRN_EVENT_FAIL, .job = id, .end = FIRN_END_KILLED});
+    }
+}
+
+static enum firn_phase phase(void *state, firn_job_id id)
+{
+    const struct actor *actor = actor_of(id);
+    if (actor != NULL)
+        return actor->phase;
+    const struct fake *f = state;
+    for (int i = 0; i < JOBS; i++)
+        if (f->wants[i].id == id && f->wants[i].want.nparts > 0)
+            return FIRN_PHASE_QUEUED;
+    return FIRN_PHASE_GONE;
+}
+
+static enum firn_status open_fake(void *state, struct firn_error *err)
+{
+    (void)state;
+    (void)err;
+    return FIRN_OK;
+}
+
+static void close_fake(void *state)
+{
+    vec_release(&((struct fake *)state)->owed);
+}
+
+static double now_s(void *state)
+{
+    (void)state;
+    return clock_s;
+}
+
+static enum firn_status discover(void *state, struct firn_cluster *out,
+                                 struct firn_error *err)
+{
+    return firn_cluster_parse_spec(out, ((struct fake *)state)->spec, err);
+}
+
+static enum firn_status attach(void *state, const struct firn_engine_host *host,
+                               struct firn_error *err)
+{
+    (void)err;
+    ((struct fake *)state)->host = *host;
+    return FIRN_OK;
+}
+
+static int wake_fd(void *state)
+{
+    (void)state;
+    return -1;
+}
+
+static const struct firn_option options[] = {
+    {.name = "gpus",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .offset = offsetof(struct fake, spec)},
+    {.name = NULL},
+};
+
+const struct firn_engine_def loopscene_engine = {
+    .name = "fake",
+    .options = options,
+    .state_size = sizeof(struct fake),
+    .open = open_fake,
+    .close = close_fake,
+    .now_s = now_s,
+    .discover = discover,
+    .apply = apply,
+    .settled = settled,
+    .next = next,
+    .adopt = adopt,
+    .attach = attach,
+    .wake_fd = wake_fd,
+    .cancel = cancel,
+    .phase = phase,
+};
+
+static void remove_below(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char inner[1024];
+        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (remove(inner) != 0) {
+            remove_below(inner);
+            remove(inner);
+        }
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+int loopscene_remove(void **state)
+{
+    remove_below(folder_path());
+    return folder_remove(state);
+}
+
+/* --- the scene ----------------------------------------------------------- */
+
+void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
+                    bool keeps)
+{
+    struct firn_error err = {0};
+    char state[512];
+    snprintf(state, sizeof state, "%s", folder_path());
+    if (!keeps)
+        memset(actors, 0, sizeof actors);
+    s->config = (struct config){0};
+    char *argv[] = {"firnd",      "--state",  state,          "--gpus",
+                    (char *)gpus, "--policy", (char *)policy, NULL};
+    assert_int_equal(config_flags(&s->config, 7, argv, &err), FIRN_OK);
+    assert_int_equal(config_finish(&s->config, &err), FIRN_OK);
+    struct loop_setup setup = {
+        .config = &s->config, .engine = &loopscene_engine, .is_deaf = true};
+    if (loop_open(&s->loop, &setup, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+}
+
+void loopscene_kill(struct loopscene *s)
+{
+    store_rollback(s->loop->store);
+    s->loop->broken.status = FIRN_EIO; /* nothing is written at the end */
+    loopscene_close(s);
+}
+
+void loopscene_close(struct loopscene *s)
+{
+    loop_close(s->loop);
+    config_release(&s->config);
+}
+
+struct live_job *loopscene_submit(struct loopscene *s, const char *name,
+                                  const char *lines)
+{
+    struct firn_buf text = {0};
+    struct live_ask ask = {0};
+    struct live_job *job = NULL;
+    struct firn_error err = {0};
+    bool is_new = false;
+    buf_printf(&text, "name: %s\nrun: [/bin/true]\n%s\n", name, lines);
+    if (jobfile_read(&ask, (struct firn_bytes){text.at, text.n}, "test",
+                     &err) != FIRN_OK ||
+        book_submit(s->loop->book, &ask, text.at, "", clock_s, &job, &is_new,
+                    &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    loop_changed(s->loop, job);
+    buf_release(&text);
+    return job;
+}
+
+struct live_job *loopscene_job(struct loopscene *s, const char *name)
+{
+    struct live_job *job = NULL;
+    struct firn_error err = {0};
+    if (book_find(s->loop->book, name, &job, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    return job;
+}
+
+void loopscene_turn(struct loopscene *s)
+{
+    for (int i = 0; i < 20; i++) {
+        struct firn_error err = {0};
+        double next_s = INFINITY;
+        if (loop_turn(s->loop, &next_s, &err) != FIRN_OK)
+            fail_msg("%s", err.text);
+        clock_s += 0.1;
+        if (next_s > clock_s && i > 1)
+            return;
+    }
+}
+
+void loopscene_pass(struct loopscene *s, double seconds)
+{
+    clock_s += seconds;
+    loopscene_turn(s);
+}
+
+static struct fake *fake_of(struct loopscene *s)
+{
+    return s->loop->engine_state;
+}
+
+static void finish(struct loopscene *s, const char *name,
+                   enum firn_event_kind kind, enum firn_end end, int status)
+{
+    firn_job_id id = loopscene_job(s, name)->id;
+    struct actor *actor = actor_of(id);
+    if (actor == NULL)
+        fail_msg("job %s has no processes", name);
+    owe(fake_of(s), (struct firn_event){.kind = kind,
+                                        .job = id,
+                                        .epoch = actor->epoch,
+                                        .end = (int)end,
+                                        .exit_status = status});
+    *actor = (struct actor){0};
+    if (kind != FIRN_EVENT_LEFT)
+        *want_of(fake_of(s), id) = 0;
+    loopscene_turn(s);
+}
+
+void loopscene_done(struct loopscene *s, const char *name)
+{
+    finish(s, name, FIRN_EVENT_DONE, FIRN_END_DONE, 0);
+}
+
+void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,
+                    int status)
+{
+    finish(s, name, FIRN_EVENT_FAIL, end, status);
+}
+
+void loopscene_leave(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    if (actor == NULL || (!actor->is_asked && !actor->is_cancelled))
+        fail_msg("job %s was not asked to leave", name);
+    finish(s, name, actor->is_cancelled ? FIRN_EVENT_FAIL : FIRN_EVENT_LEFT,
+           actor->is_cancelled ? FIRN_END_KILLED : FIRN_END_CHECKPOINT, 83);
+}
+
+void loopscene_report(struct loopscene *s, const char *name, double progress,
+                      double step_s, double memory_mib)
+{
+    struct live_job *job = loopscene_job(s, name);
+    struct firn_error err = {0};
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.progress = progress;
+    report.step = (uint64_t)(progress * 100);
+    report.step_s = step_s;
+    report.memory_mib = memory_mib;
+    if (book_report(s->loop->book, job, job->epoch, &report, clock_s, &err) !=
+        FIRN_OK)
+        fail_msg("%s", err.text);
+    loop_reported(s->loop, job);
+    loopscene_turn(s);
+}
+
+const char *loopscene_text(struct loopscene *s)
+{
+    static char out[1024];
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < book_count(s->loop->book); i++) {
+        const struct live_job *job = book_at(s->loop->book, i);
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%s %s %s",
+                              i > 0 ? "; " : "", job->ask.name,
+                              live_state_name(job->state), job->held);
+    }
+    return out;
+}
+
+int loopscene_epochs(void)
+{
+    int n = 0;
+    for (int i = 0; i < JOBS; i++)
+        n += actors[i].id > 0;
+    return n;
+}

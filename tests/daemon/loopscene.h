@@ -1,0 +1,56 @@
+/* loopscene.h - a loop without HTTP over an engine that a test plays.
+ *
+ * The engine has a clock that stands still until it is moved, runs nothing, and
+ * keeps of each job what it wants and what it has, as the real one does. A test
+ * says what happens (runs, is done, fails) and looks at the jobs. State is in
+ * the case's folder (lib/folder.h). Everything fails the test when it fails.
+ */
+#ifndef TESTS_DAEMON_LOOPSCENE_H
+#define TESTS_DAEMON_LOOPSCENE_H
+#include "daemon/loopwork.h"
+#include "lib/folder.h"
+
+#define CASE(name) \
+    cmocka_unit_test_setup_teardown(name, folder_make, loopscene_remove)
+
+/* The folder with all that is in it. */
+int loopscene_remove(void **state);
+
+struct loopscene {
+    struct loop *loop;
+    struct config config;
+};
+
+/* Opens, or opens again with the processes there are, on these GPUs. */
+void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
+                    bool keeps);
+/* As if killed: what is not committed is lost, and the engine's processes go
+ * on. */
+void loopscene_kill(struct loopscene *s);
+void loopscene_close(struct loopscene *s);
+
+/* A job from lines of a job file, `name` and `run` apart. */
+struct live_job *loopscene_submit(struct loopscene *s, const char *name,
+                                  const char *lines);
+struct live_job *loopscene_job(struct loopscene *s, const char *name);
+/* Turns until nothing is due at once; time moves by 100 ms for each. */
+void loopscene_turn(struct loopscene *s);
+void loopscene_pass(struct loopscene *s, double seconds);
+
+/* What the engine sees. */
+void loopscene_done(struct loopscene *s, const char *name);
+void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,
+                    int status);
+/* It was asked to leave, and does. */
+void loopscene_leave(struct loopscene *s, const char *name);
+/* A job's report: progress, seconds a step, MiB. */
+void loopscene_report(struct loopscene *s, const char *name, double progress,
+                      double step_s, double memory_mib);
+/* "a running n0[0]; b pending -" */
+const char *loopscene_text(struct loopscene *s);
+/* Processes that the engine has, of all jobs. */
+int loopscene_epochs(void);
+
+extern const struct firn_engine_def loopscene_engine;
+
+#endif

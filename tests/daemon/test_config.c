@@ -1,0 +1,197 @@
+/* test_config.c - flags over a file over defaults, and what is refused.
+ */
+#include "daemon/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/folder.h"
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static enum firn_status flags(struct config *config, struct firn_error *err,
+                              const char *a, const char *b)
+{
+    char *argv[] = {"firnd", (char *)a, (char *)b, NULL};
+    *config = (struct config){0};
+    return config_flags(config, b != NULL ? 3 : 2, argv, err);
+}
+
+static void nothing_has_to_be_said(void **unused)
+{
+    (void)unused;
+    struct config config = {0};
+    struct firn_error err = {0};
+    setenv("XDG_STATE_HOME", "/var/x", 1);
+    unsetenv("XDG_RUNTIME_DIR");
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_string_equal(config.engine, "local");
+    assert_string_equal(config.policy, "icefrog");
+    assert_string_equal(config.state, "/var/x/firn");
+    assert_string_equal(config.socket, "/var/x/firn/firn.sock");
+    assert_null(config.listen);
+    config_release(&config);
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", "/home/ann", 1);
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_string_equal(config.state, "/home/ann/.local/state/firn");
+    assert_string_equal(config.socket, "/run/user/7/firn.sock");
+    config_release(&config);
+    unsetenv("HOME");
+    assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
+    config_release(&config);
+}
+
+static void a_flag_goes_before_the_file(void **unused)
+{
+    (void)unused;
+    static const char text[] = "# a comment\n"
+                               "policy: fifo\n"
+                               "state: /from/file\n"
+                               "settings: [fifo.skip=0, local.cgroup=off]\n";
+    struct config config = {0};
+    struct firn_error err = {0};
+    char *argv[] = {"firnd", "--policy=sjf", "--set", "fifo.skip=1", NULL};
+    assert_int_equal(config_flags(&config, 4, argv, &err), FIRN_OK);
+    assert_int_equal(config_text(&config,
+                                 (struct firn_bytes){text, strlen(text)}, "f",
+                                 &err),
+                     FIRN_OK);
+    assert_string_equal(config.policy, "sjf");
+    assert_string_equal(config.state, "/from/file");
+    assert_int_equal(config.nsettings, 3);
+    assert_string_equal(config.settings[0], "fifo.skip=0");
+    assert_string_equal(config.settings[2], "fifo.skip=1"); /* the last word */
+    config_release(&config);
+}
+
+static void wrong_flags_are_named(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *a, *b, *said;
+    } cases[] = {
+        {"--polcy", "x", "did you mean --policy?"},
+        {"--policy", NULL, "--policy needs a value"},
+        {"--policy=", NULL, "--policy has no value"},
+        {"fifo", NULL, "no option 'fifo'"},
+        {"--set", "skip", "owner.option=value"},
+        {"--a-name-that-is-longer-than-any-there-is", "1", "no option"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config;
+        struct firn_error err = {0};
+        assert_int_equal(flags(&config, &err, cases[i].a, cases[i].b),
+                         FIRN_EINVAL);
+        if (strstr(err.text, cases[i].said) == NULL)
+            fail_msg("%s: \"%s\"", cases[i].a, err.text);
+        config_release(&config);
+    }
+    struct config config = {0};
+    struct firn_error err = {0};
+    char *twice[] = {"firnd", "--policy=a", "--policy=b", NULL};
+    assert_int_equal(config_flags(&config, 3, twice, &err), FIRN_EINVAL);
+    config_release(&config);
+}
+
+static void wrong_files_are_refused_with_their_line(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {"policy: a\npolicies: b\n", "f: line 2: unknown key 'policies'"},
+        {"policy: a\npolicy: b\n", "f: line 2: 'policy' is given twice"},
+        {"policy:\n", "'policy' has no value"},
+        {"policy: [a]\n", "no list belongs here"},
+        {"policy: {a: b}\n", "no mapping belongs here"},
+        {"settings: a.b=c\n", "'settings' is a list"},
+        {"settings: [abc]\n", "owner.option=value"},
+        {"settings: []\nsettings: []\n", "line 2"},
+        {"- policy\n", "a mapping is expected"},
+        {"policy\n", "a mapping is expected"},
+        {"policy: \"a\\x01b\"\n", "a control character"},
+        {"policy: &a b\nstate: *a\n", "aliases are not read"},
+        {"config: other\n", "unknown key 'config'"},
+        {"policy: \"a\n", "f: line"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config = {0};
+        struct firn_error err = {0};
+        struct firn_bytes text = {cases[i].text, strlen(cases[i].text)};
+        assert_int_equal(config_text(&config, text, "f", &err), FIRN_EINVAL);
+        if (strstr(err.text, cases[i].said) == NULL)
+            fail_msg("%s: \"%s\"", cases[i].text, err.text);
+        config_release(&config);
+    }
+}
+
+static void a_file_may_be_empty(void **unused)
+{
+    (void)unused;
+    struct config config = {0};
+    struct firn_error err = {0};
+    assert_int_equal(
+        config_text(&config, (struct firn_bytes){NULL, 0}, "f", &err), FIRN_OK);
+    assert_int_equal(
+        config_text(&config, (struct firn_bytes){"# x\n", 4}, "f", &err),
+        FIRN_OK);
+    config_release(&config);
+}
+
+static void write_token(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    chmod(path, mode);
+}
+
+static void tcp_needs_a_token_that_only_its_owner_can_read(void **unused)
+{
+    (void)unused;
+    char path[512];
+    const char *token = NULL;
+    struct config config = {.state = "/s", .listen = "127.0.0.1:0"};
+    struct firn_error err = {0};
+    assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "token"));
+    snprintf(path, sizeof path, "%s/token", folder_path());
+    config.token_file = path;
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_int_equal(config_token(&config, &token, &err), FIRN_ENOENT);
+    write_token(path, "0123456789abcdef\n", 0644);
+    assert_int_equal(config_token(&config, &token, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "chmod 600"));
+    write_token(path, "short\n", 0600);
+    assert_int_equal(config_token(&config, &token, &err), FIRN_EINVAL);
+    write_token(path, "", 0600);
+    assert_int_equal(config_token(&config, &token, &err), FIRN_EINVAL);
+    assert_null(token);
+    write_token(path, "0123456789abcdef\nmore\n", 0600);
+    assert_int_equal(config_token(&config, &token, &err), FIRN_OK);
+    assert_string_equal(token, "0123456789abcdef");
+    config_release(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_has_to_be_said),
+        cmocka_unit_test(a_flag_goes_before_the_file),
+        cmocka_unit_test(wrong_flags_are_named),
+        cmocka_unit_test(wrong_files_are_refused_with_their_line),
+        cmocka_unit_test(a_file_may_be_empty),
+        cmocka_unit_test_setup_teardown(
+            tcp_needs_a_token_that_only_its_owner_can_read, folder_make,
+            folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* test_loop.c - jobs through the loop, over an engine that the test plays.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#define SOFT "gpus: 1\ncheckpoint: {grace: 10}"
+
+static void a_job_starts_runs_and_ends(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "a", "gpus: 2");
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n0[0-1]");
+    assert_int_equal(job->epoch, 1);
+    assert_true(job->started_s > 0);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -");
+    assert_int_equal(round_view(s.loop->round, 0).gpus_free, 2);
+    loopscene_close(&s);
+}
+
+static void gpus_are_given_once_and_the_next_waits(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 2");
+    loopscene_submit(&s, "b", "gpus: 1");
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n0[0-1]; b pending -");
+    assert_int_equal(loopscene_epochs(), 1);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -; b running n0[0]");
+    loopscene_close(&s);
+}
+
+static void
+a_waiting_job_is_cancelled_at_once_a_running_one_when_gone(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *a = loopscene_submit(&s, "a", SOFT);
+    struct live_job *b = loopscene_submit(&s, "b", SOFT);
+    loopscene_turn(&s);
+    book_cancel(s.loop->book, b, 1, "test", &err);
+    loop_cancelled(s.loop, b);
+    assert_int_equal(b->state, LIVE_CANCELLED);
+    book_cancel(s.loop->book, a, 1, "test", &err);
+    loop_cancelled(s.loop, a);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a completing n0[0]; b cancelled -");
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a cancelled -; b cancelled -");
+    loopscene_close(&s);
+}
+
+static void
+a_held_job_leaves_its_gpus_and_comes_back_when_released(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "a", SOFT);
+    loopscene_turn(&s);
+    book_hold(s.loop->book, job, true, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a preempting n0[0]");
+    book_hold(s.loop->book, job, false, 1, &err); /* before it has left */
+    loop_changed(s.loop, job);
+    loopscene_turn(&s);
+    assert_int_equal(loopscene_epochs(), 1);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a running n0[0]");
+    assert_int_equal(job->epoch, 2);
+    loopscene_close(&s);
+}
+
+static void what_cannot_be_stopped_is_pinned(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "2x1:v100@16", "tiresias", false);
+    struct live_job *rigid = loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_turn(&s);
+    const struct track *track = loop_track(s.loop, rigid->id);
+    assert_true(track->is_pinned);
+    assert_int_equal(track->round_id, FIRN_NO_JOB);
+    assert_int_equal(round_view(s.loop->round, 0).gpus_up, 1);
+    book_hold(s.loop->book, rigid, true, 1, &err);
+    loop_changed(s.loop, rigid);
+    assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
+    loopscene_turn(&s);
+    assert_int_equal(rigid->state, LIVE_RUNNING);
+    loopscene_done(&s, "rigid");
+    assert_int_equal(loop_drain(s.loop, 0, false, &err), FIRN_OK);
+    assert_int_equal(round_view(s.loop->round, 0).gpus_up, 2);
+    loopscene_close(&s);
+}
+
+static void a_drained_node_is_left_and_not_used(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "2x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT);
+    loopscene_turn(&s);
+    assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
+    loopscene_turn(&s);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a running n1[0]");
+    loopscene_kill(&s);
+    loopscene_open(&s, "2x1:v100@16", "fifo", true); /* and remembered */
+    assert_true(s.loop->is_drained[0]);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n1[0]");
+    assert_int_equal(loop_drain(s.loop, 7, true, &err), FIRN_ENOENT);
+    loopscene_close(&s);
+}
+
+static void failures_are_tried_again_as_often_as_the_job_says(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 1\nretry: {on: [failure], max: 1}");
+    loopscene_turn(&s);
+    loopscene_fail(&s, "a", FIRN_END_FAILED, 3);
+    assert_int_equal(job->reason, LIVE_BECAUSE_RETRY);
+    assert_int_equal(loopscene_epochs(), 0); /* not at once */
+    loopscene_pass(&s, 5);
+    assert_string_equal(loopscene_text(&s), "a running n0[0]");
+    loopscene_fail(&s, "a", FIRN_END_FAILED, 128 + 9);
+    assert_string_equal(loopscene_text(&s), "a failed -");
+    assert_int_equal(job->reason, LIVE_BECAUSE_SIGNAL);
+    assert_int_equal(job->exit_status, 128 + 9);
+    loopscene_close(&s);
+}
+
+static void out_of_memory_is_tried_once_with_more(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:t4@16,1x1:a100@40", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "a", "gpus: 1\nmemory: 10");
+    loopscene_turn(&s);
+    assert_string_equal(job->held, "n0[0]");
+    loopscene_fail(&s, "a", FIRN_END_MEMORY, 1);
+    assert_true(job->ask.mem_gib > 16); /* it had 16 to itself */
+    loopscene_pass(&s, 5);
+    assert_string_equal(job->held, "n1[0]");
+    loopscene_fail(&s, "a", FIRN_END_MEMORY, 1);
+    assert_int_equal(job->state, LIVE_FAILED);
+    assert_int_equal(job->reason, LIVE_BECAUSE_OUT_OF_MEMORY);
+    struct live_job *last =
+        loopscene_submit(&s, "b", "gpus: 1\ngpu: [a100]\nmemory: 30");
+    loopscene_turn(&s);
+    loopscene_fail(&s, "b", FIRN_END_MEMORY, 1); /* there is no larger one */
+    assert_int_equal(last->state, LIVE_FAILED);
+    loopscene_close(&s);
+}
+
+static void reports_become_rates_and_times_left(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 2\ncheckpoint: {grace: 10}");
+    loopscene_turn(&s);
+    /* Half of 100 steps, 2 s each: 100 s are left, whatever was guessed. */
+    loopscene_report(&s, "a", 0.5, 2, 4096);
+    const struct track *track = loop_track(s.loop, job->id);
+    const struct firn_job *seen = loop_round_job(s.loop, track);
+    assert_true(fabs(firn_job_left_s(seen, loop_now_s(s.loop)) - 100) < 3);
+    struct firn_view view = round_view(s.loop->round, loop_now_s(s.loop));
+    struct firn_way one = {.gpus = 1}, two = {.gpus = 2};
+    assert_true(fabs(firn_view_rate(&view, seen, &two) - seen->rate) < 1e-9);
+    assert_true(fabs(firn_view_rate(&view, seen, &one) * 1.8 - seen->rate) <
+                1e-9);
+    assert_true(firn_view_load(&view, seen, NULL).mem_gib == 4);
+    loopscene_close(&s);
+}
+
+static void new_bounds_resize_a_job_that_runs(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x4:v100@16", "pollux", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 1..2\nelastic: {threads: 4}");
+    loopscene_turn(&s);
+    assert_int_equal(job->state, LIVE_RUNNING);
+    assert_string_equal(job->held, "n0[0]");
+    book_bounds(s.loop->book, job, 4, 4, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_pass(&s, 100);
+    assert_string_equal(loopscene_text(&s), "a resizing n0[0]");
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a running n0[0-3]");
+    assert_int_equal(job->epoch, 2);
+    loopscene_close(&s);
+}
+
+static void a_job_that_can_never_run_says_so_and_blocks_nobody(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "a", "gpus: 9");
+    loopscene_submit(&s, "b", "gpus: 1");
+    loopscene_turn(&s);
+    assert_int_equal(job->reason, LIVE_BECAUSE_NEVER);
+    assert_non_null(strstr(job->why, "wants 9 GPUs"));
+    assert_string_equal(loopscene_text(&s), "a pending -; b running n0[0]");
+    loopscene_close(&s);
+}
+
+static void jobs_go_on_under_another_policy(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT);
+    loopscene_submit(&s, "b", "gpus: 1");
+    loopscene_turn(&s);
+    assert_int_equal(
+        loop_new_round(s.loop, firn_policy_find("tiresias", &err), &err),
+        FIRN_OK);
+    loopscene_submit(&s, "c", SOFT);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a running n0[0]; b running n0[1]; c pending -");
+    loopscene_done(&s, "b"); /* which was pinned before */
+    assert_int_equal(loopscene_job(&s, "c")->state, LIVE_RUNNING);
+    loopscene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_job_starts_runs_and_ends),
+        CASE(gpus_are_given_once_and_the_next_waits),
+        CASE(a_waiting_job_is_cancelled_at_once_a_running_one_when_gone),
+        CASE(a_held_job_leaves_its_gpus_and_comes_back_when_released),
+        CASE(what_cannot_be_stopped_is_pinned),
+        CASE(a_drained_node_is_left_and_not_used),
+        CASE(failures_are_tried_again_as_often_as_the_job_says),
+        CASE(out_of_memory_is_tried_once_with_more),
+        CASE(reports_become_rates_and_times_left),
+        CASE(new_bounds_resize_a_job_that_runs),
+        CASE(a_job_that_can_never_run_says_so_and_blocks_nobody),
+        CASE(jobs_go_on_under_another_policy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* test_why.c - one reason, with numbers; and what would happen if.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "daemon/jobfile.h"
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SOFT "gpus: 1\ncheckpoint: {grace: 10}"
+
+/* Fails unless the answer has that reason, and the words in its text. */
+static void expect(struct loopscene *s, const char *name, const char *reason,
+                   const char *words)
+{
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    assert_int_equal(why_job(s->loop, loopscene_job(s, name), &json, &err),
+                     FIRN_OK);
+    json_t *root = json_loads(json.at, 0, NULL);
+    assert_non_null(root);
+    const char *text = json_string_value(json_object_get(root, "text"));
+    assert_string_equal(json_string_value(json_object_get(root, "reason")),
+                        reason);
+    if (strstr(text, words) == NULL)
+        fail_msg("\"%s\"", text);
+    json_decref(root);
+    buf_release(&json);
+}
+
+static void too_few_gpus_are_counted_and_the_next_are_expected(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT);
+    loopscene_submit(&s, "b", "gpus: 2");
+    loopscene_turn(&s);
+    expect(&s, "b", "capacity", "waits for 2 GPUs; 1 free");
+    loopscene_report(&s, "a", 0.5, 2, 100);
+    expect(&s, "b", "capacity", "enough in about 2 min");
+    expect(&s, "a", "none", "runs on n0[0]");
+    loopscene_close(&s);
+}
+
+static void types_memory_and_drains_have_reasons_of_their_own(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:t4@16,1x1:a100@40", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 1\ngpu: [a100]\ncheckpoint: {grace: 10}");
+    loopscene_turn(&s);
+    loopscene_submit(&s, "kind", "gpus: 1\ngpu: [a100]");
+    loopscene_submit(&s, "large", "gpus: 1\nmemory: 30");
+    loopscene_turn(&s);
+    expect(&s, "kind", "type", "1 GPU of a100; 0 free");
+    expect(&s, "large", "memory", "with >= 30.0 GiB; 0 free");
+    loop_drain(s.loop, 1, true, &err);
+    loopscene_turn(&s);
+    expect(&s, "kind", "drained", "0 are left");
+    loopscene_close(&s);
+}
+
+static void held_and_hopeless_jobs_say_so(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "held", "gpus: 1");
+    book_hold(s.loop->book, job, true, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_submit(&s, "huge", "gpus: 99");
+    loopscene_submit(&s, "bad", "gpus: 1\nretry: {on: [failure], max: 9}");
+    loopscene_turn(&s);
+    expect(&s, "held", "held", "its user");
+    expect(&s, "huge", "never", "wants 99 GPUs");
+    loopscene_fail(&s, "bad", FIRN_END_FAILED, 4);
+    expect(&s, "bad", "retry", "status 4");
+    loopscene_close(&s);
+}
+
+/* What the answer of a dry run says under a key. */
+static double planned(struct loopscene *s, const char *lines, const char *key,
+                      char *change, size_t max)
+{
+    struct firn_buf text = {0}, json = {0};
+    struct firn_error err = {0};
+    struct live_ask ask = {0};
+    buf_printf(&text, "name: x\nrun: [/bin/true]\n%s\n", lines);
+    struct firn_bytes bytes = {text.at, text.n};
+    assert_int_equal(jobfile_read(&ask, bytes, "t", &err), FIRN_OK);
+    if (dryrun_plan(s->loop, &ask, &json, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    json_t *root = json_loads(json.at, 0, NULL);
+    assert_non_null(root);
+    const json_t *value = json_object_get(root, key);
+    double out = json_is_number(value) ? json_number_value(value) : (double)NAN;
+    const char *said = json_string_value(json_object_get(root, "change"));
+    snprintf(change, max, "%s", said != NULL ? said : "");
+    json_decref(root);
+    live_ask_release(&ask);
+    buf_release(&text);
+    buf_release(&json);
+    return out;
+}
+
+static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    char change[128];
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 1\nduration: 100\ncheckpoint: {grace: 9}");
+    loopscene_turn(&s);
+    char before[256];
+    snprintf(before, sizeof before, "%s", loopscene_text(&s));
+    size_t ids = s.loop->books.n;
+    double now_s = planned(&s, "gpus: 1\nduration: 50", "start_s", change, 128);
+    assert_true(now_s == 0);
+    double end_s =
+        planned(&s, "gpus: 1\nduration: 50", "finish_s", change, 128);
+    assert_true(fabs(end_s - 50) < 1e-6);
+    double later_s =
+        planned(&s, "gpus: 2\nduration: 50", "start_s", change, 128);
+    assert_true(later_s > 95 && later_s <= 100);
+    assert_string_equal(change, "with gpus: 1 it would start now");
+    assert_int_equal(s.loop->books.n, ids);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), before);
+    loopscene_close(&s);
+}
+
+static void an_eta_follows_the_queue(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 1\nduration: 100\ncheckpoint: {grace: 9}");
+    loopscene_submit(&s, "b", "gpus: 1\nduration: 10");
+    loopscene_submit(&s, "c", "gpus: 1\nduration: 10");
+    loopscene_turn(&s);
+    assert_int_equal(dryrun_eta(s.loop, loopscene_job(&s, "c"), &json, &err),
+                     FIRN_OK);
+    json_t *root = json_loads(json.at, 0, NULL);
+    double start_s = json_number_value(json_object_get(root, "start_s"));
+    double end_s = json_number_value(json_object_get(root, "finish_s"));
+    assert_true(start_s > 105 && start_s <= 110);
+    assert_true(fabs(end_s - start_s - 10) < 1e-6);
+    json_decref(root);
+    buf_release(&json);
+    loopscene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(too_few_gpus_are_counted_and_the_next_are_expected),
+        CASE(types_memory_and_drains_have_reasons_of_their_own),
+        CASE(held_and_hopeless_jobs_say_so),
+        CASE(a_dry_run_tells_start_and_end_and_changes_nothing),
+        CASE(an_eta_follows_the_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

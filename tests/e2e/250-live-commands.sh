@@ -1,0 +1,96 @@
+#!/bin/sh
+# 250-live-commands.sh - a job's life by the firn command alone: submit by
+# options and by file, look, follow, hold, cancel; the history as a trace that
+# the simulator reads.
+. tests/lib/firnd.sh
+"$FIRN" help | grep -q '^  submit ' || skip "firn was built without its client"
+up --gpus 1x2:v100@16 --policy fifo
+FIRN_SOCKET=$socket
+export FIRN_SOCKET
+
+# first_line: of standard output.
+first_line()
+{
+    sed -n 1p "$tmp/out"
+}
+
+# By options; the job's own status comes back.
+run 0 submit --wait --name hello -- sh -c 'echo "hi $X"; printf "\033[1mend\n"'
+id=$(first_line)
+err_has "job $id (hello): succeeded"
+run 7 submit --wait --name seven --env X=1 -- sh -c 'exit 7'
+run 0 logs hello
+out_has 'hi '
+out_has '\x1b[1mend'
+run 0 logs --tail 1 hello
+[ "$(wc -l <"$tmp/out")" -eq 1 ] || fail "not the last line"
+
+# By file; a wrong one is named with its line, and nothing is sent.
+cat >"$tmp/good.yaml" <<'END'
+name: held
+run: [sleep, "60"]
+gpus: 2
+duration: 1m
+END
+printf 'run: x\ngpuss: 2\n' >"$tmp/bad.yaml"
+run 1 submit -f "$tmp/bad.yaml"
+err_has "bad.yaml: line 2: there is no key 'gpuss'; did you mean gpus"
+run 0 submit --hold -f "$tmp/good.yaml"
+run 0 why held
+out_has 'reason: held'
+run 0 ls
+out_has 'pending'
+run 0 plan -f "$tmp/good.yaml"
+run 0 release held
+i=0
+while run 0 show held && ! grep -q 'of .*: running' "$tmp/out"; do
+    i=$((i + 1))
+    [ $i -lt 100 ] || fail "it does not run"
+    sleep 0.1
+done
+run 0 submit --name behind -- true
+i=0
+while run 0 why behind && grep -q 'reason: new' "$tmp/out"; do
+    i=$((i + 1))
+    [ $i -lt 100 ] || fail "no round sees it"
+    sleep 0.1
+done
+out_has 'reason: capacity'
+out_has 'need: gpus 1'
+run 0 eta behind
+run 0 cancel behind
+run 0 ls
+out_has 'n0[0-1]'
+run 0 nodes
+out_has 'n0    up     v100     2     0'
+run 0 top
+out_has '2 of 2 in use'
+
+# A beginning that two names have is refused; one that one has will do.
+run 0 submit --name heron -- true
+run 1 show he
+run 0 cancel hel
+out_has '(held) is '
+
+# A followed log ends with its job, and an interrupt ends it at once.
+run 0 submit --name talks -- sh -c 'echo one; sleep 0.5; echo two'
+timeout 20 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
+    fail "the followed log does not end with its job"
+out_has one
+out_has two
+timeout -s INT 1 "$FIRN" events -f >"$tmp/out" 2>"$tmp/err"
+[ $? -eq 124 ] || fail "events -f ended by itself"
+out_has 'submitted'
+
+run 0 drain n0
+run 0 nodes
+out_has drained
+run 0 undrain n0
+run 0 trace export -o "$tmp/history.csv"
+run 0 trace stat "$tmp/history.csv"
+run 0 whatif --policy fifo,sjf
+out_has history
+run 0 ls --all -o json
+out_has '"state": "cancelled"'
+down
+exit 0

@@ -1,0 +1,162 @@
+/* test_local_env.c - what workers are told, on declared and on real GPUs. */
+#include "engine/launchfile.h"
+#include "engine/localwork.h"
+#include "lib/alloc_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+struct bench {
+    struct local local;
+    struct localjob job;
+    struct firn_launch launch;
+    struct launchfile out;
+    struct arena text;
+};
+
+static void bench_open(struct bench *b, const char *spec, const char *gpus)
+{
+    struct firn_error err;
+    memset(b, 0, sizeof *b);
+    assert_int_equal(gpus_open(&b->local.gpus, spec, &err), FIRN_OK);
+    b->job.id = 4;
+    b->job.epoch = 9;
+    b->job.want = alloc_read(gpus, &b->text);
+}
+
+static void bench_tell(struct bench *b)
+{
+    launchfile_release(&b->out);
+    b->out = (struct launchfile){0};
+    local_variables(&b->local, &b->job, &b->launch, &b->out);
+}
+
+static void bench_close(struct bench *b)
+{
+    launchfile_release(&b->out);
+    b->local.gpus.has_nvml = false; /* there was no library */
+    gpus_close(&b->local.gpus);
+    arena_release(&b->text);
+}
+
+/* The value of a variable of all workers, or of one; NULL: not said. */
+static const char *value(const struct bench *b, int worker, const char *name)
+{
+    const char *const *at = b->out.common.at;
+    size_t n = b->out.common.n, size = strlen(name);
+    if (worker >= 0) {
+        at = b->out.own.at + b->out.workers.at[worker].first;
+        n = b->out.workers.at[worker].n;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(at[i], name, size) == 0 && at[i][size] == '=')
+            return at[i] + size + 1;
+    return NULL;
+}
+
+static void what_is_not_known_is_not_said(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "1x2:v100", "n0[1]");
+    bench_tell(&b);
+    static const char *const silent[] = {
+        "FIRN_URL",     "FIRN_TOKEN",  "FIRN_DIR",       "FIRN_FREEZE",
+        "FIRN_THREADS", "FIRN_PASSES", "FIRN_MEM_SHARE", "OMP_NUM_THREADS"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+        assert_null(value(&b, -1, silent[i]));
+    assert_string_equal(value(&b, -1, "WORLD_SIZE"), "1");
+    assert_string_equal(value(&b, -1, "FIRN_EPOCH"), "9");
+    assert_string_equal(value(&b, 0, "CUDA_VISIBLE_DEVICES"), "1");
+    b.launch.ckpt = "/ckpt";
+    b.launch.freeze = "penalty";
+    b.job.want.how.passes = 3;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_DIR"), "/ckpt");
+    assert_string_equal(value(&b, -1, "FIRN_FREEZE"), "penalty");
+    assert_string_equal(value(&b, -1, "FIRN_PASSES"), "3");
+    bench_close(&b);
+}
+
+/* A t4 has half the speed of a v100. */
+static void
+faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "1x2:v100,1x2:t4", "n0[0] n1[0]");
+    b.launch.threads = 6;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_LAYOUT"));
+    b.job.want.tunes = FIRN_TUNE_THREADS;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,0,0,0,1,1");
+    b.launch.threads = 2; /* one each at least */
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,1");
+    b.launch.threads = 1; /* which is the trainer's to refuse */
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_LAYOUT"));
+    b.launch.threads = 6;
+    b.job.want = alloc_read("n0[0-1]", &b.text);
+    b.job.want.tunes = FIRN_TUNE_THREADS;
+    bench_tell(&b); /* equal GPUs: evenly, by the trainer */
+    assert_null(value(&b, -1, "FIRN_LAYOUT"));
+    bench_close(&b);
+}
+
+static void the_drivers_gpus_are_all_of_one_host(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "1x2:v100@16,1x1:t4", "n0[1] n1[0]");
+    b.local.gpus.has_nvml = true;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(b.local.gpus.at.at[i].visible, 16, "GPU-%zu", i);
+        b.local.gpus.at.at[i].mem_gib = 16;
+    }
+    b.job.want.is_shared = true;
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 2);
+    assert_string_equal(value(&b, 1, "LOCAL_RANK"), "1");
+    assert_string_equal(value(&b, 1, "LOCAL_WORLD_SIZE"), "2");
+    assert_string_equal(value(&b, 1, "CUDA_VISIBLE_DEVICES"), "GPU-1,GPU-2");
+    assert_string_equal(value(&b, -1, "GROUP_WORLD_SIZE"), "1");
+    assert_string_equal(value(&b, -1, "FIRN_SHARE"), "1");
+    assert_string_equal(value(&b, -1, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+                        "0=8192M,1=8192M");
+    bench_close(&b);
+}
+
+static void nodes_with_several_boards_are_one_node(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "1x70:v100", "n0[63-65]");
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 3);
+    assert_string_equal(value(&b, 2, "CUDA_VISIBLE_DEVICES"), "63,64,65");
+    assert_string_equal(value(&b, 2, "LOCAL_RANK"), "2");
+    b.launch.is_per_node = true;
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 1);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(
+            faster_gpus_get_more_threads_where_the_policy_lets_them),
+        cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),
+        cmocka_unit_test(nodes_with_several_boards_are_one_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* oncejob.h - a job that notices when it runs twice at once.
+ *
+ * The worker locks a file of its job and one of its GPU, and writes lines of
+ * one length to `folder`/ledger: "begin" and "end", or "twice" when somebody
+ * holds a lock already. The kernel drops the locks with the process, however
+ * it ends. The reader goes on where it stopped.
+ */
+#ifndef TESTS_LIB_ONCEJOB_H
+#define TESTS_LIB_ONCEJOB_H
+
+enum { ONCEJOB_MAX = 40000 };
+
+struct oncejob_tally {
+    int nbegun, nended, ntwice;
+    long epoch;     /* of its last line */
+    int nbackwards; /* lines of an epoch that was over, or had not begun */
+};
+
+struct oncejob_ledger {
+    long offset;
+    int nended;                             /* jobs that ended at least once */
+    struct oncejob_tally jobs[ONCEJOB_MAX]; /* by id */
+};
+
+/* What the process is to do, by FIRN_JOB, FIRN_EPOCH and CUDA_VISIBLE_DEVICES;
+ * its exit status. */
+int oncejob_work(const char *folder, double work_s);
+/* Adds the lines that have come since. */
+void oncejob_read(struct oncejob_ledger *ledger, const char *folder);
+/* Processes, ours aside, that were given the folder as a word; -1: no /proc. */
+int oncejob_processes(const char *folder);
+/* The folder and all that is in it; 0: gone. */
+int oncejob_remove(const char *folder);
+
+#endif
