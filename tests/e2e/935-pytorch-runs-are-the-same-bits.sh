@@ -11,7 +11,7 @@ export OMP_NUM_THREADS=1 FIRN_TRAIN_LIB="$lib" PYTHONDONTWRITEBYTECODE=1
 unset RANK WORLD_SIZE FIRN_LAYOUT FIRN_THREADS FIRN_DIR FIRN_URL FIRN_FREEZE
 PYTHONPATH=python:tests/python
 export PYTHONPATH
-"$python" -m unittest test_wrappers test_elastic test_loader test_freeze \
+TMPDIR=$tmp "$python" -m unittest test_wrappers test_elastic test_loader test_freeze \
     test_finetune test_orders test_d2 test_examples >"$tmp/out" 2>&1 || {
     cat "$tmp/out"
     fail "tests of the PyTorch layer failed"
