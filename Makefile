@@ -339,11 +339,11 @@ tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
 
-# Numbers in, numbers out (math, model, compat, examples), and tests that start
-# many processes, wait for `make soak`; ASan has seen them all.
-VG_LATER := math/% model/% compat/% examples/% fault/% train/test_train \
-            train/test_group% engine/test_local engine/test_adopt \
-            engine/test_shepherd sim/test_truth_table
+# Numbers in, numbers out (math to examples), and tests that start many
+# processes, wait for `make soak`; ASan has seen them all.
+VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% \
+            train/test_train train/test_group% engine/test_local \
+            engine/test_adopt engine/test_shepherd
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
 valgrind: $(TESTS)
