@@ -63,6 +63,16 @@ struct firn_engine_def {
     /* Ends a job for good: grace, then force. Its FAIL or DONE still comes. */
     void (*cancel)(void *state, firn_job_id job);
     enum firn_phase (*phase)(void *state, firn_job_id job);
+
+    /* Live engines that reach beyond this host; any MAY be NULL. */
+    bool is_remote; /* workers are on other hosts: they report over TCP */
+    /* Why it cannot be asked to do anything at present, in a sentence; NULL
+     * when it can. Steps are taken all the same, and wait. */
+    const char *(*trouble)(void *state);
+    /* Why no two jobs can share a GPU here; NULL: they can. */
+    const char *(*no_sharing)(void *state);
+    /* A node's own name; NULL: "n" and its number. */
+    const char *(*node_name)(void *state, firn_node_id node);
 };
 
 /* The engines of this build that run real jobs, in the order people see them.

@@ -15,12 +15,28 @@ enum firn_event_kind {
     /* Of live engines, for the daemon; the round never sees them. */
     FIRN_EVENT_PHASE, /* job, epoch: entered `phase` */
     FIRN_EVENT_LEFT,  /* job, epoch: gave its GPUs up as planned (`end`) */
+    FIRN_EVENT_TAKEN, /* taken: of that board others use these GPUs, and no
+                       * more; also GPUs that are held by a job not yet
+                       * started */
+    FIRN_EVENT_INBOX, /* inbox: a job that came past us, or is gone again */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
  * `done_s` at that moment. */
 struct firn_report {
     double done_s, rate, resumes_s;
+};
+
+/* A job that its user gave to the engine's own queue and not to us. The texts
+ * come from outside and are borrowed until the next event. */
+struct firn_inbox {
+    const char *key; /* by which the engine knows it, for ever; [A-Za-z0-9.-] */
+    const char *name, *user;
+    const char *types; /* "a100|v100"; "" for any */
+    int gpus;
+    double limit_s; /* it is ended then; 0: never */
+    double submit_s;
+    bool is_gone; /* it ended or was taken away before it was started */
 };
 
 struct firn_event {
@@ -35,6 +51,8 @@ struct firn_event {
     int64_t epoch;                    /* live engines: of the job */
     int phase, end;                   /* enum firn_phase, enum firn_end */
     int exit_status;                  /* as a shell tells it: 128 + signal */
+    struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
+    const struct firn_inbox *inbox;   /* INBOX */
 };
 
 #endif

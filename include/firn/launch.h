@@ -11,6 +11,15 @@
 #include <firn/job.h>
 #include <stdint.h>
 
+/* The other job of a merge (firn/task.h): trained by the same processes. */
+struct firn_launch_mate {
+    firn_job_id job;
+    const char *name;
+    const char *dataset; /* as its job file names it */
+    const char *ckpt;    /* where its checkpoints are, and are to go */
+    const char *token;   /* for reports in its name */
+};
+
 /* Borrowed from the host until the next call of `launch`. */
 struct firn_launch {
     const char *name;
@@ -29,6 +38,11 @@ struct firn_launch {
                             there to SIGKILL */
     bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
     bool is_per_node;    /* one process a node, not one a GPU */
+    const char *inbox;   /* firn_inbox.key of a job that the engine has already
+                            and only has to let go; "" for ours */
+    const struct firn_launch_mate *mate; /* NULL: none */
+    const char *after; /* checkpoints of the ended job whose weights it starts
+                          from; "" for none */
 };
 
 struct firn_engine_host {

@@ -231,6 +231,8 @@ enum firn_status round_event(struct round *round,
         break;
     case FIRN_EVENT_PHASE:
     case FIRN_EVENT_LEFT:
+    case FIRN_EVENT_TAKEN:
+    case FIRN_EVENT_INBOX:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",
                          event->job);
