@@ -6,6 +6,7 @@ of processes.
     torchrun --nproc-per-node 3 cnn.py --threads 4 --epochs 2   # the same bits
     FIRN_DIR=ckpt python3 cnn.py ...    # kill -USR1 it, start it again anywhere
     FIRN_FREEZE=penalty python3 cnn.py --epochs 6               # freezes layers
+    python3 cnn.py --device cuda                                # on its GPU
 
 The last line printed is a hash of the weights. Pictures are those of Debian's
 dataset-fashion-mnist, or made up where it is not there.
@@ -72,9 +73,9 @@ def network() -> nn.Module:
 
 def accuracy(model: nn.Module, data: Pictures) -> float:
     """Of a model in evaluation mode."""
-    right = 0
+    right, device = 0, next(model.parameters()).device
     for i in range(0, len(data), 500):
-        guess = model(data.x[i : i + 500]).argmax(1)
+        guess = model(data.x[i : i + 500].to(device)).argmax(1).cpu()
         right += int((guess == data.y[i : i + 500]).sum())
     return right / len(data)
 
@@ -88,6 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     return parser.parse_args()
 
 
@@ -97,7 +99,11 @@ def main() -> None:
     torch.set_num_threads(1)  # part of the job's bits: the same everywhere
     torch.backends.mkldnn.enabled = False
     torch.manual_seed(0)
-    model = network()
+    device = torch.device(args.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK") or 0))
+        torch.use_deterministic_algorithms(True)
+    model = network().to(device)
     optimizer = torch.optim.SGD(
         model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4
     )
@@ -122,11 +128,11 @@ def main() -> None:
         on_epoch=over,
     )
     for x, y in elastic:
-        elastic.backward(cross_entropy(model(x), y))
+        elastic.backward(cross_entropy(model(x.to(device)), y.to(device)))
     elastic.close()
     hashed = hashlib.sha256()
     for p in model.parameters():
-        hashed.update(p.detach().numpy().tobytes())
+        hashed.update(p.detach().cpu().numpy().tobytes())
     if elastic.place.rank == 0:
         print(f"weights {hashed.hexdigest()[:16]}")
 

@@ -12,7 +12,8 @@
  *
  * Strict: unknown keys, keys given twice, wrong types, values out of range and
  * contradictions are errors with file and line. Texts never reach a shell; a
- * name is checked letter by letter; control characters are refused everywhere.
+ * name is checked letter by letter; control characters are refused, but for
+ * ends of lines and tabs in arguments and variables.
  */
 #ifndef DAEMON_JOBFILE_H
 #define DAEMON_JOBFILE_H

@@ -365,6 +365,16 @@ static void times_sizes_and_dates_mean_what_they_say(void **state)
     }
 }
 
+static void programs_of_many_lines_reach_the_command(void **state)
+{
+    (void)state;
+    struct live_ask ask = read_good(
+        "run: [python3, -c, \"if 1:\\n\\tprint(1)\"]\nenv: {A: \"b\\nc\"}");
+    assert_string_equal(ask.argv[2], "if 1:\n\tprint(1)");
+    assert_string_equal(ask.env[0], "A=b\nc");
+    live_ask_release(&ask);
+}
+
 static void hostile_texts_are_refused(void **state)
 {
     (void)state;
@@ -386,6 +396,12 @@ static void hostile_texts_are_refused(void **state)
          "line 1: control characters are not used in job files"},
         {"run: |\n  a\n  b\n",
          "line 1: control characters are not used in job files"},
+        {"run: [\"a\\x1b\"]",
+         "line 1: control characters are not used in job files"},
+        {"run: x\nenv: {A: \"\\r\"}",
+         "line 2: control characters are not used in job files"},
+        {"run: x\ngpu: [\"a\\n\"]",
+         "line 2: control characters are not used in job files"},
         {"run: &a x\nname: *a",
          "line 1: tags and anchors are not used in job files"},
         {"run: *a", "line 1: aliases are not used in job files"},
@@ -507,6 +523,7 @@ int main(void)
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest),
         cmocka_unit_test(wrong_values_are_refused_with_their_line),
         cmocka_unit_test(times_sizes_and_dates_mean_what_they_say),
+        cmocka_unit_test(programs_of_many_lines_reach_the_command),
         cmocka_unit_test(hostile_texts_are_refused),
         cmocka_unit_test(enormous_texts_are_refused_soon),
         cmocka_unit_test(the_spec_has_what_core_schedules_by),

@@ -46,6 +46,22 @@ from firn.torch.options import Options
 from firn.torch.saving import resume, save
 
 
+def keep_to_share(device: torch.device) -> float | None:
+    """On a GPU that is shared (FIRN_MEM_SHARE) the allocator takes its part of
+    the memory at most: a job that wants more runs out of memory by itself, and
+    not its neighbour. The part, or None where there is no such word."""
+    word = os.environ.get("FIRN_MEM_SHARE", "")
+    try:
+        share = float(word)
+    except ValueError:
+        return None
+    if not 0 < share <= 1:
+        return None
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(share, device)
+    return share
+
+
 class Elastic(Decides):
     """One process's part of an elastic job."""
 
@@ -62,6 +78,7 @@ class Elastic(Decides):
         self.name = self.place.job
         self.folder = o.folder or os.environ.get("FIRN_DIR") or None
         self.device = next(model.parameters()).device
+        keep_to_share(self.device)
         self.step = self.ordinary = self._due = 0
         self.said = ""
         self.stopped = False
