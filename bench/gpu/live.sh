@@ -6,8 +6,8 @@
 # BIN has firn, firnd and libfirn_train.so. What only a driver can show: GPUs
 # found through NVML, GPUs that somebody else uses left alone, a PyTorch job
 # that leaves by a checkpoint and comes back with the same bits, two on one GPU
-# by time slicing and under CUDA's multi-process service, each held to its part
-# of the memory, and a job that runs out of memory recognised. One line for each
+# by time slicing and under CUDA's multi-process service, each held to its
+# part of the memory, and a job that runs out of memory recognised. One line a
 # scene, "ok" or "FAIL"; the exit status counts the failures. Needs Python 3,
 # PyTorch and a GPU that nobody else uses.
 set -u
@@ -79,6 +79,12 @@ until_state()
     return 1
 }
 
+# submit OPTION... -- COMMAND...: a job of one GPU.
+submit()
+{
+    "$firn" submit -e FIRN_TRAIN_LIB --gpus 1 "$@"
+}
+
 # hold_gpu SECONDS: somebody else's process on the GPU.
 hold_gpu()
 {
@@ -97,7 +103,7 @@ found()
     hold_gpu 12
     foreign=$!
     sleep 6
-    "$firn" submit --name waits --gpus 1 -- $cnn --epochs 1 >/dev/null
+    submit --name waits -- $cnn --epochs 1 >/dev/null
     sleep 3
     [ "$(state waits)" != running ]
     say "a GPU that somebody else uses is left alone" $? "$(state waits)"
@@ -111,9 +117,9 @@ found()
 same_bits()
 {
     up --policy fifo
-    "$firn" submit --name whole --gpus 1 --elastic --threads 4 --wait -- \
+    submit --name whole --elastic --threads 4 --wait -- \
         $cnn --epochs 4 >/dev/null
-    "$firn" submit --name cut --gpus 1 --elastic --threads 4 -- \
+    submit --name cut --elastic --threads 4 -- \
         $cnn --epochs 4 >/dev/null
     until_state cut running 20
     sleep 7
@@ -131,18 +137,18 @@ shared()
 {
     up --policy sjf-ffs
     for i in 1 2; do
-        "$firn" submit --name "pair-$i" --gpus 1 --share --elastic --threads 1 \
+        submit --name "pair-$i" --share --elastic --threads 1 \
             --memory 20 --duration 60s -- sh -c \
             "env | grep -E 'FIRN_(MEM_)?SHARE|MPS' | sort
                 exec $cnn --threads 1 --epochs 4" >/dev/null
     done
     both=1
     for _ in $(seq 100); do
-        if [ "$(state pair-1)" = running ] && [ "$(state pair-2)" = running ]; then
+        if [ "$(state pair-1) $(state pair-2)" = "running running" ]; then
             both=0
             sleep 5
-            nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader
-            nvidia-smi | grep -E 'M\+C|  C  ' | head -n 5
+            nvidia-smi --query-compute-apps=pid,name,used_memory \
+                --format=csv,noheader
             "$firn" ls
             break
         fi
@@ -158,11 +164,12 @@ shared()
 memory()
 {
     up --policy fifo
-    "$firn" submit --name greedy --gpus 1 -- python3 -c "import torch
+    submit --name greedy -- python3 -c "import torch
 x = [torch.ones(1 << 32, device='cuda') for _ in range(20)]" >/dev/null
     until_state greedy failed 90
     "$firn" show greedy | grep -qi memory
-    say "out of memory is recognised" $? "$("$firn" show greedy | grep -i memory | head -n 1)"
+    say "out of memory is recognised" $? \
+        "$("$firn" show greedy | grep -i memory | head -n 1)"
     FIRN_MEM_SHARE=0.25 python3 -c "
 import torch
 from firn.torch.elastic import keep_to_share

@@ -265,7 +265,8 @@ static enum firn_status take_run(struct reading *r, const struct key *key,
     return FIRN_OK;
 }
 
-/* Names that the engine gives values to itself. */
+/* Names that the engine gives values to itself. Where Python finds our library
+ * is the user's to say. */
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = {
@@ -274,7 +275,8 @@ static bool is_ours(const char *name)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(ours[i], name) == 0)
             return true;
-    return strncmp(name, "FIRN_", 5) == 0;
+    return strncmp(name, "FIRN_", 5) == 0 &&
+           strcmp(name, "FIRN_TRAIN_LIB") != 0;
 }
 
 static bool is_variable(const char *name)

@@ -369,7 +369,9 @@ static void programs_of_many_lines_reach_the_command(void **state)
 {
     (void)state;
     struct live_ask ask = read_good(
-        "run: [python3, -c, \"if 1:\\n\\tprint(1)\"]\nenv: {A: \"b\\nc\"}");
+        "run: [python3, -c, \"if 1:\\n\\tprint(1)\"]\nenv: {A: \"b\\nc\", "
+        "FIRN_TRAIN_LIB: x}");
+    assert_string_equal(ask.env[1], "FIRN_TRAIN_LIB=x");
     assert_string_equal(ask.argv[2], "if 1:\n\tprint(1)");
     assert_string_equal(ask.env[0], "A=b\nc");
     live_ask_release(&ask);
