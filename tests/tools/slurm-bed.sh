@@ -4,7 +4,7 @@
 bed=$(cd "$(dirname "$0")/../../tools" && pwd)/slurm-bed
 PATH=$PATH:/usr/sbin
 command -v slurmctld >/dev/null && command -v sbatch >/dev/null || {
-    echo "1..0 # SKIP Slurm is not installed"
+    echo "skipped: Slurm is not installed"
     exit 77
 }
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-bed.XXXXXX") || exit 1
