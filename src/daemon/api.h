@@ -107,6 +107,8 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+/* Told of an answer's status, for counting: http_watch(). */
+void api_count(void *arg, int number, int status);
 
 /* The turn's commit has gone so: answers that waited for it are given, or
  * become failures with the sentence of `err`. */
