@@ -186,16 +186,12 @@ awk '
     }
     FILENAME ~ /events$/ && $3 == "starting" {
         starts[$1]++
-        text = $6
-        while (match(text, /[^,\[]*\[[0-9,-]*\]/)) {
-            one = substr(text, RSTART, RLENGTH)
-            text = substr(text, RSTART + RLENGTH)
-            sub(/^,/, "", text)
-            node = one
+        for (i = 6; i <= NF; i++) { # node[indices]
+            node = $i
             sub(/\[.*/, "", node)
-            sub(/^[^\[]*\[/, "", one)
-            sub(/\]$/, "", one)
-            want[$1, node] = expand(one)
+            list = $i
+            gsub(/^[^\[]*\[|\].*$/, "", list)
+            want[$1, node] = expand(list)
             total[$1] += split(want[$1, node], ignored, ",")
         }
         next
