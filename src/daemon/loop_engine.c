@@ -332,8 +332,6 @@ static void on_phase(struct loop *loop, struct live_job *job,
         say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
         snprintf(why, sizeof why, "runs on %.200s", on.at);
-        if (job->ask.inbox[0] != '\0') /* the engine tells where, as taken */
-            loop_unpin(loop, loop_track(loop, job->id));
         if (!(job->started_s > 0))
             metrics_observe(loop->metrics, METRIC_QUEUE_S,
                             loop_now_s(loop) - job->submitted_s);

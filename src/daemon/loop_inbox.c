@@ -5,16 +5,16 @@
  * a job like any other, rigid and never stopped, which the policy places. To
  * start it means that the engine lets it go, on the nodes that it was given.
  *
- * Which of a node's GPUs it gets the engine's cluster decides, so from the
- * moment that it runs they are told as taken by others, and what the round had
- * put aside for it is given back (loop_engine.c).
+ * Which of a node's GPUs it gets the engine's cluster decides. As many are put
+ * aside for it until it ends; if it got others, these are told as taken.
  *
  * (1) One job of the queue is one job here, however often it is told of: its
  * key is the request's id. (2) No text of it is used but as a name, cut to the
  * letters of one. (3) One that is gone from the queue before it was started is
  * over; so is one that is not there any more after a restart. (4) One that is
  * over here and still in the queue, as after a crash of the cluster's own
- * controller, is ended there: it has run, or was not to.
+ * controller, is ended there: it has run, or was not to. But one that was only
+ * taken out and put back is a new job.
  *
  * Cost: a walk over the living jobs for each word.
  */
@@ -71,9 +71,12 @@ static void gone(struct loop *loop, struct live_job *job)
 {
     if (has_begun(loop, job))
         return; /* its end is told as any other's */
-    loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
-             job->is_ending ? "cancelled by its user"
-                            : "it was taken out of the inbox");
+    if (job->is_ending)
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled by its user");
+    else
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_VANISHED,
+                 "it was taken out of the inbox");
 }
 
 static void sweep(struct loop *loop)
@@ -101,27 +104,48 @@ static struct live_ask ask_of(const struct firn_inbox *inbox)
                                  inbox->limit_s > 0 ? inbox->limit_s : 0};
 }
 
-static void take_in(struct loop *loop, const struct firn_inbox *inbox)
+/* Was it over without ever having been let go, or stopped here? */
+static bool was_taken_out(const struct live_job *job)
 {
-    struct live_ask ask = ask_of(inbox);
-    struct live_job *job = NULL;
-    struct firn_error err = {0};
-    struct firn_buf request = {0};
-    bool is_new = false;
+    return job->state == LIVE_CANCELLED &&
+           job->reason == LIVE_BECAUSE_VANISHED && job->epoch == 0;
+}
+
+/* (1) `*job` is what it made, now or before. */
+static enum firn_status submit(struct loop *loop,
+                               const struct firn_inbox *inbox,
+                               struct live_job **job, bool *is_new,
+                               struct firn_error *err)
+{
     double now_s = loop_now_s(loop);
     double sent_s = inbox->submit_s > 0 && inbox->submit_s < now_s
                         ? inbox->submit_s
                         : now_s;
-    buf_printf(&request, "inbox-%s", inbox->key);
-    enum firn_status status =
-        book_submit(loop->book, &ask, "", request.at, sent_s, &job, &is_new,
-                    &err); /* (1) */
-    buf_release(&request);
-    if (status != FIRN_OK) {
-        live_ask_release(&ask);
-        loop_wrote(loop, status, &err);
+    enum firn_status status = FIRN_OK;
+    *job = NULL;
+    do {
+        struct live_ask ask = ask_of(inbox);
+        struct firn_buf request = {0};
+        buf_printf(&request, "inbox-%s", inbox->key);
+        if (*job != NULL)
+            buf_printf(&request, "+%d", (*job)->id); /* it is back */
+        status = book_submit(loop->book, &ask, "", request.at, sent_s, job,
+                             is_new, err);
+        buf_release(&request);
+        if (status != FIRN_OK)
+            live_ask_release(&ask);
+    } while (status == FIRN_OK && !*is_new && was_taken_out(*job));
+    return status;
+}
+
+static void take_in(struct loop *loop, const struct firn_inbox *inbox)
+{
+    struct live_job *job = NULL;
+    struct firn_error err = {0};
+    bool is_new = false;
+    enum firn_status status = submit(loop, inbox, &job, &is_new, &err);
+    if (!loop_wrote(loop, status, &err))
         return;
-    }
     if (is_new) {
         loop_changed(loop, job);
         loop_track_make(loop, job->id)->is_told = true;

@@ -162,8 +162,7 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
         buf_release(&text);
     }
-    bool is_told = job->ask.inbox[0] != '\0' && job->state == LIVE_RUNNING;
-    if (!job->is_ending && !job->is_held && !is_told) { /* else: as taken */
+    if (!job->is_ending && !job->is_held) {
         if (!loop_can_stop(job))
             loop_pin(loop, job);
         else if (loop_restore(loop, job, held, &err) != FIRN_OK)

@@ -60,7 +60,7 @@ static void it_is_a_rigid_job_and_one_however_often_told(void **unused)
     loopscene_close(&s);
 }
 
-static void once_it_runs_its_gpus_are_those_that_are_told(void **unused)
+static void its_gpus_are_put_aside_and_those_it_got_are_told(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -69,21 +69,21 @@ static void once_it_runs_its_gpus_are_those_that_are_told(void **unused)
     tell(&s, (struct firn_inbox){.key = "1-1", .gpus = 2});
     assert_int_equal(gpus_free(&s), 2); /* put aside for it */
     loopscene_play.is_stuck = false;
-    loopscene_taken(&s, 0, 12); /* Slurm chose others; in the same turn */
+    loopscene_taken(&s, 0, 4); /* Slurm chose one other */
     assert_int_equal(last_job(&s)->state, LIVE_RUNNING);
-    assert_int_equal(gpus_free(&s), 2);
-    loopscene_submit(&s, "b", "gpus: 2");
+    assert_int_equal(gpus_free(&s), 1);
+    loopscene_submit(&s, "b", "gpus: 1");
     loopscene_turn(&s);
-    assert_string_equal(loopscene_job(&s, "b")->held, "n0[0-1]");
+    assert_string_equal(loopscene_job(&s, "b")->held, "n0[3]");
     loopscene_kill(&s);
     loopscene_open(&s, "1x4:v100@16", "fifo", true);
-    loopscene_taken(&s, 0, 12);
+    loopscene_taken(&s, 0, 4);
     assert_string_equal(loopscene_text(&s), "train running n0[0-1]; "
-                                            "b running n0[0-1]");
+                                            "b running n0[3]");
     assert_int_equal(gpus_free(&s), 0);
     loopscene_done(&s, "train");
     loopscene_taken(&s, 0, 0);
-    assert_int_equal(gpus_free(&s), 2);
+    assert_int_equal(gpus_free(&s), 3);
     loopscene_close(&s);
 }
 
@@ -101,6 +101,14 @@ static void what_is_gone_from_the_queue_is_over(void **unused)
     tell(&s, (struct firn_inbox){.key = "9-9", .is_gone = true});
     assert_int_equal(loopscene_job(&s, "x")->state, LIVE_CANCELLED);
     assert_int_equal(loopscene_job(&s, "y")->state, LIVE_PENDING);
+    for (int i = 0; i < 2; i++) { /* put back, twice */
+        tell(&s, (struct firn_inbox){.key = "1-1", .gpus = 1, .name = "x"});
+        assert_int_equal(last_job(&s)->state, LIVE_PENDING);
+        assert_int_equal(book_count(s.loop->book), 4 + i);
+        tell(&s, (struct firn_inbox){.key = "1-1", .is_gone = true});
+        assert_int_equal(last_job(&s)->state, LIVE_CANCELLED);
+    }
+    assert_int_equal(loopscene_play.ninbox_cancels, 0);
     loopscene_kill(&s);
     loopscene_open(&s, "1x1:v100@16", "fifo", true);
     assert_int_equal(loopscene_job(&s, "y")->state, LIVE_PENDING);
@@ -175,7 +183,7 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(it_is_a_rigid_job_and_one_however_often_told),
-        CASE(once_it_runs_its_gpus_are_those_that_are_told),
+        CASE(its_gpus_are_put_aside_and_those_it_got_are_told),
         CASE(what_is_gone_from_the_queue_is_over),
         CASE(a_cancel_goes_to_the_queue_until_it_is_gone),
         CASE(no_text_from_outside_is_trusted),
