@@ -17,9 +17,10 @@ on()
     wait_field job gpus "$1"
     wait_state job running
     tries=0
-    until [ "$(squeue -h -t R -o %N)" = "$2" ]; do
+    until [ "$(slurm_nodes)" = "$2" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "Slurm has it on $(squeue -h -o '%N %T')"
+        [ $tries -lt 100 ] ||
+            fail "not on $2: $(squeue -h -t all -o '%N %T') $(api GET /jobs)"
         sleep 0.1
     done
     sleep 0.4 # it trains there
@@ -36,13 +37,13 @@ checkpoint: {grace: 10}
 freeze: {rule: off}" "$cnn" $small --pace 40
 on 'n?\[?\]' n0
 size 4
-on 'n0\[0-1\]*n1\[0-1\]' 'n[0-1]'
+on 'n0\[0-1\]*n1\[0-1\]' 'n0 n1'
 api POST /nodes/n0/drain "" >/dev/null || fail "not drained"
 size 3
-on 'n1*n2*' 'n[1-2]'
+on 'n1*n2*' 'n1 n2'
 api POST /nodes/n0/undrain "" >/dev/null || fail "still drained"
 size 6
-on 'n0*n1*n2*' 'n[0-2]'
+on 'n0*n1*n2*' 'n0 n1 n2'
 api POST /nodes/n0/drain "" >/dev/null || fail "not drained"
 api POST /nodes/n1/drain "" >/dev/null || fail "not drained"
 size 2

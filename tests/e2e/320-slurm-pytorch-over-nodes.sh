@@ -15,19 +15,18 @@ up --gpus 2x2:v100@16 --policy icefrog --set icefrog.interval=1 \
 env="checkpoint: {grace: 20}
 env:
   PYTHONPATH: $PWD/python
-  FIRN_TRAIN_LIB: $lib
   PYTHONDONTWRITEBYTECODE: 1
   GLOO_SOCKET_IFNAME: lo"
 elastic="elastic: {threads: 4}"
 
 submit gloo 3..3 "$env
-$elastic" "$python" "$PWD/tests/python/gloojob.py"
+$elastic" env "FIRN_TRAIN_LIB=$lib" \
+    "$python" "$PWD/tests/python/gloojob.py"
 wait_state gloo running
 tries=0
-until api GET /jobs/gloo >/dev/null && [ "$(squeue -h -t R -o %N)" = 'n[0-1]' ]
-do
+until [ "$(slurm_nodes)" = 'n0 n1' ]; do
     tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "it is on $(squeue -h -o %N)"
+    [ $tries -lt 100 ] || fail "it is on $(slurm_nodes)"
     sleep 0.1
 done
 sleep 2.5 # it has begun
@@ -49,7 +48,8 @@ PYTHONPATH=python FIRN_TRAIN_LIB=$lib PYTHONDONTWRITEBYTECODE=1 "$python" \
     fail "one process does not train"
 # shellcheck disable=SC2086 # words
 submit elastic 3..3 "$env
-$elastic" "$python" "$PWD/examples/python/cnn.py" $small
+$elastic" env "FIRN_TRAIN_LIB=$lib" \
+    "$python" "$PWD/examples/python/cnn.py" $small
 wait_state elastic succeeded 60
 api GET /jobs/elastic/logs | grep ^weights >"$tmp/three"
 cmp -s "$tmp/one" "$tmp/three" || fail "three processes on two nodes differ"

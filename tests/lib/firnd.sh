@@ -41,6 +41,14 @@ slurm_up()
     (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
 }
 
+# slurm_nodes: where Slurm runs something, "n0 n2".
+slurm_nodes()
+{
+    list=$(timeout 20 squeue -h -t R -o %N | paste -s -d , -)
+    [ -z "$list" ] || timeout 20 scontrol show hostnames "$list" | sort -u |
+        xargs
+}
+
 # up [OPTION]...: starts the scheduler and waits until it answers.
 up()
 {
