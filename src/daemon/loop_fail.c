@@ -1,6 +1,6 @@
 /* loop_fail.c - a job ended without being done: again, or over?
  *
- *     cancelled          CANCELLED
+ *     cancelled          CANCELLED; also a job of the inbox, by its own cluster
  *     out of memory      once more with more memory, whatever its retry rules
  *     failed, a signal   again if it says retry: {on: failure}, `max` times
  *     lost               again if it says retry: {on: lost}, `max` times; on a
@@ -100,6 +100,11 @@ void loop_failed(struct loop *loop, struct live_job *job,
     if (job->is_ending) {
         loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
                  "cancelled by its user");
+        return;
+    }
+    if (event->end == FIRN_END_KILLED && job->ask.inbox[0] != '\0') {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled where it was sent to");
         return;
     }
     if (event->end == FIRN_END_MEMORY) {

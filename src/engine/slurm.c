@@ -255,6 +255,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (step->to->is_shared && l->no_sharing.n > 0)
         return firn_fail(err, FIRN_EINVAL, "job %d cannot share GPUs: %s",
                          step->job->id, l->no_sharing.at);
+    FIRN_TRY(slurm_inbox_check(l, step->job->id, step->to, err));
     job = find_or_add(l, step->job->id);
     if (job->is_cancelled)
         return FIRN_OK; /* its end is on the way */
@@ -343,13 +344,17 @@ static void cancel(void *state, firn_job_id id)
 {
     struct slurm *l = state;
     struct slurmjob *job = slurm_find(l, id);
-    if (job == NULL)
+    if (job == NULL) {
+        slurm_inbox_end(l, id);
+        slurm_wake_arm(l);
         return;
+    }
     job->is_cancelled = true;
     holding_release(&job->want);
     if (job->held.nparts > 0) {
         slurm_leave(l, job, false);
     } else {
+        slurm_inbox_end(l, id);
         slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
                                           .job = job->id,
                                           .epoch = job->epoch,

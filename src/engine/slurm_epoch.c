@@ -40,7 +40,8 @@ static const double slurm_says_s = 10; /* how long Slurm is waited for */
 void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
 {
     slurm_unwatch(l, job);
-    if (job->held.nparts > 0 && job->submit != SUBMIT_NONE) {
+    if (job->held.nparts > 0 && job->submit != SUBMIT_NONE &&
+        job->inbox[0] == '\0') {
         struct slurm_rest rest = {.tag = {l->cell, job->id, job->epoch},
                                   .held = job->held,
                                   .since_s = slurm_now_s(l)};

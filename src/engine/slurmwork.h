@@ -236,5 +236,13 @@ void slurm_inbox_answer(struct slurm *l, const struct command_done *done);
 void slurm_inbox_start(struct slurm *l, struct slurmjob *job);
 /* Ends it: scancel, again and again until slurm_seen() says that it is over. */
 void slurm_inbox_cancel(struct slurm *l, struct slurmjob *job);
+/* Ends one that was not begun, if it is one of the inbox: the host hears that
+ * it is gone. */
+void slurm_inbox_end(struct slurm *l, firn_job_id id);
+/* Could it be started on these? FIRN_EREFUSED when it is of the inbox and was
+ * sent with another shape. */
+enum firn_status slurm_inbox_check(struct slurm *l, firn_job_id id,
+                                   const struct firn_alloc *to,
+                                   struct firn_error *err);
 
 #endif
