@@ -226,7 +226,7 @@ static void kill_firnd(void)
     s.pid = 0;
 }
 
-/* It answers even while Slurm does not. */
+/* All are alive again. */
 static void wait_ready(void)
 {
     char reply[TEXT];
@@ -336,8 +336,20 @@ static void start_one(enum victim victim)
         s.node = -1;
     } else if (victim == FIRND && s.pid == 0) {
         begin_life();
-        wait_ready();
     }
+}
+
+/* A controller that forgot jobs gives their numbers out again, and drains the
+ * nodes that still know them; a person looks at such nodes and takes them back.
+ */
+static void mend(void)
+{
+    const char *argv[] = {"sh", "-c",
+                          "for n in $(timeout 15 sinfo -h -N -t drain -o %N | "
+                          "sort -u); do timeout 15 scontrol update "
+                          "NodeName=$n State=RESUME; done",
+                          NULL};
+    run(argv);
 }
 
 static void round_of_faults(void)
@@ -356,6 +368,8 @@ static void round_of_faults(void)
     first = (int)rng_below(&s.rng, 3);
     for (int i = 0; i < 3; i++)
         start_one(all[(first + i) % 3]);
+    wait_ready();
+    mend();
 }
 
 /* --- the end -------------------------------------------------------------- */
@@ -368,7 +382,8 @@ static void drain(void)
     while (unended(until_s) > 0) {
         check_alive();
         if (clock_elapsed_s() < until_s) {
-            pause_s(0.1);
+            mend();
+            pause_s(0.5);
             continue;
         }
         for (int i = 0; i < s.n; i++)
