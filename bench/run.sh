@@ -15,7 +15,10 @@ failed=0
 # run PROGRAM [ARGUMENT]: shows its lines as they come and keeps them.
 run()
 {
-    { "$BUILD/bench/$@" || echo "! $1 failed"; } | tee -a "$lines" |
+    program=$BUILD/bench/$1
+    [ "${1%.sh}" = "$1" ] || program=bench/$1
+    shift
+    { "$program" "$@" || echo "! $program failed"; } | tee -a "$lines" |
         awk -F '\t' '
             /^[#!] / { print substr($0, 3); fflush(); next }
             { said = $3 == "-" ? "" : $3 " " $4 " " $5
@@ -43,6 +46,7 @@ run traingroup
 [ ! -x "$BUILD/bench/store" ] || run store
 run small "$FIRN"
 run scale "$FIRN"
+FIRN=$FIRN run slurm.sh
 
 awk -F '\t' '
     function number(text) { return text ~ /^[-+0-9.e]+$/ ? text : "null" }

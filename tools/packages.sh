@@ -12,6 +12,8 @@ build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
     libuv1-dev libmicrohttpd-dev libjansson-dev libsodium-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime procps coinor-cbc"
+# For tools/slurm-bed: tests that need them are skipped where they are not.
+slurm_packages="slurmctld slurmd slurm-client munge"
 
 # why PACKAGE: what it is for, in words.
 why()
@@ -37,6 +39,10 @@ why()
     valgrind) echo "memory checks" ;;
     coinor-cbc) echo "the exact solver that others are tested against" ;;
     procps) echo "tests that look for processes" ;;
+    slurmctld) echo "Slurm's controller, for tests against a real one" ;;
+    slurmd) echo "Slurm's nodes" ;;
+    slurm-client) echo "Slurm's commands" ;;
+    munge) echo "how Slurm's parts know each other" ;;
     libc6-dbg) echo "lets valgrind start" ;;
     *) echo "needed" ;;
     esac
@@ -50,6 +56,12 @@ has_command()
 has_library()
 {
     has_command pkg-config && pkg-config --exists "$1" 2>/dev/null
+}
+
+# A daemon's folder is not on everybody's path.
+has_daemon()
+{
+    has_command "$1" || [ -x "/usr/sbin/$1" ]
 }
 
 # Can clang build and start a fuzz target? That needs its runtime.
@@ -89,6 +101,9 @@ is_there()
     clang-runtime) has_clang_runtime ;;
     procps) has_command pgrep ;;
     coinor-cbc) has_command cbc ;;
+    slurmctld | slurmd) has_daemon "$1" ;;
+    slurm-client) has_command sbatch ;;
+    munge) has_daemon munged ;;
     valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
     *) has_command "$1" ;;
     esac
@@ -166,6 +181,17 @@ install_missing()
         echo "Still missing after the installation: $lacking" >&2
         exit 1
     fi
+}
+
+# install_if_possible WHAT PACKAGE...: as above, but one can do without; then a
+# word says what is left out, and the status is 1.
+install_if_possible()
+{
+    what=$1
+    shift
+    (install_missing "$@") && return
+    echo "Going on without: $what"
+    return 1
 }
 
 # install_with SUDO PACKAGE...

@@ -73,6 +73,8 @@ struct firn_engine_def {
     const char *(*no_sharing)(void *state);
     /* A node's own name; NULL: "n" and its number. */
     const char *(*node_name)(void *state, firn_node_id node);
+    /* Why it is out, in the words of who took it out; NULL or "": no word. */
+    const char *(*node_why)(void *state, firn_node_id node);
 };
 
 /* The engines of this build that run real jobs, in the order people see them.

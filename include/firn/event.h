@@ -10,7 +10,8 @@ enum firn_event_kind {
     FIRN_EVENT_FAIL,      /* job: ended without finishing */
     FIRN_EVENT_REPORT,    /* job, report: progress; asks for no new decision */
     FIRN_EVENT_NODE_UP,   /* node */
-    FIRN_EVENT_NODE_DOWN, /* node: its jobs are stopped */
+    FIRN_EVENT_NODE_DOWN, /* node: its jobs are stopped; is_drained: they have
+                           * time to leave */
     FIRN_EVENT_TIMER,     /* a wake-up somebody asked for */
     /* Of live engines, for the daemon; the round never sees them. */
     FIRN_EVENT_PHASE, /* job, epoch: entered `phase` */
@@ -28,9 +29,12 @@ struct firn_report {
 };
 
 /* A job that its user gave to the engine's own queue and not to us. The texts
- * come from outside and are borrowed until the next event. */
+ * come from outside and are borrowed until the next event. Told again for every
+ * job that is there after a restart; one without a key follows the last of
+ * these: what was not told is gone. */
 struct firn_inbox {
-    const char *key; /* by which the engine knows it, for ever; [A-Za-z0-9.-] */
+    const char *key; /* by which the engine knows it, for ever; [A-Za-z0-9.-],
+                      * at most 100 */
     const char *name, *user;
     const char *types; /* "a100|v100"; "" for any */
     int gpus;
@@ -51,6 +55,7 @@ struct firn_event {
     int64_t epoch;                    /* live engines: of the job */
     int phase, end;                   /* enum firn_phase, enum firn_end */
     int exit_status;                  /* as a shell tells it: 128 + signal */
+    bool is_drained;                  /* live engines: NODE_DOWN */
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
 };

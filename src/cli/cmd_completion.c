@@ -1,9 +1,13 @@
-/* cmd_completion.c - `firn completion bash`: words for the shell to complete.
+/* cmd_completion.c - `firn completion SHELL`: words for the shell to complete.
  *
- * The script asks firn itself: its commands, and the options of one, are read
+ * The scripts ask firn itself: its commands, and the options of one, are read
  * from the help pages, so that they are never out of step with the program.
  * Names of jobs and nodes are asked of the daemon, which has half a second to
  * answer; what it says is let through only if it has the letters of a name.
+ *
+ * A script is a head that defines the words in its shell's own way, and the
+ * parts below, which are the same for all: a new command that takes a job is
+ * one more word of JOB_COMMANDS.
  */
 #include "base/buf.h"
 #include "cli/command.h"
@@ -13,42 +17,135 @@
 
 static const struct flags_page page = {
     .command = "completion",
-    .usage = "bash",
-    .about = "Prints a script by which bash completes commands, options, jobs "
-             "and nodes:\n\n    source <(firn completion bash)",
+    .usage = "bash|zsh|fish",
+    .about = "Prints a script by which the shell completes commands, options, "
+             "jobs and nodes:\n\n"
+             "    bash    source <(firn completion bash)\n"
+             "    zsh     source <(firn completion zsh), behind compinit\n"
+             "    fish    firn completion fish | source",
 };
 
-static const char script[] =
+/* Commands whose operands are jobs, or nodes; those of `trace`. */
+#define JOB_COMMANDS   "show logs cancel hold release why eta"
+#define NODE_COMMANDS  "drain undrain"
+#define TRACE_COMMANDS "stat convert gen export formats"
+#define SHELLS         "bash zsh fish"
+
+/* Lines on standard input to words: commands, options, names by column. */
+#define COMMANDS_OF "command firn help | awk '/^  [a-z]/ { print $1 }'"
+#define OPTIONS_OF(command)                       \
+    "command firn " command " --help 2>/dev/null" \
+    " | grep -oE -e '(^|[ ,])--[a-z-]+' | tr -d ' ,'"
+#define NAMES_OF(command, column)                        \
+    "command firn " command " --timeout 0.5 2>/dev/null" \
+    " | awk 'NR > 1 { print $" column " }'"              \
+    " | grep -E '^[A-Za-z0-9._-]+$'"
+
+static const char bash[] =
     "# Completion of firn for bash: source <(firn completion bash)\n"
-    "_firn_names()\n"
-    "{\n"
-    "    command firn \"$@\" --timeout 0.5 2>/dev/null |\n"
-    "        awk -v column=\"$column\" 'NR > 1 { print $column }' |\n"
-    "        grep -E '^[A-Za-z0-9._-]+$'\n"
-    "}\n"
     "_firn()\n"
     "{\n"
-    "    local word=${COMP_WORDS[COMP_CWORD]} words= column=1\n"
+    "    local word=${COMP_WORDS[COMP_CWORD]} words=\n"
     "    local first=${COMP_WORDS[1]}\n"
     "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-    "        words=$(command firn help | awk '/^  [a-z]/ { print $1 }')\n"
+    "        words=$(" COMMANDS_OF ")\n"
     "    elif [[ $word == -* ]]; then\n"
-    "        words=$(command firn \"$first\" --help 2>/dev/null |\n"
-    "            grep -oE -e '(^|[ ,])--[a-z-]+' | tr -d ' ,')\n"
-    "    else\n"
-    "        case $first in\n"
-    "        help) words=$(command firn help |\n"
-    "            awk '/^  [a-z]/ { print $1 }') ;;\n"
-    "        show | logs | cancel | hold | release | why | eta)\n"
-    "            column=2 words=$(column=2 _firn_names ls) ;;\n"
-    "        drain | undrain) words=$(_firn_names nodes) ;;\n"
-    "        trace) words='stat convert gen export formats' ;;\n"
-    "        esac\n"
-    "    fi\n"
-    "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-    "    [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- \"$word\"))\n"
-    "}\n"
-    "complete -F _firn firn\n";
+    "        words=$(" OPTIONS_OF(
+        "\"$first\"") ")\n"
+                      "    elif [[ ' " JOB_COMMANDS
+                      " ' == *\" $first \"* ]]; then\n"
+                      "        words=$(" NAMES_OF(
+                          "ls",
+                          "2") ")\n"
+                               "    elif [[ ' " NODE_COMMANDS
+                               " ' == *\" $first \"* ]]; then\n"
+                               "        words=$(" NAMES_OF(
+                                   "nodes",
+                                   "1") ")\n"
+                                        "    elif [ \"$first\" = help ]; then\n"
+                                        "        words=$(" COMMANDS_OF ")\n"
+                                        "    elif [ \"$first\" = trace ]; "
+                                        "then\n"
+                                        "        words='" TRACE_COMMANDS "'\n"
+                                        "    elif [ \"$first\" = completion ]; "
+                                        "then\n"
+                                        "        words='" SHELLS "'\n"
+                                        "    fi\n"
+                                        "    COMPREPLY=($(compgen -W "
+                                        "\"$words\" -- \"$word\"))\n"
+                                        "    [ ${#COMPREPLY[@]} -gt 0 ] || "
+                                        "COMPREPLY=($(compgen -f -- "
+                                        "\"$word\"))\n"
+                                        "}\n"
+                                        "complete -F _firn firn\n";
+
+static const char zsh[] =
+    "#compdef firn\n"
+    "# Completion of firn for zsh: source <(firn completion zsh)\n"
+    "_firn()\n"
+    "{\n"
+    "    local first=${words[2]}\n"
+    "    local -a list\n"
+    "    if (( CURRENT == 2 )); then\n"
+    "        list=(${(f)\"$(" COMMANDS_OF ")\"})\n"
+    "    elif [[ ${words[CURRENT]} == -* ]]; then\n"
+    "        list=(${(f)\"$(" OPTIONS_OF(
+        "\"$first\"") ")\"})\n"
+                      "    elif [[ ' " JOB_COMMANDS
+                      " ' == *\" $first \"* ]]; then\n"
+                      "        list=(${(f)\"$(" NAMES_OF(
+                          "ls",
+                          "2") ")\"})\n"
+                               "    elif [[ ' " NODE_COMMANDS
+                               " ' == *\" $first \"* ]]; then\n"
+                               "        list=(${(f)\"$(" NAMES_OF(
+                                   "nodes",
+                                   "1") ")\"})\n"
+                                        "    elif [[ $first == help ]]; then\n"
+                                        "        list=(${(f)\"$(" COMMANDS_OF
+                                        ")\"})\n"
+                                        "    elif [[ $first == trace ]]; then\n"
+                                        "        list=(" TRACE_COMMANDS ")\n"
+                                        "    elif [[ $first == completion ]]; "
+                                        "then\n"
+                                        "        list=(" SHELLS ")\n"
+                                        "    fi\n"
+                                        "    compadd -a list || _files\n"
+                                        "}\n"
+                                        "compdef _firn firn\n";
+
+static const char fish[] =
+    "# Completion of firn for fish: firn completion fish | source\n"
+    "function __firn_words\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -l first $words[2]\n"
+    "    if test (count $words) -eq 1\n"
+    "        " COMMANDS_OF "\n"
+    "    else if string match -q -- '-*' (commandline -ct)\n"
+    "        " OPTIONS_OF(
+        "$first") "\n"
+                  "    else if contains -- $first " JOB_COMMANDS "\n"
+                  "        " NAMES_OF(
+                      "ls",
+                      "2") "\n"
+                           "    else if contains -- $first " NODE_COMMANDS "\n"
+                           "        " NAMES_OF(
+                               "nodes",
+                               "1") "\n"
+                                    "    else if test \"$first\" = help\n"
+                                    "        " COMMANDS_OF "\n"
+                                    "    else if test \"$first\" = trace\n"
+                                    "        string split ' ' '" TRACE_COMMANDS
+                                    "'\n"
+                                    "    else if test \"$first\" = completion\n"
+                                    "        string split ' ' '" SHELLS "'\n"
+                                    "    end\n"
+                                    "end\n"
+                                    "complete -c firn -a '(__firn_words)'\n";
+
+static const struct {
+    const char *name, *script;
+} shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
 
 int cmd_completion(int argc, char **argv)
 {
@@ -56,9 +153,11 @@ int cmd_completion(int argc, char **argv)
     int rc = flags_parse(&page, NULL, &argc, argv);
     if (rc >= 0)
         return rc;
-    if (argc != 2 || strcmp(argv[1], "bash") != 0)
-        return flags_wrong(&page, "say bash");
-    buf_puts(&out, script);
+    for (size_t i = 0; argc == 2 && i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(argv[1], shells[i].name) == 0)
+            buf_puts(&out, shells[i].script);
+    if (out.n == 0)
+        return flags_wrong(&page, "say bash, zsh or fish");
     rc = output_write("completion", &out);
     buf_release(&out);
     return rc;

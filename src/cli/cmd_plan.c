@@ -1,27 +1,38 @@
 /* cmd_plan.c - `firn plan`: what would happen if a job were submitted.
+ *
+ * The job is a file or made of options, as for `firn submit` and by the same
+ * table.
  */
 #include "base/buf.h"
 #include "cli/command.h"
+#include "cli/jobtext.h"
 #include "cli/live.h"
 #include "cli/livefile.h"
 #include "cli/livewords.h"
 #include "cli/said.h"
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
 
 struct args {
     struct live_args live;
+    struct job_flags job;
     const char *file;
 };
 
 static const struct flag table[] = {
     {"file", 'f', "FILE", "the job file, - for standard input", flag_text,
      offsetof(struct args, file)},
+    JOB_FLAGS(job),
     LIVE_FLAGS,
     {0},
 };
 
 static const struct flags_page page = {
     .command = "plan",
-    .usage = "[options] -f FILE",
+    .usage = "[options] -f FILE\n"
+             "[options] -- COMMAND [ARGUMENT...]",
     .about = "Says what would happen if the job were submitted now: when it "
              "would start, on\nwhich GPUs, how fast it would be, when it would "
              "be done, whom it would slow, and\nthe smallest change that would "
@@ -29,19 +40,32 @@ static const struct flags_page page = {
     .table = table,
 };
 
-static int ask(struct live *live, const char *path)
+/* The job file: one there is, or one made of the options. */
+static enum firn_status read_job(struct firn_buf *out, const struct args *args,
+                                 char **argv, struct firn_error *err)
+{
+    char here[PATH_MAX];
+    if (args->file != NULL)
+        return live_file_read(out, args->file, err);
+    if (getcwd(here, sizeof here) == NULL)
+        return firn_fail(err, FIRN_EIO, "the working directory: %s",
+                         strerror(errno));
+    return job_text(out, &args->job, argv, here, err);
+}
+
+static int ask(struct live *live, const struct args *args, char **argv)
 {
     struct firn_error err = {0};
     struct firn_buf text = {0}, out = {0};
     json_t *answer = NULL;
-    enum firn_status status = live_file_read(&text, path, &err);
+    enum firn_status status = read_job(&text, args, argv, &err);
     struct client_request request = {.method = "POST",
                                      .path = "/v1/plan",
                                      .content_type = "application/yaml",
                                      .body = {text.at, text.n}};
     if (status == FIRN_OK) {
         status = client_call(live->client, &request, &answer, &err);
-        live_file_blame(&err, path);
+        live_file_blame(&err, args->file);
     }
     buf_release(&text);
     if (status != FIRN_OK)
@@ -53,20 +77,32 @@ static int ask(struct live *live, const char *path)
     return rc;
 }
 
+static int check(const struct args *args, bool has_command)
+{
+    if (args->file == NULL && !has_command)
+        return flags_wrong(&page, "say -f FILE, or -- and a command");
+    if (args->file != NULL && (has_command || job_flags_any(&args->job)))
+        return flags_wrong(&page, "a file says all of a job: no other options "
+                                  "and no command beside -f");
+    if (args->job.may_share && args->job.is_alone)
+        return flags_wrong(&page, "--share or --alone, not both");
+    return -1;
+}
+
 int cmd_plan(int argc, char **argv)
 {
-    struct args args = {0};
+    struct args args = {.job.priority = -1};
     struct live live;
     int rc = flags_parse(&page, &args, &argc, argv);
-    if (rc >= 0)
-        return rc;
-    if (argc > 1)
-        return flags_wrong(&page, "takes options only");
-    if (args.file == NULL)
-        return flags_wrong(&page, "say -f FILE");
-    rc = live_open(&live, &page, &args.live);
     if (rc < 0)
-        rc = ask(&live, args.file);
-    live_close(&live);
+        rc = check(&args, argc > 1);
+    if (rc < 0) {
+        argv[argc] = NULL; /* the operands stand first now */
+        rc = live_open(&live, &page, &args.live);
+        if (rc < 0)
+            rc = ask(&live, &args, argv + 1);
+        live_close(&live);
+    }
+    job_flags_release(&args.job);
     return rc;
 }

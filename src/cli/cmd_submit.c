@@ -3,8 +3,9 @@
  *     firn submit -f job.yaml [-f more.yaml | -f -]
  *     firn submit --gpus 1..8 -- python train.py
  *
- * A file is sent as it is and judged by the daemon, which names the line; of
- * flags a file is made (cli/jobtext.h). Each job has a request id, drawn once:
+ * A file is sent as it is and judged by the daemon, which names the line; with
+ * it goes the working directory, for a file that names none. Of flags a file is
+ * made (cli/jobtext.h). Each job has a request id, drawn once:
  * when the answer is lost on its way, the same request is sent again, and the
  * daemon makes one job of both.
  */
@@ -35,51 +36,7 @@ struct args {
 static const struct flag table[] = {
     {"file", 'f', "FILE", "a job file, - for standard input; may be repeated",
      flag_word, AT(files)},
-    {"name", 'n', "NAME", "what the job is called (made up)", flag_text,
-     AT(job.name)},
-    {"gpus", 'g', "N|MIN..MAX", "how many GPUs (1)", flag_text, AT(job.gpus)},
-    {"gpu", 0, "A,B,...", "which types will do (any)", flag_words,
-     AT(job.types)},
-    {"share", 0, NULL, "may share GPUs with another job", flag_yes,
-     AT(job.may_share)},
-    {"alone", 0, NULL, "never shares GPUs", flag_yes, AT(job.is_alone)},
-    {"env", 'e', "K=V", "environment; K alone: as it is here; may be repeated",
-     flag_word, AT(job.env)},
-    {"workdir", 'w', "DIR", "where it runs (here)", flag_text, AT(job.workdir)},
-    {"priority", 'p', "0..100", "higher goes first (0)", flag_whole,
-     AT(job.priority)},
-    {"queue", 'q', "NAME", "the queue it goes to", flag_text, AT(job.queue)},
-    {"app", 0, "NAME", "the application, whose profile predicts it", flag_text,
-     AT(job.app)},
-    {"elastic", 0, NULL, "may be resized: it checkpoints when asked", flag_yes,
-     AT(job.is_elastic)},
-    {"consistency", 0, "D0|D1|D2", "how equal its results must be (D1)",
-     flag_text, AT(job.consistency)},
-    {"threads", 0, "N", "elastic threads", flag_count, AT(job.threads)},
-    {"batch", 0, "N", "its batch", flag_count, AT(job.batch)},
-    {"freeze", 0, "RULE", "freezes layers: penalty, freezeout or off",
-     flag_text, AT(job.freeze)},
-    {"freeze-max", 0, "SHARE", "at most so much of them (90%)", flag_text,
-     AT(job.freeze_max)},
-    {"checkpoint-dir", 0, "DIR", "where its checkpoints go (its own folder)",
-     flag_text, AT(job.ckpt_dir)},
-    {"grace", 0, "TIME", "what it may take to checkpoint and end",
-     flag_duration, AT(job.grace_s)},
-    {"interval", 0, "TIME", "from checkpoint to checkpoint", flag_duration,
-     AT(job.ckpt_every_s)},
-    {"epochs", 0, "N", "it trains for so many", flag_whole, AT(job.epochs)},
-    {"iterations", 0, "N", "it trains for so many", flag_whole,
-     AT(job.iterations)},
-    {"retry", 0, "N", "starts again, at most so often, after a failure",
-     flag_count, AT(job.retries)},
-    {"duration", 0, "TIME", "about how long it will run", flag_duration,
-     AT(job.duration_s)},
-    {"memory", 0, "GIB", "what it needs of each GPU", flag_positive,
-     AT(job.memory_gib)},
-    {"restart", 0, NULL, "may be stopped and start from scratch", flag_yes,
-     AT(job.may_restart)},
-    {"deadline", 0, "DATE", "when it must be done: 2026-11-20T18:00Z",
-     flag_text, AT(job.deadline)},
+    JOB_FLAGS(job),
     {"hold", 0, NULL, "not started before 'firn release'", flag_yes,
      AT(is_held)},
     {"wait", 0, NULL, "waits for the end; the exit status is the job's",
@@ -110,21 +67,37 @@ struct batch {
     struct firn_buf out;
 };
 
+/* `here` is NULL when the text says where the job runs. */
+static void put_path(struct firn_buf *out, bool is_held, const char *here)
+{
+    buf_puts(out, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
+    if (here == NULL)
+        return;
+    buf_puts(out, is_held ? "&workdir=" : "?workdir=");
+    client_escape(out, here);
+}
+
 static enum firn_status post(struct batch *batch, struct firn_bytes text,
-                             json_t **answer, struct firn_error *err)
+                             const char *here, json_t **answer,
+                             struct firn_error *err)
 {
     char id[CLIENT_ID_MAX];
-    struct client_request request = {
-        .method = "POST",
-        .path = batch->args->is_held ? "/v1/jobs?hold=1" : "/v1/jobs",
-        .content_type = "application/yaml",
-        .body = text,
-        .request_id = batch->args->request};
+    struct firn_buf path = {0};
+    enum firn_status status = FIRN_OK;
+    put_path(&path, batch->args->is_held, here);
+    struct client_request request = {.method = "POST",
+                                     .path = path.at,
+                                     .content_type = "application/yaml",
+                                     .body = text,
+                                     .request_id = batch->args->request};
     if (request.request_id == NULL) {
-        FIRN_TRY(client_draw_id(id, err));
+        status = client_draw_id(id, err);
         request.request_id = id;
     }
-    return client_call(batch->live.client, &request, answer, err);
+    if (status == FIRN_OK)
+        status = client_call(batch->live.client, &request, answer, err);
+    buf_release(&path);
+    return status;
 }
 
 /* One job; `where` is its file, or NULL. The exit status. */
@@ -133,11 +106,13 @@ static int send_one(struct batch *batch, struct firn_bytes text,
 {
     struct firn_error err = {0};
     json_t *answer = NULL;
+    char here[PATH_MAX];
+    bool is_here = where != NULL && getcwd(here, sizeof here) != NULL;
     if (batch->args->is_dry) {
         buf_add(&batch->out, text.at, text.n);
         return 0;
     }
-    if (post(batch, text, &answer, &err) != FIRN_OK) {
+    if (post(batch, text, is_here ? here : NULL, &answer, &err) != FIRN_OK) {
         live_file_blame(&err, where);
         return live_failed(&batch->live, &err);
     }

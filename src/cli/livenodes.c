@@ -13,7 +13,7 @@ static const char *state_of(const json_t *node)
     return said_yes(node, "drained") ? "drained" : "up";
 }
 
-static void add_row(struct table *table, const json_t *node)
+static void add_row(struct table *table, const json_t *node, bool has_why)
 {
     double mem_gib = said_number(node, "mem_gib", 0);
     said_cell(table, said_text(node, "name"));
@@ -23,6 +23,17 @@ static void add_row(struct table *table, const json_t *node)
     table_cellf(table, "%.0f", said_number(node, "free", 0));
     table_cellf(table, "%.0f", said_number(node, "outside", 0));
     table_cellf(table, mem_gib > 0 ? "%.0f" : "-", mem_gib);
+    if (has_why)
+        said_cell(table, said_text(node, "why"));
+}
+
+/* Does any say why it is out? */
+static bool any_why(const json_t *nodes)
+{
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        if (json_object_get(json_array_get(nodes, i), "why") != NULL)
+            return true;
+    return false;
 }
 
 void live_nodes_table(const json_t *answer, struct firn_buf *out)
@@ -30,14 +41,22 @@ void live_nodes_table(const json_t *answer, struct firn_buf *out)
     static const char *const heads[] = {"NODE", "STATE",   "TYPE", "GPUS",
                                         "FREE", "OUTSIDE", "GIB"};
     const json_t *nodes = said_list(answer, "nodes");
+    bool has_why = any_why(nodes);
     struct table table;
-    table_init(&table, "lllrrrr");
+    table_init(&table, has_why ? "lllrrrrl" : "lllrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
+    if (has_why)
+        table_cell(&table, "WHY");
     for (size_t i = 0; i < json_array_size(nodes); i++)
-        add_row(&table, json_array_get(nodes, i));
+        add_row(&table, json_array_get(nodes, i), has_why);
     table_print(&table, out);
     table_release(&table);
+    if (json_object_get(answer, "trouble") != NULL) {
+        buf_puts(out, "nothing is started: ");
+        safe_puts(out, said_text(answer, "trouble"));
+        buf_putc(out, '\n');
+    }
 }
 
 void live_nodes_sum(const json_t *answer, double *ngpus, double *nfree)

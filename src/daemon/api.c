@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAMS_MAX = 200 };
+enum { STREAMS_MAX = 200, PATH_MOST = 4095 };
 
 static const struct api_route table[] = {
 #define ROUTE(method, path, handler, who) {#method, path, handler, API_##who},
@@ -115,7 +115,7 @@ static bool may_call(const struct api_route *route, const struct api_call *call)
     return false;
 }
 
-static void count(void *arg, int number, int status)
+void api_count(void *arg, int number, int status)
 {
     struct api *api = arg;
     if (api->host.metrics == NULL)
@@ -158,7 +158,7 @@ void api_handle(void *arg, struct http_exchange *exchange,
         if (strcmp(table[i].method, request->method) != 0 ||
             !matches(table[i].path, path, call.word))
             continue;
-        http_watch(exchange, count, arg, i);
+        http_watch(exchange, api_count, arg, i);
         if (may_call(&table[i], &call))
             table[i].handle(&call);
         else
@@ -166,7 +166,7 @@ void api_handle(void *arg, struct http_exchange *exchange,
                         "this caller may not do that");
         return;
     }
-    http_watch(exchange, count, arg, -1);
+    http_watch(exchange, api_count, arg, -1);
     no_route(&call, path);
 }
 
@@ -323,6 +323,27 @@ static bool json_to_yaml(struct api_call *call, struct firn_buf *out)
     return true;
 }
 
+/* Where the submitter is, for a file that names no folder. */
+static bool take_workdir(struct api_call *call, struct live_ask *ask)
+{
+    const char *here = http_query(call->exchange, "workdir");
+    if (here == NULL || ask->workdir[0] != '\0')
+        return true;
+    size_t n = strnlen(here, PATH_MOST + 1);
+    bool is_good = here[0] == '/' && n <= PATH_MOST;
+    for (size_t i = 0; i < n; i++)
+        is_good = is_good && (unsigned char)here[i] >= ' ' && here[i] != 0x7f;
+    if (!is_good) {
+        live_ask_release(ask);
+        http_fail(call->exchange, FIRN_EINVAL,
+                  "'workdir' must be a path from the root");
+        return false;
+    }
+    mem_free(ask->workdir);
+    ask->workdir = mem_strdup(here);
+    return true;
+}
+
 bool api_read_ask(struct api_call *call, struct live_ask *out)
 {
     struct firn_buf yaml = {0};
@@ -347,7 +368,7 @@ bool api_read_ask(struct api_call *call, struct live_ask *out)
     }
     mem_free(out->user); /* nobody submits in another's name */
     out->user = mem_strdup(call->request->caller.user);
-    return true;
+    return take_workdir(call, out);
 }
 
 void api_not_here(struct api_call *call)

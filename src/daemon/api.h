@@ -35,6 +35,7 @@ struct api_node {
     int nfree;      /* nobody has them, and jobs may */
     int noutside;   /* used by somebody outside of firn */
     bool is_up, is_drained;
+    const char *why; /* it is not up; "" for no word */
 };
 
 /* An option of the policy that is not at its default, as text. */
@@ -64,6 +65,11 @@ struct api_host {
     /* FIRN_ENOENT: no such node. */
     enum firn_status (*drain)(void *arg, const char *node, bool is_drained,
                               struct firn_error *err);
+
+    /* GPUs as the book has them ("n0[0-3]") with their nodes' names. */
+    void (*gpus_text)(void *arg, const char *held, struct firn_buf *out);
+    /* Why the engine can start nothing at present; NULL: it can. */
+    const char *(*trouble)(void *arg);
 
     /* The book has changed in what a round would look at: a new job, one held
      * or released, other bounds, another priority. */
@@ -101,6 +107,8 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+/* Told of an answer's status, for counting: http_watch(). */
+void api_count(void *arg, int number, int status);
 
 /* The turn's commit has gone so: answers that waited for it are given, or
  * become failures with the sentence of `err`. */

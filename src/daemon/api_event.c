@@ -17,7 +17,8 @@
 
 enum { PAGE_USUAL = 1000, PAGE_MOST = 10000, READ_AT_ONCE = 200, QUIET_S = 15 };
 
-static void add_event(struct firn_buf *out, const struct store_event *event)
+static void add_event(struct firn_buf *out, const struct api *api,
+                      const struct store_event *event)
 {
     api_json_open(out, NULL, '{');
     api_json_int(out, "id", event->id);
@@ -25,7 +26,10 @@ static void add_event(struct firn_buf *out, const struct store_event *event)
     if (event->job != FIRN_NO_JOB)
         api_json_int(out, "job", event->job);
     api_json_text(out, "kind", event->kind);
-    api_json_text(out, "text", event->text);
+    if (strcmp(event->kind, "gpus") == 0)
+        api_json_gpus(out, api, "text", event->text);
+    else
+        api_json_text(out, "text", event->text);
     api_json_close(out, '}');
 }
 
@@ -62,6 +66,7 @@ enum firn_status api_last_event(struct store *store, int64_t *out,
 /* --- pages ------------------------------------------------------------- */
 
 struct page {
+    const struct api *api;
     struct firn_buf out;
     firn_job_id job; /* FIRN_NO_JOB: all */
     int64_t last, left;
@@ -76,13 +81,13 @@ static bool add_to_page(void *arg, const struct store_event *event)
     if (page->job != FIRN_NO_JOB && page->job != event->job)
         return true;
     page->left--;
-    add_event(&page->out, event);
+    add_event(&page->out, page->api, event);
     return true;
 }
 
 static void reply_page(struct api_call *call, int64_t after, firn_job_id job)
 {
-    struct page page = {.last = after, .job = job};
+    struct page page = {.api = call->api, .last = after, .job = job};
     struct firn_error err;
     if (!api_query_int(call, "limit", PAGE_MOST, PAGE_USUAL, &page.left))
         return;
@@ -120,7 +125,7 @@ static bool add_to_stream(void *arg, const struct store_event *event)
     if (stream->job != FIRN_NO_JOB && stream->job != event->job)
         return true;
     struct firn_buf data = {0};
-    add_event(&data, event);
+    add_event(&data, stream->api, event);
     buf_printf(&read->out, "id: %lld\nevent: %s\ndata: %s\n\n",
                (long long)event->id, event->kind, data.at);
     buf_release(&data);

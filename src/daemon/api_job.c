@@ -32,7 +32,7 @@ static void reply_job(struct api_call *call, int status,
                       const struct live_job *job)
 {
     struct firn_buf out = {0};
-    api_json_job(&out, job);
+    api_json_job(&out, call->api, job);
     api_reply(call, status, &out);
 }
 
@@ -103,6 +103,7 @@ void api_job_submit(struct api_call *call)
 /* --- list -------------------------------------------------------------- */
 
 struct list {
+    const struct api *api;
     struct firn_buf out;
     unsigned states; /* bits by enum live_state; 0: all */
     const char *user;
@@ -144,7 +145,7 @@ static bool list_job(struct list *list, const struct live_job *job)
         return false;
     list->left--;
     list->last = job->id;
-    api_json_job(&list->out, job);
+    api_json_job(&list->out, list->api, job);
     return true;
 }
 
@@ -188,7 +189,8 @@ static enum firn_status list_all(struct api_call *call, struct list *list,
 
 void api_job_list(struct api_call *call)
 {
-    struct list list = {.user = http_query(call->exchange, "user")};
+    struct list list = {.api = call->api,
+                        .user = http_query(call->exchange, "user")};
     struct firn_error err;
     int64_t all;
     if (!read_states(call, &list.states) ||

@@ -96,7 +96,18 @@ static void add_list(struct firn_buf *out, const char *key, char *const *list)
     api_json_close(out, ']');
 }
 
-static void add_line(struct firn_buf *out, const struct live_job *job)
+void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
+                   const char *held)
+{
+    struct firn_buf named = {0};
+    if (api->host.gpus_text != NULL && held != NULL)
+        api->host.gpus_text(api->host.arg, held, &named);
+    api_json_text(out, key, named.n > 0 ? named.at : held);
+    buf_release(&named);
+}
+
+static void add_line(struct firn_buf *out, const struct api *api,
+                     const struct live_job *job)
 {
     api_json_int(out, "id", job->id);
     api_json_text(out, "name", job->ask.name);
@@ -110,7 +121,7 @@ static void add_line(struct firn_buf *out, const struct live_job *job)
     api_json_bool(out, "ending", job->is_ending);
     api_json_int(out, "gpus_min", job->ask.gpus_min);
     api_json_int(out, "gpus_max", job->ask.gpus_max);
-    api_json_text(out, "gpus", job->held);
+    api_json_gpus(out, api, "gpus", job->held);
     api_json_int(out, "epoch", job->epoch);
     api_json_int(out, "retries", job->nretries);
     add_time(out, "submitted_s", job->submitted_s);
@@ -120,10 +131,11 @@ static void add_line(struct firn_buf *out, const struct live_job *job)
         api_json_double(out, "progress", job->last.progress);
 }
 
-void api_json_job(struct firn_buf *out, const struct live_job *job)
+void api_json_job(struct firn_buf *out, const struct api *api,
+                  const struct live_job *job)
 {
     api_json_open(out, NULL, '{');
-    add_line(out, job);
+    add_line(out, api, job);
     api_json_close(out, '}');
 }
 
@@ -144,6 +156,8 @@ static void add_ask(struct firn_buf *out, const struct live_ask *ask)
     api_json_double(out, "duration_s", ask->duration_s);
     api_json_double(out, "mem_gib", ask->mem_gib);
     api_json_double(out, "deadline_s", ask->deadline_s);
+    if (ask->inbox[0] != '\0')
+        api_json_text(out, "inbox", ask->inbox);
     api_json_close(out, '}');
 }
 
@@ -159,15 +173,21 @@ static void add_report(struct firn_buf *out, const struct live_job *job)
     mem_free(text);
 }
 
+struct epochs {
+    struct firn_buf *out;
+    const struct api *api;
+};
+
 static bool add_epoch(void *arg, const struct store_epoch *epoch)
 {
     static const char *const ends[] = {"done",   "checkpoint", "failed",
                                        "killed", "memory",     "lost"};
-    struct firn_buf *out = arg;
+    const struct epochs *epochs = arg;
+    struct firn_buf *out = epochs->out;
     bool is_over = epoch->end >= 0 && epoch->end <= FIRN_END_LOST;
     api_json_open(out, NULL, '{');
     api_json_int(out, "epoch", epoch->epoch);
-    api_json_text(out, "gpus", epoch->held);
+    api_json_gpus(out, epochs->api, "gpus", epoch->held);
     add_time(out, "started_s", epoch->started_s);
     add_time(out, "ended_s", epoch->ended_s);
     if (is_over) {
@@ -183,13 +203,14 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
 {
     struct firn_error ignored; /* a job is shown without what cannot be read */
     api_json_open(out, NULL, '{');
-    add_line(out, job);
+    add_line(out, api, job);
     if (live_state_is_over(job->state))
         api_json_int(out, "exit_status", job->exit_status);
     add_ask(out, &job->ask);
     add_report(out, job);
+    struct epochs epochs = {out, api};
     api_json_open(out, "epochs", '[');
-    store_each_epoch(api->host.store, job->id, add_epoch, out, &ignored);
+    store_each_epoch(api->host.store, job->id, add_epoch, &epochs, &ignored);
     api_json_close(out, ']');
     api_json_text(out, "request", job->request);
     api_json_text(out, "file", job->text);

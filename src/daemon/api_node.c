@@ -25,6 +25,8 @@ static void add_node(struct firn_buf *out, const struct api_node *node)
     api_json_int(out, "outside", node->noutside);
     api_json_bool(out, "up", node->is_up);
     api_json_bool(out, "drained", node->is_drained);
+    if (node->why != NULL && node->why[0] != '\0')
+        api_json_text(out, "why", node->why);
     api_json_close(out, '}');
 }
 
@@ -41,6 +43,10 @@ void api_node_list(struct api_call *call)
     for (size_t i = 0; i < n; i++)
         add_node(&out, &nodes[i]);
     api_json_close(&out, ']');
+    const char *trouble =
+        host->trouble != NULL ? host->trouble(host->arg) : NULL;
+    if (trouble != NULL)
+        api_json_text(&out, "trouble", trouble);
     api_json_close(&out, '}');
     api_reply(call, 200, &out);
 }

@@ -57,6 +57,8 @@ void api_self_metrics(struct api_call *call)
         return;
     count_jobs(host->metrics, host->book);
     count_nodes(host->metrics, host);
+    metrics_set(host->metrics, METRIC_TROUBLE, 0,
+                host->trouble != NULL && host->trouble(host->arg) != NULL);
     metrics_set(host->metrics, METRIC_STREAMS, 0, call->api->nstreams);
     metrics_write(host->metrics, &out);
     answer(call, "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -74,7 +76,11 @@ void api_self_health(struct api_call *call)
         return;
     }
     api_json_open(&out, NULL, '{');
+    const char *trouble =
+        host->trouble != NULL ? host->trouble(host->arg) : NULL;
     api_json_text(&out, "status", "ok");
+    if (trouble != NULL)
+        api_json_text(&out, "trouble", trouble);
     api_json_int(&out, "jobs", (int64_t)book_count(host->book));
     api_json_double(&out, "now_s", host->now_s(host->arg));
     api_json_close(&out, '}');

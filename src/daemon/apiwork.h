@@ -99,8 +99,12 @@ void api_json_bool(struct firn_buf *out, const char *key, bool value);
 /* JSON as it is. */
 void api_json_raw(struct firn_buf *out, const char *key, const char *json);
 
+/* GPUs as the book has them, by the names of their nodes. */
+void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
+                   const char *held);
 /* A job as a line of a list, and with all there is. */
-void api_json_job(struct firn_buf *out, const struct live_job *job);
+void api_json_job(struct firn_buf *out, const struct api *api,
+                  const struct live_job *job);
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job);
 

@@ -228,7 +228,8 @@ static void complete(struct live_ask *ask, firn_job_id id)
     char **texts[] = {&ask->queue,   &ask->user,        &ask->app,
                       &ask->workdir, &ask->types,       &ask->model,
                       &ask->freeze,  &ask->consistency, &ask->base,
-                      &ask->dataset, &ask->objective,   &ask->ckpt_dir};
+                      &ask->dataset, &ask->objective,   &ask->ckpt_dir,
+                      &ask->inbox};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = or_empty(*texts[i]);
     if (ask->argv == NULL)

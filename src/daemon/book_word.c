@@ -172,6 +172,11 @@ enum firn_status book_bounds(struct book *book, struct live_job *job,
                          "a job cannot have %d to %d GPUs: from 1 to %d, the "
                          "fewest first",
                          gpus_min, gpus_max, GPUS_MAX);
+    if (job->ask.inbox[0] != '\0')
+        return firn_fail(err, FIRN_EINVAL,
+                         "job %d (%s) came by the inbox: it has the GPUs that "
+                         "it was sent with",
+                         job->id, job->ask.name);
     if (!job->ask.is_elastic && gpus_min != gpus_max)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d (%s) is not elastic: it takes one number of "

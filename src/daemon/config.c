@@ -37,6 +37,8 @@ const char config_help[] =
     "  --listen ADDRESS   TCP too, such as 127.0.0.1:7070; needs a token\n"
     "  --token-file FILE  the operator's token, in a file only its owner can "
     "read\n"
+    "  --callback URL     where trainers on other hosts report, such as\n"
+    "                     http://head:7070; without, by --listen\n"
     "  --set NAME=VALUE   an option of a policy or an engine: fifo.skip=1\n"
     "  --help, --version\n";
 
@@ -55,6 +57,7 @@ static const struct key keys[] = {
     {"listen", offsetof(struct config, listen), true},
     {"token-file", offsetof(struct config, token_file), true},
     {"gpus", offsetof(struct config, gpus), true},
+    {"callback", offsetof(struct config, callback), true},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 
@@ -365,6 +368,19 @@ static enum firn_status make_absolute(struct config *config, const char **path,
     return FIRN_OK;
 }
 
+static enum firn_status check_callback(const char *url, struct firn_error *err)
+{
+    const char *host = strncmp(url, "http://", 7) == 0    ? url + 7
+                       : strncmp(url, "https://", 8) == 0 ? url + 8
+                                                          : "";
+    bool is_good = host[0] != '\0' && host[0] != '/' && host[0] != ':';
+    for (const char *at = host; *at != '\0'; at++)
+        is_good = is_good && *at > ' ' && *at < 0x7f && *at != '@';
+    return is_good ? FIRN_OK
+                   : firn_fail(err, FIRN_EINVAL,
+                               "callback '%.200s' is no http://HOST:PORT", url);
+}
+
 enum firn_status config_finish(struct config *config, struct firn_error *err)
 {
     if (config->file != NULL)
@@ -388,6 +404,45 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
     if (config->listen != NULL && config->token_file == NULL)
         return firn_fail(err, FIRN_EINVAL,
                          "--listen needs a token: say --token-file FILE");
+    return config->callback != NULL ? check_callback(config->callback, err)
+                                    : FIRN_OK;
+}
+
+/* The host of "host:port" or "[::1]:port"; one that means every address becomes
+ * this host's name. */
+static void put_host(struct firn_buf *out, const char *listen)
+{
+    static const char *const any[] = {"", "*", "0.0.0.0", "[::]"};
+    const char *colon = strrchr(listen, ':');
+    char host[256] = "", name[256] = "";
+    snprintf(host, sizeof host, "%.*s",
+             colon != NULL ? (int)(colon - listen) : 255, listen);
+    bool is_any = false;
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        is_any = is_any || strcmp(host, any[i]) == 0;
+    if (is_any && gethostname(name, sizeof name - 1) != 0)
+        str_copy(name, sizeof name, "localhost");
+    buf_puts(out, is_any ? name : host);
+}
+
+enum firn_status config_url(const struct config *config, bool is_remote,
+                            int port, struct firn_buf *out,
+                            struct firn_error *err)
+{
+    if (is_remote && config->listen == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "engine %s runs trainers on other hosts, which report "
+                         "over TCP: say --listen ADDRESS and --token-file FILE",
+                         config->engine);
+    if (config->callback != NULL) {
+        buf_puts(out, config->callback);
+    } else if (is_remote) {
+        buf_puts(out, "http://");
+        put_host(out, config->listen);
+        buf_printf(out, ":%d", port);
+    } else {
+        buf_printf(out, "unix:%s", config->socket);
+    }
     return FIRN_OK;
 }
 

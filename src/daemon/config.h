@@ -5,16 +5,18 @@
  *     gpus: 1x4:v100@16           # GPUs declared by hand; else the driver's
  *     policy: icefrog
  *     state: /var/lib/firn      # firn.db, and a folder for each job
- *     socket: /run/firn.sock
+ *     socket: /run/firn/firn.sock
  *     listen: 127.0.0.1:7070    # TCP, only with a token
  *     token-file: /etc/firn/token
+ *     callback: http://head:7070  # where trainers on other hosts report
  *     settings: [icefrog.interval=60, local.cgroup=off]
  *
  * Each key is a flag too (--token-file FILE); `settings` is --set, once for
  * each. Nothing has to be said: state then is $XDG_STATE_HOME/firn or
  * ~/.local/state/firn, the socket $XDG_RUNTIME_DIR/firn.sock or firn.sock in
- * the state folder. Unknown keys, keys given twice and empty values are errors
- * with file and line.
+ * the state folder, and trainers report to `listen` where the engine runs them
+ * on other hosts, else to the socket. Unknown keys, keys given twice and empty
+ * values are errors with file and line.
  */
 #ifndef DAEMON_CONFIG_H
 #define DAEMON_CONFIG_H
@@ -29,6 +31,7 @@ struct config {
     struct arena text;
     const char *file; /* --config; read by config_finish() */
     const char *engine, *policy, *state, *socket, *listen, *token_file;
+    const char *callback;
     const char *gpus;
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
@@ -49,6 +52,13 @@ enum firn_status config_text(struct config *config, struct firn_bytes text,
  * also for what does not go together. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
 void config_release(struct config *config);
+
+/* Where trainers report, appended: `callback`, or by `listen`, or over the
+ * socket. `port` is what is listened on. FIRN_EINVAL when they are on other
+ * hosts (`is_remote`) and nothing listens there. */
+enum firn_status config_url(const struct config *config, bool is_remote,
+                            int port, struct firn_buf *out,
+                            struct firn_error *err);
 
 /* The operator's token: the first line of a file that only its owner can read.
  * In the arena. */

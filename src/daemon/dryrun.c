@@ -49,8 +49,11 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     (void)err;
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
         isnan(dry->start_s)) {
+        struct firn_buf gpus = {0};
         dry->start_s = dry->now_s - dry->began_s;
-        firn_alloc_print(step->to, &dry->gpus);
+        firn_alloc_print(step->to, &gpus);
+        loop_gpus_text(dry->loop, gpus.at, &dry->gpus);
+        buf_release(&gpus);
     }
     if (step->job->id != dry->job && (step->kind == FIRN_STEP_STOP ||
                                       step->to->ngpus < step->job->held.ngpus))

@@ -244,6 +244,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
         *context = ex = exchange_new(arg, mhd);
         ex->request.path = url;
         ex->request.method = method;
+        const struct http_config *config = &ex->http->config;
+        http_watch(ex, config->refused, config->arg, -1);
         look(ex);
         return ex->phase == HTTP_ANSWERED ? exchange_proceed(ex) : MHD_YES;
     }

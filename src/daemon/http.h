@@ -46,6 +46,9 @@ struct http_config {
     int (*job_of_token)(void *arg, const char *token);
     http_handler *handle;
     void *arg;
+    /* Told of answers that no handler gave, with number -1: see http_watch().
+     * MAY be NULL. */
+    void (*refused)(void *arg, int number, int status);
     size_t body_max;  /* 0: 1 MiB */
     double timeout_s; /* a whole request, or nothing, within; 0: 30 */
 };

@@ -97,7 +97,8 @@ static void finish_defaults(struct reading *r)
     char **texts[] = {&ask->name,        &ask->user,      &ask->app,
                       &ask->workdir,     &ask->types,     &ask->model,
                       &ask->freeze,      &ask->base,      &ask->dataset,
-                      &ask->consistency, &ask->objective, &ask->ckpt_dir};
+                      &ask->consistency, &ask->objective, &ask->ckpt_dir,
+                      &ask->inbox};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         set_default(texts[i], "");
 }

@@ -80,7 +80,7 @@ void live_ask_release(struct live_ask *ask)
     char *texts[] = {ask->name,        ask->queue, ask->user,    ask->app,
                      ask->workdir,     ask->types, ask->model,   ask->freeze,
                      ask->consistency, ask->base,  ask->dataset, ask->objective,
-                     ask->ckpt_dir};
+                     ask->ckpt_dir,    ask->inbox};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         mem_free(texts[i]);
     release_list(ask->argv);

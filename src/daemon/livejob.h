@@ -95,6 +95,8 @@ struct live_ask {
     double deadline_s; /* since the epoch; 0: none */
     uint64_t target_epochs, target_iterations;
     double target_metric; /* of its reports; 0: none */
+    char *inbox;          /* firn_inbox.key of a job that came past us; "" for
+                           * none. No file can say it */
 };
 void live_ask_release(struct live_ask *ask);
 

@@ -75,6 +75,11 @@ static enum firn_status open_engine(struct loop *loop,
                        : firn_engine_find(config->engine, err);
     if (loop->engine == NULL)
         return err->status;
+    if (!setup->is_deaf) { /* before anything is touched */
+        FIRN_TRY(
+            config_url(config, loop->engine->is_remote, 0, &loop->url, err));
+        buf_clear(&loop->url);
+    }
     loop->engine_state = mem_new(1, loop->engine->state_size);
     firn_options_default(loop->engine->options, loop->engine_state);
     if (config->gpus != NULL)
@@ -85,9 +90,8 @@ static enum firn_status open_engine(struct loop *loop,
     loop->is_engine_open = true;
     FIRN_TRY(loop_attach(loop, err));
     FIRN_TRY(loop->engine->discover(loop->engine_state, &loop->cluster, err));
-    loop->is_drained =
-        mem_new((size_t)loop->cluster.nnodes, sizeof *loop->is_drained);
-    return FIRN_OK;
+    loop_nodes_open(loop);
+    return loop_nodes_number(loop, err);
 }
 
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
@@ -104,28 +108,6 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
     return loop_new_round(loop, policy, err);
 }
 
-/* Nodes that were drained before are drained again. */
-static enum firn_status drain_again(struct loop *loop, struct firn_error *err)
-{
-    struct firn_buf text = {0};
-    struct firn_error none = {0};
-    enum firn_status status = FIRN_OK;
-    if (store_get_meta(loop->store, "drained", &text, &none) == FIRN_OK) {
-        char *at = text.n > 0 ? text.at : NULL;
-        while (at != NULL && *at != '\0' && status == FIRN_OK) {
-            char *end;
-            long node = strtol(at, &end, 10);
-            if (end == at)
-                break;
-            if (node < loop->cluster.nnodes)
-                status = loop_drain(loop, (firn_node_id)node, true, err);
-            at = *end == ' ' ? end + 1 : end;
-        }
-    }
-    buf_release(&text);
-    return status;
-}
-
 static enum firn_status open_http(struct loop *loop,
                                   const struct loop_setup *setup,
                                   struct firn_error *err)
@@ -139,8 +121,11 @@ static enum firn_status open_http(struct loop *loop,
                                  .token = setup->token,
                                  .job_of_token = api_job_of_token,
                                  .handle = api_handle,
+                                 .refused = api_count,
                                  .arg = loop->api};
-    return http_open(&loop->http, &config, err);
+    FIRN_TRY(http_open(&loop->http, &config, err));
+    return config_url(setup->config, loop->engine->is_remote,
+                      http_port(loop->http), &loop->url, err);
 }
 
 static enum firn_status open_all(struct loop *loop,
@@ -157,7 +142,7 @@ static enum firn_status open_all(struct loop *loop,
     FIRN_TRY(open_engine(loop, setup, err));
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
-    FIRN_TRY(drain_again(loop, err));
+    FIRN_TRY(loop_nodes_begin(loop, err));
     FIRN_TRY(store_commit(loop->store, err));
     loop->saved_s = loop_now_s(loop);
     FIRN_TRY(open_http(loop, setup, err));
@@ -202,9 +187,9 @@ static void free_parts(struct loop *loop)
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
     firn_cluster_release(&loop->cluster);
-    mem_free(loop->is_drained);
+    loop_nodes_close(loop);
+    buf_release(&loop->url);
     mem_free(loop->nodes);
-    mem_free(loop->node_names);
     mem_free(loop->types_text);
     vec_release(&loop->settings);
     vec_release(&loop->shown);

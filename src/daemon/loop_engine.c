@@ -62,28 +62,33 @@ static void give_orders(struct loop *loop, struct live_job *job,
 static void tell_step(struct loop *loop, struct live_job *job,
                       const struct firn_step *step)
 {
-    struct firn_buf to = {0};
+    struct firn_buf to = {0}, named = {0}, from = {0};
     char why[LIVE_TEXT];
     firn_alloc_print(step->to, &to);
+    loop_gpus_text(loop, to.at, &named);
+    loop_gpus_text(loop, job->held, &from);
     enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
     if (step->kind == FIRN_STEP_STOP) {
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
         say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
             loop->is_draining
                 ? "its node is drained; it is asked to write a checkpoint"
-                : "others go first; it is asked to leave its GPUs");
+            : step->is_loss ? "its node is down"
+                            : "others go first; it is asked to leave its GPUs");
     } else if (phase == FIRN_PHASE_LEAVING) {
-        snprintf(why, sizeof why, "from %.100s to %.100s", job->held, to.at);
+        snprintf(why, sizeof why, "from %.100s to %.100s", from.at, named.at);
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_RESIZE, 1);
         say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
     } else if (phase == FIRN_PHASE_RUNNING) { /* as before, but for a word */
         struct firn_error err = {0};
         loop_wrote(loop, book_held(loop->book, job, to.at, &err), &err);
     } else {
-        snprintf(why, sizeof why, "starts on %.200s", to.at);
+        snprintf(why, sizeof why, "starts on %.200s", named.at);
         say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     }
     buf_release(&to);
+    buf_release(&named);
+    buf_release(&from);
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
@@ -107,7 +112,9 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (loop->engine->apply(loop->engine_state, &passed, &why) != FIRN_OK) {
         log_warn("job %d: %s", as.id, why.text); /* (2) */
         track->granted.nparts = track->granted.ngpus = 0;
-        vec_add(&loop->refused, as.id);
+        struct refused refused = {.job = as.id};
+        snprintf(refused.why, sizeof refused.why, "%.200s", why.text);
+        vec_add(&loop->refused, refused);
         return FIRN_OK;
     }
     tell_step(loop, job, &passed);
@@ -246,8 +253,9 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
     struct loop *loop = arg;
     const struct live_job *job = book_job(loop->book, id);
-    if (job == NULL || live_state_is_over(job->state))
-        return false;
+    if (job == NULL ||
+        (live_state_is_over(job->state) && job->ask.inbox[0] == '\0'))
+        return false; /* one of the inbox may still have to be ended there */
     if (loop->launch == NULL)
         loop->launch = mem_new(1, sizeof *loop->launch);
     arena_reset(&loop->launch->text);
@@ -268,9 +276,7 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
         .workdir = ask->workdir[0] != '\0' ? ask->workdir : folder,
         .folder = folder,
         .log = text_of(loop, "%s/log", folder),
-        .url = loop->http != NULL
-                   ? text_of(loop, "unix:%s", loop->config->socket)
-                   : "",
+        .url = loop->http != NULL ? loop->url.at : "",
         .token = job->token,
         .ckpt = ckpt,
         .freeze = freeze_of(loop, job),
@@ -279,6 +285,8 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
                                      : 0,
         .grace_s = ask->grace_s > 0 ? ask->grace_s : GRACE_S,
         .can_checkpoint = ask->can_checkpoint,
+        .inbox = ask->inbox,
+        .after = "",
     };
     return true;
 }
@@ -317,16 +325,19 @@ static void on_phase(struct loop *loop, struct live_job *job,
                      const struct firn_event *event)
 {
     char why[LIVE_TEXT];
+    struct firn_buf on = {0};
+    loop_gpus_text(loop, job->held, &on);
     if (event->phase == FIRN_PHASE_STARTING && !job->is_ending) {
-        snprintf(why, sizeof why, "starts on %.200s", job->held);
+        snprintf(why, sizeof why, "starts on %.200s", on.at);
         say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
-        snprintf(why, sizeof why, "runs on %.200s", job->held);
+        snprintf(why, sizeof why, "runs on %.200s", on.at);
         if (!(job->started_s > 0))
             metrics_observe(loop->metrics, METRIC_QUEUE_S,
                             loop_now_s(loop) - job->submitted_s);
         say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
     }
+    buf_release(&on);
 }
 
 /* The epoch's end is written down, once: (3). */
@@ -381,15 +392,8 @@ static void on_left(struct loop *loop, struct live_job *job,
 
 void loop_event(struct loop *loop, const struct firn_event *event)
 {
-    struct firn_error err = {0};
-    if (event->kind == FIRN_EVENT_NODE_UP ||
-        event->kind == FIRN_EVENT_NODE_DOWN) {
-        if (event->node >= 0 && event->node < loop->cluster.nnodes &&
-            !loop->is_drained[event->node] &&
-            round_event(loop->round, event, &err) != FIRN_OK)
-            log_warn("%s", err.text);
+    if (loop_outside_event(loop, event))
         return;
-    }
     struct live_job *job = book_job(loop->book, event->job);
     struct track *track = loop_track(loop, event->job);
     if (job == NULL || track == NULL || live_state_is_over(job->state))

@@ -1,9 +1,11 @@
 /* loop_fail.c - a job ended without being done: again, or over?
  *
- *     cancelled          CANCELLED
+ *     cancelled          CANCELLED; also a job of the inbox, by its own cluster
  *     out of memory      once more with more memory, whatever its retry rules
  *     failed, a signal   again if it says retry: {on: failure}, `max` times
- *     lost               again if it says retry: {on: lost}, `max` times
+ *     lost               again if it says retry: {on: lost}, `max` times; on a
+ *                        cluster always, if it can be started again: nodes
+ *                        come and go there, and no job is to blame
  *
  * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
  * memory the next try asks for: half more than the job's figure, or what it was
@@ -100,6 +102,11 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  "cancelled by its user");
         return;
     }
+    if (event->end == FIRN_END_KILLED && job->ask.inbox[0] != '\0') {
+        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
+                 "cancelled where it was sent to");
+        return;
+    }
     if (event->end == FIRN_END_MEMORY) {
         out_of_memory(loop, job);
         return;
@@ -112,7 +119,8 @@ void loop_failed(struct loop *loop, struct live_job *job,
         snprintf(why, sizeof why, "ended with status %d; firn logs %s", status,
                  job->ask.name);
     bool may = is_lost ? job->ask.retry_on_lost : job->ask.retry_on_failure;
-    if (may && job->nretries < job->ask.retries_max)
+    may = may && job->nretries < job->ask.retries_max;
+    if (may || (is_lost && loop->engine->is_remote && loop_can_stop(job)))
         again(loop, job, 0,
               is_lost ? METRIC_RESTART_LOST : METRIC_RESTART_FAILURE, why);
     else

@@ -4,7 +4,6 @@
  * engine follow. See daemon/api.h for the contract.
  */
 #include "base/buf.h"
-#include "base/str.h"
 #include "daemon/loopwork.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,23 +18,21 @@ static size_t nodes(void *arg, const struct api_node **out)
     struct loop *loop = arg;
     const struct state *state = round_state(loop->round);
     int n = loop->cluster.nnodes;
-    if (loop->nodes == NULL) {
+    if (loop->nodes == NULL)
         loop->nodes = mem_new((size_t)n, sizeof *loop->nodes);
-        loop->node_names = mem_new((size_t)n, sizeof *loop->node_names);
-    }
     for (int i = 0; i < n; i++) {
         const struct firn_node *node = &loop->cluster.nodes[i];
         const struct firn_gpu_type *type = &loop->cluster.types[node->type];
-        char *name = loop->node_names[i];
-        snprintf(name, sizeof loop->node_names[i], "n%d", i);
         loop->nodes[i] = (struct api_node){
-            .name = name,
+            .name = loop_node_name(loop, i),
             .type = type->name,
             .mem_gib = type->mem_gib,
             .ngpus = node->ngpus,
             .nfree = state->map.node_free[i],
-            .is_up = state->cluster.nodes[i].is_up || loop->is_drained[i],
-            .is_drained = loop->is_drained[i]};
+            .noutside = loop_outside_count(loop, i),
+            .is_up = !loop->is_down[i],
+            .is_drained = loop->is_drained[i],
+            .why = loop->is_down[i] ? loop_node_why(loop, i) : ""};
     }
     *out = loop->nodes;
     return (size_t)n;
@@ -45,11 +42,20 @@ static enum firn_status drain(void *arg, const char *name, bool is_drained,
                               struct firn_error *err)
 {
     struct loop *loop = arg;
-    long node = 0;
-    if (name[0] != 'n' ||
-        !str_int(name + 1, 0, loop->cluster.nnodes - 1, &node))
+    firn_node_id node = 0;
+    if (!loop_node_find(loop, name, &node))
         return firn_fail(err, FIRN_ENOENT, "there is no node '%.40s'", name);
-    return loop_drain(loop, (firn_node_id)node, is_drained, err);
+    return loop_drain(loop, node, is_drained, err);
+}
+
+static void gpus_text(void *arg, const char *held, struct firn_buf *out)
+{
+    loop_gpus_text(arg, held, out);
+}
+
+static const char *trouble(void *arg)
+{
+    return loop_trouble(arg);
 }
 
 static void changed(void *arg, struct live_job *job)
@@ -141,21 +147,24 @@ static enum firn_status set_policy(void *arg, const char *name,
 
 struct api_host loop_host(struct loop *loop)
 {
-    return (struct api_host){.arg = loop,
-                             .book = loop->book,
-                             .store = loop->store,
-                             .metrics = loop->metrics,
-                             .engine = loop->engine->name,
-                             .now_s = now_s,
-                             .nodes = nodes,
-                             .drain = drain,
-                             .changed = changed,
-                             .cancel = cancel,
-                             .reported = reported,
-                             .policy = policy,
-                             .set_policy = set_policy,
-                             .why = why,
-                             .eta = eta,
-                             .plan = plan,
-                             .log_path = log_path};
+    return (struct api_host){
+        .arg = loop,
+        .book = loop->book,
+        .store = loop->store,
+        .metrics = loop->metrics,
+        .engine = loop->engine->name,
+        .now_s = now_s,
+        .nodes = nodes,
+        .drain = drain,
+        .gpus_text = loop->engine->node_name != NULL ? gpus_text : NULL,
+        .trouble = trouble,
+        .changed = changed,
+        .cancel = cancel,
+        .reported = reported,
+        .policy = policy,
+        .set_policy = set_policy,
+        .why = why,
+        .eta = eta,
+        .plan = plan,
+        .log_path = log_path};
 }

@@ -11,9 +11,6 @@
  * scratch is never stopped once it runs. No policy sees it any more; its GPUs
  * are blocked in the round until it ends. Such jobs do not share GPUs.
  *
- * A drained node takes no new jobs. Those on it that can be stopped are stopped
- * by a checkpoint and placed elsewhere; pinned ones go on to their end.
- *
  * Durations: what the user says, else an hour (jobfile.c). Progress is a share
  * of the whole, so a wrong guess scales rate and work alike, and the time left
  * of a job that reports is right whatever was guessed.
@@ -330,6 +327,20 @@ void loop_unpin(struct loop *loop, struct track *track)
     track->is_pinned = false;
 }
 
+void loop_pins_lift(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->tracks.n; i++)
+        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
+            unblock(loop, loop->tracks.at[i]);
+}
+
+void loop_pins_set(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->tracks.n; i++)
+        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
+            block(loop, loop->tracks.at[i]);
+}
+
 /* --- the end ------------------------------------------------------------- */
 
 void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
@@ -359,7 +370,8 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
     static const char why[] = "cancelled by its user";
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
-    if (loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_GONE) {
+    if (job->ask.inbox[0] == '\0' && /* else the engine has it, too */
+        loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_GONE) {
         loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, why);
         return;
     }
@@ -386,6 +398,19 @@ static void stop(struct loop *loop, struct live_job *job)
         log_warn("job %d: %s", job->id, err.text);
 }
 
+void loop_put_back(struct loop *loop, struct live_job *job,
+                   enum live_reason reason, const char *why)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    loop_unpin(loop, track);
+    loop_withdraw(loop, track);
+    enum firn_status status = book_state(loop->book, job, LIVE_PENDING, reason,
+                                         loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+    stop(loop, job); /* when it has left, it is admitted again */
+}
+
 /* Its user holds it back: off its GPUs if it can be, and out of the round. */
 static void hold(struct loop *loop, struct live_job *job)
 {
@@ -393,7 +418,7 @@ static void hold(struct loop *loop, struct live_job *job)
     struct firn_error err = {0};
     bool is_there =
         loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE;
-    if (track->is_pinned)
+    if (track->is_pinned || (is_there && job->ask.inbox[0] != '\0'))
         return; /* it goes on to its end */
     loop_withdraw(loop, track);
     enum firn_status status = book_state(
@@ -440,39 +465,4 @@ void loop_changed(struct loop *loop, struct live_job *job)
         loop_wrote(loop, status, &err);
     }
     loop_admit(loop, job);
-}
-
-/* --- nodes --------------------------------------------------------------- */
-
-enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
-                            struct firn_error *err)
-{
-    if (node < 0 || node >= loop->cluster.nnodes)
-        return firn_fail(err, FIRN_ENOENT, "there is no node n%d", node);
-    if (loop->is_drained[node] == drained)
-        return FIRN_OK;
-    struct firn_event event = {.kind = drained ? FIRN_EVENT_NODE_DOWN
-                                               : FIRN_EVENT_NODE_UP,
-                               .at_s = loop_now_s(loop),
-                               .node = node};
-    for (size_t i = 0; i < loop->tracks.n; i++)
-        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
-            unblock(loop, loop->tracks.at[i]);
-    loop->is_draining = true;
-    enum firn_status status = round_event(loop->round, &event, err);
-    loop->is_draining = false;
-    if (status == FIRN_OK)
-        loop->is_drained[node] = drained;
-    for (size_t i = 0; i < loop->tracks.n; i++)
-        if (loop->tracks.at[i] != NULL && loop->tracks.at[i]->is_pinned)
-            block(loop, loop->tracks.at[i]);
-    FIRN_TRY(status);
-    struct firn_buf list = {0};
-    for (int i = 0; i < loop->cluster.nnodes; i++)
-        if (loop->is_drained[i])
-            buf_printf(&list, "%d ", i);
-    struct firn_bytes bytes = {list.n > 0 ? list.at : "", list.n};
-    status = store_put_meta(loop->store, "drained", bytes, err);
-    buf_release(&list);
-    return status;
 }

@@ -3,7 +3,8 @@
  * Rounds are decided when an event asked for one or the policy's time has come,
  * but not more often than every LOOP_ROUND_MS: a thousand submits a second are
  * twenty rounds. A round whose plan core refuses changes nothing; it is said,
- * counted, and tried again a while later.
+ * counted, and tried again a while later. While the engine cannot be asked to
+ * do anything, nothing is decided: what would be started would only wait there.
  *
  * The policy can be changed while jobs run: a new round takes them all over as
  * they are, under the same ids, and its first decision changes what it likes.
@@ -19,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double SAVE_EVERY_S = 60, AGAIN_S = 5;
+static const double SAVE_EVERY_S = 60, AGAIN_S = 5, TROUBLE_S = 1;
 
 /* Those that can never be stopped leave the round to run. */
 static void pin_started(struct loop *loop)
@@ -37,17 +38,18 @@ static void pin_started(struct loop *loop)
 static void take_back(struct loop *loop)
 {
     for (size_t i = 0; i < loop->refused.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->refused.at[i]);
-        struct track *track = loop_track(loop, loop->refused.at[i]);
+        const struct refused *refused = &loop->refused.at[i];
+        struct live_job *job = book_job(loop->book, refused->job);
+        struct track *track = loop_track(loop, refused->job);
         struct firn_error err = {0};
         if (job == NULL || track == NULL)
             continue;
         loop_withdraw(loop, track);
         track->again_s = loop_now_s(loop) + AGAIN_S;
         vec_add(&loop->later, job->id);
-        enum firn_status status = book_state(
-            loop->book, job, LIVE_PENDING, LIVE_BECAUSE_ENGINE,
-            loop_now_s(loop), "the engine refused to start it", &err);
+        enum firn_status status =
+            book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_ENGINE,
+                       loop_now_s(loop), refused->why, &err);
         loop_wrote(loop, status, &err);
     }
     loop->refused.n = 0;
@@ -107,13 +109,23 @@ struct round_watch loop_watch(struct loop *loop)
         .arg = loop, .step = on_step, .end = on_end, .note = on_note};
 }
 
+const char *loop_trouble(const struct loop *loop)
+{
+    return loop->engine->trouble != NULL
+               ? loop->engine->trouble(loop->engine_state)
+               : NULL;
+}
+
 double loop_decide(struct loop *loop, double now_s)
 {
     struct firn_error err = {0};
     double earliest_s = loop->decided_s + 1e-3 * LOOP_ROUND_MS;
+    loop_outside_settle(loop);
     round_tick(loop->round, now_s);
     if (!round_is_due(loop->round))
         return round_wake_s(loop->round);
+    if (loop_trouble(loop) != NULL)
+        return now_s + TROUBLE_S;
     if (now_s < earliest_s)
         return earliest_s;
     long steps = round_steps(loop->round);
@@ -167,6 +179,7 @@ enum firn_status loop_copy_round(struct loop *loop, struct round *to,
         if (track != NULL && track->blocked.nparts > 0)
             round_block(to, &track->blocked);
     }
+    loop_outside_copy(loop, to);
     return FIRN_OK;
 }
 

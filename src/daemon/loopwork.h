@@ -35,11 +35,18 @@ struct track {
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
     int64_t mark_epoch;
+    bool is_told; /* of an inbox's job: the engine has it, too */
 };
 
 struct rejected {
     firn_job_id job;
     char why[64];
+};
+
+/* A step that the engine would not take, and its words. */
+struct refused {
+    firn_job_id job;
+    char why[LIVE_TEXT];
 };
 
 struct loop {
@@ -59,14 +66,19 @@ struct loop {
     struct liveforecast *forecast;
     VEC(struct track *) tracks;    /* by book id; NULL: none */
     VEC(firn_job_id) books;        /* by round id */
-    VEC(firn_job_id) refused;      /* steps that the engine would not take */
+    VEC(struct refused) refused;   /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
     VEC(firn_job_id) later;        /* retries that wait for their time */
     VEC(struct rejected) rejected; /* by the policy, in this round */
-    bool *is_drained;              /* by node */
+    bool *is_drained, *is_down;    /* by node: its operator, the engine */
     bool is_draining;              /* the steps of this moment are a drain's */
-    struct api_node *nodes;        /* for the API */
-    char (*node_names)[16];
+    struct outside *outside;       /* GPUs that others use */
+    VEC(firn_node_id)
+    renumbered;                 /* by a node's number in the run before: its
+                                 * number now, -1 for none; empty: the same */
+    struct api_node *nodes;     /* for the API */
+    char (*node_names)[16];     /* of engines that have none */
+    struct firn_buf url;        /* where trainers call */
     double answered_s;          /* the last answers went out */
     double decided_s;           /* the last round */
     double last_round_s;        /* that it took */
@@ -128,8 +140,58 @@ void loop_cancelled(struct loop *loop, struct live_job *job);
 void loop_changed(struct loop *loop, struct live_job *job);
 /* A trainer's word has been written down: what the round makes of it. */
 void loop_reported(struct loop *loop, struct live_job *job);
+/* It was given GPUs that it cannot have, and the engine has not started it: it
+ * waits again. */
+void loop_put_back(struct loop *loop, struct live_job *job,
+                   enum live_reason reason, const char *why);
+/* GPUs of pinned jobs out of the round's way, and back: around a change of
+ * nodes. */
+void loop_pins_lift(struct loop *loop);
+void loop_pins_set(struct loop *loop);
+
+/* --- nodes: loop_nodes.c -------------------------------------------------- */
+
+/* After the engine's discovery; and at the end. */
+void loop_nodes_open(struct loop *loop);
+void loop_nodes_close(struct loop *loop);
+/* Before jobs are taken over: which numbers nodes had, and now have. */
+enum firn_status loop_nodes_number(struct loop *loop, struct firn_error *err);
+/* An allocation of the run before, by the numbers of this one; false: a node of
+ * it is no longer there. */
+bool loop_renumber(const struct loop *loop, struct firn_alloc *held);
+/* Behind that: drained nodes are drained again, and those that are down go. */
+enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err);
+
+const char *loop_node_name(const struct loop *loop, firn_node_id node);
+/* Why the engine has it out; "" for no word. */
+const char *loop_node_why(const struct loop *loop, firn_node_id node);
+bool loop_node_find(const struct loop *loop, const char *name,
+                    firn_node_id *out);
+/* "n0[0-3] n7[1]" with the nodes' names, appended. */
+void loop_gpus_text(const struct loop *loop, const char *held,
+                    struct firn_buf *out);
 enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
                             struct firn_error *err);
+/* The round's picture of a node to what its operator and the engine say. */
+enum firn_status loop_node_follow(struct loop *loop, firn_node_id node,
+                                  bool has_time, struct firn_error *err);
+void loop_node_event(struct loop *loop, const struct firn_event *event);
+
+/* --- others: loop_outside.c ----------------------------------------------- */
+
+void loop_outside_open(struct loop *loop);
+void loop_outside_close(struct loop *loop);
+/* Of the cluster, and of no job of ours? Then it is taken in. */
+bool loop_outside_event(struct loop *loop, const struct firn_event *event);
+void loop_outside_taken(struct loop *loop, const struct firn_part *taken);
+/* Before a decision: what others use is out of the round. */
+void loop_outside_settle(struct loop *loop);
+/* Before a node leaves or comes: its blocked GPUs are back in the round. */
+void loop_outside_lift(struct loop *loop, firn_node_id node);
+/* What is blocked, in a round that has the present one's jobs and nodes. */
+void loop_outside_copy(const struct loop *loop, struct round *to);
+/* GPUs of a node that others use. */
+int loop_outside_count(const struct loop *loop, firn_node_id node);
 
 /* --- the engine: loop_engine.c ------------------------------------------- */
 
@@ -142,6 +204,10 @@ void loop_launch_free(struct loop *loop);
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
                             struct firn_buf *out);
 
+/* --- jobs that came past us: loop_inbox.c --------------------------------- */
+
+void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
+
 /* --- failures: loop_fail.c ----------------------------------------------- */
 
 void loop_failed(struct loop *loop, struct live_job *job,
@@ -151,6 +217,8 @@ double loop_retry(struct loop *loop, double now_s);
 
 /* --- a round: loop_round.c ----------------------------------------------- */
 
+/* Why the engine can start nothing at present; NULL: it can. */
+const char *loop_trouble(const struct loop *loop);
 /* Decides if it is time; when it is, if not yet. */
 double loop_decide(struct loop *loop, double now_s);
 /* The first, or another for the present one, which ends. */

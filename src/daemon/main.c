@@ -12,7 +12,6 @@
 #include <firn/version.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 static void to_stderr(void *arg, enum log_level level, const char *text)
@@ -56,8 +55,9 @@ int main(int argc, char **argv)
     struct config config = {0};
     struct firn_error err = {0};
     int status = 0;
-    if (argc == 3 && strcmp(argv[1], "--shepherd") == 0)
-        return shepherd_main(argv[2]);
+    int code = shepherd_args(argc, argv);
+    if (code >= 0)
+        return code;
     signal(SIGPIPE, SIG_IGN);
     log_set_sink(to_stderr, NULL);
     bool is_wrong = config_flags(&config, argc, argv, &err) != FIRN_OK;

@@ -156,6 +156,12 @@ static void take_over(struct loop *loop, struct live_job *job,
     held->how.passes = job->orders.passes > 0 ? job->orders.passes : 0;
     track->granted = *held;
     track->open_epoch = job->epoch;
+    if (loop->renumbered.n > 0) {
+        struct firn_buf text = {0};
+        firn_alloc_print(held, &text);
+        loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
+        buf_release(&text);
+    }
     if (!job->is_ending && !job->is_held) {
         if (!loop_can_stop(job))
             loop_pin(loop, job);
@@ -181,12 +187,15 @@ static void recover_job(struct loop *loop, struct live_job *job)
                                            &history, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
     if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
-        take_over(loop, job, &held);
-        return;
+        if (loop_renumber(loop, &held)) {
+            take_over(loop, job, &held);
+            return;
+        }
+        log_warn("job %d was on a node that is no longer there", job->id);
+        mem_free(held.parts);
     }
     if (job->is_ending) {
-        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
-                 "cancelled by its user");
+        loop_cancelled(loop, job);
         return;
     }
     if (job->state != LIVE_PENDING) {

@@ -78,6 +78,7 @@ static const struct field fields[] = {
     OF_ASK(target_epochs, U64, false),
     OF_ASK(target_iterations, U64, false),
     OF_ASK(target_metric, REAL, false),
+    OF_ASK(inbox, TEXT, false),
     OF_JOB(text, TEXT, false),
     OF_JOB(request, TEXT, false),
     OF_JOB(token, CHARS, false),

@@ -63,6 +63,8 @@ static const char *const schema[] = {
     " epoch INTEGER, at_s REAL, report TEXT);"
     "CREATE INDEX reports_job ON reports (job);"
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;",
+    /* 2: jobs that came by the engine's own queue */
+    "ALTER TABLE jobs ADD COLUMN inbox TEXT NOT NULL DEFAULT ''",
 };
 
 /* What opening came to. */

@@ -2,7 +2,8 @@
  *
  * Looked at in this order, the first that holds is the one that is told:
  *
- *     held, retry, never, engine   it is not in the round at all
+ *     held, retry, never           it is not in the round at all
+ *     engine       the engine can start nothing at present
  *     drained      without the drained nodes there are too few GPUs
  *     memory       too few of the free GPUs have enough memory
  *     type         too few of the free GPUs are of its types
@@ -151,11 +152,17 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text, "waits for %s; %d free", needs,
                  stock->suit_free);
     }
+    const char *alone = job->spec.may_share && loop->engine->no_sharing != NULL
+                            ? loop->engine->no_sharing(loop->engine_state)
+                            : NULL;
     if (others)
         snprintf(a->next, sizeof a->next,
                  "%d other GPUs are free: allow them with gpu: or ask for "
                  "less memory",
                  stock->free - stock->suit_free);
+    else if (alone != NULL)
+        snprintf(a->next, sizeof a->next, "it may share and cannot: %.200s",
+                 alone);
     else
         snprintf(a->next, sizeof a->next, "%s",
                  job->spec.gpus_min > 1 && stock->suit_free > 0
@@ -173,7 +180,13 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     a->need = job->spec.gpus_min;
     a->have = stock.suit_free;
     a->mem_gib = job->spec.mem_gib;
-    if (stock.suit_up < a->need && stock.suit >= a->need) {
+    if (loop_trouble(loop) != NULL) {
+        a->reason = LIVE_BECAUSE_ENGINE;
+        snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
+        snprintf(a->next, sizeof a->next,
+                 "it is safe here, and goes on when engine %s does",
+                 loop->engine->name);
+    } else if (stock.suit_up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
                  "waits for %s; %d are left on nodes that are not drained",

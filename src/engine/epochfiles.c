@@ -5,7 +5,8 @@
  * and synced before the job starts; the end then overwrites it.
  *
  * Invariants:
- * (1) a name of these is only ever made by rename();
+ * (1) a name of these is only ever made by rename(), but for those that are
+ *     written over, which reach other hosts;
  * (2) of pid and exit, the contents are synced before the rename, the folder
  *     after it.
  */
@@ -129,23 +130,33 @@ bool epoch_get(int folder, const char *name, struct firn_buf *out)
     return n == 0;
 }
 
-int epoch_lock(int job_folder)
+static int take_lock(int job_folder, const char *name, int how)
 {
-    int fd = openat(job_folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = openat(job_folder, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return -2;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(fd, how | LOCK_NB) == 0)
         return fd;
     int result = errno == EWOULDBLOCK ? -1 : -2;
     close(fd);
     return result;
 }
 
+int epoch_lock(int job_folder)
+{
+    return take_lock(job_folder, "lock", LOCK_EX);
+}
+
+int epoch_workers_lock(int job_folder, bool is_shared)
+{
+    return take_lock(job_folder, "workers", is_shared ? LOCK_SH : LOCK_EX);
+}
+
 /* Reads "WORD 1 a b c", blanks and line ends behind it. */
 static bool numbers(int folder, const char *name, int64_t *out, int n)
 {
     struct firn_buf text = {0};
-    char head[32];
+    char head[64];
     bool is_good = epoch_get(folder, name, &text) && text.n > 0 &&
                    strlen(text.at) == text.n;
     snprintf(head, sizeof head, "firn-%s 1", name);
@@ -207,12 +218,12 @@ bool epoch_pid_get(int folder, struct epoch_pid *out)
     return true;
 }
 
-static struct firn_bytes exit_line(char line[LINE],
+static struct firn_bytes exit_line(char line[LINE], const char *name,
                                    const struct epoch_exit *how)
 {
     char text[LINE];
-    snprintf(text, sizeof text, "firn-exit 1 %lld %d %d", (long long)how->epoch,
-             how->end, how->status);
+    snprintf(text, sizeof text, "firn-%.40s 1 %lld %d %d", name,
+             (long long)how->epoch, how->end, how->status);
     snprintf(line, LINE, "%-*.100s\n", LINE - 2, text);
     return (struct firn_bytes){line, LINE - 1};
 }
@@ -220,7 +231,7 @@ static struct firn_bytes exit_line(char line[LINE],
 enum firn_status epoch_exit_reserve(int folder, struct firn_error *err)
 {
     char line[LINE];
-    struct firn_bytes text = exit_line(line, &(struct epoch_exit){0});
+    struct firn_bytes text = exit_line(line, "exit", &(struct epoch_exit){0});
     if (!write_draft(folder, exit_reserved, SYNCED, text))
         return failed("exit", err);
     return FIRN_OK;
@@ -231,16 +242,80 @@ enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
 {
     char line[LINE];
     if (!write_draft(folder, exit_reserved, SYNCED | OVER,
-                     exit_line(line, how)))
+                     exit_line(line, "exit", how)))
         return failed("exit", err);
     return publish(folder, exit_reserved, "exit", SYNCED, err);
 }
 
-bool epoch_exit_get(int folder, struct epoch_exit *out)
+static bool exit_of(int folder, const char *name, struct epoch_exit *out)
 {
     int64_t n[3] = {0};
-    if (!numbers(folder, "exit", n, 3) || n[1] > FIRN_END_LOST || n[2] > 255)
+    if (!numbers(folder, name, n, 3) || n[1] > FIRN_END_LOST || n[2] > 255)
         return false;
     *out = (struct epoch_exit){n[0], (int)n[1], (int)n[2]};
     return true;
+}
+
+bool epoch_exit_get(int folder, struct epoch_exit *out)
+{
+    return exit_of(folder, "exit", out);
+}
+
+/* --- beyond one host ------------------------------------------------------ */
+
+enum firn_status epoch_word_put(int folder, const char *name,
+                                enum epoch_word word, struct firn_error *err)
+{
+    char digit = (char)('0' + word);
+    if (!write_draft(folder, name, OVER, (struct firn_bytes){&digit, 1}))
+        return failed(name, err);
+    return FIRN_OK;
+}
+
+enum epoch_word epoch_word_get(int folder, const char *name)
+{
+    char digit = '0';
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return EPOCH_GO;
+    if (read(fd, &digit, 1) != 1 || digit < '0' || digit > '0' + EPOCH_KILL)
+        digit = '0';
+    close(fd);
+    return (enum epoch_word)(digit - '0');
+}
+
+enum { WORKER_NAME = 40 };
+
+static const char *worker_name(size_t worker, char out[WORKER_NAME])
+{
+    snprintf(out, WORKER_NAME, "worker-%zu", worker);
+    return out;
+}
+
+enum firn_status epoch_worker_reserve(int folder, size_t worker,
+                                      struct firn_error *err)
+{
+    char name[WORKER_NAME], line[LINE];
+    snprintf(line, sizeof line, "%*s\n", LINE - 2, "");
+    struct firn_bytes text = {line, LINE - 1};
+    if (!write_draft(folder, worker_name(worker, name), 0, text))
+        return failed(name, err);
+    return FIRN_OK;
+}
+
+enum firn_status epoch_worker_put(int folder, size_t worker,
+                                  const struct epoch_exit *how,
+                                  struct firn_error *err)
+{
+    char name[WORKER_NAME], line[LINE];
+    worker_name(worker, name);
+    if (!write_draft(folder, name, SYNCED | OVER, exit_line(line, name, how)))
+        return failed(name, err);
+    return FIRN_OK;
+}
+
+bool epoch_worker_get(int folder, size_t worker, struct epoch_exit *out)
+{
+    char name[WORKER_NAME];
+    return exit_of(folder, worker_name(worker, name), out);
 }

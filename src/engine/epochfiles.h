@@ -6,6 +6,13 @@
  *     <job folder>/epoch-N/pid    its shepherd, once it runs
  *     <job folder>/epoch-N/exit   how it ended, once all of it is gone
  *
+ * and where workers are on other hosts:
+ *
+ *     <job folder>/workers          locked, shared, while any worker is there
+ *     <job folder>/epoch-N/ask      a word of the engine to the shepherd
+ *     <job folder>/epoch-N/order    a word of the shepherd to the workers
+ *     <job folder>/epoch-N/worker-K how worker K ended
+ *
  * Each is written whole under another name and renamed, so that a reader sees
  * all of it or none. What a shepherd says of itself (pid, exit) is synced too,
  * and outlives a power cut; the others matter only to processes, which do not.
@@ -68,5 +75,39 @@ enum firn_status epoch_exit_reserve(int folder, struct firn_error *err);
 enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
                                 struct firn_error *err);
 bool epoch_exit_get(int folder, struct epoch_exit *out);
+
+/* --- beyond one host -------------------------------------------------------
+ *
+ * Processes of an epoch on several hosts share nothing but a file system. A
+ * file that is renamed into place may be seen late there; one that was there
+ * before, and is written over, is seen by whoever opens it afterwards. So these
+ * are made at the start and written over, never renamed. Only one side writes a
+ * word, and only upwards.
+ *
+ * Two epochs never run at once: a worker takes the shared lock and then reads
+ * the fence and its words; who starts an epoch has raised the fence and had
+ * this lock for itself. A worker that is there has the lock, one that comes
+ * late finds the fence. So the fence may be raised with workers about: the word
+ * EPOCH_KILL ends those that nobody reaches otherwise.
+ */
+enum epoch_word { EPOCH_GO, EPOCH_CHECKPOINT, EPOCH_LEAVE, EPOCH_KILL };
+
+/* Writes `word` over the file `name`, "ask" or "order". FIRN_EIO. */
+enum firn_status epoch_word_put(int folder, const char *name,
+                                enum epoch_word word, struct firn_error *err);
+/* EPOCH_GO when there is none. */
+enum epoch_word epoch_word_get(int folder, const char *name);
+
+/* The lock of a job's workers, for one of them (`is_shared`) or for nobody
+ * else: as epoch_lock(). */
+int epoch_workers_lock(int job_folder, bool is_shared);
+
+/* How a worker ended; reserved before it is started. */
+enum firn_status epoch_worker_reserve(int folder, size_t worker,
+                                      struct firn_error *err);
+enum firn_status epoch_worker_put(int folder, size_t worker,
+                                  const struct epoch_exit *how,
+                                  struct firn_error *err);
+bool epoch_worker_get(int folder, size_t worker, struct epoch_exit *out);
 
 #endif

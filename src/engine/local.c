@@ -20,9 +20,9 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "engine/cage.h"
+#include "engine/holding.h"
 #include "engine/localwork.h"
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 double local_now_s(const struct local *l)
@@ -85,18 +85,6 @@ void local_phase(struct local *l, struct localjob *job, enum firn_phase phase)
                                           .phase = (int)phase});
 }
 
-void local_copy(struct firn_alloc *to, const struct firn_alloc *from)
-{
-    struct firn_part *parts = NULL;
-    if (from->nparts > 0) {
-        parts = mem_new((size_t)from->nparts, sizeof *parts);
-        memcpy(parts, from->parts, (size_t)from->nparts * sizeof *parts);
-    }
-    mem_free(to->parts);
-    *to = *from;
-    to->parts = parts;
-}
-
 /* How many epochs are on this GPU, and is one of them not of a sharer? */
 static int holders(const struct local *l, const struct firn_part *part,
                    uint64_t bit, bool *is_whole)
@@ -104,14 +92,10 @@ static int holders(const struct local *l, const struct firn_part *part,
     int n = 0;
     for (size_t i = 0; i < l->jobs.n; i++) {
         const struct firn_alloc *held = &l->jobs.at[i]->held;
-        for (int k = 0; k < held->nparts; k++) {
-            const struct firn_part *other = &held->parts[k];
-            if (other->node != part->node || other->board != part->board ||
-                (other->gpus & bit) == 0)
-                continue;
-            n++;
-            *is_whole = *is_whole || !held->is_shared;
-        }
+        if (!holding_has(held, part, bit))
+            continue;
+        n++;
+        *is_whole = *is_whole || !held->is_shared;
     }
     return n;
 }
@@ -211,37 +195,6 @@ static enum firn_status attach(void *state, const struct firn_engine_host *host,
     return FIRN_OK;
 }
 
-/* The same GPUs, and nothing that its trainer must be started anew for: what
- * it is told of more room, it is told by orders. */
-static bool is_same_run(const struct firn_alloc *held,
-                        const struct firn_alloc *want)
-{
-    struct firn_alloc alike = *want;
-    if (want->is_shared && !held->is_shared)
-        return false;
-    alike.is_shared = held->is_shared;
-    alike.tunes = held->tunes;
-    if (!want->is_shared)
-        alike.how.passes = held->how.passes;
-    alike.how.ahead_s = held->how.ahead_s;
-    return firn_alloc_equal(held, &alike);
-}
-
-static bool is_on_cluster(const struct local *l, const struct firn_alloc *alloc)
-{
-    for (int i = 0; i < alloc->nparts; i++) {
-        const struct firn_part *part = &alloc->parts[i];
-        if (part->node < 0 || part->node >= l->gpus.cluster.nnodes)
-            return false;
-        int left = l->gpus.cluster.nodes[part->node].ngpus -
-                   FIRN_BOARD_GPUS * part->board;
-        if (part->board < 0 || left <= 0 || part->gpus == 0 ||
-            (left < FIRN_BOARD_GPUS && part->gpus >> left != 0))
-            return false;
-    }
-    return true;
-}
-
 static void stop(struct local *l, struct localjob *job)
 {
     mem_free(job->want.parts);
@@ -268,20 +221,20 @@ static enum firn_status apply(void *state, const struct firn_step *step,
         local_wake_arm(l);
         return FIRN_OK;
     }
-    if (step->to->nparts == 0 || !is_on_cluster(l, step->to))
+    if (step->to->nparts == 0 || !holding_is_on(&l->gpus.cluster, step->to))
         return firn_fail(err, FIRN_EINVAL,
                          "job %d: GPUs that this host does not have",
                          step->job->id);
     job = find_or_add(l, step->job->id);
     if (job->is_cancelled)
         return FIRN_OK; /* its end is on the way */
-    local_copy(&job->want, step->to);
+    holding_copy(&job->want, step->to);
     job->turn = l->turns++;
     job->again_s = 0;
     job->ntries = 0;
     if (job->held.nparts > 0 && job->phase != FIRN_PHASE_LEAVING) {
-        if (is_same_run(&job->held, step->to))
-            local_copy(&job->held, step->to);
+        if (holding_is_same_run(&job->held, step->to))
+            holding_copy(&job->held, step->to);
         else
             local_leave(l, job); /* (2) */
     }
@@ -333,12 +286,12 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
                               int64_t epoch, struct firn_error *err)
 {
     struct local *l = state;
-    if (job->held.nparts == 0 || !is_on_cluster(l, &job->held))
+    if (job->held.nparts == 0 || !holding_is_on(&l->gpus.cluster, &job->held))
         return firn_fail(err, FIRN_EINVAL,
                          "job %d held GPUs that this host does not have",
                          job->id);
     struct localjob *lj = find_or_add(l, job->id);
-    local_copy(&lj->want, &job->held);
+    holding_copy(&lj->want, &job->held);
     lj->turn = l->turns++;
     if (epoch > 0) {
         lj->epoch = epoch;

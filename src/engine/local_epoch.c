@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include "base/log.h"
 #include "engine/epochfiles.h"
+#include "engine/holding.h"
 #include "engine/localwork.h"
 #include "engine/procs.h"
 #include "engine/shepherd.h"
@@ -221,7 +222,7 @@ enum firn_status local_take_over(struct local *l, struct localjob *job,
         return firn_fail(err, FIRN_ENOENT,
                          "job %d is to be taken over, and nobody knows it",
                          job->id);
-    local_copy(&job->held, &job->want);
+    holding_copy(&job->held, &job->want);
     job->folder = mem_strdup(launch.folder);
     job->grace_s = launch.grace_s;
     job->can_checkpoint = launch.can_checkpoint;

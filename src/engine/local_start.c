@@ -16,9 +16,11 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "engine/epochfiles.h"
+#include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "engine/procs.h"
+#include "engine/workerenv.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,6 +41,27 @@ void local_again(struct local *l, struct localjob *job, const char *why)
     job->ntries++;
     job->again_s = local_now_s(l) + wait_s;
     log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
+}
+
+static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
+{
+    const struct gpu *gpu = gpus_at(arg, node, index);
+    return (struct worker_gpu){gpu->visible, gpu->mem_gib};
+}
+
+void local_variables(const struct local *l, const struct localjob *job,
+                     const struct firn_launch *launch, struct launchfile *out)
+{
+    const struct workerenv of = {.cluster = &l->gpus.cluster,
+                                 .job = job->id,
+                                 .epoch = job->epoch,
+                                 .alloc = &job->want,
+                                 .is_one_host = l->gpus.has_nvml,
+                                 .has_driver = l->gpus.has_nvml,
+                                 .host = "127.0.0.1",
+                                 .gpu = gpu_at,
+                                 .arg = &l->gpus};
+    workerenv_tell(&of, launch, out);
 }
 
 static enum firn_status write_launch(const struct local *l,
@@ -186,7 +209,7 @@ bool local_start(struct local *l, struct localjob *job)
         local_drop(l, job);
         return true;
     }
-    local_copy(&job->held, &job->want);
+    holding_copy(&job->held, &job->want);
     if (prepare(l, job, &launch, &err) != FIRN_OK) {
         local_forget_epoch(l, job);
         local_again(l, job, err.text);

@@ -64,14 +64,11 @@ void local_tell(struct local *l, struct firn_event event);
 /* Enters a phase and says so. */
 void local_phase(struct local *l, struct localjob *job, enum firn_phase phase);
 
-/* An allocation of one's own. */
-void local_copy(struct firn_alloc *to, const struct firn_alloc *from);
-
 /* Starting: local_start.c. True: it was started, or failed for good (owed). */
 bool local_start(struct local *l, struct localjob *job);
 /* Not before a while, longer each time. */
 void local_again(struct local *l, struct localjob *job, const char *why);
-/* What the workers are told: local_env.c. */
+/* What the workers are told, by engine/workerenv.h. */
 struct launchfile;
 void local_variables(const struct local *l, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out);

@@ -29,6 +29,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -54,7 +56,7 @@ void shepherd_say(const struct shepherd *s, const char *fmt, ...)
         return; /* a full disk: nobody to tell */
 }
 
-static void pause_s(double s)
+void shepherd_pause(double s)
 {
     struct timespec t = {(time_t)s, (long)(1e9 * (s - (double)(time_t)s))};
     nanosleep(&t, NULL);
@@ -97,7 +99,7 @@ static int take_lock(struct shepherd *s)
             return SHEPHERD_FENCED;
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_LOCKED;
-        pause_s(0.005);
+        shepherd_pause(0.005);
     }
 }
 
@@ -113,12 +115,12 @@ static int read_launch(struct shepherd *s)
 }
 
 /* (1) */
-static int check_fence(const struct shepherd *s)
+int shepherd_check_fence(const struct shepherd *s)
 {
     int64_t fence = epoch_fence(s->above);
     if (fence < 0 || s->launch.epoch < fence)
         return SHEPHERD_FENCED;
-    if (faccessat(s->folder, "pid", F_OK, 0) == 0 ||
+    if ((s->kind != HERD_ONE && faccessat(s->folder, "pid", F_OK, 0) == 0) ||
         faccessat(s->folder, "exit", F_OK, 0) == 0)
         return SHEPHERD_FENCED; /* was run before */
     return SHEPHERD_OVER;
@@ -147,7 +149,7 @@ static int publish_pid(const struct shepherd *s)
     return SHEPHERD_OVER;
 }
 
-static int enter(struct shepherd *s, const char *path)
+int shepherd_open(struct shepherd *s, const char *path)
 {
     tidy_descriptors();
     take_signals(s);
@@ -156,12 +158,38 @@ static int enter(struct shepherd *s, const char *path)
         s->above = openat(s->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->above < 0 || s->signals < 0)
         return SHEPHERD_IO;
-    int code = read_launch(s);
+    if (s->kind != HERD_HERE &&
+        (s->notes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) >= 0)
+        inotify_add_watch(s->notes, path, IN_CLOSE_WRITE);
+    return read_launch(s);
+}
+
+/* What comes late of an earlier epoch is gone before anything is started. */
+static int wait_for_workers(const struct shepherd *s)
+{
+    double until_s = clock_elapsed_s() + lock_wait_s;
+    for (;;) {
+        int lock = epoch_workers_lock(s->above, false);
+        if (lock >= 0)
+            close(lock);
+        if (lock != -1)
+            return lock >= 0 ? SHEPHERD_OVER : SHEPHERD_IO;
+        if (clock_elapsed_s() >= until_s)
+            return SHEPHERD_LOCKED;
+        shepherd_pause(0.02);
+    }
+}
+
+static int enter(struct shepherd *s, const char *path)
+{
+    int code = shepherd_open(s, path);
     if (code == SHEPHERD_OVER)
         code = take_lock(s);
+    if (code == SHEPHERD_OVER && s->kind == HERD_FAR)
+        code = wait_for_workers(s);
     failpoint("shepherd.lock.after");
     if (code == SHEPHERD_OVER)
-        code = check_fence(s);
+        code = shepherd_check_fence(s);
     if (code != SHEPHERD_OVER)
         return code;
     setsid(); /* fails when the engine did it */
@@ -181,11 +209,15 @@ void shepherd_end(struct shepherd *s, double grace_s)
         return;
     s->stage = STAGE_ENDED;
     s->until_s = clock_elapsed_s() + grace_s;
+    if (s->kind == HERD_FAR) {
+        shepherd_tell(s, EPOCH_LEAVE);
+        return;
+    }
     procs_signal_below(s->self, SIGTERM); /* (3) */
     procs_signal_below(s->self, SIGCONT);
 }
 
-static double short_grace_s(const struct shepherd *s)
+double shepherd_short_grace_s(const struct shepherd *s)
 {
     return s->launch.grace_s < remains_grace_s ? s->launch.grace_s
                                                : remains_grace_s;
@@ -207,7 +239,7 @@ void shepherd_note(struct shepherd *s, struct herded *worker, int status)
         s->bad_status = code;
     bool is_lame = s->bad_status >= 0 || s->ended_status >= 0;
     if (is_lame || s->nleft == 0)
-        shepherd_end(s, short_grace_s(s));
+        shepherd_end(s, shepherd_short_grace_s(s));
 }
 
 /* False: no child is left (2). */
@@ -222,6 +254,8 @@ static bool reap(struct shepherd *s)
             continue;
         if (pid < 0)
             return false;
+        if (s->kind == HERD_FAR)
+            continue;
         for (size_t i = 0; i < s->launch.workers.n; i++)
             if (s->workers[i].pid == pid && !s->workers[i].is_over)
                 shepherd_note(s, &s->workers[i], status);
@@ -232,7 +266,9 @@ static bool reap(struct shepherd *s)
 static bool ask(struct shepherd *s)
 {
     bool is_more = false;
-    for (size_t i = 0; i < s->launch.workers.n; i++) {
+    if (s->kind == HERD_FAR)
+        shepherd_tell(s, EPOCH_CHECKPOINT);
+    for (size_t i = 0; s->kind != HERD_FAR && i < s->launch.workers.n; i++) {
         struct herded *worker = &s->workers[i];
         if (worker->is_over || worker->was_asked)
             continue;
@@ -240,6 +276,22 @@ static bool ask(struct shepherd *s)
         is_more = is_more || !worker->was_asked;
     }
     return is_more;
+}
+
+/* Milliseconds until it is to be done again. Workers of other hosts are told;
+ * after a while srun goes too. */
+static int kill_all(struct shepherd *s, double now_s)
+{
+    static const double far_wait_s = 5;
+    if (s->kind == HERD_FAR) {
+        s->killed_s = s->killed_s > 0 ? s->killed_s : now_s;
+        shepherd_tell(s, EPOCH_KILL);
+        if (now_s < s->killed_s + far_wait_s)
+            return 100;
+    }
+    cage_kill(&s->cage);
+    procs_signal_below(s->self, SIGKILL); /* (3) */
+    return 20;
 }
 
 /* What is due now; how long to wait then, in milliseconds. */
@@ -255,11 +307,8 @@ static int advance(struct shepherd *s)
         is_deaf = ask(s);
     else if (s->stage == STAGE_ENDED && now_s >= s->until_s)
         s->stage = STAGE_KILLED;
-    if (s->stage == STAGE_KILLED) {
-        cage_kill(&s->cage);
-        procs_signal_below(s->self, SIGKILL); /* (3) */
-        return 20;
-    }
+    if (s->stage == STAGE_KILLED)
+        return kill_all(s, now_s);
     double left_s = s->until_s - now_s;
     if (is_deaf && left_s > 0.05)
         left_s = 0.05;
@@ -267,30 +316,47 @@ static int advance(struct shepherd *s)
                       : 0;
 }
 
+void shepherd_obey(struct shepherd *s, enum epoch_word word)
+{
+    s->was_told = s->was_told || word != EPOCH_GO;
+    if (word == EPOCH_CHECKPOINT && s->stage == STAGE_RUNNING) {
+        s->stage = STAGE_ASKED;
+        s->until_s = clock_elapsed_s() + s->launch.grace_s;
+    }
+    if (word >= EPOCH_LEAVE)
+        shepherd_end(s, s->launch.grace_s);
+    if (word == EPOCH_KILL)
+        s->stage = STAGE_KILLED;
+}
+
 static void take_in(struct shepherd *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGUSR1 && s->stage == STAGE_RUNNING) {
-            s->stage = STAGE_ASKED;
-            s->until_s = clock_elapsed_s() + s->launch.grace_s;
-        }
+        if (info.ssi_signo == SIGUSR1)
+            shepherd_obey(s, EPOCH_CHECKPOINT);
         if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
-            shepherd_end(s, s->launch.grace_s);
+            shepherd_obey(s, EPOCH_LEAVE);
     }
+    if (s->kind != HERD_HERE)
+        shepherd_listen(s);
 }
 
-static void watch(struct shepherd *s)
+void shepherd_watch(struct shepherd *s)
 {
+    enum { LOOK_MS = 1000 }; /* where nothing tells us of a file */
     while (reap(s)) {
-        struct pollfd fd = {.fd = s->signals, .events = POLLIN};
-        poll(&fd, 1, advance(s));
+        struct pollfd fds[] = {{.fd = s->signals, .events = POLLIN},
+                               {.fd = s->notes, .events = POLLIN}};
+        int ms = advance(s);
+        if (s->kind != HERD_HERE && (ms < 0 || ms > LOOK_MS))
+            ms = LOOK_MS;
+        poll(fds, s->notes >= 0 ? 2 : 1, ms);
         take_in(s);
     }
 }
 
-/* Asked to leave before there was anything: nothing is lost. */
-static bool is_early(struct shepherd *s)
+bool shepherd_is_early(struct shepherd *s)
 {
     take_in(s);
     if (s->stage == STAGE_RUNNING)
@@ -318,15 +384,18 @@ static int leave(struct shepherd *s)
     while (epoch_exit_put(s->folder, &how, NULL) != FIRN_OK) {
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_IO;
-        pause_s(1);
+        shepherd_pause(1);
     }
     failpoint("shepherd.exit.after");
     return SHEPHERD_OVER;
 }
 
-int shepherd_main(const char *folder)
+static int run(const char *folder, enum shepherd_kind kind)
 {
     struct shepherd s = {.self = getpid(),
+                         .kind = kind,
+                         .path = folder,
+                         .notes = -1,
                          .folder = -1,
                          .above = -1,
                          .lock = -1,
@@ -338,12 +407,32 @@ int shepherd_main(const char *folder)
     failpoint("shepherd.enter.before");
     int code = enter(&s, folder);
     if (code == SHEPHERD_OVER) {
-        if (!is_early(&s))
+        if (!shepherd_is_early(&s) && kind == HERD_FAR)
+            shepherd_start_far(&s);
+        else if (s.stage == STAGE_RUNNING)
             shepherd_start(&s);
-        watch(&s);
-        code = leave(&s);
+        shepherd_watch(&s);
+        bool is_gone =
+            s.workers == NULL || kind != HERD_FAR || shepherd_gather(&s);
+        code = is_gone ? leave(&s) : SHEPHERD_LOCKED;
     }
     mem_free(s.workers);
     launchfile_release(&s.launch);
     return code;
+}
+
+int shepherd_main(const char *folder)
+{
+    return run(folder, HERD_HERE);
+}
+
+int shepherd_args(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--shepherd") == 0)
+        return run(argv[2], HERD_HERE);
+    if (argc == 3 && strcmp(argv[1], "--shepherd-slurm") == 0)
+        return run(argv[2], HERD_FAR);
+    if (argc == 4 && strcmp(argv[1], "--worker") == 0)
+        return shepherd_one(argv[2], argv[3]);
+    return -1;
 }

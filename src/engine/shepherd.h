@@ -28,4 +28,14 @@ enum shepherd_code {
  * signals. */
 int shepherd_main(const char *folder);
 
+/* A shepherd whose workers Slurm starts on other hosts is the batch step of a
+ * Slurm job: `PROGRAM --shepherd-slurm FOLDER`. It runs `srun PROGRAM --worker
+ * FOLDER MASTER_PORT=...`, whose tasks have a worker each: shepherd_one().
+ */
+int shepherd_one(const char *folder, const char *port);
+
+/* What main() has to return for one of these, `--shepherd FOLDER` included;
+ * -1: its arguments are of another kind. */
+int shepherd_args(int argc, char **argv);
+
 #endif

@@ -1,9 +1,11 @@
 /* shepherd_end.c - how an epoch ended, from how its workers did.
  *
- * In this order: a worker that failed by itself decides (FAILED, or MEMORY);
- * else one that was ended by our signals (KILLED: also with status 0, since
- * many programs take SIGTERM for a reason to end well, whatever was left to
- * do); else one that left with the status of a checkpoint; else all is done.
+ * In this order: a worker on another host that vanished without a word (LOST:
+ * what the others say is what followed from it); a worker that failed by itself
+ * decides (FAILED, or MEMORY); else one that was ended by our signals (KILLED:
+ * also with status 0, since many programs take SIGTERM for a reason to end
+ * well, whatever was left to do); else one that left with the status of a
+ * checkpoint; else all is done.
  *
  * Out of memory is believed when the kernel says that it killed for want of
  * memory, in our control group or, for a worker that died of SIGKILL, anywhere
@@ -85,8 +87,11 @@ static bool is_memory(const struct shepherd *s)
 struct epoch_exit shepherd_verdict(const struct shepherd *s)
 {
     struct epoch_exit how = {.epoch = s->launch.epoch};
-    if (s->bad_status >= 0) {
-        how.end = is_memory(s) ? FIRN_END_MEMORY : FIRN_END_FAILED;
+    if (s->is_lost) {
+        how.end = FIRN_END_LOST;
+    } else if (s->bad_status >= 0) {
+        how.end =
+            s->is_memory || is_memory(s) ? FIRN_END_MEMORY : FIRN_END_FAILED;
         how.status = s->bad_status;
     } else if (s->ended_status >= 0) {
         how.end = FIRN_END_KILLED;

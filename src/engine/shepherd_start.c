@@ -43,12 +43,12 @@ static void set(struct variables *env, const char *variable)
     vec_add(&env->at, variable);
 }
 
-static const char *get(const struct variables *env, const char *name)
+static const char *get(char **env, const char *name)
 {
     size_t n = strlen(name);
-    for (size_t i = 0; i < env->at.n; i++)
-        if (strncmp(env->at.at[i], name, n) == 0 && env->at.at[i][n] == '=')
-            return env->at.at[i] + n + 1;
+    for (; *env != NULL; env++)
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+            return *env + n + 1;
     return NULL;
 }
 
@@ -99,6 +99,11 @@ static int pick_port(const struct launchfile *launch)
     return PORT_FIRST;
 }
 
+void shepherd_pick_port(struct shepherd *s)
+{
+    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", pick_port(&s->launch));
+}
+
 static bool is_program(const char *path)
 {
     struct stat st;
@@ -107,7 +112,7 @@ static bool is_program(const char *path)
 }
 
 /* Where a name without '/' is, seen from the working directory. */
-static const char *find_program(const char *name, const struct variables *env,
+static const char *find_program(const char *name, char **env,
                                 char out[PATH_SIZE])
 {
     const char *path = get(env, "PATH");
@@ -128,8 +133,8 @@ static const char *find_program(const char *name, const struct variables *env,
 }
 
 /* In the child, never to return. */
-static void become(const struct shepherd *s, const struct variables *env,
-                   char **argv, int report)
+static void become(const struct shepherd *s, char **env, char **argv,
+                   int report)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -146,13 +151,14 @@ static void become(const struct shepherd *s, const struct variables *env,
     sigprocmask(SIG_SETMASK, &none, NULL);
     cage_enter(&s->cage);
     if (dup2(nothing, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0 ||
-        fcntl(s->lock, F_SETFD, 0) != 0 || chdir(s->launch.workdir) != 0)
+        fcntl(s->lock, F_SETFD, 0) != 0 ||
+        chdir(s->kind == HERD_FAR ? "/" : s->launch.workdir) != 0)
         error = errno;
     else if ((program = find_program(argv[0], env, path)) == NULL)
         error = ENOENT;
     else {
         failpoint("shepherd.exec.before");
-        execve(program, argv, (char **)env->at.at);
+        execve(program, argv, env);
     }
     error = error != 0 ? error : errno;
     if (write(report, &error, sizeof error) < 0)
@@ -161,8 +167,7 @@ static void become(const struct shepherd *s, const struct variables *env,
 }
 
 /* 0, or why it could not be executed. */
-static int spawn(struct shepherd *s, struct herded *worker,
-                 const struct variables *env, char **argv)
+int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
 {
     int ends[2], error = 0;
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -176,7 +181,7 @@ static int spawn(struct shepherd *s, struct herded *worker,
         error = errno;
     close(ends[1]);
     if (pid > 0) {
-        worker->pid = pid;
+        *child = pid;
         ssize_t n;
         while ((n = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
             ;
@@ -187,13 +192,12 @@ static int spawn(struct shepherd *s, struct herded *worker,
     return error;
 }
 
-static bool start_one(struct shepherd *s, size_t i, const char *port,
-                      char **argv)
+static bool start_one(struct shepherd *s, size_t i, char **argv)
 {
     struct herded *worker = &s->workers[i];
     struct variables env =
-        variables_of(&s->launch, &s->launch.workers.at[i], port);
-    int error = spawn(s, worker, &env, argv);
+        variables_of(&s->launch, &s->launch.workers.at[i], s->port);
+    int error = shepherd_spawn(s, &worker->pid, (char **)env.at.at, argv);
     vec_release(&env.at);
     if (error == 0)
         return true;
@@ -207,7 +211,7 @@ static bool start_one(struct shepherd *s, size_t i, const char *port,
 
 void shepherd_start(struct shepherd *s)
 {
-    char port[32], name[64];
+    char name[64];
     const struct launchfile *launch = &s->launch;
     size_t n = launch->workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
@@ -215,16 +219,18 @@ void shepherd_start(struct shepherd *s)
     snprintf(name, sizeof name, "firn-%lld-%lld", (long long)launch->job,
              (long long)launch->epoch);
     bool is_caged = cage_open(&s->cage, (enum cage_mode)launch->cage, name);
-    shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",
-                 (long long)launch->epoch, (long long)launch->job, n,
-                 n == 1 ? "" : "es",
-                 is_caged ? "a control group" : "process groups");
-    snprintf(port, sizeof port, "MASTER_PORT=%d", pick_port(launch));
+    if (s->kind == HERD_HERE)
+        shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",
+                     (long long)launch->epoch, (long long)launch->job, n,
+                     n == 1 ? "" : "es",
+                     is_caged ? "a control group" : "process groups");
+    if (s->port[0] == '\0')
+        shepherd_pick_port(s);
     char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
     for (size_t i = 0; i < launch->argv.n; i++)
         argv[i] = (char *)launch->argv.at[i];
     size_t i = 0;
-    while (i < n && start_one(s, i, port, argv))
+    while (i < n && start_one(s, i, argv))
         i++;
     for (i++; i < n; i++) { /* those that are not even tried */
         s->workers[i].is_over = true;

@@ -14,6 +14,13 @@ enum shepherd_stage {
     STAGE_KILLED /* SIGKILL is sent until nobody is left */
 };
 
+/* Where the workers are. */
+enum shepherd_kind {
+    HERD_HERE, /* children of ours */
+    HERD_FAR,  /* on other hosts, started by Slurm's srun, a child of ours */
+    HERD_ONE   /* we are one of those and have one worker */
+};
+
 struct herded {
     pid_t pid;
     bool is_over, was_asked;
@@ -33,7 +40,32 @@ struct shepherd {
     int bad_status;   /* of the first that failed by itself; -1: none */
     int ended_status; /* of the first that our signals ended; -1: none */
     uint64_t ooms;    /* of the whole system, at the start */
+    char port[32];    /* "MASTER_PORT=..." */
+
+    enum shepherd_kind kind;
+    int notes;            /* inotify on the folder; -1: none */
+    bool was_told;        /* to leave, by whoever */
+    const char *path;     /* FAR: of the folder */
+    pid_t runner;         /* FAR: srun */
+    enum epoch_word told; /* FAR: to the workers */
+    double killed_s;      /* FAR: since when */
+    bool is_lost;         /* FAR: some worker did not say how it ended */
+    bool is_memory;       /* FAR: a worker says that it ran out of it */
+    size_t worker;        /* ONE: which */
 };
+
+/* Descriptors, signals, folders and the launch file; a shepherd_code. */
+int shepherd_open(struct shepherd *s, const char *path);
+/* Is the epoch still wanted? A shepherd_code. */
+int shepherd_check_fence(const struct shepherd *s);
+/* Until no child is left. */
+void shepherd_watch(struct shepherd *s);
+/* Asked to leave before there was anything: nothing is lost. */
+bool shepherd_is_early(struct shepherd *s);
+/* As a signal of that meaning. */
+void shepherd_obey(struct shepherd *s, enum epoch_word word);
+double shepherd_short_grace_s(const struct shepherd *s);
+void shepherd_pause(double s);
 
 /* A remark into the job's log: "firn: ...". */
 void shepherd_say(const struct shepherd *s, const char *fmt, ...)
@@ -41,6 +73,20 @@ void shepherd_say(const struct shepherd *s, const char *fmt, ...)
 
 /* Starts all workers; one that cannot be started has failed. */
 void shepherd_start(struct shepherd *s);
+
+/* Starts srun, and it the workers: shepherd_far.c. */
+void shepherd_start_far(struct shepherd *s);
+/* Takes in words and ends from the folder: shepherd_far.c. */
+void shepherd_listen(struct shepherd *s);
+/* Gives a word to the workers, once. */
+void shepherd_tell(struct shepherd *s, enum epoch_word word);
+/* All ends that there will be; false: workers may still be there. */
+bool shepherd_gather(struct shepherd *s);
+
+/* Runs a program in the child's stead: 0, or errno. Its end is noted for
+ * `worker`. `env` ends with NULL. */
+int shepherd_spawn(struct shepherd *s, pid_t *pid, char **env, char **argv);
+void shepherd_pick_port(struct shepherd *s);
 
 /* A worker's end, by a status as wait() has it. */
 void shepherd_note(struct shepherd *s, struct herded *worker, int status);

@@ -14,9 +14,25 @@
 #define ENGINE_SLURMTEXT_H
 #include "base/arena.h"
 #include "base/vec.h"
+#include <firn/bytes.h>
 #include <firn/cluster.h>
 #include <firn/status.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+/* --- texts ---------------------------------------------------------------- */
+
+/* The beginning of any bytes, fit for a sentence: what is not printable ASCII
+ * is \xNN, what was cut ends in "...". Returns `out`. */
+enum { SLURM_EXCERPT = 160 };
+const char *slurm_excerpt(struct firn_bytes text, char out[SLURM_EXCERPT]);
+
+/* Takes the next line off `rest`, without its end. False: there is none left,
+ * or the last one has no end, which stays in `rest`: the text is cut. */
+bool slurm_line_next(struct firn_bytes *rest, struct firn_bytes *line);
+
+/* All bytes are digits and the number is at most `max`. */
+bool slurm_number_read(struct firn_bytes text, int64_t max, int64_t *out);
 
 /* --- jobs ----------------------------------------------------------------- */
 
@@ -92,7 +108,9 @@ struct slurm_node {
     bool is_usable;     /* not down, drained, failing, reserved, powered off,
                          * planned for maintenance, or without an answer */
     const char *state;  /* as Slurm has it: "IDLE+DRAIN" */
-    const char *why;    /* Reason=, or "" */
+    const char *why;    /* Reason=, or "". Of GPUs that firn has no use for (of
+                         * several types, too many, not consumed): what about
+                         * them; ngpus is 0 then, and is_usable false */
     uint64_t used[16];  /* GPUs in use by anybody, whole or by shards, by
                          * index: bit i of used[b] is GPU 64 b + i */
     int nused;          /* how many; the indices may be unknown */

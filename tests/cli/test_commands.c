@@ -3,6 +3,7 @@
  */
 #include "firncmd.h"
 #include "folder.h"
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,14 +110,29 @@ static void a_token_goes_with_the_request_and_401_says_how(void **state)
 
 /* --- submit --------------------------------------------------------------- */
 
+/* With a file goes where the submitter is. */
+static const char *with_here(void)
+{
+    static char what[3 * 300];
+    char here[280];
+    assert_non_null(getcwd(here, sizeof here));
+    size_t n = (size_t)snprintf(what, sizeof what, "POST /v1/jobs?workdir=");
+    for (const char *at = here; *at != '\0'; at++) {
+        bool is_plain = isalnum((unsigned char)*at) || strchr("-._~", *at);
+        n += (size_t)snprintf(what + n, sizeof what - n,
+                              is_plain ? "%c" : "%%%02X", *at);
+    }
+    return what;
+}
+
 static void a_file_is_sent_as_it_is_and_its_number_printed(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, "POST /v1/jobs", 201, cmd_job);
+    fake_tell(&cmd_fake, with_here(), 201, cmd_job);
     assert_int_equal(cmd_run("submit -f -", "run: x # \xc3\xa4\n", NULL), 0);
     assert_string_equal(cmd_ran.out, "7\n");
     assert_string_equal(cmd_ran.err, "");
-    const struct fake_request *one = cmd_asked(0, "POST /v1/jobs");
+    const struct fake_request *one = cmd_asked(0, with_here());
     assert_string_equal(one->body, "run: x # \xc3\xa4\n");
     assert_non_null(strstr(one->head, "Content-Type: application/yaml\r\n"));
     assert_non_null(strstr(one->head, "Idempotency-Key: "));
@@ -161,7 +177,7 @@ static void a_wrong_line_is_named_with_its_file(void **state)
     FILE *file = fopen(path, "w");
     fputs("gpus: many\n", file);
     fclose(file);
-    fake_tell(&cmd_fake, "POST /v1/jobs", 400,
+    fake_tell(&cmd_fake, with_here(), 400,
               "{\"error\": {\"code\": \"invalid\", \"text\": \"job file: line "
               "1: 'gpus' is 'many'\"}}");
     assert_int_equal(cmd_firn(line), 1);
@@ -172,7 +188,7 @@ static void a_wrong_line_is_named_with_its_file(void **state)
 static void of_several_files_the_good_ones_are_sent(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, "POST /v1/jobs", 201, cmd_job);
+    fake_tell(&cmd_fake, with_here(), 201, cmd_job);
     assert_int_equal(cmd_run("submit -f /nowhere/a -f -", "run: x\n", NULL), 1);
     assert_string_equal(cmd_ran.out, "7\n");
     cmd_err_has("/nowhere/a");
@@ -213,6 +229,50 @@ static void a_held_job_is_held(void **state)
     assert_int_equal(cmd_firn("submit --hold -- x"), 0);
     cmd_asked(0, "POST /v1/jobs?hold=1");
     assert_string_equal(cmd_ran.out, "7\n");
+}
+
+static void a_plan_is_asked_for_by_the_same_options(void **state)
+{
+    (void)state;
+    struct fake_request sent;
+    fake_tell(&cmd_fake, "POST /v1/jobs", 201, cmd_job);
+    fake_tell(&cmd_fake, "POST /v1/plan", 200,
+              "{\"text\": \"on n0[0-1]\", \"starts\": true}");
+    static const char options[] =
+        "-g 2 --gpu a100 --share --retry 3 --duration 2h -- python t.py";
+    char line[200];
+    snprintf(line, sizeof line, "submit %s", options);
+    assert_int_equal(cmd_firn(line), 0);
+    sent = *cmd_asked(0, "POST /v1/jobs");
+    snprintf(line, sizeof line, "plan %s", options);
+    assert_int_equal(cmd_firn(line), 0);
+    cmd_out_has("on n0[0-1]");
+    assert_string_equal(cmd_asked(1, "POST /v1/plan")->body, sent.body);
+    assert_int_equal(cmd_run("plan -f -", "run: x\n", NULL), 0);
+    assert_string_equal(cmd_asked(2, "POST /v1/plan")->body, "run: x\n");
+    assert_int_equal(cmd_firn("plan -f - -g 2"), 2);
+    assert_int_equal(cmd_firn("plan --share --alone -- x"), 2);
+    assert_int_equal(fake_count(&cmd_fake), 3);
+}
+
+static void each_shell_has_its_script(void **state)
+{
+    (void)state;
+    static const char *const shells[][2] = {
+        {"bash", "complete -F _firn firn\n"},
+        {"zsh", "compdef _firn firn\n"},
+        {"fish", "complete -c firn -a '(__firn_words)'\n"}};
+    for (size_t i = 0; i < 3; i++) {
+        char line[40];
+        snprintf(line, sizeof line, "completion %s", shells[i][0]);
+        assert_int_equal(cmd_firn(line), 0);
+        cmd_out_has(shells[i][1]);
+        cmd_out_has("show logs cancel hold release why eta");
+        cmd_out_has("command firn help");
+    }
+    assert_int_equal(cmd_firn("completion"), 2);
+    assert_int_equal(cmd_firn("completion csh"), 2);
+    cmd_err_has("say bash, zsh or fish");
 }
 
 /* --- looking -------------------------------------------------------------- */
@@ -340,6 +400,26 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
     assert_string_equal(cmd_ran.out, "node n0 is drained\n");
 }
 
+static void nodes_that_are_out_say_why_and_trouble_is_told(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200,
+              "{\"nodes\": [{\"name\": \"gpu-a\", \"type\": \"v100\", "
+              "\"gpus\": 4, \"up\": false, \"why\": \"a fan\\u001b[2J\"}, "
+              "{\"name\": \"gpu-b\", \"gpus\": 4, \"free\": 1, "
+              "\"outside\": 3, \"up\": true}], \"trouble\": \"slurmctld "
+              "does not answer\"}");
+    assert_int_equal(cmd_firn("nodes"), 0);
+    cmd_out_has("WHY");
+    cmd_out_has("a fan\\x1b[2J");
+    cmd_out_has("nothing is started: slurmctld does not answer\n");
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200,
+              "{\"nodes\": [{\"name\": \"n0\", \"up\": true}]}");
+    assert_int_equal(cmd_firn("nodes"), 0);
+    assert_null(strstr(cmd_ran.out, "WHY"));
+    assert_null(strstr(cmd_ran.out, "nothing is started"));
+}
+
 static void top_without_a_terminal_prints_one_page(void **state)
 {
     (void)state;
@@ -379,6 +459,8 @@ int main(void)
         CASE(waiting_ends_with_the_jobs_own_status),
         CASE(an_interrupt_leaves_the_job_and_ends_with_130),
         CASE(a_held_job_is_held),
+        CASE(a_plan_is_asked_for_by_the_same_options),
+        CASE(each_shell_has_its_script),
         CASE(jobs_are_listed_page_by_page_what_runs_first),
         CASE(a_long_queue_is_cut_and_that_is_said),
         CASE(filters_reach_the_daemon),
@@ -386,6 +468,7 @@ int main(void)
         CASE(show_has_starts_report_and_file),
         CASE(why_says_the_sentence_first),
         CASE(verbs_go_to_each_and_tell_of_failures),
+        CASE(nodes_that_are_out_say_why_and_trouble_is_told),
         CASE(top_without_a_terminal_prints_one_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,8 +30,9 @@ static double now_s(void *arg)
 
 static size_t nodes(void *arg, const struct api_node **out)
 {
-    static struct api_node list[2] = {{"n0", "v100", 16, 4, 1, 1, true, false},
-                                      {"n1", "a100", 80, 8, 8, 0, true, false}};
+    static struct api_node list[2] = {
+        {"n0", "v100", 16, 4, 1, 1, true, false, ""},
+        {"n1", "a100", 80, 8, 8, 0, true, false, ""}};
     list[1].is_drained = ((struct api_scene *)arg)->is_drained;
     *out = list;
     return 2;
@@ -167,6 +168,7 @@ static int open_all(struct api_scene *s)
                                  .token = api_token,
                                  .job_of_token = api_job_of_token,
                                  .handle = api_handle,
+                                 .refused = api_count,
                                  .arg = s->api};
     if (http_open(&s->http, &config, &err))
         return 1;

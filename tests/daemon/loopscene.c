@@ -25,6 +25,7 @@ struct actor {
     bool is_asked, is_cancelled;
 };
 
+struct loopscene_play loopscene_play;
 static struct actor actors[JOBS];
 static double clock_s = 1000;
 
@@ -80,7 +81,7 @@ static void start(struct fake *f, firn_job_id id)
     assert_int_equal(f->host.next_epoch(f->host.arg, id, &epoch, &err),
                      FIRN_OK);
     assert_true(f->host.launch(f->host.arg, id, &launch));
-    assert_non_null(launch.argv[0]);
+    assert_true(launch.argv[0] != NULL || launch.inbox[0] != '\0');
     *actor =
         (struct actor){.id = id, .epoch = epoch, .phase = FIRN_PHASE_RUNNING};
     owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
@@ -111,7 +112,7 @@ static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct fake *f = state;
     (void)err;
-    for (int i = 0; i < JOBS; i++)
+    for (int i = 0; i < JOBS && !loopscene_play.is_stuck; i++)
         if (f->wants[i].id > 0 && f->wants[i].want.nparts > 0 &&
             actor_of(f->wants[i].id) == NULL)
             start(f, f->wants[i].id);
@@ -155,8 +156,12 @@ static void cancel(void *state, firn_job_id id)
 {
     struct fake *f = state;
     struct actor *actor = actor_of(id);
+    struct firn_launch launch = {0};
     *want_of(f, id) = 0;
-    if (actor != NULL) {
+    if (actor == NULL && f->host.launch(f->host.arg, id, &launch) &&
+        launch.inbox[0] != '\0') {
+        loopscene_play.ninbox_cancels++;
+    } else if (actor != NULL) {
         actor->phase = FIRN_PHASE_LEAVING;
         actor->is_cancelled = true;
     } else {
@@ -198,7 +203,10 @@ static double now_s(void *state)
 static enum firn_status discover(void *state, struct firn_cluster *out,
                                  struct firn_error *err)
 {
-    return firn_cluster_parse_spec(out, ((struct fake *)state)->spec, err);
+    FIRN_TRY(firn_cluster_parse_spec(out, ((struct fake *)state)->spec, err));
+    for (int i = 0; i < out->nnodes && i < 32; i++)
+        out->nodes[i].is_up = !(loopscene_play.nodes_down >> i & 1);
+    return FIRN_OK;
 }
 
 static enum firn_status attach(void *state, const struct firn_engine_host *host,
@@ -213,6 +221,31 @@ static int wake_fd(void *state)
 {
     (void)state;
     return -1;
+}
+
+static const char *trouble(void *state)
+{
+    (void)state;
+    return loopscene_play.trouble;
+}
+
+static const char *no_sharing(void *state)
+{
+    (void)state;
+    return loopscene_play.no_sharing;
+}
+
+static const char *node_name(void *state, firn_node_id node)
+{
+    (void)state;
+    return loopscene_play.names != NULL ? loopscene_play.names[node] : NULL;
+}
+
+static const char *node_why(void *state, firn_node_id node)
+{
+    (void)state;
+    (void)node;
+    return loopscene_play.node_why;
 }
 
 static const struct firn_option options[] = {
@@ -239,6 +272,10 @@ const struct firn_engine_def loopscene_engine = {
     .wake_fd = wake_fd,
     .cancel = cancel,
     .phase = phase,
+    .trouble = trouble,
+    .no_sharing = no_sharing,
+    .node_name = node_name,
+    .node_why = node_why,
 };
 
 static void remove_below(const char *path)
@@ -259,9 +296,15 @@ static void remove_below(const char *path)
         closedir(dir);
 }
 
-int loopscene_remove(void **state)
+void loopscene_remove_state(void)
 {
     remove_below(folder_path());
+}
+
+int loopscene_remove(void **state)
+{
+    loopscene_play = (struct loopscene_play){0};
+    loopscene_remove_state();
     return folder_remove(state);
 }
 
@@ -273,15 +316,18 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     struct firn_error err = {0};
     char state[512];
     snprintf(state, sizeof state, "%s", folder_path());
+    static struct firn_engine_def engine;
     if (!keeps)
         memset(actors, 0, sizeof actors);
+    engine = loopscene_engine;
+    engine.is_remote = loopscene_play.is_remote;
     s->config = (struct config){0};
     char *argv[] = {"firnd",      "--state",  state,          "--gpus",
                     (char *)gpus, "--policy", (char *)policy, NULL};
     assert_int_equal(config_flags(&s->config, 7, argv, &err), FIRN_OK);
     assert_int_equal(config_finish(&s->config, &err), FIRN_OK);
     struct loop_setup setup = {
-        .config = &s->config, .engine = &loopscene_engine, .is_deaf = true};
+        .config = &s->config, .engine = &engine, .is_deaf = true};
     if (loop_open(&s->loop, &setup, &err) != FIRN_OK)
         fail_msg("%s", err.text);
 }
@@ -367,6 +413,25 @@ static void finish(struct loopscene *s, const char *name,
     if (kind != FIRN_EVENT_LEFT)
         *want_of(fake_of(s), id) = 0;
     loopscene_turn(s);
+}
+
+void loopscene_event(struct loopscene *s, struct firn_event event)
+{
+    owe(fake_of(s), event);
+    loopscene_turn(s);
+}
+
+void loopscene_taken(struct loopscene *s, firn_node_id node, uint64_t gpus)
+{
+    loopscene_event(s, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
+                                           .taken = {node, 0, gpus}});
+}
+
+void loopscene_node(struct loopscene *s, firn_node_id node, bool is_up)
+{
+    loopscene_event(s, (struct firn_event){.kind = is_up ? FIRN_EVENT_NODE_UP
+                                                         : FIRN_EVENT_NODE_DOWN,
+                                           .node = node});
 }
 
 void loopscene_done(struct loopscene *s, const char *name)

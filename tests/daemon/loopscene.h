@@ -15,11 +15,26 @@
 
 /* The folder with all that is in it. */
 int loopscene_remove(void **state);
+/* All that is in the folder. */
+void loopscene_remove_state(void);
 
 struct loopscene {
     struct loop *loop;
     struct config config;
 };
+
+/* What the engine is like; set before or while a loop is open. Zeroed
+ * behind each case. */
+struct loopscene_play {
+    bool is_stuck; /* nothing is started: all stays queued */
+    bool is_remote;
+    const char *trouble, *no_sharing;
+    const char *const *names; /* of nodes; NULL: none */
+    const char *node_why;
+    unsigned nodes_down; /* when they are discovered; a bit for each */
+    int ninbox_cancels;  /* of jobs that it has not begun */
+};
+extern struct loopscene_play loopscene_play;
 
 /* Opens, or opens again with the processes there are, on these GPUs. */
 void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
@@ -41,6 +56,10 @@ void loopscene_pass(struct loopscene *s, double seconds);
 void loopscene_done(struct loopscene *s, const char *name);
 void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,
                     int status);
+/* Any other. */
+void loopscene_event(struct loopscene *s, struct firn_event event);
+void loopscene_taken(struct loopscene *s, firn_node_id node, uint64_t gpus);
+void loopscene_node(struct loopscene *s, firn_node_id node, bool is_up);
 /* It was asked to leave, and does. */
 void loopscene_leave(struct loopscene *s, const char *name);
 /* A job's report: progress, seconds a step, MiB. */

@@ -331,6 +331,8 @@ static void a_job_may_report_of_itself_and_nothing_else(void **state)
     size_t n;
     const struct api_route *routes = api_routes(&n);
     char own[200];
+    struct caller tcp = {.pump = api_scene_turn, .arg = &api_scene};
+    caller_open_port(&tcp, http_port(api_scene.http));
     api_just("POST", "/v1/jobs", api_simple, 201);
     api_just("POST", "/v1/jobs", api_simple, 201);
     snprintf(own, sizeof own, "Authorization: Bearer %s\r\n",
@@ -339,6 +341,8 @@ static void a_job_may_report_of_itself_and_nothing_else(void **state)
         int own_job = status_of(&api_scene.caller, &routes[i], "1", own);
         int other_job = status_of(&api_scene.caller, &routes[i], "2", own);
         int operators = 0;
+        assert_int_equal(status_of(&tcp, &routes[i], "1", own), own_job);
+        assert_int_equal(status_of(&tcp, &routes[i], "2", own), other_job);
         if (routes[i].who == API_OPERATOR) {
             assert_int_equal(own_job, 403);
             assert_int_equal(other_job, 403);
@@ -353,8 +357,24 @@ static void a_job_may_report_of_itself_and_nothing_else(void **state)
             assert_int_equal(own_job, 200);
         }
     }
+    caller_close(&tcp);
     assert_int_equal(book_count(api_scene.book), 2);
     assert_false(api_job_of(1)->is_ending || api_job_of(2)->is_held);
+}
+
+static void a_file_without_a_folder_runs_where_its_submitter_is(void **state)
+{
+    (void)state;
+    static const char own[] = "run: [/bin/true]\nworkdir: /own\n";
+    api_just("POST", "/v1/jobs?workdir=%2Fhome%2Fann%20b", api_simple, 201);
+    assert_string_equal(api_job_of(1)->ask.workdir, "/home/ann b");
+    api_just("POST", "/v1/jobs?workdir=/home", own, 201);
+    assert_string_equal(api_job_of(2)->ask.workdir, "/own");
+    api_just("POST", "/v1/jobs", api_simple, 201);
+    assert_string_equal(api_job_of(3)->ask.workdir, "");
+    api_just("POST", "/v1/jobs?workdir=home", api_simple, 400);
+    api_just("POST", "/v1/jobs?workdir=%2Fa%0Ab", api_simple, 400);
+    assert_int_equal(book_count(api_scene.book), 3);
 }
 
 static void unknown_paths_and_methods_are_told_apart(void **state)
@@ -388,6 +408,7 @@ int main(void)
         CASE(a_change_that_cannot_be_changes_nothing),
         CASE(every_route_refuses_whom_it_does_not_know),
         CASE(a_job_may_report_of_itself_and_nothing_else),
+        CASE(a_file_without_a_folder_runs_where_its_submitter_is),
         CASE(unknown_paths_and_methods_are_told_apart),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

@@ -466,6 +466,12 @@ static void metrics_tell_what_is_and_what_was(void **state)
     api_just("POST", "/v1/jobs/2/cancel", "", 200);
     api_just("GET", "/v1/jobs/9", "", 404);
     api_just("GET", "/nothing", "", 404);
+    struct caller stranger = {.pump = api_scene_turn, .arg = &api_scene};
+    caller_open_port(&stranger, http_port(api_scene.http));
+    struct reply refusal = caller_ask(&stranger, "GET", "/v1/jobs", NULL, "");
+    assert_int_equal(refusal.status, 401);
+    reply_release(&refusal);
+    caller_close(&stranger);
     metrics_observe(api_scene.metrics, METRIC_ROUND_S, 0.02);
     metrics_add(api_scene.metrics, METRIC_STEPS, 0, 3);
     api_scene.is_drained = true;
@@ -490,6 +496,8 @@ static void metrics_tell_what_is_and_what_was(void **state)
         "status=\"201\"} 2\n",
         "\nfirn_http_requests_total{method=\"GET\",route=\"/jobs/:id\","
         "status=\"404\"} 1\n",
+        "\nfirn_http_requests_total{method=\"other\",route=\"other\","
+        "status=\"401\"} 1\n",
         "\nfirn_http_requests_total{method=\"other\",route=\"other\","
         "status=\"404\"} 1\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)

@@ -7,12 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "lib/folder.h"
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static enum firn_status flags(struct config *config, struct firn_error *err,
                               const char *a, const char *b)
@@ -181,6 +183,65 @@ static void tcp_needs_a_token_that_only_its_owner_can_read(void **unused)
     config_release(&config);
 }
 
+static void expect_url(struct config config, bool is_remote, const char *want)
+{
+    struct firn_error err = {0};
+    struct firn_buf url = {0};
+    enum firn_status status = config_url(&config, is_remote, 7070, &url, &err);
+    if (want == NULL) {
+        assert_int_equal(status, FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "--listen"));
+    } else {
+        assert_int_equal(status, FIRN_OK);
+        assert_string_equal(url.at, want);
+    }
+    buf_release(&url);
+}
+
+static void trainers_are_told_an_address_that_they_can_reach(void **unused)
+{
+    (void)unused;
+    char host[256] = "", any[300];
+    gethostname(host, sizeof host - 1);
+    snprintf(any, sizeof any, "http://%s:7070", host);
+    struct config config = {.engine = "slurm", .socket = "/s/firn.sock"};
+    expect_url(config, false, "unix:/s/firn.sock");
+    expect_url(config, true, NULL);
+    config.callback = "https://head.lan/firn";
+    expect_url(config, true, NULL);
+    expect_url(config, false, "https://head.lan/firn");
+    config.listen = "10.0.0.1:0";
+    expect_url(config, true, "https://head.lan/firn");
+    config.callback = NULL;
+    expect_url(config, true, "http://10.0.0.1:7070");
+    expect_url(config, false, "unix:/s/firn.sock");
+    config.listen = "[fe80::1]:1";
+    expect_url(config, true, "http://[fe80::1]:7070");
+    config.listen = "0.0.0.0:1";
+    expect_url(config, true, any);
+    config.listen = "[::]:1";
+    expect_url(config, true, any);
+}
+
+static void a_callback_is_an_address(void **unused)
+{
+    (void)unused;
+    static const char *const wrong[] = {
+        "head:7070",    "http://",   "unix:/run/firn.sock", "http://a b",
+        "http://:7070", "http:///x", "ftp://head",          "http://u@h",
+    };
+    struct firn_error err = {0};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct config config = {.state = "/s", .callback = wrong[i]};
+        assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "callback"));
+        config_release(&config);
+    }
+    struct config config = {.state = "/s", .callback = "http://head:7070"};
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    config_release(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +250,8 @@ int main(void)
         cmocka_unit_test(wrong_flags_are_named),
         cmocka_unit_test(wrong_files_are_refused_with_their_line),
         cmocka_unit_test(a_file_may_be_empty),
+        cmocka_unit_test(trainers_are_told_an_address_that_they_can_reach),
+        cmocka_unit_test(a_callback_is_an_address),
         cmocka_unit_test_setup_teardown(
             tcp_needs_a_token_that_only_its_owner_can_read, folder_make,
             folder_remove),

@@ -1,9 +1,12 @@
-/* test_local.c - the local engine with real processes: starts, ends, leaves,
- * resizes, sharing, and two epochs never at once. */
+/* test_local.c - a live engine with real processes: starts, ends, leaves,
+ * resizes, sharing, and two epochs never at once.
+ *
+ * The local engine; test_slurm_live.c is the same with another one. */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "engine/epochfiles.h"
+#include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
@@ -24,6 +27,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef LIVE_ENGINE
+#define LIVE_ENGINE "local"
+#endif
 
 static struct livehost host;
 
@@ -483,7 +490,8 @@ static int set_up(void **state)
 {
     if (folder_make(state) != 0)
         return 1;
-    livehost_open(&host, "local", "2x4:v100");
+    fakeslurm_open();
+    livehost_open(&host, LIVE_ENGINE, "2x4:v100");
     return 0;
 }
 
@@ -497,7 +505,9 @@ static int tear_down(void **state)
 
 int main(int argc, char **argv)
 {
-    int code = workers_main(argc, argv);
+    int code = fakeslurm_main(argc, argv);
+    if (code < 0)
+        code = workers_main(argc, argv);
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {

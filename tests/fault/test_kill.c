@@ -25,12 +25,12 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lib/askfirnd.h"
 #include "lib/oncejob.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -41,15 +41,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { REQUESTS = 20000, TEXT = 8192, PATH = 400, LOAD = 10 };
+enum { REQUESTS = 20000, TEXT = ASKFIRND_TEXT, PATH = 400, LOAD = 10 };
 
 /* In firnd itself: each must kill it. */
 static const char *const points[] = {
@@ -117,73 +115,26 @@ static int unended(bool with_retries)
 
 /* --- talking ------------------------------------------------------------- */
 
-static int dial(void)
-{
-    struct sockaddr_un where = {.sun_family = AF_UNIX};
-    snprintf(where.sun_path, sizeof where.sun_path, "%.90s/sock", s.folder);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, (struct sockaddr *)&where, sizeof where) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* The status and, in `reply`, all that was said; 0: no whole answer before. */
-static int ask(const char *request, double until_s, char reply[TEXT])
-{
-    size_t n = 0;
-    int fd = dial(), status = 0;
-    bool is_whole = false;
-    reply[0] = '\0';
-    if (fd < 0)
-        return 0;
-    if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
-        until_s = 0;
-    while (!is_whole && n < TEXT - 1) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        double left_s = until_s - clock_elapsed_s();
-        if (left_s <= 0 || poll(&p, 1, (int)(left_s * 1000) + 1) <= 0)
-            break;
-        ssize_t got = recv(fd, reply + n, TEXT - 1 - n, 0);
-        if (got < 0)
-            break;
-        is_whole = got == 0;
-        n += (size_t)got;
-    }
-    close(fd);
-    reply[n] = '\0';
-    if (is_whole && strncmp(reply, "HTTP/1.1 ", 9) == 0)
-        status = (int)strtol(reply + 9, NULL, 10);
-    return status;
-}
-
 static int get(const char *target, double until_s, char reply[TEXT])
 {
-    char text[300];
-    snprintf(
-        text, sizeof text,
-        "GET /v1%.200s HTTP/1.1\r\nHost: firn\r\nConnection: close\r\n\r\n",
-        target);
-    return ask(text, until_s, reply);
+    char sock[PATH];
+    path_of(sock, "sock");
+    return askfirnd_get(sock, target, until_s, reply);
 }
 
 /* Sends request `i`, perhaps not for the first time. True: acknowledged. */
 static bool submit(int i, double until_s)
 {
-    char text[2 * TEXT], body[PATH_MAX + 2 * PATH], reply[TEXT];
+    char body[PATH_MAX + 2 * PATH], key[20], sock[PATH], reply[TEXT];
     struct request *r = &s.all[i];
-    int n = snprintf(body, sizeof body,
-                     "name: j%d\nrun: [\"%s\", \"work\", \"%s\", \"0.%03d\"]\n"
-                     "gpus: 1\n%s",
-                     i, s.self, s.folder, 20 + i * 37 % 60,
-                     r->may_retry ? "retry: {on: [failure, lost], max: 100}\n"
-                                  : "");
-    snprintf(text, sizeof text,
-             "POST /v1/jobs HTTP/1.1\r\nHost: firn\r\nConnection: close\r\n"
-             "Content-Type: application/yaml\r\nIdempotency-Key: r%d\r\n"
-             "Content-Length: %d\r\n\r\n%s",
-             i, n, body);
-    int status = ask(text, until_s, reply);
+    path_of(sock, "sock");
+    snprintf(key, sizeof key, "r%d", i);
+    snprintf(body, sizeof body,
+             "name: j%d\nrun: [\"%s\", \"work\", \"%s\", \"0.%03d\"]\n"
+             "gpus: 1\n%s",
+             i, s.self, s.folder, 20 + i * 37 % 60,
+             r->may_retry ? "retry: {on: [failure, lost], max: 100}\n" : "");
+    int status = askfirnd_submit(sock, key, body, until_s, reply);
     if (status == 0)
         return false;
     const char *id = strstr(reply, "\"id\": ");

@@ -3,24 +3,78 @@
 # firnd runs on declared GPUs with its state in $tmp/state; jobs are the example
 # trainers. A test that fails shows the scheduler's log. Whatever was started is
 # ended at the test's end: the scheduler, and every job that is left.
+#
+# With FIRND_ENGINE=slurm the same GPUs are those of a Slurm on this host
+# (tools/slurm-bed), made for the test at its first `up`; nodes have the same
+# names. A test that only makes sense on one engine says so by `only ENGINE`.
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
+engine=${FIRND_ENGINE:-local}
 [ -x "$firnd" ] || skip "firnd is not built"
 command -v curl >/dev/null || skip "there is no curl"
 chmod 700 "$tmp"
 unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
 socket=$tmp/sock
-daemon=
+daemon='' bed=''
+
+# only ENGINE WHY: the test is skipped on others.
+only()
+{
+    [ "$engine" = "$1" ] || skip "$2"
+}
+
+# slurm_up SPEC [OPTION]...: a bed with these GPUs, if there is none yet.
+slurm_up()
+{
+    [ -z "$bed" ] || return 0
+    PATH=$PATH:/usr/sbin
+    command -v slurmctld >/dev/null && command -v sbatch >/dev/null ||
+        skip "Slurm is not installed"
+    # Not below $tmp: the names of Slurm's sockets must be short.
+    bed=$(mktemp -d /tmp/firn-bed.XXXXXX) || fail "no folder for Slurm"
+    spec=$1
+    shift
+    tools/slurm-bed up --dir "$bed" --cluster "$spec" "$@" >"$tmp/out" \
+        2>"$tmp/err" || fail "no Slurm of $spec"
+    SLURM_CONF=$bed/etc/slurm.conf
+    export SLURM_CONF
+    (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
+}
+
+# slurm_nodes: where Slurm runs something, "n0 n2".
+slurm_nodes()
+{
+    list=$(timeout 20 squeue -h -t R -o %N | paste -s -d , -)
+    [ -z "$list" ] || timeout 20 scontrol show hostnames "$list" | sort -u |
+        xargs
+}
 
 # up [OPTION]...: starts the scheduler and waits until it answers.
 up()
 {
+    if [ "$engine" = slurm ]; then
+        # GPUs are Slurm's to tell.
+        n=$#
+        while [ "$n" -gt 0 ]; do
+            if [ "$1" = --gpus ]; then
+                slurm_up "$2"
+                shift
+                n=$((n - 1))
+            else
+                set -- "$@" "$1"
+            fi
+            shift
+            n=$((n - 1))
+        done
+        set -- --engine slurm --listen "127.0.0.1:$(cat "$bed/port")" \
+            --token-file "$tmp/token" "$@"
+    fi
     "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
     daemon=$!
     tries=0
     until api GET /health >/dev/null 2>&1; do
         tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || fail "firnd does not answer"
+        [ "$tries" -lt 400 ] || fail "firnd does not answer"
         kill -0 "$daemon" 2>/dev/null || fail "firnd ended"
         sleep 0.05
     done
@@ -109,6 +163,8 @@ events()
 cleanup()
 {
     [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null
+    [ -z "$bed" ] || tools/slurm-bed down --dir "$bed"
+    [ -z "$bed" ] || rm -rf "$bed"
     for file in "$tmp"/state/jobs/*/epoch-*/pid; do
         [ -f "$file" ] || continue
         [ -f "${file%pid}exit" ] && [ -s "${file%pid}exit" ] && continue

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "lib/alloc_text.h"
+#include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/workers.h"
 
@@ -79,6 +80,14 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     return fclose(out) == 0 ? FIRN_OK : firn_fail(err, FIRN_EIO, "no file");
 }
 
+static void set(struct livehost *host, const char *name, const char *value)
+{
+    assert_int_equal(firn_option_set(host->engine->options, host->state,
+                                     host->engine->name, name, value,
+                                     &host->err),
+                     FIRN_OK);
+}
+
 void livehost_open(struct livehost *host, const char *engine, const char *gpus)
 {
     memset(host, 0, sizeof *host);
@@ -86,12 +95,14 @@ void livehost_open(struct livehost *host, const char *engine, const char *gpus)
     assert_non_null(host->engine);
     host->state = mem_new(1, host->engine->state_size);
     firn_options_default(host->engine->options, host->state);
-    assert_int_equal(firn_option_set(host->engine->options, host->state, engine,
-                                     "gpus", gpus, &host->err),
-                     FIRN_OK);
-    assert_int_equal(firn_option_set(host->engine->options, host->state, engine,
-                                     "shepherd", workers_program(), &host->err),
-                     FIRN_OK);
+    if (strcmp(engine, "slurm") == 0) {
+        set(host, "path", fakeslurm_path());
+        set(host, "program", workers_program());
+        set(host, "poll", "0.02");
+    } else {
+        set(host, "gpus", gpus);
+        set(host, "shepherd", workers_program());
+    }
     assert_int_equal(host->engine->open(host->state, &host->err), FIRN_OK);
     struct firn_engine_host calls = {host, launch, next_epoch};
     assert_int_equal(host->engine->attach(host->state, &calls, &host->err),
@@ -153,11 +164,14 @@ static void keep(struct livehost *host, const struct firn_event *event)
 {
     static const char *const phases[] = {"QUEUED", "STARTING", "RUNNING",
                                          "LEAVING", "GONE"};
-    const char *word = event->kind == FIRN_EVENT_PHASE  ? phases[event->phase]
-                       : event->kind == FIRN_EVENT_LEFT ? "LEFT"
-                       : event->kind == FIRN_EVENT_DONE ? "DONE"
-                       : event->kind == FIRN_EVENT_FAIL ? "FAIL"
-                                                        : "?";
+    static const char *const words[] = {
+        [FIRN_EVENT_LEFT] = "LEFT",      [FIRN_EVENT_DONE] = "DONE",
+        [FIRN_EVENT_FAIL] = "FAIL",      [FIRN_EVENT_NODE_UP] = "UP",
+        [FIRN_EVENT_NODE_DOWN] = "DOWN", [FIRN_EVENT_TAKEN] = "TAKEN",
+        [FIRN_EVENT_INBOX] = NULL};
+    const char *word = event->kind == FIRN_EVENT_PHASE ? phases[event->phase]
+                       : words[event->kind] != NULL    ? words[event->kind]
+                                                       : "?";
     size_t n = strlen(host->seen);
     snprintf(host->seen + n, sizeof host->seen - n, "%s %d.%lld", word,
              event->job, (long long)event->epoch);

@@ -30,7 +30,8 @@ struct livehost {
     struct firn_error err;
 };
 
-/* An engine with these GPUs, this program being its shepherd. */
+/* An engine with these GPUs, this program being its shepherd. For the Slurm
+ * engine there is a fakeslurm_open() before, whose GPUs it has. */
 void livehost_open(struct livehost *host, const char *engine, const char *gpus);
 /* The engine is closed; jobs go on. */
 void livehost_close(struct livehost *host);

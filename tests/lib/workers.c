@@ -168,8 +168,9 @@ static int work(int argc, char **argv)
 
 int workers_main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "--shepherd") == 0)
-        return shepherd_main(argv[2]);
+    int code = shepherd_args(argc, argv);
+    if (code >= 0)
+        return code;
     if (argc > 2 && strcmp(argv[1], "--work") == 0)
         return work(argc, argv);
     return -1;

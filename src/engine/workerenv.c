@@ -1,4 +1,4 @@
-/* local_env.c - what the workers of an epoch are told: torchrun's words, ours.
+/* workerenv.c - what the workers of an epoch are told: torchrun's words, ours.
  *
  * One worker for each GPU, in the order of nodes and GPUs, or one for each
  * node. GPUs that the driver has are all of one host, whatever nodes their
@@ -11,9 +11,9 @@
  * the next thread always goes to who would be done with it first.
  */
 #define _GNU_SOURCE
+#include "engine/workerenv.h"
 #include "base/buf.h"
 #include "engine/launchfile.h"
-#include "engine/localwork.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@
 /* A GPU of the job. */
 struct place {
     int node, host; /* host: 0, 1, ... among those of the job */
-    const struct gpu *gpu;
+    firn_node_id id;
+    struct worker_gpu gpu;
     double speed;
 };
 
@@ -47,26 +48,27 @@ static const char *text_of(struct launchfile *out, const char *fmt, ...)
     return text;
 }
 
-static struct places places_of(const struct local *l,
-                               const struct firn_alloc *alloc)
+static struct places places_of(const struct workerenv *of)
 {
+    const struct firn_alloc *alloc = of->alloc;
     struct places out = {0};
     int last = -1;
     for (int i = 0; i < alloc->nparts; i++) {
         const struct firn_part *part = &alloc->parts[i];
-        const struct firn_node *node = &l->gpus.cluster.nodes[part->node];
+        const struct firn_node *node = &of->cluster->nodes[part->node];
         out.nnodes += part->node != last;
         last = part->node;
-        out.nhosts = l->gpus.has_nvml ? 1 : out.nnodes;
+        out.nhosts = of->is_one_host ? 1 : out.nnodes;
         for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
             if ((part->gpus >> k & 1) == 0)
                 continue;
             struct place place = {
                 .node = out.nnodes - 1,
                 .host = out.nhosts - 1,
-                .gpu = gpus_at(&l->gpus, part->node,
+                .id = part->node,
+                .gpu = of->gpu(of->arg, part->node,
                                FIRN_BOARD_GPUS * part->board + k),
-                .speed = l->gpus.cluster.types[node->type].speed};
+                .speed = of->cluster->types[node->type].speed};
             vec_add(&out.at, place);
         }
     }
@@ -84,7 +86,7 @@ static const char *visible(const struct places *places, int host,
         if (places->at.at[i].host != host)
             continue;
         buf_puts(&text, is_first ? "" : ",");
-        buf_puts(&text, places->at.at[i].gpu->visible);
+        buf_puts(&text, places->at.at[i].gpu.visible);
         is_first = false;
     }
     const char *copy = arena_strdup(&out->text, text.at);
@@ -109,8 +111,8 @@ static int workers_of_host(const struct places *places, int host,
     return n;
 }
 
-static void add_workers(const struct places *places, bool is_per_node,
-                        struct launchfile *out)
+static void add_workers(const struct workerenv *of, const struct places *places,
+                        bool is_per_node, struct launchfile *out)
 {
     int rank = 0, local = 0, host = -1, nlocal = 0;
     for (size_t i = 0; i < places->at.n; i++) {
@@ -127,7 +129,11 @@ static void add_workers(const struct places *places, bool is_per_node,
         launchfile_add_own(out, text_of(out, "LOCAL_RANK=%d", local++));
         launchfile_add_own(out, text_of(out, "LOCAL_WORLD_SIZE=%d", nlocal));
         launchfile_add_own(out, text_of(out, "GROUP_RANK=%d", host));
-        launchfile_add_own(out, visible(places, host, out));
+        if (place->gpu.visible != NULL)
+            launchfile_add_own(out, visible(places, host, out));
+        if (of->names != NULL)
+            launchfile_add_own(
+                out, text_of(out, "FIRN_NODE=%s", of->names[place->id]));
     }
 }
 
@@ -173,33 +179,33 @@ static void add_said(struct launchfile *out, const char *name,
 
 /* Of a GPU that it shares, a job may count on its part of the memory. Under
  * CUDA's multi-process service the limit is held by force. */
-static void add_share(const struct local *l, const struct places *places,
+static void add_share(const struct workerenv *of, const struct places *places,
                       struct launchfile *out)
 {
-    double share = 1.0 / l->gpus.cluster.jobs_per_gpu;
+    double share = 1.0 / of->cluster->jobs_per_gpu;
     char number[BUF_DOUBLE_MAX];
     struct firn_buf limits = {0};
     vec_add(&out->common, "FIRN_SHARE=1");
     add_said(out, "FIRN_MEM_SHARE", double_text(share, number));
-    for (size_t i = 0; l->gpus.has_nvml && i < places->at.n; i++)
+    for (size_t i = 0; of->has_driver && i < places->at.n; i++)
         buf_printf(&limits, "%s%zu=%.0fM", i > 0 ? "," : "", i,
-                   places->at.at[i].gpu->mem_gib * 1024 * share);
+                   places->at.at[i].gpu.mem_gib * 1024 * share);
     add_said(out, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits.at);
     buf_release(&limits);
 }
 
-static void add_common(const struct local *l, const struct localjob *job,
+static void add_common(const struct workerenv *of,
                        const struct firn_launch *launch, struct launchfile *out)
 {
-    const struct firn_alloc *alloc = &job->want;
+    const struct firn_alloc *alloc = of->alloc;
     struct firn_buf gpus = {0};
     firn_alloc_print(alloc, &gpus);
     add_said(out, "FIRN_GPUS", gpus.at);
     buf_release(&gpus);
-    vec_add(&out->common, "MASTER_ADDR=127.0.0.1");
-    vec_add(&out->common, text_of(out, "FIRN_JOB=%d", job->id));
+    add_said(out, "MASTER_ADDR", of->host);
+    vec_add(&out->common, text_of(out, "FIRN_JOB=%d", of->job));
     vec_add(&out->common,
-            text_of(out, "FIRN_EPOCH=%lld", (long long)job->epoch));
+            text_of(out, "FIRN_EPOCH=%lld", (long long)of->epoch));
     add_said(out, "FIRN_URL", launch->url);
     add_said(out, "FIRN_TOKEN", launch->token);
     add_said(out, "FIRN_DIR", launch->ckpt);
@@ -209,27 +215,27 @@ static void add_common(const struct local *l, const struct localjob *job,
     if (alloc->how.passes > 0)
         vec_add(&out->common,
                 text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
-    if (l->gpus.has_nvml)
+    if (of->has_driver)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
 
-void local_variables(const struct local *l, const struct localjob *job,
-                     const struct firn_launch *launch, struct launchfile *out)
+void workerenv_tell(const struct workerenv *of,
+                    const struct firn_launch *launch, struct launchfile *out)
 {
-    struct places places = places_of(l, &job->want);
+    struct places places = places_of(of);
     int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
-    add_common(l, job, launch, out);
+    add_common(of, launch, out);
     vec_add(&out->common, text_of(out, "WORLD_SIZE=%d", nworkers));
     vec_add(&out->common, text_of(out, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
         vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
-    if (job->want.is_shared)
-        add_share(l, &places, out);
-    if ((job->want.tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
+    if (of->alloc->is_shared)
+        add_share(of, &places, out);
+    if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
         const char *spread = layout(&places, launch->threads, out);
         if (spread != NULL)
             vec_add(&out->common, spread);
     }
-    add_workers(&places, launch->is_per_node, out);
+    add_workers(of, &places, launch->is_per_node, out);
     vec_release(&places.at);
 }

@@ -1,0 +1,213 @@
+/* loop_outside.c - GPUs that others use: out of scheduling while they do.
+ *
+ * An engine that shares its cluster with others tells which GPUs of a board
+ * they have, each time the whole set. These are blocked in the round, so that
+ * no policy sees them. What is to be blocked and what is are kept apart:
+ *
+ *     taken      the engine's last word
+ *     blocked    of these, what the round has out; none of a node that is not
+ *                in the round
+ *
+ * The difference is settled before each decision. A GPU that is free in the
+ * round is blocked; one that the round has given to a job which the engine has
+ * not started is taken from it, and the job waits again; one on which a job of
+ * ours runs is left to it, said once, and blocked when the job leaves.
+ *
+ * Invariants: (1) `blocked` is a part of `taken` but between a word of the
+ * engine and its end; (2) no GPU is blocked here and for a pinned job.
+ *
+ * Cost: a word costs its board; settling, all boards, and only while something
+ * is open.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "daemon/loopwork.h"
+
+struct outside {
+    int nboards;
+    int *first; /* board of each node, and one behind the last */
+    struct taken {
+        uint64_t taken, blocked;
+        uint64_t told; /* in the log: a job of ours runs there */
+    } * boards;
+    bool is_open; /* not all that is taken is blocked */
+};
+
+void loop_outside_open(struct loop *loop)
+{
+    struct outside *o = mem_new(1, sizeof *o);
+    const struct firn_cluster *c = &loop->cluster;
+    o->first = mem_new((size_t)c->nnodes + 1, sizeof *o->first);
+    for (int i = 0; i < c->nnodes; i++) {
+        o->first[i] = o->nboards;
+        o->nboards +=
+            (c->nodes[i].ngpus + FIRN_BOARD_GPUS - 1) / FIRN_BOARD_GPUS;
+    }
+    o->first[c->nnodes] = o->nboards;
+    o->boards = mem_new((size_t)o->nboards, sizeof *o->boards);
+    loop->outside = o;
+}
+
+void loop_outside_close(struct loop *loop)
+{
+    if (loop->outside == NULL)
+        return;
+    mem_free(loop->outside->first);
+    mem_free(loop->outside->boards);
+    mem_free(loop->outside);
+    loop->outside = NULL;
+}
+
+int loop_outside_count(const struct loop *loop, firn_node_id node)
+{
+    const struct outside *o = loop->outside;
+    int n = 0;
+    for (int b = o->first[node]; b < o->first[node + 1]; b++)
+        n += __builtin_popcountll(o->boards[b].taken);
+    return n;
+}
+
+/* --- in the round -------------------------------------------------------- */
+
+/* `gpus` of a board as an allocation over one part. */
+static struct firn_alloc alloc_of(struct firn_part *part)
+{
+    return (struct firn_alloc){
+        .parts = part, .nparts = 1, .ngpus = __builtin_popcountll(part->gpus)};
+}
+
+/* Comes back from the round: these GPUs of the board. */
+static void unblock(struct loop *loop, firn_node_id node, int board,
+                    uint64_t gpus)
+{
+    struct taken *t =
+        &loop->outside->boards[loop->outside->first[node] + board];
+    struct firn_part part = {node, board, gpus & t->blocked};
+    struct firn_alloc alloc = alloc_of(&part);
+    if (part.gpus == 0)
+        return;
+    round_unblock(loop->round, &alloc);
+    t->blocked &= ~part.gpus;
+}
+
+static bool has_any(const struct firn_alloc *held, firn_node_id node, int board,
+                    uint64_t gpus)
+{
+    for (int i = 0; i < held->nparts; i++)
+        if (held->parts[i].node == node && held->parts[i].board == board &&
+            (held->parts[i].gpus & gpus) != 0)
+            return true;
+    return false;
+}
+
+/* What the round has given out of these and nobody has begun to use. */
+static void put_back(struct loop *loop, firn_node_id node, int board,
+                     uint64_t gpus)
+{
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        struct track *track = loop->tracks.at[i];
+        if (track == NULL)
+            continue;
+        const struct firn_job *in_round = loop_round_job(loop, track);
+        const struct firn_alloc *held = track->is_pinned   ? &track->blocked
+                                        : in_round != NULL ? &in_round->held
+                                                           : NULL;
+        if (held == NULL || !has_any(held, node, board, gpus) ||
+            loop->engine->phase(loop->engine_state, track->id) !=
+                FIRN_PHASE_QUEUED)
+            continue;
+        loop_put_back(loop, book_job(loop->book, track->id),
+                      LIVE_BECAUSE_CAPACITY,
+                      "others took its GPUs before it was started");
+    }
+}
+
+/* The board's `taken` into the round, as far as it goes. */
+static bool settle(struct loop *loop, firn_node_id node, int board)
+{
+    int at = loop->outside->first[node] + board;
+    struct taken *t = &loop->outside->boards[at];
+    const struct state *state = round_state(loop->round);
+    uint64_t open = t->taken & ~t->blocked;
+    if (open == 0 || !state->cluster.nodes[node].is_up)
+        return true; /* or when the node is back */
+    put_back(loop, node, board, open);
+    struct firn_part part = {node, board, open & state->map.free[at]};
+    struct firn_alloc alloc = alloc_of(&part);
+    if (part.gpus != 0 && round_block(loop->round, &alloc))
+        t->blocked |= part.gpus;
+    open = t->taken & ~t->blocked;
+    if ((open & ~t->told) != 0)
+        log_warn("%d GPU%s of node %s are used by others and by a job of ours",
+                 __builtin_popcountll(open),
+                 __builtin_popcountll(open) > 1 ? "s" : "",
+                 loop_node_name(loop, node));
+    t->told = open;
+    return open == 0;
+}
+
+void loop_outside_settle(struct loop *loop)
+{
+    struct outside *o = loop->outside;
+    if (!o->is_open)
+        return;
+    o->is_open = false;
+    for (int i = 0; i < loop->cluster.nnodes; i++)
+        for (int b = o->first[i]; b < o->first[i + 1]; b++)
+            if (!settle(loop, i, b - o->first[i]))
+                o->is_open = true;
+}
+
+void loop_outside_lift(struct loop *loop, firn_node_id node)
+{
+    const struct outside *o = loop->outside;
+    for (int b = o->first[node]; b < o->first[node + 1]; b++)
+        unblock(loop, node, b - o->first[node], ~(uint64_t)0);
+    loop->outside->is_open = true;
+}
+
+void loop_outside_copy(const struct loop *loop, struct round *to)
+{
+    const struct outside *o = loop->outside;
+    for (int i = 0; i < loop->cluster.nnodes; i++)
+        for (int b = o->first[i]; b < o->first[i + 1]; b++) {
+            struct firn_part part = {i, b - o->first[i], o->boards[b].blocked};
+            struct firn_alloc alloc = alloc_of(&part);
+            if (part.gpus != 0 && !round_block(to, &alloc))
+                FIRN_BUG("GPUs of others are given out");
+        }
+}
+
+void loop_outside_taken(struct loop *loop, const struct firn_part *taken)
+{
+    const struct outside *o = loop->outside;
+    firn_node_id node = taken->node;
+    if (node < 0 || node >= loop->cluster.nnodes || taken->board < 0 ||
+        taken->board >= o->first[node + 1] - o->first[node])
+        return;
+    int left = loop->cluster.nodes[node].ngpus - FIRN_BOARD_GPUS * taken->board;
+    uint64_t there =
+        left < FIRN_BOARD_GPUS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
+    struct taken *t = &o->boards[o->first[node] + taken->board];
+    t->taken = taken->gpus & there;
+    unblock(loop, node, taken->board, ~t->taken);
+    loop->outside->is_open = true;
+}
+
+bool loop_outside_event(struct loop *loop, const struct firn_event *event)
+{
+    switch (event->kind) {
+    case FIRN_EVENT_NODE_UP:
+    case FIRN_EVENT_NODE_DOWN:
+        loop_node_event(loop, event);
+        return true;
+    case FIRN_EVENT_TAKEN:
+        loop_outside_taken(loop, &event->taken);
+        return true;
+    case FIRN_EVENT_INBOX:
+        loop_inbox_event(loop, event->inbox);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,65 @@
+/* holding.c - allocations that an engine keeps.
+ */
+#include "engine/holding.h"
+#include "base/mem.h"
+#include <string.h>
+
+void holding_copy(struct firn_alloc *to, const struct firn_alloc *from)
+{
+    struct firn_part *parts = NULL;
+    if (from->nparts > 0) {
+        parts = mem_new((size_t)from->nparts, sizeof *parts);
+        memcpy(parts, from->parts, (size_t)from->nparts * sizeof *parts);
+    }
+    mem_free(to->parts);
+    *to = *from;
+    to->parts = parts;
+}
+
+void holding_release(struct firn_alloc *alloc)
+{
+    mem_free(alloc->parts);
+    *alloc = (struct firn_alloc){0};
+}
+
+bool holding_is_same_run(const struct firn_alloc *held,
+                         const struct firn_alloc *want)
+{
+    struct firn_alloc alike = *want;
+    if (want->is_shared && !held->is_shared)
+        return false;
+    alike.is_shared = held->is_shared;
+    alike.tunes = held->tunes;
+    if (!want->is_shared)
+        alike.how.passes = held->how.passes;
+    alike.how.ahead_s = held->how.ahead_s;
+    return firn_alloc_equal(held, &alike);
+}
+
+bool holding_is_on(const struct firn_cluster *cluster,
+                   const struct firn_alloc *alloc)
+{
+    for (int i = 0; i < alloc->nparts; i++) {
+        const struct firn_part *part = &alloc->parts[i];
+        if (part->node < 0 || part->node >= cluster->nnodes)
+            return false;
+        int left =
+            cluster->nodes[part->node].ngpus - FIRN_BOARD_GPUS * part->board;
+        if (part->board < 0 || left <= 0 || part->gpus == 0 ||
+            (left < FIRN_BOARD_GPUS && part->gpus >> left != 0))
+            return false;
+    }
+    return true;
+}
+
+bool holding_has(const struct firn_alloc *held, const struct firn_part *part,
+                 uint64_t bit)
+{
+    for (int k = 0; k < held->nparts; k++) {
+        const struct firn_part *other = &held->parts[k];
+        if (other->node == part->node && other->board == part->board &&
+            (other->gpus & bit) != 0)
+            return true;
+    }
+    return false;
+}

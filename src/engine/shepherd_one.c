@@ -1,0 +1,126 @@
+/* shepherd_one.c - a task of srun: one worker of an epoch, on its host.
+ *
+ * It is a shepherd in small, by the same code: the worker's whole tree is below
+ * it, requests and graces are the same, and so is what an end means. What
+ * differs: it is told by files (shepherd_far.c), its lock is one that all
+ * workers share (engine/epochfiles.h), its output goes where srun takes it, and
+ * its end is a file of its own.
+ *
+ * Which worker it is, it finds by the names that Slurm gave its node and its
+ * place there, not by a rank: the order of nodes is then nobody's to guess.
+ * CUDA_VISIBLE_DEVICES is Slurm's, and stays.
+ */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/str.h"
+#include "engine/shepherd.h"
+#include "engine/shepherdwork.h"
+#include <fcntl.h>
+#include <firn/launch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static const double lock_wait_s = 10, write_again_s = 60;
+
+static bool has(const struct launchfile *launch, size_t worker,
+                const char *name, const char *value)
+{
+    const struct launch_worker *own = &launch->workers.at[worker];
+    size_t n = strlen(name);
+    for (size_t i = 0; i < own->n; i++) {
+        const char *variable = launch->own.at[own->first + i];
+        if (strncmp(variable, name, n) == 0 && variable[n] == '=')
+            return strcmp(variable + n + 1, value) == 0;
+    }
+    return false;
+}
+
+/* Of all workers of the launch, only ours is left. */
+static int find_worker(struct shepherd *s)
+{
+    const char *node = getenv("SLURMD_NODENAME");
+    const char *place = getenv("SLURM_LOCALID");
+    if (node == NULL || place == NULL)
+        return SHEPHERD_BAD;
+    for (size_t i = 0; i < s->launch.workers.n; i++) {
+        if (!has(&s->launch, i, "FIRN_NODE", node) ||
+            !has(&s->launch, i, "LOCAL_RANK", place))
+            continue;
+        s->worker = i;
+        s->launch.workers.at[0] = s->launch.workers.at[i];
+        s->launch.workers.n = 1;
+        s->launch.cage = CAGE_OFF; /* Slurm has its own */
+        return SHEPHERD_OVER;
+    }
+    return SHEPHERD_BAD;
+}
+
+static int take_lock(struct shepherd *s)
+{
+    double until_s = clock_elapsed_s() + lock_wait_s;
+    while ((s->lock = epoch_workers_lock(s->above, true)) == -1) {
+        if (clock_elapsed_s() >= until_s)
+            return SHEPHERD_LOCKED;
+        shepherd_pause(0.005);
+    }
+    return s->lock >= 0 ? SHEPHERD_OVER : SHEPHERD_IO;
+}
+
+static int enter(struct shepherd *s, const char *folder)
+{
+    int code = shepherd_open(s, folder);
+    if (code == SHEPHERD_OVER)
+        code = find_worker(s);
+    if (code == SHEPHERD_OVER)
+        code = take_lock(s);
+    if (code == SHEPHERD_OVER)
+        code = shepherd_check_fence(s);
+    if (code != SHEPHERD_OVER)
+        return code;
+    setsid();
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+        return SHEPHERD_IO;
+    s->log = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    s->ooms = shepherd_ooms();
+    return SHEPHERD_OVER;
+}
+
+static int leave(struct shepherd *s)
+{
+    struct epoch_exit how = shepherd_verdict(s);
+    double until_s = clock_elapsed_s() + write_again_s;
+    while (epoch_worker_put(s->folder, s->worker, &how, NULL) != FIRN_OK) {
+        if (clock_elapsed_s() >= until_s)
+            return SHEPHERD_IO;
+        shepherd_pause(1);
+    }
+    return SHEPHERD_OVER;
+}
+
+int shepherd_one(const char *folder, const char *port)
+{
+    struct shepherd s = {.self = getpid(),
+                         .kind = HERD_ONE,
+                         .notes = -1,
+                         .folder = -1,
+                         .above = -1,
+                         .lock = -1,
+                         .log = -1,
+                         .signals = -1,
+                         .cage = {.folder = -1},
+                         .bad_status = -1,
+                         .ended_status = -1};
+    str_copy(s.port, sizeof s.port, port);
+    int code = enter(&s, folder);
+    if (code == SHEPHERD_OVER) {
+        if (!shepherd_is_early(&s))
+            shepherd_start(&s);
+        shepherd_watch(&s);
+        code = leave(&s);
+    }
+    mem_free(s.workers);
+    launchfile_release(&s.launch);
+    return code;
+}

@@ -1,0 +1,235 @@
+/* slurm_batch.c - the words of sbatch for an allocation.
+ *
+ * One Slurm job, pinned: which nodes, which GPUs of each, one task for each
+ * worker. What is asked of a node is the same for all nodes of a job in Slurm,
+ * so nodes of which different things are wanted (another type, number, or other
+ * slots) are components of a heterogeneous job, divided by ":".
+ *
+ *     slots   gpu:a100s1:1,gpu:a100s3:1         whole
+ *             shard:a100s1:2,shard:a100s3:2     shared, an equal part of each
+ *     counts  gpu:a100:2, or gpu:2 where GPUs have no type
+ *
+ * Nothing here comes from a job's user: numbers, names of nodes as Slurm told
+ * them, and the site's own options. The environment of sbatch is made of few
+ * variables by env(1), since all of it is copied into the Slurm job; what the
+ * workers get is in the launch file.
+ */
+#include "base/buf.h"
+#include "engine/slurmwork.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is wanted of one node. */
+struct want {
+    firn_node_id node;
+    const char *gres;
+    int ntasks;
+    bool is_put;
+};
+struct wants {
+    VEC(struct want) at;
+};
+
+static const char *text_of(struct arena *arena, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *text_of(struct arena *arena, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *text = arena_alloc(arena, (size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+static void add_slots(const struct slurm *l, const struct firn_part *part,
+                      bool is_shared, struct firn_buf *out)
+{
+    const struct slurm_host *host = &l->hosts.at[part->node];
+    int n = is_shared ? host->shards_per_gpu / l->cluster.jobs_per_gpu : 1;
+    const char *kind = !is_shared ? "gpu" : host->is_mps ? "mps" : "shard";
+    for (int k = 0; k < FIRN_BOARD_GPUS; k++)
+        if ((part->gpus >> k & 1) != 0)
+            buf_printf(out, "%s%s:%ss%d:%d", out->n > 0 ? "," : "", kind,
+                       host->type, FIRN_BOARD_GPUS * part->board + k, n);
+}
+
+static const char *gres_of(const struct slurm *l,
+                           const struct firn_alloc *alloc, firn_node_id node,
+                           struct arena *arena)
+{
+    const struct slurm_host *host = &l->hosts.at[node];
+    struct firn_buf text = {0};
+    int n = 0;
+    for (int i = 0; i < alloc->nparts; i++) {
+        if (alloc->parts[i].node != node)
+            continue;
+        n += __builtin_popcountll(alloc->parts[i].gpus);
+        if (host->naming == SLURM_SLOTS)
+            add_slots(l, &alloc->parts[i], alloc->is_shared, &text);
+    }
+    if (host->naming != SLURM_SLOTS && strcmp(host->type, "gpu") == 0)
+        buf_printf(&text, "gpu:%d", n);
+    else if (host->naming != SLURM_SLOTS)
+        buf_printf(&text, "gpu:%s:%d", host->type, n);
+    const char *copy = arena_strdup(arena, text.at);
+    buf_release(&text);
+    return copy;
+}
+
+static int gpus_on(const struct firn_alloc *alloc, firn_node_id node)
+{
+    int n = 0;
+    for (int i = 0; i < alloc->nparts; i++)
+        if (alloc->parts[i].node == node)
+            n += __builtin_popcountll(alloc->parts[i].gpus);
+    return n;
+}
+
+static void find_wants(const struct slurm *l, const struct firn_alloc *alloc,
+                       bool is_per_node, struct wants *out, struct arena *arena)
+{
+    for (int i = 0; i < alloc->nparts; i++) {
+        firn_node_id node = alloc->parts[i].node;
+        if (i > 0 && alloc->parts[i - 1].node == node)
+            continue;
+        struct want want = {.node = node,
+                            .gres = gres_of(l, alloc, node, arena),
+                            .ntasks = is_per_node ? 1 : gpus_on(alloc, node)};
+        vec_add(&out->at, want);
+    }
+}
+
+/* The site's own words, cut at blanks. */
+static void add_options(const struct slurm *l, struct slurm_words *out,
+                        struct arena *arena)
+{
+    for (const char *at = l->options; *at != '\0';) {
+        size_t n = strcspn(at, " \t");
+        if (n > 0)
+            vec_add(&out->at, text_of(arena, "%.*s", (int)n, at));
+        at += n + strspn(at + n, " \t");
+    }
+}
+
+/* All nodes of which the same is wanted as of the first. */
+static void add_component(const struct slurm *l, const struct slurmjob *job,
+                          struct wants *wants, size_t first,
+                          struct slurm_words *out, struct arena *arena)
+{
+    const struct want *like = &wants->at.at[first];
+    struct slurm_tag tag = {l->cell, job->id, job->epoch};
+    char mark[SLURM_TAG_MAX];
+    struct firn_buf nodes = {0};
+    int nnodes = 0;
+    for (size_t i = first; i < wants->at.n; i++) {
+        struct want *want = &wants->at.at[i];
+        if (want->is_put || want->ntasks != like->ntasks ||
+            strcmp(want->gres, like->gres) != 0)
+            continue;
+        buf_printf(&nodes, "%s%s", nnodes > 0 ? "," : "",
+                   l->names.at[want->node]);
+        want->is_put = true;
+        nnodes++;
+    }
+    slurm_tag_print(&tag, mark);
+    add_options(l, out, arena);
+    vec_add(&out->at, text_of(arena, "--job-name=%s", mark));
+    vec_add(&out->at, text_of(arena, "--comment=%s", mark));
+    vec_add(&out->at, text_of(arena, "--partition=%s", l->partition));
+    vec_add(&out->at, text_of(arena, "--nodes=%d", nnodes));
+    vec_add(&out->at, text_of(arena, "--nodelist=%s", nodes.at));
+    vec_add(&out->at, text_of(arena, "--ntasks-per-node=%d", like->ntasks));
+    vec_add(&out->at, text_of(arena, "--gres=%s", like->gres));
+    buf_release(&nodes);
+}
+
+/* env -i NAME=value ... sbatch */
+static void add_environment(const struct slurm *l, struct slurm_words *out,
+                            struct arena *arena)
+{
+    static const char *const kept[] = {"PATH", "SLURM_CONF", "HOME",
+                                       "USER", "LOGNAME",    "LD_LIBRARY_PATH"};
+    vec_add(&out->at, "env");
+    vec_add(&out->at, "-i");
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const char *value = getenv(kept[i]);
+        if (value != NULL)
+            vec_add(&out->at, text_of(arena, "%s=%s", kept[i], value));
+    }
+    vec_add(&out->at, l->path[0] != '\0' ? text_of(arena, "%s/sbatch", l->path)
+                                         : "sbatch");
+}
+
+void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
+                       bool is_per_node, struct slurm_words *out,
+                       struct arena *text)
+{
+    struct wants wants = {0};
+    static const char *const fixed[] = {
+        "--parsable",         "--export=ALL",      "--no-requeue",
+        "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
+        "--chdir=/"};
+    find_wants(l, &job->held, is_per_node, &wants, text);
+    add_environment(l, out, text);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        vec_add(&out->at, fixed[i]);
+    if (l->limit_s > 0) { /* a checkpoint before it is too late */
+        int minutes = (int)(l->limit_s / 60) + (l->limit_s > 60 ? 0 : 1);
+        vec_add(&out->at, text_of(text, "--time=%d", minutes));
+        vec_add(&out->at,
+                text_of(text, "--signal=B:USR1@%d", (int)job->grace_s + 60));
+    }
+    for (size_t i = 0, n = 0; i < wants.at.n; i++) {
+        if (wants.at.at[i].is_put)
+            continue;
+        if (n++ > 0)
+            vec_add(&out->at, ":");
+        add_component(l, job, &wants, i, out, text);
+    }
+    vec_add(&out->at, NULL);
+    out->at.n--;
+    vec_release(&wants.at);
+}
+
+/* 'a path', for a shell. */
+static bool add_quoted(struct firn_buf *out, const char *text)
+{
+    buf_putc(out, '\'');
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ')
+            return false;
+        if (*text == '\'')
+            buf_puts(out, "'\\''");
+        else
+            buf_putc(out, *text);
+    }
+    buf_putc(out, '\'');
+    return true;
+}
+
+enum firn_status slurm_batch_script(const struct slurm *l,
+                                    const struct slurmjob *job,
+                                    struct firn_buf *out,
+                                    struct firn_error *err)
+{
+    char folder[4200];
+    int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->folder,
+                     (long long)job->epoch);
+    buf_puts(out, "#!/bin/sh\nexec ");
+    bool is_good =
+        n > 0 && (size_t)n < sizeof folder && add_quoted(out, l->program);
+    buf_puts(out, " --shepherd-slurm ");
+    is_good = is_good && add_quoted(out, folder);
+    buf_puts(out, "\n");
+    return is_good ? FIRN_OK
+                   : firn_fail(err, FIRN_EINVAL,
+                               "its folder's name is too long, or has control "
+                               "characters");
+}

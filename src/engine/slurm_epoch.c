@@ -1,0 +1,373 @@
+/* slurm_epoch.c - an epoch from its first sign to its last.
+ *
+ * What is there, and what follows:
+ *
+ *     pid file                           it runs
+ *     exit file, both locks free         it ended so
+ *     Slurm has it over, locks free      it ended as Slurm says
+ *     Slurm does not know it, twice,     LOST: the controller forgot it, or it
+ *       and answers; locks free          was never submitted
+ *     one of the latter, a lock taken    processes outlived their Slurm job:
+ *                                        the word EPOCH_KILL and the fence end
+ *                                        them
+ *     Slurm has it waiting, it ran       revived by a crashed controller: it is
+ *                                        cancelled
+ *
+ * An exit file is enough: GPUs are free when processes are gone, and Slurm
+ * itself does not give them to the next job before that. Only when the end says
+ * that somebody else ended it, Slurm is asked who (its node, the time limit, or
+ * a person).
+ *
+ * What Slurm or a node took away is LEFT, not FAIL: it is started again as it
+ * was, unless it was cancelled or that happened many times in a row.
+ */
+#define _GNU_SOURCE
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/holding.h"
+#include "engine/slurmwork.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum { LOSSES_MAX = 8 };
+static const double lived_s = 30;      /* longer: no start in vain */
+static const double slow_s = 30;       /* waiting so long is worth a word */
+static const double slurm_says_s = 10; /* how long Slurm is waited for */
+
+void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
+{
+    slurm_unwatch(l, job);
+    if (job->held.nparts > 0 && job->submit != SUBMIT_NONE &&
+        job->inbox[0] == '\0') {
+        struct slurm_rest rest = {.tag = {l->cell, job->id, job->epoch},
+                                  .held = job->held,
+                                  .since_s = slurm_now_s(l)};
+        vec_add(&l->rests, rest); /* its GPUs with it */
+        job->held = (struct firn_alloc){0};
+    }
+    holding_release(&job->held);
+    mem_free(job->folder);
+    job->folder = NULL;
+    job->submit = SUBMIT_NONE;
+    job->slurm_id = 0;
+    job->inbox[0] = '\0';
+    job->word = EPOCH_GO;
+    job->nmissing = job->nrevived = 0;
+    job->known_s = job->settle_s = job->cancel_s = 0;
+    job->has_pid = job->is_seen = job->is_slow = false;
+    job->is_planned = job->was_forced = false;
+}
+
+/* --- words to it ---------------------------------------------------------- */
+
+static void say(struct slurmjob *job, enum epoch_word word)
+{
+    if (word <= job->word || job->inbox[0] != '\0')
+        return;
+    int folder = epoch_folder(job->folder, job->epoch, false);
+    if (folder < 0)
+        return;
+    if (epoch_word_put(folder, "ask", word, NULL) == FIRN_OK)
+        job->word = word;
+    close(folder);
+}
+
+static void force(struct slurm *l, struct slurmjob *job)
+{
+    if (!job->was_forced)
+        log_warn("job %d: epoch %lld does not go; it is killed", job->id,
+                 (long long)job->epoch);
+    job->was_forced = true;
+    say(job, EPOCH_KILL);
+    slurm_cancel(l, job, false);
+}
+
+void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss)
+{
+    bool is_asked = job->is_planned;
+    job->is_planned = true;
+    job->look_s = 0;
+    if (!is_asked) {
+        job->until_s = slurm_now_s(l) + 2 * job->grace_s + l->force_s;
+        say(job, job->can_checkpoint ? EPOCH_CHECKPOINT : EPOCH_LEAVE);
+        slurm_cancel(l, job, job->inbox[0] == '\0'); /* if it waits yet */
+        slurm_phase(l, job, FIRN_PHASE_LEAVING);
+    }
+    if (is_loss && !job->was_forced) {
+        job->was_forced = true; /* the rest of it is of no use */
+        job->until_s = slurm_now_s(l);
+        say(job, EPOCH_KILL);
+        slurm_cancel(l, job, false);
+    }
+}
+
+/* --- its end -------------------------------------------------------------- */
+
+static enum firn_event_kind kind_of(const struct slurmjob *job,
+                                    enum firn_end end, bool has_run)
+{
+    if (end == FIRN_END_DONE)
+        return FIRN_EVENT_DONE;
+    bool may_leave = end == FIRN_END_CHECKPOINT || !has_run;
+    if (end == FIRN_END_KILLED)
+        may_leave = job->is_planned;
+    if (end == FIRN_END_LOST)
+        may_leave = job->ntries < LOSSES_MAX;
+    return may_leave && !job->is_cancelled ? FIRN_EVENT_LEFT : FIRN_EVENT_FAIL;
+}
+
+static void finish(struct slurm *l, struct slurmjob *job,
+                   const struct epoch_exit *how, bool has_run)
+{
+    struct firn_event event = {.job = job->id,
+                               .epoch = job->epoch,
+                               .phase = FIRN_PHASE_GONE,
+                               .end = how->end,
+                               .exit_status = how->status};
+    bool was_planned = job->is_planned;
+    bool was_short = slurm_now_s(l) - job->began_s < lived_s;
+    event.kind = kind_of(job, (enum firn_end)how->end, has_run);
+    slurm_tell(l, event);
+    slurm_forget_epoch(l, job);
+    slurm_poll_soon(l);
+    if (event.kind != FIRN_EVENT_LEFT || job->want.nparts == 0) {
+        slurm_drop(l, job);
+        return;
+    }
+    job->phase = FIRN_PHASE_QUEUED;
+    job->again_s = 0;
+    if (was_planned || !was_short)
+        job->ntries = 0;
+    else
+        slurm_again(l, job, "it ended as soon as it was started");
+}
+
+/* Slurm has nothing of it that could still run. */
+static bool is_out(const struct slurm *l, const struct slurmjob *job)
+{
+    if (job->is_seen)
+        return slurm_state_is_over(job->state);
+    if (job->submit == SUBMIT_UNSURE)
+        return job->nmissing >= 2 && slurm_now_s(l) >= job->settle_s;
+    return job->submit == SUBMIT_DONE && job->nmissing >= 2;
+}
+
+/* How it ended by Slurm's account, when there is no better one. */
+static struct epoch_exit by_slurm(const struct slurmjob *job)
+{
+    struct epoch_exit how = {.epoch = job->epoch, .end = FIRN_END_LOST};
+    if (job->was_forced || (job->is_planned && job->is_seen &&
+                            job->state == SLURM_CANCELLED && job->has_pid)) {
+        how.end = FIRN_END_KILLED;
+        how.status = 128 + SIGKILL;
+    } else if (!job->is_seen) {
+        return how;
+    } else if (job->state == SLURM_MEMORY) {
+        how.end = FIRN_END_MEMORY;
+        how.status = 128 + SIGKILL;
+    } else if (job->state == SLURM_TIMEOUT) {
+        how.end = FIRN_END_FAILED;
+        how.status = 128 + SIGTERM;
+    } else if (job->state == SLURM_CANCELLED && !job->is_planned &&
+               job->nrevived == 0) {
+        how.end = FIRN_END_KILLED;
+        how.status = 128 + SIGTERM;
+    }
+    return how;
+}
+
+/* An end that somebody else brought about: who was it? */
+static bool asks_slurm(const struct slurmjob *job, const struct epoch_exit *how)
+{
+    return (how->end == FIRN_END_KILLED && !job->is_planned) ||
+           how->end == FIRN_END_LOST;
+}
+
+static void correct(const struct slurmjob *job, struct epoch_exit *how)
+{
+    if (!asks_slurm(job, how) || !job->is_seen)
+        return;
+    if (job->state == SLURM_LOST)
+        *how = (struct epoch_exit){how->epoch, FIRN_END_LOST, 0};
+    else if (job->state == SLURM_MEMORY)
+        how->end = FIRN_END_MEMORY;
+    else if (job->state == SLURM_TIMEOUT)
+        how->end = FIRN_END_FAILED;
+    if (job->state == SLURM_TIMEOUT)
+        log_warn("job %d: Slurm's time limit ended it", job->id);
+}
+
+/* Both locks; false: somebody is there, or the file system is not. */
+static bool is_deserted(int above)
+{
+    int lock = epoch_lock(above);
+    int workers = lock >= 0 ? epoch_workers_lock(above, false) : -1;
+    if (workers >= 0)
+        close(workers);
+    if (lock >= 0)
+        close(lock);
+    return lock >= 0 && workers >= 0;
+}
+
+static bool read_exit(const struct slurmjob *job, struct epoch_exit *how)
+{
+    int folder = epoch_folder(job->folder, job->epoch, false);
+    if (folder < 0)
+        return false;
+    bool is_there = epoch_exit_get(folder, how) && how->epoch == job->epoch;
+    close(folder);
+    return is_there;
+}
+
+/* It is out of Slurm and has no exit. Nothing of it may ever start. */
+static void settle(struct slurm *l, struct slurmjob *job)
+{
+    struct epoch_exit how = {0};
+    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0 && errno != ENOENT)
+        return;
+    say(job, EPOCH_KILL);
+    bool is_fenced =
+        above < 0 || epoch_fence_raise(above, job->epoch + 1, NULL) == FIRN_OK;
+    bool is_gone = is_fenced && (above < 0 || is_deserted(above));
+    if (above >= 0)
+        close(above);
+    if (!is_gone)
+        return;
+    if (read_exit(job, &how)) /* written while we looked */
+        correct(job, &how);
+    else
+        how = by_slurm(job);
+    finish(l, job, &how, job->has_pid);
+}
+
+/* --- looking -------------------------------------------------------------- */
+
+static void see_pid(struct slurm *l, struct slurmjob *job)
+{
+    struct epoch_pid pid;
+    if (job->has_pid)
+        return;
+    int folder = epoch_folder(job->folder, job->epoch, false);
+    if (folder < 0)
+        return;
+    job->has_pid = epoch_pid_get(folder, &pid) && pid.epoch == job->epoch;
+    close(folder);
+    if (job->has_pid && job->phase == FIRN_PHASE_STARTING)
+        slurm_phase(l, job, FIRN_PHASE_RUNNING);
+}
+
+/* True: it ended, and the job may be gone. */
+static bool see_exit(struct slurm *l, struct slurmjob *job)
+{
+    struct epoch_exit how;
+    if (!read_exit(job, &how))
+        return false;
+    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_gone = above >= 0 && is_deserted(above);
+    if (above >= 0)
+        close(above);
+    if (!is_gone)
+        return false;
+    if (asks_slurm(job, &how) && !is_out(l, job)) {
+        double now_s = slurm_now_s(l);
+        job->until_s =
+            isfinite(job->until_s) ? job->until_s : now_s + slurm_says_s;
+        if (now_s < job->until_s)
+            return false;
+    }
+    correct(job, &how);
+    finish(l, job, &how, true);
+    return true;
+}
+
+/* A job of Slurm's own users: Slurm's word is all there is. */
+static void look_at_guest(struct slurm *l, struct slurmjob *job)
+{
+    struct epoch_exit how = {.epoch = job->epoch};
+    if (job->is_planned)
+        slurm_cancel(l, job, false);
+    if (!job->is_seen)
+        return;
+    if (job->state == SLURM_RUNNING && job->phase == FIRN_PHASE_STARTING)
+        slurm_phase(l, job, FIRN_PHASE_RUNNING);
+    if (!slurm_state_is_over(job->state))
+        return;
+    if (job->state == SLURM_FAILED)
+        how = (struct epoch_exit){job->epoch, FIRN_END_FAILED, 1};
+    else if (job->state != SLURM_COMPLETED)
+        how = by_slurm(job);
+    finish(l, job, &how, true);
+}
+
+static void warn_if_slow(struct slurm *l, struct slurmjob *job)
+{
+    if (job->is_slow || job->phase != FIRN_PHASE_STARTING ||
+        slurm_now_s(l) < job->began_s + slow_s)
+        return;
+    job->is_slow = true;
+    log_warn("job %d: Slurm's job %lld waits since %.0f s", job->id,
+             (long long)job->slurm_id, slurm_now_s(l) - job->began_s);
+}
+
+void slurm_look(struct slurm *l, struct slurmjob *job)
+{
+    double now_s = slurm_now_s(l);
+    job->look_s = now_s + (job->phase == FIRN_PHASE_RUNNING ? 1 : 0.1);
+    if (job->inbox[0] != '\0') {
+        look_at_guest(l, job);
+        return;
+    }
+    see_pid(l, job);
+    if (see_exit(l, job))
+        return;
+    if (job->nrevived >= 2) {
+        say(job, EPOCH_KILL);
+        slurm_cancel(l, job, false);
+    } else if (job->phase == FIRN_PHASE_LEAVING && now_s >= job->until_s) {
+        force(l, job);
+    } else if (job->phase == FIRN_PHASE_LEAVING && job->is_seen &&
+               job->state == SLURM_PENDING) {
+        slurm_cancel(l, job, true);
+    }
+    warn_if_slow(l, job);
+    if (is_out(l, job))
+        settle(l, job);
+}
+
+enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
+                                 struct firn_error *err)
+{
+    struct firn_launch launch = {0};
+    if (l->host.launch == NULL ||
+        !l->host.launch(l->host.arg, job->id, &launch))
+        return firn_fail(err, FIRN_ENOENT,
+                         "job %d is to be taken over, and nobody knows it",
+                         job->id);
+    FIRN_TRY(slurm_cell(l, launch.folder, err));
+    holding_copy(&job->held, &job->want);
+    job->folder = mem_strdup(launch.folder);
+    job->grace_s = launch.grace_s;
+    job->can_checkpoint = launch.can_checkpoint;
+    job->began_s = 0; /* long ago, for all we know */
+    job->until_s = INFINITY;
+    job->phase = FIRN_PHASE_STARTING;
+    job->submit = SUBMIT_UNSURE;
+    job->known_s = slurm_now_s(l);
+    job->settle_s = job->known_s + 3;
+    if (launch.inbox != NULL && launch.inbox[0] != '\0') {
+        str_copy(job->inbox, sizeof job->inbox, launch.inbox);
+        slurm_inbox_start(l, job);
+    } else {
+        int folder = epoch_folder(job->folder, job->epoch, false);
+        job->word = folder >= 0 ? epoch_word_get(folder, "ask") : EPOCH_GO;
+        if (folder >= 0)
+            close(folder);
+        slurm_watch_epoch(l, job);
+    }
+    slurm_look(l, job);
+    return FIRN_OK;
+}

@@ -1,0 +1,540 @@
+/* slurm_inbox.c - jobs that users gave to a closed partition of Slurm's.
+ *
+ * People go on using sbatch, with --partition=inbox. The partition is DOWN, so
+ * that Slurm starts nothing there; each of its waiting jobs is told to the
+ * host, which places it. To start one is one command,
+ *
+ *     scontrol update JobId=17 Partition=main ReqNodeList=a,b NumNodes=2-2
+ *
+ * and Slurm does the rest. What it asked for stays as it was sent.
+ *
+ * Two questions are asked, in turn: what waits in the inbox; and, of those that
+ * were let go, how they are. A job is known by its key, number and moment of
+ * submission, since Slurm's controller gives numbers out again after a crash.
+ *
+ * Invariants:
+ * (1) nothing is done to a job whose key was not in the last answer;
+ * (2) a job is told once, and told to be gone once; behind the first whole
+ *     answer the host hears that it was whole;
+ * (3) one that is let go is let go again until Slurm has it out of the inbox;
+ * (4) one that cannot be placed is left alone, and named once.
+ *
+ * Only shapes that a placement of GPUs can have: all on one node, or whole
+ * nodes. firn places GPUs and knows no "two of each of two nodes".
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/slurmticket.h"
+#include "engine/slurmwork.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum {
+    CMD_LIST = SLURM_CMD_INBOX,
+    CMD_GUESTS,
+    CMD_UPDATE, /* about: job, more: epoch */
+    CMD_END
+};
+
+static const double answer_s = 20, again_s = 2;
+
+/* A job of the inbox. */
+struct guest {
+    struct slurm_ticket ticket;
+    struct firn_inbox told; /* its texts, owned */
+    char *name, *user;
+    bool is_told, is_listed; /* in the last answer */
+    bool is_odd;             /* (4) */
+    bool is_ending;          /* to be cancelled, though nobody began it */
+    double cancel_s;
+};
+
+struct slurm_inbox {
+    VEC(struct guest *) at, gone; /* the latter wait for their events */
+    uint64_t list_mark, guests_mark;
+    double list_due_s, guests_due_s, guests_asked_s;
+    bool has_listed, has_complained;
+};
+
+/* --- opened and closed ------------------------------------------------------
+ */
+
+static void free_guest(struct guest *guest)
+{
+    mem_free(guest->name);
+    mem_free(guest->user);
+    mem_free(guest);
+}
+
+static bool is_plain(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
+                                  "qrstuvwxyz0123456789._-";
+    return name[0] != '-' && strspn(name, letters) == strlen(name);
+}
+
+enum firn_status slurm_inbox_open(struct slurm *l, struct firn_error *err)
+{
+    const char *name = l->inbox_partition;
+    if (name[0] == '\0' || strcmp(name, "off") == 0)
+        return FIRN_OK;
+    if (!is_plain(name))
+        return firn_fail(err, FIRN_EINVAL,
+                         "slurm.inbox=%.100s is no name of a partition", name);
+    if (strcmp(name, l->partition) == 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "slurm.inbox and slurm.partition are both '%.100s': "
+                         "jobs are taken from one into the other",
+                         name);
+    l->inbox = mem_new(1, sizeof *l->inbox);
+    l->inbox->guests_due_s = INFINITY;
+    return FIRN_OK;
+}
+
+void slurm_inbox_close(struct slurm *l)
+{
+    struct slurm_inbox *in = l->inbox;
+    if (in == NULL)
+        return;
+    for (size_t i = 0; i < in->at.n; i++)
+        free_guest(in->at.at[i]);
+    for (size_t i = 0; i < in->gone.n; i++)
+        free_guest(in->gone.at[i]);
+    vec_release(&in->at);
+    vec_release(&in->gone);
+    mem_free(in);
+    l->inbox = NULL;
+}
+
+/* --- questions ---------------------------------------------------------------
+ */
+
+static bool draw(uint64_t *mark)
+{
+    return getrandom(mark, sizeof *mark, 0) == (ssize_t)sizeof *mark;
+}
+
+static void ask(struct slurm *l, const char *option, const char *what, int tag,
+                uint64_t mark)
+{
+    static const char *const env[] = {SLURM_TICKET_ENV, NULL};
+    struct firn_buf format = {0};
+    slurm_ticket_format(mark, &format);
+    const char *argv[] = {
+        "squeue", "-h", "-a", "-r",      "-t", tag == CMD_LIST ? "PD" : "all",
+        option,   what, "-O", format.at, NULL};
+    slurm_run(l, argv,
+              &(struct command){.env = env, .limit_s = answer_s, .tag = tag});
+    buf_release(&format);
+}
+
+/* Those that were let go, "17,18"; false: none. One alone is said twice: of
+ * one that it does not know squeue says that it failed. */
+static bool list_guests(const struct slurm *l, struct firn_buf *out)
+{
+    char id[SLURM_TICKET_ID];
+    int n = 0;
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        const struct slurmjob *job = l->jobs.at[i];
+        if (job->inbox[0] == '\0' || job->held.nparts == 0 ||
+            !slurm_key_id(job->inbox, id))
+            continue;
+        buf_printf(out, "%s%s", n++ > 0 ? "," : "", id);
+    }
+    if (n == 1)
+        buf_printf(out, ",%s", id);
+    return n > 0;
+}
+
+static bool is_asked(const struct slurm *l, int tag)
+{
+    return commands_count(l->commands, tag) > 0;
+}
+
+void slurm_inbox_poll(struct slurm *l)
+{
+    struct slurm_inbox *in = l->inbox;
+    double now_s = slurm_now_s(l);
+    struct firn_buf ids = {0};
+    if (in == NULL)
+        return;
+    if (now_s >= in->list_due_s && !is_asked(l, CMD_LIST) &&
+        draw(&in->list_mark)) {
+        in->list_due_s = INFINITY;
+        ask(l, "-p", l->inbox_partition, CMD_LIST, in->list_mark);
+    }
+    if (now_s >= in->guests_due_s && !is_asked(l, CMD_GUESTS) &&
+        draw(&in->guests_mark)) {
+        in->guests_due_s = INFINITY;
+        in->guests_asked_s = now_s;
+        if (list_guests(l, &ids))
+            ask(l, "-j", ids.at, CMD_GUESTS, in->guests_mark);
+    }
+    buf_release(&ids);
+}
+
+double slurm_inbox_due_s(const struct slurm *l)
+{
+    double due_s = INFINITY;
+    if (l->inbox != NULL && !is_asked(l, CMD_LIST))
+        due_s = l->inbox->list_due_s;
+    if (l->inbox != NULL && !is_asked(l, CMD_GUESTS))
+        due_s = fmin(due_s, l->inbox->guests_due_s);
+    return due_s;
+}
+
+/* --- what waits
+ * --------------------------------------------------------------- */
+
+static struct guest *find(const struct slurm_inbox *in, const char *key)
+{
+    for (size_t i = 0; i < in->at.n; i++)
+        if (strcmp(in->at.at[i]->ticket.key, key) == 0)
+            return in->at.at[i];
+    return NULL;
+}
+
+/* Why no placement of GPUs is what it asks for; NULL: there are some. */
+static const char *odd_shape(const struct slurm *l,
+                             const struct slurm_ticket *ticket)
+{
+    int most = 0, each = ticket->gpus / ticket->nnodes;
+    bool is_whole = each * ticket->nnodes == ticket->gpus;
+    for (size_t i = 0; i < l->hosts.n; i++) {
+        const struct slurm_host *host = &l->hosts.at[i];
+        if (ticket->type[0] != '\0' && strcmp(ticket->type, host->type) != 0)
+            continue;
+        most = host->ngpus > most ? host->ngpus : most;
+        is_whole = is_whole && each == host->ngpus;
+    }
+    if (most == 0)
+        return "it asks for GPUs of a type that no node has";
+    if (ticket->nnodes > 1 && !is_whole)
+        return "it asks for several nodes, and not for whole ones";
+    return ticket->nnodes == 1 && ticket->gpus > most
+               ? "it asks for more GPUs than a node has"
+               : NULL;
+}
+
+static void tell(struct slurm *l, struct guest *guest)
+{
+    const struct slurm_ticket *ticket = &guest->ticket;
+    guest->is_told = true;
+    guest->told = (struct firn_inbox){.key = guest->ticket.key,
+                                      .name = guest->name,
+                                      .user = guest->user,
+                                      .types = guest->ticket.type,
+                                      .gpus = ticket->gpus,
+                                      .limit_s = ticket->limit_s,
+                                      .submit_s = ticket->submit_s};
+    slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                      .inbox = &guest->told});
+}
+
+static void see(struct slurm *l, const struct slurm_ticket *ticket)
+{
+    struct slurm_inbox *in = l->inbox;
+    struct guest *guest = find(in, ticket->key);
+    if (guest == NULL) {
+        guest = mem_new(1, sizeof *guest);
+        guest->ticket = *ticket;
+        guest->name = mem_strdup(ticket->name);
+        guest->user = mem_strdup(ticket->user);
+        vec_add(&in->at, guest);
+    }
+    guest->is_listed = true;
+    if (guest->is_told || guest->is_odd || !ticket->is_ready)
+        return;
+    const char *why =
+        ticket->why[0] != '\0' ? ticket->why : odd_shape(l, ticket);
+    if (why == NULL) {
+        tell(l, guest);
+        return;
+    }
+    char id[SLURM_EXCERPT];
+    struct firn_bytes text = {ticket->id, strlen(ticket->id)};
+    guest->is_odd = true; /* (4) */
+    log_warn("Slurm's job %s of the inbox is left alone: %s",
+             slurm_excerpt(text, id), why);
+}
+
+static bool is_let_go(const struct slurm *l, const char *key)
+{
+    for (size_t i = 0; i < l->jobs.n; i++)
+        if (l->jobs.at[i]->held.nparts > 0 &&
+            strcmp(l->jobs.at[i]->inbox, key) == 0)
+            return true;
+    return false;
+}
+
+/* Of those that are not in the answer: gone, unless they were let go. */
+static void drop_missing(struct slurm *l)
+{
+    struct slurm_inbox *in = l->inbox;
+    size_t n = 0;
+    for (size_t i = 0; i < in->at.n; i++) {
+        struct guest *guest = in->at.at[i];
+        if (guest->is_listed) {
+            in->at.at[n++] = guest;
+            continue;
+        }
+        if (guest->is_told && !is_let_go(l, guest->ticket.key)) {
+            guest->told.is_gone = true;
+            slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                              .inbox = &guest->told});
+        }
+        vec_add(&in->gone, guest); /* its events may still be under way */
+    }
+    in->at.n = n;
+}
+
+static void cancel_id(struct slurm *l, const char *key, double *last_s)
+{
+    char id[SLURM_TICKET_ID];
+    double now_s = slurm_now_s(l);
+    const char *argv[] = {"scancel", "--quiet", id, NULL};
+    if (now_s < *last_s + again_s || !slurm_key_id(key, id))
+        return;
+    *last_s = now_s;
+    slurm_run(l, argv, &(struct command){.limit_s = answer_s, .tag = CMD_END});
+}
+
+static void take_list(struct slurm *l, const struct slurm_tickets *tickets)
+{
+    static const struct firn_inbox whole = {
+        .key = "", .name = "", .user = "", .types = ""};
+    struct slurm_inbox *in = l->inbox;
+    if (l->nowed_given == l->owed.n) { /* nobody looks at them any more */
+        for (size_t i = 0; i < in->gone.n; i++)
+            free_guest(in->gone.at[i]);
+        in->gone.n = 0;
+    }
+    for (size_t i = 0; i < in->at.n; i++)
+        in->at.at[i]->is_listed = false;
+    for (size_t i = 0; i < tickets->at.n; i++)
+        if (tickets->at.at[i].is_inside &&
+            tickets->at.at[i].state == SLURM_PENDING)
+            see(l, &tickets->at.at[i]);
+    drop_missing(l);
+    for (size_t i = 0; i < in->at.n; i++)
+        if (in->at.at[i]->is_ending)
+            cancel_id(l, in->at.at[i]->ticket.key, &in->at.at[i]->cancel_s);
+    if (!in->has_listed)
+        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                          .inbox = &whole}); /* (2) */
+    in->has_listed = true;
+}
+
+/* --- what was let go
+ * ---------------------------------------------------------- */
+
+/* How many nodes it has. */
+static int count_nodes(const struct firn_alloc *alloc)
+{
+    int n = 0;
+    for (int i = 0; i < alloc->nparts; i++)
+        n += i == 0 || alloc->parts[i].node != alloc->parts[i - 1].node;
+    return n;
+}
+
+enum firn_status slurm_inbox_check(struct slurm *l, firn_job_id id,
+                                   const struct firn_alloc *to,
+                                   struct firn_error *err)
+{
+    struct firn_launch launch = {0};
+    if (l->inbox == NULL || !l->host.launch(l->host.arg, id, &launch) ||
+        launch.inbox == NULL || launch.inbox[0] == '\0')
+        return FIRN_OK;
+    const struct guest *guest = find(l->inbox, launch.inbox);
+    if (guest == NULL || !guest->is_listed)
+        return firn_fail(err, FIRN_EREFUSED,
+                         "it has not been seen in the inbox again yet");
+    if (count_nodes(to) != guest->ticket.nnodes)
+        return firn_fail(err, FIRN_EREFUSED,
+                         "it must have its GPUs on %d node%s, and they are "
+                         "free on others only",
+                         guest->ticket.nnodes,
+                         guest->ticket.nnodes > 1 ? "s" : "");
+    return FIRN_OK;
+}
+
+/* (3) */
+static void update(struct slurm *l, struct slurmjob *job)
+{
+    struct firn_buf id = {0}, nodes = {0}, partition = {0}, count = {0};
+    char number[SLURM_TICKET_ID];
+    int n = 0;
+    if (slurm_now_s(l) < job->cancel_s + again_s ||
+        !slurm_key_id(job->inbox, number))
+        return;
+    job->cancel_s = slurm_now_s(l); /* of no other use while it waits */
+    buf_printf(&id, "JobId=%s", number);
+    buf_printf(&partition, "Partition=%s", l->partition);
+    buf_puts(&nodes, "ReqNodeList=");
+    for (int i = 0; i < job->held.nparts; i++) {
+        if (i > 0 && job->held.parts[i].node == job->held.parts[i - 1].node)
+            continue;
+        buf_printf(&nodes, "%s%s", n++ > 0 ? "," : "",
+                   l->names.at[job->held.parts[i].node]);
+    }
+    buf_printf(&count, "NumNodes=%d-%d", n, n);
+    const char *argv[] = {"scontrol", "update", id.at, partition.at,
+                          nodes.at,   count.at, NULL};
+    slurm_run(l, argv,
+              &(struct command){.limit_s = answer_s,
+                                .tag = CMD_UPDATE,
+                                .about = job->id,
+                                .more = job->epoch});
+    buf_release(&id);
+    buf_release(&nodes);
+    buf_release(&partition);
+    buf_release(&count);
+}
+
+/* Slurm does not know it: twice, and it is over. */
+static void miss(struct slurm *l, struct slurmjob *job)
+{
+    if (l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
+        return;
+    bool has_run = job->is_seen && job->state != SLURM_PENDING;
+    slurm_seen(l, job, job->slurm_id,
+               has_run ? SLURM_COMPLETED : SLURM_CANCELLED);
+}
+
+static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
+{
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        struct slurmjob *job = l->jobs.at[i];
+        const struct slurm_ticket *its = NULL;
+        if (job->inbox[0] == '\0' || job->held.nparts == 0)
+            continue;
+        for (size_t k = 0; k < tickets->at.n && its == NULL; k++)
+            if (strcmp(tickets->at.at[k].key, job->inbox) == 0)
+                its = &tickets->at.at[k];
+        if (its == NULL) {
+            miss(l, job);
+            continue;
+        }
+        if (its->is_inside && its->state == SLURM_PENDING && !job->is_planned)
+            update(l, job);
+        slurm_seen(l, job, its->number, its->state);
+    }
+}
+
+/* --- answers
+ * ------------------------------------------------------------------ */
+
+/* Once, until all is well again. */
+static void complain(struct slurm *l, const char *why)
+{
+    if (!l->inbox->has_complained)
+        log_warn("the inbox cannot be read: %s", why);
+    l->inbox->has_complained = true;
+}
+
+/* Slurm answered, and the answer was that there is no such thing. */
+static bool is_denial(const struct command_done *done)
+{
+    return done->has_run && !done->is_late && done->status == 1 &&
+           (strstr(done->err.at, "nvalid partition") != NULL ||
+            strstr(done->err.at, "nvalid job id") != NULL);
+}
+
+static void read_answer(struct slurm *l, const struct command_done *done)
+{
+    struct slurm_inbox *in = l->inbox;
+    struct slurm_tickets tickets = {0};
+    struct firn_error err = {0};
+    bool is_list = done->tag == CMD_LIST;
+    if (slurm_tickets_read(&tickets, done->out,
+                           is_list ? in->list_mark : in->guests_mark,
+                           l->inbox_partition, &err) != FIRN_OK) {
+        complain(l, err.text);
+    } else {
+        in->has_complained = false;
+        (is_list ? take_list : take_guests)(l, &tickets);
+    }
+    slurm_tickets_release(&tickets);
+}
+
+static void take(struct slurm *l, const struct command_done *done)
+{
+    char text[SLURM_EXCERPT];
+    double next_s = slurm_now_s(l) + 2 * l->poll_s;
+    if (is_denial(done))
+        complain(l, slurm_excerpt(done->err, text));
+    else if (slurm_is_answer(l, "squeue", done))
+        read_answer(l, done);
+    if (done->tag == CMD_LIST)
+        l->inbox->list_due_s = next_s;
+    else
+        l->inbox->guests_due_s = next_s;
+}
+
+void slurm_inbox_answer(struct slurm *l, const struct command_done *done)
+{
+    char text[SLURM_EXCERPT];
+    if (l->inbox == NULL)
+        return;
+    if (done->tag == CMD_LIST || done->tag == CMD_GUESTS)
+        take(l, done);
+    else if (done->tag == CMD_UPDATE && (done->is_late || done->status != 0))
+        log_warn("job %d: scontrol %s: %s", (firn_job_id)done->about,
+                 done->is_late ? "took too long" : "failed",
+                 slurm_excerpt(done->err, text));
+    if (done->tag == CMD_UPDATE || done->tag == CMD_END)
+        l->inbox->guests_due_s = slurm_now_s(l);
+}
+
+/* --- what the engine asks
+ * ----------------------------------------------------- */
+
+void slurm_inbox_start(struct slurm *l, struct slurmjob *job)
+{
+    job->submit = SUBMIT_UNSURE;
+    job->nmissing = 0;
+    if (l->inbox == NULL) { /* it was closed: nobody will tell of it */
+        log_warn("job %d came by an inbox that is not served any more",
+                 job->id);
+        slurm_seen(l, job, 0, SLURM_CANCELLED);
+        return;
+    }
+    l->inbox->guests_due_s = slurm_now_s(l); /* what is it like? (3) */
+}
+
+void slurm_inbox_cancel(struct slurm *l, struct slurmjob *job)
+{
+    if (job->is_seen && job->nmissing == 0) /* (1); else it is asked again */
+        cancel_id(l, job->inbox, &job->cancel_s);
+}
+
+/* One that nobody has seen yet is one that was in the inbox before. */
+static struct guest *expect(struct slurm_inbox *in, const char *key)
+{
+    struct guest *guest = mem_new(1, sizeof *guest);
+    str_copy(guest->ticket.key, sizeof guest->ticket.key, key);
+    guest->told = (struct firn_inbox){
+        .key = guest->ticket.key, .name = "", .user = "", .types = ""};
+    guest->is_told = true;
+    vec_add(&in->at, guest);
+    return guest;
+}
+
+void slurm_inbox_end(struct slurm *l, firn_job_id id)
+{
+    struct firn_launch launch = {0};
+    if (l->inbox == NULL || !l->host.launch(l->host.arg, id, &launch) ||
+        launch.inbox == NULL || launch.inbox[0] == '\0')
+        return;
+    struct guest *guest = find(l->inbox, launch.inbox);
+    if (guest == NULL)
+        guest = expect(l->inbox, launch.inbox);
+    guest->is_ending = true;
+    if (guest->is_listed)
+        cancel_id(l, guest->ticket.key, &guest->cancel_s);
+    l->inbox->list_due_s = slurm_now_s(l);
+}

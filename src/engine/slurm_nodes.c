@@ -1,0 +1,134 @@
+/* slurm_nodes.c - what scontrol says of the nodes: out, back, used by others.
+ *
+ * GPUs that Slurm counts as used and that no epoch of ours holds are others'.
+ * Where Slurm tells which ones (slots), these; where it only counts, as many of
+ * those that we do not hold, the ones that were said before first, then the
+ * last. Queue and nodes are two questions, and an epoch may end between them:
+ * GPUs are said to be taken when two answers in a row show it, and of a node
+ * where a Slurm job of ours is on its way out nothing new is said at all.
+ *
+ * A node that is missing from the answer is out.
+ */
+#include "base/str.h"
+#include "engine/slurmwork.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { BOARDS = 16 };
+
+static const struct slurm_node *
+find(const struct slurm *l, const struct slurm_nodes *nodes, const char *name)
+{
+    for (size_t i = 0; i < nodes->at.n; i++)
+        if (strcmp(nodes->at.at[i].name, name) == 0)
+            return slurm_is_mine(l, &nodes->at.at[i]) ? &nodes->at.at[i] : NULL;
+    return NULL;
+}
+
+/* --- up and down ---------------------------------------------------------- */
+
+/* Its processes live, and have time to leave. */
+static bool is_drained(const struct slurm_node *node)
+{
+    return node != NULL && strstr(node->state, "DRAIN") != NULL &&
+           strstr(node->state, "DOWN") == NULL &&
+           strchr(node->state, '*') == NULL &&
+           strstr(node->state, "NOT_RESPONDING") == NULL &&
+           strstr(node->state, "FAIL") == NULL;
+}
+
+static void see_state(struct slurm *l, firn_node_id id,
+                      const struct slurm_node *node)
+{
+    struct slurm_host *host = &l->hosts.at[id];
+    bool is_up = node != NULL && node->is_usable;
+    bool is_leaving = !is_up && is_drained(node);
+    if (is_up)
+        host->why[0] = '\0';
+    else if (node == NULL)
+        str_copy(host->why, sizeof host->why, "Slurm does not have it");
+    else
+        snprintf(host->why, sizeof host->why, "%.60s%s%.120s", node->state,
+                 node->why[0] != '\0' ? ": " : "", node->why);
+    if (is_up == host->is_up && (is_up || is_leaving == host->is_drained))
+        return;
+    host->is_up = is_up;
+    host->is_drained = is_leaving;
+    slurm_tell(l, (struct firn_event){.kind = is_up ? FIRN_EVENT_NODE_UP
+                                                    : FIRN_EVENT_NODE_DOWN,
+                                      .node = id,
+                                      .is_drained = is_leaving});
+}
+
+/* --- others' GPUs --------------------------------------------------------- */
+
+static void add_held(const struct firn_alloc *held, firn_node_id id,
+                     uint64_t ours[BOARDS])
+{
+    for (int i = 0; i < held->nparts; i++)
+        if (held->parts[i].node == id && held->parts[i].board < BOARDS)
+            ours[held->parts[i].board] |= held->parts[i].gpus;
+}
+
+static int count(const uint64_t bits[BOARDS])
+{
+    int n = 0;
+    for (int b = 0; b < BOARDS; b++)
+        n += __builtin_popcountll(bits[b]);
+    return n;
+}
+
+/* As many as are used beyond ours. */
+static void pick(const struct slurm_host *host, int nothers,
+                 const uint64_t ours[BOARDS], uint64_t out[BOARDS])
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int gpu = host->ngpus - 1; gpu >= 0 && nothers > 0; gpu--) {
+            int b = gpu / FIRN_BOARD_GPUS;
+            uint64_t bit = (uint64_t)1 << gpu % FIRN_BOARD_GPUS;
+            bool was_said = (host->taken[b] & bit) != 0;
+            if ((ours[b] & bit) != 0 || (out[b] & bit) != 0 ||
+                was_said != (pass == 0))
+                continue;
+            out[b] |= bit;
+            nothers--;
+        }
+}
+
+static void see_used(struct slurm *l, firn_node_id id,
+                     const struct slurm_node *node)
+{
+    struct slurm_host *host = &l->hosts.at[id];
+    uint64_t ours[BOARDS] = {0}, now[BOARDS] = {0};
+    for (size_t i = 0; i < l->jobs.n; i++)
+        add_held(&l->jobs.at[i]->held, id, ours);
+    for (size_t i = 0; i < l->rests.n; i++)
+        add_held(&l->rests.at[i].held, id, ours);
+    if (host->naming == SLURM_SLOTS && node->has_indices)
+        for (int b = 0; b < BOARDS; b++)
+            now[b] = node->used[b] & ~ours[b];
+    else
+        pick(host, node->nused - count(ours), ours, now);
+    for (int b = 0; b < BOARDS; b++) {
+        uint64_t told = (host->taken[b] & now[b]) | (host->seen[b] & now[b]);
+        host->seen[b] = now[b];
+        if (told == host->taken[b])
+            continue;
+        host->taken[b] = told;
+        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
+                                          .node = id,
+                                          .taken = {id, b, told}});
+    }
+}
+
+void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes,
+                      double asked_s)
+{
+    (void)asked_s;
+    for (size_t i = 0; i < l->hosts.n; i++) {
+        const struct slurm_node *node = find(l, nodes, l->hosts.at[i].name);
+        see_state(l, (firn_node_id)i, node);
+        if (node != NULL && l->strays.n == 0)
+            see_used(l, (firn_node_id)i, node);
+    }
+}

@@ -1,0 +1,329 @@
+/* slurm_open.c - what cluster is this: version, partition, nodes, sharing.
+ *
+ * Asked once, before anything is decided; the questions are repeated for a
+ * minute when nobody answers, since a scheduler may be started before Slurm is.
+ * A partition that is not named is Slurm's default one. Nodes without GPUs are
+ * not ours. A node's number is its place among the partition's nodes with GPUs,
+ * in Slurm's order.
+ *
+ * Sharing a GPU needs shards (or MPS) by slots on every node: only then is it
+ * ours to say which GPU a share is of, and Slurm keeps whole and shared GPUs
+ * apart. Otherwise nobody shares, and a sentence says why.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/slurmwork.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <firn/bytes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static const double answer_s = 20, patience_s = 60;
+
+/* --- questions that are waited for ---------------------------------------- */
+
+static enum firn_status ask_once(struct slurm *l, const char *const *argv,
+                                 struct firn_buf *out, struct firn_error *err)
+{
+    struct command_done done;
+    char text[SLURM_EXCERPT];
+    slurm_run(l, argv, &(struct command){.limit_s = answer_s, .tag = 0});
+    while (!commands_next(l->commands, &done)) {
+        struct pollfd fd = {.fd = commands_fd(l->commands), .events = POLLIN};
+        poll(&fd, 1, 1000);
+    }
+    buf_clear(out);
+    if (done.has_run && !done.is_late && done.status == 0) {
+        buf_add(out, done.out.at, done.out.n);
+        return FIRN_OK;
+    }
+    return firn_fail(err, done.has_run ? FIRN_EIO : FIRN_ENOENT,
+                     "Slurm's %s %s: %s", argv[0],
+                     done.is_late ? "did not answer" : "failed",
+                     slurm_excerpt(done.err, text));
+}
+
+static enum firn_status ask(struct slurm *l, const char *const *argv,
+                            struct firn_buf *out, struct firn_error *err)
+{
+    double until_s = clock_elapsed_s() + patience_s;
+    for (;;) {
+        enum firn_status status = ask_once(l, argv, out, err);
+        if (status != FIRN_EIO || clock_elapsed_s() >= until_s)
+            return status;
+        log_warn("%s; asked again", err != NULL ? err->text : argv[0]);
+        poll(NULL, 0, 1000);
+    }
+}
+
+static struct firn_bytes bytes_of(const struct firn_buf *buf)
+{
+    return (struct firn_bytes){buf->n > 0 ? buf->at : "", buf->n};
+}
+
+/* --- partitions ----------------------------------------------------------- */
+
+/* "PartitionName=main ... Default=YES ...", a line each. */
+static enum firn_status find_default(struct slurm *l, struct firn_error *err)
+{
+    static const char *const argv[] = {"scontrol", "-o", "show", "partition",
+                                       NULL};
+    static const char name[] = "PartitionName=";
+    struct firn_buf text = {0};
+    enum firn_status status = ask(l, argv, &text, err);
+    struct firn_bytes rest = bytes_of(&text), line;
+    while (status == FIRN_OK && l->partition[0] == '\0' &&
+           slurm_line_next(&rest, &line)) {
+        char *copy = mem_new(line.n + 1, 1);
+        memcpy(copy, line.at, line.n);
+        if (strncmp(copy, name, sizeof name - 1) == 0 &&
+            strstr(copy, " Default=YES ") != NULL)
+            snprintf(l->partition, sizeof l->partition, "%.*s",
+                     (int)strcspn(copy + sizeof name - 1, " "),
+                     copy + sizeof name - 1);
+        mem_free(copy);
+    }
+    buf_release(&text);
+    if (status == FIRN_OK && l->partition[0] == '\0')
+        status = firn_fail(err, FIRN_EINVAL,
+                           "Slurm has no default partition: name one by "
+                           "slurm.partition=NAME");
+    return status;
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; *at != '\0';) {
+        size_t size = strcspn(at, ",");
+        if (size == n && strncmp(at, name, n) == 0)
+            return true;
+        at += size + (at[size] == ',');
+    }
+    return false;
+}
+
+bool slurm_is_mine(const struct slurm *l, const struct slurm_node *node)
+{
+    return node->ngpus > 0 && is_listed(node->partitions, l->partition);
+}
+
+/* --- the cluster ---------------------------------------------------------- */
+
+/* "a100:40,v100:16"; "" when nothing is said of the type. */
+static enum firn_status memory_of(const struct slurm *l, const char *type,
+                                  char out[32], struct firn_error *err)
+{
+    size_t n = strlen(type);
+    out[0] = '\0';
+    for (const char *at = l->memory; *at != '\0';) {
+        size_t size = strcspn(at, ","), colon = strcspn(at, ":");
+        char number[24];
+        double gib = 0;
+        if (colon >= size || size - colon > sizeof number)
+            return firn_fail(err, FIRN_EINVAL,
+                             "slurm.memory=%.100s is not TYPE:GIB,TYPE:GIB",
+                             l->memory);
+        snprintf(number, sizeof number, "%.*s", (int)(size - colon - 1),
+                 at + colon + 1);
+        if (!str_double(number, &gib) || !(gib > 0))
+            return firn_fail(err, FIRN_EINVAL,
+                             "slurm.memory: '%s' is no amount of memory",
+                             number);
+        if (colon == n && strncmp(at, type, n) == 0)
+            snprintf(out, 32, "@%s", number);
+        at += size + (at[size] == ',');
+    }
+    return FIRN_OK;
+}
+
+static void add_host(struct slurm *l, const struct slurm_node *node)
+{
+    struct slurm_host host = {.name = arena_strdup(&l->text, node->name),
+                              .host = arena_strdup(&l->text, node->host),
+                              .type = arena_strdup(&l->text, node->type),
+                              .ngpus = node->ngpus,
+                              .naming = node->naming,
+                              .shards_per_gpu = node->shards_per_gpu,
+                              .is_mps = node->is_mps,
+                              .is_up = true};
+    vec_add(&l->hosts, host);
+    vec_add(&l->names, host.name);
+}
+
+static enum firn_status build(struct slurm *l, struct firn_error *err)
+{
+    enum firn_status status = FIRN_OK;
+    for (size_t i = 0; i < l->hosts.n && status == FIRN_OK; i++) {
+        const struct slurm_host *host = &l->hosts.at[i];
+        char memory[32];
+        status = memory_of(l, host->type, memory, err);
+        buf_printf(&l->spec, "%s1x%d:%s%s", i > 0 ? "," : "", host->ngpus,
+                   host->type, memory);
+    }
+    if (status == FIRN_OK)
+        status = firn_cluster_parse_spec(&l->cluster, l->spec.at, err);
+    return status;
+}
+
+/* Why nobody shares, if nobody does. */
+static void find_sharing(struct slurm *l)
+{
+    for (size_t i = 0; i < l->hosts.n && l->no_sharing.n == 0; i++) {
+        const struct slurm_host *host = &l->hosts.at[i];
+        if (host->naming != SLURM_SLOTS)
+            buf_printf(&l->no_sharing,
+                       "GPUs of node %s have no types of their own "
+                       "(gres/gpu %ss0, %ss1 ...): which one two jobs share "
+                       "is not ours to say",
+                       host->name, host->type, host->type);
+        else if (host->shards_per_gpu < l->cluster.jobs_per_gpu)
+            buf_printf(&l->no_sharing,
+                       "node %s has no gres/shard or gres/mps of at least %d "
+                       "a GPU",
+                       host->name, l->cluster.jobs_per_gpu);
+    }
+    if (l->no_sharing.n > 0)
+        l->cluster.jobs_per_gpu = 1;
+}
+
+static enum firn_status find_nodes(struct slurm *l, struct firn_error *err)
+{
+    static const char *const argv[] = {"scontrol", "-o",   "-d",
+                                       "show",     "node", NULL};
+    struct firn_buf text = {0};
+    struct slurm_nodes nodes = {0};
+    enum firn_status status = ask(l, argv, &text, err);
+    if (status == FIRN_OK)
+        status = slurm_nodes_read(&nodes, bytes_of(&text), err);
+    for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++)
+        if (slurm_is_mine(l, &nodes.at.at[i]))
+            add_host(l, &nodes.at.at[i]);
+    if (status == FIRN_OK && l->hosts.n == 0)
+        status = firn_fail(err, FIRN_ENOENT,
+                           "Slurm's partition '%.100s' has no node with GPUs",
+                           l->partition);
+    if (status == FIRN_OK)
+        status = build(l, err);
+    if (status == FIRN_OK) {
+        find_sharing(l);
+        slurm_nodes_take(l, &nodes, 0);
+    }
+    slurm_nodes_release(&nodes);
+    buf_release(&text);
+    return status;
+}
+
+/* What would change what our commands do behind our back. */
+static void forget_settings(void)
+{
+    static const char *const heads[] = {"SBATCH_", "SQUEUE_", "SCANCEL_",
+                                        "SINFO_", "SLURM_TIME_FORMAT="};
+    for (char **at = environ; at != NULL && *at != NULL;) {
+        bool is_one = false;
+        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+            is_one = is_one || strncmp(*at, heads[i], strlen(heads[i])) == 0;
+        if (!is_one) {
+            at++;
+            continue;
+        }
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
+        if (unsetenv(name) != 0)
+            at++;
+        else
+            at = environ;
+    }
+}
+
+enum firn_status slurm_open(struct slurm *l, struct firn_error *err)
+{
+    static const char *const argv[] = {"sbatch", "--version", NULL};
+    struct firn_buf text = {0};
+    forget_settings();
+    if (strcmp(l->program, "/proc/self/exe") == 0) {
+        ssize_t n =
+            readlink("/proc/self/exe", l->program, sizeof l->program - 1);
+        l->program[n > 0 ? n : 0] = '\0';
+    }
+    if (l->program[0] != '/')
+        return firn_fail(err, FIRN_EINVAL,
+                         "slurm.program=%.200s is not an absolute path",
+                         l->program);
+    enum firn_status status = ask_once(l, argv, &text, err);
+    if (status == FIRN_OK)
+        status = slurm_version_read(bytes_of(&text), &l->version, err);
+    buf_release(&text);
+    if (status == FIRN_OK && l->partition[0] == '\0')
+        status = find_default(l, err);
+    return status == FIRN_OK ? find_nodes(l, err) : status;
+}
+
+/* --- the cell ------------------------------------------------------------- */
+
+static bool read_cell(int folder, uint64_t *out)
+{
+    static const char head[] = "firn-slurm-cell 1 ";
+    struct firn_buf text = {0};
+    bool is_good = epoch_get(folder, "slurm-cell", &text) &&
+                   text.n > sizeof head && text.at[text.n - 1] == '\n' &&
+                   strncmp(text.at, head, sizeof head - 1) == 0;
+    if (is_good) {
+        char *end = NULL;
+        *out = strtoull(text.at + sizeof head - 1, &end, 10);
+        is_good = *out != 0 && end == text.at + text.n - 1;
+    }
+    buf_release(&text);
+    return is_good;
+}
+
+static enum firn_status draw_cell(int folder, uint64_t *out,
+                                  struct firn_error *err)
+{
+    char line[64];
+    uint64_t cell = 0;
+    if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
+        return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
+                         strerror(errno));
+    cell = (cell >> 20) + 1; /* short enough to be read */
+    int n = snprintf(line, sizeof line, "firn-slurm-cell 1 %llu\n",
+                     (unsigned long long)cell);
+    FIRN_TRY(epoch_put(folder, "slurm-cell",
+                       (struct firn_bytes){line, (size_t)n}, err));
+    if (fsync(folder) != 0)
+        return firn_fail(err, FIRN_EIO, "cannot keep the number: %s",
+                         strerror(errno));
+    *out = cell;
+    return FIRN_OK;
+}
+
+enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
+                            struct firn_error *err)
+{
+    char above[4200];
+    if (l->cell != 0)
+        return FIRN_OK;
+    snprintf(above, sizeof above, "%s", job_folder);
+    char *slash = strrchr(above, '/');
+    if (slash == NULL || strlen(job_folder) >= sizeof above)
+        return firn_fail(err, FIRN_EINVAL, "its folder is not absolute");
+    *slash = '\0';
+    int folder = open(above[0] != '\0' ? above : "/",
+                      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return firn_fail(err, FIRN_EIO, "cannot open '%.200s': %s", above,
+                         strerror(errno));
+    enum firn_status status = FIRN_OK;
+    if (!read_cell(folder, &l->cell))
+        status = draw_cell(folder, &l->cell, err);
+    close(folder);
+    return status;
+}

@@ -1,0 +1,284 @@
+/* slurm_start.c - from GPUs that are free to a job that Slurm has.
+ *
+ *     number     from the host, on its disk         crash: never started
+ *     launch     written, with the word `ask`       crash: never started
+ *     fence      raised, both locks in hand         crash: never started
+ *     sbatch     once for this number, ever         crash: looked for by tag
+ *
+ * sbatch may fail though the job was taken (its answer was lost), and may still
+ * run when we are dead. So when it did not return a number, the epoch is looked
+ * for by its tag until the controller has answered twice and a while has
+ * passed; if it is not there then, the fence goes above it and another number
+ * is used. Should it appear after all, its shepherd finds the fence, and the
+ * queue's sweep cancels it.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/holding.h"
+#include "engine/launchfile.h"
+#include "engine/slurmwork.h"
+#include "engine/workerenv.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double first_wait_s = 0.125, longest_wait_s = 60;
+static const double submit_limit_s = 60;
+static const double lost_answer_s = 3; /* a job may still turn up so long */
+
+void slurm_again(struct slurm *l, struct slurmjob *job, const char *why)
+{
+    double wait_s = first_wait_s;
+    for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
+        wait_s *= 2;
+    job->ntries++;
+    job->again_s = slurm_now_s(l) + wait_s;
+    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
+}
+
+/* --- the launch file ------------------------------------------------------ */
+
+/* Our own variables, as on one host; but those that Slurm sets on a node, or
+ * that are of this host alone, are the node's. */
+static bool is_passed_on(const char *variable)
+{
+    static const char *const not_these[] = {"FIRN_",
+                                            "SLURM",
+                                            "SBATCH_",
+                                            "SRUN_",
+                                            "HOSTNAME=",
+                                            "PWD=",
+                                            "OLDPWD=",
+                                            "SHLVL=",
+                                            "_=",
+                                            "CUDA_VISIBLE_DEVICES=",
+                                            "ROCR_VISIBLE_DEVICES=",
+                                            "GPU_DEVICE_ORDINAL=",
+                                            "ZE_AFFINITY_MASK=",
+                                            "NVIDIA_VISIBLE_DEVICES="};
+    if (strchr(variable, '=') == NULL || variable[0] == '=')
+        return false;
+    for (size_t i = 0; i < sizeof not_these / sizeof *not_these; i++)
+        if (strncmp(variable, not_these[i], strlen(not_these[i])) == 0)
+            return false;
+    return true;
+}
+
+static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
+{
+    const struct slurm *l = arg;
+    (void)index;
+    return (struct worker_gpu){
+        NULL, l->cluster.types[l->cluster.nodes[node].type].mem_gib};
+}
+
+static enum firn_status write_launch(const struct slurm *l,
+                                     const struct slurmjob *job,
+                                     const struct firn_launch *launch,
+                                     int folder, struct firn_error *err)
+{
+    struct launchfile file = {.job = job->id,
+                              .epoch = job->epoch,
+                              .workdir =
+                                  launch->workdir ? launch->workdir : "/",
+                              .log = launch->log ? launch->log : "/dev/null",
+                              .grace_s = launch->grace_s,
+                              .can_checkpoint = launch->can_checkpoint};
+    const struct slurm_host *first = &l->hosts.at[job->held.parts[0].node];
+    const struct workerenv of = {.cluster = &l->cluster,
+                                 .job = job->id,
+                                 .epoch = job->epoch,
+                                 .alloc = &job->held,
+                                 .has_driver = first->is_mps,
+                                 .host = first->host,
+                                 .names = l->names.at,
+                                 .gpu = gpu_at,
+                                 .arg = l};
+    struct firn_buf text = {0};
+    for (const char *const *at = launch->argv; *at != NULL; at++)
+        vec_add(&file.argv, *at);
+    for (const char *const *at = launch->env; at != NULL && *at != NULL; at++)
+        vec_add(&file.env, *at);
+    for (char **at = environ; *at != NULL; at++)
+        if (is_passed_on(*at))
+            vec_add(&file.common, *at);
+    workerenv_tell(&of, launch, &file);
+    launchfile_write(&file, &text);
+    enum firn_status status =
+        epoch_put(folder, "launch", (struct firn_bytes){text.at, text.n}, err);
+    if (status == FIRN_OK)
+        status = epoch_word_put(folder, "ask", EPOCH_GO, err);
+    buf_release(&text);
+    launchfile_release(&file);
+    return status;
+}
+
+static enum firn_status raise_fence(const struct slurmjob *job,
+                                    struct firn_error *err)
+{
+    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = above >= 0 ? epoch_lock(above) : -2;
+    int workers = lock >= 0 ? epoch_workers_lock(above, false) : -2;
+    enum firn_status status = FIRN_OK;
+    if (lock >= 0 && workers >= 0)
+        status = epoch_fence_raise(above, job->epoch, err);
+    else
+        status = firn_fail(err, FIRN_EIO, "%s",
+                           lock == -1 || workers == -1
+                               ? "processes of it are still there"
+                               : strerror(errno));
+    if (workers >= 0)
+        close(workers);
+    if (lock >= 0)
+        close(lock);
+    if (above >= 0)
+        close(above);
+    return status;
+}
+
+/* --- sbatch --------------------------------------------------------------- */
+
+static enum firn_status submit(struct slurm *l, struct slurmjob *job,
+                               bool is_per_node, struct firn_error *err)
+{
+    struct slurm_words words = {0};
+    struct arena text = {0};
+    struct firn_buf script = {0};
+    FIRN_TRY(slurm_batch_script(l, job, &script, err));
+    slurm_batch_words(l, job, is_per_node, &words, &text);
+    job->submit = SUBMIT_ASKED;
+    failpoint("engine.fork.before");
+    commands_start(l->commands,
+                   &(struct command){.argv = words.at.at,
+                                     .input = {script.at, script.n},
+                                     .limit_s = submit_limit_s,
+                                     .tag = SLURM_CMD_SUBMIT,
+                                     .about = job->id,
+                                     .more = job->epoch});
+    failpoint("engine.fork.after");
+    vec_release(&words.at);
+    arena_release(&text);
+    buf_release(&script);
+    return FIRN_OK;
+}
+
+/* Did the controller say no, in so many words? */
+static bool is_refusal(const struct command_done *done)
+{
+    static const char *const unclear[] = {
+        "ontact", "imed out", "ommunication", "onnect",
+        "Zero",   "message",  "temporarily",  "nexpected"};
+    if (!done->has_run)
+        return true;
+    if (done->is_late || done->status == 0 || done->status > 128 ||
+        strstr(done->err.at, "Batch job submission failed") == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++)
+        if (strstr(done->err.at, unclear[i]) != NULL)
+            return false;
+    return true;
+}
+
+void slurm_submitted(struct slurm *l, const struct command_done *done)
+{
+    struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
+    char text[SLURM_EXCERPT];
+    int64_t id = 0;
+    if (job == NULL || job->held.nparts == 0 || job->epoch != done->more ||
+        job->submit != SUBMIT_ASKED)
+        return; /* the queue's sweep finds it */
+    job->known_s = slurm_now_s(l);
+    job->nmissing = 0;
+    job->look_s = 0;
+    slurm_poll_soon(l);
+    if (done->has_run && !done->is_late && done->status == 0 &&
+        slurm_id_read(done->out, &id, NULL) == FIRN_OK) {
+        job->slurm_id = id;
+        job->submit = SUBMIT_DONE;
+        return;
+    }
+    bool is_clear = is_refusal(done);
+    job->submit = SUBMIT_UNSURE;
+    job->settle_s = job->known_s + (is_clear ? 0 : lost_answer_s);
+    if (is_clear && !done->has_run)
+        job->nmissing = 2; /* nobody was asked */
+    log_warn("job %d: sbatch %s: %s", job->id,
+             done->is_late ? "took too long" : "failed",
+             slurm_excerpt(done->err, text));
+}
+
+/* --- all of it ------------------------------------------------------------ */
+
+static enum firn_status prepare(struct slurm *l, struct slurmjob *job,
+                                const struct firn_launch *launch,
+                                struct firn_error *err)
+{
+    FIRN_TRY(slurm_cell(l, launch->folder, err));
+    int folder = epoch_folder(launch->folder, job->epoch, true);
+    if (folder < 0)
+        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
+                         strerror(errno));
+    job->folder = mem_strdup(launch->folder);
+    job->grace_s = launch->grace_s;
+    job->can_checkpoint = launch->can_checkpoint;
+    enum firn_status status = write_launch(l, job, launch, folder, err);
+    close(folder);
+    failpoint("engine.launch.after");
+    FIRN_TRY(status);
+    FIRN_TRY(raise_fence(job, err));
+    failpoint("engine.fence.after");
+    slurm_watch_epoch(l, job);
+    return submit(l, job, launch->is_per_node, err);
+}
+
+/* A job that Slurm has already: nothing of it is ours but where it goes. */
+static void let_go(struct slurm *l, struct slurmjob *job,
+                   const struct firn_launch *launch)
+{
+    str_copy(job->inbox, sizeof job->inbox, launch->inbox);
+    job->grace_s = launch->grace_s;
+    job->submit = SUBMIT_ASKED;
+    slurm_inbox_start(l, job);
+}
+
+void slurm_start(struct slurm *l, struct slurmjob *job)
+{
+    struct firn_launch launch = {0};
+    struct firn_error err = {0};
+    if (l->host.next_epoch(l->host.arg, job->id, &job->epoch, &err) !=
+        FIRN_OK) {
+        slurm_again(l, job, err.text);
+        return;
+    }
+    failpoint("engine.epoch.after");
+    bool is_known = l->host.launch(l->host.arg, job->id, &launch);
+    bool is_guest = is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
+    if (!is_known ||
+        (!is_guest && (launch.argv == NULL || launch.argv[0] == NULL))) {
+        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
+                                          .job = job->id,
+                                          .epoch = job->epoch,
+                                          .end = FIRN_END_LOST});
+        slurm_drop(l, job);
+        return;
+    }
+    holding_copy(&job->held, &job->want);
+    if (is_guest)
+        let_go(l, job, &launch);
+    else if (prepare(l, job, &launch, &err) != FIRN_OK) {
+        slurm_forget_epoch(l, job);
+        slurm_again(l, job, err.text);
+        return;
+    }
+    job->began_s = slurm_now_s(l);
+    job->until_s = INFINITY;
+    job->look_s = job->began_s;
+    slurm_phase(l, job, FIRN_PHASE_STARTING);
+}

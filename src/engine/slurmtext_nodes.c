@@ -1,0 +1,234 @@
+/* slurmtext_nodes.c - nodes and their GPUs as "scontrol -o -d show node" has
+ * them.
+ *
+ * A line is words "Key=value" in an order that all versions share, but some
+ * values have blanks in them, and Reason, Comment and Extra are what somebody
+ * wrote. So each key is looked for behind the one before it, and only as far
+ * as the next that is always there:
+ *
+ *     NodeName ... Gres ... GresUsed [NodeAddr] .. OS=any text .. RealMemory
+ *     ... State ... [Partitions] ... BootTime ... [Reason=any text ...]
+ *
+ * A node is usable when each word of its state is one that is known to do no
+ * harm: a word of some later version does harm until somebody has looked.
+ *
+ * A node whose GPUs firn has no use for is there without GPUs, not usable, and
+ * `why` says so.
+ */
+#include "engine/slurmgres.h"
+#include <string.h>
+
+static bool is(struct firn_bytes text, const char *name)
+{
+    return strlen(name) == text.n && memcmp(text.at, name, text.n) == 0;
+}
+
+const char *slurm_keep(struct arena *arena, struct firn_bytes text)
+{
+    char *copy = arena_alloc(arena, text.n + 1);
+    for (size_t i = 0; i < text.n; i++)
+        copy[i] = text.at[i] >= ' ' && text.at[i] <= '~' ? text.at[i] : '?';
+    return copy;
+}
+
+bool slurm_is_name(struct firn_bytes text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.at[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.'))
+            return false;
+    }
+    return text.n > 0;
+}
+
+/* --- states --------------------------------------------------------------- */
+
+/* "MIXED+DRAIN", "IDLE*", "IDLE-": capitals, then signs that sinfo explains.
+ * False: not a state. */
+static bool read_state(struct firn_bytes text, bool *is_usable)
+{
+    static const char *const harmless[] = {
+        "IDLE",    "ALLOCATED", "MIXED",        "COMPLETING",
+        "PLANNED", "CLOUD",     "DYNAMIC_NORM", "DYNAMIC_FUTURE"};
+    bool is_good = true;
+    for (size_t at = 0; at <= text.n;) {
+        size_t n = 0, m = 0;
+        while (at + n < text.n &&
+               ((text.at[at + n] >= 'A' && text.at[at + n] <= 'Z') ||
+                text.at[at + n] == '_'))
+            n++;
+        bool is_known = false;
+        struct firn_bytes word = {text.at + at, n};
+        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+            is_known = is_known || is(word, harmless[i]);
+        for (; at + n + m < text.n && text.at[at + n + m] != '+'; m++) {
+            char c = text.at[at + n + m];
+            if (c == '\0' || strchr("*~#!%$@^-", c) == NULL)
+                return false;
+            is_known = is_known && c == '-'; /* planned for somebody's job */
+        }
+        if (n == 0)
+            return false;
+        is_good = is_good && is_known;
+        at += n + m + 1;
+    }
+    *is_usable = is_good;
+    return true;
+}
+
+/* --- lines ---------------------------------------------------------------- */
+
+/* Where the word that begins with `key` is in line[from..until); line.n + 1
+ * when there is none. */
+static size_t find_key(struct firn_bytes line, size_t from, size_t until,
+                       const char *key)
+{
+    size_t n = strlen(key);
+    for (size_t i = from; i + n <= until; i++)
+        if ((i == 0 || line.at[i - 1] == ' ') &&
+            memcmp(line.at + i, key, n) == 0)
+            return i;
+    return line.n + 1;
+}
+
+/* Its value, up to the next blank; `from` goes behind it. */
+static bool take_key(struct firn_bytes line, size_t *from, size_t until,
+                     const char *key, struct firn_bytes *out)
+{
+    size_t at = find_key(line, *from, until, key);
+    if (at > line.n)
+        return false;
+    at += strlen(key);
+    const char *end = memchr(line.at + at, ' ', line.n - at);
+    *out = (struct firn_bytes){
+        line.at + at, end != NULL ? (size_t)(end - line.at) - at : line.n - at};
+    *from = at + out->n;
+    return true;
+}
+
+/* "Reason=any text [who@when]", before a comment if there is one. */
+static struct firn_bytes reason_of(struct firn_bytes line, size_t from)
+{
+    size_t at = find_key(line, from, line.n, "Reason=");
+    if (at > line.n)
+        return (struct firn_bytes){line.at, 0};
+    at += strlen("Reason=");
+    size_t end = line.n;
+    size_t comment = find_key(line, at, line.n, "Comment=");
+    size_t extra = find_key(line, at, line.n, "Extra=");
+    end = comment < end ? comment : end;
+    end = extra < end ? extra : end;
+    while (end > at && line.at[end - 1] == ' ')
+        end--;
+    return (struct firn_bytes){line.at + at, end - at};
+}
+
+struct words {
+    struct firn_bytes name, gres, used, host, state, partitions, why;
+};
+
+static bool read_words(struct firn_bytes line, struct words *out)
+{
+    size_t at = 0;
+    *out = (struct words){0};
+    if (find_key(line, 0, line.n, "NodeName=") != 0 ||
+        !take_key(line, &at, line.n, "NodeName=", &out->name) ||
+        !slurm_is_name(out->name) ||
+        !take_key(line, &at, line.n, "Gres=", &out->gres) ||
+        !take_key(line, &at, line.n, "GresUsed=", &out->used))
+        return false;
+    size_t memory = find_key(line, at, line.n, "RealMemory=");
+    if (memory > line.n)
+        return false;
+    if (!take_key(line, &at, memory, "NodeAddr=", &out->host))
+        out->host = out->name;
+    at = memory;
+    if (!take_key(line, &at, line.n, "State=", &out->state))
+        return false;
+    size_t boot = find_key(line, at, line.n, "BootTime=");
+    if (boot > line.n)
+        return false;
+    take_key(line, &at, boot, "Partitions=", &out->partitions);
+    out->why = reason_of(line, boot);
+    return true;
+}
+
+static enum firn_status odd(const char *what, struct firn_bytes name,
+                            struct firn_bytes text, struct firn_error *err)
+{
+    char node[SLURM_EXCERPT], shown[SLURM_EXCERPT];
+    return firn_fail(err, FIRN_EINVAL, "scontrol: node %s: not a %s: '%s'",
+                     slurm_excerpt(name, node), what,
+                     slurm_excerpt(text, shown));
+}
+
+static void add_node(struct slurm_nodes *nodes, const struct words *words,
+                     const struct gres_list *gres, const struct gres_list *used)
+{
+    struct slurm_node node = {.type = "",
+                              .name = slurm_keep(&nodes->text, words->name),
+                              .host = slurm_keep(&nodes->text, words->host),
+                              .state = slurm_keep(&nodes->text, words->state),
+                              .partitions =
+                                  slurm_keep(&nodes->text, words->partitions)};
+    const char *why = gres_gpus(&node, gres, &nodes->text);
+    read_state(words->state, &node.is_usable);
+    node.is_usable = node.is_usable && why == NULL;
+    node.why = why != NULL ? why : slurm_keep(&nodes->text, words->why);
+    gres_used(&node, used);
+    vec_add(&nodes->at, node);
+}
+
+static enum firn_status read_node(struct slurm_nodes *nodes,
+                                  struct firn_bytes line,
+                                  struct firn_error *err)
+{
+    struct words words;
+    struct gres_list gres = {0}, used = {0};
+    enum firn_status status = FIRN_OK;
+    bool is_usable = false;
+    char shown[SLURM_EXCERPT];
+    if (!read_words(line, &words))
+        return firn_fail(err, FIRN_EINVAL,
+                         "scontrol: not a line of a node: '%s'",
+                         slurm_excerpt(line, shown));
+    if (!gres_read(&gres, words.gres))
+        status = odd("list of GRES", words.name, words.gres, err);
+    else if (!gres_read(&used, words.used))
+        status = odd("list of GRES in use", words.name, words.used, err);
+    else if (!read_state(words.state, &is_usable))
+        status = odd("state", words.name, words.state, err);
+    else
+        add_node(nodes, &words, &gres, &used);
+    vec_release(&gres.entries);
+    vec_release(&used.entries);
+    return status;
+}
+
+enum firn_status slurm_nodes_read(struct slurm_nodes *out,
+                                  struct firn_bytes text,
+                                  struct firn_error *err)
+{
+    struct firn_bytes line;
+    char shown[SLURM_EXCERPT];
+    enum firn_status status = FIRN_OK;
+    *out = (struct slurm_nodes){0};
+    while (status == FIRN_OK && slurm_line_next(&text, &line))
+        status = read_node(out, line, err);
+    if (status == FIRN_OK && text.n > 0)
+        status = firn_fail(err, FIRN_EINVAL,
+                           "scontrol: the last line has no end: '%s'",
+                           slurm_excerpt(text, shown));
+    if (status != FIRN_OK)
+        slurm_nodes_release(out);
+    return status;
+}
+
+void slurm_nodes_release(struct slurm_nodes *nodes)
+{
+    if (nodes == NULL)
+        return;
+    arena_release(&nodes->text);
+    vec_release(&nodes->at);
+}

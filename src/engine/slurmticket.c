@@ -1,0 +1,285 @@
+/* slurmticket.c - what squeue tells of jobs that are not ours, read strictly.
+ *
+ * A record is its fields with "|mark|" between them and "|mark;" and the end of
+ * the line behind the last. The name comes last and the user before it; what
+ * they hold is kept as it is and looked at by nobody here.
+ *
+ * Two kinds of trouble: a record that is not as the format says is an error of
+ * the whole answer; a job that asks for what cannot be placed is a ticket with
+ * a reason.
+ */
+#include "engine/slurmticket.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum field {
+    ID,
+    HET,
+    STATE,
+    PARTITION,
+    SUBMIT,
+    LIMIT,
+    NODES,
+    TASKS,
+    PER_JOB,
+    PER_NODE,
+    PER_TASK,
+    PER_SOCKET,
+    REASON,
+    USER,
+    NAME,
+    NFIELDS
+};
+
+static const char *const fields[] = {
+    [ID] = "JobArrayID",
+    [HET] = "HetJobID",
+    [STATE] = "State",
+    [PARTITION] = "Partition",
+    [SUBMIT] = "SubmitTime",
+    [LIMIT] = "TimeLimit",
+    [NODES] = "NumNodes",
+    [TASKS] = "NumTasks",
+    [PER_JOB] = "tres-per-job",
+    [PER_NODE] = "tres-per-node",
+    [PER_TASK] = "tres-per-task",
+    [PER_SOCKET] = "tres-per-socket",
+    [REASON] = "Reason",
+    [USER] = "UserName",
+    [NAME] = "Name",
+};
+
+enum { MARK_MAX = 32, GPUS_MOST = 1 << 20, NODES_MOST = 1 << 16 };
+
+void slurm_ticket_format(uint64_t mark, struct firn_buf *out)
+{
+    for (int i = 0; i < NFIELDS; i++)
+        buf_printf(out, "%s%s:|%" PRIx64 "%s", i > 0 ? "," : "", fields[i],
+                   mark, i + 1 < NFIELDS ? "|" : ";");
+}
+
+void slurm_tickets_release(struct slurm_tickets *tickets)
+{
+    arena_release(&tickets->text);
+    vec_release(&tickets->at);
+}
+
+/* --- records ---------------------------------------------------------------
+ */
+
+static const char *find(struct firn_bytes in, const char *what, size_t n)
+{
+    for (size_t i = 0; i + n <= in.n; i++)
+        if (memcmp(in.at + i, what, n) == 0)
+            return in.at + i;
+    return NULL;
+}
+
+/* The text up to `mark`, which is taken off with it; false: no such mark. */
+static bool cut(struct firn_bytes *rest, const char *mark, const char **out,
+                struct arena *text)
+{
+    size_t nmark = strlen(mark);
+    const char *end = find(*rest, mark, nmark);
+    if (end == NULL)
+        return false;
+    size_t n = (size_t)(end - rest->at);
+    if (memchr(rest->at, '\0', n) != NULL)
+        return false;
+    char *copy = arena_alloc(text, n + 1);
+    memcpy(copy, rest->at, n);
+    copy[n] = '\0';
+    *out = copy;
+    rest->at = end + nmark;
+    rest->n -= n + nmark;
+    return true;
+}
+
+/* --- values ----------------------------------------------------------------
+ */
+
+static bool is_none(const char *text)
+{
+    return text[0] == '\0' || strcmp(text, "N/A") == 0 ||
+           strcmp(text, "(null)") == 0;
+}
+
+/* "17" or "17_3"; anything else is no job that can be placed by itself. */
+static bool read_id(const char *text, struct slurm_ticket *out)
+{
+    long number = 0, task = 0;
+    char head[SLURM_TICKET_ID];
+    size_t n = strcspn(text, "_");
+    if (!str_copy(out->id, sizeof out->id, text) ||
+        !str_copy(head, sizeof head, text))
+        return false;
+    if (n < strlen(head))
+        head[n] = '\0';
+    out->number = str_int(head, 1, 0xffffffffL, &number) ? number : 0;
+    return out->number > 0 &&
+           (text[n] == '\0' || str_int(text + n + 1, 0, 0xffffffffL, &task));
+}
+
+/* "UNLIMITED", "10:00", "1:00:00", "1-02:04:00". */
+static bool read_limit(const char *text, double *out)
+{
+    int days = 0, a = 0, b = 0, c = 0, used = 0;
+    *out = 0;
+    if (strcmp(text, "UNLIMITED") == 0)
+        return true;
+    size_t n = strlen(text);
+    if (n > 20 || strspn(text, "0123456789:-") != n)
+        return false;
+    if (sscanf(text, "%4d-%2d:%2d:%2d%n", &days, &a, &b, &c, &used) == 4 &&
+        (size_t)used == n)
+        *out = days * 86400.0 + a * 3600.0 + b * 60.0 + c;
+    else if (sscanf(text, "%4d:%2d:%2d%n", &a, &b, &c, &used) == 3 &&
+             (size_t)used == n)
+        *out = a * 3600.0 + b * 60.0 + c;
+    else if (sscanf(text, "%4d:%2d%n", &a, &b, &used) == 2 && (size_t)used == n)
+        *out = a * 60.0 + b;
+    return *out > 0;
+}
+
+/* "gres:gpu", "gres:gpu:2", "gres/gpu:a100:2"; false: it is more, or other. */
+static bool read_gpus(const char *text, char type[FIRN_NAME_MAX], int *out)
+{
+    long n = 1;
+    char word[128];
+    if ((strncmp(text, "gres:gpu", 8) != 0 &&
+         strncmp(text, "gres/gpu", 8) != 0) ||
+        !str_copy(word, sizeof word, text + 8))
+        return false;
+    char *last = strrchr(word, ':');
+    type[0] = '\0';
+    if (last != NULL && str_int(last + 1, 1, GPUS_MOST, &n))
+        *last = '\0';
+    *out = (int)n;
+    if (word[0] == '\0')
+        return true;
+    return word[0] == ':' && word[1] != '\0' && strchr(word + 1, ':') == NULL &&
+           strchr(word, ',') == NULL && str_copy(type, FIRN_NAME_MAX, word + 1);
+}
+
+/* --- what it asks for -------------------------------------------------------
+ */
+
+static void not_so(struct slurm_ticket *ticket, const char *why)
+{
+    if (ticket->why[0] == '\0')
+        str_copy(ticket->why, sizeof ticket->why, why);
+}
+
+static void read_request(const char *const *f, struct slurm_ticket *out)
+{
+    static const enum field asks[] = {PER_JOB, PER_NODE, PER_TASK};
+    long nodes = 0, tasks = 0;
+    const char *request = NULL;
+    enum field kind = PER_JOB;
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        if (is_none(f[asks[i]]))
+            continue;
+        if (request != NULL)
+            not_so(out, "it asks for GPUs in two ways at once");
+        request = f[asks[i]];
+        kind = asks[i];
+    }
+    if (!is_none(f[PER_SOCKET]))
+        not_so(out, "it asks for GPUs of sockets");
+    if (!str_int(f[NODES], 1, NODES_MOST, &nodes))
+        not_so(out, "it asks for no number of nodes");
+    if (request == NULL)
+        not_so(out, "it asks for no GPUs");
+    else if (!read_gpus(request, out->type, &out->gpus))
+        not_so(out, "it asks for more than GPUs of one type");
+    out->nnodes = (int)nodes;
+    long factor = 1;
+    if (kind == PER_NODE)
+        factor = nodes;
+    else if (kind == PER_TASK)
+        factor = str_int(f[TASKS], 1, GPUS_MOST, &tasks) ? tasks : 0;
+    if (factor < 1 || out->gpus > GPUS_MOST / factor)
+        not_so(out, "it asks for no number of GPUs");
+    else
+        out->gpus *= (int)factor;
+}
+
+static bool is_ready(const char *reason)
+{
+    static const char *const waits[] = {"JobHeld", "Dependency", "BeginTime"};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (strncmp(reason, waits[i], strlen(waits[i])) == 0)
+            return false;
+    return true;
+}
+
+/* False: the record is none of this format. */
+static bool read_ticket(const char *const *f, const char *partition,
+                        struct slurm_ticket *out)
+{
+    double submit_s = 0;
+    *out = (struct slurm_ticket){.user = f[USER], .name = f[NAME]};
+    if (!slurm_state_named(f[STATE], strlen(f[STATE]), &out->state) ||
+        !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0))
+        return false;
+    if (!read_id(f[ID], out)) {
+        not_so(out, "it is a part of a job");
+        str_copy(out->id, sizeof out->id, f[ID]);
+    }
+    if (!is_none(f[HET]) && strcmp(f[HET], "0") != 0)
+        not_so(out, "it is a part of a job");
+    out->submit_s = submit_s;
+    out->is_inside = strcmp(f[PARTITION], partition) == 0;
+    out->is_ready = is_ready(f[REASON]);
+    snprintf(out->key, sizeof out->key, "%s-%.0f", out->id, submit_s);
+    for (char *at = out->key; *at != '\0'; at++)
+        *at = *at == '_' ? '.' : *at;
+    if (!read_limit(f[LIMIT], &out->limit_s))
+        not_so(out, "its time limit is no time");
+    read_request(f, out);
+    return true;
+}
+
+enum firn_status slurm_tickets_read(struct slurm_tickets *out,
+                                    struct firn_bytes text, uint64_t mark,
+                                    const char *partition,
+                                    struct firn_error *err)
+{
+    char between[MARK_MAX], last[MARK_MAX], said[SLURM_EXCERPT];
+    snprintf(between, sizeof between, "|%" PRIx64 "|", mark);
+    snprintf(last, sizeof last, "|%" PRIx64 ";", mark);
+    *out = (struct slurm_tickets){0};
+    while (text.n > 0) {
+        const char *f[NFIELDS];
+        struct firn_bytes record = text;
+        struct slurm_ticket ticket;
+        bool is_good = true;
+        for (int i = 0; i < NFIELDS && is_good; i++)
+            is_good =
+                cut(&text, i + 1 < NFIELDS ? between : last, &f[i], &out->text);
+        is_good = is_good && text.n > 0 && text.at[0] == '\n' &&
+                  read_ticket(f, partition, &ticket);
+        if (!is_good)
+            return firn_fail(err, FIRN_EDATA, "squeue printed '%s'",
+                             slurm_excerpt(record, said));
+        text.at++;
+        text.n--;
+        vec_add(&out->at, ticket);
+    }
+    return FIRN_OK;
+}
+
+bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID])
+{
+    size_t n = strcspn(key, "-");
+    if (n == 0 || n >= SLURM_TICKET_ID || strspn(key, "0123456789.") != n ||
+        key[0] == '.')
+        return false;
+    for (size_t i = 0; i < n; i++)
+        id[i] = key[i] == '.' ? '_' : key[i];
+    id[n] = '\0';
+    return true;
+}

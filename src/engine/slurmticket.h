@@ -1,0 +1,56 @@
+/* slurmticket.h - jobs of Slurm's users, as squeue tells of them.
+ *
+ * The texts are of people whom nobody knows: a name may have any letters in it,
+ * ends of lines too, and so may look like other lines. Fields are therefore
+ * parted by a mark that was drawn for this one question, and nothing is taken
+ * for a record that has not all its marks.
+ *
+ *     slurm_ticket_format(mark, &format);
+ *     squeue -h -a -r -p inbox -t PD -O <format>
+ *     slurm_tickets_read(&tickets, bytes, mark, "inbox", &err)
+ *
+ * What a job asks for is understood when it is one number of GPUs, of one type
+ * or of any, for a node, for the job or for a task; `why` says what is not.
+ */
+#ifndef ENGINE_SLURMTICKET_H
+#define ENGINE_SLURMTICKET_H
+#include "engine/slurmtext.h"
+
+/* Times are asked for in seconds: SLURM_TICKET_ENV goes with the command. */
+#define SLURM_TICKET_ENV "SLURM_TIME_FORMAT=%s"
+
+enum { SLURM_TICKET_ID = 32, SLURM_TICKET_KEY = 80, SLURM_TICKET_WHY = 120 };
+
+struct slurm_ticket {
+    char id[SLURM_TICKET_ID];   /* "17", "17_3" of an array */
+    int64_t number;             /* 17 */
+    char key[SLURM_TICKET_KEY]; /* id and moment of submission */
+    double submit_s;
+    double limit_s; /* 0: none */
+    enum slurm_state state;
+    bool is_inside; /* in the inbox's partition */
+    bool is_ready;  /* not held, and it waits for no job and no hour */
+    int nnodes;     /* that it must have */
+    int gpus;       /* on all of them */
+    char type[FIRN_NAME_MAX];   /* "" for any */
+    char why[SLURM_TICKET_WHY]; /* it is not understood; "": it is */
+    const char *user, *name;    /* in the arena */
+};
+struct slurm_tickets {
+    struct arena text;
+    VEC(struct slurm_ticket) at;
+};
+
+void slurm_ticket_format(uint64_t mark, struct firn_buf *out);
+/* FIRN_EDATA with an excerpt for anything but whole records. Release `out` in
+ * any case. */
+enum firn_status slurm_tickets_read(struct slurm_tickets *out,
+                                    struct firn_bytes text, uint64_t mark,
+                                    const char *partition,
+                                    struct firn_error *err);
+void slurm_tickets_release(struct slurm_tickets *tickets);
+
+/* "17.3-1700000000" to "17_3"; false: no key. */
+bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID]);
+
+#endif

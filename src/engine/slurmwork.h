@@ -1,0 +1,248 @@
+/* slurmwork.h - the Slurm engine's state, shared by its files.
+ *
+ * As in engine/localwork.h there is for each job what is wanted and what is
+ * there, and everything moves the second towards the first. What is there is
+ * known from three sides, none of which is believed alone:
+ *
+ *     the folder   pid and exit of its shepherd, locks (engine/epochfiles.h):
+ *                  what runs, and how it ended
+ *     squeue       by our tag, never by Slurm's number alone: what may still
+ *                  come to run, and what Slurm took away
+ *     the host     the number of the epoch, which is durable
+ */
+#ifndef ENGINE_SLURMWORK_H
+#define ENGINE_SLURMWORK_H
+#include "base/arena.h"
+#include "engine/childcmd.h"
+#include "engine/epochfiles.h"
+#include "engine/slurmtext.h"
+#include <firn/engine.h>
+
+/* Tags of commands. */
+enum slurm_command {
+    SLURM_CMD_QUEUE,
+    SLURM_CMD_NODES,
+    SLURM_CMD_SUBMIT, /* about: job, more: epoch */
+    SLURM_CMD_CANCEL,
+    SLURM_CMD_INBOX, /* this and all above it: slurm_inbox.c */
+};
+
+/* What is known of an epoch's one submission. */
+enum slurm_submit {
+    SUBMIT_NONE,   /* not asked for yet */
+    SUBMIT_ASKED,  /* sbatch runs */
+    SUBMIT_DONE,   /* Slurm has, or had, a job with its tag */
+    SUBMIT_UNSURE, /* it may have one */
+};
+
+enum { SLURM_KEY_MAX = 104 };
+
+struct slurmjob {
+    firn_job_id id;
+    uint64_t turn; /* who is to be started first */
+    enum firn_phase phase;
+    struct firn_alloc want, held; /* parts owned; nparts 0: nothing */
+    bool is_cancelled;
+    bool is_planned; /* it was asked to leave, by a step or a cancel */
+    bool was_forced; /* its time to leave had passed: we end it */
+
+    /* Of the epoch that is there. */
+    int64_t epoch;
+    char *folder; /* the job's */
+    double grace_s, began_s;
+    bool can_checkpoint, has_pid;
+    int watch;      /* on its folder; -1: none */
+    double until_s; /* LEAVING: then it is forced */
+    double look_s;  /* then its files are looked at again */
+    enum epoch_word word;
+
+    /* Slurm's side of it. */
+    char inbox[SLURM_KEY_MAX]; /* a job of Slurm's own users; "": ours */
+    enum slurm_submit submit;
+    int64_t slurm_id; /* 0: not known */
+    double known_s;   /* answers to earlier questions do not count */
+    double settle_s;  /* UNSURE: not before, if it is not there */
+    bool is_seen;     /* in the last answer that counts, in this state: */
+    enum slurm_state state;
+    int nmissing;    /* answers in a row without it */
+    int nrevived;    /* ... with it waiting, though it had run */
+    double cancel_s; /* the last scancel */
+    bool is_slow;    /* somebody was told that it waits */
+
+    double again_s; /* QUEUED: not before */
+    int ntries;     /* starts that came to nothing, in a row */
+};
+
+/* A node of the cluster, by id. */
+struct slurm_host {
+    const char *name, *host, *type;
+    int ngpus;
+    enum slurm_naming naming;
+    int shards_per_gpu;
+    bool is_mps;
+    bool is_up, is_drained;
+    char why[200];
+    uint64_t taken[16], seen[16]; /* by others: as told; as of the answer
+                                     before, for it must be seen twice */
+};
+
+/* GPUs of an epoch that is gone, which Slurm may still count. */
+struct slurm_rest {
+    struct slurm_tag tag;
+    struct firn_alloc held;
+    double since_s;
+};
+
+/* A Slurm job with our mark that nobody wants. */
+struct slurm_stray {
+    int64_t id;
+    struct slurm_tag tag;
+    int nseen;
+    double cancel_s;
+};
+
+struct slurm_inbox;
+
+struct slurm {
+    /* Options. */
+    char partition[FIRN_TEXT_MAX], options[FIRN_TEXT_MAX];
+    char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
+    char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
+    double poll_s, limit_s, force_s;
+
+    struct commands *commands;
+    int version;
+    struct arena text;    /* names of nodes */
+    struct firn_buf spec; /* as firn_cluster_parse_spec() reads it */
+    struct firn_cluster cluster;
+    VEC(struct slurm_host) hosts;
+    VEC(const char *) names; /* of nodes, by id */
+    struct firn_buf no_sharing;
+
+    struct firn_engine_host host;
+    uint64_t cell;               /* 0: not known yet */
+    VEC(struct slurmjob *) jobs; /* by id */
+    VEC(struct slurm_rest) rests;
+    VEC(struct slurm_stray) strays;
+    VEC(struct firn_event) owed;
+    size_t nowed_given;
+    uint64_t turns;
+    double offset_s;
+    int poll, timer, notes; /* epoll, timerfd, inotify (-1: none) */
+    bool is_stirred;        /* something happened in a folder */
+
+    double queue_asked_s, nodes_asked_s; /* of the questions under way */
+    double queue_due_s, nodes_due_s;
+    double away_s; /* since when Slurm does not answer; 0: it does */
+    struct firn_buf trouble;
+
+    struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
+};
+
+double slurm_now_s(const struct slurm *l);
+
+/* Jobs: slurm.c. */
+struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id);
+void slurm_tell(struct slurm *l, struct firn_event event);
+void slurm_phase(struct slurm *l, struct slurmjob *job, enum firn_phase phase);
+void slurm_drop(struct slurm *l, struct slurmjob *job);
+
+/* Discovery: slurm_open.c. Waits, a minute at most. */
+enum firn_status slurm_open(struct slurm *l, struct firn_error *err);
+/* The number of the state folder, once a job's folder is known. */
+enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
+                            struct firn_error *err);
+/* The partition's nodes with GPUs, as slurm_nodes_read() has them. */
+bool slurm_is_mine(const struct slurm *l, const struct slurm_node *node);
+
+/* Commands: slurm_ask.c. `argv` without the folder of the commands; ends with
+ * NULL. */
+void slurm_run(struct slurm *l, const char *const *argv,
+               const struct command *how);
+/* Asks for queue and nodes when they are due, and takes answers in. */
+void slurm_poll(struct slurm *l);
+void slurm_poll_soon(struct slurm *l);
+/* Takes in what commands said. */
+void slurm_answers(struct slurm *l);
+/* A command that asks something of the controller ended: did it answer?
+ * Keeps `trouble`. */
+bool slurm_is_answer(struct slurm *l, const char *name,
+                     const struct command_done *done);
+/* scancel, not more often than every second. `is_gentle`: only while it
+ * waits. */
+void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
+
+/* What squeue says: slurm_queue.c. */
+void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
+                      double asked_s);
+/* Slurm has the job in this state: as of a question asked at `asked_s`. */
+void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
+                enum slurm_state state);
+/* What scontrol says: slurm_nodes.c. */
+void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes,
+                      double asked_s);
+
+/* Starting: slurm_start.c. */
+void slurm_start(struct slurm *l, struct slurmjob *job);
+void slurm_again(struct slurm *l, struct slurmjob *job, const char *why);
+/* sbatch ended. */
+void slurm_submitted(struct slurm *l, const struct command_done *done);
+/* The words of sbatch, for tests: slurm_batch.c. Texts lie in the arena. */
+struct slurm_words {
+    VEC(const char *) at; /* ends with NULL, which is not counted */
+};
+void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
+                       bool is_per_node, struct slurm_words *out,
+                       struct arena *text);
+/* What its shell is to do; FIRN_EINVAL: a path that cannot be written so. */
+enum firn_status slurm_batch_script(const struct slurm *l,
+                                    const struct slurmjob *job,
+                                    struct firn_buf *out,
+                                    struct firn_error *err);
+
+/* An epoch's life: slurm_epoch.c. */
+void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
+void slurm_look(struct slurm *l, struct slurmjob *job);
+enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
+                                 struct firn_error *err);
+void slurm_forget_epoch(struct slurm *l, struct slurmjob *job);
+
+/* Waking: slurm_wake.c. */
+enum firn_status slurm_wake_open(struct slurm *l, struct firn_error *err);
+void slurm_wake_close(struct slurm *l);
+void slurm_wake_drain(struct slurm *l);
+void slurm_wake_arm(struct slurm *l);
+void slurm_wait(struct slurm *l, double until_s);
+void slurm_watch_epoch(struct slurm *l, struct slurmjob *job);
+void slurm_unwatch(struct slurm *l, struct slurmjob *job);
+
+/* --- the inbox: slurm_inbox.c ----------------------------------------------
+ *
+ * Jobs that users gave to a closed partition of Slurm's. The engine calls; with
+ * no inbox all of these do nothing. A job whose launch has an `inbox` has no
+ * shepherd, no folder's locks and no tag: it is known by its key alone, and
+ * slurm_seen() is to be called for it with what Slurm says of it; when Slurm
+ * does not know it any more, with SLURM_COMPLETED (or what was last known).
+ */
+enum firn_status slurm_inbox_open(struct slurm *l, struct firn_error *err);
+void slurm_inbox_close(struct slurm *l);
+/* Starts its commands when they are due; when that is. */
+void slurm_inbox_poll(struct slurm *l);
+double slurm_inbox_due_s(const struct slurm *l);
+/* A command with tag SLURM_CMD_INBOX or above ended. */
+void slurm_inbox_answer(struct slurm *l, const struct command_done *done);
+/* Lets job->inbox go, onto job->held. slurm_seen() follows; what fails is told
+ * by job->submit = SUBMIT_UNSURE and tried again by who it is. */
+void slurm_inbox_start(struct slurm *l, struct slurmjob *job);
+/* Ends it: scancel, again and again until slurm_seen() says that it is over. */
+void slurm_inbox_cancel(struct slurm *l, struct slurmjob *job);
+/* Ends one that was not begun, if it is one of the inbox: the host hears that
+ * it is gone. */
+void slurm_inbox_end(struct slurm *l, firn_job_id id);
+/* Could it be started on these? FIRN_EREFUSED when it is of the inbox and was
+ * sent with another shape. */
+enum firn_status slurm_inbox_check(struct slurm *l, firn_job_id id,
+                                   const struct firn_alloc *to,
+                                   struct firn_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The tests of the live scheduler, each once more with --engine slurm and a
+# Slurm of its own on this host. They wait for trainers most of the time, so
+# several run at once.
+. tests/lib/e2e.sh
+PATH=$PATH:/usr/sbin
+command -v slurmctld >/dev/null || skip "Slurm is not installed"
+command -v sbatch >/dev/null || skip "Slurm has no commands here"
+[ -x "${FIRN}d" ] || skip "firnd is not built"
+FIRND_ENGINE=slurm
+export FIRND_ENGINE FIRN
+suite=$(ls tests/e2e/2??-live-*.sh)
+# Under a checker one is enough: the others have had theirs.
+[ -z "${FIRN_QUICK:-}" ] || suite=tests/e2e/200-live-a-job-runs-to-its-end.sh
+unset TALLY
+# shellcheck disable=SC2086 # words
+tools/run_tests.sh -j 3 -t 150 $suite >"$tmp/said" 2>&1 || {
+    cat "$tmp/said"
+    fail "not everything that runs on this host runs on Slurm"
+}
+# What was skipped is told.
+grep -e skip -e passed "$tmp/said"
+exit 0

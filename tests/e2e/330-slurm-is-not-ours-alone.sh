@@ -1,0 +1,79 @@
+#!/bin/sh
+# A Slurm that others use and whose parts fail: jobs of others are worked
+# around, a node that is drained there is left by a checkpoint, one that dies
+# costs no more than the work since the last checkpoint, and while the
+# controller is away jobs run, submits wait, and `why` says so.
+FIRND_ENGINE=slurm
+. tests/lib/firnd.sh
+[ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
+slurm_up 3x2:v100@16
+# Somebody else has all of n0.
+timeout 20 sbatch -Q -w n0 --gres=gpu:2 -o /dev/null --wrap 'exec sleep 300' ||
+    fail "sbatch failed"
+timeout 20 sbatch -Q -w n1 --gres=gpu:v100s0:1 -o /dev/null \
+    --wrap 'exec sleep 300' || fail "sbatch failed"
+tries=0
+until [ "$(squeue -h -t R -o %i | wc -l)" -eq 2 ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "Slurm starts nothing"
+    sleep 0.1
+done
+up --policy fifo
+ckpt="checkpoint: {grace: 10}"
+long="--epochs 400 --samples 256 --judge 0 --pace 40"
+# shellcheck disable=SC2086 # words
+submit one 1 "$ckpt" "$cnn" $long
+# shellcheck disable=SC2086 # words
+submit two 2 "$ckpt" "$cnn" $long
+wait_state one running
+wait_state two running
+[ "$(field two gpus)" = "n2[0-1]" ] || fail "two is on $(field two gpus)"
+[ "$(field one gpus)" = "n1[1]" ] || fail "one is on $(field one gpus)"
+
+# They go when their user takes them away.
+scancel -w n0 --state=RUNNING
+timeout 20 scontrol update NodeName=n2 State=DRAIN Reason="new fan" ||
+    fail "not drained"
+wait_field two gpus 'n0\[0-1\]'
+wait_state two running
+[ "$(field two epoch)" = 2 ] || fail "start $(field two epoch)"
+api GET /nodes >"$tmp/out"
+out_has 'new fan'
+timeout 20 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
+
+# A machine dies, and comes back empty a second later.
+tools/slurm-bed kill n0 --steps --dir "$bed"
+sleep 1
+tools/slurm-bed start n0 --dir "$bed"
+wait_field two epoch 3
+wait_state two running
+[ "$(field one epoch)" = 1 ] || fail "another job was touched"
+
+# The controller dies: jobs run on, submits are taken.
+tools/slurm-bed kill ctld --dir "$bed"
+submit late 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
+tries=0
+until api GET /jobs/late/why >"$tmp/out" && grep -q slurmctld "$tmp/out"; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || fail "why does not say that the controller is away"
+    sleep 0.1
+done
+[ "$(field one state)" = running ] || fail "one is $(field one state)"
+tools/slurm-bed start ctld --dir "$bed"
+wait_state late succeeded
+[ "$(field one epoch)" = 1 ] || fail "one was started again"
+[ "$(field two epoch)" = 3 ] || fail "two was started again"
+
+# Nothing of ours is left in Slurm; what is not ours is as it was.
+api POST /jobs/one/cancel "" >/dev/null || fail "not cancelled"
+wait_state one cancelled
+api POST /jobs/two/cancel "" >/dev/null || fail "not cancelled"
+wait_state two cancelled
+tries=0
+until [ "$(squeue -h -o %j)" = wrap ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "left in Slurm: $(squeue -h)"
+    sleep 0.1
+done
+down
+exit 0

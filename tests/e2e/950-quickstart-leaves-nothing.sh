@@ -1,0 +1,46 @@
+#!/bin/sh
+# The quick start's live act ends with 0 when its jobs are done, and with the
+# signal's status when it is interrupted; either way no file is left below
+# TMPDIR, and no process that was told of its folder.
+. tests/lib/e2e.sh
+[ -x "${FIRN}d" ] || skip "firnd is not built"
+"$FIRN" help | grep -q '^  submit ' || skip "firn was built without its client"
+export FIRN QUICKSTART_SAMPLES=128
+export TMPDIR="$tmp/there"
+mkdir "$TMPDIR"
+
+nothing_left()
+{
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls "$TMPDIR"/*)"
+    tries=0
+    while grep -qsF "$TMPDIR/firn-quickstart" /proc/[0-9]*/cmdline; do
+        tries=$((tries + 1))
+        [ $tries -lt 40 ] || fail "processes are left"
+        sleep 0.05
+    done
+}
+
+./quickstart --act live >"$tmp/out" 2>"$tmp/err" ||
+    fail "it ended with status $?"
+out_has 'rigid      cnn: '
+err_is_empty
+nothing_left
+
+# Jobs run when it is told to end.
+QUICKSTART_SAMPLES=8192 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" &
+pid=$!
+tries=0
+until ls "$TMPDIR"/*/live/jobs/*/epoch-1/pid >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "no job runs"
+    sleep 0.05
+done
+kill -TERM $pid
+wait $pid
+[ $? -eq 143 ] || fail "the signal's status is lost"
+nothing_left
+
+./quickstart --act none >"$tmp/out" 2>"$tmp/err" && fail "no such act"
+err_has "There is no act 'none'"
+nothing_left
+exit 0

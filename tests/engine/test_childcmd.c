@@ -1,0 +1,527 @@
+/* test_childcmd.c - commands beside the loop: told once each, in order, killed
+ * when they are late, and nothing of them is left.
+ *
+ * After each case there is no child to wait for and no descriptor more than
+ * before.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/clock.h"
+#include "engine/childcmd.h"
+#include "engine/procs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int nfds(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static int nfds_before;
+
+static int set_up(void **state)
+{
+    nfds_before = nfds();
+    struct commands *c = NULL;
+    struct firn_error err;
+    assert_int_equal(commands_open(&c, 4, &err), FIRN_OK);
+    *state = c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    commands_close(*state);
+    bool is_alone = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+    return is_alone && nfds() == nfds_before ? 0 : -1;
+}
+
+static void ask(struct commands *c, const char *const *words, int tag)
+{
+    commands_start(c,
+                   &(struct command){.argv = words, .limit_s = 10, .tag = tag});
+}
+
+static void ask_shell(struct commands *c, const char *script, int tag)
+{
+    ask(c, (const char *const[]){"sh", "-c", script, NULL}, tag);
+}
+
+/* The next one that is over. Waits on the descriptor alone: one that is not
+ * readable in time fails the test. */
+static struct command_done next(struct commands *c)
+{
+    struct command_done done;
+    double until_s = clock_elapsed_s() + 20;
+    while (!commands_next(c, &done)) {
+        struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
+        assert_int_equal(poll(&fd, 1, 20000), 1);
+        assert_true(clock_elapsed_s() < until_s);
+    }
+    assert_int_equal(done.out.at[done.out.n], '\0');
+    assert_int_equal(done.err.at[done.err.n], '\0');
+    return done;
+}
+
+static void assert_quiet(struct commands *c)
+{
+    struct command_done done;
+    struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
+    assert_false(commands_next(c, &done));
+    assert_int_equal(poll(&fd, 1, 0), 0);
+}
+
+static void words_are_given_as_they_are(void **state)
+{
+    struct commands *c = *state;
+    char word[] = "a  'b' $HOME\n*";
+    commands_start(c, &(struct command){
+                          .argv = (const char *const[]){"echo", word, "", NULL},
+                          .limit_s = 10,
+                          .tag = 7,
+                          .about = INT64_MAX,
+                          .more = -3});
+    memset(word, 'x', sizeof word - 1);
+    assert_int_equal(commands_count(c, -1), 1);
+    assert_int_equal(commands_count(c, 7), 1);
+    assert_int_equal(commands_count(c, 8), 0);
+    struct command_done done = next(c);
+    assert_true(done.has_run && !done.is_late && done.status == 0);
+    assert_string_equal(done.out.at, "a  'b' $HOME\n* \n");
+    assert_string_equal(done.err.at, "");
+    assert_true(done.tag == 7 && done.about == INT64_MAX && done.more == -3);
+    assert_true(done.took_s >= 0 && done.took_s < 10);
+    assert_int_equal(commands_count(c, -1), 0);
+    assert_quiet(c);
+}
+
+static void both_streams_are_told_apart(void **state)
+{
+    struct commands *c = *state;
+    ask_shell(c, "echo one; echo two >&2; printf three; exit 41", 0);
+    struct command_done done = next(c);
+    assert_string_equal(done.out.at, "one\nthree");
+    assert_string_equal(done.err.at, "two\n");
+    assert_int_equal(done.status, 41);
+}
+
+static void a_signal_is_told_as_a_shell_does(void **state)
+{
+    struct commands *c = *state;
+    ask_shell(c, "kill -TERM $$", 0);
+    struct command_done done = next(c);
+    assert_true(done.has_run && !done.is_late);
+    assert_int_equal(done.status, 128 + SIGTERM);
+}
+
+static void more_than_a_pipe_holds_goes_in_and_out(void **state)
+{
+    struct commands *c = *state;
+    enum { N = 3000000 };
+    struct firn_buf input = {0};
+    while (input.n < N)
+        buf_printf(&input, "%zu ", input.n);
+    commands_start(
+        c,
+        &(struct command){
+            .argv = (const char *const[]){"sh", "-c", "tee /dev/stderr", NULL},
+            .input = {input.at, input.n},
+            .limit_s = 10});
+    struct command_done done = next(c);
+    assert_int_equal(done.status, 0);
+    assert_int_equal(done.out.n, input.n);
+    assert_memory_equal(done.out.at, input.at, input.n);
+    assert_int_equal(done.err.n, input.n);
+    assert_memory_equal(done.err.at, input.at, input.n);
+    buf_release(&input);
+}
+
+static void input_that_nobody_reads_breaks_nothing(void **state)
+{
+    struct commands *c = *state;
+    struct firn_buf input = {0};
+    for (int i = 0; i < 100000; i++)
+        buf_puts(&input, "abc");
+    commands_start(
+        c, &(struct command){.argv = (const char *const[]){"true", NULL},
+                             .input = {input.at, input.n},
+                             .limit_s = 10});
+    buf_release(&input);
+    assert_int_equal(next(c).status, 0);
+    ask(c, (const char *const[]){"cat", NULL}, 0); /* no input: /dev/null */
+    struct command_done done = next(c);
+    assert_true(done.status == 0 && done.out.n == 0);
+}
+
+static void variables_go_over_our_own(void **state)
+{
+    struct commands *c = *state;
+    setenv("FIRN_CHILD_A", "ours", 1);
+    setenv("FIRN_CHILD_AB", "kept", 1);
+    commands_start(
+        c,
+        &(struct command){
+            .argv = (const char *const[]){"sh", "-c",
+                                          "env | grep FIRN_CHILD | sort", NULL},
+            .env = (const char *const[]){"FIRN_CHILD_A=x=y",
+                                         "FIRN_CHILD_C=", NULL},
+            .limit_s = 10});
+    assert_string_equal(
+        next(c).out.at,
+        "FIRN_CHILD_A=x=y\nFIRN_CHILD_AB=kept\nFIRN_CHILD_C=\n");
+    unsetenv("FIRN_CHILD_A");
+    unsetenv("FIRN_CHILD_AB");
+}
+
+static void what_is_not_there_is_told_with_a_sentence(void **state)
+{
+    struct commands *c = *state;
+    struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
+    ask(c, (const char *const[]){"firn-no-such-command", "x", NULL}, 5);
+    assert_int_equal(poll(&fd, 1, 1000), 1);
+    struct command_done done = next(c);
+    assert_false(done.has_run);
+    assert_int_equal(done.tag, 5);
+    assert_string_equal(
+        done.err.at,
+        "cannot run 'firn-no-such-command': No such file or directory");
+    ask(c, (const char *const[]){"/", NULL}, 5);
+    done = next(c);
+    assert_false(done.has_run);
+    assert_string_equal(done.err.at, "cannot run '/': Permission denied");
+    ask(c, (const char *const[]){NULL}, 5);
+    assert_false(next(c).has_run);
+    assert_quiet(c);
+}
+
+/* Is there a process with this number? One that nobody waited for yet does
+ * not count. */
+static bool is_there(pid_t pid)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    const char *end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' && end[2] != 'Z' && end[2] != 'X';
+}
+
+static bool is_gone_soon(pid_t pid)
+{
+    for (int i = 0; i < 500 && is_there(pid); i++)
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    return !is_there(pid);
+}
+
+static void who_is_late_is_killed_with_all_it_started(void **state)
+{
+    struct commands *c = *state;
+    commands_start(
+        c,
+        &(struct command){
+            .argv = (const char *const[]){"sh", "-c",
+                                          "trap '' TERM; sleep 60 & echo $!; "
+                                          "echo said >&2; sleep 60; echo never",
+                                          NULL},
+            .limit_s = 0.1,
+            .tag = 3});
+    double start_s = clock_elapsed_s();
+    struct command_done done = next(c);
+    assert_true(done.is_late && done.has_run);
+    assert_int_equal(done.status, 128 + SIGKILL);
+    assert_true(done.took_s >= 0.1 && clock_elapsed_s() - start_s < 5);
+    assert_string_equal(done.err.at, "said\n");
+    pid_t below = (pid_t)strtol(done.out.at, NULL, 10);
+    assert_true(below > 1 && is_gone_soon(below));
+    assert_quiet(c);
+}
+
+static void who_keeps_a_pipe_open_does_not_make_us_wait(void **state)
+{
+    struct commands *c = *state;
+    ask_shell(c, "sleep 60 & echo $!; exit 3", 0);
+    double start_s = clock_elapsed_s();
+    struct command_done done = next(c);
+    assert_true(clock_elapsed_s() - start_s < 5);
+    assert_true(!done.is_late && done.status == 3);
+    pid_t below = (pid_t)strtol(done.out.at, NULL, 10);
+    assert_true(below > 1 && is_there(below)); /* it may stay */
+    assert_quiet(c);
+    kill(below, SIGKILL);
+}
+
+static void while_a_pipe_is_held_open_nothing_spins(void **state)
+{
+    struct commands *c = *state;
+    struct command_done done;
+    ask_shell(c, "sleep 0.5 & exit 0", 0);
+    int nwakes = 0;
+    while (!commands_next(c, &done)) {
+        struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
+        assert_int_equal(poll(&fd, 1, 20000), 1);
+        nwakes++;
+    }
+    assert_true(nwakes < 20);
+}
+
+static void no_more_than_so_many_run_and_order_is_kept(void **state)
+{
+    struct commands *c = *state;
+    enum { N = 40, NMAX = 4 };
+    int nlog[2];
+    assert_int_equal(pipe(nlog), 0);
+    char script[128];
+    snprintf(script, sizeof script, "printf + >&%d; sleep 0.01; printf - >&%d",
+             nlog[1], nlog[1]);
+    for (int i = 0; i < N; i++)
+        commands_start(
+            c, &(struct command){
+                   .argv = (const char *const[]){"sh", "-c", script, NULL},
+                   .limit_s = 10,
+                   .tag = i % 2,
+                   .about = i});
+    assert_int_equal(commands_count(c, -1), N);
+    assert_int_equal(commands_count(c, 1), N / 2);
+    bool is_told[N] = {false};
+    for (int i = 0; i < N; i++) {
+        struct command_done done = next(c);
+        assert_true(done.status == 0 && !is_told[done.about]);
+        assert_true(done.about < i + 2 * NMAX); /* nobody is passed by far */
+        is_told[done.about] = true;
+    }
+    char log[2 * N + 1];
+    assert_int_equal(read(nlog[0], log, sizeof log), 2 * N);
+    int running = 0, most = 0;
+    for (int i = 0; i < 2 * N; i++) {
+        running += log[i] == '+' ? 1 : -1;
+        most = running > most ? running : most;
+    }
+    assert_true(most <= NMAX && most > 1);
+    close(nlog[0]);
+    close(nlog[1]);
+}
+
+static void one_at_a_time_end_in_the_order_of_the_questions(void **state)
+{
+    (void)state;
+    struct commands *c = NULL;
+    struct firn_error err;
+    assert_int_equal(commands_open(&c, 1, &err), FIRN_OK);
+    for (int i = 0; i < 10; i++)
+        ask(c,
+            (const char *const[]){i % 3 == 1 ? "firn-no-such-command" : "true",
+                                  NULL},
+            i);
+    for (int i = 0; i < 10; i++) {
+        struct command_done done = next(c);
+        assert_int_equal(done.tag, i);
+        assert_int_equal(done.has_run, i % 3 != 1);
+    }
+    assert_quiet(c);
+    commands_close(c);
+}
+
+static void closing_kills_what_runs(void **state)
+{
+    (void)state;
+    struct commands *c = NULL;
+    struct firn_error err;
+    assert_int_equal(commands_open(&c, 2, &err), FIRN_OK);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    char script[128];
+    snprintf(script, sizeof script,
+             "trap '' TERM HUP; sleep 60 & echo $! >&%d; wait", ready[1]);
+    ask_shell(c, script, 0);
+    ask_shell(c, "sleep 60", 0);
+    ask_shell(c, "echo waiting", 0);
+    char text[32] = "";
+    assert_true(read(ready[0], text, sizeof text - 1) > 0);
+    double start_s = clock_elapsed_s();
+    commands_close(c);
+    assert_true(clock_elapsed_s() - start_s < 1);
+    assert_true(is_gone_soon((pid_t)strtol(text, NULL, 10)));
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void signals_are_as_by_default(void **state)
+{
+    struct commands *c = *state;
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    void (*pipes)(int) = signal(SIGPIPE, SIG_IGN);
+    ask(c,
+        (const char *const[]){"grep", "-E", "^Sig(Blk|Ign)",
+                              "/proc/self/status", NULL},
+        0);
+    struct command_done done = next(c);
+    unsigned long long masked = 1, ignored = 1;
+    assert_int_equal(
+        sscanf(done.out.at, "SigBlk: %llx SigIgn: %llx", &masked, &ignored), 2);
+    assert_true(masked == 0);
+    assert_true((ignored & 0x7fffffff) == 0); /* above: the C library's own */
+    signal(SIGPIPE, pipes);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static int count_lines(const char *text)
+{
+    int n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void no_command_has_the_pipes_of_another(void **state)
+{
+    struct commands *c = *state;
+    static const char *const list[] = {"ls", "/proc/self/fd", NULL};
+    ask(c, list, 0);
+    int nalone = count_lines(next(c).out.at);
+    assert_true(nalone >= 4);
+    ask_shell(c, "sleep 60", 1);
+    ask_shell(c, "sleep 60", 1);
+    ask(c, list, 0);
+    assert_int_equal(count_lines(next(c).out.at), nalone);
+}
+
+/* In a process of its own; 0: it was as it should be. */
+static int status_of_fork(bool (*is_good)(void))
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(is_good() ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* Without help from cmocka, and from descriptors that may be closed. */
+static bool runs_one(void)
+{
+    struct commands *c = NULL;
+    struct command_done done;
+    struct firn_error err;
+    bool is_good = commands_open(&c, 1, &err) == FIRN_OK;
+    commands_start(
+        c, &(struct command){
+               .argv =
+                   (const char *const[]){"sh", "-c", "cat; echo err >&2", NULL},
+               .input = {"in", 2},
+               .limit_s = 10});
+    while (is_good && !commands_next(c, &done)) {
+        struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
+        is_good = poll(&fd, 1, 10000) == 1;
+    }
+    is_good = is_good && strcmp(done.out.at, "in") == 0 &&
+              strcmp(done.err.at, "err\n") == 0;
+    commands_close(c);
+    return is_good;
+}
+
+static bool runs_without_streams(void)
+{
+    for (int i = 0; i < 3; i++)
+        close(i);
+    return runs_one();
+}
+
+static void closed_standard_streams_of_ours_are_no_trouble(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_fork(runs_without_streams), 0);
+}
+
+/* A kernel that has no pidfd: the call is not known. Where filters are not
+ * allowed, this is an ordinary run. */
+static bool runs_without_pidfd(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = 4, .filter = filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 &&
+        procs_open(getpid()) >= 0)
+        return false;
+    return runs_one();
+}
+
+static void without_pidfds_ends_are_seen_too(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_fork(runs_without_pidfd), 0);
+}
+
+static void no_room_for_any_is_refused(void **state)
+{
+    (void)state;
+    struct commands *c = NULL;
+    struct firn_error err;
+    assert_int_equal(commands_open(&c, 0, &err), FIRN_EINVAL);
+    assert_null(c);
+    commands_close(NULL);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(words_are_given_as_they_are),
+        CASE(both_streams_are_told_apart),
+        CASE(a_signal_is_told_as_a_shell_does),
+        CASE(more_than_a_pipe_holds_goes_in_and_out),
+        CASE(input_that_nobody_reads_breaks_nothing),
+        CASE(variables_go_over_our_own),
+        CASE(what_is_not_there_is_told_with_a_sentence),
+        CASE(who_is_late_is_killed_with_all_it_started),
+        CASE(who_keeps_a_pipe_open_does_not_make_us_wait),
+        CASE(while_a_pipe_is_held_open_nothing_spins),
+        CASE(no_more_than_so_many_run_and_order_is_kept),
+        CASE(one_at_a_time_end_in_the_order_of_the_questions),
+        CASE(closing_kills_what_runs),
+        CASE(signals_are_as_by_default),
+        CASE(no_command_has_the_pipes_of_another),
+        CASE(closed_standard_streams_of_ours_are_no_trouble),
+        CASE(without_pidfds_ends_are_seen_too),
+        CASE(no_room_for_any_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

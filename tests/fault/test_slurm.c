@@ -1,0 +1,522 @@
+/* test_slurm.c - Slurm and firnd killed at random: nothing lost or doubled.
+ *
+ * The driver has a real Slurm on this host (tools/slurm-bed), three nodes of
+ * two GPUs, and firnd with --engine slurm. It keeps a dozen jobs in flight, of
+ * one to three GPUs, some elastic, all with checkpoints, and kills with
+ * SIGKILL, alone and together, at random instants: the controller, a node's
+ * slurmd with all of its job steps, firnd. The dead are started again after up
+ * to two seconds. A submit without an answer is sent again under the same key.
+ *
+ * The jobs are this very program (lib/tickjob.h): each worker locks its rank of
+ * its job, and its GPU by node and index as Slurm told it. So doubling and
+ * double booking are told by the processes themselves; firn is not asked.
+ *
+ * Checked at the end: each acknowledged job succeeded; the ledger keeps the
+ * rules of lib/tickledger.h; Slurm's queue is empty, and no process of a job is
+ * left.
+ *
+ * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak.
+ */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/rng.h"
+#include "lib/askfirnd.h"
+#include "lib/oncejob.h"
+#include "lib/tickjob.h"
+#include "lib/tickledger.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    REQUESTS = 20000,
+    TEXT = ASKFIRND_TEXT,
+    PATH = 400,
+    LOAD = 12,
+    NODES = 3,
+    KILLS = 1000
+};
+enum victim { CTLD = 1, NODE = 2, FIRND = 4 };
+
+struct request {
+    long job; /* 0: not acknowledged */
+    bool is_done;
+};
+
+static struct {
+    char folder[PATH / 2], firnd[PATH / 2], self[PATH_MAX];
+    char bed[PATH], work[PATH]; /* of Slurm, of the jobs */
+    pid_t pid;                  /* 0: none */
+    int node;                   /* that is dead; -1: none */
+    bool is_ctld_dead, has_bed, is_good;
+    struct rng rng;
+    int n, ndone; /* requests; the last may be without an answer */
+    struct request all[REQUESTS];
+    int of_job[REQUESTS]; /* 1 + the request, by the job's id */
+    struct tickledger_death deaths[KILLS];
+    int ndeaths, nkills[8];
+} s;
+
+static void pause_s(double t)
+{
+    struct timespec time = {(time_t)t, (long)(1e9 * (t - (double)(time_t)t))};
+    nanosleep(&time, NULL);
+}
+
+static void path_of(char out[PATH], const char *name)
+{
+    snprintf(out, PATH, "%s/%s", s.folder, name);
+}
+
+static void exec_logged(const char *const *argv)
+{
+    char err[PATH];
+    path_of(err, "err");
+    int fd = open(err, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
+        execvp(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+/* Another program, to its end; its status. */
+static int run(const char *const *argv)
+{
+    int status = -1;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        exec_logged(argv);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* --- the bed -------------------------------------------------------------- */
+
+static int bed(const char *verb, const char *what, const char *more)
+{
+    const char *argv[] = {
+        "tools/slurm-bed", verb, "--dir", s.bed, NULL, NULL, NULL};
+    int n = 4;
+    if (what != NULL) { /* it stands behind the verb */
+        argv[2] = what;
+        argv[3] = "--dir";
+        argv[n++] = s.bed;
+    }
+    if (more != NULL)
+        argv[n++] = more;
+    return run(argv);
+}
+
+static bool has_slurm(void)
+{
+    const char *look[] = {"sh", "-c",
+                          "PATH=$PATH:/usr/sbin; command -v slurmctld && "
+                          "command -v munged && command -v sbatch",
+                          NULL};
+    return run(look) == 0;
+}
+
+static void bed_up(void)
+{
+    char conf[PATH + 20], number[8];
+    const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
+                        "--nodes",         number, "--gpus", "2",
+                        "--types",         "v100", NULL};
+    snprintf(number, sizeof number, "%d", NODES);
+    s.has_bed = true;
+    assert_int_equal(run(up), 0);
+    snprintf(conf, sizeof conf, "%s/etc/slurm.conf", s.bed);
+    setenv("SLURM_CONF", conf, 1);
+}
+
+static void node_name(char out[8])
+{
+    snprintf(out, 8, "n%d", s.node % NODES);
+}
+
+static void kill_node(void)
+{
+    struct tickledger_death *d = &s.deaths[s.ndeaths];
+    s.node = (int)rng_below(&s.rng, NODES);
+    node_name(d->node);
+    d->from_s = tickjob_now_s();
+    assert_int_equal(bed("kill", d->node, "--steps"), 0);
+    d->to_s = tickjob_now_s();
+    s.ndeaths++;
+}
+
+/* --- firnd ---------------------------------------------------------------- */
+
+static void begin_life(void)
+{
+    char state[PATH], sock[PATH], token[PATH], listen[40], port[PATH + 8];
+    int number = 0;
+    path_of(state, "state");
+    path_of(sock, "sock");
+    path_of(token, "token");
+    snprintf(port, sizeof port, "%s/port", s.bed);
+    FILE *f = fopen(port, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &number), 1);
+    fclose(f);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", number);
+    const char *argv[] = {s.firnd,
+                          "--state",
+                          state,
+                          "--socket",
+                          sock,
+                          "--engine",
+                          "slurm",
+                          "--listen",
+                          listen,
+                          "--token-file",
+                          token,
+                          "--policy",
+                          "icefrog",
+                          "--set",
+                          "icefrog.interval=1",
+                          "--set",
+                          "icefrog.restart=0",
+                          NULL};
+    s.pid = fork();
+    assert_true(s.pid >= 0);
+    if (s.pid == 0)
+        exec_logged(argv);
+}
+
+static int get(const char *target, double until_s, char reply[TEXT])
+{
+    char sock[PATH];
+    path_of(sock, "sock");
+    return askfirnd_get(sock, target, until_s, reply);
+}
+
+/* It ends by SIGKILL or not at all. */
+static void check_alive(void)
+{
+    int status;
+    if (s.pid != 0 && waitpid(s.pid, &status, WNOHANG) == s.pid) {
+        s.pid = 0;
+        fail_msg("firnd ended by itself, status %d", status);
+    }
+}
+
+static void kill_firnd(void)
+{
+    check_alive();
+    if (s.pid == 0)
+        return;
+    kill(s.pid, SIGKILL);
+    waitpid(s.pid, NULL, 0);
+    s.pid = 0;
+}
+
+/* All are alive again. */
+static void wait_ready(void)
+{
+    char reply[TEXT];
+    double until_s = clock_elapsed_s() + 30;
+    while (get("/health", until_s, reply) != 200) {
+        check_alive();
+        if (clock_elapsed_s() >= until_s)
+            fail_msg("firnd does not answer");
+        pause_s(0.01);
+    }
+}
+
+/* --- load ----------------------------------------------------------------- */
+
+/* Sends request `i`, perhaps not for the first time. True: acknowledged. */
+static bool submit(int i, double until_s)
+{
+    static const char *const kinds[] = {"gpus: 1\n", "gpus: 1\n", "gpus: 2\n",
+                                        "gpus: 3\n",
+                                        "gpus: 1..3\nelastic: {threads: 3}\n"};
+    char body[PATH_MAX + 2 * PATH], sock[PATH], key[20], reply[TEXT];
+    path_of(sock, "sock");
+    snprintf(key, sizeof key, "r%d", i);
+    snprintf(body, sizeof body,
+             "name: j%d\nrun: [\"%s\", \"work\", \"%s\", \"%d\"]\n%s"
+             "checkpoint: {grace: 5}\n"
+             "retry: {on: [failure, lost], max: 100}\n",
+             i, s.self, s.work, 8 + i * 37 % 40, kinds[i * 7 % 5]);
+    int status = askfirnd_submit(sock, key, body, until_s, reply);
+    if (status == 0)
+        return false;
+    const char *id = strstr(reply, "\"id\": ");
+    if ((status != 200 && status != 201) || id == NULL)
+        fail_msg("request %d was answered by %s", i, reply);
+    long job = strtol(id + 6, NULL, 10);
+    assert_in_range(job, 1, REQUESTS - 1);
+    if (s.all[i].job != 0 && s.all[i].job != job)
+        fail_msg("request %d made job %ld and %ld", i, s.all[i].job, job);
+    s.all[i].job = job;
+    s.of_job[job] = i + 1;
+    return true;
+}
+
+static bool is_done(struct request *r, double until_s)
+{
+    char target[40], reply[TEXT];
+    snprintf(target, sizeof target, "/jobs/%ld", r->job);
+    int status = get(target, until_s, reply);
+    if (status == 404 || strstr(reply, "\"state\": \"failed\"") != NULL)
+        fail_msg("job %ld is lost: %s", r->job, reply);
+    return status == 200 && strstr(reply, "\"state\": \"succeeded\"") != NULL;
+}
+
+/* How many of those acknowledged are not done. */
+static int unended(double until_s)
+{
+    int n = 0;
+    for (int i = 0; i < s.n; i++) {
+        struct request *r = &s.all[i];
+        if (r->job != 0 && !r->is_done && is_done(r, until_s)) {
+            r->is_done = true;
+            s.ndone++;
+        }
+        n += r->job != 0 && !r->is_done;
+    }
+    return n;
+}
+
+static void load_for(double time_s)
+{
+    double until_s = clock_elapsed_s() + time_s;
+    bool is_open = s.n > 0 && s.all[s.n - 1].job == 0;
+    while (clock_elapsed_s() < until_s) {
+        check_alive();
+        if (!is_open && s.n < REQUESTS - 1 && unended(until_s) < LOAD) {
+            s.all[s.n++] = (struct request){0};
+            is_open = true;
+        }
+        if (is_open)
+            is_open = !submit(s.n - 1, until_s);
+        pause_s(0.02 + 0.1 * rng_unit(&s.rng));
+    }
+}
+
+/* --- faults --------------------------------------------------------------- */
+
+static void kill_one(enum victim victim)
+{
+    if (victim == CTLD)
+        assert_int_equal(bed("kill", "ctld", NULL), 0);
+    else if (victim == NODE)
+        kill_node();
+    else
+        kill_firnd();
+    s.is_ctld_dead |= victim == CTLD;
+}
+
+static void start_one(enum victim victim)
+{
+    char name[8];
+    if (victim == CTLD && s.is_ctld_dead) {
+        assert_int_equal(bed("start", "ctld", NULL), 0);
+        s.is_ctld_dead = false;
+    } else if (victim == NODE && s.node >= 0) {
+        node_name(name);
+        assert_int_equal(bed("start", name, NULL), 0);
+        s.node = -1;
+    } else if (victim == FIRND && s.pid == 0) {
+        begin_life();
+    }
+}
+
+/* A controller that forgot jobs gives their numbers out again, and drains the
+ * nodes that still know them; a person looks at such nodes and takes them back.
+ */
+static void mend(void)
+{
+    const char *argv[] = {"sh", "-c",
+                          "for n in $(timeout 15 sinfo -h -N -t drain -o %N | "
+                          "sort -u); do timeout 15 scontrol update "
+                          "NodeName=$n State=RESUME; done",
+                          NULL};
+    run(argv);
+}
+
+static void round_of_faults(void)
+{
+    static const enum victim all[] = {CTLD, NODE, FIRND};
+    unsigned victims = 1 + (unsigned)rng_below(&s.rng, 7);
+    int first = (int)rng_below(&s.rng, 3);
+    load_for(0.4 + 1.6 * rng_unit(&s.rng));
+    for (int i = 0; i < 3; i++)
+        if ((victims & (unsigned)all[(first + i) % 3]) != 0) {
+            s.nkills[all[(first + i) % 3]]++;
+            kill_one(all[(first + i) % 3]);
+            pause_s(fmax(0, 0.6 * rng_unit(&s.rng) - 0.3));
+        }
+    load_for(2 * rng_unit(&s.rng));
+    first = (int)rng_below(&s.rng, 3);
+    for (int i = 0; i < 3; i++)
+        start_one(all[(first + i) % 3]);
+    wait_ready();
+    mend();
+}
+
+/* --- the end -------------------------------------------------------------- */
+
+static void drain(void)
+{
+    double until_s = clock_elapsed_s() + 90;
+    while (s.n > 0 && s.all[s.n - 1].job == 0 && clock_elapsed_s() < until_s)
+        submit(s.n - 1, until_s);
+    while (unended(until_s) > 0) {
+        check_alive();
+        if (clock_elapsed_s() < until_s) {
+            mend();
+            pause_s(0.5);
+            continue;
+        }
+        for (int i = 0; i < s.n; i++)
+            if (!s.all[i].is_done)
+                print_error("job %ld is not done\n", s.all[i].job);
+        fail_msg("%d of %d jobs do not end", unended(until_s), s.n);
+    }
+}
+
+static size_t check_ledger(void)
+{
+    char said[300];
+    size_t nlines = 0;
+    struct tickledger ledger = {.folder = s.work,
+                                .known = s.of_job,
+                                .njobs = REQUESTS,
+                                .deaths = s.deaths,
+                                .ndeaths = (size_t)s.ndeaths};
+    if (!tickledger_is_good(&ledger, &nlines, said))
+        fail_msg("%s", said);
+    return nlines;
+}
+
+/* When firnd is gone. */
+static void check_nobody(void)
+{
+    const char *queue[] = {"sh", "-c",
+                           "test -z \"$(timeout 20 squeue -h -o %i)\"", NULL};
+    char state[PATH];
+    double until_s = clock_elapsed_s() + 20;
+    path_of(state, "state");
+    kill_firnd();
+    while (run(queue) != 0 || oncejob_processes(s.work) > 0 ||
+           oncejob_processes(state) > 0) {
+        if (clock_elapsed_s() > until_s)
+            fail_msg("%d processes are left, or jobs in Slurm's queue",
+                     oncejob_processes(s.work) + oncejob_processes(state));
+        pause_s(0.2);
+    }
+}
+
+/* --- cases ---------------------------------------------------------------- */
+
+static int make_folder(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR"), *firn = getenv("FIRN");
+    char token[PATH];
+    snprintf(s.folder, sizeof s.folder, "%.60s/firn-slurm-XXXXXX",
+             tmp != NULL ? tmp : "/tmp");
+    if (firn != NULL)
+        snprintf(s.firnd, sizeof s.firnd, "%.180sd", firn);
+    if (mkdtemp(s.folder) == NULL)
+        return 1;
+    path_of(s.bed, "bed");
+    path_of(s.work, "work");
+    path_of(token, "token");
+    s.node = -1;
+    s.is_good = false;
+    int fd = open(token, O_WRONLY | O_CREAT, 0600);
+    bool is_written = write(fd, "0123456789abcdef01234567\n", 25) == 25;
+    close(fd);
+    return !is_written || mkdir(s.work, 0700) != 0;
+}
+
+/* After a failure all is gone too, but the log is shown. */
+static int remove_folder(void **state)
+{
+    (void)state;
+    if (s.pid != 0) {
+        kill(s.pid, SIGKILL);
+        waitpid(s.pid, NULL, 0);
+    }
+    s.pid = 0;
+    if (s.has_bed)
+        bed("down", NULL, NULL);
+    s.has_bed = false;
+    if (!s.is_good) {
+        char path[PATH], line[300];
+        path_of(path, "err");
+        FILE *f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            print_error("%s", line);
+        if (f != NULL)
+            fclose(f);
+    }
+    if (!s.is_good && getenv("FIRN_KEEP") != NULL)
+        return 0;
+    return oncejob_remove(s.folder);
+}
+
+static void killed_at_random_nothing_is_lost_or_doubled(void **state)
+{
+    (void)state;
+    const char *said = getenv("FIRN_SEED");
+    uint64_t seed =
+        said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
+    int n = getenv("FIRN_SOAK") != NULL    ? 200
+            : getenv("FIRN_QUICK") != NULL ? 2
+                                           : 10;
+    if (access(s.firnd, X_OK) != 0 || !has_slurm()) {
+        print_message("# Slurm or firnd is not here\n");
+        s.is_good = true;
+        skip();
+    }
+    print_message("# seed %llu\n", (unsigned long long)seed);
+    rng_seed(&s.rng, seed);
+    double began_s = clock_elapsed_s();
+    bed_up();
+    begin_life();
+    wait_ready();
+    for (int i = 0; i < n; i++)
+        round_of_faults();
+    drain();
+    size_t nlines = check_ledger();
+    check_nobody();
+    print_message("# %d rounds: slurmctld killed %d times, a node %d, firnd "
+                  "%d; %d jobs, %zu lines in their ledger, %.1f s in all\n",
+                  n, s.nkills[CTLD], s.nkills[NODE], s.nkills[FIRND], s.n,
+                  nlines, clock_elapsed_s() - began_s);
+    s.is_good = true;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test_setup_teardown(
+            killed_at_random_nothing_is_lost_or_doubled, make_folder,
+            remove_folder),
+    };
+    if (argc == 4 && strcmp(argv[1], "work") == 0)
+        return tickjob_work(argv[2], (int)strtol(argv[3], NULL, 10));
+    if (realpath(argv[0], s.self) == NULL)
+        return 1;
+    return cmocka_run_group_tests(cases, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/* askfirnd.h - a question to firnd by its socket, which may die meanwhile.
+ *
+ * Each is a connection of its own. The status of the answer comes back, 0 when
+ * there was no whole answer before `until_s` (base/clock.h); all that was said
+ * is in `reply`, cut at its end.
+ */
+#ifndef TESTS_LIB_ASKFIRND_H
+#define TESTS_LIB_ASKFIRND_H
+
+enum { ASKFIRND_TEXT = 8192 };
+
+int askfirnd_get(const char *socket, const char *target, double until_s,
+                 char reply[ASKFIRND_TEXT]);
+/* A job file, with the name that makes sending it twice harmless. */
+int askfirnd_submit(const char *socket, const char *key, const char *job,
+                    double until_s, char reply[ASKFIRND_TEXT]);
+
+#endif

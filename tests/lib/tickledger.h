@@ -1,0 +1,34 @@
+/* tickledger.h - what the ledger of tickjobs tells: was any run twice, or lost?
+ *
+ * The rules, of which the first that is broken is told in a sentence:
+ * (1) every job that is known came to its end, in its last epoch;
+ * (2) no worker found another in its place, or on its GPU;
+ * (3) epochs of a job never go back;
+ * (4) a job whose workers all said their end is not begun again, unless a node
+ *     died on which it was said, in that very second: nobody may have heard;
+ * (5) nobody ran who is not known.
+ */
+#ifndef TESTS_LIB_TICKLEDGER_H
+#define TESTS_LIB_TICKLEDGER_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A node that died with all that ran there, in that span of time. */
+struct tickledger_death {
+    char node[20];
+    double from_s, to_s; /* of tickjob_now_s() */
+};
+
+struct tickledger {
+    const char *folder;
+    const int *known; /* by id; 0: nobody knows it */
+    size_t njobs;     /* entries of `known` */
+    const struct tickledger_death *deaths;
+    size_t ndeaths;
+};
+
+/* False: broken, and `said` has how. `nlines`: how much was read. */
+bool tickledger_is_good(const struct tickledger *of, size_t *nlines,
+                        char said[300]);
+
+#endif

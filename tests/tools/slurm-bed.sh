@@ -1,0 +1,115 @@
+#!/bin/sh
+# slurm-bed.sh - the bed is a Slurm that books the GPUs it is asked for, by slot
+# and by shard; parts of it can be killed and started; nothing is left. TAP.
+bed=$(cd "$(dirname "$0")/../../tools" && pwd)/slurm-bed
+PATH=$PATH:/usr/sbin
+command -v slurmctld >/dev/null && command -v sbatch >/dev/null || {
+    echo "skipped: Slurm is not installed"
+    exit 77
+}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-bed.XXXXXX") || exit 1
+trap '"$bed" down --dir "$tmp/b"; rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+n=0
+
+# expect NAME COMMAND...: it succeeds.
+expect()
+{
+    n=$((n + 1))
+    name=$1
+    shift
+    if "$@" >"$tmp/said" 2>&1; then
+        echo "ok $n - $name"
+    else
+        echo "not ok $n - $name"
+        sed 's/^/# /' "$tmp/said"
+    fi
+}
+
+refuses()
+{
+    ! "$@"
+}
+
+# job OUT ARGUMENT...: a job that tells its GPUs and sleeps.
+job()
+{
+    out=$1
+    shift
+    # shellcheck disable=SC2016 # for the job to expand
+    timeout 20 sbatch -Q -o "$tmp/$out" "$@" --wrap \
+        'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"; exec sleep 60'
+}
+
+# said OUT WORDS: the job comes to say so.
+said()
+{
+    tries=0
+    until [ "$(cat "$tmp/$1" 2>/dev/null)" = "$2" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || {
+            cat "$tmp/$1"
+            return 1
+        }
+        sleep 0.05
+    done
+}
+
+both_run()
+{
+    job c -w n1 --gres=shard:v100s2:2,shard:v100s3:2 &&
+        job d -w n1 --gres=shard:v100s2:2,shard:v100s3:2 &&
+        said c "n1 2,3" && said d "n1 2,3"
+}
+
+# on_node NODE: a process of this bed's jobs is there.
+on_node()
+{
+    # shellcheck disable=SC2046 # file names
+    grep -qszx "SLURMD_NODENAME=$1" $(grep -lszxF "SLURM_CONF=$SLURM_CONF" \
+        /proc/[0-9]*/environ) /dev/null
+}
+
+# state NODE STATE: it comes to that.
+state()
+{
+    tries=0
+    until [ "$(timeout 5 sinfo -h -r -N -n "$1" -p main -o %T)" = "$2" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || return 1
+        sleep 0.05
+    done
+}
+
+nobody()
+{
+    ! grep -qs -e "$tmp/b" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+}
+
+expect "a wrong word is refused" refuses "$bed" up --nodes many
+expect "a bed comes up" "$bed" up --dir "$tmp/b" --cluster 1x2:a100,1x4:v100
+expect "once more does no harm" "$bed" up --dir "$tmp/b" \
+    --cluster 1x2:a100,1x4:v100
+expect "it is not made another" refuses "$bed" up --dir "$tmp/b" --nodes 5
+SLURM_CONF=$tmp/b/etc/slurm.conf
+export SLURM_CONF
+job a -w n1 --gres=gpu:v100s1:1
+job two -w n0 --gres=gpu:a100s0:1,gpu:a100s1:1
+expect "a job has the slot that it named" said a "n1 1"
+expect "or several" said two "n0 0,1"
+expect "two jobs run on the shards of the same GPUs" both_run
+expect "a node that is not there is not killed" \
+    refuses "$bed" kill n7 --dir "$tmp/b"
+expect "a node dies with its steps" "$bed" kill n0 --steps --dir "$tmp/b"
+expect "and its processes" refuses on_node n0
+expect "others live" on_node n1
+expect "the controller dies" "$bed" kill ctld --dir "$tmp/b"
+expect "and is started" "$bed" start ctld --dir "$tmp/b"
+expect "and the node" "$bed" start n0 --dir "$tmp/b"
+expect "both are well" state n0 idle
+(unset SLURM_CONF && exec "$bed" down --dir "$tmp/b") >/dev/null
+SLURM_CONF=
+expect "no file is left" test ! -e "$tmp/b"
+expect "no process is left" nobody
+expect "nothing is left to take down" "$bed" down --dir "$tmp/b"
+echo "1..$n"
