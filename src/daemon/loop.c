@@ -101,6 +101,12 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         vec_add(&loop->settings, config->settings[i]);
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
+    struct firn_buf pairs = {0};
+    struct firn_error none = {0};
+    if (store_get_meta(loop->store, "bad-pairs", &pairs, &none) == FIRN_OK &&
+        pairs.n > 0)
+        liveforecast_load_pairs(loop->forecast, pairs.at);
+    buf_release(&pairs);
     return loop_new_round(loop, policy, err);
 }
 
@@ -199,6 +205,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->started);
     vec_release(&loop->rejected);
     vec_release(&loop->later);
+    vec_release(&loop->watched);
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
     firn_cluster_release(&loop->cluster);

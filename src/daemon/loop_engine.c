@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 static const double GRACE_S = 30;
+static const double FIXED = 0.5; /* memory of weights and the like, of all */
 
 /* --- the engine as the round sees it ------------------------------------- */
 
@@ -141,22 +142,36 @@ static double rate(void *state, const struct firn_job *job,
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct loop *loop = state;
-    return liveforecast_gpus_max(loop->forecast, job, tunes);
+    return liveforecast_gpus_max(loop->forecast, loop_book_id(loop, job->id),
+                                 job, tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
                        const struct firn_job *other)
 {
     const struct loop *loop = state;
-    return liveforecast_slowdown(loop->forecast, job, other);
+    struct liveforecast_job a = {loop_book_id(loop, job->id), job};
+    struct liveforecast_job b = {loop_book_id(loop, other->id), other};
+    return liveforecast_slowdown(loop->forecast, a, b);
+}
+
+/* What goes with the batch is divided by the passes of a step; the rest, taken
+ * to be half, is there whatever the batch. Elastic jobs take such orders. */
+static double in_passes(const struct live_job *job, double mem_gib, int passes)
+{
+    bool obeys = job != NULL && job->ask.is_elastic && passes > 1;
+    return obeys ? mem_gib * (FIXED + (1 - FIXED) / passes) : mem_gib;
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct loop *loop = state;
-    (void)way;
-    return liveforecast_load(loop->forecast, loop_book_id(loop, job->id), job);
+    firn_job_id id = loop_book_id(loop, job->id);
+    struct firn_load load = liveforecast_load(loop->forecast, id, job, way);
+    load.mem_gib =
+        in_passes(book_job(loop->book, id), load.mem_gib, way->passes);
+    return load;
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,

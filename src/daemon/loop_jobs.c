@@ -138,7 +138,10 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out)
 {
+    const struct track *track = loop_track(loop, job->id);
     loop_ask_spec(loop, &job->ask, job->submitted_s, out);
+    if (track != NULL && track->nparted > 1)
+        out->may_share = false; /* loop_guard.c */
 }
 
 /* The share of its work that a new start begins with. */
@@ -338,6 +341,8 @@ void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
     if (track != NULL) {
+        if (state == LIVE_SUCCEEDED)
+            loop_guard_ended(loop, track);
         loop_unpin(loop, track);
         leave_round(loop, track, state == LIVE_SUCCEEDED);
         loop_track_drop(loop, job->id);
@@ -384,6 +389,19 @@ static void stop(struct loop *loop, struct live_job *job)
                              .at_s = loop_now_s(loop)};
     if (loop->engine->apply(loop->engine_state, &step, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
+}
+
+void loop_send_away(struct loop *loop, struct live_job *job, const char *why)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    loop_withdraw(loop, track);
+    enum firn_status status =
+        book_state(loop->book, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
+                   loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+    metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
+    stop(loop, job);
 }
 
 /* Its user holds it back: off its GPUs if it can be, and out of the round. */

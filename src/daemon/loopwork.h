@@ -20,6 +20,20 @@
 #include "daemon/http.h"
 #include "daemon/liveforecast.h"
 #include "daemon/loop.h"
+#include <firn/sharing.h>
+
+/* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
+struct resized {
+    int from;              /* GPUs before */
+    double expected, rate; /* as forecast, as seen since */
+    int n;                 /* reports since */
+    bool is_worse;
+};
+
+/* When its end was foretold, and for when; at_s 0: it was not. */
+struct told {
+    double at_s, end_s;
+};
 
 struct track {
     firn_job_id id;            /* the book's */
@@ -35,6 +49,14 @@ struct track {
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
     int64_t mark_epoch;
+    firn_job_id mate; /* beside whom it is watched; 0: nobody */
+    struct firn_share_watch watch;
+    double slow_expected; /* by how much, when they came together */
+    long bad_at; /* the decision behind which the pair, found to be bad,
+                  * has to be apart; 0: it is not */
+    int nparted; /* times it was sent away from a mate */
+    struct resized resized;
+    struct told told;
 };
 
 struct rejected {
@@ -62,6 +84,7 @@ struct loop {
     VEC(firn_job_id) refused;      /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
     VEC(firn_job_id) later;        /* retries that wait for their time */
+    VEC(firn_job_id) watched;      /* share GPUs */
     VEC(struct rejected) rejected; /* by the policy, in this round */
     bool *is_drained;              /* by node */
     bool is_draining;              /* the steps of this moment are a drain's */
@@ -69,6 +92,7 @@ struct loop {
     char (*node_names)[16];
     double answered_s;          /* the last answers went out */
     double decided_s;           /* the last round */
+    long ndecided;              /* rounds, of all policies */
     double last_round_s;        /* that it took */
     double saved_s;             /* the policy's state was kept then */
     struct launchtext *launch;  /* behind the host's `launch` */
@@ -118,6 +142,8 @@ void loop_withdraw(struct loop *loop, struct track *track);
 void loop_readmit(struct loop *loop, struct live_job *job);
 void loop_pin(struct loop *loop, struct live_job *job);
 void loop_unpin(struct loop *loop, struct track *track);
+/* Off its GPUs by a checkpoint, to wait again. */
+void loop_send_away(struct loop *loop, struct live_job *job, const char *why);
 /* It is over, in that state. */
 void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
               enum live_reason reason, const char *why);
@@ -148,6 +174,22 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event);
 /* Lets in those whose wait is over; when the next one's is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- worse than expected: loop_guard.c ----------------------------------- */
+
+bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b);
+/* Beside `mate` it goes at that rate. */
+void loop_guard_share(struct loop *loop, struct track *track,
+                      struct track *mate, double rate);
+/* Alone it does. */
+void loop_guard_alone(struct track *track, double rate);
+/* The round takes this step. */
+void loop_guard_step(struct loop *loop, const struct firn_step *step);
+/* Behind a decision: pairs that should have parted do. */
+void loop_guard(struct loop *loop);
+/* It is expected to end so many seconds from now; it has. */
+void loop_guard_told(struct track *track, double now_s, double left_s);
+void loop_guard_ended(struct loop *loop, const struct track *track);
 
 /* --- a round: loop_round.c ----------------------------------------------- */
 
