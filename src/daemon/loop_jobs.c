@@ -422,6 +422,15 @@ static void hold(struct loop *loop, struct live_job *job)
         stop(loop, job);
 }
 
+/* Policies do not look for jobs that have what they may not: bounds change in
+ * no simulation. */
+static bool is_outside(const struct live_job *job, const struct firn_job *as)
+{
+    return as->held.nparts > 0 && loop_can_stop(job) && job->ask.gpus_min > 0 &&
+           (as->held.ngpus < job->ask.gpus_min ||
+            as->held.ngpus > job->ask.gpus_max);
+}
+
 /* Is what the round schedules it by not what it asks for now? */
 static bool is_outdated(const struct loop *loop, const struct live_job *job,
                         const struct firn_job *in_round)
@@ -447,7 +456,10 @@ void loop_changed(struct loop *loop, struct live_job *job)
         return;
     }
     if (in_round != NULL) {
-        if (is_outdated(loop, job, in_round))
+        if (is_outside(job, in_round)) /* back when it has left them */
+            loop_send_away(loop, job,
+                           "its user changed its bounds: it is placed anew");
+        else if (is_outdated(loop, job, in_round))
             loop_readmit(loop, job);
         return;
     }

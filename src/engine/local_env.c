@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
+#include <firn/parallel.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,24 @@ static void add_share(const struct local *l, const struct places *places,
     buf_release(&limits);
 }
 
+/* How a model is split, where the policy says it: GPUs of a layer, stages, and
+ * how many times over. Without a word the trainer splits nothing. */
+static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
+{
+    const struct firn_how *how = &alloc->how;
+    int tensor = how->tensor > 0 ? how->tensor : 1;
+    int stages = how->stages > 0 ? how->stages : 1;
+    if (how->tensor > 0)
+        vec_add(&out->common, text_of(out, "FIRN_TENSOR=%d", tensor));
+    if (how->stages > 0)
+        vec_add(&out->common, text_of(out, "FIRN_STAGES=%d", stages));
+    if (how->parallel == FIRN_PARALLEL_SHARDED)
+        vec_add(&out->common, "FIRN_SHARDED=1");
+    if (how->tensor > 0 || how->stages > 0)
+        vec_add(&out->common, text_of(out, "FIRN_REPLICAS=%d",
+                                      alloc->ngpus / (tensor * stages)));
+}
+
 static void add_common(const struct local *l, const struct localjob *job,
                        const struct firn_launch *launch, struct launchfile *out)
 {
@@ -209,6 +228,7 @@ static void add_common(const struct local *l, const struct localjob *job,
     if (alloc->how.passes > 0)
         vec_add(&out->common,
                 text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
+    add_split(alloc, out);
     if (l->gpus.has_nvml)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
