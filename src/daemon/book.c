@@ -386,8 +386,8 @@ static double wall_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum firn_status book_next_epoch(struct book *book, struct live_job *job,
-                                 int64_t *epoch, struct firn_error *err)
+enum firn_status book_ride(struct book *book, struct live_job *job,
+                           int64_t *epoch, struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
     char text[64];
@@ -400,10 +400,19 @@ enum firn_status book_next_epoch(struct book *book, struct live_job *job,
     snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
     FIRN_TRY(store_put_epoch(book->store, &start, err));
     FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
+    *epoch = start.epoch;
+    return FIRN_OK;
+}
+
+enum firn_status book_next_epoch(struct book *book, struct live_job *job,
+                                 int64_t *epoch, struct firn_error *err)
+{
+    int64_t next = 0;
+    FIRN_TRY(book_ride(book, job, &next, err));
     failpoint("book.epoch.before");
     FIRN_TRY(store_commit(book->store, err));
     failpoint("book.epoch.after");
-    *epoch = start.epoch;
+    *epoch = next;
     return FIRN_OK;
 }
 
@@ -433,8 +442,20 @@ enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err)
 {
     FIRN_TRY(in_step(book, err));
+    if (strcmp(held, "-") == 0)
+        job->how = (struct firn_how){0};
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
     str_copy(job->held, sizeof job->held, held);
     return book_change(book, job, wall_s(), "gpus", job->held, err);
+}
+
+enum firn_status book_how(struct book *book, struct live_job *job,
+                          const struct firn_how *how, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (firn_how_equal(&job->how, how))
+        return FIRN_OK;
+    job->how = *how;
+    return store_put_job(book->store, job, err);
 }

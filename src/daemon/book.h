@@ -65,13 +65,20 @@ enum firn_status book_state(struct book *book, struct live_job *job,
 /* The next start; on disk when it returns, with all that was changed so far. */
 enum firn_status book_next_epoch(struct book *book, struct live_job *job,
                                  int64_t *epoch, struct firn_error *err);
+/* The same of a job that is trained by another one's processes: on disk with
+ * that one's start, which is to follow. */
+enum firn_status book_ride(struct book *book, struct live_job *job,
+                           int64_t *epoch, struct firn_error *err);
 /* Its end, and the job's exit status if it is the last start. */
 enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
                                   const struct store_epoch *epoch,
                                   struct firn_error *err);
-/* What it holds now, as text. */
+/* What it holds now, as text; with "-" nobody runs it in any way either. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);
+/* How it is run on that. No event. */
+enum firn_status book_how(struct book *book, struct live_job *job,
+                          const struct firn_how *how, struct firn_error *err);
 /* A trainer's word; FIRN_EINVAL for an old epoch or a number that cannot be
  * (progress or steps that fall within an epoch, ...): nothing changes then. No
  * event: reports have a list of their own. Progress that it does not name is

@@ -103,7 +103,18 @@ static size_t llm_ways(void *state, const struct firn_job *job,
                                  out, max);
 }
 
-static const struct firn_forecast_def forecast_def = {.rate = rate,
+static bool merge(void *state, const struct firn_job *a,
+                  const struct firn_job *b, enum firn_merge_kind kind,
+                  const struct firn_way *way, double at_s,
+                  struct firn_merge *out)
+{
+    const struct dryrun *dry = state;
+    struct loop_pair pair = {a, b, kind};
+    return loop_merge(dry->loop, &pair, way, at_s, out);
+}
+
+static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
                                                       .load = load,

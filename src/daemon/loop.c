@@ -107,6 +107,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         pairs.n > 0)
         liveforecast_load_pairs(loop->forecast, pairs.at);
     buf_release(&pairs);
+    loop->merges = livemerge_new();
     return loop_new_round(loop, policy, err);
 }
 
@@ -206,8 +207,10 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->rejected);
     vec_release(&loop->later);
     vec_release(&loop->watched);
+    vec_release(&loop->riders);
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
+    livemerge_free(loop->merges);
     firn_cluster_release(&loop->cluster);
     mem_free(loop->is_drained);
     mem_free(loop->nodes);

@@ -132,7 +132,9 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (!ask->can_checkpoint && !ask->may_restart)
         out->may_share = false;
-    out->may_merge = false; /* no engine trains two as one */
+    /* Apart again, each goes on from a checkpoint of its own. */
+    out->may_merge = ask->may_merge && ask->can_checkpoint &&
+                     ask->base[0] != '\0' && ask->dataset[0] != '\0';
 }
 
 void loop_spec(const struct loop *loop, const struct live_job *job,
@@ -142,6 +144,8 @@ void loop_spec(const struct loop *loop, const struct live_job *job,
     loop_ask_spec(loop, &job->ask, job->submitted_s, out);
     if (track != NULL && track->nparted > 1)
         out->may_share = false; /* loop_guard.c */
+    if (track != NULL && track->is_lone)
+        out->may_merge = false;
 }
 
 /* The share of its work that a new start begins with. */
@@ -180,6 +184,7 @@ enum firn_status loop_restore(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK) {
         track->round_id = as.id;
         track->duration_s = spec.duration_s;
+        ride_relink(loop, as.id);
     }
     return status;
 }
@@ -209,8 +214,7 @@ void loop_admit(struct loop *loop, struct live_job *job)
                    live_state_is_over(job->state) ||
                    track->again_s > loop_now_s(loop);
     if (is_away || track->round_id != FIRN_NO_JOB || track->is_pinned ||
-        loop->engine->phase(loop->engine_state, job->id) !=
-            FIRN_PHASE_GONE) /* (2) */
+        loop_phase(loop, job) != FIRN_PHASE_GONE) /* (2) */
         return;
     enum firn_status status = job->epoch == 0
                                   ? submit(loop, job, &err)
@@ -364,7 +368,7 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
     static const char why[] = "cancelled by its user";
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
-    if (loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_GONE) {
+    if (loop_phase(loop, job) == FIRN_PHASE_GONE) {
         loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, why);
         return;
     }
@@ -373,7 +377,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
                    loop_now_s(loop), why, &err);
     loop_wrote(loop, status, &err);
     leave_round(loop, track, false);
-    loop->engine->cancel(loop->engine_state, job->id);
+    ride_check(loop);
+    if (!ride_rides(loop, job))
+        loop->engine->cancel(loop->engine_state, job->id);
 }
 
 /* A STOP that no round has planned. */
@@ -409,8 +415,7 @@ static void hold(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
-    bool is_there =
-        loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE;
+    bool is_there = loop_phase(loop, job) != FIRN_PHASE_GONE;
     if (track->is_pinned)
         return; /* it goes on to its end */
     loop_withdraw(loop, track);
@@ -418,7 +423,8 @@ static void hold(struct loop *loop, struct live_job *job)
         loop->book, job, is_there ? LIVE_PREEMPTING : LIVE_PENDING,
         LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
     loop_wrote(loop, status, &err);
-    if (is_there)
+    ride_check(loop);
+    if (is_there && !ride_rides(loop, job))
         stop(loop, job);
 }
 

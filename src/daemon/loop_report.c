@@ -138,6 +138,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
         return;
     tell_round(loop, track, done_s, now_s);
     /* One that is leaving speaks of GPUs that the round has given away. */
-    if (loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_RUNNING)
+    if (loop_phase(loop, job) == FIRN_PHASE_RUNNING &&
+        !loop_merge_reported(loop, job, in_round))
         learn(loop, job, track, in_round);
 }

@@ -10,6 +10,9 @@
  *              in the round                              is_pinned
  *     away     not to be scheduled: held, being ended, or to be retried later
  *     over     no track
+ *
+ * In the round, a job may ride: it is trained by another one's processes
+ * (loop_ride.c).
  */
 #ifndef DAEMON_LOOPWORK_H
 #define DAEMON_LOOPWORK_H
@@ -19,6 +22,7 @@
 #include "daemon/book.h"
 #include "daemon/http.h"
 #include "daemon/liveforecast.h"
+#include "daemon/liveforecast_merge.h"
 #include "daemon/loop.h"
 #include <firn/sharing.h>
 
@@ -41,6 +45,7 @@ struct track {
     struct firn_alloc granted; /* by the last step; parts owned */
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
+    bool is_lone;       /* not to be merged any more */
     int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
     double opened_s;
     struct state_past past;     /* when it is not in the round */
@@ -57,6 +62,7 @@ struct track {
     int nparted; /* times it was sent away from a mate */
     struct resized resized;
     struct told told;
+    double turn; /* of the time, in a training of two; 0: not known */
 };
 
 struct rejected {
@@ -79,12 +85,14 @@ struct loop {
     struct firn_engine_def live; /* the engine as the round sees it */
     struct round *round;
     struct liveforecast *forecast;
+    struct livemerge *merges;
     VEC(struct track *) tracks;    /* by book id; NULL: none */
     VEC(firn_job_id) books;        /* by round id */
     VEC(firn_job_id) refused;      /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
     VEC(firn_job_id) later;        /* retries that wait for their time */
     VEC(firn_job_id) watched;      /* share GPUs */
+    VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
     bool *is_drained;              /* by node */
     bool is_draining;              /* the steps of this moment are a drain's */
@@ -157,12 +165,72 @@ void loop_reported(struct loop *loop, struct live_job *job);
 enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
                             struct firn_error *err);
 
+/* A state, with its reason and a sentence. */
+void loop_say(struct loop *loop, struct live_job *job, enum live_state state,
+              enum live_reason reason, const char *why);
+
+/* --- two jobs, one training: loop_ride.c ---------------------------------- */
+
+/* The engine's phase of a job, or of the one whose processes train it. */
+enum firn_phase loop_phase(const struct loop *loop, const struct live_job *job);
+/* The other job of its present start, if two are trained in it; or NULL. */
+struct live_job *ride_other(const struct loop *loop,
+                            const struct live_job *job);
+/* Is it trained by the other one's processes? */
+bool ride_rides(const struct loop *loop, const struct live_job *job);
+/* Does the round want another one's processes to train it? */
+bool ride_awaits(const struct loop *loop, const struct live_job *job);
+/* ", together with job 3 (name)", or nothing. */
+void ride_words(const struct loop *loop, const struct live_job *job,
+                struct firn_buf *out);
+/* With the book's ids for the round's. */
+struct firn_how ride_how(const struct loop *loop, const struct firn_how *how);
+/* A step of the round. True: the engine is not to hear of it. */
+bool ride_takes_step(struct loop *loop, struct live_job *job,
+                     const struct firn_step *step);
+/* Before a job's start: opens that of the one who rides with it, which `how`
+ * then names; else it names none. FIRN_EINVAL: it cannot start yet. */
+enum firn_status ride_open(struct loop *loop, struct live_job *job,
+                           struct firn_how *how, struct firn_error *err);
+/* The lead's start has ended so: what becomes of the rider. */
+void ride_ended(struct loop *loop, struct live_job *lead,
+                struct live_job *rider, const struct firn_event *event);
+/* A training of two has failed: what becomes of one of them. */
+void ride_failed(struct loop *loop, struct live_job *job,
+                 const struct firn_event *event);
+/* Ends those that are wanted no more, once something has changed. */
+void ride_check(struct loop *loop);
+/* A job has come back to the round under this id: the one that it is trained
+ * with shall name it so. */
+void ride_relink(struct loop *loop, firn_job_id round_id);
+/* After a restart, when all jobs are in. */
+void ride_recover(struct loop *loop);
+
+/* --- what merging is worth: loop_merge.c ---------------------------------- */
+
+/* Two jobs of a round that has this loop's ids. */
+struct loop_pair {
+    const struct firn_job *a, *b;
+    enum firn_merge_kind kind;
+};
+/* Behind `merge` of the forecasts. */
+bool loop_merge(struct loop *loop, const struct loop_pair *pair,
+                const struct firn_way *way, double now_s,
+                struct firn_merge *out);
+/* A report of a job that is trained together with another; false: it is
+ * trained alone. */
+bool loop_merge_reported(struct loop *loop, struct live_job *job,
+                         const struct firn_job *in_round);
+
 /* --- the engine: loop_engine.c ------------------------------------------- */
 
 /* The engine as the round sees it, and the host as the engine does. */
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* The end of a job's present start, written down once. */
+void loop_close_epoch(struct loop *loop, struct live_job *job,
+                      const struct firn_event *event);
 void loop_launch_free(struct loop *loop);
 /* Where a job's epochs, log and checkpoints are; in `out`. */
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,

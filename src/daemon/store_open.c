@@ -63,6 +63,13 @@ static const char *const schema[] = {
     " epoch INTEGER, at_s REAL, report TEXT);"
     "CREATE INDEX reports_job ON reports (job);"
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;",
+    /* 2: how a job is run on what it holds */
+    "ALTER TABLE jobs ADD COLUMN how_passes INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_tensor INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_parallel INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_stages INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_merged_with INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* What opening came to. */
