@@ -207,6 +207,34 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
                                       alloc->ngpus / (tensor * stages)));
 }
 
+/* The other job that these workers train, and whose weights they begin with.
+ * The words of the other one's command have a 0x1f between them. */
+static void add_others(const struct firn_launch *launch, struct launchfile *out)
+{
+    const struct firn_launch_mate *mate = launch->mate;
+    struct firn_buf words = {0};
+    if (launch->after != NULL && launch->after[0] != '\0') {
+        add_said(out, "FIRN_AFTER", launch->after);
+        vec_add(&out->common,
+                text_of(out, "FIRN_AFTER_JOB=%d", launch->after_job));
+    }
+    if (mate == NULL)
+        return;
+    for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
+        buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
+    vec_add(&out->common, text_of(out, "FIRN_MATE_JOB=%d", mate->job));
+    vec_add(&out->common,
+            text_of(out, "FIRN_MATE_EPOCH=%lld", (long long)mate->epoch));
+    add_said(out, "FIRN_MATE_TOKEN", mate->token);
+    add_said(out, "FIRN_MATE_DIR", mate->ckpt);
+    add_said(out, "FIRN_MATE_DATA", mate->dataset);
+    add_said(out, "FIRN_MATE_ARGV", words.at);
+    if (mate->threads > 0)
+        vec_add(&out->common,
+                text_of(out, "FIRN_MATE_THREADS=%d", mate->threads));
+    buf_release(&words);
+}
+
 static void add_common(const struct local *l, const struct localjob *job,
                        const struct firn_launch *launch, struct launchfile *out)
 {
@@ -229,6 +257,7 @@ static void add_common(const struct local *l, const struct localjob *job,
         vec_add(&out->common,
                 text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
     add_split(alloc, out);
+    add_others(launch, out);
     if (l->gpus.has_nvml)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
@@ -242,8 +271,8 @@ void local_variables(const struct local *l, const struct localjob *job,
     vec_add(&out->common, text_of(out, "WORLD_SIZE=%d", nworkers));
     vec_add(&out->common, text_of(out, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
-        vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
-    if (job->want.is_shared)
+        vec_add(&out->common, "OMP_NUM_THREADS=1");  /* as torchrun does */
+    if (job->want.is_shared && launch->mate == NULL) /* else with itself */
         add_share(l, &places, out);
     if ((job->want.tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
         const char *spread = layout(&places, launch->threads, out);
