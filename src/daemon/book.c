@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/bookwork.h"
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -340,9 +341,9 @@ enum firn_status book_state(struct book *book, struct live_job *job,
     if (is_same)
         return FIRN_OK;
     if (state == LIVE_RUNNING && !(job->started_s > 0))
-        job->started_s = now_s;
+        job->started_s = fmax(now_s, job->submitted_s);
     if (live_state_is_over(state)) {
-        job->ended_s = now_s;
+        job->ended_s = fmax(now_s, fmax(job->submitted_s, job->started_s));
         job->is_ending = false;
         vec_add(&book->over, job->id);
     }
@@ -379,9 +380,17 @@ enum firn_status book_retry(struct book *book, struct live_job *job,
 
 /* --- starts -------------------------------------------------------------- */
 
-static double wall_s(void)
+void book_clock(struct book *book, book_now *now_s, void *arg)
+{
+    book->now_s = now_s;
+    book->now_arg = arg;
+}
+
+static double moment_s(const struct book *book)
 {
     struct timespec now;
+    if (book->now_s != NULL)
+        return book->now_s(book->now_arg);
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
@@ -393,7 +402,7 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
     char text[64];
     struct store_epoch start = {.job = job->id,
                                 .epoch = job->epoch + 1,
-                                .started_s = wall_s(),
+                                .started_s = moment_s(book),
                                 .end = -1,
                                 .held = job->held};
     job->epoch = start.epoch;
@@ -447,7 +456,7 @@ enum firn_status book_held(struct book *book, struct live_job *job,
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
     str_copy(job->held, sizeof job->held, held);
-    return book_change(book, job, wall_s(), "gpus", job->held, err);
+    return book_change(book, job, moment_s(book), "gpus", job->held, err);
 }
 
 enum firn_status book_how(struct book *book, struct live_job *job,

@@ -57,11 +57,16 @@ firn_job_id book_token(const struct book *book, const char *token);
  *
  * The same state and reason again: only the sentence changes, and only in
  * memory. Another reason in the same state: written, no event. `started_s` and
- * `ended_s` are set when it first runs and when it is over. */
+ * `ended_s` are set when it first runs and when it is over, and are not before
+ * what came before them, whatever the clock says. */
 enum firn_status book_state(struct book *book, struct live_job *job,
                             enum live_state state, enum live_reason reason,
                             double now_s, const char *why,
                             struct firn_error *err);
+/* Where the times of starts and of GPUs come from; else it is the time of day,
+ * which may jump. */
+typedef double book_now(void *arg);
+void book_clock(struct book *book, book_now *now_s, void *arg);
 /* The next start; on disk when it returns, with all that was changed so far. */
 enum firn_status book_next_epoch(struct book *book, struct live_job *job,
                                  int64_t *epoch, struct firn_error *err);

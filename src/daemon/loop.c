@@ -150,6 +150,11 @@ static enum firn_status open_http(struct loop *loop,
     return http_open(&loop->http, &config, err);
 }
 
+static double loop_clock(void *arg)
+{
+    return loop_now_s(arg);
+}
+
 static enum firn_status open_all(struct loop *loop,
                                  const struct loop_setup *setup,
                                  struct firn_error *err)
@@ -162,6 +167,7 @@ static enum firn_status open_all(struct loop *loop,
         log_warn("%s", said);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
+    book_clock(loop->book, loop_clock, loop);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(drain_again(loop, err));
@@ -206,6 +212,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->started);
     vec_release(&loop->rejected);
     vec_release(&loop->later);
+    vec_release(&loop->rebound);
     vec_release(&loop->watched);
     vec_release(&loop->riders);
     loop_launch_free(loop);

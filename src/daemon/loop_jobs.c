@@ -130,6 +130,8 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
     else
         out->gpus = reach(loop, out);
     out->submit_s = submit_s > 0 ? submit_s : 0;
+    if (out->submit_s > loop_now_s(loop)) /* the clock was put back since */
+        out->submit_s = loop_now_s(loop);
     if (!ask->can_checkpoint && !ask->may_restart)
         out->may_share = false;
     /* Apart again, each goes on from a checkpoint of its own. */
@@ -428,8 +430,6 @@ static void hold(struct loop *loop, struct live_job *job)
         stop(loop, job);
 }
 
-/* Policies do not look for jobs that have what they may not: bounds change in
- * no simulation. */
 static bool is_outside(const struct live_job *job, const struct firn_job *as)
 {
     return as->held.nparts > 0 && loop_can_stop(job) && job->ask.gpus_min > 0 &&
@@ -450,6 +450,20 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
            spec.mem_gib != in_round->spec.mem_gib;
 }
 
+void loop_keep_bounds(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->rebound.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->rebound.at[i]);
+        const struct track *track = loop_track(loop, loop->rebound.at[i]);
+        const struct firn_job *in_round =
+            track != NULL ? loop_round_job(loop, track) : NULL;
+        if (job != NULL && in_round != NULL && is_outside(job, in_round))
+            loop_send_away(loop, job,
+                           "its user changed its bounds: it is placed anew");
+    }
+    loop->rebound.n = 0;
+}
+
 void loop_changed(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track_make(loop, job->id);
@@ -462,10 +476,9 @@ void loop_changed(struct loop *loop, struct live_job *job)
         return;
     }
     if (in_round != NULL) {
-        if (is_outside(job, in_round)) /* back when it has left them */
-            loop_send_away(loop, job,
-                           "its user changed its bounds: it is placed anew");
-        else if (is_outdated(loop, job, in_round))
+        if (is_outside(job, in_round))
+            vec_add(&loop->rebound, job->id);
+        if (is_outdated(loop, job, in_round))
             loop_readmit(loop, job);
         return;
     }

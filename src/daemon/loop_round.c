@@ -131,6 +131,7 @@ double loop_decide(struct loop *loop, double now_s)
     pin_started(loop);
     take_back(loop);
     loop_guard(loop);
+    loop_keep_bounds(loop);
     ride_check(loop);
     if (status != FIRN_OK) {
         metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);

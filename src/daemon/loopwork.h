@@ -91,6 +91,7 @@ struct loop {
     VEC(firn_job_id) refused;      /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
     VEC(firn_job_id) later;        /* retries that wait for their time */
+    VEC(firn_job_id) rebound;      /* hold what their new bounds exclude */
     VEC(firn_job_id) watched;      /* share GPUs */
     VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
@@ -160,6 +161,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,
  * priority. */
 void loop_changed(struct loop *loop, struct live_job *job);
+/* Behind a round: whom it left with GPUs outside of new bounds (bounds change
+ * in no simulation, and not all policies look) leaves them by a checkpoint. */
+void loop_keep_bounds(struct loop *loop);
 /* A trainer's word has been written down: what the round makes of it. */
 void loop_reported(struct loop *loop, struct live_job *job);
 enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
