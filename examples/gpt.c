@@ -4,12 +4,18 @@
  *   layer 1..B   block: x += attention(norm(x)); x += mlp(norm(x))
  *   layer B + 1  norm, linear to 128 bytes
  *
+ * Fine-tuning (--base): the backbone comes from a checkpoint or a seed, and
+ * only the last block and the head are trained. The block is an adapter: jobs
+ * over one base that are trained together share it, and have heads of their
+ * own.
+ *
  * Decoder only, causal, learnt places, pre-normalised, no biases. A sample is
  * a window of the text; windows of its last tenth are for judging, in bits per
  * byte. Dropout on what enters the blocks is where training draws from the
  * thread's random numbers.
  */
 #include "models.h"
+#include <firn/ckpt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +56,10 @@ struct gpt {
     size_t ntext, ntrain; /* windows start below ntrain */
     size_t njudge;
     enum nn_order order;
-    size_t layer_start[NLAYERS + 1];
+    float *all;                      /* weights, with those not trained */
+    size_t layer_start[NLAYERS + 1]; /* in `all` */
+    size_t nfixed, skip;             /* layers and weights not trained */
+    size_t trained_start[NLAYERS + 1];
     struct trace trace[BLOCKS];
     float x[SPAN * WIDTH], kept[2 * SPAN], normal[SPAN * WIDTH];
     float logits[SPAN * BYTES];
@@ -229,7 +238,7 @@ static void forward(struct model *model, const uint8_t *window,
                     struct nn_rng *rng)
 {
     struct gpt *gpt = model->self;
-    const float *w = model->weights;
+    const float *w = gpt->all;
     for (size_t t = 0; t < SPAN; t++)
         for (size_t i = 0; i < WIDTH; i++)
             gpt->x[t * WIDTH + i] =
@@ -244,20 +253,23 @@ static void forward(struct model *model, const uint8_t *window,
     memcpy(gpt->label, window + 1, SPAN);
 }
 
+/* `grad` begins with the first weight that is trained. */
 static void backward(struct model *model, const uint8_t *window, size_t nfrozen,
                      float *grad)
 {
     struct gpt *gpt = model->self;
-    const float *w = model->weights;
+    const float *w = gpt->all;
     size_t at = gpt->layer_start[NLAYERS - 1];
+    float *head = grad + (at - gpt->skip);
     float dnormal[SPAN * WIDTH];
-    times_back(gpt, dnormal, grad + at + WIDTH, gpt->logits, gpt->normal,
+    nfrozen += gpt->nfixed;
+    times_back(gpt, dnormal, head + WIDTH, gpt->logits, gpt->normal,
                w + at + WIDTH, (size_t[]){WIDTH, BYTES});
-    nn_layernorm_back(gpt->dx, grad + at, dnormal, gpt->x, gpt->kept, w + at,
-                      SPAN, WIDTH);
+    nn_layernorm_back(gpt->dx, head, dnormal, gpt->x, gpt->kept, w + at, SPAN,
+                      WIDTH);
     for (size_t b = BLOCKS; b-- > 0 && b + 1 >= nfrozen;)
         block_back(gpt, &gpt->trace[b], w + gpt->layer_start[b + 1],
-                   grad + gpt->layer_start[b + 1]);
+                   grad + (gpt->layer_start[b + 1] - gpt->skip));
     if (nfrozen > 0)
         return;
     nn_dropout_back(gpt->dx, gpt->mask, SPAN * WIDTH, dropped);
@@ -308,7 +320,7 @@ static void close_model(struct model *model)
 {
     struct gpt *gpt = model->self;
     free(gpt->text);
-    free(model->weights);
+    free(gpt->all);
     free(gpt);
 }
 
@@ -335,11 +347,11 @@ static bool read_text(struct gpt *gpt, const char *path, char *why, size_t nwhy)
     return true;
 }
 
-static void draw_weights(struct model *model, struct gpt *gpt, uint64_t seed)
+static void draw_weights(struct gpt *gpt, uint64_t seed)
 {
     struct nn_rng rng = {.state = seed};
-    float *w = model->weights;
-    nn_fill(&rng, w, model->nweights, 0.08F);
+    float *w = gpt->all;
+    nn_fill(&rng, w, gpt->layer_start[NLAYERS], 0.08F);
     for (size_t i = 0; i < WIDTH; i++) {
         for (size_t b = 0; b < BLOCKS; b++) {
             w[gpt->layer_start[b + 1] + GAIN1 + i] = 1;
@@ -347,6 +359,45 @@ static void draw_weights(struct model *model, struct gpt *gpt, uint64_t seed)
         }
         w[gpt->layer_start[NLAYERS - 1] + i] = 1;
     }
+}
+
+/* The base: "seed:N", or a checkpoint of a run that trained all of it. */
+static bool read_base(struct gpt *gpt, const char *base, char *why, size_t nwhy)
+{
+    struct firn_ckpt *ckpt = NULL;
+    struct firn_error err = {0};
+    char *end = NULL;
+    if (strncmp(base, "seed:", 5) == 0) {
+        unsigned long seed = strtoul(base + 5, &end, 10);
+        snprintf(why, nwhy, "%s: no number", base);
+        draw_weights(gpt, seed);
+        return end != base + 5 && *end == '\0';
+    }
+    enum firn_status status = firn_ckpt_open(&ckpt, base, &err);
+    if (status == FIRN_OK)
+        status =
+            firn_ckpt_take(ckpt, "weights", FIRN_CKPT_F32, gpt->all,
+                           gpt->layer_start[NLAYERS] * sizeof(float), &err);
+    snprintf(why, nwhy, "%s", err.text);
+    firn_ckpt_close(ckpt);
+    return status == FIRN_OK;
+}
+
+/* Layers in memory, and which of them are trained. */
+static void lay_out(struct model *model, struct gpt *gpt, bool is_tuning)
+{
+    size_t at = (BYTES + SPAN) * WIDTH;
+    for (size_t b = 0; b <= BLOCKS; b++, at += BLOCK_SIZE)
+        gpt->layer_start[b + 1] = at;
+    gpt->layer_start[NLAYERS] = at - BLOCK_SIZE + WIDTH + WIDTH * BYTES;
+    gpt->nfixed = is_tuning ? BLOCKS : 0;
+    gpt->skip = gpt->layer_start[gpt->nfixed];
+    for (size_t l = gpt->nfixed; l <= NLAYERS; l++)
+        gpt->trained_start[l - gpt->nfixed] = gpt->layer_start[l] - gpt->skip;
+    model->nlayers = NLAYERS - gpt->nfixed;
+    model->layer_start = gpt->trained_start;
+    model->nweights = gpt->layer_start[NLAYERS] - gpt->skip;
+    model->ncommon = is_tuning ? BLOCK_SIZE : 0;
 }
 
 bool gpt_open(struct model *model, const struct options *options, char *why,
@@ -357,28 +408,24 @@ bool gpt_open(struct model *model, const struct options *options, char *why,
         return false;
     *model = (struct model){.name = "gpt",
                             .self = gpt,
-                            .nlayers = NLAYERS,
-                            .layer_start = gpt->layer_start,
                             .learn = learn,
                             .judge = judge,
                             .close = close_model};
     gpt->order = options->order;
     gpt->njudge = (size_t)options->njudge;
-    size_t at = (BYTES + SPAN) * WIDTH;
-    for (size_t b = 0; b <= BLOCKS; b++, at += BLOCK_SIZE)
-        gpt->layer_start[b + 1] = at;
-    at -= BLOCK_SIZE;
-    model->nweights = at + WIDTH + WIDTH * BYTES;
-    gpt->layer_start[NLAYERS] = model->nweights;
-    model->weights = calloc(model->nweights, sizeof(float));
+    lay_out(model, gpt, options->base != NULL);
+    gpt->all = calloc(gpt->layer_start[NLAYERS], sizeof(float));
     const char *path = options->text ? options->text : "README.md";
-    if (model->weights == NULL || !read_text(gpt, path, why, nwhy)) {
+    if (gpt->all == NULL || !read_text(gpt, path, why, nwhy) ||
+        (options->base != NULL && !read_base(gpt, options->base, why, nwhy))) {
         close_model(model);
         return false;
     }
     size_t nwindows = (gpt->ntrain - SPAN - 1) / STRIDE;
     size_t most = (size_t)options->nsamples;
     model->nsamples = nwindows < most ? nwindows : most;
-    draw_weights(model, gpt, options->seed);
+    model->weights = gpt->all + gpt->skip;
+    if (options->base == NULL)
+        draw_weights(gpt, options->seed);
     return true;
 }

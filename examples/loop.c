@@ -1,4 +1,4 @@
-/* loop.c - the loop of an elastic trainer, and the options of the examples.
+/* loop.c - the loop of an elastic trainer.
  *
  * Read train() first. What a thread computes depends on the shared weights, on
  * its parts (its random numbers, its buffers, its place in the data) and on
@@ -16,29 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char usage[] =
-    "usage: %s [OPTION VALUE]...\n"
-    "Trains a small network with libfirn_train. Started by torchrun's\n"
-    "environment (RANK, WORLD_SIZE, ...), alone without it.\n"
-    "  --threads V      virtual ranks (FIRN_THREADS, else the processes)\n"
-    "  --epochs N       4\n"
-    "  --batch N        of all threads together; 32\n"
-    "  --samples N      of the data set; 4096\n"
-    "  --seed N         1\n"
-    "  --optimizer O    sgd or adam; sgd\n"
-    "  --rate R         learning rate; 0.05, with adam 0.002\n"
-    "  --dir DIR        checkpoints (FIRN_DIR; none without)\n"
-    "  --every N        steps between checkpoints; at stops and the end only\n"
-    "  --freeze RULE    off, penalty, freezeout (FIRN_FREEZE; off)\n"
-    "  --replay FILE    takes the decisions of that checkpoint's log\n"
-    "  --order O        of sums: sequential, four, eight; sequential\n"
-    "  --chain 1        constant memory, for contiguous threads\n"
-    "  --text FILE      what the language model reads\n"
-    "  --without X      break it: rng, buffers, sampler, sum\n"
-    "  --judge N        pictures or windows to judge it by; 1000\n"
-    "  --pace MS        sleeps so long in every step (to be watched)\n"
-    "  --quiet 1        one line at the end only\n";
-
 struct loop {
     struct options options;
     struct model model;
@@ -52,74 +29,11 @@ struct loop {
         uint64_t epoch, batch;
     } place;
     int nlocal;
+    bool is_mate;
+    uint64_t epoch;            /* the last that was told */
     struct firn_decision *log; /* of --replay */
     size_t nlog;
 };
-
-/* --- options ----------------------------------------------------------------
- */
-
-struct flag {
-    const char *name;
-    int *number;
-    const char **text;
-};
-
-static bool set_flag(const struct flag *flag, const char *value)
-{
-    if (flag->text != NULL) {
-        *flag->text = value;
-        return true;
-    }
-    char *end = NULL;
-    long n = strtol(value, &end, 10);
-    if (end == value || *end != '\0' || n < 0 || n > 1000000000)
-        return false;
-    *flag->number = (int)n;
-    return true;
-}
-
-static int pace_ms;
-
-static bool parse(struct options *o, int argc, char **argv)
-{
-    int seed = 1;
-    int chain = 0;
-    int quiet = 0;
-    const char *optimizer = "sgd";
-    const char *rate = NULL;
-    const char *order = "sequential";
-    const struct flag flags[] = {
-        {"--threads", &o->nthreads, NULL}, {"--epochs", &o->nepochs, NULL},
-        {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
-        {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
-        {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
-        {"--pace", &pace_ms, NULL},        {"--judge", &o->njudge, NULL},
-        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
-        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
-        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
-        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
-    };
-    for (int i = 1; i < argc; i += 2) {
-        size_t f = 0;
-        while (f < sizeof flags / sizeof *flags &&
-               strcmp(flags[f].name, argv[i]) != 0)
-            f++;
-        if (f == sizeof flags / sizeof *flags || i + 1 == argc ||
-            !set_flag(&flags[f], argv[i + 1])) {
-            fprintf(stderr, "%s: %s%s%s\n", argv[0], argv[i],
-                    i + 1 < argc ? " " : "", i + 1 < argc ? argv[i + 1] : "");
-            return false;
-        }
-    }
-    o->seed = (uint64_t)seed;
-    o->chain = chain != 0;
-    o->quiet = quiet != 0;
-    o->adam = strcmp(optimizer, "adam") == 0;
-    o->rate = rate ? strtod(rate, NULL) : o->adam ? 0.002 : 0.05;
-    return nn_order_named(order, &o->order) && o->rate > 0 && o->batch > 0 &&
-           o->nsamples > 0 && (o->adam || strcmp(optimizer, "sgd") == 0);
-}
 
 static bool broken(const struct loop *loop, const char *what)
 {
@@ -220,35 +134,52 @@ static void update(struct loop *loop)
     firn_train_time(loop->train, FIRN_STEP_UPDATE, loop_now_s() - started_s);
 }
 
-static void rest(void)
+static void rest(const struct loop *loop)
 {
-    struct timespec t = {pace_ms / 1000, pace_ms % 1000 * 1000000L};
-    if (pace_ms > 0)
+    int ms = loop->options.pace_ms;
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    if (ms > 0)
         nanosleep(&t, NULL);
 }
 
-static void train(struct loop *loop)
+static void step(struct loop *loop)
 {
+    int thread;
+    for (int turn = 0; (thread = firn_train_enter(loop->train)) >= 0; turn++) {
+        double loss = learn(loop, thread);
+        firn_train_leave(
+            loop->train,
+            broken(loop, "sum") ? sum_here(loop, turn) : loop->grad, loss);
+    }
+    firn_train_mean(loop->train, loop->mean);
+    update(loop);
+    rest(loop);
     uint64_t epoch = firn_train_epoch(loop->train);
-    while (firn_train_go(loop->train)) {
-        int thread;
-        for (int turn = 0; (thread = firn_train_enter(loop->train)) >= 0;
-             turn++) {
-            double loss = learn(loop, thread);
-            firn_train_leave(
-                loop->train,
-                broken(loop, "sum") ? sum_here(loop, turn) : loop->grad, loss);
-        }
-        firn_train_mean(loop->train, loop->mean);
-        update(loop);
-        rest();
-        if (firn_train_epoch(loop->train) != epoch && !loop->options.quiet &&
-            firn_train_rank(loop->train) == 0)
-            printf("epoch %llu: loss %.4f, %zu layers frozen\n",
-                   (unsigned long long)firn_train_epoch(loop->train),
-                   firn_train_loss(loop->train),
-                   firn_train_frozen(loop->train));
-        epoch = firn_train_epoch(loop->train);
+    if (epoch != loop->epoch && !loop->options.quiet &&
+        firn_train_rank(loop->train) == 0)
+        printf("%sepoch %llu: loss %.4f, %zu layers frozen\n",
+               loop->is_mate ? "mate: " : "", (unsigned long long)epoch,
+               firn_train_loss(loop->train), firn_train_frozen(loop->train));
+    loop->epoch = epoch;
+}
+
+/* What the tasks of one base have in common goes from one to the other. */
+static void hand_over(const struct loop *from, struct loop *to)
+{
+    size_t nbytes = from->model.ncommon * sizeof(float);
+    memcpy(to->model.weights, from->model.weights, nbytes);
+    memcpy(to->first, from->first, nbytes);
+    memcpy(to->second, from->second, nbytes);
+}
+
+/* One task, or two that take turns. */
+static void train(struct loop loops[2], struct firn_pair *pair)
+{
+    int which;
+    while ((which = firn_pair_go(pair)) >= 0) {
+        step(&loops[which]);
+        if (firn_pair_runs(pair, 1 - which))
+            hand_over(&loops[which], &loops[1 - which]);
     }
 }
 
@@ -323,7 +254,9 @@ static enum firn_status read_log(struct loop *loop, struct firn_error *err)
     return status;
 }
 
-static enum firn_status open_train(struct loop *loop, struct firn_error *err)
+static enum firn_status open_train(struct loop *loop,
+                                   const struct firn_mate *as,
+                                   struct firn_error *err)
 {
     const struct options *o = &loop->options;
     const char *asked = getenv("FIRN_THREADS");
@@ -337,7 +270,10 @@ static enum firn_status open_train(struct loop *loop, struct firn_error *err)
         .every_steps = (uint64_t)o->every,
         .chain = o->chain,
         .freeze = {.rule = rule_of(o), .warmup_epochs = 1},
+        .as = as,
     };
+    if (config.nthreads == 0 && as != NULL)
+        config.nthreads = as->nthreads;
     if (config.nthreads == 0 && (asked || world))
         config.nthreads = (int)strtol(asked ? asked : world, NULL, 10);
     if (config.nthreads < 1)
@@ -393,58 +329,123 @@ static void judge(struct loop *loop, double since_s)
            firn_train_frozen(loop->train), loop_now_s() - since_s);
 }
 
-static int run(struct loop *loop)
+/* Both sessions with all that they carry, and where they were. */
+static enum firn_status begin(struct loop loops[2], const struct firn_mate *as,
+                              struct firn_pair **pair, struct firn_error *err)
+{
+    bool resumed = false;
+    bool began = false;
+    for (int i = 0; i < (as != NULL ? 2 : 1); i++) {
+        FIRN_TRY(open_train(&loops[i], i == 0 ? NULL : as, err));
+        FIRN_TRY(name_parts(&loops[i], err));
+    }
+    struct firn_train *const both[] = {loops[0].train, loops[1].train};
+    FIRN_TRY(firn_pair_open(pair, both, loops[0].options.seed, err));
+    FIRN_TRY(firn_pair_resume(*pair, &resumed, err));
+    if (!resumed)
+        FIRN_TRY(firn_train_begin_after(both[0], "weights", &began, err));
+    if (firn_pair_runs(*pair, 0) && firn_pair_runs(*pair, 1))
+        hand_over(&loops[0], &loops[1]);
+    for (int i = 0; i < 2; i++)
+        loops[i].epoch = both[i] != NULL ? firn_train_epoch(both[i]) : 0;
+    if (firn_train_said(both[0])[0] != '\0')
+        fprintf(stderr, "%s\n", firn_train_said(both[0]));
+    if (loops[0].options.quiet || firn_train_rank(both[0]) != 0)
+        return FIRN_OK;
+    if (resumed)
+        printf("resumed at step %llu\n",
+               (unsigned long long)firn_train_step(both[0]));
+    if (began)
+        printf("begins with the weights of job %s\n", getenv("FIRN_AFTER_JOB"));
+    if (as != NULL)
+        printf("trains job %s as well\n", as->job);
+    return FIRN_OK;
+}
+
+static int run(struct loop loops[2], const struct firn_mate *as)
 {
     struct firn_error err = {0};
+    struct firn_pair *pair = NULL;
     double since_s = loop_now_s();
-    bool resumed = false;
-    enum firn_status status = open_train(loop, &err);
-    if (status == FIRN_OK)
-        status = name_parts(loop, &err);
-    if (status == FIRN_OK)
-        status = firn_train_resume(loop->train, &resumed, &err);
-    if (status != FIRN_OK) {
-        fprintf(stderr, "%s: %s\n", loop->model.name, err.text);
-        firn_train_close(loop->train, NULL);
+    if (begin(loops, as, &pair, &err) != FIRN_OK) {
+        fprintf(stderr, "%s: %s\n", loops[0].model.name, err.text);
+        if (pair != NULL) {
+            firn_pair_close(pair, NULL);
+            return 1;
+        }
+        firn_train_close(loops[0].train, NULL);
+        firn_train_close(loops[1].train, NULL);
         return 1;
     }
-    if (firn_train_said(loop->train)[0] != '\0')
-        fprintf(stderr, "%s\n", firn_train_said(loop->train));
-    if (resumed && !loop->options.quiet && firn_train_rank(loop->train) == 0)
-        printf("resumed at step %llu\n",
-               (unsigned long long)firn_train_step(loop->train));
-    train(loop);
-    judge(loop, since_s);
-    int code = firn_train_close(loop->train, &err);
+    train(loops, pair);
+    for (int i = 0; i < (as != NULL ? 2 : 1); i++)
+        judge(&loops[i], since_s);
+    int code = firn_pair_close(pair, &err);
     if (code == 1)
-        fprintf(stderr, "%s: %s\n", loop->model.name, err.text);
+        fprintf(stderr, "%s: %s\n", loops[0].model.name, err.text);
     return code;
+}
+
+/* 0, or the program's exit status. */
+static int open_loop(struct loop *loop, int argc, char **argv, model_open *open)
+{
+    char why[256] = "no memory";
+    loop->options = (struct options){
+        .nepochs = 4, .batch = 32, .nsamples = 4096, .njudge = 1000};
+    if (!options_parse(&loop->options, argc, argv)) {
+        options_say(argv[0]);
+        return 2;
+    }
+    bool is_open = open(&loop->model, &loop->options, why, sizeof why);
+    if (is_open && allocate(loop))
+        return 0;
+    if (!is_open)
+        loop->model = (struct model){0};
+    fprintf(stderr, "%s: %s\n", argv[0], why);
+    return 1;
+}
+
+static void close_loop(struct loop *loop)
+{
+    free(loop->grad);
+    free(loop->mean);
+    free(loop->first);
+    free(loop->second);
+    free(loop->order);
+    free(loop->sample);
+    free(loop->log);
+    if (loop->model.close != NULL)
+        loop->model.close(&loop->model);
+}
+
+/* The other job that we are to train, if this model can. */
+static bool find_mate(struct loop loops[2], struct firn_mate *mate,
+                      model_open *open)
+{
+    if (loops[0].model.ncommon == 0 || !firn_mate_find(mate))
+        return false;
+    loops[1].is_mate = true;
+    if (mate->argc > 0 &&
+        open_loop(&loops[1], mate->argc, mate->argv, open) == 0 &&
+        loops[1].model.ncommon == loops[0].model.ncommon) {
+        loops[1].options.quiet |= loops[0].options.quiet;
+        return true;
+    }
+    firn_mate_free(mate);
+    return false;
 }
 
 int loop_main(int argc, char **argv, model_open *open)
 {
-    struct loop loop = {
-        .options = {
-            .nepochs = 4, .batch = 32, .nsamples = 4096, .njudge = 1000}};
-    char why[256] = "no memory";
-    if (!parse(&loop.options, argc, argv)) {
-        fprintf(stderr, usage, argv[0]);
-        return 2;
-    }
+    struct loop loops[2] = {0};
+    struct firn_mate mate = {0};
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!open(&loop.model, &loop.options, why, sizeof why) ||
-        !allocate(&loop)) {
-        fprintf(stderr, "%s: %s\n", argv[0], why);
-        return 1;
-    }
-    int code = run(&loop);
-    free(loop.grad);
-    free(loop.mean);
-    free(loop.first);
-    free(loop.second);
-    free(loop.order);
-    free(loop.sample);
-    free(loop.log);
-    loop.model.close(&loop.model);
+    int code = open_loop(&loops[0], argc, argv, open);
+    bool has_mate = code == 0 && find_mate(loops, &mate, open);
+    if (code == 0)
+        code = run(loops, has_mate ? &mate : NULL);
+    close_loop(&loops[0]);
+    close_loop(&loops[1]);
+    firn_mate_free(&mate);
     return code;
 }

@@ -11,13 +11,18 @@
 #include <stdint.h>
 
 struct options {
-    int nthreads, nepochs, batch, nsamples, njudge, every;
+    int nthreads, nepochs, batch, nsamples, njudge, every, pace_ms;
     uint64_t seed;
     double rate;
     bool adam, chain, quiet;
     enum nn_order order;
-    const char *dir, *freeze, *text, *without, *replay;
+    const char *dir, *freeze, *text, *base, *without, *replay;
 };
+
+/* False: what is wrong was said. What is not mentioned stays. */
+bool options_parse(struct options *o, int argc, char **argv);
+/* How the program is used, on standard error. */
+void options_say(const char *program);
 
 /* What one thread is to learn from in one go. */
 struct lesson {
@@ -29,10 +34,12 @@ struct lesson {
 };
 
 /* A model over flat weights, in layer order: `layer_start` has nlayers + 1
- * offsets. `buffers` are a thread's own (running statistics); NULL: none. */
+ * offsets. `buffers` are a thread's own (running statistics); NULL: none. Tasks
+ * that are trained together have the first `ncommon` weights in common; 0: it
+ * can only be trained alone. */
 struct model {
     const char *name;
-    size_t nlayers, nweights, nbuffers, nsamples, batch;
+    size_t nlayers, nweights, ncommon, nbuffers, nsamples, batch;
     const size_t *layer_start;
     float *weights, *buffers;
     void *self;

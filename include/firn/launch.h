@@ -14,10 +14,13 @@
 /* The other job of a merge (firn/task.h): trained by the same processes. */
 struct firn_launch_mate {
     firn_job_id job;
+    int64_t epoch; /* of its own start, which its reports name */
     const char *name;
-    const char *dataset; /* as its job file names it */
-    const char *ckpt;    /* where its checkpoints are, and are to go */
-    const char *token;   /* for reports in its name */
+    const char *const *argv; /* its command: what it would be run by alone */
+    const char *dataset;     /* as its job file names it */
+    const char *ckpt;        /* where its checkpoints are, and are to go */
+    const char *token;       /* for reports in its name */
+    int threads;             /* as below */
 };
 
 /* Borrowed from the host until the next call of `launch`. */
@@ -43,6 +46,7 @@ struct firn_launch {
     const struct firn_launch_mate *mate; /* NULL: none */
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
+    firn_job_id after_job; /* which one that is */
 };
 
 struct firn_engine_host {

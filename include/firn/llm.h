@@ -48,8 +48,12 @@ enum {
 /* All named shapes; `n` gets their number. */
 FIRN_API const struct firn_llm_shape *firn_llm_shapes(size_t *n);
 
-/* The shape called `name` (case does not matter) into `out`. FIRN_ENOENT with
- * the nearest name when there is none. */
+/* Before "1024x24x16x50257": hidden, layers, heads and words of a GPT2. */
+#define FIRN_LLM_PREFIX "llm-"
+
+/* The shape called `name` (case does not matter), or written in numbers behind
+ * FIRN_LLM_PREFIX, into `out`. FIRN_ENOENT with the nearest name when there is
+ * none. */
 FIRN_API enum firn_status firn_llm_find(struct firn_llm_shape *out,
                                         const char *name,
                                         struct firn_error *err);

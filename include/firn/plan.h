@@ -102,6 +102,11 @@ FIRN_API void firn_plan_undo(struct firn_plan *plan, size_t mark);
 /* GPUs nobody has in the plan so far: all, or those of one type. */
 FIRN_API int firn_plan_free(const struct firn_plan *plan);
 FIRN_API int firn_plan_free_of(const struct firn_plan *plan, firn_type_id type);
+/* Those of one board of a node, as a part has them; 0 when it is down. GPUs of
+ * a node that is up need not be there for a policy: an empty plan says which
+ * are. */
+FIRN_API uint64_t firn_plan_free_on(const struct firn_plan *plan,
+                                    firn_node_id node, int board);
 
 /* What `job` has in the plan so far; nparts is 0 for nothing. */
 FIRN_API const struct firn_alloc *firn_plan_of(const struct firn_plan *plan,

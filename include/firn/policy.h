@@ -70,8 +70,8 @@ struct firn_policy_def {
                              struct firn_error *err);
 };
 
-/* The rank of first come, first served: all keys equal, so ties by id decide,
- * and ids are in order of submission. */
+/* The rank of first come, first served: by the time of submission, which a job
+ * keeps when a live scheduler takes it in again under another id. */
 FIRN_API struct firn_rank
 firn_rank_fcfs(const void *state, const struct firn_job *job, double now_s);
 

@@ -53,6 +53,7 @@
 #include <firn/freezer.h>
 #include <firn/gradstat.h>
 #include <firn/group.h>
+#include <firn/mate.h>
 #include <firn/passes.h>
 #include <firn/report.h>
 #include <firn/status.h>
@@ -77,6 +78,9 @@ struct firn_train_config {
                                            and nelements are filled in */
     const struct firn_decision *replay; /* decisions to take instead of own */
     size_t nreplay;
+    const struct firn_mate *as; /* the session of that job (firn/mate.h), which
+                                   goes before FIRN_JOB, FIRN_DIR, ...; it has
+                                   no FIRN_LAYOUT, and the next port. NULL */
 };
 
 FIRN_API enum firn_status firn_train_open(struct firn_train **out,

@@ -461,3 +461,12 @@ int firn_plan_free_of(const struct firn_plan *plan, firn_type_id type)
 {
     return plan->map->types[type].free;
 }
+
+uint64_t firn_plan_free_on(const struct firn_plan *plan, firn_node_id node,
+                           int board)
+{
+    const struct freemap *map = plan->map;
+    return map->cluster->nodes[node].is_up
+               ? map->free[map->first_board[node] + board]
+               : 0;
+}

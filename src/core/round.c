@@ -274,6 +274,14 @@ void round_withdraw(struct round *round, firn_job_id id, double now_s)
     tell_changed(round, now_s);
 }
 
+void round_merged(struct round *round, firn_job_id id, firn_job_id with)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    if (job == NULL || job->held.nparts == 0)
+        FIRN_BUG("job %d is merged and holds nothing", id);
+    job->held.how.merged_with = with + 1;
+}
+
 bool round_block(struct round *round, const struct firn_alloc *alloc)
 {
     if (alloc->is_shared || !freemap_can_take(&round->state.map, alloc))

@@ -63,6 +63,9 @@ enum firn_status round_restore(struct round *round, const struct round_job *job,
 /* The job leaves and nobody is told; what it held is free. */
 void round_withdraw(struct round *round, firn_job_id id, double now_s);
 
+/* `id` is trained together with `with`, under the ids that they have now. */
+void round_merged(struct round *round, firn_job_id id, firn_job_id with);
+
 /* GPUs that are out of scheduling: in use by somebody whom no policy can move,
  * or not to be used. No view or plan has them. Between rounds; they go whole,
  * and before their node goes down they come back. False, and no change, when

@@ -371,8 +371,8 @@ static void walk(struct service *s)
 struct firn_rank firn_rank_fcfs(const void *state, const struct firn_job *job,
                                 double now_s)
 {
-    (void)state, (void)job, (void)now_s;
-    return (struct firn_rank){0, INFINITY};
+    (void)state, (void)now_s;
+    return (struct firn_rank){job->spec.submit_s, INFINITY};
 }
 
 void serve_walk(struct firn_plan *plan, const struct firn_view *view,

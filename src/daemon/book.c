@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/bookwork.h"
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -341,9 +342,9 @@ enum firn_status book_state(struct book *book, struct live_job *job,
     if (is_same)
         return FIRN_OK;
     if (state == LIVE_RUNNING && !(job->started_s > 0))
-        job->started_s = now_s;
+        job->started_s = fmax(now_s, job->submitted_s);
     if (live_state_is_over(state)) {
-        job->ended_s = now_s;
+        job->ended_s = fmax(now_s, fmax(job->submitted_s, job->started_s));
         job->is_ending = false;
         vec_add(&book->over, job->id);
     }
@@ -380,31 +381,48 @@ enum firn_status book_retry(struct book *book, struct live_job *job,
 
 /* --- starts -------------------------------------------------------------- */
 
-static double wall_s(void)
+void book_clock(struct book *book, book_now *now_s, void *arg)
+{
+    book->now_s = now_s;
+    book->now_arg = arg;
+}
+
+static double moment_s(const struct book *book)
 {
     struct timespec now;
+    if (book->now_s != NULL)
+        return book->now_s(book->now_arg);
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum firn_status book_next_epoch(struct book *book, struct live_job *job,
-                                 int64_t *epoch, struct firn_error *err)
+enum firn_status book_ride(struct book *book, struct live_job *job,
+                           int64_t *epoch, struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
     char text[64];
     struct store_epoch start = {.job = job->id,
                                 .epoch = job->epoch + 1,
-                                .started_s = wall_s(),
+                                .started_s = moment_s(book),
                                 .end = -1,
                                 .held = job->held};
     job->epoch = start.epoch;
     snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
     FIRN_TRY(store_put_epoch(book->store, &start, err));
     FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
+    *epoch = start.epoch;
+    return FIRN_OK;
+}
+
+enum firn_status book_next_epoch(struct book *book, struct live_job *job,
+                                 int64_t *epoch, struct firn_error *err)
+{
+    int64_t next = 0;
+    FIRN_TRY(book_ride(book, job, &next, err));
     failpoint("book.epoch.before");
     FIRN_TRY(store_commit(book->store, err));
     failpoint("book.epoch.after");
-    *epoch = start.epoch;
+    *epoch = next;
     return FIRN_OK;
 }
 
@@ -434,8 +452,20 @@ enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err)
 {
     FIRN_TRY(in_step(book, err));
+    if (strcmp(held, "-") == 0)
+        job->how = (struct firn_how){0};
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
     str_copy(job->held, sizeof job->held, held);
-    return book_change(book, job, wall_s(), "gpus", job->held, err);
+    return book_change(book, job, moment_s(book), "gpus", job->held, err);
+}
+
+enum firn_status book_how(struct book *book, struct live_job *job,
+                          const struct firn_how *how, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (firn_how_equal(&job->how, how))
+        return FIRN_OK;
+    job->how = *how;
+    return store_put_job(book->store, job, err);
 }

@@ -57,21 +57,33 @@ firn_job_id book_token(const struct book *book, const char *token);
  *
  * The same state and reason again: only the sentence changes, and only in
  * memory. Another reason in the same state: written, no event. `started_s` and
- * `ended_s` are set when it first runs and when it is over. */
+ * `ended_s` are set when it first runs and when it is over, and are not before
+ * what came before them, whatever the clock says. */
 enum firn_status book_state(struct book *book, struct live_job *job,
                             enum live_state state, enum live_reason reason,
                             double now_s, const char *why,
                             struct firn_error *err);
+/* Where the times of starts and of GPUs come from; else it is the time of day,
+ * which may jump. */
+typedef double book_now(void *arg);
+void book_clock(struct book *book, book_now *now_s, void *arg);
 /* The next start; on disk when it returns, with all that was changed so far. */
 enum firn_status book_next_epoch(struct book *book, struct live_job *job,
                                  int64_t *epoch, struct firn_error *err);
+/* The same of a job that is trained by another one's processes: on disk with
+ * that one's start, which is to follow. */
+enum firn_status book_ride(struct book *book, struct live_job *job,
+                           int64_t *epoch, struct firn_error *err);
 /* Its end, and the job's exit status if it is the last start. */
 enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
                                   const struct store_epoch *epoch,
                                   struct firn_error *err);
-/* What it holds now, as text. */
+/* What it holds now, as text; with "-" nobody runs it in any way either. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);
+/* How it is run on that. No event. */
+enum firn_status book_how(struct book *book, struct live_job *job,
+                          const struct firn_how *how, struct firn_error *err);
 /* A trainer's word; FIRN_EINVAL for an old epoch or a number that cannot be
  * (progress or steps that fall within an epoch, ...): nothing changes then. No
  * event: reports have a list of their own. Progress that it does not name is

@@ -27,6 +27,8 @@ struct book {
     size_t ncells, nused;
     book_listener *listener;
     void *listener_arg;
+    book_now *now_s; /* NULL: the time of day */
+    void *now_arg;
 };
 
 /* The place of a job in memory, or of the first above it. */

@@ -78,22 +78,24 @@ static double rate(void *state, const struct firn_job *job,
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct dryrun *dry = state;
-    return liveforecast_gpus_max(dry->loop->forecast, job, tunes);
+    return liveforecast_gpus_max(dry->loop->forecast, book_id(dry, job), job,
+                                 tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
                        const struct firn_job *other)
 {
     const struct dryrun *dry = state;
-    return liveforecast_slowdown(dry->loop->forecast, job, other);
+    struct liveforecast_job a = {book_id(dry, job), job};
+    struct liveforecast_job b = {book_id(dry, other), other};
+    return liveforecast_slowdown(dry->loop->forecast, a, b);
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct dryrun *dry = state;
-    (void)way;
-    return liveforecast_load(dry->loop->forecast, book_id(dry, job), job);
+    return liveforecast_load(dry->loop->forecast, book_id(dry, job), job, way);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -104,7 +106,18 @@ static size_t llm_ways(void *state, const struct firn_job *job,
                                  out, max);
 }
 
-static const struct firn_forecast_def forecast_def = {.rate = rate,
+static bool merge(void *state, const struct firn_job *a,
+                  const struct firn_job *b, enum firn_merge_kind kind,
+                  const struct firn_way *way, double at_s,
+                  struct firn_merge *out)
+{
+    const struct dryrun *dry = state;
+    struct loop_pair pair = {a, b, kind};
+    return loop_merge(dry->loop, &pair, way, at_s, out);
+}
+
+static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
                                                       .load = load,

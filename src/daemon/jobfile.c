@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/jobfile_work.h"
+#include <stdio.h>
 #include <string.h>
 
 static const double grace_default_s = 60;
@@ -27,6 +28,29 @@ static enum firn_status contradiction(const struct reading *r, long line,
 }
 
 /* --- what it means together ---------------------------------------------- */
+
+/* A language model is known by its application's name: that of its shape, or
+ * the shape in numbers. */
+static enum firn_status name_app(struct reading *r,
+                                 const struct firn_llm_shape *named)
+{
+    const struct firn_llm_shape *s = &r->shape;
+    struct firn_llm_shape found;
+    char text[80];
+    bool is_named = s->hidden == named->hidden && s->layers == named->layers &&
+                    s->heads == named->heads && s->vocab == named->vocab;
+    if (r->ask.app == NULL) {
+        snprintf(text, sizeof text, FIRN_LLM_PREFIX "%dx%dx%dx%d", s->hidden,
+                 s->layers, s->heads, s->vocab);
+        r->ask.app = mem_strdup(is_named ? r->model_name : text);
+    } else if (r->gpus_line == 0 &&
+               firn_llm_find(&found, r->ask.app, NULL) != FIRN_OK) {
+        return contradiction(r, r->model_line,
+                             "a model without 'gpus' is its own 'app': leave "
+                             "that away");
+    }
+    return FIRN_OK;
+}
 
 static enum firn_status finish_model(struct reading *r)
 {
@@ -65,9 +89,7 @@ static enum firn_status finish_model(struct reading *r)
                s->hidden, s->layers, s->heads, s->vocab, r->ask.seq);
     mem_free(r->ask.model);
     r->ask.model = json.at;
-    if (r->ask.app == NULL && r->model_name != NULL)
-        r->ask.app = mem_strdup(r->model_name);
-    return FIRN_OK;
+    return name_app(r, &named);
 }
 
 static void set_default(char **at, const char *text)

@@ -1,70 +1,86 @@
-/* liveforecast.c - a plain prior, corrected by what jobs report.
+/* liveforecast.c - a prior by application, corrected by what jobs report.
  *
  *     forecast(way) = prior(way) x correction(way)
  *
- * The prior knows nothing of the job: twice the GPUs do 0.9 of twice the work,
- * GPUs of several types count by their speed, and on the GPUs it asked for, of
- * the reference type, a job goes at rate 1 by definition. A way that the job
- * was run in alone has reported rate / prior of its last report there as its
- * correction; every other way the geometric mean of these, 1 before the first.
- * (As the simulator does, sim/simforecast.c, for the same reason: the last one
- * alone would make policies chase the prior's error from place to place.)
+ * The prior is liveprior.c's. A way that the job was run in alone has reported
+ * rate / prior as its correction, the reports averaged with the newest counting
+ * for REPORT_RATE; every other way has the geometric mean of these, 1 before
+ * the first. (As the simulator does, sim/simforecast.c, for the same reason:
+ * the last one alone would make policies chase the prior's error from place to
+ * place.) Rates are kept as shares of the work a second, since what a second of
+ * work is changes when a guessed duration is corrected.
  *
  * So at what a job holds the forecast is what it reports; a job that shares and
  * goes slower than its forecast alone says is seen by the policies, which undo
  * it; a resize that brought less than expected corrects what they expect of the
- * next.
+ * next. A job that was seen to go slower on more GPUs of a type, by SLOWER and
+ * for SETTLED reports, has no use for more than the fewer.
  *
- * A language model (core/llmjobs.h) has its shape's speeds and memory as prior.
+ * A job that has only been seen beside another is taken to be slowed by
+ * FIRN_SHARING_LAMBDA, which is no reason to part them.
  *
- * Slowdowns beside another: by pair of applications, the mean of what was seen
- * and of one imagined observation of BESIDE. Apps without a name are of one
- * kind.
+ * Slowdowns beside another: the pair table of firn/sharing.h by application,
+ * begun with the profile's measurement where there is one and with BESIDE
+ * where there is none. Applications without a name are of one kind. Pairs that
+ * were parted as bad ones stay bad.
  *
  * Invariant: answers depend on what was seen, not on who asked what before.
- * Cost: O(ways tried) for an answer; a handful.
+ * Cost: that of the prior, and O(ways tried); a handful.
  */
 #include "daemon/liveforecast.h"
+#include "base/buf.h"
 #include "base/fmath.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "core/llmjobs.h"
+#include "daemon/liveprior.h"
+#include <firn/sharing.h>
 #include <math.h>
 #include <string.h>
 
-#define BESIDE   1.5
-#define DOUBLING 1.8 /* work of twice the GPUs: 2 x 0.9 */
+#define BESIDE      1.5
+#define REPORT_RATE 0.5
+#define SLOWER      0.9 /* of the rate on fewer GPUs */
 
-/* The job was run so; `ratio` is reported over prior. */
+enum { SETTLED = 3, PAIR_APPS = 256, BAD_MAX = 4096 };
+
+/* The job was run so. */
 struct run_way {
-    int gpus;
+    int gpus, tensor;
     firn_type_id type; /* the slowest it held */
-    double ratio;
+    struct prior_setting setting;
+    double share; /* of its work a second */
+    int n;        /* reports */
+    bool is_alone;
 };
 
 struct seen {
     VEC(struct run_way) ways;
-    double correction; /* 0: nothing was seen */
+    struct prior_setting setting; /* by its last report */
     double mem_gib, util;
 };
 
-struct pair {
-    double sum, n;
+/* Applications by number, or -1 - id for a job that names none. */
+struct bad {
+    int a, b; /* a <= b */
 };
 
 struct liveforecast {
     const struct firn_cluster *cluster;
+    struct liveprior *prior;
     VEC(struct seen *) jobs; /* by id */
     struct map apps;
-    VEC(struct pair) pairs; /* app x PAIR_APPS + other */
+    struct firn_pairs pairs;
+    double *pairs_storage; /* NULL: nothing was seen of any pair */
+    int class_of[PAIR_APPS];
+    VEC(struct bad) bad;
 };
-
-enum { PAIR_APPS = 256 };
 
 struct liveforecast *liveforecast_new(const struct firn_cluster *cluster)
 {
     struct liveforecast *f = mem_new(1, sizeof *f);
     f->cluster = cluster;
+    f->prior = liveprior_new(cluster);
     return f;
 }
 
@@ -75,8 +91,10 @@ void liveforecast_free(struct liveforecast *f)
     for (size_t i = 0; i < f->jobs.n; i++)
         liveforecast_forget(f, (firn_job_id)i);
     vec_release(&f->jobs);
-    vec_release(&f->pairs);
+    vec_release(&f->bad);
+    mem_free(f->pairs_storage);
     map_release(&f->apps);
+    liveprior_free(f->prior);
     mem_free(f);
 }
 
@@ -106,158 +124,277 @@ void liveforecast_forget(struct liveforecast *f, firn_job_id id)
     f->jobs.at[id] = NULL;
 }
 
+bool liveforecast_is_seen(const struct liveforecast *f, firn_job_id id)
+{
+    const struct seen *seen = find(f, id);
+    return seen != NULL && seen->ways.n > 0 && seen->ways.at[0].is_alone;
+}
+
 /* --- rates --------------------------------------------------------------- */
 
-static double scaled(double gpus)
+static struct prior_setting setting_of(const struct seen *seen)
 {
-    return fm_pow(gpus, fm_log(DOUBLING) / fm_log(2));
+    return seen != NULL ? seen->setting : (struct prior_setting){0};
 }
 
-static firn_type_id type_of(const struct liveforecast *f,
-                            const struct firn_job *job, firn_type_id type)
+/* What was seen over what was to be expected. */
+static double ratio_of(const struct liveforecast *f, const struct firn_job *job,
+                       const struct run_way *was)
 {
-    if (type >= 0 && type < f->cluster->ntypes)
-        return type;
-    for (int t = 0; t < f->cluster->ntypes; t++)
-        if ((job->type_mask >> t & 1) && f->cluster->types[t].speed == 1)
-            return t;
-    for (int t = 0; t < f->cluster->ntypes; t++)
-        if (job->type_mask >> t & 1)
-            return t;
-    return 0;
+    struct firn_way way = {
+        .gpus = was->gpus, .type = was->type, .tensor = was->tensor};
+    double prior = liveprior_rate(f->prior, job, &way, &was->setting);
+    return prior > 0 ? was->share * job->spec.duration_s / prior : 1;
 }
 
-/* A language model's speed follows from its shape. */
-static double model_prior(const struct liveforecast *f,
-                          const struct firn_job *job,
-                          const struct firn_way *way)
+/* The geometric mean of all ways; 1 before the first. */
+static double mean_ratio(const struct liveforecast *f,
+                         const struct firn_job *job, const struct seen *seen)
 {
-    struct llmjob llm = llmjobs_open(f->cluster, &job->spec, job->type_mask);
-    struct llmspot spot = llmjobs_packed(f->cluster, type_of(f, job, way->type),
-                                         way->gpus, way->nodes);
-    return llmjobs_expect(&llm, &spot, way->tensor, NULL);
-}
-
-/* Without anything seen; 0 when it cannot be. */
-static double prior(const struct liveforecast *f, const struct firn_job *job,
-                    const struct firn_way *way)
-{
-    double power = 0;
-    if (way->gpus < 1 || job->spec.gpus < 1)
-        return 0;
-    if (llmjobs_is(&job->spec))
-        return model_prior(f, job, way);
-    if (way->counts != NULL)
-        for (int t = 0; t < f->cluster->ntypes; t++)
-            power += way->counts[t] * f->cluster->types[t].speed;
-    else
-        power = way->gpus * f->cluster->types[type_of(f, job, way->type)].speed;
-    return power > 0 ? scaled(power) / scaled(job->spec.gpus) : 0;
+    double sum = 0;
+    if (seen == NULL || seen->ways.n == 0)
+        return 1;
+    if (seen->ways.n == 1)
+        return ratio_of(f, job, &seen->ways.at[0]);
+    for (size_t i = 0; i < seen->ways.n; i++)
+        sum += fm_log(ratio_of(f, job, &seen->ways.at[i]));
+    return fm_exp(sum / (double)seen->ways.n);
 }
 
 double liveforecast_rate(const struct liveforecast *f, firn_job_id id,
                          const struct firn_job *job, const struct firn_way *way)
 {
     const struct seen *seen = find(f, id);
-    double rate = prior(f, job, way);
-    if (seen == NULL || seen->correction <= 0)
+    struct prior_setting setting = setting_of(seen);
+    double rate = liveprior_rate(f->prior, job, way, &setting);
+    if (seen == NULL || seen->ways.n == 0 || !(rate > 0))
         return rate;
-    firn_type_id type = type_of(f, job, way->type);
+    firn_type_id type = way->type >= 0 && way->type < f->cluster->ntypes
+                            ? way->type
+                            : liveprior_type(f->prior, job);
     for (size_t i = 0; way->counts == NULL && i < seen->ways.n; i++)
-        if (seen->ways.at[i].gpus == way->gpus && seen->ways.at[i].type == type)
-            return rate * seen->ways.at[i].ratio;
-    return rate * seen->correction;
+        if (seen->ways.at[i].gpus == way->gpus &&
+            seen->ways.at[i].type == type &&
+            seen->ways.at[i].tensor == way->tensor)
+            return rate * ratio_of(f, job, &seen->ways.at[i]);
+    return rate * mean_ratio(f, job, seen);
 }
 
 /* The slowest type among what it holds. */
-static firn_type_id slowest(const struct liveforecast *f,
-                            const struct firn_alloc *held)
+struct firn_way liveforecast_held(const struct liveforecast *f,
+                                  const struct firn_job *job)
 {
-    firn_type_id worst = -1;
+    const struct firn_alloc *held = &job->held;
+    firn_type_id worst = FIRN_ANY_TYPE;
     for (int i = 0; i < held->nparts; i++) {
         firn_type_id type = f->cluster->nodes[held->parts[i].node].type;
         if (worst < 0 ||
             f->cluster->types[type].speed < f->cluster->types[worst].speed)
             worst = type;
     }
-    return worst;
+    return (struct firn_way){
+        .gpus = held->ngpus, .type = worst, .tensor = held->how.tensor};
 }
 
-static void correct(struct seen *seen, const struct run_way *way)
+/* Takes a way in; what was seen alone drives out what was not. */
+static void keep(struct seen *seen, const struct run_way *way)
 {
-    double sum = 0;
     size_t i = 0;
+    if (seen->ways.n > 0 && !seen->ways.at[0].is_alone && way->is_alone)
+        seen->ways.n = 0;
     while (i < seen->ways.n && (seen->ways.at[i].gpus != way->gpus ||
-                                seen->ways.at[i].type != way->type))
+                                seen->ways.at[i].type != way->type ||
+                                seen->ways.at[i].tensor != way->tensor))
         i++;
     if (i == seen->ways.n)
         vec_add(&seen->ways, *way);
-    seen->ways.at[i] = *way;
-    for (i = 0; i < seen->ways.n; i++)
-        sum += fm_log(seen->ways.at[i].ratio);
-    seen->correction = fm_exp(sum / (double)seen->ways.n);
+    struct run_way *to = &seen->ways.at[i];
+    to->share += REPORT_RATE * (way->share - to->share);
+    to->setting = way->setting;
+    to->n++;
 }
 
-static struct pair *pair_of(struct liveforecast *f, const char *a,
-                            const char *b)
+/* --- pairs --------------------------------------------------------------- */
+
+/* The number of an application, its measured pairs taken in; -1: too many. */
+static int app_of(struct liveforecast *f, const struct firn_job *job,
+                  const char *name)
 {
-    int i = map_add(&f->apps, a), k = map_add(&f->apps, b);
-    if (i >= PAIR_APPS || k >= PAIR_APPS)
-        return NULL;
-    vec_reserve(&f->pairs, (size_t)PAIR_APPS * PAIR_APPS);
-    return &f->pairs.at[i * PAIR_APPS + k];
+    int number = map_find(&f->apps, name);
+    if (number >= 0)
+        return number < PAIR_APPS ? number : -1;
+    if (f->apps.n >= PAIR_APPS)
+        return -1;
+    if (f->pairs_storage == NULL) {
+        f->pairs_storage =
+            mem_new(FIRN_PAIRS_DOUBLES(PAIR_APPS, 1), sizeof *f->pairs_storage);
+        firn_pairs_init(&f->pairs, f->pairs_storage, PAIR_APPS, f->class_of, 1,
+                        BESIDE);
+    }
+    number = map_add(&f->apps, name);
+    struct firn_job as = *job;
+    for (int i = 0; i <= number; i++) {
+        as.spec.app = map_name(&f->apps, i);
+        double felt = liveprior_beside(f->prior, &as, name);
+        if (felt > 0)
+            firn_pairs_add(&f->pairs, (size_t)i, (size_t)number, felt, 1, NULL);
+        as.spec.app = name;
+        double done = liveprior_beside(f->prior, &as, map_name(&f->apps, i));
+        if (done > 0 && i < number)
+            firn_pairs_add(&f->pairs, (size_t)number, (size_t)i, done, 1, NULL);
+    }
+    return number;
+}
+
+static int key_of(struct liveforecast *f, struct liveforecast_job j)
+{
+    int number =
+        j.job->spec.app[0] != '\0' ? app_of(f, j.job, j.job->spec.app) : -1;
+    return number >= 0 ? number : -1 - j.id;
+}
+
+static bool is_bad(const struct liveforecast *f, int a, int b)
+{
+    for (size_t i = 0; i < f->bad.n; i++)
+        if (f->bad.at[i].a == (a < b ? a : b) &&
+            f->bad.at[i].b == (a < b ? b : a))
+            return true;
+    return false;
+}
+
+static void add_bad(struct liveforecast *f, int a, int b)
+{
+    struct bad bad = {a < b ? a : b, a < b ? b : a};
+    if (f->bad.n < BAD_MAX && !is_bad(f, a, b))
+        vec_add(&f->bad, bad);
+}
+
+void liveforecast_part(struct liveforecast *f, struct liveforecast_job a,
+                       struct liveforecast_job b)
+{
+    add_bad(f, key_of(f, a), key_of(f, b));
+}
+
+void liveforecast_save(const struct liveforecast *f, struct firn_buf *out)
+{
+    for (size_t i = 0; i < f->bad.n; i++)
+        if (f->bad.at[i].a >= 0)
+            buf_printf(out, "%s\t%s\n", map_name(&f->apps, f->bad.at[i].a),
+                       map_name(&f->apps, f->bad.at[i].b));
+}
+
+void liveforecast_load_pairs(struct liveforecast *f, const char *text)
+{
+    static const struct firn_job nobody = {.spec = {.app = ""}};
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        char *line = mem_new(n + 1, 1), *tab;
+        memcpy(line, text, n);
+        text += text[n] == '\n' ? n + 1 : n;
+        if ((tab = strchr(line, '\t')) != NULL) {
+            *tab = '\0';
+            int a = app_of(f, &nobody, line), b = app_of(f, &nobody, tab + 1);
+            if (a >= 0 && b >= 0)
+                add_bad(f, a, b);
+        }
+        mem_free(line);
+    }
+}
+
+double liveforecast_slowdown(const struct liveforecast *f,
+                             struct liveforecast_job job,
+                             struct liveforecast_job other)
+{
+    const char *name = job.job->spec.app, *beside = other.job->spec.app;
+    int i = map_find(&f->apps, name), k = map_find(&f->apps, beside);
+    if (f->bad.n > 0 && is_bad(f, *name && i >= 0 ? i : -1 - job.id,
+                               *beside && k >= 0 ? k : -1 - other.id))
+        return LIVEFORECAST_BAD;
+    double measured = liveprior_beside(f->prior, job.job, beside);
+    if (i < 0 || k < 0 || f->pairs_storage == NULL)
+        return measured > 0 ? measured : BESIDE;
+    return firn_pairs_xi(&f->pairs, (size_t)i, (size_t)k).xi;
+}
+
+/* --- what is learned ----------------------------------------------------- */
+
+static void saw_step(struct liveforecast *f, const struct liveforecast_run *run,
+                     const struct prior_setting *setting)
+{
+    struct prior_step step = {.job = run->job,
+                              .setting = *setting,
+                              .passes = run->passes,
+                              .step_s = run->step_s};
+    liveprior_saw(f->prior, &step);
 }
 
 void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                       const struct liveforecast_run *run)
 {
     const struct firn_job *job = run->job;
-    struct firn_way way = {.gpus = job->held.ngpus,
-                           .type = slowest(f, &job->held)};
-    double alone = prior(f, job, &way);
-    if (job->held.nparts == 0 || !(run->rate > 0) || !(alone > 0))
+    struct firn_way held = liveforecast_held(f, job);
+    if (id < 0 || job->held.nparts == 0 || !(run->rate > 0) ||
+        !(job->spec.duration_s > 0) || run->sharers > 1)
         return;
-    if (run->sharers == 0) {
-        correct(find_or_make(f, id),
-                &(struct run_way){way.gpus, way.type, run->rate / alone});
+    struct seen *seen = find_or_make(f, id);
+    struct run_way way = {.gpus = held.gpus,
+                          .tensor = held.tensor,
+                          .type = held.type,
+                          .share = run->rate / job->spec.duration_s,
+                          .is_alone = run->sharers == 0};
+    if (run->step_s > 0) {
+        seen->setting.batch = run->batch > 0 ? run->batch : 0;
+        seen->setting.nfrozen = run->nfrozen > 0 ? run->nfrozen : 0;
+    }
+    way.setting = seen->setting;
+    if (way.is_alone) {
+        keep(seen, &way);
+        saw_step(f, run, &way.setting);
         return;
     }
-    const struct seen *seen = find(f, id);
-    if (run->sharers > 1 || seen == NULL || seen->correction <= 0)
-        return; /* how it goes alone is not known */
-    double slower = liveforecast_rate(f, id, job, &way) / run->rate;
-    struct pair *pair = pair_of(f, job->spec.app, run->beside);
-    if (pair != NULL) {
-        pair->sum += slower > 1 ? slower : 1;
-        pair->n++;
+    if (!liveforecast_is_seen(f, id)) {
+        way.share /= FIRN_SHARING_LAMBDA;
+        keep(seen, &way);
+        return;
     }
+    double slower = liveforecast_rate(f, id, job, &held) / run->rate;
+    int a = app_of(f, job, job->spec.app), b = app_of(f, job, run->beside);
+    if (a >= 0 && b >= 0 && slower > 0)
+        firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
 }
 
 /* --- the rest ------------------------------------------------------------ */
 
-double liveforecast_slowdown(const struct liveforecast *f,
-                             const struct firn_job *job,
-                             const struct firn_job *other)
+/* The GPUs of a type beyond which it was seen to get slower; 0: no word. */
+static int useful_gpus(const struct seen *seen)
 {
-    int i = map_find(&f->apps, job->spec.app);
-    int k = map_find(&f->apps, other->spec.app);
-    if (i < 0 || k < 0 || i >= PAIR_APPS || k >= PAIR_APPS || f->pairs.cap == 0)
-        return BESIDE;
-    const struct pair *pair = &f->pairs.at[i * PAIR_APPS + k];
-    return (BESIDE + pair->sum) / (1 + pair->n);
+    int most = 0;
+    for (size_t i = 0; seen != NULL && i < seen->ways.n; i++)
+        for (size_t k = 0; k < seen->ways.n; k++) {
+            const struct run_way *few = &seen->ways.at[i];
+            const struct run_way *many = &seen->ways.at[k];
+            if (few->is_alone && many->is_alone && few->type == many->type &&
+                few->gpus < many->gpus && many->n >= SETTLED &&
+                many->share < SLOWER * few->share &&
+                (most == 0 || few->gpus < most))
+                most = few->gpus;
+        }
+    return most;
 }
 
-int liveforecast_gpus_max(const struct liveforecast *f,
+int liveforecast_gpus_max(const struct liveforecast *f, firn_job_id id,
                           const struct firn_job *job, unsigned tunes)
 {
-    (void)f;
     int threads =
         job->spec.threads > 0 ? job->spec.threads : job->spec.gpus_max;
     int most = job->spec.gpus_max;
+    int limits[] = {liveprior_gpus_max(f->prior, job), job->spec.batch,
+                    useful_gpus(find(f, id))};
     if ((tunes & FIRN_TUNE_THREADS) != 0 || job->spec.threads > 0)
         most = threads < most ? threads : most;
-    if (job->spec.batch > 0 && job->spec.batch < most)
-        most = job->spec.batch;
+    for (int i = 0; i < 3; i++)
+        if (limits[i] > 0 && limits[i] < most)
+            most = limits[i];
     return most;
 }
 
@@ -265,13 +402,11 @@ size_t liveforecast_llm_ways(const struct liveforecast *f, firn_job_id id,
                              const struct firn_job *job,
                              struct firn_llm_way *out, size_t max)
 {
-    const struct seen *seen = find(f, id);
     if (!llmjobs_is(&job->spec))
         return 0;
     struct llmjob llm = llmjobs_open(f->cluster, &job->spec, job->type_mask);
-    double correction =
-        seen != NULL && seen->correction > 0 ? seen->correction : 1;
-    return llmjobs_ways(&llm, f->cluster, job, correction, out, max);
+    return llmjobs_ways(&llm, f->cluster, job, mean_ratio(f, job, find(f, id)),
+                        out, max);
 }
 
 void liveforecast_load_seen(struct liveforecast *f, firn_job_id id,
@@ -293,10 +428,16 @@ double liveforecast_memory(const struct liveforecast *f, firn_job_id id)
 }
 
 struct firn_load liveforecast_load(const struct liveforecast *f, firn_job_id id,
-                                   const struct firn_job *job)
+                                   const struct firn_job *job,
+                                   const struct firn_way *way)
 {
     const struct seen *seen = find(f, id);
-    struct firn_load load = {(double)NAN, (double)NAN};
+    struct prior_setting setting = setting_of(seen);
+    struct firn_way whole = {.gpus = job->spec.gpus, .type = FIRN_ANY_TYPE};
+    if (way != NULL)
+        whole = *way;
+    whole.passes = 0; /* what passes save is the caller's to say */
+    struct firn_load load = liveprior_load(f->prior, job, &whole, &setting);
     if (job->spec.mem_gib > 0)
         load.mem_gib = job->spec.mem_gib;
     if (seen != NULL && seen->mem_gib > 0 && !(load.mem_gib > seen->mem_gib))

@@ -114,7 +114,8 @@ struct live_job {
     bool is_ending; /* cancelled; still there */
     int64_t epoch;  /* of the last start; 0: none */
     int nretries, exit_status;
-    char held[512]; /* GPUs now, as firn_alloc_print has them; "-" */
+    char held[512];      /* GPUs now, as firn_alloc_print has them; "-" */
+    struct firn_how how; /* it is run on them; with ids of the book */
     struct firn_trainer_report last; /* its variance is `variance` */
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
     double reported_s;               /* since the epoch; 0: never */

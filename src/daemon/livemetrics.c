@@ -127,6 +127,7 @@ void metrics_observe(struct metrics *metrics, enum metric id, double value)
         FIRN_BUG("metric %d is no histogram", (int)id);
     if (!isfinite(value))
         return;
+    value = fmax(value, 0); /* times, when the clock was put back */
     const double *bounds = bounds_of(id, &n);
     while (i < n && value > bounds[i])
         i++;

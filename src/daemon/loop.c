@@ -105,6 +105,13 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         vec_add(&loop->settings, config->settings[i]);
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
+    struct firn_buf pairs = {0};
+    struct firn_error none = {0};
+    if (store_get_meta(loop->store, "bad-pairs", &pairs, &none) == FIRN_OK &&
+        pairs.n > 0)
+        liveforecast_load_pairs(loop->forecast, pairs.at);
+    buf_release(&pairs);
+    loop->merges = livemerge_new();
     return loop_new_round(loop, policy, err);
 }
 
@@ -128,6 +135,11 @@ static enum firn_status open_http(struct loop *loop,
                       http_port(loop->http), &loop->url, err);
 }
 
+static double loop_clock(void *arg)
+{
+    return loop_now_s(arg);
+}
+
 static enum firn_status open_all(struct loop *loop,
                                  const struct loop_setup *setup,
                                  struct firn_error *err)
@@ -140,6 +152,7 @@ static enum firn_status open_all(struct loop *loop,
         log_warn("%s", said);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
+    book_clock(loop->book, loop_clock, loop);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(loop_nodes_begin(loop, err));
@@ -184,8 +197,12 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->started);
     vec_release(&loop->rejected);
     vec_release(&loop->later);
+    vec_release(&loop->rebound);
+    vec_release(&loop->watched);
+    vec_release(&loop->riders);
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
+    livemerge_free(loop->merges);
     firn_cluster_release(&loop->cluster);
     loop_nodes_close(loop);
     buf_release(&loop->url);

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 static const double GRACE_S = 30;
+static const double FIXED = 0.5; /* memory of weights and the like, of all */
 
 /* --- the engine as the round sees it ------------------------------------- */
 
@@ -35,8 +36,8 @@ static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
-static void say(struct loop *loop, struct live_job *job, enum live_state state,
-                enum live_reason reason, const char *why)
+void loop_say(struct loop *loop, struct live_job *job, enum live_state state,
+              enum live_reason reason, const char *why)
 {
     struct firn_error err = {0};
     enum firn_status status =
@@ -70,21 +71,22 @@ static void tell_step(struct loop *loop, struct live_job *job,
     enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
     if (step->kind == FIRN_STEP_STOP) {
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
-        say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
-            loop->is_draining
-                ? "its node is drained; it is asked to write a checkpoint"
-            : step->is_loss ? "its node is down"
-                            : "others go first; it is asked to leave its GPUs");
+        loop_say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
+                 loop->is_draining
+                     ? "its node is drained; it is asked to write a checkpoint"
+                 : step->is_loss
+                     ? "its node is down"
+                     : "others go first; it is asked to leave its GPUs");
     } else if (phase == FIRN_PHASE_LEAVING) {
         snprintf(why, sizeof why, "from %.100s to %.100s", from.at, named.at);
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_RESIZE, 1);
-        say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
+        loop_say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
     } else if (phase == FIRN_PHASE_RUNNING) { /* as before, but for a word */
         struct firn_error err = {0};
         loop_wrote(loop, book_held(loop->book, job, to.at, &err), &err);
     } else {
         snprintf(why, sizeof why, "starts on %.200s", named.at);
-        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     }
     buf_release(&to);
     buf_release(&named);
@@ -99,14 +101,19 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct firn_job as = *step->job;
     struct firn_step passed = *step;
     (void)err;
+    struct firn_alloc to = *step->to;
+    to.how = ride_how(loop, &step->to->how);
     as.id = loop_book_id(loop, step->job->id);
     passed.job = &as;
+    passed.to = &to;
     struct live_job *job = book_job(loop->book, as.id);
     struct track *track = loop_track(loop, as.id);
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
     give_orders(loop, job, step->to);
+    if (ride_takes_step(loop, job, step))
+        return FIRN_OK;
     if (step->is_loss) /* a drained node lives: there is time to leave */
         passed.is_loss = !loop->is_draining;
     if (loop->engine->apply(loop->engine_state, &passed, &why) != FIRN_OK) {
@@ -148,22 +155,36 @@ static double rate(void *state, const struct firn_job *job,
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct loop *loop = state;
-    return liveforecast_gpus_max(loop->forecast, job, tunes);
+    return liveforecast_gpus_max(loop->forecast, loop_book_id(loop, job->id),
+                                 job, tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
                        const struct firn_job *other)
 {
     const struct loop *loop = state;
-    return liveforecast_slowdown(loop->forecast, job, other);
+    struct liveforecast_job a = {loop_book_id(loop, job->id), job};
+    struct liveforecast_job b = {loop_book_id(loop, other->id), other};
+    return liveforecast_slowdown(loop->forecast, a, b);
+}
+
+/* What goes with the batch is divided by the passes of a step; the rest, taken
+ * to be half, is there whatever the batch. Elastic jobs take such orders. */
+static double in_passes(const struct live_job *job, double mem_gib, int passes)
+{
+    bool obeys = job != NULL && job->ask.is_elastic && passes > 1;
+    return obeys ? mem_gib * (FIXED + (1 - FIXED) / passes) : mem_gib;
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct loop *loop = state;
-    (void)way;
-    return liveforecast_load(loop->forecast, loop_book_id(loop, job->id), job);
+    firn_job_id id = loop_book_id(loop, job->id);
+    struct firn_load load = liveforecast_load(loop->forecast, id, job, way);
+    load.mem_gib =
+        in_passes(book_job(loop->book, id), load.mem_gib, way->passes);
+    return load;
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -174,7 +195,17 @@ static size_t llm_ways(void *state, const struct firn_job *job,
                                  job, out, max);
 }
 
-static const struct firn_forecast_def forecast_def = {.rate = rate,
+static bool merge(void *state, const struct firn_job *a,
+                  const struct firn_job *b, enum firn_merge_kind kind,
+                  const struct firn_way *way, double at_s,
+                  struct firn_merge *out)
+{
+    struct loop_pair pair = {a, b, kind};
+    return loop_merge(state, &pair, way, at_s, out);
+}
+
+static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
                                                       .load = load,
@@ -199,6 +230,7 @@ void loop_engine_init(struct loop *loop)
 /* Behind `launch`, until the next one. */
 struct launchtext {
     struct arena text;
+    struct firn_launch_mate mate;
 };
 
 void loop_launch_free(struct loop *loop)
@@ -249,6 +281,52 @@ static void make_folder(const char *path)
         log_warn("cannot make '%s': %s", path, strerror(errno));
 }
 
+/* Where its checkpoints go; "" when it writes none. */
+static const char *ckpt_folder(struct loop *loop, const struct live_job *job)
+{
+    const char *jobs = text_of(loop, "%s/jobs", loop->config->state);
+    const char *folder = text_of(loop, "%s/%d", jobs, job->id);
+    if (job->ask.ckpt_dir[0] != '\0' || !job->ask.can_checkpoint)
+        return job->ask.ckpt_dir;
+    const char *ckpt = text_of(loop, "%s/ckpt", folder);
+    make_folder(jobs);
+    make_folder(folder);
+    make_folder(ckpt);
+    return ckpt;
+}
+
+static int threads_of(const struct live_ask *ask)
+{
+    return ask->threads > 0 ? ask->threads
+                            : (ask->is_elastic ? ask->gpus_max : 0);
+}
+
+/* The one who rides with it, and whose weights it begins with. */
+static void launch_others(struct loop *loop, const struct live_job *job,
+                          struct firn_launch *out)
+{
+    const struct live_job *mate = ride_other(loop, job);
+    const struct live_job *first =
+        job->how.after > 0 ? book_job(loop->book, job->how.after - 1) : NULL;
+    out->after = "";
+    if (mate != NULL) {
+        loop->launch->mate = (struct firn_launch_mate){
+            .job = mate->id,
+            .epoch = mate->epoch,
+            .name = mate->ask.name,
+            .argv = (const char *const *)mate->ask.argv,
+            .dataset = mate->ask.dataset,
+            .ckpt = ckpt_folder(loop, mate),
+            .token = mate->token,
+            .threads = threads_of(&mate->ask)};
+        out->mate = &loop->launch->mate;
+    }
+    if (first != NULL && first->state == LIVE_SUCCEEDED) {
+        out->after = ckpt_folder(loop, first);
+        out->after_job = first->id;
+    }
+}
+
 static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
     struct loop *loop = arg;
@@ -261,13 +339,8 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
     arena_reset(&loop->launch->text);
     const char *jobs = text_of(loop, "%s/jobs", loop->config->state);
     const char *folder = text_of(loop, "%s/%d", jobs, id);
-    const char *ckpt = job->ask.ckpt_dir;
     make_folder(jobs);
     make_folder(folder);
-    if (ckpt[0] == '\0' && job->ask.can_checkpoint) {
-        ckpt = text_of(loop, "%s/ckpt", folder);
-        make_folder(ckpt);
-    }
     const struct live_ask *ask = &job->ask;
     *out = (struct firn_launch){
         .name = ask->name,
@@ -278,16 +351,15 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
         .log = text_of(loop, "%s/log", folder),
         .url = loop->http != NULL ? loop->url.at : "",
         .token = job->token,
-        .ckpt = ckpt,
+        .ckpt = ckpt_folder(loop, job),
         .freeze = freeze_of(loop, job),
-        .threads = ask->threads > 0  ? ask->threads
-                   : ask->is_elastic ? ask->gpus_max
-                                     : 0,
+        .threads = threads_of(ask),
         .grace_s = ask->grace_s > 0 ? ask->grace_s : GRACE_S,
         .can_checkpoint = ask->can_checkpoint,
         .inbox = ask->inbox,
         .after = "",
     };
+    launch_others(loop, job, out);
     return true;
 }
 
@@ -300,10 +372,14 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
     struct firn_buf held = {0};
+    struct firn_how how = ride_how(loop, &track->granted.how);
+    FIRN_TRY(ride_open(loop, job, &how, err));
     firn_alloc_print(&track->granted, &held);
     enum firn_status status =
         book_held(loop->book, job, held.at, err); /* (1) */
     buf_release(&held);
+    if (status == FIRN_OK)
+        status = book_how(loop->book, job, &how, err);
     if (status == FIRN_OK)
         status = book_next_epoch(loop->book, job, epoch, err);
     if (loop_wrote(loop, status, err)) {
@@ -325,26 +401,29 @@ static void on_phase(struct loop *loop, struct live_job *job,
                      const struct firn_event *event)
 {
     char why[LIVE_TEXT];
-    struct firn_buf on = {0};
+    struct firn_buf on = {0}, with = {0};
     loop_gpus_text(loop, job->held, &on);
+    ride_words(loop, job, &with);
     if (event->phase == FIRN_PHASE_STARTING && !job->is_ending) {
-        snprintf(why, sizeof why, "starts on %.200s", on.at);
-        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
+        snprintf(why, sizeof why, "starts on %.120s%.100s", on.at, with.at);
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
     } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
-        snprintf(why, sizeof why, "runs on %.200s", on.at);
+        snprintf(why, sizeof why, "runs on %.120s%.100s", on.at, with.at);
         if (!(job->started_s > 0))
             metrics_observe(loop->metrics, METRIC_QUEUE_S,
                             loop_now_s(loop) - job->submitted_s);
-        say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
+        loop_say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
     }
     buf_release(&on);
+    buf_release(&with);
 }
 
-/* The epoch's end is written down, once: (3). */
-static void close_epoch(struct loop *loop, struct live_job *job,
-                        struct track *track, const struct firn_event *event)
+/* (3) */
+void loop_close_epoch(struct loop *loop, struct live_job *job,
+                      const struct firn_event *event)
 {
     struct firn_error err = {0};
+    struct track *track = loop_track(loop, job->id);
     if (track->open_epoch == 0 || event->epoch != track->open_epoch)
         return;
     struct store_epoch epoch = {.job = job->id,
@@ -355,7 +434,7 @@ static void close_epoch(struct loop *loop, struct live_job *job,
                                 .exit_status = event->exit_status,
                                 .held = job->held};
     track->open_epoch = 0;
-    track->rate = 0;
+    track->rate = track->turn = 0;
     metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
     loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
     loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
@@ -373,21 +452,42 @@ static void on_left(struct loop *loop, struct live_job *job,
         return;
     }
     if (phase != FIRN_PHASE_GONE) {
-        say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
-            "starts again when its GPUs are free");
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
+                 "starts again when its GPUs are free");
         return;
     }
     if (job->is_held) {
-        say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
-            "held back by its user");
+        loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
+                 "held back by its user");
         return;
     }
-    say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY,
-        "stopped by a checkpoint; waits for GPUs");
+    if (ride_awaits(loop, job)) {
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
+                 "starts again, trained by another job's processes");
+        return;
+    }
+    loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY,
+             "stopped by a checkpoint; waits for GPUs");
     loop_unpin(loop, track);
     if (in_round != NULL && in_round->held.nparts > 0)
         loop_withdraw(loop, track); /* what the round gave it is gone */
     loop_admit(loop, job);
+}
+
+/* LEFT, DONE or FAIL of a job, alone or with a rider. */
+static void on_end(struct loop *loop, struct live_job *job,
+                   const struct live_job *rider, const struct firn_event *event)
+{
+    loop_close_epoch(loop, job, event);
+    if (event->kind == FIRN_EVENT_LEFT)
+        on_left(loop, job, loop_track(loop, job->id));
+    else if (event->kind == FIRN_EVENT_DONE)
+        loop_end(loop, job, LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT,
+                 "ended with status 0");
+    else if (rider != NULL)
+        ride_failed(loop, job, event);
+    else
+        loop_failed(loop, job, event);
 }
 
 void loop_event(struct loop *loop, const struct firn_event *event)
@@ -398,24 +498,21 @@ void loop_event(struct loop *loop, const struct firn_event *event)
     struct track *track = loop_track(loop, event->job);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return;
-    switch (event->kind) {
-    case FIRN_EVENT_PHASE:
+    struct live_job *rider =
+        event->kind == FIRN_EVENT_PHASE || event->epoch == track->open_epoch
+            ? ride_other(loop, job)
+            : NULL;
+    if (event->kind == FIRN_EVENT_PHASE) {
         on_phase(loop, job, event);
-        break;
-    case FIRN_EVENT_LEFT:
-        close_epoch(loop, job, track, event);
-        on_left(loop, job, track);
-        break;
-    case FIRN_EVENT_DONE:
-        close_epoch(loop, job, track, event);
-        loop_end(loop, job, LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT,
-                 "ended with status 0");
-        break;
-    case FIRN_EVENT_FAIL:
-        close_epoch(loop, job, track, event);
-        loop_failed(loop, job, event);
-        break;
-    default:
-        break;
+        if (rider != NULL)
+            on_phase(loop, rider, event);
+        return;
     }
+    if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
+        event->kind != FIRN_EVENT_FAIL)
+        return;
+    on_end(loop, job, rider, event);
+    if (rider != NULL)
+        ride_ended(loop, job, rider, event);
+    ride_check(loop);
 }

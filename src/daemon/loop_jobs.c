@@ -127,15 +127,24 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
     else
         out->gpus = reach(loop, out);
     out->submit_s = submit_s > 0 ? submit_s : 0;
+    if (out->submit_s > loop_now_s(loop)) /* the clock was put back since */
+        out->submit_s = loop_now_s(loop);
     if (!ask->can_checkpoint && !ask->may_restart)
         out->may_share = false;
-    out->may_merge = false; /* no engine trains two as one */
+    /* Apart again, each goes on from a checkpoint of its own. */
+    out->may_merge = ask->may_merge && ask->can_checkpoint &&
+                     ask->base[0] != '\0' && ask->dataset[0] != '\0';
 }
 
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out)
 {
+    const struct track *track = loop_track(loop, job->id);
     loop_ask_spec(loop, &job->ask, job->submitted_s, out);
+    if (track != NULL && track->nparted > 1)
+        out->may_share = false; /* loop_guard.c */
+    if (track != NULL && track->is_lone)
+        out->may_merge = false;
 }
 
 /* The share of its work that a new start begins with. */
@@ -174,6 +183,7 @@ enum firn_status loop_restore(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK) {
         track->round_id = as.id;
         track->duration_s = spec.duration_s;
+        ride_relink(loop, as.id);
     }
     return status;
 }
@@ -203,8 +213,7 @@ void loop_admit(struct loop *loop, struct live_job *job)
                    live_state_is_over(job->state) ||
                    track->again_s > loop_now_s(loop);
     if (is_away || track->round_id != FIRN_NO_JOB || track->is_pinned ||
-        loop->engine->phase(loop->engine_state, job->id) !=
-            FIRN_PHASE_GONE) /* (2) */
+        loop_phase(loop, job) != FIRN_PHASE_GONE) /* (2) */
         return;
     enum firn_status status = job->epoch == 0
                                   ? submit(loop, job, &err)
@@ -349,6 +358,8 @@ void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
     if (track != NULL) {
+        if (state == LIVE_SUCCEEDED)
+            loop_guard_ended(loop, track);
         loop_unpin(loop, track);
         leave_round(loop, track, state == LIVE_SUCCEEDED);
         loop_track_drop(loop, job->id);
@@ -371,7 +382,7 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
     if (job->ask.inbox[0] == '\0' && /* else the engine has it, too */
-        loop->engine->phase(loop->engine_state, job->id) == FIRN_PHASE_GONE) {
+        loop_phase(loop, job) == FIRN_PHASE_GONE) {
         loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, why);
         return;
     }
@@ -380,7 +391,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
                    loop_now_s(loop), why, &err);
     loop_wrote(loop, status, &err);
     leave_round(loop, track, false);
-    loop->engine->cancel(loop->engine_state, job->id);
+    ride_check(loop);
+    if (!ride_rides(loop, job))
+        loop->engine->cancel(loop->engine_state, job->id);
 }
 
 /* A STOP that no round has planned. */
@@ -411,13 +424,25 @@ void loop_put_back(struct loop *loop, struct live_job *job,
     stop(loop, job); /* when it has left, it is admitted again */
 }
 
+void loop_send_away(struct loop *loop, struct live_job *job, const char *why)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    struct firn_error err = {0};
+    loop_withdraw(loop, track);
+    enum firn_status status =
+        book_state(loop->book, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
+                   loop_now_s(loop), why, &err);
+    loop_wrote(loop, status, &err);
+    metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
+    stop(loop, job);
+}
+
 /* Its user holds it back: off its GPUs if it can be, and out of the round. */
 static void hold(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
-    bool is_there =
-        loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE;
+    bool is_there = loop_phase(loop, job) != FIRN_PHASE_GONE;
     if (track->is_pinned || (is_there && job->ask.inbox[0] != '\0'))
         return; /* it goes on to its end */
     loop_withdraw(loop, track);
@@ -425,8 +450,16 @@ static void hold(struct loop *loop, struct live_job *job)
         loop->book, job, is_there ? LIVE_PREEMPTING : LIVE_PENDING,
         LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
     loop_wrote(loop, status, &err);
-    if (is_there)
+    ride_check(loop);
+    if (is_there && !ride_rides(loop, job))
         stop(loop, job);
+}
+
+static bool is_outside(const struct live_job *job, const struct firn_job *as)
+{
+    return as->held.nparts > 0 && loop_can_stop(job) && job->ask.gpus_min > 0 &&
+           (as->held.ngpus < job->ask.gpus_min ||
+            as->held.ngpus > job->ask.gpus_max);
 }
 
 /* Is what the round schedules it by not what it asks for now? */
@@ -442,6 +475,20 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
            spec.mem_gib != in_round->spec.mem_gib;
 }
 
+void loop_keep_bounds(struct loop *loop)
+{
+    for (size_t i = 0; i < loop->rebound.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->rebound.at[i]);
+        const struct track *track = loop_track(loop, loop->rebound.at[i]);
+        const struct firn_job *in_round =
+            track != NULL ? loop_round_job(loop, track) : NULL;
+        if (job != NULL && in_round != NULL && is_outside(job, in_round))
+            loop_send_away(loop, job,
+                           "its user changed its bounds: it is placed anew");
+    }
+    loop->rebound.n = 0;
+}
+
 void loop_changed(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track_make(loop, job->id);
@@ -454,6 +501,8 @@ void loop_changed(struct loop *loop, struct live_job *job)
         return;
     }
     if (in_round != NULL) {
+        if (is_outside(job, in_round))
+            vec_add(&loop->rebound, job->id);
         if (is_outdated(loop, job, in_round))
             loop_readmit(loop, job);
         return;

@@ -8,7 +8,8 @@
  * The rate goes to the policy as the job's own, and to the forecasts as what
  * was seen on the GPUs it holds, alone or beside another. A job that says no
  * progress but has a target is measured by that; one that says nothing at all
- * goes at the rate that was guessed.
+ * goes at the rate that was guessed. loop_guard.c looks at whether it went as
+ * was expected.
  */
 #include "base/log.h"
 #include "daemon/loopwork.h"
@@ -41,30 +42,75 @@ static double seen_rate(const struct track *track, const struct live_job *job,
     return track->rate;
 }
 
-static bool overlaps(const struct firn_alloc *a, const struct firn_alloc *b)
+/* Who shares its GPUs: how many, and the last of them. */
+static struct track *look_around(struct loop *loop, const struct firn_job *job,
+                                 struct liveforecast_run *run)
 {
-    for (int i = 0; i < a->nparts; i++)
-        for (int k = 0; k < b->nparts; k++)
-            if (a->parts[i].node == b->parts[k].node &&
-                a->parts[i].board == b->parts[k].board &&
-                (a->parts[i].gpus & b->parts[k].gpus) != 0)
-                return true;
-    return false;
-}
-
-/* Who shares its GPUs, if somebody does. */
-static void look_around(const struct loop *loop, const struct firn_job *job,
-                        struct liveforecast_run *run)
-{
+    struct track *mate = NULL;
     run->beside = "";
     if (!job->held.is_shared)
-        return;
+        return NULL;
     const struct state *state = round_state(loop->round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (&sj->job != job && overlaps(&sj->job.held, &job->held)) {
+        if (&sj->job != job && loop_overlaps(&sj->job.held, &job->held)) {
             run->sharers++;
             run->beside = sj->job.spec.app;
+            mate = loop_track(loop, loop_book_id(loop, sj->job.id));
         }
+    return mate;
+}
+
+/* What was expected of it as it is, before this report. */
+static void judge_forecast(struct loop *loop, const struct track *track,
+                           const struct firn_job *job, const struct track *mate)
+{
+    struct firn_way way = liveforecast_held(loop->forecast, job);
+    double expected = liveforecast_rate(loop->forecast, track->id, job, &way);
+    const struct firn_job *beside =
+        mate != NULL ? loop_round_job(loop, mate) : NULL;
+    if (job->spec.is_nominal &&
+        !liveforecast_is_seen(loop->forecast, track->id))
+        return; /* of work that nobody knows there is no rate to expect */
+    if (beside != NULL)
+        expected /= liveforecast_slowdown(
+            loop->forecast, (struct liveforecast_job){track->id, job},
+            (struct liveforecast_job){mate->id, beside});
+    metrics_observe(loop->metrics, METRIC_RATE_ERROR,
+                    fabs(expected - track->rate) / track->rate);
+}
+
+/* It runs on what the round gave it, and said how fast. */
+static void learn(struct loop *loop, const struct live_job *job,
+                  struct track *track, const struct firn_job *in_round)
+{
+    const struct firn_trainer_report *r = &job->last;
+    struct liveforecast_run run = {.job = in_round,
+                                   .rate = track->rate,
+                                   .step_s = r->step_s,
+                                   .batch = r->batch,
+                                   .passes = r->passes,
+                                   .nfrozen = r->nfrozen};
+    struct track *mate = look_around(loop, in_round, &run);
+    judge_forecast(loop, track, in_round, mate);
+    if (in_round->held.how.merged_with != 0)
+        return; /* it is trained together with another */
+    if (run.sharers == 0)
+        loop_guard_alone(track, track->rate);
+    else if (run.sharers == 1 && mate != NULL)
+        loop_guard_share(loop, track, mate, track->rate);
+    liveforecast_saw(loop->forecast, job->id, &run);
+}
+
+static void tell_round(struct loop *loop, const struct track *track,
+                       double done_s, double now_s)
+{
+    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
+                               .at_s = now_s,
+                               .job = track->round_id,
+                               .report = {done_s, track->rate, now_s}};
+    struct firn_error err = {0};
+    if (round_event(loop->round, &event, &err) != FIRN_OK)
+        log_warn("job %d: %s", track->id, err.text);
 }
 
 void loop_reported(struct loop *loop, struct live_job *job)
@@ -82,22 +128,17 @@ void loop_reported(struct loop *loop, struct live_job *job)
     track->mark_s = now_s;
     track->mark_done_s = done_s;
     track->mark_epoch = job->epoch;
-    const struct firn_job *in_round = loop_round_job(loop, track);
-    if (in_round == NULL || in_round->held.nparts == 0 || !(track->rate > 0))
+    if (!(track->rate > 0))
         return;
-    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
-                               .at_s = now_s,
-                               .job = track->round_id,
-                               .report = {done_s, track->rate, now_s}};
-    struct firn_error err = {0};
-    if (round_event(loop->round, &event, &err) != FIRN_OK)
-        log_warn("job %d: %s", job->id, err.text);
-    struct firn_way way = {.gpus = in_round->held.ngpus, .type = FIRN_ANY_TYPE};
-    double expected =
-        liveforecast_rate(loop->forecast, job->id, in_round, &way);
-    metrics_observe(loop->metrics, METRIC_RATE_ERROR,
-                    fabs(expected - track->rate) / track->rate);
-    struct liveforecast_run run = {.job = in_round, .rate = track->rate};
-    look_around(loop, in_round, &run);
-    liveforecast_saw(loop->forecast, job->id, &run);
+    if (!(track->told.at_s > 0))
+        loop_guard_told(track, now_s,
+                        (track->duration_s - done_s) / track->rate);
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    if (in_round == NULL || in_round->held.nparts == 0)
+        return;
+    tell_round(loop, track, done_s, now_s);
+    /* One that is leaving speaks of GPUs that the round has given away. */
+    if (loop_phase(loop, job) == FIRN_PHASE_RUNNING &&
+        !loop_merge_reported(loop, job, in_round))
+        learn(loop, job, track, in_round);
 }

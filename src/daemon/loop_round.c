@@ -101,6 +101,7 @@ static void on_step(void *arg, const struct firn_step *step)
 {
     struct loop *loop = arg;
     metrics_add(loop->metrics, METRIC_STEPS, (int)step->kind, 1);
+    loop_guard_step(loop, step);
 }
 
 struct round_watch loop_watch(struct loop *loop)
@@ -131,6 +132,7 @@ double loop_decide(struct loop *loop, double now_s)
     long steps = round_steps(loop->round);
     double began_s = clock_elapsed_s();
     loop->decided_s = now_s;
+    loop->ndecided++;
     enum firn_status status = round_decide(loop->round, now_s, &err);
     loop->last_round_s = clock_elapsed_s() - began_s;
     metrics_add(loop->metrics, METRIC_ROUNDS, 0, 1);
@@ -140,6 +142,9 @@ double loop_decide(struct loop *loop, double now_s)
     end_rejected(loop);
     pin_started(loop);
     take_back(loop);
+    loop_guard(loop);
+    loop_keep_bounds(loop);
+    ride_check(loop);
     if (status != FIRN_OK) {
         metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);
         log_warn("round: %s", err.text);
@@ -236,4 +241,12 @@ void loop_save_policy(struct loop *loop, bool is_last)
         loop->store, "round", (struct firn_bytes){text.at, text.n}, &err);
     buf_release(&text);
     loop_wrote(loop, status, &err);
+    struct firn_buf pairs = {0};
+    liveforecast_save(loop->forecast, &pairs);
+    if (pairs.n > 0)
+        loop_wrote(loop,
+                   store_put_meta(loop->store, "bad-pairs",
+                                  (struct firn_bytes){pairs.at, pairs.n}, &err),
+                   &err);
+    buf_release(&pairs);
 }

@@ -10,6 +10,9 @@
  *              in the round                              is_pinned
  *     away     not to be scheduled: held, being ended, or to be retried later
  *     over     no track
+ *
+ * In the round, a job may ride: it is trained by another one's processes
+ * (loop_ride.c).
  */
 #ifndef DAEMON_LOOPWORK_H
 #define DAEMON_LOOPWORK_H
@@ -19,7 +22,22 @@
 #include "daemon/book.h"
 #include "daemon/http.h"
 #include "daemon/liveforecast.h"
+#include "daemon/liveforecast_merge.h"
 #include "daemon/loop.h"
+#include <firn/sharing.h>
+
+/* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
+struct resized {
+    int from;              /* GPUs before */
+    double expected, rate; /* as forecast, as seen since */
+    int n;                 /* reports since */
+    bool is_worse;
+};
+
+/* When its end was foretold, and for when; at_s 0: it was not. */
+struct told {
+    double at_s, end_s;
+};
 
 struct track {
     firn_job_id id;            /* the book's */
@@ -27,6 +45,7 @@ struct track {
     struct firn_alloc granted; /* by the last step; parts owned */
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
+    bool is_lone;       /* not to be merged any more */
     int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
     double opened_s;
     struct state_past past;     /* when it is not in the round */
@@ -35,7 +54,16 @@ struct track {
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
     int64_t mark_epoch;
-    bool is_told; /* of an inbox's job: the engine has it, too */
+    bool is_told;     /* of an inbox's job: the engine has it, too */
+    firn_job_id mate; /* beside whom it is watched; 0: nobody */
+    struct firn_share_watch watch;
+    double slow_expected; /* by how much, when they came together */
+    long bad_at; /* the decision behind which the pair, found to be bad,
+                  * has to be apart; 0: it is not */
+    int nparted; /* times it was sent away from a mate */
+    struct resized resized;
+    struct told told;
+    double turn; /* of the time, in a training of two; 0: not known */
 };
 
 struct rejected {
@@ -64,11 +92,15 @@ struct loop {
     struct firn_engine_def live; /* the engine as the round sees it */
     struct round *round;
     struct liveforecast *forecast;
+    struct livemerge *merges;
     VEC(struct track *) tracks;    /* by book id; NULL: none */
     VEC(firn_job_id) books;        /* by round id */
     VEC(struct refused) refused;   /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
     VEC(firn_job_id) later;        /* retries that wait for their time */
+    VEC(firn_job_id) rebound;      /* hold what their new bounds exclude */
+    VEC(firn_job_id) watched;      /* share GPUs */
+    VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
     bool *is_drained, *is_down;    /* by node: its operator, the engine */
     bool is_draining;              /* the steps of this moment are a drain's */
@@ -81,6 +113,7 @@ struct loop {
     struct firn_buf url;        /* where trainers call */
     double answered_s;          /* the last answers went out */
     double decided_s;           /* the last round */
+    long ndecided;              /* rounds, of all policies */
     double last_round_s;        /* that it took */
     double saved_s;             /* the policy's state was kept then */
     struct launchtext *launch;  /* behind the host's `launch` */
@@ -130,6 +163,8 @@ void loop_withdraw(struct loop *loop, struct track *track);
 void loop_readmit(struct loop *loop, struct live_job *job);
 void loop_pin(struct loop *loop, struct live_job *job);
 void loop_unpin(struct loop *loop, struct track *track);
+/* Off its GPUs by a checkpoint, to wait again. */
+void loop_send_away(struct loop *loop, struct live_job *job, const char *why);
 /* It is over, in that state. */
 void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
               enum live_reason reason, const char *why);
@@ -138,6 +173,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,
  * priority. */
 void loop_changed(struct loop *loop, struct live_job *job);
+/* Behind a round: whom it left with GPUs outside of new bounds (bounds change
+ * in no simulation, and not all policies look) leaves them by a checkpoint. */
+void loop_keep_bounds(struct loop *loop);
 /* A trainer's word has been written down: what the round makes of it. */
 void loop_reported(struct loop *loop, struct live_job *job);
 /* It was given GPUs that it cannot have, and the engine has not started it: it
@@ -193,12 +231,72 @@ void loop_outside_copy(const struct loop *loop, struct round *to);
 /* GPUs of a node that others use. */
 int loop_outside_count(const struct loop *loop, firn_node_id node);
 
+/* A state, with its reason and a sentence. */
+void loop_say(struct loop *loop, struct live_job *job, enum live_state state,
+              enum live_reason reason, const char *why);
+
+/* --- two jobs, one training: loop_ride.c ---------------------------------- */
+
+/* The engine's phase of a job, or of the one whose processes train it. */
+enum firn_phase loop_phase(const struct loop *loop, const struct live_job *job);
+/* The other job of its present start, if two are trained in it; or NULL. */
+struct live_job *ride_other(const struct loop *loop,
+                            const struct live_job *job);
+/* Is it trained by the other one's processes? */
+bool ride_rides(const struct loop *loop, const struct live_job *job);
+/* Does the round want another one's processes to train it? */
+bool ride_awaits(const struct loop *loop, const struct live_job *job);
+/* ", together with job 3 (name)", or nothing. */
+void ride_words(const struct loop *loop, const struct live_job *job,
+                struct firn_buf *out);
+/* With the book's ids for the round's. */
+struct firn_how ride_how(const struct loop *loop, const struct firn_how *how);
+/* A step of the round. True: the engine is not to hear of it. */
+bool ride_takes_step(struct loop *loop, struct live_job *job,
+                     const struct firn_step *step);
+/* Before a job's start: opens that of the one who rides with it, which `how`
+ * then names; else it names none. FIRN_EINVAL: it cannot start yet. */
+enum firn_status ride_open(struct loop *loop, struct live_job *job,
+                           struct firn_how *how, struct firn_error *err);
+/* The lead's start has ended so: what becomes of the rider. */
+void ride_ended(struct loop *loop, struct live_job *lead,
+                struct live_job *rider, const struct firn_event *event);
+/* A training of two has failed: what becomes of one of them. */
+void ride_failed(struct loop *loop, struct live_job *job,
+                 const struct firn_event *event);
+/* Ends those that are wanted no more, once something has changed. */
+void ride_check(struct loop *loop);
+/* A job has come back to the round under this id: the one that it is trained
+ * with shall name it so. */
+void ride_relink(struct loop *loop, firn_job_id round_id);
+/* After a restart, when all jobs are in. */
+void ride_recover(struct loop *loop);
+
+/* --- what merging is worth: loop_merge.c ---------------------------------- */
+
+/* Two jobs of a round that has this loop's ids. */
+struct loop_pair {
+    const struct firn_job *a, *b;
+    enum firn_merge_kind kind;
+};
+/* Behind `merge` of the forecasts. */
+bool loop_merge(struct loop *loop, const struct loop_pair *pair,
+                const struct firn_way *way, double now_s,
+                struct firn_merge *out);
+/* A report of a job that is trained together with another; false: it is
+ * trained alone. */
+bool loop_merge_reported(struct loop *loop, struct live_job *job,
+                         const struct firn_job *in_round);
+
 /* --- the engine: loop_engine.c ------------------------------------------- */
 
 /* The engine as the round sees it, and the host as the engine does. */
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* The end of a job's present start, written down once. */
+void loop_close_epoch(struct loop *loop, struct live_job *job,
+                      const struct firn_event *event);
 void loop_launch_free(struct loop *loop);
 /* Where a job's epochs, log and checkpoints are; in `out`. */
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
@@ -214,6 +312,22 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event);
 /* Lets in those whose wait is over; when the next one's is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- worse than expected: loop_guard.c ----------------------------------- */
+
+bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b);
+/* Beside `mate` it goes at that rate. */
+void loop_guard_share(struct loop *loop, struct track *track,
+                      struct track *mate, double rate);
+/* Alone it does. */
+void loop_guard_alone(struct track *track, double rate);
+/* The round takes this step. */
+void loop_guard_step(struct loop *loop, const struct firn_step *step);
+/* Behind a decision: pairs that should have parted do. */
+void loop_guard(struct loop *loop);
+/* It is expected to end so many seconds from now; it has. */
+void loop_guard_told(struct track *track, double now_s, double left_s);
+void loop_guard_ended(struct loop *loop, const struct track *track);
 
 /* --- a round: loop_round.c ----------------------------------------------- */
 

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "daemon/loopwork.h"
 #include <ctype.h>
+#include <firn/parallel.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,21 @@ static bool read_node(const char **at, struct firn_alloc *out)
     return *(*at)++ == ']';
 }
 
+/* "/s", "/p4" */
+static bool read_split(const char **at, struct firn_how *how)
+{
+    bool is_good = true;
+    if ((*at)[0] == '/' && (*at)[1] == 's') {
+        how->parallel = FIRN_PARALLEL_SHARDED;
+        *at += 2;
+    } else if ((*at)[0] == '/' && (*at)[1] == 'p') {
+        how->parallel = FIRN_PARALLEL_PIPELINE;
+        *at += 2;
+        is_good = read_number(at, FIRN_NODE_GPUS_MAX, &how->stages);
+    }
+    return is_good;
+}
+
 bool recover_alloc(const char *text, struct firn_alloc *out)
 {
     struct firn_alloc alloc = {0};
@@ -86,6 +102,7 @@ bool recover_alloc(const char *text, struct firn_alloc *out)
     do
         is_good = read_node(&at, &alloc);
     while (is_good && *at == ' ' && at++);
+    is_good = is_good && read_split(&at, &alloc.how);
     if (is_good && *at == '~') {
         alloc.is_shared = true;
         at++;
@@ -134,6 +151,7 @@ static void to_engine(struct loop *loop, struct live_job *job,
 {
     struct firn_error err = {0};
     struct firn_job as = {.id = job->id, .held = *held};
+    as.held.how.merged_with = job->how.merged_with;
     loop_spec(loop, job, &as.spec);
     if (loop->engine->adopt(loop->engine_state, &as, job->epoch, &err) ==
         FIRN_OK)
@@ -146,14 +164,30 @@ static void to_engine(struct loop *loop, struct live_job *job,
     loop_event(loop, &lost);
 }
 
+/* How it is run on what it holds. The ids of others are those of the round,
+ * which are not known before all jobs are in: ride_recover(). What a text of an
+ * older firnd says has no more than its split. */
+static void recover_how(struct firn_alloc *held, const struct live_job *job)
+{
+    struct firn_how said = held->how;
+    held->how = job->how;
+    held->how.merged_with = held->how.after = 0;
+    if (held->how.parallel == 0) {
+        held->how.parallel = said.parallel;
+        held->how.stages = said.stages;
+    }
+    if (held->how.passes == 0 && job->orders.passes > 0)
+        held->how.passes = job->orders.passes;
+}
+
 /* It has, or may have, processes. */
 static void take_over(struct loop *loop, struct live_job *job,
                       struct firn_alloc *held)
 {
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
+    recover_how(held, job);
     held->tunes = loop->policy->tunes;
-    held->how.passes = job->orders.passes > 0 ? job->orders.passes : 0;
     track->granted = *held;
     track->open_epoch = job->epoch;
     if (loop->renumbered.n > 0) {
@@ -169,6 +203,8 @@ static void take_over(struct loop *loop, struct live_job *job,
             log_warn("job %d runs and is out of scheduling: %s", job->id,
                      err.text);
     }
+    if (ride_rides(loop, job))
+        return; /* by its lead's processes; ride_recover() */
     to_engine(loop, job, held);
     if (live_state_is_over(job->state))
         return;
@@ -273,6 +309,12 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         if (!live_state_is_over(job->state))
             turns[n++] = (struct turn){INT_MAX, job->id};
     }
+    for (size_t i = 0; i < n; i++) { /* one's end may be another's */
+        const struct live_job *job = book_job(loop->book, turns[i].book_id);
+        struct track *track = loop_track_make(loop, job->id);
+        if (job->epoch > 0 && strcmp(job->held, "-") != 0)
+            track->open_epoch = job->epoch;
+    }
     size_t at = read_ids(loop, &text, turns, n, &nids);
     qsort(turns, n, sizeof *turns, by_round_id);
     for (size_t i = 0; i < n; i++) {
@@ -281,6 +323,7 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         recover_job(loop, book_job(loop->book, turns[i].book_id));
     }
     skip_to(loop, nids);
+    ride_recover(loop);
     struct firn_error bad = {0};
     if (at < text.n &&
         round_load(loop->round, (struct firn_bytes){text.at + at, text.n - at},

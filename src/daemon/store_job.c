@@ -38,6 +38,11 @@ struct field {
 #f, kind, changes, offsetof(struct live_job, ask.f), SIZE_OF(ask.f) \
     }
 
+#define OF_HOW(f)                                                           \
+    {                                                                       \
+        "how_" #f, INT, true, offsetof(struct live_job, how.f), sizeof(int) \
+    }
+
 static const struct field fields[] = {
     OF_JOB(id, INT, false),
     OF_ASK(name, TEXT, false),
@@ -94,6 +99,12 @@ static const struct field fields[] = {
     OF_JOB(nretries, INT, true),
     OF_JOB(exit_status, INT, true),
     OF_JOB(held, CHARS, true),
+    OF_HOW(passes),
+    OF_HOW(tensor),
+    OF_HOW(parallel),
+    OF_HOW(stages),
+    OF_HOW(merged_with),
+    OF_HOW(after),
     OF_JOB(reported_s, REAL, true),
     OF_JOB(reported_epoch, I64, true),
 };

@@ -65,6 +65,13 @@ static const char *const schema[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;",
     /* 2: jobs that came by the engine's own queue */
     "ALTER TABLE jobs ADD COLUMN inbox TEXT NOT NULL DEFAULT ''",
+    /* 3: how a job is run on what it holds */
+    "ALTER TABLE jobs ADD COLUMN how_passes INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_tensor INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_parallel INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_stages INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_merged_with INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* What opening came to. */

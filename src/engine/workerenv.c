@@ -14,6 +14,7 @@
 #include "engine/workerenv.h"
 #include "base/buf.h"
 #include "engine/launchfile.h"
+#include <firn/parallel.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,52 @@ static void add_share(const struct workerenv *of, const struct places *places,
     buf_release(&limits);
 }
 
+/* How a model is split, where the policy says it: GPUs of a layer, stages, and
+ * how many times over. Without a word the trainer splits nothing. */
+static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
+{
+    const struct firn_how *how = &alloc->how;
+    int tensor = how->tensor > 0 ? how->tensor : 1;
+    int stages = how->stages > 0 ? how->stages : 1;
+    if (how->tensor > 0)
+        vec_add(&out->common, text_of(out, "FIRN_TENSOR=%d", tensor));
+    if (how->stages > 0)
+        vec_add(&out->common, text_of(out, "FIRN_STAGES=%d", stages));
+    if (how->parallel == FIRN_PARALLEL_SHARDED)
+        vec_add(&out->common, "FIRN_SHARDED=1");
+    if (how->tensor > 0 || how->stages > 0)
+        vec_add(&out->common, text_of(out, "FIRN_REPLICAS=%d",
+                                      alloc->ngpus / (tensor * stages)));
+}
+
+/* The other job that these workers train, and whose weights they begin with.
+ * The words of the other one's command have a 0x1f between them. */
+static void add_others(const struct firn_launch *launch, struct launchfile *out)
+{
+    const struct firn_launch_mate *mate = launch->mate;
+    struct firn_buf words = {0};
+    if (launch->after != NULL && launch->after[0] != '\0') {
+        add_said(out, "FIRN_AFTER", launch->after);
+        vec_add(&out->common,
+                text_of(out, "FIRN_AFTER_JOB=%d", launch->after_job));
+    }
+    if (mate == NULL)
+        return;
+    for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
+        buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
+    vec_add(&out->common, text_of(out, "FIRN_MATE_JOB=%d", mate->job));
+    vec_add(&out->common,
+            text_of(out, "FIRN_MATE_EPOCH=%lld", (long long)mate->epoch));
+    add_said(out, "FIRN_MATE_TOKEN", mate->token);
+    add_said(out, "FIRN_MATE_DIR", mate->ckpt);
+    add_said(out, "FIRN_MATE_DATA", mate->dataset);
+    add_said(out, "FIRN_MATE_ARGV", words.at);
+    if (mate->threads > 0)
+        vec_add(&out->common,
+                text_of(out, "FIRN_MATE_THREADS=%d", mate->threads));
+    buf_release(&words);
+}
+
 static void add_common(const struct workerenv *of,
                        const struct firn_launch *launch, struct launchfile *out)
 {
@@ -215,6 +262,8 @@ static void add_common(const struct workerenv *of,
     if (alloc->how.passes > 0)
         vec_add(&out->common,
                 text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
+    add_split(alloc, out);
+    add_others(launch, out);
     if (of->has_driver)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
@@ -228,8 +277,8 @@ void workerenv_tell(const struct workerenv *of,
     vec_add(&out->common, text_of(out, "WORLD_SIZE=%d", nworkers));
     vec_add(&out->common, text_of(out, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
-        vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
-    if (of->alloc->is_shared)
+        vec_add(&out->common, "OMP_NUM_THREADS=1");   /* as torchrun does */
+    if (of->alloc->is_shared && launch->mate == NULL) /* else with itself */
         add_share(of, &places, out);
     if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
         const char *spread = layout(&places, launch->threads, out);

@@ -12,6 +12,8 @@
 #include <firn/llm.h>
 
 #include "base/str.h"
+#include <stdlib.h>
+#include <string.h>
 
 static const struct firn_llm_shape table[] = {
 #define SHAPE(name, family, tied, hidden, layers, heads, kv_heads, ffn, vocab, \
@@ -30,10 +32,38 @@ const struct firn_llm_shape *firn_llm_shapes(size_t *n)
     return table;
 }
 
+/* "llm-1024x24x16x50257"; false: it is not written so. */
+static bool by_numbers(struct firn_llm_shape *out, const char *name)
+{
+    long number[4];
+    char *end = NULL;
+    if (strncmp(name, FIRN_LLM_PREFIX, strlen(FIRN_LLM_PREFIX)) != 0)
+        return false;
+    const char *at = name + strlen(FIRN_LLM_PREFIX);
+    for (int i = 0; i < 4; i++, at = end + 1) {
+        number[i] = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
+        if (number[i] < 1 || number[i] > 1 << 26 ||
+            *end != (i < 3 ? 'x' : '\0'))
+            return false;
+    }
+    struct firn_llm_shape shape = {.family = FIRN_LLM_GPT2,
+                                   .is_tied = true,
+                                   .hidden = (int)number[0],
+                                   .layers = (int)number[1],
+                                   .heads = (int)number[2],
+                                   .vocab = (int)number[3]};
+    if (firn_llm_complete(&shape, NULL) != FIRN_OK)
+        return false;
+    *out = shape;
+    return true;
+}
+
 enum firn_status firn_llm_find(struct firn_llm_shape *out, const char *name,
                                struct firn_error *err)
 {
     const char *names[NTABLE];
+    if (by_numbers(out, name))
+        return FIRN_OK;
     for (int i = 0; i < NTABLE; i++) {
         names[i] = table[i].name;
         if (str_equal_nocase(names[i], name)) {

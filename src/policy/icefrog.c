@@ -304,16 +304,13 @@ static bool begins_round(struct icefrog *ice, double now_s)
     return true;
 }
 
-/* All GPUs that are up; between rounds those that are free. */
+/* All GPUs there are, the plan being empty; between rounds those that are
+ * free. */
 static void count_gpus(struct ice_round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
-    for (int t = 0; !round->is_round && t < cluster->ntypes; t++)
+    for (int t = 0; t < cluster->ntypes; t++)
         round->capacity[t] = 2 * firn_plan_free_of(round->plan, t);
-    for (int i = 0; round->is_round && i < cluster->nnodes; i++)
-        if (cluster->nodes[i].is_up)
-            round->capacity[cluster->nodes[i].type] +=
-                2 * cluster->nodes[i].ngpus;
 }
 
 static void fill_seats(struct ice_round *round)

@@ -189,7 +189,7 @@ static void fill_row(struct round *round, int i)
         .now = cells_of(round, &job->held)};
 }
 
-static void fill_columns(struct round *round)
+static void fill_columns(struct round *round, const struct firn_plan *plan)
 {
     const struct firn_cluster *cluster = round->view->cluster;
     size_t n = (size_t)cluster->nnodes;
@@ -197,7 +197,8 @@ static void fill_columns(struct round *round)
     int *group = firn_view_alloc(round->view, n * sizeof *group);
     int up = 0;
     for (int i = 0; i < cluster->nnodes; i++) {
-        room[i] = cluster->nodes[i].is_up ? cluster->nodes[i].ngpus : 0;
+        for (int b = 0; b * FIRN_BOARD_GPUS < cluster->nodes[i].ngpus; b++)
+            room[i] += __builtin_popcountll(firn_plan_free_on(plan, i, b));
         group[i] = cluster->nodes[i].type;
         up += cluster->nodes[i].is_up;
     }
@@ -215,7 +216,7 @@ static uint64_t seed_of(const struct firn_view *view)
     return view->seed * 0x9e3779b97f4a7c15u ^ bits;
 }
 
-static void fill_problem(struct round *round)
+static void fill_problem(struct round *round, const struct firn_plan *plan)
 {
     const struct firn_view *view = round->view;
     const struct firn_job *const *jobs = firn_view_jobs(view);
@@ -240,7 +241,7 @@ static void fill_problem(struct round *round)
                                .seed = seed_of(view),
                                .effort = round->pollux->effort,
                                .max_work = (long)round->pollux->work * (long)n};
-    fill_columns(round);
+    fill_columns(round, plan);
     for (int i = 0; i < round->njobs; i++)
         fill_row(round, i);
 }
@@ -253,7 +254,9 @@ struct taken {
     int *first; /* board of each node */
 };
 
-static struct taken taken_none(const struct firn_view *view)
+/* Those that the empty plan does not have. */
+static struct taken taken_none(const struct firn_view *view,
+                               const struct firn_plan *plan)
 {
     const struct firn_cluster *cluster = view->cluster;
     struct taken taken = {0};
@@ -266,6 +269,9 @@ static struct taken taken_none(const struct firn_view *view)
             (cluster->nodes[i].ngpus + FIRN_BOARD_GPUS - 1) / FIRN_BOARD_GPUS;
     }
     taken.board = firn_view_alloc(view, (size_t)boards * sizeof *taken.board);
+    for (int i = 0; i < cluster->nnodes; i++)
+        for (int b = 0; b * FIRN_BOARD_GPUS < cluster->nodes[i].ngpus; b++)
+            taken.board[taken.first[i] + b] = ~firn_plan_free_on(plan, i, b);
     return taken;
 }
 
@@ -317,7 +323,7 @@ static void write_plan(const struct round *round,
                        const struct allot_answer *answer,
                        struct firn_plan *plan)
 {
-    struct taken taken = taken_none(round->view);
+    struct taken taken = taken_none(round->view, plan);
     for (int i = 0; i < round->njobs; i++) {
         if (!stays(round, i, answer->row[i]))
             continue;
@@ -338,7 +344,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     struct round round = {.pollux = state, .view = view};
     if (view->njobs == 0 || view->gpus_up == 0)
         return FIRN_OK;
-    fill_problem(&round);
+    fill_problem(&round, plan);
     struct allot_answer answer = allot_run(&round.problem, view->scratch);
     write_plan(&round, &answer, plan);
     return FIRN_OK;

@@ -41,8 +41,7 @@ void firn_train_say(struct firn_train *t, const char *fmt, ...)
     va_end(args);
 }
 
-/* Keeps the first failure. */
-static void fail(struct firn_train *t, const struct firn_error *err)
+void firn_train_fail(struct firn_train *t, const struct firn_error *err)
 {
     if (t->state != TRAIN_FAILED)
         t->err = *err;
@@ -93,7 +92,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
 /* --- boundaries ------------------------------------------------------------
  */
 
-static bool is_done(const struct firn_train *t)
+bool firn_train_is_done(const struct firn_train *t)
 {
     return t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch;
 }
@@ -117,7 +116,7 @@ static enum firn_status save(struct firn_train *t, bool must,
 
 static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
 {
-    bool decided = false, done = is_done(t);
+    bool decided = false, done = firn_train_is_done(t);
     if (!t->has_pulse)
         FIRN_TRY(beat(t, err));
     if (!done)
@@ -156,7 +155,7 @@ bool firn_train_go(struct firn_train *train)
     if (status == FIRN_OK)
         status = boundary(t, &err);
     if (status != FIRN_OK)
-        fail(t, &err);
+        firn_train_fail(t, &err);
     if (t->state != TRAIN_RUNS)
         return false;
     t->in_step = true;
@@ -177,7 +176,7 @@ int firn_train_enter(struct firn_train *train)
         return -1;
     int thread = t->mine[t->turn];
     if (firn_threads_enter(t->threads, thread, &err) != FIRN_OK) {
-        fail(t, &err);
+        firn_train_fail(t, &err);
         return -1;
     }
     t->inside = true;
@@ -204,7 +203,7 @@ void firn_train_leave(struct firn_train *train, const float *grad, double loss)
             firn_group_put(t->group, thread, grad, firn_train_start(t), &err);
     t->present_s[FIRN_STEP_REDUCE] += firn_train_now_s() - since_s;
     if (status != FIRN_OK)
-        fail(t, &err);
+        firn_train_fail(t, &err);
 }
 
 void firn_train_mean(struct firn_train *train, float *mean)
@@ -221,7 +220,7 @@ void firn_train_mean(struct firn_train *train, float *mean)
     t->reduced_s = firn_train_now_s();
     t->present_s[FIRN_STEP_REDUCE] += t->reduced_s - since_s;
     if (status != FIRN_OK) {
-        fail(t, &err);
+        firn_train_fail(t, &err);
         return;
     }
     firn_train_measure_mean(t, mean);
@@ -314,7 +313,7 @@ int firn_train_close(struct firn_train *train, struct firn_error *err)
         return 1;
     if (t->state == TRAIN_RUNS && !t->in_step && t->step > 0 &&
         save(t, true, &why) != FIRN_OK)
-        fail(t, &why);
+        firn_train_fail(t, &why);
     int code = t->state == TRAIN_FAILED    ? 1
                : t->state == TRAIN_STOPPED ? FIRN_EXIT_CHECKPOINT
                                            : 0;

@@ -285,7 +285,10 @@ void firn_train_report(struct firn_train *t)
     r.progress = progress_of(t);
     r.effective = t->effective;
     if (t->recent.nsteps > 0) {
-        r.step_s = firn_steptimes_step(&t->recent);
+        r.step_s = t->is_paired && t->step > t->reported_step
+                       ? (firn_train_now_s() - t->reported_s) /
+                             (double)(t->step - t->reported_step)
+                       : firn_steptimes_step(&t->recent);
         for (int p = 0; p < FIRN_STEP_NPARTS; p++)
             r.part_s[p] =
                 firn_steptimes_mean(&t->recent, (enum firn_step_part)p);
@@ -305,4 +308,6 @@ void firn_train_report(struct firn_train *t)
     }
     firn_reporter_say(t->reporter, &r, NULL); /* a report may be lost */
     t->recent = (struct firn_steptimes){0};
+    t->reported_s = firn_train_now_s();
+    t->reported_step = t->step;
 }

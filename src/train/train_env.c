@@ -85,7 +85,7 @@ static enum firn_status names(struct train_env *env,
                               const struct firn_train_config *c,
                               struct firn_error *err)
 {
-    const char *job = word_of("FIRN_JOB");
+    const char *job = c->as != NULL ? c->as->job : word_of("FIRN_JOB");
     const char *name = c->name != NULL ? c->name : job != NULL ? job : "train";
     if (strlen(name) >= sizeof env->name)
         return firn_fail(err, FIRN_EINVAL, "the name %.40s... is too long",
@@ -97,6 +97,10 @@ static enum firn_status names(struct train_env *env,
              TRAIN_NAME, job != NULL ? job : "", epoch, env->port);
     env->dir = c->dir != NULL ? c->dir : word_of("FIRN_DIR");
     env->token = word_of("FIRN_TOKEN");
+    if (c->as != NULL) {
+        env->dir = c->as->dir[0] != '\0' ? c->as->dir : NULL;
+        env->token = c->as->token[0] != '\0' ? c->as->token : NULL;
+    }
     if (env->token == NULL)
         env->token = env->group_name;
     return FIRN_OK;
@@ -117,12 +121,14 @@ enum firn_status firn_train_env(struct train_env *env,
     FIRN_TRY(
         number(&env->local_rank, "LOCAL_RANK", 0, env->local_nprocs - 1, err));
     int port = 29500; /* torchrun's own */
-    FIRN_TRY(number(&port, "MASTER_PORT", 1, 65534, err));
-    env->port = port + 1;
+    FIRN_TRY(number(&port, "MASTER_PORT", 1, 65533, err));
+    env->port = port + 1 + (c->as != NULL);
     env->address = word_of("MASTER_ADDR");
     if (env->address == NULL)
         env->address = "127.0.0.1";
     env->nthreads = c->nthreads;
+    if (env->nthreads == 0 && c->as != NULL)
+        env->nthreads = c->as->nthreads;
     if (env->nthreads == 0) {
         env->nthreads = env->nprocs;
         FIRN_TRY(number(&env->nthreads, "FIRN_THREADS", 1, 1 << 20, err));
@@ -133,5 +139,5 @@ enum firn_status firn_train_env(struct train_env *env,
     FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
-    return layout(env, err);
+    return c->as != NULL ? FIRN_OK : layout(env, err);
 }

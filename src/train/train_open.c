@@ -175,10 +175,16 @@ static enum firn_status open_folder(struct firn_train *t,
 
 /* Process 0 speaks to the scheduler; all listen to SIGUSR1. */
 static enum firn_status open_reporter(struct firn_train *t,
+                                      const struct firn_mate *as,
                                       struct firn_error *err)
 {
     struct firn_reporter_config r = {
         .url = t->rank == 0 ? NULL : "", .epoch = -1, .catch_signal = true};
+    if (as != NULL) {
+        r.job = as->job;
+        r.token = as->token;
+        r.epoch = as->epoch;
+    }
     FIRN_TRY(firn_reporter_open(&t->reporter, &r, err));
     const char *url = getenv("FIRN_URL");
     int64_t measures = t->measures || (t->rank == 0 && url && url[0] != '\0');
@@ -236,7 +242,7 @@ enum firn_status firn_train_open(struct firn_train **out,
         if (status == FIRN_OK)
             status = open_freezer(t, c, &env, err);
         if (status == FIRN_OK)
-            status = open_reporter(t, err);
+            status = open_reporter(t, c->as, err);
         if (status == FIRN_OK)
             *out = t;
         else

@@ -10,6 +10,7 @@
  *                    threads, elements, layers, has_before
  *   train/decisions  the freezer: log, variances, what is owed
  *   train/meansq     f64, by layer; train/before f32 (one thread only)
+ *   train/both       i64: steps of both jobs of a merge (mate.c); else absent
  *   thread/<v>/...   contexts; all else: shared tensors by their names
  */
 #include "train/trainwork.h"
@@ -74,6 +75,9 @@ static enum firn_status put_own(struct firn_train *t,
                      t->shared[i].nbytes, err));
     FIRN_TRY(put(w, "train/meansq", FIRN_CKPT_F64, t->meansq,
                  t->nlayers * sizeof *t->meansq, err));
+    int64_t both[2] = {(int64_t)t->both[0], (int64_t)t->both[1]};
+    if (t->is_paired)
+        FIRN_TRY(put(w, "train/both", FIRN_CKPT_I64, both, sizeof both, err));
     if (t->has_before)
         FIRN_TRY(put(w, "train/before", FIRN_CKPT_F32, t->before,
                      t->nelements * sizeof *t->before, err));
@@ -129,6 +133,7 @@ enum firn_status firn_train_save(struct firn_train *t, bool *written,
         return why.status;
     }
     *written = failed == 0;
+    t->nsaves += *written;
     if (*written)
         t->saved = t->step + 1;
     else if (t->rank != 0)
@@ -164,6 +169,18 @@ static enum firn_status check_progress(const struct firn_train *t,
     return FIRN_OK;
 }
 
+/* Of a job that was trained alone: nothing that another's could agree with. */
+static void take_both(struct firn_train *t, const struct firn_ckpt *ckpt)
+{
+    int64_t both[2] = {-1, -1};
+    struct firn_error none;
+    if (firn_ckpt_find(ckpt, "train/both") != NULL)
+        firn_ckpt_take(ckpt, "train/both", FIRN_CKPT_I64, both, sizeof both,
+                       &none);
+    t->both[0] = (uint64_t)both[0];
+    t->both[1] = (uint64_t)both[1];
+}
+
 static enum firn_status take_own(struct firn_train *t,
                                  const struct firn_ckpt *ckpt, const int64_t *p,
                                  struct firn_error *err)
@@ -188,6 +205,8 @@ static enum firn_status take_own(struct firn_train *t,
     t->decided = (uint64_t)p[DECIDED];
     t->nmeasured = (uint64_t)p[NMEASURED];
     t->saved = t->step + 1;
+    t->reported_step = t->step;
+    take_both(t, ckpt);
     return FIRN_OK;
 }
 
@@ -283,5 +302,26 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         return firn_fail(err, FIRN_EIO, "another process could not resume");
     if (resumed != NULL)
         *resumed = true;
+    return FIRN_OK;
+}
+
+enum firn_status firn_train_resume_at(struct firn_train *t, uint64_t step,
+                                      bool *found, struct firn_error *err)
+{
+    struct firn_ckpt *ckpt = NULL;
+    struct firn_error why = {0};
+    enum firn_status status = open_step(t, step, &ckpt, &why);
+    int64_t missing = status != FIRN_OK;
+    FIRN_TRY(firn_group_max(t->group, &missing, err));
+    *found = missing == 0;
+    if (*found)
+        status = take_all(t, ckpt, &why);
+    firn_ckpt_close(ckpt);
+    int64_t failed = *found && status != FIRN_OK;
+    FIRN_TRY(firn_group_max(t->group, &failed, err));
+    if (*found && status != FIRN_OK)
+        return firn_fail(err, status, "%s", why.text);
+    if (failed != 0)
+        return firn_fail(err, FIRN_EIO, "another process could not resume");
     return FIRN_OK;
 }

@@ -5,6 +5,7 @@
  *   train_env.c     what the environment says
  *   train_decide.c  variances, decisions, reports
  *   train_save.c    checkpoints and resuming
+ *   mate.c          two sessions that take turns
  *
  * Words: a step is ordinary, or extra (owed for frozen layers); `ordinary`
  * counts the first kind and makes the epochs, `step` counts both. A pulse is
@@ -66,6 +67,9 @@ struct firn_train {
     unsigned due;     /* extra steps before the next ordinary one */
     uint64_t decided; /* 1 + the step of the last decision at an epoch's end */
     uint64_t saved;   /* 1 + the step of the last checkpoint */
+    uint64_t nsaves;  /* checkpoints written */
+    bool is_paired;   /* one of two that take turns: mate.c */
+    uint64_t both[2]; /* steps of both, as the next checkpoint says */
 
     bool in_step, inside;
     size_t turn; /* of mine, next to enter */
@@ -92,6 +96,8 @@ struct firn_train {
     struct firn_steptimes times, recent; /* since the last decision, report */
     double present_s[FIRN_STEP_NPARTS];  /* of the present step */
     double entered_s, compute_s, reduced_s, switched_s;
+    double reported_s;      /* paired: when it last reported, */
+    uint64_t reported_step; /* and at which step */
     char said[TRAIN_SAID];
 };
 
@@ -109,6 +115,9 @@ void firn_train_release(struct firn_train *t);
 /* --- train.c --- */
 
 double firn_train_now_s(void);
+bool firn_train_is_done(const struct firn_train *t);
+/* Keeps the first failure. */
+void firn_train_fail(struct firn_train *t, const struct firn_error *err);
 /* Adds a line to what is said. */
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -134,5 +143,8 @@ bool firn_train_at_epoch(const struct firn_train *t);
  * why. */
 enum firn_status firn_train_save(struct firn_train *t, bool *written,
                                  struct firn_error *err);
+/* Goes on from the checkpoint of that step, if it is there and whole. */
+enum firn_status firn_train_resume_at(struct firn_train *t, uint64_t step,
+                                      bool *found, struct firn_error *err);
 
 #endif

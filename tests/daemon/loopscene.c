@@ -23,6 +23,7 @@ struct actor {
     int64_t epoch;
     enum firn_phase phase;
     bool is_asked, is_cancelled;
+    firn_job_id mate, after; /* as its launch names them; 0: none */
 };
 
 struct loopscene_play loopscene_play;
@@ -82,8 +83,16 @@ static void start(struct fake *f, firn_job_id id)
                      FIRN_OK);
     assert_true(f->host.launch(f->host.arg, id, &launch));
     assert_true(launch.argv[0] != NULL || launch.inbox[0] != '\0');
-    *actor =
-        (struct actor){.id = id, .epoch = epoch, .phase = FIRN_PHASE_RUNNING};
+    *actor = (struct actor){.id = id,
+                            .epoch = epoch,
+                            .phase = FIRN_PHASE_RUNNING,
+                            .mate = launch.mate != NULL ? launch.mate->job : 0,
+                            .after = launch.after_job};
+    if (launch.mate != NULL)
+        assert_int_equal(
+            launch.mate->epoch,
+            book_job(((struct loop *)f->host.arg)->book, launch.mate->job)
+                ->epoch);
     owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                .job = id,
                                .epoch = epoch,
@@ -138,8 +147,9 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
     struct fake *f = state;
     struct actor *actor = actor_of(job->id);
     (void)err;
-    *want_of(f, job->id) = job->held.nparts;
-    if (actor != NULL && actor->epoch == epoch)
+    bool is_there = actor != NULL && actor->epoch == epoch;
+    *want_of(f, job->id) = is_there ? job->held.nparts : 0;
+    if (is_there)
         owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                    .job = job->id,
                                    .epoch = epoch,
@@ -491,4 +501,16 @@ int loopscene_epochs(void)
     for (int i = 0; i < JOBS; i++)
         n += actors[i].id > 0;
     return n;
+}
+
+firn_job_id loopscene_mate(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    return actor != NULL ? actor->mate : FIRN_NO_JOB;
+}
+
+firn_job_id loopscene_after(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    return actor != NULL ? actor->after : FIRN_NO_JOB;
 }

@@ -212,6 +212,11 @@ static void a_language_model_is_known_by_name_or_numbers(void **state)
     assert_int_equal(ask.gpus_min, 0);
     assert_int_equal(ask.gpus_max, 0);
     assert_int_equal(ask.seq, 512);
+    assert_string_equal(ask.app, "llm-1024x24x16x50257");
+    live_ask_release(&ask);
+    ask = read_good("run: x\nbatch: 8\nmodel: {name: gpt2-medium, layers: 2, "
+                    "seq: 128}\n");
+    assert_string_equal(ask.app, "llm-1024x2x16x50257");
     live_ask_release(&ask);
     ask = read_good("run: x\nbatch: 8\nmodel: {name: gpt2-medium, seq: 128}\n");
     assert_non_null(strstr(ask.model, "\"name\":\"gpt2-medium\",\"hidden\":"
@@ -225,6 +230,9 @@ static void a_language_model_is_known_by_name_or_numbers(void **state)
     check_bad("run: x\nbatch: 8\n\nmodel: {hidden: 65, layers: 2, heads: 2, "
               "vocab: 9, seq: 9}\n",
               "j: line 4: hidden (65) is no multiple of heads (2)");
+    check_bad("run: x\nbatch: 8\napp: resnet\nmodel: {name: gpt2, seq: 9}\n",
+              "j: line 4: a model without 'gpus' is its own 'app': leave that "
+              "away");
     check_bad("run: x\nmodel: {name: gpt2, seq: 9}\n",
               "j: line 2: a model without 'gpus' needs 'batch'");
     check_bad("run: x\nbatch: 1\nmodel: {name: gpt2}\n",

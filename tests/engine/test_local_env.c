@@ -2,6 +2,7 @@
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "lib/alloc_text.h"
+#include <firn/parallel.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,6 +85,37 @@ static void what_is_not_known_is_not_said(void **state)
     bench_close(&b);
 }
 
+static void a_plan_of_a_language_model_is_told(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "2x4:v100", "n0[0-3] n1[0-3]");
+    bench_tell(&b);
+    static const char *const silent[] = {"FIRN_TENSOR", "FIRN_STAGES",
+                                         "FIRN_REPLICAS", "FIRN_SHARDED"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+        assert_null(value(&b, -1, silent[i]));
+    b.job.want.how.tensor = 4;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "WORLD_SIZE"), "8");
+    assert_string_equal(value(&b, -1, "FIRN_TENSOR"), "4");
+    assert_string_equal(value(&b, -1, "FIRN_REPLICAS"), "2");
+    assert_null(value(&b, -1, "FIRN_STAGES"));
+    b.job.want.how.tensor = 0;
+    b.job.want.how.stages = 2;
+    b.job.want.how.parallel = FIRN_PARALLEL_PIPELINE;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_STAGES"), "2");
+    assert_string_equal(value(&b, -1, "FIRN_REPLICAS"), "4");
+    assert_null(value(&b, -1, "FIRN_TENSOR"));
+    b.job.want.how.stages = 0;
+    b.job.want.how.parallel = FIRN_PARALLEL_SHARDED;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_SHARDED"), "1");
+    assert_null(value(&b, -1, "FIRN_REPLICAS"));
+    bench_close(&b);
+}
+
 /* A t4 has half the speed of a v100. */
 static void
 faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
@@ -153,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(a_plan_of_a_language_model_is_told),
         cmocka_unit_test(
             faster_gpus_get_more_threads_where_the_policy_lets_them),
         cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),

@@ -175,3 +175,51 @@ cleanup()
     rm -rf "$tmp"
 }
 trap cleanup EXIT
+
+# reported JOB NAME: a number of its last report.
+reported()
+{
+    api GET "/jobs/$1" | sed -n 's/.*"report": *{\(.*\)/\1/p' | tr '{},' '\n' |
+        sed -n 's/^ *"'"$2"'": *//p' | head -n 1
+}
+
+# wait_reported JOB NAME PATTERN: until that number matches a shell pattern.
+wait_reported()
+{
+    tries=0
+    while :; do
+        value=$(reported "$1" "$2")
+        # shellcheck disable=SC2254 # it is a pattern
+        case $value in
+        $3) return ;;
+        esac
+        tries=$((tries + 1))
+        [ "$tries" -lt 400 ] ||
+            fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
+        sleep 0.05
+    done
+}
+
+# weights_of JOB-ID NAME: its last checkpoint becomes run NAME.
+weights_of()
+{
+    mkdir -p "$tmp/$2" && cp "$tmp/state/jobs/$1"/ckpt/*.ckpt "$tmp/$2/"
+}
+
+# same_weights A B, differ_weights A B: the last checkpoints of two runs. One
+# that reports measures more than one that does not; the training is the same.
+same_weights()
+{
+    "$FIRN" train diff "$(newest "$1")" "$(newest "$2")" >"$tmp/out"
+    grep -q '^weights  *0 of 1 ' "$tmp/out" ||
+        fail "the weights of $1 and $2 differ"
+    grep -q '^optimiser  *0 of 1 ' "$tmp/out" ||
+        fail "the optimisers of $1 and $2 differ"
+}
+
+differ_weights()
+{
+    "$FIRN" train diff "$(newest "$1")" "$(newest "$2")" >"$tmp/out"
+    ! grep -q '^weights  *0 of 1 ' "$tmp/out" ||
+        fail "the weights of $1 and $2 are equal"
+}

@@ -72,6 +72,28 @@ static void an_unknown_model_names_the_nearest(void **state)
     assert_int_equal(s.hidden, 4096);
 }
 
+static void a_shape_may_be_written_in_numbers(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"llm-",
+                                      "llm-768x12x12",
+                                      "llm-768x12x12x50257x",
+                                      "llm-768x12x7x9",
+                                      "llm-0x12x12x50257",
+                                      "llm-768x-12x12x9",
+                                      "llm-768 x12x12x9",
+                                      "llm-99999999999999999999x1x1x1",
+                                      "llm-768x12x12x50257 "};
+    struct firn_llm_shape s = {.hidden = 7}, named;
+    struct firn_error err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(firn_llm_find(&s, bad[i], &err), FIRN_ENOENT);
+    assert_int_equal(s.hidden, 7);
+    assert_int_equal(firn_llm_find(&s, "llm-768x12x12x50257", &err), FIRN_OK);
+    assert_int_equal(firn_llm_find(&named, "gpt2", &err), FIRN_OK);
+    assert_true(firn_llm_params(&s, 1024) == firn_llm_params(&named, 1024));
+}
+
 static void shapes_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -153,6 +175,7 @@ int main(void)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(parameter_counts_are_the_published_ones),
         cmocka_unit_test(an_unknown_model_names_the_nearest),
+        cmocka_unit_test(a_shape_may_be_written_in_numbers),
         cmocka_unit_test(shapes_that_make_no_sense_are_refused),
         cmocka_unit_test(lora_counts_both_thin_matrices),
         cmocka_unit_test(marp_is_the_printed_formula),

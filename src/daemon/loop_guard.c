@@ -1,0 +1,222 @@
+/* loop_guard.c - what turned out worse than it was expected to be is undone.
+ *
+ * Sharing. A job beside another tells by each report how many times slower it
+ * goes than alone. firn/sharing.h's watch averages that, and after a few
+ * reports may call the pair bad: one of them is slowed too much, or both
+ * together do less than one after the other. The forecast then says so of
+ * these two applications for good, and a decision is asked for. A policy that
+ * can part them does (icefrog mostly did before, by its own `evict`). If they
+ * are still together after that decision, because the policy never takes a job
+ * off its GPUs or never asks, the one that came later is stopped here by a
+ * checkpoint and waits again. One that is parted a second time shares no more:
+ * its policy does not listen.
+ *
+ * Resizing. A report on other GPUs corrects the forecast there and with it what
+ * the policy wants; liveforecast.c says from when on more GPUs are of no use.
+ * Here it is only noticed that a resize went worse than expected, and counted
+ * when it is taken back.
+ *
+ * Against flapping: averages, three reports before a pair is judged or more
+ * GPUs are found useless, and memory: what was bad is not tried again.
+ *
+ * What was expected to end when is remembered of each job, and held against its
+ * true end (firn_eta_error_ratio).
+ *
+ * Cost: O(pairs that share) a decision.
+ */
+#include "base/log.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+#include <stdio.h>
+
+/* More than a fifth slower than expected is worse. */
+static const double WORSE = 0.8;
+
+bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
+/* --- sharing ------------------------------------------------------------- */
+
+static struct liveforecast_job named(const struct track *track,
+                                     const struct firn_job *job)
+{
+    return (struct liveforecast_job){track->id, job};
+}
+
+static void forget_pair(struct track *track)
+{
+    track->mate = 0;
+    track->bad_at = 0;
+    track->watch = (struct firn_share_watch){0};
+}
+
+/* It shares with that one from now on. */
+static void watch_pair(struct loop *loop, struct track *track,
+                       const struct firn_job *job, struct track *mate,
+                       const struct firn_job *beside)
+{
+    if (track->mate == mate->id)
+        return;
+    forget_pair(track);
+    track->mate = mate->id;
+    track->slow_expected = liveforecast_slowdown(
+        loop->forecast, named(track, job), named(mate, beside));
+    vec_add(&loop->watched, track->id);
+}
+
+static void found_bad(struct loop *loop, struct track *track,
+                      struct liveforecast_job job, struct liveforecast_job mate)
+{
+    struct firn_event ask = {.kind = FIRN_EVENT_TIMER,
+                             .at_s = loop_now_s(loop)};
+    struct firn_error err = {0};
+    log_info("jobs %d and %d are bad for each other: %.2f and %.2f times "
+             "slower",
+             job.id, mate.id, track->watch.xi_a, track->watch.xi_b);
+    track->bad_at = loop->ndecided + 1;
+    liveforecast_part(loop->forecast, job, mate);
+    if (round_event(loop->round, &ask, &err) != FIRN_OK)
+        log_warn("%s", err.text);
+}
+
+void loop_guard_share(struct loop *loop, struct track *track,
+                      struct track *mate, double rate)
+{
+    const struct firn_job *job = loop_round_job(loop, track);
+    const struct firn_job *beside = loop_round_job(loop, mate);
+    struct firn_share_rule rule = firn_share_rule_default();
+    if (job == NULL || beside == NULL)
+        return;
+    watch_pair(loop, track, job, mate, beside);
+    if (track->bad_at > 0 || !liveforecast_is_seen(loop->forecast, track->id))
+        return; /* how it goes alone is not known */
+    struct firn_way held = liveforecast_held(loop->forecast, job);
+    double alone = liveforecast_rate(loop->forecast, track->id, job, &held);
+    double other =
+        mate->mate == track->id && mate->watch.n > 0
+            ? mate->watch.xi_a
+            : liveforecast_slowdown(loop->forecast, named(mate, beside),
+                                    named(track, job));
+    if (firn_share_watch(&track->watch, &rule, alone / rate, other))
+        found_bad(loop, track, named(track, job), named(mate, beside));
+}
+
+/* Both live and are where the round put them. */
+static bool are_together(struct loop *loop, const struct track *track,
+                         const struct track *mate)
+{
+    const struct firn_job *a = loop_round_job(loop, track);
+    const struct firn_job *b = loop_round_job(loop, mate);
+    return a != NULL && b != NULL && loop_overlaps(&a->held, &b->held);
+}
+
+/* Stops the one that came later; the policy has had its say. */
+static void part(struct loop *loop, struct track *track, struct track *mate)
+{
+    const struct firn_job *a = loop_round_job(loop, track);
+    const struct firn_job *b = loop_round_job(loop, mate);
+    bool is_guest =
+        a->since_s != b->since_s ? a->since_s > b->since_s : a->id > b->id;
+    struct track *guest = is_guest ? track : mate;
+    struct live_job *job = book_job(loop->book, guest->id);
+    char why[LIVE_TEXT];
+    if (job == NULL)
+        return;
+    snprintf(why, sizeof why,
+             "it and job %d slow each other down too much on shared GPUs",
+             is_guest ? mate->id : track->id);
+    guest->nparted++;
+    loop_send_away(loop, job, why);
+}
+
+/* True: it is to be looked at again. */
+static bool look_at(struct loop *loop, struct track *track)
+{
+    struct track *mate = loop_track(loop, track->mate);
+    if (mate == NULL) { /* it has ended */
+        forget_pair(track);
+        return false;
+    }
+    bool was_worse =
+        track->bad_at > 0 || (track->watch.n > 0 &&
+                              track->watch.xi_a * WORSE > track->slow_expected);
+    if (are_together(loop, track, mate)) {
+        if (track->bad_at == 0 || track->bad_at > loop->ndecided)
+            return true;
+        part(loop, track, mate);
+    }
+    if (was_worse)
+        metrics_add(loop->metrics, METRIC_UNDONE, METRIC_UNDO_SHARE, 1);
+    if (mate->mate == track->id && was_worse)
+        forget_pair(mate);
+    forget_pair(track);
+    return false;
+}
+
+void loop_guard(struct loop *loop)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < loop->watched.n; i++) {
+        struct track *track = loop_track(loop, loop->watched.at[i]);
+        if (track != NULL && track->mate > 0 && look_at(loop, track))
+            loop->watched.at[n++] = track->id;
+    }
+    loop->watched.n = n;
+}
+
+/* --- resizing ------------------------------------------------------------ */
+
+void loop_guard_step(struct loop *loop, const struct firn_step *step)
+{
+    struct track *track = loop_track(loop, loop_book_id(loop, step->job->id));
+    if (track == NULL)
+        return;
+    int from = step->job->held.ngpus, to = step->to->ngpus;
+    if (track->resized.is_worse && step->kind == FIRN_STEP_RESIZE &&
+        (to < from) == (track->resized.from < from))
+        metrics_add(loop->metrics, METRIC_UNDONE, METRIC_UNDO_RESIZE, 1);
+    track->resized = (struct resized){0};
+    if (step->kind != FIRN_STEP_RESIZE || !(track->rate > 0))
+        return;
+    struct firn_job then = *step->job;
+    then.held = *step->to;
+    struct firn_way way = liveforecast_held(loop->forecast, &then);
+    track->resized.from = from;
+    track->resized.expected =
+        liveforecast_rate(loop->forecast, track->id, step->job, &way);
+}
+
+void loop_guard_alone(struct track *track, double rate)
+{
+    struct resized *r = &track->resized;
+    if (r->from == 0)
+        return;
+    r->rate = r->n == 0 ? rate : r->rate + 0.5 * (rate - r->rate);
+    r->n++;
+    r->is_worse = r->rate < WORSE * r->expected;
+}
+
+/* --- ends ---------------------------------------------------------------- */
+
+void loop_guard_told(struct track *track, double now_s, double left_s)
+{
+    if (isfinite(left_s) && left_s > 0)
+        track->told = (struct told){now_s, now_s + left_s};
+}
+
+void loop_guard_ended(struct loop *loop, const struct track *track)
+{
+    const struct told *told = &track->told;
+    double now_s = loop_now_s(loop);
+    if (told->at_s > 0 && now_s > told->at_s)
+        metrics_observe(loop->metrics, METRIC_ETA_ERROR,
+                        fabs(told->end_s - now_s) / (now_s - told->at_s));
+}

@@ -1,0 +1,408 @@
+/* test_ride.c - two jobs in one training, through the loop.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#define TASK(set)                                                        \
+    "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\nfinetune: {base: " \
+    "base, dataset: " set ", sharing: allowed}"
+
+static const char gpu[] = "1x1:v100@16";
+static const char merged[] = "a running n0[0]~; b running n0[0]~";
+
+/* Both are submitted before the first round. */
+static void open_pair(struct loopscene *s)
+{
+    loopscene_open(s, gpu, "ymir", false);
+    loopscene_submit(s, "a", TASK("one"));
+    loopscene_submit(s, "b", TASK("two"));
+    loopscene_turn(s);
+    assert_string_equal(loopscene_text(s), merged);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_mate(s, "a"), loopscene_job(s, "b")->id);
+}
+
+/* A report of epochs done; a step of it takes a second of two. */
+static void say(struct loopscene *s, const char *name, double progress,
+                uint64_t epochs)
+{
+    struct live_job *job = loopscene_job(s, name);
+    struct firn_error err = {0};
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.progress = progress;
+    report.step = (uint64_t)(progress * 100);
+    report.epoch = epochs;
+    report.step_s = 2;
+    report.part_s[FIRN_STEP_FORWARD] = 0.4;
+    report.part_s[FIRN_STEP_BACKWARD] = 0.6;
+    if (book_report(s->loop->book, job, job->epoch, &report,
+                    loop_now_s(s->loop), &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    loop_reported(s->loop, job);
+    loopscene_turn(s);
+}
+
+static void one_training_ends_both_when_both_are_done(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    const struct live_job *a = loopscene_job(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    assert_int_equal(a->epoch, 1);
+    assert_int_equal(b->epoch, 1);
+    assert_non_null(strstr(a->why, "together with job 2 (b)"));
+    assert_non_null(strstr(b->why, "trained by job 1 (a)"));
+    say(&s, "a", 1, 4);
+    say(&s, "b", 1, 4);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
+    assert_int_equal(b->exit_status, 0);
+    assert_int_equal(round_view(s.loop->round, 0).gpus_free, 1);
+    loopscene_close(&s);
+}
+
+static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    loopscene_submit(&s, "c", TASK("three"));
+    say(&s, "a", 1, 4);
+    say(&s, "b", 0.5, 2);
+    loopscene_done(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    assert_int_equal(loopscene_job(&s, "a")->state, LIVE_SUCCEEDED);
+    assert_int_equal(b->nretries, 0);
+    loopscene_pass(&s, 120);
+    /* Whoever has the GPU now has it alone. */
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_not_equal(loopscene_mate(&s, "b"), loopscene_job(&s, "c")->id);
+    if (b->state != LIVE_RUNNING)
+        loopscene_done(&s, "c");
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->epoch, 2);
+    assert_int_equal(loopscene_mate(&s, "b"), 0);
+    loopscene_done(&s, "b");
+    assert_int_equal(b->state, LIVE_SUCCEEDED);
+    loopscene_close(&s);
+}
+
+static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
+{
+    (void)unused;
+    static const char *const others[] = {
+        TASK("one"),
+        "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\n"
+        "finetune: {base: base, dataset: two, sharing: never}",
+        "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\n"
+        "finetune: {base: other, dataset: two, sharing: allowed}",
+        "gpus: 1\nduration: 100\n"
+        "finetune: {base: base, dataset: two, sharing: allowed}",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct loopscene s;
+        loopscene_open(&s, gpu, "ymir", false);
+        loopscene_submit(&s, "a", TASK("one"));
+        loopscene_submit(&s, "b", others[i]);
+        loopscene_turn(&s);
+        assert_int_equal(loopscene_epochs(), 1);
+        assert_true(loopscene_mate(&s, "a") <= 0);
+        loopscene_close(&s);
+        loopscene_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+static void a_merge_that_does_not_pay_is_undone(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    const struct live_job *a = loopscene_job(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    say(&s, "a", 0.1, 1);
+    say(&s, "b", 0.1, 1);
+    loopscene_pass(&s, 120);
+    assert_string_equal(loopscene_text(&s), merged); /* too early to say */
+    say(&s, "a", 0.2, 2);
+    say(&s, "b", 0.2, 2);
+    loopscene_pass(&s, 120);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_not_equal(b->state, LIVE_RUNNING);
+    loopscene_leave(&s, "a"); /* by a checkpoint of each */
+    loopscene_pass(&s, 1);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
+                     1);
+    const char *first = a->state == LIVE_RUNNING ? "a" : "b";
+    const char *second = a->state == LIVE_RUNNING ? "b" : "a";
+    assert_int_equal(loopscene_mate(&s, first), 0);
+    loopscene_done(&s, first);
+    loopscene_pass(&s, 1);
+    assert_int_equal(loopscene_mate(&s, second), 0);
+    assert_int_equal(loopscene_job(&s, second)->state, LIVE_RUNNING);
+    /* The next ones of this base are not merged any more. */
+    loopscene_submit(&s, "c", TASK("three"));
+    loopscene_submit(&s, "d", TASK("four"));
+    loopscene_done(&s, second);
+    loopscene_pass(&s, 120);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_true(loopscene_mate(&s, "c") <= 0);
+    loopscene_close(&s);
+}
+
+static void when_one_is_cancelled_the_other_goes_on_alone(void **unused)
+{
+    (void)unused;
+    for (int k = 0; k < 2; k++) {
+        struct loopscene s;
+        struct firn_error err = {0};
+        const char *gone = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
+        open_pair(&s);
+        struct live_job *job = loopscene_job(&s, gone);
+        book_cancel(s.loop->book, job, 1, "test", &err);
+        loop_cancelled(s.loop, job);
+        loopscene_turn(&s);
+        assert_int_equal(job->state, LIVE_COMPLETING);
+        assert_int_equal(loopscene_epochs(), 1);
+        loopscene_leave(&s, "a");
+        loopscene_pass(&s, 1);
+        assert_int_equal(job->state, LIVE_CANCELLED);
+        assert_int_equal(loopscene_job(&s, stays)->state, LIVE_RUNNING);
+        assert_int_equal(loopscene_job(&s, stays)->epoch, 2);
+        assert_int_equal(loopscene_mate(&s, stays), 0);
+        assert_int_equal(loopscene_epochs(), 1);
+        loopscene_close(&s);
+        loopscene_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+static void when_one_is_held_the_other_goes_on_alone(void **unused)
+{
+    (void)unused;
+    for (int k = 0; k < 2; k++) {
+        struct loopscene s;
+        struct firn_error err = {0};
+        const char *held = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
+        open_pair(&s);
+        struct live_job *job = loopscene_job(&s, held);
+        say(&s, held, 0.2, 1);
+        book_hold(s.loop->book, job, true, 1, &err);
+        loop_changed(s.loop, job);
+        loopscene_turn(&s);
+        assert_int_equal(job->state, LIVE_PREEMPTING);
+        loopscene_leave(&s, "a");
+        loopscene_pass(&s, 1);
+        assert_int_equal(job->state, LIVE_PENDING);
+        assert_int_equal(job->reason, LIVE_BECAUSE_HELD);
+        assert_int_equal(loopscene_job(&s, stays)->state, LIVE_RUNNING);
+        assert_int_equal(loopscene_mate(&s, stays), 0);
+        loopscene_done(&s, stays);
+        book_hold(s.loop->book, job, false, 1, &err);
+        loop_changed(s.loop, job);
+        loopscene_turn(&s);
+        assert_int_equal(job->state, LIVE_RUNNING);
+        assert_int_equal(job->epoch, 2);
+        loopscene_close(&s);
+        loopscene_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+static void a_failed_training_of_two_is_charged_to_neither(void **unused)
+{
+    (void)unused;
+    static const struct {
+        enum firn_end end;
+        int status;
+    } ends[] = {{FIRN_END_FAILED, 3}, {FIRN_END_MEMORY, 1}, {FIRN_END_LOST, 0}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct loopscene s;
+        open_pair(&s);
+        loopscene_fail(&s, "a", ends[i].end, ends[i].status);
+        loopscene_pass(&s, 120);
+        const struct live_job *a = loopscene_job(&s, "a");
+        const struct live_job *b = loopscene_job(&s, "b");
+        assert_int_equal(a->nretries + b->nretries, 0);
+        assert_int_equal(loopscene_epochs(), 1); /* alone from here on */
+        const char *first = a->state == LIVE_RUNNING ? "a" : "b";
+        assert_int_equal(loopscene_mate(&s, first), 0);
+        loopscene_fail(&s, first, FIRN_END_FAILED, 3); /* its own failure */
+        assert_int_equal(loopscene_job(&s, first)->state, LIVE_FAILED);
+        loopscene_close(&s);
+        loopscene_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+static void a_ride_outlives_the_scheduler(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    say(&s, "b", 0.5, 1);
+    loopscene_kill(&s);
+    loopscene_open(&s, gpu, "ymir", true);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), merged);
+    assert_int_equal(loopscene_epochs(), 1);
+    const struct live_job *a = loopscene_job(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    assert_ptr_equal(ride_other(s.loop, a), b);
+    assert_ptr_equal(ride_other(s.loop, b), a);
+    assert_int_equal(b->epoch, 1);
+    loopscene_pass(&s, 500); /* rounds see them as merged still */
+    assert_string_equal(loopscene_text(&s), merged);
+    say(&s, "b", 1, 4);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
+    loopscene_close(&s);
+}
+
+static void a_ride_whose_processes_died_meanwhile_ends(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    loopscene_kill(&s);
+    loopscene_open(&s, gpu, "ymir", false); /* all processes are gone */
+    loopscene_pass(&s, 1);
+    const struct live_job *a = loopscene_job(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
+                     1);
+    assert_int_equal(a->nretries + b->nretries, 0);
+    loopscene_close(&s);
+}
+
+static void a_cancel_of_a_rider_is_not_forgotten(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    open_pair(&s);
+    struct live_job *b = loopscene_job(&s, "b");
+    book_cancel(s.loop->book, b, 1, "test", &err);
+    assert_int_equal(store_commit(s.loop->store, &err), FIRN_OK);
+    loopscene_kill(&s);
+    loopscene_open(&s, gpu, "ymir", true);
+    loopscene_turn(&s);
+    loopscene_leave(&s, "a");
+    loopscene_pass(&s, 1);
+    assert_string_equal(loopscene_text(&s), "a running n0[0]; b cancelled -");
+    loopscene_close(&s);
+}
+
+static void a_changed_job_stays_with_its_mate(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    open_pair(&s);
+    for (int k = 0; k < 2; k++) {
+        struct live_job *job = loopscene_job(&s, k == 0 ? "b" : "a");
+        book_priority(s.loop->book, job, 7, 1, &err);
+        loop_changed(s.loop, job);
+        loopscene_pass(&s, 130);
+        assert_string_equal(loopscene_text(&s), merged);
+    }
+    say(&s, "b", 1, 4);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
+    loopscene_close(&s);
+}
+
+static void another_policy_takes_the_pair_over(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    open_pair(&s);
+    assert_int_equal(
+        loop_new_round(s.loop, firn_policy_find("fifo", &err), &err), FIRN_OK);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), merged);
+    say(&s, "b", 1, 4);
+    loopscene_done(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
+    loopscene_close(&s);
+}
+
+static void a_drained_node_takes_both_away(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "2x1:v100@16", "ymir", false);
+    assert_int_equal(loop_drain(s.loop, 1, true, &err), FIRN_OK);
+    loopscene_submit(&s, "a", TASK("one"));
+    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), merged);
+    assert_int_equal(loop_drain(s.loop, 1, false, &err), FIRN_OK);
+    assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
+    loopscene_turn(&s);
+    loopscene_leave(&s, "a");
+    loopscene_pass(&s, 1);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_null(strstr(loopscene_text(&s), "n0"));
+    loopscene_close(&s);
+}
+
+static void how_a_job_is_run_is_remembered(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 4\ncheckpoint: {grace: 10}");
+    loopscene_turn(&s);
+    struct firn_how how = {.tensor = 2, .passes = 3};
+    assert_int_equal(book_how(s.loop->book, job, &how, &err), FIRN_OK);
+    assert_int_equal(store_commit(s.loop->store, &err), FIRN_OK);
+    loopscene_kill(&s);
+    loopscene_open(&s, "1x4:v100@16", "fifo", true);
+    job = loopscene_job(&s, "a");
+    const struct firn_job *seen =
+        loop_round_job(s.loop, loop_track(s.loop, job->id));
+    assert_int_equal(seen->held.how.tensor, 2);
+    assert_int_equal(seen->held.how.passes, 3);
+    assert_int_equal(seen->held.how.merged_with, 0);
+    loopscene_turn(&s);
+    loopscene_done(&s, "a");
+    assert_int_equal(job->how.tensor, 0); /* of a start that is over */
+    loopscene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(one_training_ends_both_when_both_are_done),
+        CASE(a_mate_that_nobody_trained_goes_on_alone),
+        CASE(without_consent_or_with_one_dataset_nothing_is_merged),
+        CASE(a_merge_that_does_not_pay_is_undone),
+        CASE(when_one_is_cancelled_the_other_goes_on_alone),
+        CASE(when_one_is_held_the_other_goes_on_alone),
+        CASE(a_failed_training_of_two_is_charged_to_neither),
+        CASE(a_ride_outlives_the_scheduler),
+        CASE(a_ride_whose_processes_died_meanwhile_ends),
+        CASE(a_cancel_of_a_rider_is_not_forgotten),
+        CASE(a_changed_job_stays_with_its_mate),
+        CASE(another_policy_takes_the_pair_over),
+        CASE(a_drained_node_takes_both_away),
+        CASE(how_a_job_is_run_is_remembered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

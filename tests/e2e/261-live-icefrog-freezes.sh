@@ -1,0 +1,53 @@
+#!/bin/sh
+# icefrog lets a job freeze layers by its user's rule: the trainer freezes some,
+# reports how much its steps are worth, and makes up for it by more steps. Under
+# a policy that leaves layers alone, and under a rule that is off, the same job
+# freezes none.
+. tests/lib/firnd.sh
+[ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
+small="--threads 1 --epochs 8 --samples 256 --judge 0"
+
+# run_job NAME RULE: to its end; the number of steps is in $steps.
+run_job()
+{
+    # shellcheck disable=SC2086 # words
+    submit "$1" 1 "freeze: {rule: $2}
+checkpoint: {grace: 10}
+duration: 60" "$cnn" $small
+    wait_state "$1" succeeded
+    [ "$(field "$1" progress)" = 1 ] || fail "$1 is at $(field "$1" progress)"
+    steps=$(reported "$1" step)
+    api GET "/jobs/$1/logs" >"$tmp/$1.log"
+}
+
+# all_trained NAME: no layer was ever frozen, every step is one.
+all_trained()
+{
+    ! grep -q '[1-9] layers frozen' "$tmp/$1.log" || fail "$1 froze layers"
+    [ "$(reported "$1" nfrozen)" = 0 ] || fail "$1 has frozen layers"
+    [ "$steps" = 64 ] || fail "$1 took $steps steps"
+    [ "$(reported "$1" effective)" = 64 ] || fail "$1 has lost steps"
+}
+
+up --gpus 1x1:v100@16 --policy icefrog --set icefrog.interval=1 \
+    --set icefrog.restart=0
+run_job freezes penalty
+grep -q '[1-9] layers frozen' "$tmp/freezes.log" || fail "nothing was frozen"
+[ "$steps" -gt 64 ] || fail "frozen steps were not made up for: $steps"
+reported freezes effective | awk -v steps="$steps" '{
+    exit !($1 > 60 && $1 < 65 && $1 < steps) }' ||
+    fail "$steps steps are worth $(reported freezes effective)"
+run_job off off
+all_trained off
+down
+
+up --gpus 1x1:v100@16 --policy fifo
+run_job plain penalty
+all_trained plain
+down
+weights_of 2 off
+weights_of 3 plain
+weights_of 1 freezes
+same_weights off plain
+differ_weights off freezes
+exit 0

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Two fine-tuning jobs over one base that ymir merges are one set of processes,
+# and both have weights and reports. A merge that does not pay is undone: both
+# go on alone, from their own checkpoints.
+. tests/lib/firnd.sh
+head -c 20000 README.md >"$tmp/one.txt"
+tail -c 20000 README.md >"$tmp/two.txt"
+here=$PWD
+tuned="duration: 60
+checkpoint: {grace: 10}"
+
+# tune NAME TEXT OPTION...: a job that fine-tunes the base on that text.
+tune()
+{
+    name=$1 text=$2
+    shift 2
+    submit "$name" 1 "$tuned
+finetune: {base: tiny, dataset: $text, sharing: allowed}" \
+        "$gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
+}
+
+# Held back until both are there, so that one round sees them.
+up --gpus 1x1:v100@16 --policy ymir
+api POST /jobs "name: block
+run: [/bin/sleep, 60]
+gpus: 1
+checkpoint: {grace: 1}" >/dev/null || fail "no job"
+wait_state block running
+tune a "$tmp/one.txt" --epochs 3 --samples 64
+tune b "$tmp/two.txt" --epochs 3 --samples 64
+api POST /jobs/block/cancel "" >/dev/null
+wait_state a running
+wait_state b running
+api GET /jobs/b | grep -q 'trained by job 2 (a)' || fail "b rides with nobody"
+wait_state a succeeded
+wait_state b succeeded
+[ "$(field a epoch)$(field b epoch)" = 11 ] || fail "not one start of each"
+[ ! -e "$tmp/state/jobs/3/epoch-1" ] || fail "b has processes of its own"
+for job in 2 3; do
+    ls "$tmp/state/jobs/$job/ckpt/$job"-*24.ckpt >/dev/null 2>&1 ||
+        fail "job $job has no weights"
+done
+"$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*24.ckpt \
+    "$tmp/state/jobs/3/ckpt/"*24.ckpt >"$tmp/out" && fail "both are the same"
+down
+exit 0
