@@ -63,6 +63,39 @@ static void fit_finds_launch_and_compute(void **state)
     assert_true(firn_backward_at(&m, &at).extrapolated);
 }
 
+/* Ten frozen shares of four batches; the rows of batch 64 take up to 40 %
+ * longer as layers freeze, and all of them `noise` longer or shorter, in turn.
+ */
+static size_t odd_table(struct firn_backward_obs *obs, double noise)
+{
+    size_t n = 0;
+    for (int b = 0; b < 4; b++)
+        for (int l = 0; l < 20; l += 2) {
+            obs[n] = row(8 << b, l);
+            obs[n].bwd_s *= b == 3 ? 1 + 0.02 * l : 1;
+            obs[n++].bwd_s *= (b + l / 2) % 2 == 0 ? 1 + noise : 1 - noise;
+        }
+    return n;
+}
+
+static void odd_pairs_are_believed_unless_they_are_noise(void **state)
+{
+    (void)state;
+    struct firn_backward_obs obs[40], at = row(64, 11);
+    struct firn_backward m;
+    size_t n = odd_table(obs, 0);
+    assert_int_equal(firn_backward_fit(&m, obs, n, NULL), FIRN_OK);
+    assert_near(firn_backward_at(&m, &at).bwd_s, 1.22 * at.bwd_s, 0.015);
+    double off = 0;
+    n = odd_table(obs, 0.15);
+    assert_int_equal(firn_backward_fit(&m, obs, n, NULL), FIRN_OK);
+    for (int l = 2; l < 18; l += 2) { /* the truth of batch 16 */
+        at = row(16, l);
+        off += fabs(firn_backward_at(&m, &at).bwd_s / at.bwd_s - 1) / 8;
+    }
+    assert_true(off < 0.08); /* of the 15 % that were added */
+}
+
 static void prior_answers_before_any_row(void **state)
 {
     (void)state;
@@ -428,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equation_six_as_printed),
         cmocka_unit_test(fit_finds_launch_and_compute),
+        cmocka_unit_test(odd_pairs_are_believed_unless_they_are_noise),
         cmocka_unit_test(prior_answers_before_any_row),
         cmocka_unit_test(bad_rows_are_named_and_left_out),
         cmocka_unit_test(held_out_frozen_shares_are_predicted),
