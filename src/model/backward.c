@@ -17,9 +17,17 @@
  * the same batch. More kinds than the struct holds: the later ones are left
  * out.
  *
+ * How far the deviations of pairs are to be believed differs: where the GPU is
+ * the bound they are exact and belong to the kernels, where the host is they
+ * are chance and the mean over the batches says more. So each frozen share but
+ * the smallest and the largest is left out in turn, predicted from the others
+ * with each shrinkage, and the one with the least error is taken. Cost: one
+ * linear fit a share more, tens of microseconds each.
+ *
  * Tried and worse on two measured tables: the larger (or the fourth-power mean)
  * of a launch floor per layer left and of compute; it follows the scatter of
- * launch-bound rows and bends where those with much compute do not.
+ * launch-bound rows and bends where those with much compute do not. A choice of
+ * shrinkage for each batch, or of further terms in omega, by the same means.
  */
 #include "base/fmath.h"
 #include "base/mem.h"
@@ -30,7 +38,9 @@
 /* How many rows of "no deviation" each mean is shrunk with. */
 static const double level_shrink = 0.5;
 static const double batch_shrink = 2;
-static const double both_shrink = 1;
+/* The first one where nothing can be left out, and among equals. */
+static const double both_shrinks[] = {0.5, 0, 3};
+enum { SHRINKS = sizeof both_shrinks / sizeof both_shrinks[0] };
 
 struct effects {
     size_t n, max;
@@ -188,14 +198,14 @@ static double deviation(const struct firn_backward *m,
  * their neighbours. */
 static void fit_both(struct firn_backward *m, size_t b,
                      const struct firn_backward_obs *obs, const double *dev,
-                     size_t n)
+                     size_t n, double shrink)
 {
     double at[FIRN_BACKWARD_LEVELS] = {0}, by[FIRN_BACKWARD_LEVELS] = {0};
     struct effects e = {.max = FIRN_BACKWARD_LEVELS, .at = at, .by = by};
     for (size_t i = 0; i < n; i++)
-        if (!isnan(dev[i]) && fabs(obs[i].batch - m->batch_at[b]) <= 0)
+        if (fabs(obs[i].batch - m->batch_at[b]) <= 0)
             effect_add(&e, obs[i].nfrozen / obs[i].nlayers, dev[i]);
-    effect_close(&e, both_shrink);
+    effect_close(&e, shrink);
     for (size_t l = 0; l < m->nlevels; l++) {
         size_t i;
         double part = where(at, e.n, m->level_at[l], &i);
@@ -203,20 +213,19 @@ static void fit_both(struct firn_backward *m, size_t b,
     }
 }
 
-/* The deviations of all rows from the model as it stands; NaN for bad ones. */
+/* The deviations of all rows from the model as it stands. */
 static void deviations(const struct firn_backward *m,
                        const struct firn_backward_obs *obs, size_t n,
                        double *dev)
 {
     for (size_t i = 0; i < n; i++)
-        dev[i] = firn_backward_check(&obs[i], NULL) == FIRN_OK
-                     ? deviation(m, &obs[i])
-                     : (double)NAN;
+        dev[i] = deviation(m, &obs[i]);
 }
 
 /* Share, batch, both: each from what the ones before have left. */
 static void fit_effects(struct firn_backward *m,
-                        const struct firn_backward_obs *obs, size_t n)
+                        const struct firn_backward_obs *obs, size_t n,
+                        double both_shrink)
 {
     double *dev = mem_new(n, sizeof *dev);
     struct effects level = {.max = FIRN_BACKWARD_LEVELS};
@@ -225,16 +234,15 @@ static void fit_effects(struct firn_backward *m,
     level.by = m->level_by;
     batch.at = m->batch_at;
     batch.by = m->batch_by;
+    m->nlevels = m->nbatches = 0;
     deviations(m, obs, n, dev);
     for (size_t i = 0; i < n; i++)
-        if (!isnan(dev[i]))
-            effect_add(&level, obs[i].nfrozen / obs[i].nlayers, dev[i]);
+        effect_add(&level, obs[i].nfrozen / obs[i].nlayers, dev[i]);
     effect_close(&level, level_shrink);
     m->nlevels = level.n;
     deviations(m, obs, n, dev);
     for (size_t i = 0; i < n; i++)
-        if (!isnan(dev[i]))
-            effect_add(&batch, obs[i].batch, dev[i]);
+        effect_add(&batch, obs[i].batch, dev[i]);
     effect_close(&batch, batch_shrink);
     m->nbatches = batch.n;
     for (size_t b = 0; b < m->nbatches; b++)
@@ -242,46 +250,88 @@ static void fit_effects(struct firn_backward *m,
             m->both_by[b][l] = 1;
     deviations(m, obs, n, dev);
     for (size_t b = 0; b < m->nbatches; b++)
-        fit_both(m, b, obs, dev, n);
+        fit_both(m, b, obs, dev, n, both_shrink);
     mem_free(dev);
 }
 
-/* Gathers the good rows; what was seen goes into m. */
-static void gather(struct lsq *rows, struct firn_backward *m,
-                   const struct firn_backward_obs *obs, size_t n)
+/* The form alone, without deviations; whether the rows are enough for it. */
+static bool fit_form(struct firn_backward *m,
+                     const struct firn_backward_obs *obs, size_t n)
 {
     double x[FIRN_BACKWARD_TERMS];
+    struct lsq rows;
+    *m = (struct firn_backward){.theta_min = 1, .nused = n};
+    lsq_init(&rows, FIRN_BACKWARD_TERMS, n);
     for (size_t i = 0; i < n; i++) {
-        if (firn_backward_check(&obs[i], NULL) != FIRN_OK) {
-            m->nskipped++;
-            continue;
-        }
         terms(&obs[i], x);
-        lsq_add(rows, x, obs[i].bwd_s, 1 / (obs[i].bwd_s * obs[i].bwd_s));
+        lsq_add(&rows, x, obs[i].bwd_s, 1 / (obs[i].bwd_s * obs[i].bwd_s));
         m->theta_min = fmin(m->theta_min, obs[i].theta);
-        m->nused++;
     }
+    bool enough = n >= 4 && m->theta_min < 1;
+    if (enough)
+        lsq_solve_positive(&rows, m->coef);
+    lsq_release(&rows);
+    return enough;
+}
+
+/* Adds how far each shrinkage is off at one frozen share, the others fitted.
+ * `rest` has room for n rows. */
+static void leave_out(const struct firn_backward_obs *obs, size_t n,
+                      double share, struct firn_backward_obs *rest, double *off)
+{
+    struct firn_backward m;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (fabs(obs[i].nfrozen / obs[i].nlayers - share) > 0)
+            rest[count++] = obs[i];
+    if (!fit_form(&m, rest, count))
+        return;
+    for (int k = 0; k < SHRINKS; k++) {
+        fit_effects(&m, rest, count, both_shrinks[k]);
+        for (size_t i = 0; i < n; i++)
+            if (!(fabs(obs[i].nfrozen / obs[i].nlayers - share) > 0))
+                off[k] += fabs(deviation(&m, &obs[i]));
+    }
+}
+
+/* The shrinkage that predicts left-out shares best; m has their list. */
+static double choose_shrink(const struct firn_backward *m,
+                            const struct firn_backward_obs *obs, size_t n)
+{
+    struct firn_backward_obs *rest = mem_new(n, sizeof *rest);
+    double off[SHRINKS] = {0};
+    int best = 0;
+    for (size_t l = 1; l + 1 < m->nlevels; l++)
+        leave_out(obs, n, m->level_at[l], rest, off);
+    for (int k = 1; k < SHRINKS; k++)
+        if (off[k] < off[best])
+            best = k;
+    mem_free(rest);
+    return both_shrinks[best];
 }
 
 enum firn_status firn_backward_fit(struct firn_backward *model,
                                    const struct firn_backward_obs *obs,
                                    size_t n, struct firn_error *err)
 {
-    struct firn_backward m = {.theta_min = 1};
-    struct lsq rows;
-    lsq_init(&rows, FIRN_BACKWARD_TERMS, n);
-    gather(&rows, &m, obs, n);
-    bool enough = m.nused >= 4 && m.theta_min < 1;
+    struct firn_backward_obs *good = mem_new(n + 1, sizeof *good);
+    struct firn_backward m;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (firn_backward_check(&obs[i], NULL) == FIRN_OK)
+            good[count++] = obs[i];
+    bool enough = fit_form(&m, good, count);
+    if (enough) {
+        m.nskipped = n - count;
+        fit_effects(&m, good, count, both_shrinks[0]);
+        fit_effects(&m, good, count, choose_shrink(&m, good, count));
+        *model = m;
+    }
+    mem_free(good);
     if (enough)
-        lsq_solve_positive(&rows, m.coef);
-    lsq_release(&rows);
-    if (!enough)
-        return firn_fail(err, FIRN_EDATA,
-                         "%zu backward times (%zu refused), %s frozen: a fit "
-                         "needs four, some of them with layers frozen",
-                         m.nused, m.nskipped,
-                         m.theta_min < 1 ? "some" : "none");
-    fit_effects(&m, obs, n);
-    *model = m;
-    return FIRN_OK;
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EDATA,
+                     "%zu backward times (%zu refused), %s frozen: a fit "
+                     "needs four, some of them with layers frozen",
+                     count, n - count, m.theta_min < 1 ? "some" : "none");
 }

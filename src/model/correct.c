@@ -6,7 +6,9 @@
  * lambda = s2 / t2 is estimated anew from the scatter s2 within cells and the
  * variance t2 between them (the empirical Bayes estimate of a one-way random
  * effect). A family that says nothing gets t2 = 0 and drops out by itself, so
- * noise is not learned.
+ * noise is not learned. Where few cells have large effects and the others none,
+ * that lambda is too much for the few: parts of it are tried, and the one by
+ * which rows are nearest to what the others of their cell say is taken.
  *
  * (1) Residuals are cut at CUT times their median size, but not below
  *     LEAST_CUT: a stalled step is not a property of a shape, while one odd
@@ -34,10 +36,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { FAMILIES = 7, ROUNDS = 6, LEAST_ROWS = 8 };
+enum { FAMILIES = 9, ROUNDS = 6, LEAST_ROWS = 8 };
 enum { TURNS = 2, FEW_ROWS = 200 };
-#define CUT       5
-#define LEAST_CUT 0.5
+#define CUT       4
+#define LEAST_CUT 0.4
+
+/* Parts of the moments' lambda, and by how much a smaller one must be better.
+ */
+static const double shrinks[] = {1, 0.5, 0.25, 0.1};
+enum { SHRINKS = sizeof shrinks / sizeof shrinks[0] };
+#define CLEARLY 0.999
 
 /* Between knots i and i + 1, with weight w of the latter. */
 struct between {
@@ -112,10 +120,18 @@ static double mix(double a, double b, double w)
     return w > 0 ? a + w * (b - a) : a;
 }
 
+/* Between two batches, whose effects are `lo` and `hi`, and two shares. */
+static double mix_four(const double *lo, const double *hi,
+                       const struct place *p)
+{
+    int j = p->theta.i, j2 = j + (p->theta.w > 0);
+    return mix(mix(lo[j], hi[j], p->batch.w), mix(lo[j2], hi[j2], p->batch.w),
+               p->theta.w);
+}
+
 static double effect(const struct correction *c, const struct place *p, int f)
 {
     int i = p->batch.i, i2 = i + (p->batch.w > 0);
-    int j = p->theta.i, j2 = j + (p->theta.w > 0);
     double w = p->batch.w;
     switch (f) {
     case 0:
@@ -125,13 +141,17 @@ static double effect(const struct correction *c, const struct place *p, int f)
     case 2:
         return c->by_gpus[p->class][p->gpus];
     case 3:
-        return mix(mix(c->by_frozen[i][j], c->by_frozen[i2][j], w),
-                   mix(c->by_frozen[i][j2], c->by_frozen[i2][j2], w),
-                   p->theta.w);
+        return mix_four(c->by_frozen[i], c->by_frozen[i2], p);
     case 4:
         return mix(c->by_crowd[i][p->fullest], c->by_crowd[i2][p->fullest], w);
     case 5:
         return c->by_spot[p->class][p->gpus][p->fullest];
+    case 6:
+        return mix_four(c->by_slack[p->class][p->fullest],
+                        c->by_slack[p->class][p->fullest], p);
+    case 7:
+        return mix_four(c->by_stall[i][p->fullest], c->by_stall[i2][p->fullest],
+                        p);
     default:
         return c->by_cell[p->cell];
     }
@@ -167,6 +187,10 @@ static double *cell(struct correction *c, const struct place *p, int f)
         return &c->by_crowd[i][p->fullest];
     case 5:
         return &c->by_spot[p->class][p->gpus][p->fullest];
+    case 6:
+        return &c->by_slack[p->class][p->fullest][j];
+    case 7:
+        return &c->by_stall[i][p->fullest][j];
     default:
         return &c->by_cell[p->cell];
     }
@@ -177,17 +201,12 @@ struct tally {
     struct correction sum, count;
 };
 
-/* Refits family f to residuals that do not contain it. */
-static void refit(struct correction *c, struct tally *t, const struct place *at,
-                  const double *e, size_t n, int f)
+/* The variance within cells over that between them, by moments; infinite when
+ * the cells differ no more than chance would have it. */
+static double moments(struct tally *t, const struct place *at, const double *e,
+                      size_t n, int f)
 {
     double cells = 0, within = 0, between = 0, whole = 0;
-    for (size_t i = 0; i < n; i++)
-        *cell(&t->sum, &at[i], f) = *cell(&t->count, &at[i], f) = 0;
-    for (size_t i = 0; i < n; i++) {
-        *cell(&t->sum, &at[i], f) += e[i];
-        *cell(&t->count, &at[i], f) += 1;
-    }
     for (size_t i = 0; i < n; i++) {
         double rows = *cell(&t->count, &at[i], f);
         double mean = *cell(&t->sum, &at[i], f) / rows;
@@ -199,11 +218,45 @@ static void refit(struct correction *c, struct tally *t, const struct place *at,
     double free_rows = (double)n - cells;
     double s2 = free_rows >= 3 ? within / free_rows : whole / (double)n;
     double t2 = (between / cells - s2) / ((double)n / cells);
+    return t2 > 0 ? s2 / t2 : (double)INFINITY;
+}
+
+/* How far rows are, together, from what the others of their cell say. */
+static double left_out(struct tally *t, const struct place *at, const double *e,
+                       size_t n, int f, double lambda)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double others = *cell(&t->count, &at[i], f) - 1;
+        double rest = *cell(&t->sum, &at[i], f) - e[i];
+        sum += fabs(e[i] - (others > 0 ? rest / (others + lambda) : 0));
+    }
+    return sum;
+}
+
+/* Refits family f to residuals that do not contain it. */
+static void refit(struct correction *c, struct tally *t, const struct place *at,
+                  const double *e, size_t n, int f)
+{
     for (size_t i = 0; i < n; i++)
-        *cell(c, &at[i], f) = t2 > 0
-                                  ? *cell(&t->sum, &at[i], f) /
-                                        (*cell(&t->count, &at[i], f) + s2 / t2)
-                                  : 0;
+        *cell(&t->sum, &at[i], f) = *cell(&t->count, &at[i], f) = 0;
+    for (size_t i = 0; i < n; i++) {
+        *cell(&t->sum, &at[i], f) += e[i];
+        *cell(&t->count, &at[i], f) += 1;
+    }
+    double most = moments(t, at, e, n, f), lambda = most, least = INFINITY;
+    for (int k = 0; k < SHRINKS && !isinf(most); k++) {
+        double off = left_out(t, at, e, n, f, most * shrinks[k]);
+        if (off >= least * CLEARLY)
+            continue;
+        least = off;
+        lambda = most * shrinks[k];
+    }
+    for (size_t i = 0; i < n; i++)
+        *cell(c, &at[i], f) = isinf(lambda)
+                                  ? 0
+                                  : *cell(&t->sum, &at[i], f) /
+                                        (*cell(&t->count, &at[i], f) + lambda);
     c->by_cell[CORRECT_CELLS] = 0;
 }
 

@@ -7,12 +7,14 @@
  *
  *   batch size; node class (1, 2, 3+) x GPUs on the fullest node; replicas x
  *   node class; batch x frozen share; batch x GPUs on the fullest node; class
- *   x replicas x fullest node (nearly the placement); placement x batch
+ *   x replicas x fullest node (nearly the placement); class x fullest node x
+ *   frozen share; batch x fullest node x frozen share; placement x batch
  *
- * each effect shrunk towards none by as much as its own scatter demands. A
- * shape nobody has seen gets the effects of its neighbours in batch and frozen
- * share, and none where there is no neighbour. A zeroed struct corrects
- * nothing. Evaluation allocates nothing.
+ * (the seventh and eighth for hosts that cannot feed their GPUs, whose steps
+ * freezing does not shorten), each effect shrunk towards none by as much as its
+ * own scatter demands. A shape nobody has seen gets the effects of its
+ * neighbours in batch and frozen share, and none where there is no neighbour. A
+ * zeroed struct corrects nothing. Evaluation allocates nothing.
  */
 #ifndef MODEL_CORRECT_H
 #define MODEL_CORRECT_H
@@ -39,6 +41,8 @@ struct correction {
     double by_frozen[CORRECT_BATCHES][CORRECT_THETAS];
     double by_crowd[CORRECT_BATCHES][CORRECT_FULLEST];
     double by_spot[CORRECT_CLASSES][CORRECT_GPUS][CORRECT_FULLEST];
+    double by_slack[CORRECT_CLASSES][CORRECT_FULLEST][CORRECT_THETAS];
+    double by_stall[CORRECT_BATCHES][CORRECT_FULLEST][CORRECT_THETAS];
     /* A hash table of placement and batch, 0 for an empty slot; the last
      * effect is that of those it has not, 0. */
     uint32_t cells[CORRECT_CELLS];

@@ -10,7 +10,6 @@
  * batch and frozen layers differ by a factor of two. They are named below
  * with the error that is reached.
  */
-#include "base/fmath.h"
 #include "base/vec.h"
 #include "lib/csv.h"
 #include "lib/data.h"
@@ -160,8 +159,7 @@ static void bert_with_frozen_layers_is_within_the_papers_error(void **state)
     assert_true(s.mean <= s.pollux);
 }
 
-/* The bars of 4 and 18 % are out of reach of any model here, as the test after
- * this one shows. */
+/* The bars of 4 and 18 % are out of reach here, as test_fit_bound shows. */
 static void
 yolov3_with_frozen_layers_is_two_fifths_of_polluxs_error(void **state)
 {
@@ -172,75 +170,8 @@ yolov3_with_frozen_layers_is_two_fifths_of_polluxs_error(void **state)
         !score_table("icefrog yolov3", "icefrog/yolov3_voc/placements.csv",
                      &layers, &s))
         skip();
-    assert_true(s.mean <= 0.1);
+    assert_true(s.mean <= 0.096);
     assert_true(s.mean <= 0.4 * s.pollux);
-}
-
-enum { LEVELS = 10 };
-
-/* Of a table that is sorted by placement, batch and frozen layers. */
-struct scatter {
-    double least_max; /* no model that falls with freezing has a smaller max */
-    double noise;     /* mean of |second differences| of the logarithm */
-    size_t cells, beyond; /* placements x batches; and least_max > 18 % */
-};
-
-/* When i is before j and yet faster, a model that says the opposite order
- * misses one of them by (y_j - y_i) / (y_j + y_i) or more. */
-static struct scatter scatter(const obs_vec *obs)
-{
-    struct scatter s = {.cells = obs->n / LEVELS};
-    for (size_t cell = 0; cell < s.cells; cell++) {
-        const struct firn_step_obs *at = obs->at + cell * LEVELS;
-        double worst = 0;
-        for (int i = 0; i < LEVELS; i++)
-            for (int j = i + 1; j < LEVELS; j++)
-                worst = fmax(worst, (at[j].step_s - at[i].step_s) /
-                                        (at[j].step_s + at[i].step_s));
-        for (int i = 1; i < LEVELS - 1; i++)
-            s.noise += fabs(fm_log(at[i].step_s * at[i].step_s /
-                                   (at[i - 1].step_s * at[i + 1].step_s))) /
-                       2 / (double)(s.cells * (LEVELS - 2));
-        s.least_max = fmax(s.least_max, worst);
-        s.beyond += worst > 0.18;
-    }
-    return s;
-}
-
-static struct scatter scatter_of(const char *app)
-{
-    struct layers layers = {0};
-    obs_vec obs = {0};
-    char rel[96];
-    snprintf(rel, sizeof rel, "icefrog/%s/placements.csv", app);
-    if (!read_layers(app, &layers) || !read_table(rel, &layers, &obs))
-        skip();
-    for (size_t i = 0; i < obs.n; i++) /* ten levels a cell, in order */
-        assert_true((i % LEVELS == 0) == (obs.at[i].shape.theta >= 1));
-    struct scatter s = scatter(&obs);
-    printf("%s: freezing more is slower by so much that a monotone model has a "
-           "max above %.0f %%, in %zu of %zu cells above 18 %%; a row is "
-           "%.1f %% off the mean of its neighbours\n",
-           app, 100 * s.least_max, s.beyond, s.cells, 100 * s.noise);
-    vec_release(&obs);
-    return s;
-}
-
-/* Both tables have ten frozen levels of each placement and batch, none of them
- * twice. In BERT's they fall smoothly. In YOLOv3's a row differs from the mean
- * of its two neighbours by 8.6 % in the mean. About a curve that is straight
- * over three levels such a difference is the row's own error less half of each
- * neighbour's, so at most twice an error: rows scatter by 4.3 % or more about
- * any such curve, by 7 % (8.6 / sqrt 1.5) if normally. */
-static void yolov3s_rows_scatter_beyond_the_papers_error(void **state)
-{
-    (void)state;
-    struct scatter bert = scatter_of("bert_wikitext2");
-    struct scatter yolo = scatter_of("yolov3_voc");
-    assert_true(bert.least_max < 0.03 && bert.beyond == 0);
-    assert_true(bert.noise < 0.01);
-    assert_true(yolo.least_max > 0.35 && yolo.beyond == 73);
-    assert_true(yolo.noise > 2 * 0.04);
 }
 
 static void polluxs_applications_are_within_eight_percent(void **state)
@@ -341,7 +272,6 @@ int main(void)
         cmocka_unit_test(bert_with_frozen_layers_is_within_the_papers_error),
         cmocka_unit_test(
             yolov3_with_frozen_layers_is_two_fifths_of_polluxs_error),
-        cmocka_unit_test(yolov3s_rows_scatter_beyond_the_papers_error),
         cmocka_unit_test(polluxs_applications_are_within_eight_percent),
         cmocka_unit_test(sias_applications_are_within_eight_percent),
     };
