@@ -55,7 +55,8 @@ CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
-CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c) \
+CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
+               src/cli/curlcalls.c) \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
@@ -157,7 +158,8 @@ benches: $(BENCHES)
 
 $(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(CLIENTLIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed \
+	    $(CLIENTLIBS) $(LIBS)
 	$(if $(CLIENTLACKS),$(Q)echo \
 	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
 

@@ -21,8 +21,9 @@
 #include "base/str.h"
 #include "cli/clientplace.h"
 #include "cli/clientstop.h"
+#include "cli/curlcalls.h"
 #include "cli/safetext.h"
-#include <curl/curl.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -57,13 +58,14 @@ enum firn_status client_open(struct client **out,
                              struct firn_error *err)
 {
     struct client_place place;
+    FIRN_TRY(curl_load(err));
     FIRN_TRY(client_place_find(&place, where, err));
     struct client *c = mem_new(1, sizeof *c);
     c->place = place;
     c->timeout_s = where->timeout_s > 0 ? where->timeout_s : timeout_default_s;
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    c->multi = curl_multi_init();
-    c->easy = curl_easy_init();
+    curl.global_init(CURL_GLOBAL_DEFAULT);
+    c->multi = curl.multi_init();
+    c->easy = curl.easy_init();
     if (c->multi == NULL || c->easy == NULL) {
         client_close(c);
         return firn_fail(err, FIRN_ENOMEM, "libcurl cannot be started");
@@ -76,8 +78,8 @@ void client_close(struct client *client)
 {
     if (client == NULL)
         return;
-    curl_easy_cleanup(client->easy);
-    curl_multi_cleanup(client->multi);
+    curl.easy_cleanup(client->easy);
+    curl.multi_cleanup(client->multi);
     client_place_release(&client->place);
     buf_release(&client->url);
     mem_free(client);
@@ -96,7 +98,7 @@ static size_t keep(char *data, size_t size, size_t count, void *arg)
     struct answer *answer = arg;
     size_t n = size * count;
     long http = 0;
-    curl_easy_getinfo(answer->client->easy, CURLINFO_RESPONSE_CODE, &http);
+    curl.easy_getinfo(answer->client->easy, CURLINFO_RESPONSE_CODE, &http);
     if (answer->take != NULL && http >= 200 && http < 300) {
         answer->is_enough =
             !answer->take(answer->arg, (struct firn_bytes){data, n});
@@ -132,7 +134,7 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name,
     struct firn_buf line = {0};
     buf_puts(&line, name);
     buf_puts(&line, value);
-    struct curl_slist *more = curl_slist_append(list, line.at);
+    struct curl_slist *more = curl.slist_append(list, line.at);
     buf_release(&line);
     return more != NULL ? more : list;
 }
@@ -155,36 +157,36 @@ static void set_options(struct client *c, const struct client_request *request,
 {
     CURL *easy = c->easy;
     long timeout_ms = (long)(c->timeout_s * 1000);
-    curl_easy_reset(easy);
+    curl.easy_reset(easy);
     buf_clear(&c->url);
     buf_puts(&c->url,
              c->place.socket != NULL ? "http://localhost" : c->place.url);
     buf_puts(&c->url, request->path);
-    curl_easy_setopt(easy, CURLOPT_URL, c->url.at);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    curl.easy_setopt(easy, CURLOPT_URL, c->url.at);
+    curl.easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     if (strcmp(request->method, "GET") != 0) {
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+        curl.easy_setopt(easy, CURLOPT_POSTFIELDS,
                          request->body.n > 0 ? request->body.at : "");
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+        curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                          (curl_off_t)request->body.n);
     }
     if (answer->take == NULL) /* (1) */
-        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* (4) */
-    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer);
+        curl.easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
+    curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(easy, CURLOPT_PROXY, ""); /* (4) */
+    curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
+    curl.easy_setopt(easy, CURLOPT_WRITEDATA, answer);
+    curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
+    curl.easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     if (c->place.socket != NULL)
-        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
+        curl.easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+    curl.easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
 }
 
@@ -195,14 +197,14 @@ static CURLcode drive(struct client *c)
         int nrunning = 0, nmessages = 0;
         if (client_interrupted())
             return CURLE_ABORTED_BY_CALLBACK;
-        if (curl_multi_perform(c->multi, &nrunning) != CURLM_OK)
+        if (curl.multi_perform(c->multi, &nrunning) != CURLM_OK)
             return CURLE_RECV_ERROR;
-        CURLMsg *message = curl_multi_info_read(c->multi, &nmessages);
+        CURLMsg *message = curl.multi_info_read(c->multi, &nmessages);
         if (message != NULL && message->msg == CURLMSG_DONE)
             return message->data.result;
         struct curl_waitfd stop = {.fd = client_stop_fd(),
                                    .events = CURL_WAIT_POLLIN};
-        curl_multi_poll(c->multi, &stop, stop.fd >= 0 ? 1 : 0, 1000, NULL);
+        curl.multi_poll(c->multi, &stop, stop.fd >= 0 ? 1 : 0, 1000, NULL);
     }
 }
 
@@ -216,12 +218,12 @@ static void transfer(struct client *c, const struct client_request *request,
     answer->next = -1;
     buf_clear(&answer->body);
     set_options(c, request, answer, headers);
-    if (curl_multi_add_handle(c->multi, c->easy) == CURLM_OK) {
+    if (curl.multi_add_handle(c->multi, c->easy) == CURLM_OK) {
         answer->code = drive(c);
-        curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
-        curl_multi_remove_handle(c->multi, c->easy);
+        curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
+        curl.multi_remove_handle(c->multi, c->easy);
     }
-    curl_slist_free_all(headers);
+    curl.slist_free_all(headers);
 }
 
 /* --- what came of it, in words -------------------------------------------- */
@@ -247,7 +249,7 @@ static enum firn_status no_answer(const struct client *c, CURLcode code,
                          client_place(c));
     default:
         return firn_fail(err, FIRN_EIO, "%s: %s", client_place(c),
-                         curl_easy_strerror(code));
+                         curl.easy_strerror(code));
     }
 }
 
