@@ -398,7 +398,8 @@ static void update(struct slurm *l, struct slurmjob *job)
 /* Slurm does not know it: twice, and it is over. */
 static void miss(struct slurm *l, struct slurmjob *job)
 {
-    if (l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
+    if ((job->is_seen && slurm_state_is_over(job->state)) ||
+        l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
         return;
     bool has_run = job->is_seen && job->state != SLURM_PENDING;
     slurm_seen(l, job, job->slurm_id,
