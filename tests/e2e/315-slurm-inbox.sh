@@ -73,6 +73,7 @@ wait_state wide cancelled
 grep -q "job $odd of the inbox is left alone" "$tmp/err" || fail "not said"
 [ "$(api GET '/jobs?all=1' | tr '{' '\n' | grep -c '"queue": "inbox"')" = 4 ] ||
     fail "not one job for each"
+grep 'does not answer' "$tmp/err" && fail "a name was taken for an answer"
 [ "$own" -gt 0 ] || fail "no number"
 down
 exit 0
