@@ -170,6 +170,16 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
                      : "nothing to do but wait");
 }
 
+/* The engine can do nothing at present. */
+static void in_trouble(const struct loop *loop, struct answer *a)
+{
+    a->reason = LIVE_BECAUSE_ENGINE;
+    snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
+    snprintf(a->next, sizeof a->next,
+             "it is safe here, and goes on when engine %s does",
+             loop->engine->name);
+}
+
 /* It waits in the round. */
 static void waits(const struct loop *loop, const struct firn_job *job,
                   struct answer *a)
@@ -181,11 +191,7 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     a->have = stock.suit_free;
     a->mem_gib = job->spec.mem_gib;
     if (loop_trouble(loop) != NULL) {
-        a->reason = LIVE_BECAUSE_ENGINE;
-        snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
-        snprintf(a->next, sizeof a->next,
-                 "it is safe here, and goes on when engine %s does",
-                 loop->engine->name);
+        in_trouble(loop, a);
     } else if (stock.suit_up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
@@ -254,6 +260,8 @@ static struct answer explain(const struct loop *loop,
         str_copy(a.text, sizeof a.text, job->why);
         if (in_round != NULL && in_round->held.nparts > 0 && in_round->rate > 0)
             a.next_s = firn_job_left_s(in_round, loop_now_s(loop));
+        if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
+            in_trouble(loop, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
     } else {
