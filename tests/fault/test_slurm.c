@@ -15,6 +15,9 @@
  * rules of lib/tickledger.h; Slurm's queue is empty, and no process of a job is
  * left.
  *
+ * FIRN_SEED repeats the faults of a run; FIRN_VICTIMS spares some: the sum of 1
+ * (controller), 2 (nodes) and 4 (firnd).
+ *
  * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak.
  */
 #define _GNU_SOURCE
@@ -355,7 +358,10 @@ static void mend(void)
 static void round_of_faults(void)
 {
     static const enum victim all[] = {CTLD, NODE, FIRND};
+    const char *only = getenv("FIRN_VICTIMS");
     unsigned victims = 1 + (unsigned)rng_below(&s.rng, 7);
+    if (only != NULL)
+        victims &= (unsigned)strtoul(only, NULL, 10);
     int first = (int)rng_below(&s.rng, 3);
     load_for(0.4 + 1.6 * rng_unit(&s.rng));
     for (int i = 0; i < 3; i++)
