@@ -134,7 +134,7 @@ struct slurm {
     double queue_asked_s, nodes_asked_s; /* of the questions under way */
     double queue_due_s, nodes_due_s;
     char queue_mark[24]; /* at the end of each record of the queue */
-    double away_s; /* since when Slurm does not answer; 0: it does */
+    double away_s;       /* since when Slurm does not answer; 0: it does */
     struct firn_buf trouble;
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */

@@ -21,7 +21,7 @@
 
 #define LINE(id, where, state, sent, asks)                       \
     id "@N/A@" state "@" where "@" sent "@10:00@" asks "@N/A@N/" \
-                                                       "A@None@ann@net\n"
+       "A@None@ann@net\n"
 #define TWO       "1@1@N/A@gres:gpu:2"
 #define WAITS(id) LINE(id, "inbox", "PENDING", "1700000000", TWO)
 
