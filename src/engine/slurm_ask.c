@@ -178,7 +178,7 @@ static void take_queue(struct slurm *l, const struct command_done *done)
         slurm_jobs_release(&jobs);
     }
     buf_release(&lines);
-    l->queue_due_s = next_s(l);
+    l->queue_due_s = fmin(l->queue_due_s, next_s(l));
 }
 
 static void take_nodes(struct slurm *l, const struct command_done *done)
@@ -192,7 +192,7 @@ static void take_nodes(struct slurm *l, const struct command_done *done)
             went_away(l, "scontrol", err.text);
         slurm_nodes_release(&nodes);
     }
-    l->nodes_due_s = next_s(l);
+    l->nodes_due_s = fmin(l->nodes_due_s, next_s(l));
 }
 
 void slurm_answers(struct slurm *l)
