@@ -38,15 +38,13 @@ static bool is_key(const char *key)
 /* (2) `head` and the text, whose other letters become '-'. */
 static char *plain(const char *head, const char *text)
 {
-    size_t nhead = strlen(head);
-    size_t n = nhead + strnlen(text, LIVE_NAME_MAX - 1 - nhead);
-    char *out = mem_new(n + 1, 1);
-    memcpy(out, head, nhead);
-    for (size_t i = nhead; i < n; i++) {
-        char c = text[i - nhead];
-        out[i] = c == '_' || strchr(letters, c) != NULL ? c : '-';
-    }
-    return out;
+    struct firn_buf out = {0};
+    buf_puts(&out, head);
+    for (; *text != '\0' && out.n < LIVE_NAME_MAX - 1; text++)
+        buf_putc(&out, *text == '_' || strchr(letters, *text) ? *text : '-');
+    char *name = mem_strdup(out.n > 0 ? out.at : "");
+    buf_release(&out);
+    return name;
 }
 
 /* A job's name begins with a letter or a digit, and is no number. */
