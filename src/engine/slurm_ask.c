@@ -67,6 +67,17 @@ static void went_away(struct slurm *l, const char *name, const char *why)
         log_warn("%s", l->trouble.at);
 }
 
+const char *slurm_said(const struct command_done *done, char out[SLURM_EXCERPT])
+{
+    struct firn_bytes text = done->err;
+    while (text.n > 0 &&
+           (text.at[text.n - 1] == '\n' || text.at[text.n - 1] == ' '))
+        text.n--;
+    if (done->is_late)
+        text = (struct firn_bytes){"it took too long", 16};
+    return slurm_excerpt(text, out);
+}
+
 bool slurm_is_answer(struct slurm *l, const char *name,
                      const struct command_done *done)
 {
@@ -75,9 +86,7 @@ bool slurm_is_answer(struct slurm *l, const char *name,
         came_back(l);
         return true;
     }
-    went_away(l, name,
-              done->is_late ? "it took too long"
-                            : slurm_excerpt(done->err, text));
+    went_away(l, name, slurm_said(done, text));
     return false;
 }
 

@@ -209,9 +209,7 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     job->settle_s = job->known_s + (is_clear ? 0 : lost_answer_s);
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch %s: %s", job->id,
-             done->is_late ? "took too long" : "failed",
-             slurm_excerpt(done->err, text));
+    log_warn("job %d: sbatch failed: %s", job->id, slurm_said(done, text));
 }
 
 /* --- all of it ------------------------------------------------------------ */

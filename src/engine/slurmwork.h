@@ -81,6 +81,7 @@ struct slurm_host {
     int shards_per_gpu;
     bool is_mps;
     bool is_up, is_drained;
+    double unclear_s; /* since when Slurm does not know; 0: it does */
     char why[200];
     uint64_t taken[16], seen[16]; /* by others: as told; as of the answer
                                      before, for it must be seen twice */
@@ -169,6 +170,9 @@ void slurm_answers(struct slurm *l);
  * Keeps `trouble`. */
 bool slurm_is_answer(struct slurm *l, const char *name,
                      const struct command_done *done);
+/* What it said of its failure, for a sentence. Returns `out`. */
+const char *slurm_said(const struct command_done *done,
+                       char out[SLURM_EXCERPT]);
 /* scancel, not more often than every second. `is_gentle`: only while it
  * waits. */
 void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
