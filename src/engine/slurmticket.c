@@ -17,6 +17,7 @@
 
 enum field {
     ID,
+    RESTARTS,
     HET,
     STATE,
     PARTITION,
@@ -36,6 +37,7 @@ enum field {
 
 static const char *const fields[] = {
     [ID] = "JobArrayID",
+    [RESTARTS] = "RestartCnt",
     [HET] = "HetJobID",
     [STATE] = "State",
     [PARTITION] = "Partition",
@@ -241,10 +243,13 @@ static bool read_ticket(const char *const *f, const char *partition,
                         struct slurm_ticket *out)
 {
     double submit_s = 0;
+    long nrestarts = 0;
     *out = (struct slurm_ticket){.user = f[USER], .name = f[NAME]};
     if (!slurm_state_named(f[STATE], strlen(f[STATE]), &out->state) ||
-        !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0))
+        !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0) ||
+        !str_int(f[RESTARTS], 0, 1 << 30, &nrestarts))
         return false;
+    out->nrestarts = (int)nrestarts;
     if (!read_id(f[ID], out)) {
         not_so(out, "it is a part of a job");
         str_copy(out->id, sizeof out->id, f[ID]);
@@ -302,4 +307,21 @@ bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID])
         id[i] = key[i] == '.' ? '_' : key[i];
     id[n] = '\0';
     return true;
+}
+
+const struct slurm_ticket *slurm_ticket_of(const struct slurm_tickets *all,
+                                           const char *key)
+{
+    char id[SLURM_TICKET_ID];
+    const struct slurm_ticket *found = NULL;
+    if (!slurm_key_id(key, id))
+        return NULL;
+    for (size_t i = 0; i < all->at.n; i++) {
+        const struct slurm_ticket *at = &all->at.at[i];
+        if (strcmp(at->key, key) == 0)
+            return at;
+        if (at->nrestarts > 0 && !at->is_inside && strcmp(at->id, id) == 0)
+            found = at;
+    }
+    return found;
 }

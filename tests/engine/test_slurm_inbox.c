@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINE(id, where, state, sent, asks)                       \
-    id "@N/A@" state "@" where "@" sent "@10:00@" asks "@N/A@N/" \
+#define LINE(id, where, state, sent, asks)                         \
+    id "@0@N/A@" state "@" where "@" sent "@10:00@" asks "@N/A@N/" \
        "A@None@ann@net\n"
 #define TWO       "1@1@N/A@gres:gpu:2"
 #define WAITS(id) LINE(id, "inbox", "PENDING", "1700000000", TWO)
@@ -244,6 +244,13 @@ static void it_is_let_go_until_slurm_has_it_and_then_watched(void **state)
     job->cancel_s = 0;
     turn(2);
     assert_string_equal(take("did"), "");
+    put("guests", /* requeued: another moment, the same job */
+        "17@1@N/A@PENDING@main@1700000099@10:00@" TWO "@N/A@N/A@None@ann@net\n",
+        0644);
+    turn(6);
+    assert_int_equal(job->state, SLURM_PENDING);
+    put("guests", LINE("17", "main", "RUNNING", "1700000000", TWO), 0644);
+    turn(4);
     put("guests", "", 0644); /* forgotten, some minutes after its end */
     turn(6);
     assert_int_equal(job->state, SLURM_COMPLETED);
