@@ -206,6 +206,8 @@ enum firn_status slurm_batch_script(const struct slurm *l,
                                     struct firn_error *err);
 
 /* An epoch's life: slurm_epoch.c. */
+/* A job whose answer was lost may still turn up so long. */
+double slurm_settle_s(const struct slurm *l);
 void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
 void slurm_look(struct slurm *l, struct slurmjob *job);
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
