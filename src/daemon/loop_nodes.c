@@ -47,6 +47,8 @@ bool loop_node_find(const struct loop *loop, const char *name,
 void loop_gpus_text(const struct loop *loop, const char *held,
                     struct firn_buf *out)
 {
+    if (held[0] == '\0')
+        buf_putc(out, '-');
     for (const char *at = held; *at != '\0';) {
         char *end = NULL;
         bool is_first = at == held || at[-1] == ' ';

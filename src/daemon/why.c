@@ -40,6 +40,7 @@ struct stock {
     int free, up;                 /* any */
     int together;                 /* free and suiting on one node */
     bool lacks_memory;            /* a free type is too small for it */
+    bool is_down;                 /* a node that suits is, not only drained */
 };
 
 static struct stock take_stock(const struct loop *loop,
@@ -59,6 +60,7 @@ static struct stock take_stock(const struct loop *loop,
             continue;
         }
         stock.suit += node->ngpus;
+        stock.is_down = stock.is_down || loop->is_down[i];
         stock.suit_up += node->is_up ? node->ngpus : 0;
         stock.suit_free += nfree;
         stock.together = nfree > stock.together ? nfree : stock.together;
@@ -195,9 +197,12 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     } else if (stock.suit_up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
-                 "waits for %s; %d are left on nodes that are not drained",
-                 needs, stock.suit_up);
-        snprintf(a->next, sizeof a->next, "firn undrain NODE");
+                 "waits for %s; %d are left on nodes that are %s", needs,
+                 stock.suit_up,
+                 stock.is_down ? "up and not drained" : "not drained");
+        snprintf(a->next, sizeof a->next, "%s",
+                 stock.is_down ? "firn nodes says which are out, and why"
+                               : "firn undrain NODE");
     } else if (stock.suit_free < a->need) {
         too_few(loop, job, &stock, a);
     } else if (job->note[0] != '\0') {

@@ -37,6 +37,28 @@ static void set_policy(struct loopscene *s, const char *name)
         fail_msg("%s", err.text);
 }
 
+static json_t *why_of(struct loopscene *s, const char *name)
+{
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    assert_int_equal(why_job(s->loop, loopscene_job(s, name), &json, &err),
+                     FIRN_OK);
+    json_t *root = json_loads(json.at, 0, NULL);
+    buf_release(&json);
+    assert_non_null(root);
+    return root;
+}
+
+static void expect_why(struct loopscene *s, const char *name, const char *key,
+                       const char *words)
+{
+    json_t *root = why_of(s, name);
+    const char *text = json_string_value(json_object_get(root, key));
+    if (strstr(text, words) == NULL)
+        fail_msg("%s: \"%s\"", key, text);
+    json_decref(root);
+}
+
 static void gpus_of_others_are_given_to_nobody(void **unused)
 {
     (void)unused;
@@ -182,6 +204,12 @@ static void jobs_of_a_node_that_is_down_start_elsewhere(void **unused)
     loopscene_pass(&s, 5);
     assert_string_equal(loopscene_text(&s), "a running n0[0]");
     loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_submit(&s, "wide", "gpus: 2");
+    loopscene_turn(&s);
+    expect_why(&s, "wide", "text", "1 are left on nodes that are up");
+    expect_why(&s, "wide", "next", "firn nodes");
+    loopscene_job(&s, "wide")->is_ending = true;
+    loop_cancelled(s.loop, loopscene_job(&s, "wide"));
     loopscene_node(&s, 1, true);
     assert_int_equal(loopscene_job(&s, "rigid")->state, LIVE_RUNNING);
     loopscene_node(&s, 1, false);
@@ -330,28 +358,6 @@ static void whatever_comes_no_gpu_is_lost_or_given_twice(void **unused)
 }
 
 /* --- trouble, names ------------------------------------------------------- */
-
-static json_t *why_of(struct loopscene *s, const char *name)
-{
-    struct firn_buf json = {0};
-    struct firn_error err = {0};
-    assert_int_equal(why_job(s->loop, loopscene_job(s, name), &json, &err),
-                     FIRN_OK);
-    json_t *root = json_loads(json.at, 0, NULL);
-    buf_release(&json);
-    assert_non_null(root);
-    return root;
-}
-
-static void expect_why(struct loopscene *s, const char *name, const char *key,
-                       const char *words)
-{
-    json_t *root = why_of(s, name);
-    const char *text = json_string_value(json_object_get(root, key));
-    if (strstr(text, words) == NULL)
-        fail_msg("%s: \"%s\"", key, text);
-    json_decref(root);
-}
 
 static void nothing_is_decided_while_the_engine_is_in_trouble(void **unused)
 {
