@@ -1,7 +1,7 @@
 /* test_slurm.c - Slurm and firnd killed at random: nothing lost or doubled.
  *
  * The driver has a real Slurm on this host (tools/slurm-bed), three nodes of
- * two GPUs, and firnd with --engine slurm. It keeps a dozen jobs in flight, of
+ * four GPUs, and firnd with --engine slurm. It keeps twenty jobs in flight, of
  * one to three GPUs, some elastic, all with checkpoints, and kills with
  * SIGKILL, alone and together, at random instants: the controller, a node's
  * slurmd with all of its job steps, firnd. The dead are started again after up
@@ -50,7 +50,7 @@ enum {
     REQUESTS = 20000,
     TEXT = ASKFIRND_TEXT,
     PATH = 400,
-    LOAD = 12,
+    LOAD = 20,
     NODES = 3,
     KILLS = 1000
 };
@@ -138,7 +138,7 @@ static void bed_up(void)
 {
     char conf[PATH + 20], number[8];
     const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
-                        "--nodes",         number, "--gpus", "2",
+                        "--nodes",         number, "--gpus", "4",
                         "--types",         "v100", NULL};
     snprintf(number, sizeof number, "%d", NODES);
     s.has_bed = true;
