@@ -430,6 +430,31 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     loopscene_close(&s);
 }
 
+static void workers_on_other_hosts_need_a_listener(void **unused)
+{
+    (void)unused;
+    char state[300];
+    struct firn_engine_def engine = loopscene_engine;
+    struct config config = {0};
+    struct firn_error err = {0};
+    struct loop *loop = NULL;
+    snprintf(state, sizeof state, "%s", folder_path());
+    char *argv[] = {"firnd", "--state", state, "--gpus", "1x1:v100@16", NULL};
+    engine.is_remote = true;
+    assert_int_equal(config_flags(&config, 5, argv, &err), FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    struct loop_setup setup = {.config = &config, .engine = &engine};
+    assert_int_equal(loop_open(&loop, &setup, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "--listen"));
+    config.listen = "127.0.0.1:0";
+    setup.token = "sixteen-letters-and-more";
+    assert_int_equal(loop_open(&loop, &setup, &err), FIRN_OK);
+    assert_int_equal(strncmp(loop->url.at, "http://127.0.0.1:", 17), 0);
+    assert_string_not_equal(loop->url.at, "http://127.0.0.1:0");
+    loop_close(loop);
+    config_release(&config);
+}
+
 static void nodes_may_be_numbered_anew_after_a_restart(void **unused)
 {
     (void)unused;
@@ -470,6 +495,7 @@ int main(void)
         CASE(nothing_is_decided_while_the_engine_is_in_trouble),
         CASE(who_would_share_and_cannot_is_told_why),
         CASE(people_see_and_say_the_nodes_own_names),
+        CASE(workers_on_other_hosts_need_a_listener),
         CASE(nodes_may_be_numbered_anew_after_a_restart),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
