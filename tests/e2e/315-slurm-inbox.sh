@@ -37,6 +37,11 @@ odd=$(later odd 1 -N2 --gpus-per-node=1)
 wait_state own running
 [ "$(field own gpus)" = "n1[0]" ] || fail "own is on $(field own gpus)"
 
+# A failure is a failure.
+timeout 20 sbatch -Q -p inbox -J bad -o /dev/null --gres=gpu:1 \
+    --wrap 'exit 3' || fail "sbatch failed"
+wait_state bad failed
+
 # Its GPUs are not given out a second time.
 submit ours 2 "" sleep 1
 wide=$(later wide 300 -N2 --gpus-per-node=2)
@@ -71,7 +76,7 @@ wait_state wide cancelled
 [ "$(squeue -h -a -o '%i %P %T')" = "$odd inbox PENDING" ] ||
     fail "$(squeue -h -a)"
 grep -q "job $odd of the inbox is left alone" "$tmp/err" || fail "not said"
-[ "$(api GET '/jobs?all=1' | tr '{' '\n' | grep -c '"queue": "inbox"')" = 4 ] ||
+[ "$(api GET '/jobs?all=1' | tr '{' '\n' | grep -c '"queue": "inbox"')" = 5 ] ||
     fail "not one job for each"
 grep 'does not answer' "$tmp/err" && fail "a name was taken for an answer"
 [ "$own" -gt 0 ] || fail "no number"
