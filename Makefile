@@ -411,6 +411,7 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 install: all
 	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
 	install -m 755 $(BUILD)/firn $(BINDIR)/
+	$(if $(DAEMONMAIN),install -m 755 $(BUILD)/firnd $(BINDIR)/)
 	install -m 644 $(HEADERS) $(INCDIR)/
 	install -m 644 $(BUILD)/libfirn.a $(BUILD)/libfirn_train.a $(LIBDIR)/
 	install -m 755 $(BUILD)/$(SO) $(BUILD)/$(TRAINSO) \
@@ -425,7 +426,7 @@ install: all
 	install -m 644 docs/firn.1 $(MANDIR)/
 
 uninstall:
-	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
 	for lib in libfirn libfirn_train; do \
 	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
 	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \
@@ -452,7 +453,8 @@ help:
 	@echo 'make valgrind   unit tests under valgrind'
 	@echo 'make tidy       clang-tidy and cppcheck'
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
-	@echo 'make soak       longer property tests, ten minutes per fuzz target'
+	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'
+	@echo '                ten minutes per fuzz target'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make plots      measured against predicted, into docs/models/plots'

@@ -5,8 +5,8 @@
 #
 # A Slurm of 32 nodes with 8 GPUs each (tools/slurm-bed). Jobs of 1 to 8 GPUs
 # come in waves of 50, which all fit at once, so that nobody waits for GPUs: a
-# wave through firn, then the same jobs by sbatch, and so on. Each worker writes
-# what it sees: its node, its GPUs (CUDA_VISIBLE_DEVICES) and the time.
+# wave through firn and the same jobs by sbatch, in turn. Each worker writes what
+# it sees: its node, its GPUs (CUDA_VISIBLE_DEVICES) and the time.
 #
 # Placement: what firn decided (its events) against what the workers saw, node
 # by node and GPU by GPU. Time: from firn's decision to the first word of the
@@ -138,8 +138,14 @@ first=0
 while [ $first -lt "$jobs" ]; do
     next=$((first + wave))
     [ $next -le "$jobs" ] || next=$jobs
-    firn_wave $first $next
-    slurm_wave $first $next
+    # In turn, so that neither always finds the fresh cluster.
+    if [ $((first / wave % 2)) -eq 0 ]; then
+        firn_wave $first $next
+        slurm_wave $first $next
+    else
+        slurm_wave $first $next
+        firn_wave $first $next
+    fi
     first=$next
 done
 

@@ -229,7 +229,7 @@ static void write_histogram(const struct metrics *metrics, enum metric id,
 static void write_routes(const struct metrics *metrics, struct firn_buf *out)
 {
     write_head(out, "firn_http_requests", "counter",
-               "Requests of known callers, by route and status.");
+               "Requests, by route and status.");
     for (size_t i = 0; i < metrics->nroutes; i++) {
         const struct route *r = &metrics->routes[i];
         for (int k = 0; k < STATUSES && r->statuses[k] != 0; k++)

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include <ctype.h>
 #include <string.h>
 
 enum { KEY_MAX = 100 };
@@ -34,17 +35,24 @@ static bool is_key(const char *key)
     return n > 0 && n <= KEY_MAX && strspn(key, letters) == n;
 }
 
-/* (2) A name of it: other letters become '-'. */
-static char *plain(const char *text)
+/* (2) `head` and the text, whose other letters become '-'. */
+static char *plain(const char *head, const char *text)
 {
-    size_t n = strnlen(text, LIVE_NAME_MAX - 1);
-    char *out = mem_new(n + 1, 1);
-    for (size_t i = 0; i < n; i++)
-        out[i] =
-            text[i] == '_' || strchr(letters, text[i]) != NULL ? text[i] : '-';
-    if (n > 0 && (out[0] == '.' || out[0] == '-'))
-        out[0] = '_';
-    return out;
+    struct firn_buf out = {0};
+    buf_puts(&out, head);
+    for (; *text != '\0' && out.n < LIVE_NAME_MAX - 1; text++)
+        buf_putc(&out, *text == '_' || strchr(letters, *text) ? *text : '-');
+    char *name = mem_strdup(out.n > 0 ? out.at : "");
+    buf_release(&out);
+    return name;
+}
+
+/* A job's name begins with a letter or a digit, and is no number. */
+static char *plain_name(const char *text)
+{
+    bool is_odd = !isalnum((unsigned char)text[0]) ||
+                  strspn(text, "0123456789") == strlen(text);
+    return plain(text[0] != '\0' && is_odd ? "job-" : "", text);
 }
 
 /* The living job of that key, or NULL. */
@@ -93,8 +101,8 @@ static void sweep(struct loop *loop)
 
 static struct live_ask ask_of(const struct firn_inbox *inbox)
 {
-    return (struct live_ask){.name = plain(inbox->name),
-                             .user = plain(inbox->user),
+    return (struct live_ask){.name = plain_name(inbox->name),
+                             .user = plain("", inbox->user),
                              .queue = mem_strdup("inbox"),
                              .types = mem_strdup(inbox->types),
                              .inbox = mem_strdup(inbox->key),

@@ -47,6 +47,8 @@ bool loop_node_find(const struct loop *loop, const char *name,
 void loop_gpus_text(const struct loop *loop, const char *held,
                     struct firn_buf *out)
 {
+    if (held[0] == '\0')
+        buf_putc(out, '-');
     for (const char *at = held; *at != '\0';) {
         char *end = NULL;
         bool is_first = at == held || at[-1] == ' ';
@@ -91,7 +93,8 @@ enum firn_status loop_nodes_number(struct loop *loop, struct firn_error *err)
     bool was_there =
         store_get_meta(loop->store, "nodes", &before, &none) == FIRN_OK &&
         before.n > 0;
-    if (was_there && strcmp(before.at, now.at) != 0) {
+    if (was_there &&
+        (before.n != now.n || memcmp(before.at, now.at, now.n) != 0)) {
         char *at = before.at;
         for (char *name; (name = next_word(&at)) != NULL;) {
             firn_node_id node = -1;

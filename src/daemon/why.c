@@ -40,6 +40,7 @@ struct stock {
     int free, up;                 /* any */
     int together;                 /* free and suiting on one node */
     bool lacks_memory;            /* a free type is too small for it */
+    bool is_down;                 /* a node that suits is, not only drained */
 };
 
 static struct stock take_stock(const struct loop *loop,
@@ -59,6 +60,7 @@ static struct stock take_stock(const struct loop *loop,
             continue;
         }
         stock.suit += node->ngpus;
+        stock.is_down = stock.is_down || loop->is_down[i];
         stock.suit_up += node->is_up ? node->ngpus : 0;
         stock.suit_free += nfree;
         stock.together = nfree > stock.together ? nfree : stock.together;
@@ -170,6 +172,16 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
                      : "nothing to do but wait");
 }
 
+/* The engine can do nothing at present. */
+static void in_trouble(const struct loop *loop, struct answer *a)
+{
+    a->reason = LIVE_BECAUSE_ENGINE;
+    snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
+    snprintf(a->next, sizeof a->next,
+             "it is safe here, and goes on when engine %s does",
+             loop->engine->name);
+}
+
 /* It waits in the round. */
 static void waits(const struct loop *loop, const struct firn_job *job,
                   struct answer *a)
@@ -181,17 +193,16 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     a->have = stock.suit_free;
     a->mem_gib = job->spec.mem_gib;
     if (loop_trouble(loop) != NULL) {
-        a->reason = LIVE_BECAUSE_ENGINE;
-        snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
-        snprintf(a->next, sizeof a->next,
-                 "it is safe here, and goes on when engine %s does",
-                 loop->engine->name);
+        in_trouble(loop, a);
     } else if (stock.suit_up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
-                 "waits for %s; %d are left on nodes that are not drained",
-                 needs, stock.suit_up);
-        snprintf(a->next, sizeof a->next, "firn undrain NODE");
+                 "waits for %s; %d are left on nodes that are %s", needs,
+                 stock.suit_up,
+                 stock.is_down ? "up and not drained" : "not drained");
+        snprintf(a->next, sizeof a->next, "%s",
+                 stock.is_down ? "firn nodes says which are out, and why"
+                               : "firn undrain NODE");
     } else if (stock.suit_free < a->need) {
         too_few(loop, job, &stock, a);
     } else if (job->note[0] != '\0') {
@@ -254,6 +265,8 @@ static struct answer explain(const struct loop *loop,
         str_copy(a.text, sizeof a.text, job->why);
         if (in_round != NULL && in_round->held.nparts > 0 && in_round->rate > 0)
             a.next_s = firn_job_left_s(in_round, loop_now_s(loop));
+        if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
+            in_trouble(loop, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
     } else {

@@ -4,13 +4,20 @@
  * leaves, and at four times that otherwise; never twice at once. When commands
  * fail or take too long the controller is away: everything stays as it is, what
  * was wanted waits, and a sentence says since when.
+ *
+ * A job's name may have ends of lines in it. So each record of the queue ends
+ * with a mark that was drawn for this one question, and what is between two
+ * marks is one line.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/slurmwork.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 static const double answer_s = 20, cancel_every_s = 1;
@@ -60,6 +67,17 @@ static void went_away(struct slurm *l, const char *name, const char *why)
         log_warn("%s", l->trouble.at);
 }
 
+const char *slurm_said(const struct command_done *done, char out[SLURM_EXCERPT])
+{
+    struct firn_bytes text = done->err;
+    while (text.n > 0 &&
+           (text.at[text.n - 1] == '\n' || text.at[text.n - 1] == ' '))
+        text.n--;
+    if (done->is_late)
+        text = (struct firn_bytes){"it took too long", 16};
+    return slurm_excerpt(text, out);
+}
+
 bool slurm_is_answer(struct slurm *l, const char *name,
                      const struct command_done *done)
 {
@@ -68,9 +86,7 @@ bool slurm_is_answer(struct slurm *l, const char *name,
         came_back(l);
         return true;
     }
-    went_away(l, name,
-              done->is_late ? "it took too long"
-                            : slurm_excerpt(done->err, text));
+    went_away(l, name, slurm_said(done, text));
     return false;
 }
 
@@ -93,9 +109,14 @@ void slurm_poll_soon(struct slurm *l)
 
 static void ask_queue(struct slurm *l, double now_s)
 {
-    static const char *const argv[] = {
-        "squeue",           "--me", "-h", "-a", "-r", "-t", "all", "-o",
-        SLURM_QUEUE_FORMAT, NULL};
+    char format[64];
+    uint64_t drawn = 0;
+    const char *argv[] = {"squeue", "--me", "-h", "-a",   "-r",
+                          "-t",     "all",  "-o", format, NULL};
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        drawn = (uint64_t)(1e6 * now_s); /* better than none */
+    snprintf(l->queue_mark, sizeof l->queue_mark, "|%" PRIx64, drawn);
+    snprintf(format, sizeof format, "%s%s", SLURM_QUEUE_FORMAT, l->queue_mark);
     l->queue_asked_s = now_s;
     l->queue_due_s = INFINITY;
     slurm_run(l, argv,
@@ -129,18 +150,44 @@ static double next_s(const struct slurm *l)
     return slurm_now_s(l) + (is_busy(l) ? 1 : 4) * l->poll_s;
 }
 
+/* The records as lines, without their marks; what has none stays as it is. */
+static void put_lines(struct firn_bytes text, const char *mark,
+                      struct firn_buf *out)
+{
+    size_t n = strlen(mark);
+    size_t begins = 0; /* of the record, in `out` */
+    for (size_t i = 0; i < text.n; i++) {
+        bool is_end = i + n < text.n && text.at[i + n] == '\n' &&
+                      memcmp(text.at + i, mark, n) == 0;
+        if (!is_end) {
+            buf_add(out, text.at + i, 1);
+            continue;
+        }
+        for (; begins < out->n; begins++)
+            if (out->at[begins] == '\n')
+                out->at[begins] = ' ';
+        buf_putc(out, '\n');
+        begins = out->n;
+        i += n;
+    }
+}
+
 static void take_queue(struct slurm *l, const struct command_done *done)
 {
     struct slurm_jobs jobs = {0};
     struct firn_error err = {0};
+    struct firn_buf lines = {0};
     if (slurm_is_answer(l, "squeue", done)) {
-        if (slurm_jobs_read(&jobs, done->out, &err) == FIRN_OK)
+        put_lines(done->out, l->queue_mark, &lines);
+        struct firn_bytes text = {lines.n > 0 ? lines.at : "", lines.n};
+        if (slurm_jobs_read(&jobs, text, &err) == FIRN_OK)
             slurm_queue_take(l, &jobs, l->queue_asked_s);
         else
             went_away(l, "squeue", err.text);
         slurm_jobs_release(&jobs);
     }
-    l->queue_due_s = next_s(l);
+    buf_release(&lines);
+    l->queue_due_s = fmin(l->queue_due_s, next_s(l));
 }
 
 static void take_nodes(struct slurm *l, const struct command_done *done)
@@ -154,7 +201,7 @@ static void take_nodes(struct slurm *l, const struct command_done *done)
             went_away(l, "scontrol", err.text);
         slurm_nodes_release(&nodes);
     }
-    l->nodes_due_s = next_s(l);
+    l->nodes_due_s = fmin(l->nodes_due_s, next_s(l));
 }
 
 void slurm_answers(struct slurm *l)

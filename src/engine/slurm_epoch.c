@@ -145,6 +145,11 @@ static void finish(struct slurm *l, struct slurmjob *job,
         slurm_again(l, job, "it ended as soon as it was started");
 }
 
+double slurm_settle_s(const struct slurm *l)
+{
+    return 6 * l->poll_s;
+}
+
 /* Slurm has nothing of it that could still run. */
 static bool is_out(const struct slurm *l, const struct slurmjob *job)
 {
@@ -188,7 +193,11 @@ static bool asks_slurm(const struct slurmjob *job, const struct epoch_exit *how)
 
 static void correct(const struct slurmjob *job, struct epoch_exit *how)
 {
-    if (!asks_slurm(job, how) || !job->is_seen)
+    if (!asks_slurm(job, how))
+        return;
+    if (job->word == EPOCH_KILL) /* by us, since Slurm had lost it */
+        *how = (struct epoch_exit){how->epoch, FIRN_END_LOST, 0};
+    if (!job->is_seen)
         return;
     if (job->state == SLURM_LOST)
         *how = (struct epoch_exit){how->epoch, FIRN_END_LOST, 0};
@@ -357,7 +366,7 @@ enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
     job->phase = FIRN_PHASE_STARTING;
     job->submit = SUBMIT_UNSURE;
     job->known_s = slurm_now_s(l);
-    job->settle_s = job->known_s + 3;
+    job->settle_s = job->known_s + slurm_settle_s(l);
     if (launch.inbox != NULL && launch.inbox[0] != '\0') {
         str_copy(job->inbox, sizeof job->inbox, launch.inbox);
         slurm_inbox_start(l, job);

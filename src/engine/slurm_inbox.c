@@ -11,6 +11,8 @@
  * Two questions are asked, in turn: what waits in the inbox; and, of those that
  * were let go, how they are. A job is known by its key, number and moment of
  * submission, since Slurm's controller gives numbers out again after a crash.
+ * One that was let go and that Slurm put back into its queue by itself has the
+ * same number, another moment, and a count of restarts.
  *
  * Invariants:
  * (1) nothing is done to a job whose key was not in the last answer;
@@ -398,7 +400,8 @@ static void update(struct slurm *l, struct slurmjob *job)
 /* Slurm does not know it: twice, and it is over. */
 static void miss(struct slurm *l, struct slurmjob *job)
 {
-    if (l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
+    if ((job->is_seen && slurm_state_is_over(job->state)) ||
+        l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
         return;
     bool has_run = job->is_seen && job->state != SLURM_PENDING;
     slurm_seen(l, job, job->slurm_id,
@@ -409,12 +412,9 @@ static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
 {
     for (size_t i = 0; i < l->jobs.n; i++) {
         struct slurmjob *job = l->jobs.at[i];
-        const struct slurm_ticket *its = NULL;
         if (job->inbox[0] == '\0' || job->held.nparts == 0)
             continue;
-        for (size_t k = 0; k < tickets->at.n && its == NULL; k++)
-            if (strcmp(tickets->at.at[k].key, job->inbox) == 0)
-                its = &tickets->at.at[k];
+        const struct slurm_ticket *its = slurm_ticket_of(tickets, job->inbox);
         if (its == NULL) {
             miss(l, job);
             continue;

@@ -7,7 +7,9 @@
  * GPUs are said to be taken when two answers in a row show it, and of a node
  * where a Slurm job of ours is on its way out nothing new is said at all.
  *
- * A node that is missing from the answer is out.
+ * A node that is missing from the answer is out. One of which Slurm does not
+ * know what it is like (after a restart of the controller all are like that for
+ * a moment) is as it was, for a while.
  */
 #include "base/str.h"
 #include "engine/slurmwork.h"
@@ -15,6 +17,7 @@
 #include <string.h>
 
 enum { BOARDS = 16 };
+static const double unclear_s = 30; /* longer than that a node is out */
 
 static const struct slurm_node *
 find(const struct slurm *l, const struct slurm_nodes *nodes, const char *name)
@@ -37,12 +40,37 @@ static bool is_drained(const struct slurm_node *node)
            strstr(node->state, "FAIL") == NULL;
 }
 
+/* Slurm itself does not know: a controller that was just started, or a node
+ * that was asked and did not answer yet. */
+static bool is_unclear(const struct slurm_node *node)
+{
+    static const char *const clear[] = {"DOWN",   "DRAIN",  "FAIL",   "MAINT",
+                                        "RESERV", "POWER",  "INVAL",  "ERROR",
+                                        "REBOOT", "FUTURE", "BLOCKED"};
+    if (node == NULL || node->is_usable)
+        return false;
+    for (size_t i = 0; i < sizeof clear / sizeof *clear; i++)
+        if (strstr(node->state, clear[i]) != NULL)
+            return false;
+    return strstr(node->state, "UNKNOWN") != NULL ||
+           strstr(node->state, "NOT_RESPONDING") != NULL ||
+           strchr(node->state, '*') != NULL;
+}
+
 static void see_state(struct slurm *l, firn_node_id id,
                       const struct slurm_node *node)
 {
     struct slurm_host *host = &l->hosts.at[id];
     bool is_up = node != NULL && node->is_usable;
     bool is_leaving = !is_up && is_drained(node);
+    if (!is_unclear(node)) {
+        host->unclear_s = 0;
+    } else if (host->is_up) {
+        double now_s = slurm_now_s(l);
+        host->unclear_s = host->unclear_s > 0 ? host->unclear_s : now_s;
+        if (now_s < host->unclear_s + unclear_s)
+            return;
+    }
     if (is_up)
         host->why[0] = '\0';
     else if (node == NULL)

@@ -46,9 +46,7 @@ static enum firn_status ask_once(struct slurm *l, const char *const *argv,
         return FIRN_OK;
     }
     return firn_fail(err, done.has_run ? FIRN_EIO : FIRN_ENOENT,
-                     "Slurm's %s %s: %s", argv[0],
-                     done.is_late ? "did not answer" : "failed",
-                     slurm_excerpt(done.err, text));
+                     "Slurm's %s failed: %s", argv[0], slurm_said(&done, text));
 }
 
 static enum firn_status ask(struct slurm *l, const char *const *argv,

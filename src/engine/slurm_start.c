@@ -31,7 +31,6 @@
 
 static const double first_wait_s = 0.125, longest_wait_s = 60;
 static const double submit_limit_s = 60;
-static const double lost_answer_s = 3; /* a job may still turn up so long */
 
 void slurm_again(struct slurm *l, struct slurmjob *job, const char *why)
 {
@@ -206,12 +205,10 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     }
     bool is_clear = is_refusal(done);
     job->submit = SUBMIT_UNSURE;
-    job->settle_s = job->known_s + (is_clear ? 0 : lost_answer_s);
+    job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch %s: %s", job->id,
-             done->is_late ? "took too long" : "failed",
-             slurm_excerpt(done->err, text));
+    log_warn("job %d: sbatch failed: %s", job->id, slurm_said(done, text));
 }
 
 /* --- all of it ------------------------------------------------------------ */

@@ -68,8 +68,11 @@ static double due_s(const struct slurmjob *job, double now_s)
 
 void slurm_wake_arm(struct slurm *l)
 {
-    double now_s = slurm_now_s(l), due = fmin(l->queue_due_s, l->nodes_due_s);
-    due = fmin(due, slurm_inbox_due_s(l));
+    double now_s = slurm_now_s(l), due = slurm_inbox_due_s(l);
+    if (commands_count(l->commands, SLURM_CMD_QUEUE) == 0)
+        due = fmin(due, l->queue_due_s);
+    if (commands_count(l->commands, SLURM_CMD_NODES) == 0)
+        due = fmin(due, l->nodes_due_s);
     for (size_t i = 0; i < l->jobs.n; i++)
         due = fmin(due, due_s(l->jobs.at[i], now_s));
     if (l->nowed_given < l->owed.n)

@@ -17,6 +17,7 @@
 
 enum field {
     ID,
+    RESTARTS,
     HET,
     STATE,
     PARTITION,
@@ -36,6 +37,7 @@ enum field {
 
 static const char *const fields[] = {
     [ID] = "JobArrayID",
+    [RESTARTS] = "RestartCnt",
     [HET] = "HetJobID",
     [STATE] = "State",
     [PARTITION] = "Partition",
@@ -123,24 +125,44 @@ static bool read_id(const char *text, struct slurm_ticket *out)
            (text[n] == '\0' || str_int(text + n + 1, 0, 0xffffffffL, &task));
 }
 
+/* The number before any of `ends`, which is taken off with it. */
+static bool cut_number(const char **at, const char *ends, double *out)
+{
+    size_t n = strcspn(*at, ends);
+    char digits[8];
+    long number = 0;
+    if (n >= sizeof digits || strspn(*at, "0123456789") != n)
+        return false;
+    memcpy(digits, *at, n);
+    digits[n] = '\0';
+    if (!str_int(digits, 0, 9999999, &number))
+        return false;
+    *out = (double)number;
+    *at += n + ((*at)[n] != '\0');
+    return true;
+}
+
 /* "UNLIMITED", "10:00", "1:00:00", "1-02:04:00". */
 static bool read_limit(const char *text, double *out)
 {
-    int days = 0, a = 0, b = 0, c = 0, used = 0;
+    double total_s = 0, number = 0;
     *out = 0;
     if (strcmp(text, "UNLIMITED") == 0)
         return true;
-    size_t n = strlen(text);
-    if (n > 20 || strspn(text, "0123456789:-") != n)
-        return false;
-    if (sscanf(text, "%4d-%2d:%2d:%2d%n", &days, &a, &b, &c, &used) == 4 &&
-        (size_t)used == n)
-        *out = days * 86400.0 + a * 3600.0 + b * 60.0 + c;
-    else if (sscanf(text, "%4d:%2d:%2d%n", &a, &b, &c, &used) == 3 &&
-             (size_t)used == n)
-        *out = a * 3600.0 + b * 60.0 + c;
-    else if (sscanf(text, "%4d:%2d%n", &a, &b, &used) == 2 && (size_t)used == n)
-        *out = a * 60.0 + b;
+    int left = 3; /* hours, minutes, seconds; the first may be missing */
+    if (strchr(text, '-') != NULL) {
+        if (!cut_number(&text, "-", &number))
+            return false;
+        total_s = 24 * number; /* so far in hours */
+    } else if (strchr(text, ':') == strrchr(text, ':')) {
+        left = 2;
+    }
+    for (; left > 0; left--) {
+        if (!cut_number(&text, ":", &number))
+            return false;
+        total_s = (left == 3 ? total_s : 60 * total_s) + number;
+    }
+    *out = text[0] == '\0' ? total_s : 0;
     return *out > 0;
 }
 
@@ -221,10 +243,13 @@ static bool read_ticket(const char *const *f, const char *partition,
                         struct slurm_ticket *out)
 {
     double submit_s = 0;
+    long nrestarts = 0;
     *out = (struct slurm_ticket){.user = f[USER], .name = f[NAME]};
     if (!slurm_state_named(f[STATE], strlen(f[STATE]), &out->state) ||
-        !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0))
+        !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0) ||
+        !str_int(f[RESTARTS], 0, 1 << 30, &nrestarts))
         return false;
+    out->nrestarts = (int)nrestarts;
     if (!read_id(f[ID], out)) {
         not_so(out, "it is a part of a job");
         str_copy(out->id, sizeof out->id, f[ID]);
@@ -282,4 +307,21 @@ bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID])
         id[i] = key[i] == '.' ? '_' : key[i];
     id[n] = '\0';
     return true;
+}
+
+const struct slurm_ticket *slurm_ticket_of(const struct slurm_tickets *all,
+                                           const char *key)
+{
+    char id[SLURM_TICKET_ID];
+    const struct slurm_ticket *found = NULL;
+    if (!slurm_key_id(key, id))
+        return NULL;
+    for (size_t i = 0; i < all->at.n; i++) {
+        const struct slurm_ticket *at = &all->at.at[i];
+        if (strcmp(at->key, key) == 0)
+            return at;
+        if (at->nrestarts > 0 && !at->is_inside && strcmp(at->id, id) == 0)
+            found = at;
+    }
+    return found;
 }

@@ -27,6 +27,7 @@ struct slurm_ticket {
     char key[SLURM_TICKET_KEY]; /* id and moment of submission */
     double submit_s;
     double limit_s; /* 0: none */
+    int nrestarts;  /* a requeued job has another moment of submission */
     enum slurm_state state;
     bool is_inside; /* in the inbox's partition */
     bool is_ready;  /* not held, and it waits for no job and no hour */
@@ -49,6 +50,10 @@ enum firn_status slurm_tickets_read(struct slurm_tickets *out,
                                     const char *partition,
                                     struct firn_error *err);
 void slurm_tickets_release(struct slurm_tickets *tickets);
+
+/* The job that was let go under this key, requeued or not; NULL: not there. */
+const struct slurm_ticket *slurm_ticket_of(const struct slurm_tickets *all,
+                                           const char *key);
 
 /* "17.3-1700000000" to "17_3"; false: no key. */
 bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID]);

@@ -81,6 +81,7 @@ struct slurm_host {
     int shards_per_gpu;
     bool is_mps;
     bool is_up, is_drained;
+    double unclear_s; /* since when Slurm does not know; 0: it does */
     char why[200];
     uint64_t taken[16], seen[16]; /* by others: as told; as of the answer
                                      before, for it must be seen twice */
@@ -133,7 +134,8 @@ struct slurm {
 
     double queue_asked_s, nodes_asked_s; /* of the questions under way */
     double queue_due_s, nodes_due_s;
-    double away_s; /* since when Slurm does not answer; 0: it does */
+    char queue_mark[24]; /* at the end of each record of the queue */
+    double away_s;       /* since when Slurm does not answer; 0: it does */
     struct firn_buf trouble;
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
@@ -168,6 +170,9 @@ void slurm_answers(struct slurm *l);
  * Keeps `trouble`. */
 bool slurm_is_answer(struct slurm *l, const char *name,
                      const struct command_done *done);
+/* What it said of its failure, for a sentence. Returns `out`. */
+const char *slurm_said(const struct command_done *done,
+                       char out[SLURM_EXCERPT]);
 /* scancel, not more often than every second. `is_gentle`: only while it
  * waits. */
 void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
@@ -201,6 +206,8 @@ enum firn_status slurm_batch_script(const struct slurm *l,
                                     struct firn_error *err);
 
 /* An epoch's life: slurm_epoch.c. */
+/* A job whose answer was lost may still turn up so long. */
+double slurm_settle_s(const struct slurm *l);
 void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
 void slurm_look(struct slurm *l, struct slurmjob *job);
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,

@@ -33,7 +33,10 @@ static size_t nodes(void *arg, const struct api_node **out)
     static struct api_node list[2] = {
         {"n0", "v100", 16, 4, 1, 1, true, false, ""},
         {"n1", "a100", 80, 8, 8, 0, true, false, ""}};
-    list[1].is_drained = ((struct api_scene *)arg)->is_drained;
+    const struct api_scene *s = arg;
+    list[1].is_drained = s->is_drained;
+    list[1].is_up = s->why == NULL;
+    list[1].why = s->why != NULL ? s->why : "";
     *out = list;
     return 2;
 }
@@ -45,6 +48,19 @@ static enum firn_status drain(void *arg, const char *node, bool is_drained,
         return firn_fail(err, FIRN_ENOENT, "there is no node '%s'", node);
     ((struct api_scene *)arg)->is_drained = is_drained;
     return FIRN_OK;
+}
+
+/* Node 0 is called "zero". */
+static void gpus_text(void *arg, const char *held, struct firn_buf *out)
+{
+    (void)arg;
+    bool is_first = strncmp(held, "n0[", 3) == 0;
+    buf_printf(out, "%s%s", is_first ? "zero" : "", held + (is_first ? 2 : 0));
+}
+
+static const char *trouble(void *arg)
+{
+    return ((const struct api_scene *)arg)->trouble;
 }
 
 static void changed(void *arg, struct live_job *job)
@@ -147,6 +163,8 @@ static int open_all(struct api_scene *s)
                             .now_s = now_s,
                             .nodes = nodes,
                             .drain = drain,
+                            .gpus_text = gpus_text,
+                            .trouble = trouble,
                             .changed = changed,
                             .cancel = cancel,
                             .reported = reported,

@@ -25,6 +25,7 @@ struct api_scene {
     double now_s;
     int nchanged, ncancelled, nreported, nasked;
     bool is_drained;
+    const char *trouble, *why; /* of the engine; of n1, which is then down */
     char policy[32], option[32], value[32];
 };
 extern struct api_scene api_scene;

@@ -47,7 +47,7 @@ struct live_job *job_scene(firn_job_id id)
                       &job->ask.base,    &job->ask.consistency,
                       &job->ask.dataset, &job->ask.objective,
                       &job->text,        &job->ask.ckpt_dir,
-                      &job->request};
+                      &job->request,     &job->ask.inbox};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char text[64];
         snprintf(text, sizeof text, "t%zu-%d '); DROP TABLE jobs;--\n\xc3\xa9",
@@ -119,9 +119,10 @@ static void show_ask(struct firn_buf *out, const struct live_ask *a)
                a->ckpt_every_s, a->is_elastic, a->can_checkpoint,
                a->may_restart, a->retries_max, a->retry_on_failure,
                a->retry_on_lost);
-    buf_printf(out, "%.17g|%.17g|%.17g|%llu|%llu|%.17g|\n", a->duration_s,
+    buf_printf(out, "%.17g|%.17g|%.17g|%llu|%llu|%.17g|%s|\n", a->duration_s,
                a->mem_gib, a->deadline_s, (unsigned long long)a->target_epochs,
-               (unsigned long long)a->target_iterations, a->target_metric);
+               (unsigned long long)a->target_iterations, a->target_metric,
+               a->inbox);
 }
 
 struct firn_buf job_text(const struct live_job *job)

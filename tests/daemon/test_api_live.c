@@ -1,4 +1,4 @@
-/* test_api_live.c - the API beside jobs: reports, logs, events, nodes, policy,
+/* test_api_live.c - the API beside jobs: reports, logs, events,
  * questions, the history as a trace, metrics.
  */
 #include "apiscene.h"
@@ -321,65 +321,6 @@ static void many_events_reach_a_slow_reader_in_order(void **state)
 
 /* --- the rest ---------------------------------------------------------- */
 
-static void nodes_are_listed_and_drained(void **state)
-{
-    (void)state;
-    json_t *list = api_ask("GET", "/v1/nodes", "", 200);
-    api_expect(list, "nodes.0.name", "n0");
-    api_expect(list, "nodes.0.free", "1");
-    api_expect(list, "nodes.0.outside", "1");
-    api_expect(list, "nodes.1.drained", "false");
-    json_decref(list);
-    api_just("POST", "/v1/nodes/n1/drain", "", 200);
-    list = api_ask("GET", "/v1/nodes", "", 200);
-    api_expect(list, "nodes.1.drained", "true");
-    json_decref(list);
-    api_just("POST", "/v1/nodes/n1/undrain", "", 200);
-    assert_false(api_scene.is_drained);
-    api_just("POST", "/v1/nodes/n7/drain", "", 404);
-    api_just("POST", "/v1/nodes/n%22%0b/drain", "", 400);
-}
-
-static void the_policy_is_told_and_set(void **state)
-{
-    (void)state;
-    json_t *policy = api_ask("GET", "/v1/policy", "", 200);
-    api_expect(policy, "name", "fifo");
-    json_decref(policy);
-    policy = api_ask("PATCH", "/v1/policy",
-                     "{\"name\": \"tiresias\", \"options\": {\"thresholds\": "
-                     "\"60,120\"}}",
-                     200);
-    api_expect(policy, "name", "tiresias");
-    bool is_there = false;
-    size_t i;
-    json_t *option;
-    json_array_foreach(json_object_get(policy, "options"), i, option)
-    {
-        if (strcmp(api_at(option, "name"), "thresholds") != 0)
-            continue;
-        is_there = true;
-        api_expect(option, "value", "60,120");
-        assert_string_not_equal(api_at(option, "default"), "60,120");
-    }
-    assert_true(is_there);
-    json_decref(policy);
-    api_just("PATCH", "/v1/policy", "{\"options\": {\"a\": 1.5}}", 200);
-    assert_string_equal(api_scene.value, "1.5");
-    api_just("PATCH", "/v1/policy", "{\"options\": {\"a\": true}}", 200);
-    assert_string_equal(api_scene.value, "yes");
-    api_just("PATCH", "/v1/policy", "{\"name\": \"bogus\"}", 404);
-    const char *wrong[] = {"{}",
-                           "{\"name\": 1}",
-                           "{\"options\": []}",
-                           "{\"options\": {\"a\": []}}",
-                           "{\"x\": 1}",
-                           "1"};
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
-        api_just("PATCH", "/v1/policy", wrong[k], 400);
-    assert_string_equal(api_scene.policy, "tiresias");
-}
-
 static void questions_go_to_the_host(void **state)
 {
     (void)state;
@@ -520,8 +461,6 @@ int main(void)
         CASE(events_stream_from_where_the_client_was),
         CASE(an_event_is_told_after_its_commit),
         CASE(many_events_reach_a_slow_reader_in_order),
-        CASE(nodes_are_listed_and_drained),
-        CASE(the_policy_is_told_and_set),
         CASE(questions_go_to_the_host),
         CASE(history_is_a_trace_that_reads_back),
         CASE(metrics_tell_what_is_and_what_was),

@@ -156,13 +156,15 @@ static void no_text_from_outside_is_trusted(void **unused)
                                  .name = "$(rm -rf /)\n\x1b[2J",
                                  .user = "../../x"});
     const char *name = last_job(&s)->ask.name;
-    assert_string_equal(name, "_-rm--rf------2J");
-    assert_string_equal(last_job(&s)->ask.user, "_.-..-x");
+    assert_string_equal(name, "job---rm--rf------2J");
+    assert_string_equal(last_job(&s)->ask.user, "..-..-x");
     tell(&s, (struct firn_inbox){.key = "2 1", .gpus = 1});
     tell(&s, (struct firn_inbox){.key = "3-1", .gpus = -1});
     assert_int_equal(book_count(s.loop->book), 1);
     tell(&s, (struct firn_inbox){.key = "4-1", .gpus = 1, .name = ""});
     assert_string_equal(last_job(&s)->ask.name, "job-2");
+    tell(&s, (struct firn_inbox){.key = "5-1", .gpus = 1, .name = "42"});
+    assert_string_equal(last_job(&s)->ask.name, "job-42");
     loopscene_close(&s);
 }
 

@@ -37,6 +37,28 @@ static void set_policy(struct loopscene *s, const char *name)
         fail_msg("%s", err.text);
 }
 
+static json_t *why_of(struct loopscene *s, const char *name)
+{
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    assert_int_equal(why_job(s->loop, loopscene_job(s, name), &json, &err),
+                     FIRN_OK);
+    json_t *root = json_loads(json.at, 0, NULL);
+    buf_release(&json);
+    assert_non_null(root);
+    return root;
+}
+
+static void expect_why(struct loopscene *s, const char *name, const char *key,
+                       const char *words)
+{
+    json_t *root = why_of(s, name);
+    const char *text = json_string_value(json_object_get(root, key));
+    if (strstr(text, words) == NULL)
+        fail_msg("%s: \"%s\"", key, text);
+    json_decref(root);
+}
+
 static void gpus_of_others_are_given_to_nobody(void **unused)
 {
     (void)unused;
@@ -182,6 +204,12 @@ static void jobs_of_a_node_that_is_down_start_elsewhere(void **unused)
     loopscene_pass(&s, 5);
     assert_string_equal(loopscene_text(&s), "a running n0[0]");
     loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_submit(&s, "wide", "gpus: 2");
+    loopscene_turn(&s);
+    expect_why(&s, "wide", "text", "1 are left on nodes that are up");
+    expect_why(&s, "wide", "next", "firn nodes");
+    loopscene_job(&s, "wide")->is_ending = true;
+    loop_cancelled(s.loop, loopscene_job(&s, "wide"));
     loopscene_node(&s, 1, true);
     assert_int_equal(loopscene_job(&s, "rigid")->state, LIVE_RUNNING);
     loopscene_node(&s, 1, false);
@@ -331,28 +359,6 @@ static void whatever_comes_no_gpu_is_lost_or_given_twice(void **unused)
 
 /* --- trouble, names ------------------------------------------------------- */
 
-static json_t *why_of(struct loopscene *s, const char *name)
-{
-    struct firn_buf json = {0};
-    struct firn_error err = {0};
-    assert_int_equal(why_job(s->loop, loopscene_job(s, name), &json, &err),
-                     FIRN_OK);
-    json_t *root = json_loads(json.at, 0, NULL);
-    buf_release(&json);
-    assert_non_null(root);
-    return root;
-}
-
-static void expect_why(struct loopscene *s, const char *name, const char *key,
-                       const char *words)
-{
-    json_t *root = why_of(s, name);
-    const char *text = json_string_value(json_object_get(root, key));
-    if (strstr(text, words) == NULL)
-        fail_msg("%s: \"%s\"", key, text);
-    json_decref(root);
-}
-
 static void nothing_is_decided_while_the_engine_is_in_trouble(void **unused)
 {
     (void)unused;
@@ -424,6 +430,31 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     loopscene_close(&s);
 }
 
+static void workers_on_other_hosts_need_a_listener(void **unused)
+{
+    (void)unused;
+    char state[300];
+    struct firn_engine_def engine = loopscene_engine;
+    struct config config = {0};
+    struct firn_error err = {0};
+    struct loop *loop = NULL;
+    snprintf(state, sizeof state, "%s", folder_path());
+    char *argv[] = {"firnd", "--state", state, "--gpus", "1x1:v100@16", NULL};
+    engine.is_remote = true;
+    assert_int_equal(config_flags(&config, 5, argv, &err), FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    struct loop_setup setup = {.config = &config, .engine = &engine};
+    assert_int_equal(loop_open(&loop, &setup, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "--listen"));
+    config.listen = "127.0.0.1:0";
+    setup.token = "sixteen-letters-and-more";
+    assert_int_equal(loop_open(&loop, &setup, &err), FIRN_OK);
+    assert_int_equal(strncmp(loop->url.at, "http://127.0.0.1:", 17), 0);
+    assert_string_not_equal(loop->url.at, "http://127.0.0.1:0");
+    loop_close(loop);
+    config_release(&config);
+}
+
 static void nodes_may_be_numbered_anew_after_a_restart(void **unused)
 {
     (void)unused;
@@ -464,6 +495,7 @@ int main(void)
         CASE(nothing_is_decided_while_the_engine_is_in_trouble),
         CASE(who_would_share_and_cannot_is_told_why),
         CASE(people_see_and_say_the_nodes_own_names),
+        CASE(workers_on_other_hosts_need_a_listener),
         CASE(nodes_may_be_numbered_anew_after_a_restart),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

@@ -265,6 +265,40 @@ static void an_older_file_is_brought_up_step_by_step(void **state)
     sqlite3_close(db);
 }
 
+static bool keep_job(void *arg, struct live_job *job)
+{
+    *(struct live_job **)arg = job;
+    return true;
+}
+
+static void a_file_of_the_first_version_has_its_jobs(void **state)
+{
+    (void)state;
+    char path[300];
+    sqlite3 *db = NULL;
+    struct live_job *job = NULL;
+    size_t nbad = 0;
+    one_committed_job();
+    path_in(path, sizeof path, "firn.db");
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "ALTER TABLE jobs DROP COLUMN inbox;"
+                                  "PRAGMA user_version = 1",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    struct store *store = store_scene();
+    assert_string_equal(told, "");
+    assert_int_equal(store_each_job(store, true, keep_job, &job, &nbad, &oops),
+                     FIRN_OK);
+    assert_int_equal(nbad, 0);
+    assert_non_null(job);
+    assert_int_equal(job->id, 1);
+    assert_string_equal(job->ask.inbox, "");
+    live_job_free(job);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +311,7 @@ int main(void)
         CASE(a_commit_is_one_write_and_one_sync_of_the_log),
         CASE(the_file_is_its_owners_alone),
         CASE(an_older_file_is_brought_up_step_by_step),
+        CASE(a_file_of_the_first_version_has_its_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

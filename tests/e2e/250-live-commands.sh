@@ -32,6 +32,12 @@ run: [sleep, "60"]
 gpus: 2
 duration: 1m
 END
+# A file that says no folder runs where it was sent from.
+here=$(pwd)
+printf 'name: here\nrun: [pwd]\n' >"$tmp/here.yaml"
+run 0 submit --wait -f "$tmp/here.yaml"
+run 0 logs here
+grep -qx "$here" "$tmp/out" || fail "it did not run in $here"
 printf 'run: x\ngpuss: 2\n' >"$tmp/bad.yaml"
 run 1 submit -f "$tmp/bad.yaml"
 err_has "bad.yaml: line 2: there is no key 'gpuss'; did you mean gpus"
@@ -41,6 +47,8 @@ out_has 'reason: held'
 run 0 ls
 out_has 'pending'
 run 0 plan -f "$tmp/good.yaml"
+run 0 plan --gpus 2 --duration 1m -- sleep 60
+out_has 'n0[0-1]'
 run 0 release held
 i=0
 while run 0 show held && ! grep -q 'of .*: running' "$tmp/out"; do

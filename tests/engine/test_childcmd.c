@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/childcmd.h"
 #include "engine/procs.h"
+#include "lib/temp.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,8 +200,22 @@ static void variables_go_over_our_own(void **state)
     unsetenv("FIRN_CHILD_AB");
 }
 
+/* Can the C library say that there is no such program? Not under valgrind,
+ * where vfork is fork: the child ends with 127 instead. */
+static bool spawn_tells(void)
+{
+    char *const words[] = {(char[]){"/firn-no-such-command"}, NULL};
+    pid_t pid;
+    if (posix_spawn(&pid, words[0], NULL, NULL, words, NULL) != 0)
+        return true;
+    waitpid(pid, NULL, 0);
+    return false;
+}
+
 static void what_is_not_there_is_told_with_a_sentence(void **state)
 {
+    if (!spawn_tells())
+        skip();
     struct commands *c = *state;
     struct pollfd fd = {.fd = commands_fd(c), .events = POLLIN};
     ask(c, (const char *const[]){"firn-no-such-command", "x", NULL}, 5);
@@ -216,21 +232,31 @@ static void what_is_not_there_is_told_with_a_sentence(void **state)
     assert_string_equal(done.err.at, "cannot run '/': Permission denied");
     ask(c, (const char *const[]){NULL}, 5);
     assert_false(next(c).has_run);
-    assert_quiet(c);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 2000000}, NULL);
+}
+
+/* Bytes of a small file, terminated; none when there is no such file. */
+static int slurp(const char *path, char *out, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    size_t n = file != NULL ? fread(out, 1, size - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    out[n] = '\0';
+    return (int)n;
 }
 
 /* Is there a process with this number? One that nobody waited for yet does
  * not count. */
 static bool is_there(pid_t pid)
 {
-    char path[64], text[256] = "";
+    char path[64], text[256];
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = '\0';
+    slurp(path, text, sizeof text);
     const char *end = strrchr(text, ')');
     return end != NULL && end[1] == ' ' && end[2] != 'Z' && end[2] != 'X';
 }
@@ -238,7 +264,7 @@ static bool is_there(pid_t pid)
 static bool is_gone_soon(pid_t pid)
 {
     for (int i = 0; i < 500 && is_there(pid); i++)
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        nap();
     return !is_there(pid);
 }
 
@@ -293,49 +319,54 @@ static void while_a_pipe_is_held_open_nothing_spins(void **state)
     assert_true(nwakes < 20);
 }
 
+/* Each says that it is there and stays until all may go. */
 static void no_more_than_so_many_run_and_order_is_kept(void **state)
 {
     struct commands *c = *state;
-    enum { N = 40, NMAX = 4 };
-    int nlog[2];
-    assert_int_equal(pipe(nlog), 0);
-    char script[128];
-    snprintf(script, sizeof script, "printf + >&%d; sleep 0.01; printf - >&%d",
-             nlog[1], nlog[1]);
+    enum { N = 24, NMAX = 4 };
+    char folder[TEMP_FOLDER], path[TEMP_PATH], script[4 * TEMP_PATH];
+    char log[2 * N + 1] = "";
+    bool is_told[N] = {false};
+    int running = 0, most = 0;
+    temp_open(folder);
+    temp_name(path, folder, "log");
+    snprintf(script, sizeof script,
+             "printf + >>%s; while [ ! -e %s/go ]; do sleep 0.01; done; "
+             "printf - >>%s",
+             path, folder, path);
     for (int i = 0; i < N; i++)
         commands_start(
             c, &(struct command){
                    .argv = (const char *const[]){"sh", "-c", script, NULL},
-                   .limit_s = 10,
+                   .limit_s = 20,
                    .tag = i % 2,
                    .about = i});
     assert_int_equal(commands_count(c, -1), N);
     assert_int_equal(commands_count(c, 1), N / 2);
-    bool is_told[N] = {false};
+    for (int i = 0; i < 5000 && slurp(path, log, sizeof log) < NMAX; i++)
+        nap();
+    temp_write(folder, "go", "");
     for (int i = 0; i < N; i++) {
         struct command_done done = next(c);
         assert_true(done.status == 0 && !is_told[done.about]);
-        assert_true(done.about < i + 2 * NMAX); /* nobody is passed by far */
+        assert_true(done.about < i + NMAX); /* they start in order */
         is_told[done.about] = true;
     }
-    char log[2 * N + 1];
-    assert_int_equal(read(nlog[0], log, sizeof log), 2 * N);
-    int running = 0, most = 0;
+    assert_int_equal(slurp(path, log, sizeof log), 2 * N);
     for (int i = 0; i < 2 * N; i++) {
         running += log[i] == '+' ? 1 : -1;
         most = running > most ? running : most;
     }
-    assert_true(most <= NMAX && most > 1);
-    close(nlog[0]);
-    close(nlog[1]);
+    assert_int_equal(most, NMAX);
+    temp_close(folder);
 }
 
 static void one_at_a_time_end_in_the_order_of_the_questions(void **state)
 {
     (void)state;
     struct commands *c = NULL;
-    struct firn_error err;
-    assert_int_equal(commands_open(&c, 1, &err), FIRN_OK);
+    assert_int_equal(commands_open(&c, 1, NULL), FIRN_OK);
+    bool tells = spawn_tells();
     for (int i = 0; i < 10; i++)
         ask(c,
             (const char *const[]){i % 3 == 1 ? "firn-no-such-command" : "true",
@@ -344,7 +375,7 @@ static void one_at_a_time_end_in_the_order_of_the_questions(void **state)
     for (int i = 0; i < 10; i++) {
         struct command_done done = next(c);
         assert_int_equal(done.tag, i);
-        assert_int_equal(done.has_run, i % 3 != 1);
+        assert_int_equal(done.has_run, i % 3 != 1 || !tells);
     }
     assert_quiet(c);
     commands_close(c);
@@ -354,24 +385,26 @@ static void closing_kills_what_runs(void **state)
 {
     (void)state;
     struct commands *c = NULL;
-    struct firn_error err;
-    assert_int_equal(commands_open(&c, 2, &err), FIRN_OK);
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    char script[128];
+    assert_int_equal(commands_open(&c, 2, NULL), FIRN_OK);
+    char folder[TEMP_FOLDER], path[TEMP_PATH], script[2 * TEMP_PATH];
+    temp_open(folder);
+    temp_name(path, folder, "pid");
     snprintf(script, sizeof script,
-             "trap '' TERM HUP; sleep 60 & echo $! >&%d; wait", ready[1]);
+             "trap '' TERM HUP; sleep 60 & echo $! >%s; wait", path);
     ask_shell(c, script, 0);
     ask_shell(c, "sleep 60", 0);
     ask_shell(c, "echo waiting", 0);
     char text[32] = "";
-    assert_true(read(ready[0], text, sizeof text - 1) > 0);
+    for (int i = 0; i < 5000 && strchr(text, '\n') == NULL; i++) {
+        nap();
+        slurp(path, text, sizeof text);
+    }
+    assert_non_null(strchr(text, '\n'));
     double start_s = clock_elapsed_s();
     commands_close(c);
     assert_true(clock_elapsed_s() - start_s < 1);
     assert_true(is_gone_soon((pid_t)strtol(text, NULL, 10)));
-    close(ready[0]);
-    close(ready[1]);
+    temp_close(folder);
 }
 
 static void signals_are_as_by_default(void **state)
@@ -397,25 +430,17 @@ static void signals_are_as_by_default(void **state)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static int count_lines(const char *text)
-{
-    int n = 0;
-    for (; *text != '\0'; text++)
-        n += *text == '\n';
-    return n;
-}
-
 static void no_command_has_the_pipes_of_another(void **state)
 {
     struct commands *c = *state;
     static const char *const list[] = {"ls", "/proc/self/fd", NULL};
     ask(c, list, 0);
-    int nalone = count_lines(next(c).out.at);
-    assert_true(nalone >= 4);
+    char alone[256];
+    snprintf(alone, sizeof alone, "%s", next(c).out.at);
     ask_shell(c, "sleep 60", 1);
     ask_shell(c, "sleep 60", 1);
     ask(c, list, 0);
-    assert_int_equal(count_lines(next(c).out.at), nalone);
+    assert_string_equal(next(c).out.at, alone);
 }
 
 /* In a process of its own; 0: it was as it should be. */
@@ -454,9 +479,7 @@ static bool runs_one(void)
 
 static bool runs_without_streams(void)
 {
-    for (int i = 0; i < 3; i++)
-        close(i);
-    return runs_one();
+    return close(0) == 0 && close(1) == 0 && close(2) == 0 && runs_one();
 }
 
 static void closed_standard_streams_of_ours_are_no_trouble(void **state)
@@ -493,8 +516,7 @@ static void no_room_for_any_is_refused(void **state)
 {
     (void)state;
     struct commands *c = NULL;
-    struct firn_error err;
-    assert_int_equal(commands_open(&c, 0, &err), FIRN_EINVAL);
+    assert_int_equal(commands_open(&c, 0, NULL), FIRN_EINVAL);
     assert_null(c);
     commands_close(NULL);
 }

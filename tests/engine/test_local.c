@@ -435,6 +435,7 @@ static bool is_quiet(void)
         livehost_drain(&host);
         if (poll(&fd, 1, 0) == 0)
             return true;
+        poll(NULL, 0, 1); /* a program just started has our descriptors yet */
     }
     return false;
 }

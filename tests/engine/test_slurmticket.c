@@ -44,7 +44,7 @@ static void the_format_has_the_mark_between_all_fields(void **state)
     (void)state;
     struct firn_buf out = {0};
     slurm_ticket_format(MARK, &out);
-    assert_int_equal(strncmp(out.at, "JobArrayID:|beef|,HetJobID:|beef|,", 34),
+    assert_int_equal(strncmp(out.at, "JobArrayID:|beef|,RestartCnt:|beef|", 35),
                      0);
     assert_string_equal(out.at + out.n - 11, "Name:|beef;");
     buf_release(&out);
@@ -53,12 +53,13 @@ static void the_format_has_the_mark_between_all_fields(void **state)
 static void a_plain_request_is_understood(void **state)
 {
     (void)state;
-    struct slurm_tickets t =
-        read_one("17@N/A@PENDING@inbox@1700000000@1-02:03:04@2@2@N/A@gres:gpu:"
-                 "a100:4@N/A@N/A@PartitionDown@ann@train");
+    struct slurm_tickets t = read_one(
+        "17@2@N/A@PENDING@inbox@1700000000@1-02:03:04@2@2@N/A@gres:gpu:"
+        "a100:4@N/A@N/A@PartitionDown@ann@train");
     const struct slurm_ticket *job = &t.at.at[0];
     assert_string_equal(job->key, "17-1700000000");
     assert_string_equal(job->why, "");
+    assert_int_equal(job->nrestarts, 2);
     assert_int_equal(job->state, SLURM_PENDING);
     assert_true(job->is_inside && job->is_ready);
     assert_int_equal(job->nnodes, 2);
@@ -96,7 +97,7 @@ static void every_way_to_ask_is_counted(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
         snprintf(line, sizeof line,
-                 "1@N/A@PENDING@inbox@1700000000@UNLIMITED@%s@None@u@n",
+                 "1@0@N/A@PENDING@inbox@1700000000@UNLIMITED@%s@None@u@n",
                  cases[i].asks);
         struct slurm_tickets t = read_one(line);
         if (cases[i].why[0] == '\0') {
@@ -129,7 +130,7 @@ static void times_ids_and_reasons_are_told_apart(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
         snprintf(line, sizeof line,
-                 "%s@%s@RUNNING@main@5@%s@1@1@gres:gpu:1@N/A@N/A@N/A@%s@u@n",
+                 "%s@0@%s@RUNNING@main@5@%s@1@1@gres:gpu:1@N/A@N/A@N/A@%s@u@n",
                  cases[i].id, cases[i].het, cases[i].limit, cases[i].reason);
         struct slurm_tickets t = read_one(line);
         assert_string_equal(t.at.at[0].key, cases[i].key);
@@ -146,7 +147,7 @@ static void a_name_may_be_anything_and_forges_nothing(void **state)
 {
     (void)state;
     struct slurm_tickets t =
-        read_one("1@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/"
+        read_one("1@0@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/"
                  "A@None@u@x|dead;\n"
                  "99|dead|N/A|dead|PENDING|dead|inbox\x1b[2J");
     assert_int_equal(t.at.at[0].number, 1);
@@ -158,11 +159,12 @@ static void what_is_not_whole_is_an_error_with_its_text(void **state)
 {
     (void)state;
     static const char good[] =
-        "1@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n";
+        "1@0@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n";
     static const char *const bad[] = {
-        "1@N/A@PENDING",
-        "1@N/A@WAITING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n",
-        "1@N/A@PENDING@inbox@2026-11-15T22:00:00@10:00@1@1@gres:gpu:1@N/A@N/A@"
+        "1@0@N/A@PENDING",
+        "1@0@N/A@WAITING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n",
+        "1@0@N/A@PENDING@inbox@2026-11-15T22:00:00@10:00@1@1@gres:gpu:1@N/A@N/"
+        "A@"
         "N/A@None@u@n",
         "squeue: error",
     };

@@ -1,7 +1,7 @@
 /* test_slurm.c - Slurm and firnd killed at random: nothing lost or doubled.
  *
  * The driver has a real Slurm on this host (tools/slurm-bed), three nodes of
- * two GPUs, and firnd with --engine slurm. It keeps a dozen jobs in flight, of
+ * four GPUs, and firnd with --engine slurm. It keeps twenty jobs in flight, of
  * one to three GPUs, some elastic, all with checkpoints, and kills with
  * SIGKILL, alone and together, at random instants: the controller, a node's
  * slurmd with all of its job steps, firnd. The dead are started again after up
@@ -14,6 +14,9 @@
  * Checked at the end: each acknowledged job succeeded; the ledger keeps the
  * rules of lib/tickledger.h; Slurm's queue is empty, and no process of a job is
  * left.
+ *
+ * FIRN_SEED repeats the faults of a run; FIRN_VICTIMS spares some: the sum of 1
+ * (controller), 2 (nodes) and 4 (firnd).
  *
  * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak.
  */
@@ -47,7 +50,7 @@ enum {
     REQUESTS = 20000,
     TEXT = ASKFIRND_TEXT,
     PATH = 400,
-    LOAD = 12,
+    LOAD = 20,
     NODES = 3,
     KILLS = 1000
 };
@@ -135,7 +138,7 @@ static void bed_up(void)
 {
     char conf[PATH + 20], number[8];
     const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
-                        "--nodes",         number, "--gpus", "2",
+                        "--nodes",         number, "--gpus", "4",
                         "--types",         "v100", NULL};
     snprintf(number, sizeof number, "%d", NODES);
     s.has_bed = true;
@@ -355,7 +358,10 @@ static void mend(void)
 static void round_of_faults(void)
 {
     static const enum victim all[] = {CTLD, NODE, FIRND};
+    const char *only = getenv("FIRN_VICTIMS");
     unsigned victims = 1 + (unsigned)rng_below(&s.rng, 7);
+    if (only != NULL)
+        victims &= (unsigned)strtoul(only, NULL, 10);
     int first = (int)rng_below(&s.rng, 3);
     load_for(0.4 + 1.6 * rng_unit(&s.rng));
     for (int i = 0; i < 3; i++)

@@ -8,14 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "lib/fakeslurm.h"
-#include "lib/folder.h"
-#include "lib/workers.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "lib/fakeslurmwork.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,71 +22,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXT = 8192, PARTS = 8, TASKS = 64 };
-
-static char where[400]; /* state */
-
-/* --- files ---------------------------------------------------------------- */
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][700];
-    static int n;
-    char *path = paths[n++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", where, name);
-    return path;
-}
-
-static const char *numbered(const char *name, long long id)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%s-%lld", name, id);
-    return path_of(text);
-}
-
-static bool get(const char *path, char out[TEXT])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, TEXT - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n >= 0;
-}
-
-static void put(const char *path, const char *text)
-{
-    char draft[800];
-    snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
-    FILE *out = fopen(draft, "w");
-    if (out == NULL)
-        return; /* the case is over */
-    fputs(text, out);
-    fclose(out);
-    rename(draft, path);
-}
-
-static void add(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0 && write(fd, text, strlen(text)) < 0)
-        _exit(1);
-    if (fd >= 0)
-        close(fd);
-}
+enum { PARTS = 8, TASKS = 64 };
 
 static bool says(const char *command, const char *how)
 {
-    char name[64], text[TEXT];
+    char name[64], text[FAKE_TEXT];
     snprintf(name, sizeof name, "say-%s", command);
-    return get(path_of(name), text) && strcmp(text, how) == 0;
+    return fake_get(fake_path(name), text) && strcmp(text, how) == 0;
 }
 
 static void say_once(const char *command)
 {
     char name[64];
     snprintf(name, sizeof name, "say-%s", command);
-    unlink(path_of(name));
+    unlink(fake_path(name));
 }
 
 static int away(const char *command)
@@ -107,11 +49,11 @@ static int away(const char *command)
 /* The second field of each line. */
 static bool set_state(long long id, const char *from, const char *to)
 {
-    char text[TEXT], out[TEXT] = "";
-    int lock = open(path_of("lock-q"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    char text[FAKE_TEXT], out[FAKE_TEXT] = "";
+    int lock = open(fake_path("lock-q"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return false;
-    bool is_set = get(numbered("q", id), text) && text[0] != '\0';
+    bool is_set = fake_get(fake_numbered("q", id), text) && text[0] != '\0';
     for (char *line = text, *end; is_set && (end = strchr(line, '\n')) != NULL;
          line = end + 1) {
         *end = '\0';
@@ -121,7 +63,7 @@ static bool set_state(long long id, const char *from, const char *to)
                  (int)(state - line), line, to, rest);
     }
     if (is_set)
-        put(numbered("q", id), out);
+        fake_put(fake_numbered("q", id), out);
     close(lock);
     return is_set;
 }
@@ -177,7 +119,7 @@ static void indices(const char *gres, char out[200])
 /* "n0:2:1,3;n1:1:2;" */
 static void set_places(const struct component *parts, int n)
 {
-    char text[TEXT] = "", gpus[200];
+    char text[FAKE_TEXT] = "", gpus[200];
     for (int i = 0; i < n; i++) {
         indices(parts[i].gres, gpus);
         for (const char *at = parts[i].nodes; *at != '\0';) {
@@ -188,14 +130,14 @@ static void set_places(const struct component *parts, int n)
         }
     }
     setenv("FAKE_PLACES", text, 1);
-    setenv("FAKE_STATE", where, 1);
+    setenv("FAKE_STATE", fake_where, 1);
 }
 
 static void run_batch(long long id, const struct component *parts, int n)
 {
     char number[32], line[64];
     int status = 0;
-    while (access(path_of("hold"), F_OK) == 0)
+    while (access(fake_path("hold"), F_OK) == 0)
         poll(NULL, 0, 5);
     if (!set_state(id, "PENDING", "RUNNING"))
         _exit(0);
@@ -210,12 +152,12 @@ static void run_batch(long long id, const struct component *parts, int n)
     }
     pid_t pid = fork();
     if (pid == 0) {
-        const char *script = numbered("script", id);
+        const char *script = fake_numbered("script", id);
         execl("/bin/sh", "sh", script, (char *)NULL);
         _exit(127);
     }
     snprintf(line, sizeof line, "%ld\n", (long)pid);
-    add(numbered("pid", id), line);
+    fake_add(fake_numbered("pid", id), line);
     while (waitpid(pid, &status, 0) < 0)
         ;
     set_state(id, "RUNNING", status == 0 ? "COMPLETED" : "FAILED");
@@ -224,14 +166,14 @@ static void run_batch(long long id, const struct component *parts, int n)
 
 static long long take_job(const struct component *parts, int n)
 {
-    char text[TEXT], lines[TEXT] = "";
-    int lock = open(path_of("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    char text[FAKE_TEXT], lines[FAKE_TEXT] = "";
+    int lock = open(fake_path("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return 0;
-    get(path_of("next"), text);
+    fake_get(fake_path("next"), text);
     long long id = strtoll(text, NULL, 10) + 1;
     snprintf(text, sizeof text, "%lld", id);
-    put(path_of("next"), text);
+    fake_put(fake_path("next"), text);
     for (int i = 0; i < n; i++) {
         char part[16] = "";
         if (n > 1)
@@ -240,8 +182,8 @@ static long long take_job(const struct component *parts, int n)
                  "%lld%s|PENDING|None|%s|%s|%s\n", id, part, parts[i].nodes,
                  parts[i].tag, parts[i].tag);
     }
-    put(numbered("q", id), lines);
-    FILE *out = fopen(numbered("script", id), "w");
+    fake_put(fake_numbered("q", id), lines);
+    FILE *out = fopen(fake_numbered("script", id), "w");
     for (int c; (c = getchar()) != EOF;)
         fputc(c, out);
     fclose(out);
@@ -266,10 +208,10 @@ static int sbatch(int argc, char **argv)
               stderr);
         return 1;
     }
-    unlink(path_of("words"));
+    unlink(fake_path("words"));
     for (int i = 0; i < argc; i++) {
-        add(path_of("words"), argv[i]);
-        add(path_of("words"), "\n");
+        fake_add(fake_path("words"), argv[i]);
+        fake_add(fake_path("words"), "\n");
     }
     read_words(argc, argv, parts, &n);
     long long id = take_job(parts, n);
@@ -323,7 +265,7 @@ static void hand_on(int number)
 static int srun(int argc, char **argv)
 {
     int first = 1, status = 0, worst = 0;
-    char places[TEXT], line[32];
+    char places[FAKE_TEXT], line[32];
     const char *id = getenv("SLURM_JOB_ID"), *text = getenv("FAKE_PLACES");
     while (first < argc && argv[first][0] == '-')
         first++;
@@ -344,7 +286,7 @@ static int srun(int argc, char **argv)
                 run_task(argv + first, ntasks, (int)i, node, gpus + 1);
             tasks[ntasks++] = pid;
             snprintf(line, sizeof line, "%ld\n", (long)pid);
-            add(numbered("pid", strtoll(id, NULL, 10)), line);
+            fake_add(fake_numbered("pid", strtoll(id, NULL, 10)), line);
         }
         *node = '\0';
     }
@@ -375,16 +317,16 @@ static int is_job(const struct dirent *entry)
 static int squeue(void)
 {
     struct dirent **names = NULL;
-    char text[TEXT];
+    char text[FAKE_TEXT];
     if (says("squeue", "away"))
         return away("squeue");
     if (says("squeue", "babble")) {
         puts("JOBID PARTITION hello");
         return 0;
     }
-    int n = scandir(where, &names, is_job, by_number);
+    int n = scandir(fake_where, &names, is_job, by_number);
     for (int i = 0; i < n; i++) {
-        if (get(path_of(names[i]->d_name), text))
+        if (fake_get(fake_path(names[i]->d_name), text))
             fputs(text, stdout);
         free(names[i]);
     }
@@ -394,8 +336,8 @@ static int squeue(void)
 
 static void signal_all(long long id, int number)
 {
-    char text[TEXT];
-    get(numbered("pid", id), text);
+    char text[FAKE_TEXT];
+    fake_get(fake_numbered("pid", id), text);
     for (char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1)
         kill((pid_t)strtol(at, NULL, 10), number);
 }
@@ -407,8 +349,8 @@ static int scancel(int argc, char **argv)
     bool is_gentle = argc > 2 && strcmp(argv[1], "--state=PENDING") == 0;
     if (says("scancel", "away"))
         return away("scancel");
-    add(path_of("cancelled"), argv[argc - 1]);
-    add(path_of("cancelled"), "\n");
+    fake_add(fake_path("cancelled"), argv[argc - 1]);
+    fake_add(fake_path("cancelled"), "\n");
     if (set_state(id, "PENDING", "CANCELLED") || is_gentle ||
         !set_state(id, "RUNNING", "CANCELLED"))
         return 0;
@@ -426,10 +368,10 @@ static int scancel(int argc, char **argv)
 
 static void show_node(const char *name)
 {
-    char file[64], text[TEXT], *fields[3] = {"IDLE", "", ""};
-    bool is_plain = access(path_of("plain"), F_OK) == 0;
+    char file[64], text[FAKE_TEXT], *fields[3] = {"IDLE", "", ""};
+    bool is_plain = access(fake_path("plain"), F_OK) == 0;
     snprintf(file, sizeof file, "node-%s", name);
-    if (get(path_of(file), text)) {
+    if (fake_get(fake_path(file), text)) {
         fields[0] = text;
         for (int i = 1; i < 3; i++) {
             fields[i] = strchr(fields[i - 1], '|');
@@ -483,129 +425,15 @@ int fakeslurm_main(int argc, char **argv)
     const char *name = slash != NULL ? slash + 1 : argv[0];
     const char *state = getenv("FAKE_STATE");
     if (strcmp(name, "srun") == 0 && state != NULL) {
-        snprintf(where, sizeof where, "%s", state);
+        snprintf(fake_where, sizeof fake_where, "%s", state);
         return srun(argc, argv);
     }
     if (slash != NULL)
-        snprintf(where, sizeof where, "%.*s/../state", (int)(slash - argv[0]),
-                 argv[0]);
+        snprintf(fake_where, sizeof fake_where, "%.*s/../state",
+                 (int)(slash - argv[0]), argv[0]);
     return strcmp(name, "sbatch") == 0     ? sbatch(argc, argv)
            : strcmp(name, "squeue") == 0   ? squeue()
            : strcmp(name, "scancel") == 0  ? scancel(argc, argv)
            : strcmp(name, "scontrol") == 0 ? scontrol(argc, argv)
                                            : -1;
-}
-
-/* --- for the test --------------------------------------------------------- */
-
-const char *fakeslurm_path(void)
-{
-    static char path[400];
-    snprintf(path, sizeof path, "%s/slurm/bin", folder_path());
-    return path;
-}
-
-void fakeslurm_open(void)
-{
-    static const char *const names[] = {"sbatch", "squeue", "scancel",
-                                        "scontrol", "srun"};
-    static char *system_path;
-    char path[1000];
-    snprintf(where, sizeof where, "%s/slurm", folder_path());
-    mkdir(where, 0700);
-    mkdir(fakeslurm_path(), 0700);
-    snprintf(where, sizeof where, "%s/slurm/state", folder_path());
-    mkdir(where, 0700);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", fakeslurm_path(), names[i]);
-        if (symlink(workers_program(), path) != 0)
-            fail_msg("no link %s", path);
-    }
-    if (system_path == NULL)
-        system_path = getenv("PATH");
-    snprintf(path, sizeof path, "%s:%s", fakeslurm_path(), system_path);
-    setenv("PATH", path, 1);
-}
-
-void fakeslurm_say(const char *command, const char *how)
-{
-    char name[64];
-    snprintf(name, sizeof name, "say-%s", command);
-    if (how[0] != '\0')
-        put(path_of(name), how);
-    else
-        unlink(path_of(name));
-}
-
-void fakeslurm_hold(bool is_held)
-{
-    if (is_held)
-        put(path_of("hold"), "");
-    else
-        unlink(path_of("hold"));
-}
-
-void fakeslurm_node(const char *name, const char *state, const char *used,
-                    const char *why)
-{
-    char file[64], text[TEXT];
-    snprintf(file, sizeof file, "node-%s", name);
-    snprintf(text, sizeof text, "%s|%s|%s", state, used, why);
-    put(path_of(file), text);
-}
-
-void fakeslurm_plain(void)
-{
-    put(path_of("plain"), "");
-}
-
-int fakeslurm_submitted(void)
-{
-    char text[TEXT];
-    get(path_of("next"), text);
-    return (int)strtol(text, NULL, 10);
-}
-
-int fakeslurm_cancelled(void)
-{
-    char text[TEXT];
-    int n = 0;
-    get(path_of("cancelled"), text);
-    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
-        n++;
-    return n;
-}
-
-const char *fakeslurm_state(int64_t id)
-{
-    static char text[TEXT];
-    if (!get(numbered("q", id), text))
-        return "";
-    char *state = strchr(text, '|');
-    if (state == NULL)
-        return "";
-    state[1 + strcspn(state + 1, "|")] = '\0';
-    return state + 1;
-}
-
-void fakeslurm_line(int64_t id, const char *line)
-{
-    if (line != NULL)
-        put(numbered("q", id), line);
-    else
-        unlink(numbered("q", id));
-}
-
-const char *fakeslurm_words(void)
-{
-    static char text[TEXT];
-    get(path_of("words"), text);
-    return text;
-}
-
-int fakeslurm_batch(int64_t id)
-{
-    char text[TEXT];
-    get(numbered("pid", id), text);
-    return (int)strtol(text, NULL, 10);
 }

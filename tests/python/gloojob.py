@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = 60
+STEPS = 40
 BATCH = 12  # over all ranks
 asked = torch.zeros(1)
 
@@ -43,6 +43,8 @@ def train(model: nn.Module, path: str) -> int:
     ddp = DistributedDataParallel(model)
     rank, world = dist.get_rank(), dist.get_world_size()
     step = first
+    if rank == 0:
+        say(f"step {step} begins")
     while step < STEPS:
         g = torch.Generator().manual_seed(step)
         x = torch.randn(BATCH, 16, generator=g)

@@ -1,0 +1,46 @@
+#!/bin/sh
+# A Slurm whose GPUs have one type and no shards: jobs run by number of GPUs, on
+# as many as they asked for and never on those of another; sharing is refused,
+# and `why` says for what reason.
+FIRND_ENGINE=slurm
+. tests/lib/firnd.sh
+slurm_up 1x3:v100@16 --plain --shards 0
+up --policy sjf-ffs
+cat >"$tmp/tell" <<END
+#!/bin/sh
+echo "\$CUDA_VISIBLE_DEVICES" >"$tmp/saw-\$1.\$RANK"
+while [ ! -e "$tmp/go" ]; do
+    sleep 0.05
+done
+END
+chmod +x "$tmp/tell"
+share="share: allowed
+memory: 4
+duration: 60
+checkpoint: {grace: 10}"
+submit two 2 "" "$tmp/tell" two
+submit one 1 "$share" "$tmp/tell" one
+submit other 1 "$share" "$tmp/tell" other
+wait_state two running
+wait_state one running
+tries=0
+until api GET /jobs/other/why >"$tmp/out" && grep -q 'shar' "$tmp/out"; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "why does not say why it does not share"
+    sleep 0.1
+done
+out_has 'have no types of their own'
+[ "$(field other state)" = pending ] || fail "other is $(field other state)"
+tries=0
+until [ "$(cat "$tmp"/saw-two.1 "$tmp"/saw-one.0 2>/dev/null | tr ',' '\n' |
+    sort -u | xargs)" = "0 1 2" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "they saw $(cat "$tmp"/saw-*)"
+    sleep 0.1
+done
+touch "$tmp/go"
+wait_state two succeeded
+wait_state one succeeded
+wait_state other succeeded
+down
+exit 0

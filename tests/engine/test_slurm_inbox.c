@@ -1,0 +1,363 @@
+/* test_slurm_inbox.c - jobs of a closed partition, with Slurm's commands played
+ * by small scripts: what is asked, what is told, what is done to them.
+ */
+#include "engine/slurmwork.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "lib/folder.h"
+#include <cmocka.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE(id, where, state, sent, asks)                         \
+    id "@0@N/A@" state "@" where "@" sent "@10:00@" asks "@N/A@N/" \
+       "A@None@ann@net\n"
+#define TWO       "1@1@N/A@gres:gpu:2"
+#define WAITS(id) LINE(id, "inbox", "PENDING", "1700000000", TWO)
+
+static struct slurm slurm;
+static const char *launched; /* the key of every job */
+
+/* --- a Slurm of three scripts ------------------------------------------------
+ */
+
+static void put(const char *name, const char *text, mode_t mode)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder_path(), name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    chmod(path, mode);
+}
+
+/* What is in the file, which is emptied. */
+static const char *take(const char *name)
+{
+    static char text[4096];
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder_path(), name);
+    FILE *file = fopen(path, "r");
+    size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = '\0';
+    if (file != NULL)
+        fclose(file);
+    unlink(path);
+    return text;
+}
+
+static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
+{
+    (void)arg;
+    (void)id;
+    *out = (struct firn_launch){.inbox = launched};
+    return true;
+}
+
+static int start(void **state)
+{
+    static const char squeue[] =
+        "#!/bin/sh\ncd \"${0%/*}\"\n"
+        "for format; do :; done\n"
+        "mark=${format#JobArrayID:|}\nmark=${mark%%|*}\n"
+        "echo \"$SLURM_TIME_FORMAT $*\" | sed 's/ -O .*//' >>asked\n"
+        "case \" $* \" in *' -p '*) f=list ;; *) f=guests ;; esac\n"
+        "sed \"s/@/|$mark|/g; s/\\$/|$mark;/\" $f\n";
+    static const char other[] = "#!/bin/sh\ncd \"${0%/*}\"\n"
+                                "echo \"${0##*/} $*\" >>did\n";
+    struct firn_error err = {0};
+    if (folder_make(state) != 0)
+        return 1;
+    put("squeue", squeue, 0755);
+    put("scontrol", other, 0755);
+    put("scancel", other, 0755);
+    put("list", "", 0644);
+    put("guests", "", 0644);
+    slurm = (struct slurm){.poll_s = 0.005,
+                           .inbox_partition = "inbox",
+                           .partition = "main",
+                           .host.launch = launch};
+    snprintf(slurm.path, sizeof slurm.path, "%s", folder_path());
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"a", "b", "c"};
+        struct slurm_host host = {
+            .name = names[i], .type = i < 2 ? "a100" : "v100", .ngpus = 4};
+        vec_add(&slurm.hosts, host);
+        vec_add(&slurm.names, names[i]);
+    }
+    launched = "";
+    return commands_open(&slurm.commands, 4, &err) != FIRN_OK ||
+           slurm_inbox_open(&slurm, &err) != FIRN_OK;
+}
+
+static int stop(void **state)
+{
+    static const char *const names[] = {"squeue", "scontrol", "scancel", "list",
+                                        "guests", "asked",    "did"};
+    slurm_inbox_close(&slurm);
+    commands_close(slurm.commands);
+    for (size_t i = 0; i < slurm.jobs.n; i++)
+        mem_free(slurm.jobs.at[i]);
+    vec_release(&slurm.jobs);
+    vec_release(&slurm.hosts);
+    vec_release(&slurm.names);
+    vec_release(&slurm.owed);
+    buf_release(&slurm.trouble);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        take(names[i]);
+    return folder_remove(state);
+}
+
+/* Until both questions have been answered so often, if both are asked. */
+static void turn(int times)
+{
+    double until_s = clock_elapsed_s() + 10;
+    int answers = 0;
+    while (answers < times && clock_elapsed_s() < until_s) {
+        struct command_done done;
+        struct pollfd fd = {.fd = commands_fd(slurm.commands),
+                            .events = POLLIN};
+        slurm_inbox_poll(&slurm);
+        poll(&fd, 1, 5);
+        while (commands_next(slurm.commands, &done)) {
+            bool is_list = done.tag == SLURM_CMD_INBOX;
+            slurm_inbox_answer(&slurm, &done);
+            answers += is_list;
+        }
+    }
+    assert_int_equal(answers, times);
+}
+
+/* "+17-... 2 a100; -18-...; whole" of what is owed, which is given out. */
+static const char *told(void)
+{
+    static char text[1024];
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < slurm.owed.n; i++) {
+        const struct firn_inbox *inbox = slurm.owed.at[i].inbox;
+        assert_int_equal(slurm.owed.at[i].kind, FIRN_EVENT_INBOX);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s",
+                              i > 0 ? "; " : "");
+        if (inbox->key[0] == '\0')
+            n += (size_t)snprintf(text + n, sizeof text - n, "whole");
+        else if (inbox->is_gone)
+            n += (size_t)snprintf(text + n, sizeof text - n, "-%s", inbox->key);
+        else
+            n += (size_t)snprintf(text + n, sizeof text - n, "+%s %d %s %s",
+                                  inbox->key, inbox->gpus, inbox->types,
+                                  inbox->user);
+    }
+    slurm.owed.n = slurm.nowed_given = 0;
+    return text;
+}
+
+/* A job of the inbox that the engine has begun. */
+static struct slurmjob *begin(const char *key, firn_node_id node)
+{
+    static struct firn_part part;
+    struct slurmjob *job = mem_new(1, sizeof *job);
+    part = (struct firn_part){node, 0, 3};
+    *job = (struct slurmjob){.id = 7, .epoch = 1};
+    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    snprintf(job->inbox, sizeof job->inbox, "%s", key);
+    vec_add(&slurm.jobs, job);
+    slurm_inbox_start(&slurm, job);
+    return job;
+}
+
+/* --- cases
+ * --------------------------------------------------------------------- */
+
+static void what_waits_is_told_once_and_what_is_gone_too(void **state)
+{
+    (void)state;
+    put("list", WAITS("17") WAITS("18_2"), 0644);
+    turn(1);
+    assert_string_equal(told(), "+17-1700000000 2  ann; "
+                                "+18.2-1700000000 2  ann; whole");
+    assert_string_equal(take("asked"), "%s -h -a -r -t PD -p inbox\n");
+    turn(2);
+    assert_string_equal(told(), "");
+    put("list", WAITS("18_2"), 0644);
+    turn(2);
+    assert_string_equal(told(), "-17-1700000000");
+    put("list", WAITS("17") WAITS("18_2"), 0644); /* it is back */
+    turn(2);
+    assert_string_equal(told(), "+17-1700000000 2  ann");
+    assert_string_equal(take("did"), "");
+}
+
+static void what_cannot_be_placed_is_left_alone(void **state)
+{
+    (void)state;
+    put("list",
+        LINE("1", "inbox", "PENDING", "5", "1@1@N/A@gres:gpu:x9:1")
+            LINE("2", "inbox", "PENDING", "5", "2@1@N/A@gres:gpu:2")
+                LINE("3", "inbox", "PENDING", "5", "1@1@N/A@gres:gpu:5")
+                    LINE("4", "inbox", "PENDING", "5", "1@1@N/A@N/A")
+                        LINE("5", "inbox", "PENDING", "5", "2@1@N/A@gres:gpu:4")
+                            LINE("6", "inbox", "PENDING", "5",
+                                 "1@1@N/A@gres:gpu:v100:4"),
+        0644);
+    turn(2);
+    assert_string_equal(told(), "+5-5 8  ann; +6-5 4 v100 ann; whole");
+    put("list",
+        LINE("1+0", "inbox", "PENDING", "5", TWO)
+            LINE("6", "inbox", "RUNNING", "5", TWO),
+        0644);
+    turn(1);
+    assert_string_equal(told(), "-5-5; -6-5");
+}
+
+static void it_is_let_go_until_slurm_has_it_and_then_watched(void **state)
+{
+    (void)state;
+    put("list", WAITS("17"), 0644);
+    put("guests", WAITS("17"), 0644);
+    turn(1);
+    told();
+    struct slurmjob *job = begin("17-1700000000", 1);
+    turn(4);
+    assert_string_equal(take("did"), "scontrol update JobId=17 Partition=main "
+                                     "ReqNodeList=b NumNodes=1-1\n");
+    assert_int_equal(job->state, SLURM_PENDING);
+    job->cancel_s = 0; /* it did not help: again */
+    turn(4);
+    assert_non_null(strstr(take("did"), "scontrol update JobId=17"));
+    put("list", "", 0644);
+    put("guests", LINE("17", "main", "RUNNING", "1700000000", TWO), 0644);
+    turn(4);
+    assert_string_equal(told(), ""); /* let go is not gone */
+    assert_int_equal(job->state, SLURM_RUNNING);
+    job->cancel_s = 0;
+    turn(2);
+    assert_string_equal(take("did"), "");
+    put("guests", /* requeued: another moment, the same job */
+        "17@1@N/A@PENDING@main@1700000099@10:00@" TWO "@N/A@N/A@None@ann@net\n",
+        0644);
+    turn(6);
+    assert_int_equal(job->state, SLURM_PENDING);
+    put("guests", LINE("17", "main", "RUNNING", "1700000000", TWO), 0644);
+    turn(4);
+    put("guests", "", 0644); /* forgotten, some minutes after its end */
+    turn(6);
+    assert_int_equal(job->state, SLURM_COMPLETED);
+}
+
+static void a_number_that_was_given_out_again_is_another_job(void **state)
+{
+    (void)state;
+    put("guests", LINE("17", "inbox", "PENDING", "1800000000", TWO), 0644);
+    struct slurmjob *job = begin("17-1700000000", 1);
+    slurm_inbox_cancel(&slurm, job);
+    turn(6);
+    assert_int_equal(job->state, SLURM_CANCELLED);
+    assert_string_equal(take("did"), "");
+}
+
+static void one_that_is_to_end_is_cancelled_when_it_is_seen(void **state)
+{
+    (void)state;
+    launched = "17-1700000000";
+    slurm_inbox_end(&slurm, 7); /* before anything was heard */
+    turn(1);
+    assert_string_equal(take("did"), "");
+    assert_string_equal(told(), "-17-1700000000; whole");
+    put("list", WAITS("17"), 0644);
+    turn(1);
+    told();
+    slurm_inbox_end(&slurm, 7);
+    turn(2);
+    assert_string_equal(take("did"), "scancel --quiet 17\n");
+    put("list", "", 0644);
+    turn(2);
+    assert_string_equal(told(), "-17-1700000000");
+}
+
+static void gpus_on_other_nodes_than_it_must_have_are_refused(void **state)
+{
+    (void)state;
+    struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
+    struct firn_alloc alloc = {.parts = parts, .nparts = 2, .ngpus = 2};
+    struct firn_error err = {0};
+    assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_OK);
+    launched = "17-1700000000";
+    assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_EREFUSED);
+    assert_non_null(strstr(err.text, "not been seen"));
+    put("list", WAITS("17"), 0644);
+    turn(1);
+    told();
+    assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_EREFUSED);
+    assert_non_null(strstr(err.text, "on 1 node"));
+    alloc.nparts = 1;
+    assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_OK);
+}
+
+static void an_answer_that_cannot_be_read_changes_nothing(void **state)
+{
+    (void)state;
+    put("list", WAITS("17"), 0644);
+    turn(1);
+    told();
+    put("list", "something else\n", 0644);
+    turn(2);
+    put("squeue",
+        "#!/bin/sh\necho 'Invalid partition specified: x' >&2\n"
+        "exit 1\n",
+        0755);
+    turn(1);
+    assert_string_equal(told(), "");
+    assert_true(slurm.away_s == 0); /* it answers */
+    put("squeue", "#!/bin/sh\necho 'Unable to contact' >&2\nexit 1\n", 0755);
+    turn(1);
+    assert_true(slurm.away_s > 0);
+    assert_string_equal(told(), "");
+}
+
+static void an_inbox_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"main", "in box", "-x", "a,b"};
+    struct firn_error err = {0};
+    slurm_inbox_close(&slurm);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(slurm.inbox_partition, sizeof slurm.inbox_partition, "%s",
+                 wrong[i]);
+        assert_int_equal(slurm_inbox_open(&slurm, &err), FIRN_EINVAL);
+    }
+    snprintf(slurm.inbox_partition, sizeof slurm.inbox_partition, "off");
+    assert_int_equal(slurm_inbox_open(&slurm, &err), FIRN_OK);
+    assert_null(slurm.inbox);
+    assert_true(isinf(slurm_inbox_due_s(&slurm)));
+    slurm_inbox_poll(&slurm);
+    assert_int_equal(commands_count(slurm.commands, -1), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(what_waits_is_told_once_and_what_is_gone_too),
+        CASE(what_cannot_be_placed_is_left_alone),
+        CASE(it_is_let_go_until_slurm_has_it_and_then_watched),
+        CASE(a_number_that_was_given_out_again_is_another_job),
+        CASE(one_that_is_to_end_is_cancelled_when_it_is_seen),
+        CASE(gpus_on_other_nodes_than_it_must_have_are_refused),
+        CASE(an_answer_that_cannot_be_read_changes_nothing),
+        CASE(an_inbox_has_a_name_of_its_own),
+    };
+    return cmocka_run_group_tests(cases, NULL, NULL);
+}

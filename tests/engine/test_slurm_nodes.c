@@ -1,0 +1,265 @@
+/* test_slurm_nodes.c - the Slurm engine's nodes, which go, come and are used by
+ * others; and its jobs after a restart. */
+#define _GNU_SOURCE
+#include "base/failpoint.h"
+#include "lib/fakeslurm.h"
+#include "lib/folder.h"
+#include "lib/livehost.h"
+#include "lib/workers.h"
+#include <firn/launch.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct livehost host;
+
+static const char *in_folder(const char *name)
+{
+    static char paths[8][400];
+    static int n;
+    char *path = paths[n++ % 8];
+    snprintf(path, 400, "%s/%s", folder_path(), name);
+    return path;
+}
+
+static struct livehost_job *job(int id, const char *what, const char *file)
+{
+    char work[600];
+    snprintf(work, sizeof work, "%s %s", what, file);
+    return livehost_job(&host, id, work);
+}
+
+static enum firn_phase phase_of(int id)
+{
+    return host.engine->phase(host.state, id);
+}
+
+static bool is_seen(const char *text)
+{
+    return strstr(host.seen, text) != NULL;
+}
+
+static void pass_ms(int ms)
+{
+    for (int i = 0; i < ms / 5; i++) {
+        livehost_drain(&host);
+        poll(NULL, 0, 5);
+    }
+}
+
+/* --- nodes ---------------------------------------------------------------- */
+
+static void nodes_go_and_come(void **state)
+{
+    (void)state;
+    fakeslurm_node("n1", "UNKNOWN", "", ""); /* the controller was started */
+    pass_ms(200);
+    assert_false(is_seen("DOWN"));
+    fakeslurm_node("n1", "IDLE+DRAIN", "", "fan [root@now]");
+    struct firn_event down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
+    assert_int_equal(down.node, 1);
+    assert_true(down.is_drained);
+    assert_non_null(strstr(host.engine->node_why(host.state, 1), "fan"));
+    fakeslurm_node("n1", "DOWN*", "", "Not responding");
+    down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
+    assert_false(down.is_drained);
+    fakeslurm_node("n1", "IDLE", "", "");
+    struct firn_event up = livehost_await(&host, FIRN_EVENT_NODE_UP, 0);
+    assert_int_equal(up.node, 1);
+    assert_string_equal(host.engine->node_name(host.state, 1), "n1");
+}
+
+static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
+{
+    (void)state;
+    struct livehost_job *j = job(0, "stubborn", in_folder("ready"));
+    struct firn_alloc none = {0};
+    j->grace_s = 600;
+    livehost_step(&host, 0, "n0[0] n1[0]");
+    workers_await(in_folder("ready"), 2);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    struct firn_step step = {
+        .kind = FIRN_STEP_STOP, .job = &j->job, .to = &none, .is_loss = true};
+    assert_int_equal(host.engine->apply(host.state, &step, &host.err), FIRN_OK);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_KILLED);
+}
+
+static void gpus_that_others_use_are_told(void **state)
+{
+    (void)state;
+    job(0, "obey", in_folder("ready"));
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    fakeslurm_node("n0", "MIXED",
+                   "gpu:v100s0:1(IDX:0),gpu:v100s1:0(IDX:N/A),"
+                   "gpu:v100s2:1(IDX:2),gpu:v100s3:0(IDX:N/A)",
+                   "");
+    struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    assert_int_equal(taken.taken.node, 0);
+    assert_int_equal(taken.taken.board, 0);
+    assert_int_equal(taken.taken.gpus, 1u << 2);
+    fakeslurm_node("n0", "MIXED",
+                   "gpu:v100s0:1(IDX:0),gpu:v100s1:0(IDX:N/A),"
+                   "gpu:v100s2:0(IDX:N/A),gpu:v100s3:0(IDX:N/A)",
+                   "");
+    taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    assert_int_equal(taken.taken.gpus, 0);
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+}
+
+static void where_slurm_only_counts_nobody_shares(void **state)
+{
+    (void)state;
+    livehost_close(&host);
+    fakeslurm_plain();
+    livehost_open(&host, "slurm", "");
+    struct firn_cluster cluster = {0};
+    assert_int_equal(host.engine->discover(host.state, &cluster, &host.err),
+                     FIRN_OK);
+    assert_int_equal(cluster.jobs_per_gpu, 1);
+    assert_int_equal(cluster.nnodes, 2);
+    firn_cluster_release(&cluster);
+    assert_non_null(host.engine->no_sharing(host.state));
+    struct firn_part part = {.node = 0, .gpus = 1};
+    struct firn_alloc to = {
+        .parts = &part, .nparts = 1, .ngpus = 1, .is_shared = true};
+    struct firn_step step = {
+        .kind = FIRN_STEP_START, .job = &job(0, "exit", "0")->job, .to = &to};
+    assert_int_equal(host.engine->apply(host.state, &step, &host.err),
+                     FIRN_EINVAL);
+    job(1, "obey", in_folder("ready"));
+    livehost_step(&host, 1, "n0[2-3]");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
+    assert_non_null(strstr(fakeslurm_words(), "\n--gres=gpu:v100:2\n"));
+    /* Two are ours, whichever; the third is somebody's. */
+    fakeslurm_node("n0", "MIXED", "gpu:v100:3(IDX:0-2)", "");
+    struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    assert_int_equal(taken.taken.gpus, 1u << 1);
+}
+
+/* --- after a restart ------------------------------------------------------ */
+
+static void run_and_kill(const char *what, size_t after, const char *point)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct livehost other;
+        char work[600];
+        if (point != NULL)
+            setenv("FIRN_FAILPOINT", point, 1);
+        failpoint_reset();
+        livehost_open(&other, "slurm", "");
+        snprintf(work, sizeof work, "%s %s", what, in_folder("ready"));
+        livehost_job(&other, 0, work);
+        livehost_step(&other, 0, "n0[0-1]");
+        if (point == NULL)
+            workers_await(in_folder("ready"), after);
+        else
+            livehost_await(&other, FIRN_EVENT_DONE, 0);
+        kill(getpid(), SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    job(0, what, in_folder("ready"));
+}
+
+static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
+{
+    (void)state;
+    pid_t pids[4];
+    run_and_kill("obey", 2, NULL);
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
+    pass_ms(100);
+    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_false(workers_is_gone(pids[0])); /* the very same processes */
+    livehost_step(&host, 0, "");
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
+    assert_int_equal(left.epoch, 1);
+    assert_int_equal(fakeslurm_submitted(), 1);
+}
+
+/* Killed between the number and sbatch: nothing ran, nothing will. */
+static void what_was_not_submitted_is_fenced_off_and_started_anew(void **state)
+{
+    (void)state;
+    static const char *const points[] = {"engine.epoch.after",
+                                         "engine.fork.before"};
+    for (int i = 0; i < 2; i++) {
+        run_and_kill("exit", 0, points[i]);
+        host.jobs[0].argv[3] = "0";
+        int64_t epoch = livehost_epoch(&host, 0);
+        assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
+        struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+        assert_int_equal(left.end, FIRN_END_LOST);
+        assert_int_equal(left.epoch, epoch);
+        struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
+        assert_int_equal(end.epoch, epoch + 1);
+        assert_int_equal(fakeslurm_submitted(), i + 1);
+    }
+}
+
+/* sbatch lives on without us. */
+static void what_was_submitted_last_of_all_runs_once(void **state)
+{
+    (void)state;
+    run_and_kill("obey", 0, "engine.fork.after");
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(in_folder("ready"), 2);
+    pass_ms(100);
+    assert_int_equal(workers_ready(in_folder("ready")), 2);
+    assert_int_equal(fakeslurm_submitted(), 1);
+}
+
+static int set_up(void **state)
+{
+    if (folder_make(state) != 0)
+        return 1;
+    fakeslurm_open();
+    livehost_open(&host, "slurm", "");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    livehost_close(&host);
+    return workers_sweep(state);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    int code = fakeslurm_main(argc, argv);
+    if (code < 0)
+        code = workers_main(argc, argv);
+    if (code >= 0)
+        return code;
+    const struct CMUnitTest tests[] = {
+        CASE(nodes_go_and_come),
+        CASE(a_step_because_of_a_lost_node_waits_for_no_grace),
+        CASE(gpus_that_others_use_are_told),
+        CASE(where_slurm_only_counts_nobody_shares),
+        CASE(a_running_job_is_taken_over_and_can_be_stopped),
+        CASE(what_was_not_submitted_is_fenced_off_and_started_anew),
+        CASE(what_was_submitted_last_of_all_runs_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/* fakeslurmwork.h - the files by which a test and the commands it plays agree.
+ */
+#ifndef LIB_FAKESLURMWORK_H
+#define LIB_FAKESLURMWORK_H
+#include <stdbool.h>
+
+enum { FAKE_TEXT = 8192 };
+extern char fake_where[400]; /* the folder of the state */
+
+/* Live until the fourth call after it. */
+const char *fake_path(const char *name);
+const char *fake_numbered(const char *name, long long id);
+bool fake_get(const char *path, char out[FAKE_TEXT]);
+/* Whole, or nothing when the case is over. */
+void fake_put(const char *path, const char *text);
+void fake_add(const char *path, const char *text);
+
+#endif
