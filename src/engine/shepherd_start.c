@@ -207,13 +207,12 @@ static bool start_one(struct shepherd *s, size_t i, const char *port,
 
 void shepherd_start(struct shepherd *s)
 {
-    char port[32], name[64];
+    char port[32], name[CAGE_NAME];
     const struct launchfile *launch = &s->launch;
     size_t n = launch->workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
     s->nleft = (int)n;
-    snprintf(name, sizeof name, "firn-%lld-%lld", (long long)launch->job,
-             (long long)launch->epoch);
+    cage_name(name, launch->job, launch->epoch, s->self);
     bool is_caged = cage_open(&s->cage, (enum cage_mode)launch->cage, name);
     shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",
                  (long long)launch->epoch, (long long)launch->job, n,
