@@ -207,6 +207,28 @@ enum firn_status loop_new_round(struct loop *loop,
     return FIRN_OK;
 }
 
+/* The last jobs that are out of the round, "round book": a policy may want a
+ * job to begin with the weights of one. */
+static void save_gone(struct loop *loop)
+{
+    enum { LAST = 256 };
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    size_t n = loop->books.n, nlast = 0;
+    for (size_t i = n; i-- > 0 && nlast < LAST;) {
+        firn_job_id id = loop->books.at[i];
+        const struct track *track = loop_track(loop, id);
+        if (id == FIRN_NO_JOB ||
+            (track != NULL && track->round_id == (firn_job_id)i))
+            continue;
+        buf_printf(&text, "%zu %d\n", i, id);
+        nlast++;
+    }
+    struct firn_bytes bytes = {text.n > 0 ? text.at : "", text.n};
+    loop_wrote(loop, store_put_meta(loop->store, "gone", bytes, &err), &err);
+    buf_release(&text);
+}
+
 /* "policy name", then "book round" lines, an empty line, then its bytes. */
 void loop_save_policy(struct loop *loop, bool is_last)
 {
@@ -236,4 +258,5 @@ void loop_save_policy(struct loop *loop, bool is_last)
                                   (struct firn_bytes){pairs.at, pairs.n}, &err),
                    &err);
     buf_release(&pairs);
+    save_gone(loop);
 }

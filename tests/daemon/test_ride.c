@@ -360,6 +360,51 @@ static void a_drained_node_takes_both_away(void **unused)
     loopscene_close(&s);
 }
 
+static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, gpu, "ymir", false);
+    vec_add(&s.loop->settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    const struct live_job *a = loopscene_submit(&s, "a", TASK("one"));
+    loopscene_turn(&s);
+    const struct live_job *b = loopscene_submit(&s, "b", TASK("two"));
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->state, LIVE_PENDING);
+    assert_non_null(strstr(b->why, "waits for the weights of job"));
+    firn_job_id round_id = loop_track(s.loop, a->id)->round_id, first = a->id;
+    loopscene_done(&s, "a");
+    loopscene_turn(&s);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    assert_int_equal(loopscene_after(&s, "b"), first);
+    assert_int_equal(b->how.after, first + 1);
+    loopscene_close(&s);
+    loopscene_open(&s, gpu, "ymir", true); /* whose id it was is known still */
+    assert_int_equal(loop_book_id(s.loop, round_id), first);
+    loopscene_close(&s);
+}
+
+static void weights_of_a_job_that_failed_are_not_given(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, gpu, "ymir", false);
+    vec_add(&s.loop->settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    loopscene_submit(&s, "a", TASK("one"));
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_pass(&s, 120);
+    loopscene_fail(&s, "a", FIRN_END_FAILED, 3);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a failed -; b running n0[0]");
+    assert_int_equal(loopscene_after(&s, "b"), 0);
+    loopscene_close(&s);
+}
+
 static void how_a_job_is_run_is_remembered(void **unused)
 {
     (void)unused;
@@ -402,6 +447,8 @@ int main(void)
         CASE(a_changed_job_stays_with_its_mate),
         CASE(another_policy_takes_the_pair_over),
         CASE(a_drained_node_takes_both_away),
+        CASE(a_job_begins_with_the_weights_of_one_that_ended),
+        CASE(weights_of_a_job_that_failed_are_not_given),
         CASE(how_a_job_is_run_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
