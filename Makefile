@@ -70,7 +70,8 @@ PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
 DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
-DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c \
+DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
+               bench/submit.c \
                tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
@@ -278,7 +279,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-$(BUILD)/bench/store: $(BUILD)/obj/bench/store.o $(BUILD)/libfirnd.a \
+$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit: \
+  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
   $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)

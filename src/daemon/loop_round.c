@@ -86,13 +86,9 @@ static void on_note(void *arg, const struct firn_job *in_round, double now_s)
     struct loop *loop = arg;
     struct live_job *job =
         book_job(loop->book, loop_book_id(loop, in_round->id));
-    struct firn_error err = {0};
-    if (job == NULL || job->state != LIVE_PENDING || in_round->held.nparts > 0)
-        return;
-    enum firn_status status =
-        book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_POLICY, now_s,
-                   in_round->note, &err);
-    loop_wrote(loop, status, &err);
+    (void)now_s;
+    if (job != NULL && in_round->held.nparts == 0)
+        book_note(job, LIVE_BECAUSE_POLICY, in_round->note);
 }
 
 static void on_step(void *arg, const struct firn_step *step)
