@@ -290,6 +290,8 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     enum firn_status status = commit(loop, err); /* (1) */
     failpoint("loop.commit.after");
     bool has_answers = api_is_waiting(loop->api);
+    if (has_answers)
+        failpoint("loop.answer.before");
     api_settle(loop->api, status, err);
     if (loop->http != NULL && has_answers)
         http_run(loop->http); /* they go out */

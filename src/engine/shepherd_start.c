@@ -180,8 +180,10 @@ static int spawn(struct shepherd *s, struct herded *worker,
         ssize_t n;
         while ((n = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
             ;
-        if (n != (ssize_t)sizeof error)
+        if (n != (ssize_t)sizeof error) {
             error = 0; /* the pipe closed: it runs */
+            failpoint("shepherd.exec.after");
+        }
     }
     close(ends[0]);
     return error;
