@@ -96,7 +96,8 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 
 # The longest first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_truth_table %/test_priced %/test_fit_error \
-         %/test_profile_files %/910-determinism.sh %/golden/remake.sh
+         %/test_profile_files %/test_kill %/910-determinism.sh \
+         %/935-pytorch-runs-are-the-same-bits.sh %/golden/remake.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -305,11 +306,12 @@ test: $(TESTS)
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
+# Half of the shell tests mostly wait: one more at once than there are cores.
 e2e: all
-	$(Q)$(RUN) $(E2E)
+	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
 
 test-e2e: all tests
-	$(Q)$(RUN) $(TESTS) $(E2E_SAN)
+	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -357,9 +359,12 @@ tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
-# so the library is only marked for it, and the targets are linked with it.
-FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 WERROR= \
-       SAN=fuzzer-no-link,address,undefined
+# so the library is only marked for it, and the targets are linked with it. What
+# no target reads with is left out of it.
+FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
+       SAN=fuzzer-no-link,address,undefined \
+       LIBDIRS='base math wire model train core trace sim' \
+       DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
 fuzz:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
