@@ -92,13 +92,8 @@ static enum firn_status open_engine(struct loop *loop,
 
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
 {
-    const struct config *config = loop->config;
-    const struct firn_policy_def *policy =
-        firn_policy_find(config->policy, err);
-    if (policy == NULL)
-        return err->status;
-    for (size_t i = 0; i < config->nsettings; i++)
-        vec_add(&loop->settings, config->settings[i]);
+    const struct firn_policy_def *policy = NULL;
+    FIRN_TRY(loop_choose_policy(loop, &policy, err));
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
     struct firn_buf pairs = {0};
@@ -187,7 +182,9 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
                            struct firn_error *err)
 {
     struct loop *loop = mem_new(1, sizeof *loop);
-    loop->config = setup->config;
+    loop->config = loop->said = setup->config;
+    loop->argc = setup->argc;
+    loop->argv = setup->argv;
     loop->metrics = metrics_new();
     loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
     struct firn_error why = {0};
@@ -224,6 +221,7 @@ static void free_parts(struct loop *loop)
     mem_free(loop->node_names);
     mem_free(loop->types_text);
     vec_release(&loop->settings);
+    config_release(&loop->reread);
     vec_release(&loop->shown);
     arena_release(&loop->settings_text);
     arena_release(&loop->shown_text);
@@ -333,7 +331,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct loop *loop = handle->data;
     if (number == SIGHUP) {
-        log_info("options are read at the start only");
+        loop_reload(loop);
         return;
     }
     log_info("signal %d: jobs go on, the scheduler stops", number);

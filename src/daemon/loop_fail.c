@@ -52,18 +52,24 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
     return need;
 }
 
+/* Before the next try, after so many. */
+static double wait_of(int nretries)
+{
+    double wait_s = FIRST_WAIT_S;
+    for (int i = 0; i < nretries && wait_s < LONGEST_WAIT_S; i++)
+        wait_s *= 2;
+    return fmin(wait_s, LONGEST_WAIT_S);
+}
+
 static void again(struct loop *loop, struct live_job *job, double mem_gib,
                   enum metric_restart cause, const char *why)
 {
     metrics_add(loop->metrics, METRIC_RESTARTS, (int)cause, 1);
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
-    double wait_s = FIRST_WAIT_S;
-    for (int i = 0; i < job->nretries && wait_s < LONGEST_WAIT_S; i++)
-        wait_s *= 2;
     loop_unpin(loop, track);
     loop_withdraw(loop, track);
-    track->again_s = loop_now_s(loop) + fmin(wait_s, LONGEST_WAIT_S);
+    track->again_s = loop_now_s(loop) + wait_of(job->nretries);
     vec_add(&loop->later, job->id);
     enum firn_status status =
         book_retry(loop->book, job, mem_gib, loop_now_s(loop), why, &err);
@@ -121,6 +127,17 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  : status > 128 ? LIVE_BECAUSE_SIGNAL
                                 : LIVE_BECAUSE_EXIT,
                  why);
+}
+
+void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    double now_s = loop_now_s(loop), wait_s = wait_of(job->nretries - 1);
+    if (job->nretries < 1 || !(failed_s + wait_s > now_s))
+        return;
+    /* A clock that was put back makes nobody wait longer. */
+    track->again_s = fmin(failed_s, now_s) + wait_s;
+    vec_add(&loop->later, job->id);
 }
 
 double loop_retry(struct loop *loop, double now_s)

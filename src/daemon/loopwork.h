@@ -71,7 +71,11 @@ struct rejected {
 };
 
 struct loop {
-    const struct config *config;
+    const struct config *config; /* of the start */
+    const struct config *said;   /* whose policy and settings hold */
+    struct config reread;        /* the last that was read again */
+    int argc;
+    char *const *argv; /* to read again; NULL: there is nothing */
     struct store *store;
     struct book *book;
     struct http *http;
@@ -99,14 +103,16 @@ struct loop {
     bool is_draining;              /* the steps of this moment are a drain's */
     struct api_node *nodes;        /* for the API */
     char (*node_names)[16];
-    double answered_s;          /* the last answers went out */
-    double decided_s;           /* the last round */
-    long ndecided;              /* rounds, of all policies */
-    double last_round_s;        /* that it took */
-    double saved_s;             /* the policy's state was kept then */
-    struct launchtext *launch;  /* behind the host's `launch` */
-    struct firn_error broken;   /* a write failed: the loop ends */
-    VEC(const char *) settings; /* of policies and engines */
+    double answered_s;         /* the last answers went out */
+    double decided_s;          /* the last round */
+    long ndecided;             /* rounds, of all policies */
+    double last_round_s;       /* that it took */
+    double saved_s;            /* the policy's state was kept then */
+    struct launchtext *launch; /* behind the host's `launch` */
+    struct firn_error broken;  /* a write failed: the loop ends */
+    VEC(const char *)
+    settings; /* of policies and engines: as said, then as
+               * the API set them */
     struct arena settings_text;
     VEC(struct api_setting) shown; /* to the API */
     struct arena shown_text;
@@ -244,6 +250,8 @@ const char *loop_job_folder(const struct loop *loop, firn_job_id id,
 
 void loop_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event);
+/* After a restart: one that failed then and is to be tried again waits on. */
+void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in those whose wait is over; when the next one's is. */
 double loop_retry(struct loop *loop, double now_s);
 
@@ -277,6 +285,18 @@ enum firn_status loop_copy_round(struct loop *loop, struct round *to,
 struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
+
+/* --- the operator's word and the API's: loop_config.c -------------------- */
+
+/* The policy to begin with; loop->settings are filled. */
+enum firn_status loop_choose_policy(struct loop *loop,
+                                    const struct firn_policy_def **out,
+                                    struct firn_error *err);
+/* The API sets "owner.option=value"; then keeps that and the policy. */
+void loop_set(struct loop *loop, const char *setting);
+void loop_keep_choice(struct loop *loop);
+/* Flags, file and token again. */
+void loop_reload(struct loop *loop);
 
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */
 

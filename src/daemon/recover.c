@@ -232,6 +232,8 @@ static void recover_job(struct loop *loop, struct live_job *job)
             loop_now_s(loop), "the scheduler was started anew", &err);
         loop_wrote(loop, status, &err);
     }
+    if (job->state == LIVE_PENDING && job->reason == LIVE_BECAUSE_RETRY)
+        loop_wait_on(loop, job, history.track->past.since_s);
     loop_admit(loop, job);
 }
 
