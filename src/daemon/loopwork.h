@@ -63,6 +63,8 @@ struct track {
     struct resized resized;
     struct told told;
     double turn; /* of the time, in a training of two; 0: not known */
+    double best; /* metric in that, and the epoch that had it */
+    uint64_t best_epoch;
 };
 
 struct rejected {

@@ -3,9 +3,8 @@
 # and both have weights and reports. A merge that does not pay is undone: both
 # go on alone, from their own checkpoints.
 . tests/lib/firnd.sh
-head -c 20000 README.md >"$tmp/one.txt"
-tail -c 20000 README.md >"$tmp/two.txt"
-here=$PWD
+cp README.md "$tmp/one.txt"
+cp HACKING.md "$tmp/two.txt"
 tuned="duration: 60
 checkpoint: {grace: 10}"
 

@@ -31,6 +31,8 @@ struct run {
     char name[32];
     int nprocs, nepochs[2], nthreads[2];
     int stop_at, kill_at; /* steps of both; negative: no */
+    uint64_t finish_at;   /* steps of the first, which has then met its
+                             target; 0: never */
     int every;
     bool is_alone; /* the second job by itself */
     int want;
@@ -113,6 +115,9 @@ static void train(struct task tasks[2], struct firn_pair *pair,
         if (rank == 0 && at == run->kill_at)
             raise(SIGKILL);
         step(&tasks[which]);
+        if (which == 0 && run->finish_at > 0 &&
+            firn_train_step(tasks[0].train) == run->finish_at)
+            firn_train_finish(tasks[0].train);
         if (firn_pair_runs(pair, 1 - which))
             memcpy(tasks[1 - which].weight, tasks[which].weight,
                    COMMON * sizeof(float));
@@ -341,6 +346,30 @@ static void a_job_goes_on_alone_from_its_own_checkpoint(void **state)
     firn_ckpt_close(b);
 }
 
+static void one_that_met_its_target_is_done_and_the_other_goes_on(void **state)
+{
+    (void)state;
+    struct run run = run_of("finished", 2);
+    run.finish_at = 7;
+    run.stop_at = 30;
+    run.want = FIRN_EXIT_CHECKPOINT;
+    go(&run);
+    struct run kept = run_of("kept", 2);
+    kept.finish_at = 7;
+    go(&kept);
+    run.stop_at = -1;
+    run.finish_at = 0; /* that it is done is in its checkpoint */
+    run.want = 0;
+    go(&run);
+    assert_same(&kept, &run);
+    struct firn_ckpt *a = last_of(&run, 1);
+    struct firn_ckpt *b = last_of(&run, 2);
+    assert_int_equal(firn_ckpt_step(a), 7);
+    assert_int_equal(firn_ckpt_step(b), 6 * STEPS);
+    firn_ckpt_close(a);
+    firn_ckpt_close(b);
+}
+
 static void the_environment_names_the_mate(void **state)
 {
     (void)state;
@@ -447,6 +476,7 @@ int main(void)
         CASE(a_killed_pair_goes_on_from_checkpoints_of_one_moment),
         CASE(a_checkpoint_whose_mate_is_missing_is_passed_over),
         CASE(a_job_goes_on_alone_from_its_own_checkpoint),
+        CASE(one_that_met_its_target_is_done_and_the_other_goes_on),
         CASE(the_environment_names_the_mate),
         CASE(weights_of_an_ended_job_are_begun_with),
     };
