@@ -163,6 +163,8 @@ static enum firn_status open_all(struct loop *loop,
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
+    loop->history = livehistory_new();
+    loop_span_recover(loop);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(drain_again(loop, err));
@@ -214,6 +216,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->riders);
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
+    livehistory_free(loop->history);
     livemerge_free(loop->merges);
     firn_cluster_release(&loop->cluster);
     mem_free(loop->is_drained);
@@ -281,6 +284,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         loop_event(loop, &event);
     if (said.status != FIRN_OK)
         log_warn("engine %s: %s", loop->engine->name, said.text);
+    loop_span_look(loop, now_s);
     *next_s = loop_retry(loop, now_s);
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);

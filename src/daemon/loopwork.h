@@ -23,6 +23,7 @@
 #include "daemon/http.h"
 #include "daemon/liveforecast.h"
 #include "daemon/liveforecast_merge.h"
+#include "daemon/livehistory.h"
 #include "daemon/loop.h"
 #include <firn/sharing.h>
 
@@ -91,6 +92,8 @@ struct loop {
     struct firn_engine_def live; /* the engine as the round sees it */
     struct round *round;
     struct liveforecast *forecast;
+    struct livehistory *history;
+    double looked_s; /* whether somebody takes longer than guessed */
     struct livemerge *merges;
     VEC(struct track *) tracks;    /* by book id; NULL: none */
     VEC(firn_job_id) books;        /* by round id */
@@ -256,6 +259,26 @@ void loop_failed(struct loop *loop, struct live_job *job,
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in those whose wait is over; when the next one's is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- how long they take: loop_span.c ------------------------------------- */
+
+/* What is to be expected of a job without a duration; 0: nothing is known. */
+double loop_guess_s(const struct loop *loop, const struct live_ask *ask);
+/* It succeeded: what is learned of it. After a restart: of all there are. */
+void loop_span_ended(struct loop *loop, const struct live_job *job,
+                     const struct track *track);
+void loop_span_recover(struct loop *loop);
+/* Now and then: those that take longer than was guessed. */
+void loop_span_look(struct loop *loop, double now_s);
+
+struct loop_left {
+    double left_s;
+    bool reports;  /* it says how far it is */
+    bool is_known; /* that, or somebody said or saw how long such jobs take */
+};
+/* Of a job that has GPUs. */
+struct loop_left loop_left(const struct loop *loop, const struct live_job *job,
+                           const struct track *track);
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
