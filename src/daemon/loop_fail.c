@@ -6,9 +6,10 @@
  *     lost               again if it says retry: {on: lost}, `max` times
  *
  * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
- * memory the next try asks for: half more than the job's figure, or what it was
- * seen to use if that is more; and if it had a GPU for itself, more than that
- * GPU has. When no GPU has so much, it has failed.
+ * memory the next try asks for: half more than was said or expected (by its
+ * profile or shape), or what it was seen to use if that is more; and if it had
+ * a GPU for itself, more than that GPU has. When no GPU has so much, it has
+ * failed.
  */
 #include "base/log.h"
 #include "daemon/loopwork.h"
@@ -38,12 +39,30 @@ static double most_gib(const struct loop *loop)
     return most;
 }
 
+/* What it was expected to need on a GPU of what it had; 0: nobody knew. */
+static double expected_gib(const struct loop *loop, const struct live_job *job,
+                           const struct track *track)
+{
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    struct firn_job as = {.id = job->id, .type_mask = ~(uint32_t)0};
+    if (in_round != NULL)
+        as = *in_round;
+    else
+        loop_spec(loop, job, &as.spec);
+    as.held = track->granted;
+    if (as.held.nparts == 0)
+        return job->ask.mem_gib;
+    struct firn_way way = liveforecast_held(loop->forecast, &as);
+    double gib = liveforecast_load(loop->forecast, job->id, &as, &way).mem_gib;
+    return isnan(gib) ? job->ask.mem_gib : fmax(gib, job->ask.mem_gib);
+}
+
 /* What to ask for after running out of memory; 0: there is no more to have. */
 static double more_memory(const struct loop *loop, const struct live_job *job,
                           const struct track *track)
 {
     double had = had_gib(loop, &track->granted), most = most_gib(loop);
-    double need = fmax(1.5 * job->ask.mem_gib,
+    double need = fmax(1.5 * expected_gib(loop, job, track),
                        liveforecast_memory(loop->forecast, job->id));
     if (had > 0 && !track->granted.is_shared && need <= had)
         need = had * 1.001; /* it did not fit there */
