@@ -345,8 +345,14 @@ tsan:
 
 # Numbers in, numbers out (math to examples), and tests that start many
 # processes, wait for `make soak`; ASan has seen them all.
-VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% \
-            train/test_train train/test_group% engine/test_local \
+VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
+            core/test_llmjobs core/test_serve core/test_invariants \
+            core/test_round% core/test_plan% core/test_ladder \
+            core/test_freemap core/test_place core/test_offer core/test_view \
+            trace/test_synth cli/test_pool daemon/test_store_kill \
+            daemon/test_guard daemon/test_ride daemon/test_why \
+            train/test_train train/test_group% train/test_mate \
+            train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
