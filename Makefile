@@ -71,7 +71,8 @@ PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
 DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
-DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c \
+DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
+               bench/submit.c \
                tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
@@ -96,7 +97,8 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 
 # The longest first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_truth_table %/test_priced %/test_fit_error \
-         %/test_profile_files %/910-determinism.sh %/golden/remake.sh
+         %/test_profile_files %/test_kill %/910-determinism.sh \
+         %/935-pytorch-runs-are-the-same-bits.sh %/golden/remake.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -280,7 +282,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-$(BUILD)/bench/store: $(BUILD)/obj/bench/store.o $(BUILD)/libfirnd.a \
+$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit: \
+  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
   $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
@@ -305,11 +308,12 @@ test: $(TESTS)
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
+# Half of the shell tests mostly wait: one more at once than there are cores.
 e2e: all
-	$(Q)$(RUN) $(E2E)
+	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
 
 test-e2e: all tests
-	$(Q)$(RUN) $(TESTS) $(E2E_SAN)
+	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -343,8 +347,14 @@ tsan:
 
 # Numbers in, numbers out (math to examples), and tests that start many
 # processes, wait for `make soak`; ASan has seen them all.
-VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% \
-            train/test_train train/test_group% engine/test_local \
+VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
+            core/test_llmjobs core/test_serve core/test_invariants \
+            core/test_round% core/test_plan% core/test_ladder \
+            core/test_freemap core/test_place core/test_offer core/test_view \
+            trace/test_synth cli/test_pool daemon/test_store_kill \
+            daemon/test_guard daemon/test_ride daemon/test_why \
+            train/test_train train/test_group% train/test_mate \
+            train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
@@ -357,9 +367,12 @@ tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
-# so the library is only marked for it, and the targets are linked with it.
-FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 WERROR= \
-       SAN=fuzzer-no-link,address,undefined
+# so the library is only marked for it, and the targets are linked with it. What
+# no target reads with is left out of it.
+FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
+       SAN=fuzzer-no-link,address,undefined \
+       LIBDIRS='base math wire model train core trace sim' \
+       DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
 fuzz:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run

@@ -44,6 +44,8 @@ run solvers
 run trainfold
 run traingroup
 [ ! -x "$BUILD/bench/store" ] || run store
+[ ! -x "$BUILD/bench/queue" ] || run queue "$FIRN"
+[ ! -x "$BUILD/bench/submit" ] || run submit "$BUILD/firnd"
 run small "$FIRN"
 run scale "$FIRN"
 FIRN=$FIRN run slurm.sh

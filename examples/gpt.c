@@ -300,7 +300,8 @@ static double learn(struct model *model, const struct lesson *lesson,
     return loss / (double)lesson->n;
 }
 
-static void judge(struct model *model, char *line, size_t nline)
+/* Over the windows to judge by: the loss of one; how many bytes are right. */
+static double look_over(struct model *model, double *right)
 {
     struct gpt *gpt = model->self;
     double loss = 0;
@@ -312,8 +313,23 @@ static void judge(struct model *model, char *line, size_t nline)
         loss +=
             nn_cross_entropy(gpt->logits, gpt->label, SPAN, BYTES, 1, &nright);
     }
-    snprintf(line, nline, "%.3f bits per byte",
-             n > 0 ? loss / (double)n / log(2) : 0);
+    *right = n > 0 ? (double)nright / (double)(n * SPAN) : 0;
+    return n > 0 ? loss / (double)n : 0;
+}
+
+static double measure(struct model *model)
+{
+    double right;
+    look_over(model, &right);
+    return right;
+}
+
+static void judge(struct model *model, char *line, size_t nline)
+{
+    double right;
+    double loss = look_over(model, &right);
+    snprintf(line, nline, "%.3f bits per byte, %.3f right", loss / log(2),
+             right);
 }
 
 static void close_model(struct model *model)
@@ -410,6 +426,7 @@ bool gpt_open(struct model *model, const struct options *options, char *why,
                             .self = gpt,
                             .learn = learn,
                             .judge = judge,
+                            .measure = measure,
                             .close = close_model};
     gpt->order = options->order;
     gpt->njudge = (size_t)options->njudge;

@@ -142,6 +142,17 @@ static void rest(const struct loop *loop)
         nanosleep(&t, NULL);
 }
 
+/* Is it good enough? All processes have the same weights, hence one answer. */
+static void measure(struct loop *loop)
+{
+    if (loop->model.measure == NULL || !(loop->options.until > 0))
+        return;
+    double right = loop->model.measure(&loop->model);
+    firn_train_metric(loop->train, right);
+    if (right >= loop->options.until)
+        firn_train_finish(loop->train);
+}
+
 static void step(struct loop *loop)
 {
     int thread;
@@ -155,6 +166,8 @@ static void step(struct loop *loop)
     update(loop);
     rest(loop);
     uint64_t epoch = firn_train_epoch(loop->train);
+    if (epoch != loop->epoch)
+        measure(loop);
     if (epoch != loop->epoch && !loop->options.quiet &&
         firn_train_rank(loop->train) == 0)
         printf("%sepoch %llu: loss %.4f, %zu layers frozen\n",

@@ -13,7 +13,7 @@
 struct options {
     int nthreads, nepochs, batch, nsamples, njudge, every, pace_ms;
     uint64_t seed;
-    double rate;
+    double rate, until;
     bool adam, chain, quiet;
     enum nn_order order;
     const char *dir, *freeze, *text, *base, *without, *replay;
@@ -47,6 +47,9 @@ struct model {
     /* Adds the gradient of the layers that are not frozen; the mean loss. */
     double (*learn)(struct model *model, const struct lesson *lesson,
                     float *grad);
+    /* The share of what it is judged by that it gets right; NULL: it cannot
+     * tell between two steps. */
+    double (*measure)(struct model *model);
     /* Writes a line about how good it is: "accuracy 0.871". */
     void (*judge)(struct model *model, char *line, size_t nline);
     void (*close)(struct model *model);

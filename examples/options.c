@@ -29,6 +29,8 @@ static const char usage[] =
     "  --base FILE      fine-tuning: of the language model, given by a\n"
     "                   checkpoint or as seed:N, the last block and the head\n"
     "  --without X      break it: rng, buffers, sampler, sum\n"
+    "  --until SHARE    ends when so much of what it is judged by is right,\n"
+    "                   which is looked at every epoch (language model)\n"
     "  --judge N        pictures or windows to judge it by; 1000\n"
     "  --pace MS        sleeps so long in every step (to be watched)\n"
     "  --quiet 1        one line at the end only\n";
@@ -65,6 +67,7 @@ bool options_parse(struct options *o, int argc, char **argv)
     int quiet = 0;
     const char *optimizer = "sgd";
     const char *rate = NULL;
+    const char *until = NULL;
     const char *order = "sequential";
     const struct flag flags[] = {
         {"--threads", &o->nthreads, NULL}, {"--epochs", &o->nepochs, NULL},
@@ -76,7 +79,7 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
         {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
         {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
-        {"--base", NULL, &o->base},
+        {"--base", NULL, &o->base},        {"--until", NULL, &until},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;
@@ -94,6 +97,7 @@ bool options_parse(struct options *o, int argc, char **argv)
     o->chain = chain != 0;
     o->quiet = quiet != 0;
     o->adam = strcmp(optimizer, "adam") == 0;
+    o->until = until ? strtod(until, NULL) : 0;
     o->rate = rate ? strtod(rate, NULL) : o->adam ? 0.002 : 0.05;
     return nn_order_named(order, &o->order) && o->rate > 0 && o->batch > 0 &&
            o->nsamples > 0 && (o->adam || strcmp(optimizer, "sgd") == 0);

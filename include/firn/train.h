@@ -132,6 +132,9 @@ FIRN_API int firn_train_rank(const struct firn_train *train);
  * the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
+/* The trainer's own target is met, in all processes at the same step: the next
+ * boundary is the last, as if its epochs were over. */
+FIRN_API void firn_train_finish(struct firn_train *train);
 /* For the next report: accuracy or the like. */
 FIRN_API void firn_train_metric(struct firn_train *train, double metric);
 /* Something worth a line (a damaged checkpoint was passed over, ...); empty

@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/livejobs.h"
-#include "cli/said.h"
 
 struct args {
     struct live_args live;
@@ -50,10 +49,13 @@ static int list(struct live *live, const struct args *args)
         which.most = (size_t)args->limit;
     else if (!live->is_json && !args->is_all && args->state == NULL)
         which.most = LIMIT;
-    if (live_jobs_get(live->client, &which, &jobs, &err) != FIRN_OK)
-        return live_failed(live, &err);
-    (live->is_json ? said_print : live_jobs_table)(jobs, &out);
-    int rc = live_write(live, &out);
+    enum firn_status status =
+        live->is_json ? live_jobs_print(live->client, &which, &out, &err)
+                      : live_jobs_get(live->client, &which, &jobs, &err);
+    if (status == FIRN_OK && !live->is_json)
+        live_jobs_table(jobs, &out);
+    int rc =
+        status == FIRN_OK ? live_write(live, &out) : live_failed(live, &err);
     json_decref(jobs);
     buf_release(&out);
     return rc;

@@ -8,6 +8,7 @@
 #include "cli/livejobs.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "cli/jsontext.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
 #include <math.h>
@@ -44,12 +45,13 @@ int live_job_status(const json_t *job)
     return status > 0 && status < 256 ? (int)status : 1;
 }
 
+enum { PAGE = 100000 };
+
 /* Adds the jobs of all pages to `all`, at most `most`; was there more? */
 static enum firn_status add_pages(struct client *client, const char *query,
                                   size_t most, json_t *all, bool *has_more,
                                   struct firn_error *err)
 {
-    enum { PAGE = 100000 };
     struct firn_buf path = {0};
     size_t first = json_array_size(all), n = 0;
     double after = 0;
@@ -71,37 +73,116 @@ static enum firn_status add_pages(struct client *client, const char *query,
     return status;
 }
 
+/* What to ask for, in one or two requests: the i-th of them. False: there is
+ * none. `most` becomes that of its jobs. */
+static bool query_of(const struct live_list *list, int i,
+                     struct firn_buf *query, size_t *most)
+{
+    static const char *const alive[] = {
+        "starting,running,resizing,preempting,completing", "pending"};
+    bool is_alive = list->states == NULL && !list->with_over;
+    const char *wanted = is_alive && i < 2 ? alive[i] : list->states;
+    if (i > (is_alive ? 1 : 0))
+        return false;
+    *most = list->most > 0 ? list->most : SIZE_MAX;
+    if (is_alive && i == 0)
+        *most = SIZE_MAX; /* what runs is shown whole */
+    buf_clear(query);
+    buf_printf(query, "all=%d", !is_alive);
+    if (wanted != NULL) {
+        buf_puts(query, "&state=");
+        client_escape(query, wanted);
+    }
+    if (list->user != NULL) {
+        buf_puts(query, "&user=");
+        client_escape(query, list->user);
+    }
+    return true;
+}
+
 enum firn_status live_jobs_get(struct client *client,
                                const struct live_list *list, json_t **out,
                                struct firn_error *err)
 {
-    static const char *const alive[] = {
-        "starting,running,resizing,preempting,completing", "pending"};
-    size_t most = list->most > 0 ? list->most : SIZE_MAX;
-    bool is_alive = list->states == NULL && !list->with_over;
     bool has_more = false;
     json_t *all = json_array();
     struct firn_buf query = {0};
     enum firn_status status = FIRN_OK;
-    for (int i = 0; i < (is_alive ? 2 : 1) && status == FIRN_OK; i++) {
-        const char *wanted = is_alive ? alive[i] : list->states;
-        buf_clear(&query);
-        buf_printf(&query, "all=%d", !is_alive);
-        if (wanted != NULL) {
-            buf_puts(&query, "&state=");
-            client_escape(&query, wanted);
-        }
-        if (list->user != NULL) {
-            buf_puts(&query, "&user=");
-            client_escape(&query, list->user);
-        }
-        bool is_bound = !is_alive || i == 1; /* what runs is shown whole */
-        status = add_pages(client, query.at, is_bound ? most : SIZE_MAX, all,
-                           &has_more, err);
-    }
+    size_t most;
+    for (int i = 0; status == FIRN_OK && query_of(list, i, &query, &most); i++)
+        status = add_pages(client, query.at, most, all, &has_more, err);
     if (status == FIRN_OK)
         *out = json_pack("{s:O, s:b}", "jobs", all, "more", has_more);
     json_decref(all);
+    buf_release(&query);
+    return status;
+}
+
+/* --- as JSON -------------------------------------------------------------- */
+
+/* The same as text: jobs are not taken apart. */
+struct listing {
+    struct client *client;
+    struct firn_buf *out;
+    size_t n; /* jobs in it */
+    bool has_more;
+};
+
+/* One page into it; `*after` becomes that of the next, or -1. */
+static enum firn_status print_page(struct listing *to, const char *path,
+                                   long *after, struct firn_error *err)
+{
+    struct firn_buf page = {0};
+    int64_t unused;
+    long before = *after;
+    enum firn_status status =
+        client_piece(to->client, path, &page, &unused, err);
+    struct firn_bytes rest = {page.at, page.n};
+    *after = -1;
+    if (status == FIRN_OK && (!jsontext_find(&rest, "jobs") ||
+                              !jsontext_items(&rest, 2, &to->n, to->out)))
+        status = firn_fail(err, FIRN_EDATA, "%s: the answer has no jobs",
+                           client_place(to->client));
+    if (status == FIRN_OK && jsontext_find(&rest, "next"))
+        *after = strtol(rest.at, NULL, 10);
+    if (*after <= before)
+        *after = -1;
+    buf_release(&page);
+    return status;
+}
+
+static enum firn_status print_pages(struct listing *to, const char *query,
+                                    size_t most, struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    size_t first = to->n;
+    long after = 0;
+    enum firn_status status = FIRN_OK;
+    while (after >= 0 && to->n - first < most && status == FIRN_OK) {
+        size_t left = most - (to->n - first);
+        buf_clear(&path);
+        buf_printf(&path, "/v1/jobs?limit=%zu&after=%ld&%s",
+                   left < PAGE ? left : (size_t)PAGE, after, query);
+        status = print_page(to, path.at, &after, err);
+    }
+    to->has_more = after >= 0;
+    buf_release(&path);
+    return status;
+}
+
+enum firn_status live_jobs_print(struct client *client,
+                                 const struct live_list *list,
+                                 struct firn_buf *out, struct firn_error *err)
+{
+    struct listing to = {client, out, 0, false};
+    struct firn_buf query = {0};
+    enum firn_status status = FIRN_OK;
+    size_t most;
+    buf_puts(out, "{\n  \"jobs\": [");
+    for (int i = 0; status == FIRN_OK && query_of(list, i, &query, &most); i++)
+        status = print_pages(&to, query.at, most, err);
+    buf_puts(out, to.n > 0 ? "\n  ]" : "]");
+    buf_printf(out, ",\n  \"more\": %s\n}\n", to.has_more ? "true" : "false");
     buf_release(&query);
     return status;
 }

@@ -20,6 +20,12 @@ enum firn_status live_jobs_get(struct client *client,
                                const struct live_list *list, json_t **out,
                                struct firn_error *err);
 
+/* The same as said_print() has it, but quickly. On failure `out` has a part of
+ * it. */
+enum firn_status live_jobs_print(struct client *client,
+                                 const struct live_list *list,
+                                 struct firn_buf *out, struct firn_error *err);
+
 /* Of these: a line for each, those that run first. */
 void live_jobs_table(const json_t *answer, struct firn_buf *out);
 /* The same, of the first `most` jobs: "and 12 more" behind them. */

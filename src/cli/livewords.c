@@ -66,7 +66,8 @@ void live_eta_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
         "id",       "name",           "text",   "start_s", "start_range_s",
-        "finish_s", "finish_range_s", "change", "starts",  NULL};
+        "finish_s", "finish_range_s", "change", "starts",  "unknown",
+        NULL};
     put_line(answer, "text", "", out);
     put_moment(answer, "start", "starts", out);
     put_moment(answer, "finish", "done", out);

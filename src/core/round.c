@@ -282,6 +282,16 @@ void round_merged(struct round *round, firn_job_id id, firn_job_id with)
     job->held.how.merged_with = with + 1;
 }
 
+void round_correct(struct round *round, firn_job_id id, double duration_s,
+                   double now_s)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    if (job == NULL || !(duration_s > 0))
+        FIRN_BUG("job %d cannot have a duration of %g s", id, duration_s);
+    state_correct(&round->state, job, duration_s, now_s);
+    round->is_due = true;
+}
+
 bool round_block(struct round *round, const struct firn_alloc *alloc)
 {
     if (alloc->is_shared || !freemap_can_take(&round->state.map, alloc))

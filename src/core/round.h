@@ -66,6 +66,10 @@ void round_withdraw(struct round *round, firn_job_id id, double now_s);
 /* `id` is trained together with `with`, under the ids that they have now. */
 void round_merged(struct round *round, firn_job_id id, firn_job_id with);
 
+/* Its duration was a guess, and this is a better one; a decision is due. */
+void round_correct(struct round *round, firn_job_id id, double duration_s,
+                   double now_s);
+
 /* GPUs that are out of scheduling: in use by somebody whom no policy can move,
  * or not to be used. No view or plan has them. Between rounds; they go whole,
  * and before their node goes down they come back. False, and no change, when

@@ -255,6 +255,19 @@ void state_report(struct state *state, struct firn_job *job,
         rank_in(state, job, now_s);
 }
 
+void state_correct(struct state *state, struct firn_job *job, double duration_s,
+                   double now_s)
+{
+    bool is_ranked =
+        state->policy->rank != NULL &&
+        (job->state != FIRN_JOB_RUNNING || state->ladder.has_contest);
+    if (is_ranked)
+        rank_out(state, job);
+    job->spec.duration_s = duration_s > job->done_s ? duration_s : job->done_s;
+    if (is_ranked)
+        rank_in(state, job, now_s);
+}
+
 void state_end(struct state *state, struct firn_job *job, double now_s)
 {
     struct state_job *sj = state->by_slot.at[job->slot];

@@ -58,6 +58,9 @@ void state_hold(struct state *state, struct firn_job *job,
                 const struct firn_alloc *alloc, double now_s);
 void state_report(struct state *state, struct firn_job *job,
                   const struct firn_report *report, double now_s);
+/* What was said of its duration was a guess, and this is a better one. */
+void state_correct(struct state *state, struct firn_job *job, double duration_s,
+                   double now_s);
 /* The job is over and forgotten: the pointer dies. */
 void state_end(struct state *state, struct firn_job *job, double now_s);
 /* Nothing may be held on a node that goes down. */

@@ -354,6 +354,14 @@ enum firn_status book_state(struct book *book, struct live_job *job,
                : FIRN_OK;
 }
 
+void book_note(struct live_job *job, enum live_reason reason, const char *why)
+{
+    if (job->state != LIVE_PENDING)
+        return;
+    job->reason = reason;
+    str_copy(job->why, sizeof job->why, why);
+}
+
 enum firn_status book_cancel(struct book *book, struct live_job *job,
                              double now_s, const char *why,
                              struct firn_error *err)

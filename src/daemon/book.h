@@ -63,6 +63,9 @@ enum firn_status book_state(struct book *book, struct live_job *job,
                             enum live_state state, enum live_reason reason,
                             double now_s, const char *why,
                             struct firn_error *err);
+/* Why a job that is PENDING waits, in memory only: a decision says it of all
+ * that wait, and the next one says it again. */
+void book_note(struct live_job *job, enum live_reason reason, const char *why);
 /* Where the times of starts and of GPUs come from; else it is the time of day,
  * which may jump. */
 typedef double book_now(void *arg);

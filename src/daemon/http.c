@@ -384,6 +384,23 @@ enum firn_status http_open(struct http **out, const struct http_config *config,
     return FIRN_OK;
 }
 
+static void forget_token(struct http *http)
+{
+    if (http->token != NULL)
+        sodium_memzero(http->token, strlen(http->token));
+    mem_free(http->token);
+    http->config.token = http->token = NULL;
+}
+
+void http_set_token(struct http *http, const char *token)
+{
+    if (token == NULL && http->config.address != NULL)
+        return;
+    forget_token(http);
+    if (token != NULL)
+        http->config.token = http->token = mem_strdup(token);
+}
+
 void http_close(struct http *http)
 {
     if (http == NULL)
@@ -402,9 +419,7 @@ void http_close(struct http *http)
     if (http->socket != NULL)
         sock_unlink(http->socket);
     mem_free(http->socket);
-    if (http->token != NULL)
-        sodium_memzero(http->token, strlen(http->token));
-    mem_free(http->token);
+    forget_token(http);
     mem_free(http);
 }
 

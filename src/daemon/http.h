@@ -53,6 +53,9 @@ struct http_config {
     double timeout_s; /* a whole request, or nothing, within; 0: 30 */
 };
 
+/* Another for the operator's; NULL: none, which a server with an address does
+ * not take. */
+void http_set_token(struct http *http, const char *token);
 enum firn_status http_open(struct http **out, const struct http_config *config,
                            struct firn_error *err);
 /* Streams are cut (`gone` is called), kept exchanges are dropped unanswered. */

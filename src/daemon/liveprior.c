@@ -36,7 +36,7 @@
 #define REPORT_RATE 0.3
 #define NEWS        0.05
 
-enum { SHAPES_MAX = 32, APPS_MAX = 4096 };
+enum { SHAPES_MAX = 32, APPS_MAX = 4096, SCALED_MAX = 256 };
 
 /* A shape that was reported, and how long its steps were when last fitted. */
 struct shape {
@@ -63,13 +63,21 @@ struct liveprior {
     struct map names;
     VEC(struct app) apps; /* by number in `names` */
     int largest[FIRN_TYPES_MAX];
+    double scaled[SCALED_MAX]; /* work of so many GPUs by the plain law */
 };
+
+static double plain_law(int gpus)
+{
+    return fm_pow(gpus, fm_log(DOUBLING) / fm_log(2));
+}
 
 struct liveprior *liveprior_new(const struct firn_cluster *cluster)
 {
     struct liveprior *prior = mem_new(1, sizeof *prior);
     struct firn_error err = {0};
     prior->cluster = cluster;
+    for (int i = 1; i < SCALED_MAX; i++)
+        prior->scaled[i] = plain_law(i);
     for (int i = 0; i < cluster->nnodes; i++) {
         const struct firn_node *node = &cluster->nodes[i];
         if (node->ngpus > prior->largest[node->type])
@@ -260,9 +268,9 @@ static double speed(struct liveprior *prior, const struct firn_job *job,
 
 /* --- rates --------------------------------------------------------------- */
 
-static double scaled(double gpus)
+static double scaled(const struct liveprior *prior, int gpus)
 {
-    return fm_pow(gpus, fm_log(DOUBLING) / fm_log(2));
+    return gpus < SCALED_MAX ? prior->scaled[gpus] : plain_law(gpus);
 }
 
 /* A language model's speed follows from its shape. */
@@ -318,8 +326,10 @@ double liveprior_rate(struct liveprior *prior, const struct firn_job *job,
         double then = speed(prior, job, &ref, &was);
         return then > 0 ? now / then : 0;
     }
-    return scaled(way->gpus) * types[type_of(prior, job, way->type)].speed /
-           scaled(job->spec.gpus) / types[liveprior_type(prior, job)].speed;
+    return scaled(prior, way->gpus) *
+           types[type_of(prior, job, way->type)].speed /
+           scaled(prior, job->spec.gpus) /
+           types[liveprior_type(prior, job)].speed;
 }
 
 /* --- the rest ------------------------------------------------------------ */

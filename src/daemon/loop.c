@@ -96,13 +96,8 @@ static enum firn_status open_engine(struct loop *loop,
 
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
 {
-    const struct config *config = loop->config;
-    const struct firn_policy_def *policy =
-        firn_policy_find(config->policy, err);
-    if (policy == NULL)
-        return err->status;
-    for (size_t i = 0; i < config->nsettings; i++)
-        vec_add(&loop->settings, config->settings[i]);
+    const struct firn_policy_def *policy = NULL;
+    FIRN_TRY(loop_choose_policy(loop, &policy, err));
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
     struct firn_buf pairs = {0};
@@ -153,6 +148,8 @@ static enum firn_status open_all(struct loop *loop,
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
+    loop->history = livehistory_new();
+    loop_span_recover(loop);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(loop_nodes_begin(loop, err));
@@ -172,7 +169,9 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
                            struct firn_error *err)
 {
     struct loop *loop = mem_new(1, sizeof *loop);
-    loop->config = setup->config;
+    loop->config = loop->said = setup->config;
+    loop->argc = setup->argc;
+    loop->argv = setup->argv;
     loop->metrics = metrics_new();
     loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
     struct firn_error why = {0};
@@ -202,6 +201,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->riders);
     loop_launch_free(loop);
     liveforecast_free(loop->forecast);
+    livehistory_free(loop->history);
     livemerge_free(loop->merges);
     firn_cluster_release(&loop->cluster);
     loop_nodes_close(loop);
@@ -209,6 +209,7 @@ static void free_parts(struct loop *loop)
     mem_free(loop->nodes);
     mem_free(loop->types_text);
     vec_release(&loop->settings);
+    config_release(&loop->reread);
     vec_release(&loop->shown);
     arena_release(&loop->settings_text);
     arena_release(&loop->shown_text);
@@ -268,6 +269,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         loop_event(loop, &event);
     if (said.status != FIRN_OK)
         log_warn("engine %s: %s", loop->engine->name, said.text);
+    loop_span_look(loop, now_s);
     *next_s = loop_retry(loop, now_s);
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
@@ -275,6 +277,8 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     enum firn_status status = commit(loop, err); /* (1) */
     failpoint("loop.commit.after");
     bool has_answers = api_is_waiting(loop->api);
+    if (has_answers)
+        failpoint("loop.answer.before");
     api_settle(loop->api, status, err);
     if (loop->http != NULL && has_answers)
         http_run(loop->http); /* they go out */
@@ -316,7 +320,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct loop *loop = handle->data;
     if (number == SIGHUP) {
-        log_info("options are read at the start only");
+        loop_reload(loop);
         return;
     }
     log_info("signal %d: jobs go on, the scheduler stops", number);

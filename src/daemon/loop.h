@@ -20,6 +20,8 @@ struct loop_setup {
     const char *token;                    /* the operator's; NULL: none */
     const struct firn_engine_def *engine; /* NULL: the one config names */
     bool is_deaf;                         /* no HTTP: for tests */
+    int argc;                             /* firnd's flags, to be read again */
+    char *const *argv;                    /* on SIGHUP; NULL: none */
 };
 
 /* Opens the state, the engine, the round; takes over what runs; listens. */

@@ -434,7 +434,8 @@ void loop_close_epoch(struct loop *loop, struct live_job *job,
                                 .exit_status = event->exit_status,
                                 .held = job->held};
     track->open_epoch = 0;
-    track->rate = track->turn = 0;
+    track->rate = track->turn = track->best = 0;
+    track->best_epoch = 0;
     metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
     loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
     loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);

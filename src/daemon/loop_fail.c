@@ -8,9 +8,10 @@
  *                        come and go there, and no job is to blame
  *
  * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
- * memory the next try asks for: half more than the job's figure, or what it was
- * seen to use if that is more; and if it had a GPU for itself, more than that
- * GPU has. When no GPU has so much, it has failed.
+ * memory the next try asks for: half more than was said or expected (by its
+ * profile or shape), or what it was seen to use if that is more; and if it had
+ * a GPU for itself, more than that GPU has. When no GPU has so much, it has
+ * failed.
  */
 #include "base/log.h"
 #include "daemon/loopwork.h"
@@ -40,12 +41,30 @@ static double most_gib(const struct loop *loop)
     return most;
 }
 
+/* What it was expected to need on a GPU of what it had; 0: nobody knew. */
+static double expected_gib(const struct loop *loop, const struct live_job *job,
+                           const struct track *track)
+{
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    struct firn_job as = {.id = job->id, .type_mask = ~(uint32_t)0};
+    if (in_round != NULL)
+        as = *in_round;
+    else
+        loop_spec(loop, job, &as.spec);
+    as.held = track->granted;
+    if (as.held.nparts == 0)
+        return job->ask.mem_gib;
+    struct firn_way way = liveforecast_held(loop->forecast, &as);
+    double gib = liveforecast_load(loop->forecast, job->id, &as, &way).mem_gib;
+    return isnan(gib) ? job->ask.mem_gib : fmax(gib, job->ask.mem_gib);
+}
+
 /* What to ask for after running out of memory; 0: there is no more to have. */
 static double more_memory(const struct loop *loop, const struct live_job *job,
                           const struct track *track)
 {
     double had = had_gib(loop, &track->granted), most = most_gib(loop);
-    double need = fmax(1.5 * job->ask.mem_gib,
+    double need = fmax(1.5 * expected_gib(loop, job, track),
                        liveforecast_memory(loop->forecast, job->id));
     if (had > 0 && !track->granted.is_shared && need <= had)
         need = had * 1.001; /* it did not fit there */
@@ -54,18 +73,24 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
     return need;
 }
 
+/* Before the next try, after so many. */
+static double wait_of(int nretries)
+{
+    double wait_s = FIRST_WAIT_S;
+    for (int i = 0; i < nretries && wait_s < LONGEST_WAIT_S; i++)
+        wait_s *= 2;
+    return fmin(wait_s, LONGEST_WAIT_S);
+}
+
 static void again(struct loop *loop, struct live_job *job, double mem_gib,
                   enum metric_restart cause, const char *why)
 {
     metrics_add(loop->metrics, METRIC_RESTARTS, (int)cause, 1);
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
-    double wait_s = FIRST_WAIT_S;
-    for (int i = 0; i < job->nretries && wait_s < LONGEST_WAIT_S; i++)
-        wait_s *= 2;
     loop_unpin(loop, track);
     loop_withdraw(loop, track);
-    track->again_s = loop_now_s(loop) + fmin(wait_s, LONGEST_WAIT_S);
+    track->again_s = loop_now_s(loop) + wait_of(job->nretries);
     vec_add(&loop->later, job->id);
     enum firn_status status =
         book_retry(loop->book, job, mem_gib, loop_now_s(loop), why, &err);
@@ -129,6 +154,17 @@ void loop_failed(struct loop *loop, struct live_job *job,
                  : status > 128 ? LIVE_BECAUSE_SIGNAL
                                 : LIVE_BECAUSE_EXIT,
                  why);
+}
+
+void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s)
+{
+    struct track *track = loop_track_make(loop, job->id);
+    double now_s = loop_now_s(loop), wait_s = wait_of(job->nretries - 1);
+    if (job->nretries < 1 || !(failed_s + wait_s > now_s))
+        return;
+    /* A clock that was put back makes nobody wait longer. */
+    track->again_s = fmin(failed_s, now_s) + wait_s;
+    vec_add(&loop->later, job->id);
 }
 
 double loop_retry(struct loop *loop, double now_s)

@@ -131,17 +131,24 @@ static enum firn_status set_policy(void *arg, const char *name,
     if (def == NULL)
         return err->status;
     size_t before = loop->settings.n;
+    const char **were = mem_new(before + 1, sizeof *were);
+    for (size_t i = 0; i < before; i++)
+        were[i] = loop->settings.at[i];
     for (size_t i = 0; i < nsettings; i++) {
         struct firn_buf text = {0};
         buf_printf(&text, "%s.%s=%s", def->name, settings[i].name,
                    settings[i].value);
-        const char *kept = arena_strdup(&loop->settings_text, text.at);
-        vec_add(&loop->settings, kept);
+        loop_set(loop, text.at);
         buf_release(&text);
     }
     enum firn_status status = loop_new_round(loop, def, err);
+    if (status == FIRN_OK)
+        loop_keep_choice(loop);
+    for (size_t i = 0; status != FIRN_OK && i < before; i++)
+        loop->settings.at[i] = were[i];
     if (status != FIRN_OK)
         loop->settings.n = before;
+    mem_free(were);
     return status;
 }
 

@@ -11,9 +11,9 @@
  * scratch is never stopped once it runs. No policy sees it any more; its GPUs
  * are blocked in the round until it ends. Such jobs do not share GPUs.
  *
- * Durations: what the user says, else an hour (jobfile.c). Progress is a share
- * of the whole, so a wrong guess scales rate and work alike, and the time left
- * of a job that reports is right whatever was guessed.
+ * Durations are in loop_span.c. Progress is a share of the whole, so a wrong
+ * guess scales rate and work alike, and the time left of a job that reports is
+ * right whatever was guessed.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -126,6 +126,9 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
         shape_spec(loop, out);
     else
         out->gpus = reach(loop, out);
+    double guess_s = out->is_nominal ? loop_guess_s(loop, ask) : 0;
+    if (guess_s > 0)
+        out->duration_s = guess_s;
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (out->submit_s > loop_now_s(loop)) /* the clock was put back since */
         out->submit_s = loop_now_s(loop);
@@ -358,8 +361,10 @@ void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
     struct track *track = loop_track(loop, job->id);
     struct firn_error err = {0};
     if (track != NULL) {
-        if (state == LIVE_SUCCEEDED)
+        if (state == LIVE_SUCCEEDED) {
             loop_guard_ended(loop, track);
+            loop_span_ended(loop, job, track);
+        }
         loop_unpin(loop, track);
         leave_round(loop, track, state == LIVE_SUCCEEDED);
         loop_track_drop(loop, job->id);

@@ -14,7 +14,11 @@
  * The guard of the policy ymir speaks once two epochs have passed. By the clock
  * that is hard to tell of a job whose epochs are reported: `epoch_s` of a pair
  * that is being trained is not known before both have reported two epochs, and
- * half of the time since then.
+ * half of the time since then. What it then compares is work in a second; a job
+ * that ends by a target (target.metric) may end sooner for what it learns from
+ * the other, which no rate tells. Of two such jobs the guard asks what Ymir
+ * asks: has the metric got better in the last two epochs? While it does in
+ * both, `epoch_s` stays unknown and the pair together. More is better.
  */
 #include "base/log.h"
 #include "daemon/loopwork.h"
@@ -25,6 +29,14 @@ static double epochs_said(const struct live_job *job)
 {
     bool is_heard = job->reported_epoch == job->epoch && job->reported_s > 0;
     return is_heard ? (double)job->last.epoch : 0;
+}
+
+/* Has it a target, and come nearer to it in the last two epochs? */
+static bool gets_better(const struct loop *loop, const struct live_job *job)
+{
+    const struct track *track = loop_track(loop, job->id);
+    return job->ask.target_metric != 0 && track != NULL &&
+           track->best_epoch > 0 && job->last.epoch < track->best_epoch + 2;
 }
 
 static bool look_at(const struct loop *loop, const struct firn_job *job,
@@ -72,7 +84,8 @@ bool loop_merge(struct loop *loop, const struct loop_pair *pair,
         return false;
     if (ride_other(loop, one) == two) {
         double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
-        bool is_time = fmin(epochs_said(one), epochs_said(two)) >= 2;
+        bool is_time = fmin(epochs_said(one), epochs_said(two)) >= 2 &&
+                       !(gets_better(loop, one) && gets_better(loop, two));
         out->epoch_s = is_time ? since_s / 2 : (double)NAN;
     }
     return true;
@@ -96,6 +109,10 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
     double own = own_s(&job->last), step_s = job->last.step_s;
     if (other == NULL)
         return false;
+    if (job->last.metric > track->best && job->last.epoch > 0) {
+        track->best = job->last.metric;
+        track->best_epoch = job->last.epoch;
+    }
     if (!(own > 0) || !(step_s > 0) || !(track->rate > 0))
         return true;
     track->turn = fmin(own / step_s, 1);
@@ -106,7 +123,8 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
     const struct livemerge_side side[2] = {
         {.base = job->ask.base, .dataset = job->ask.dataset},
         {.base = other->ask.base, .dataset = other->ask.dataset}};
-    if (its != NULL && its->turn > 0)
+    bool pays = gets_better(loop, job) && gets_better(loop, other);
+    if (its != NULL && its->turn > 0 && !pays)
         livemerge_saw(loop->merges, side, track->turn + its->turn);
     return true;
 }

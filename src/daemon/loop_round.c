@@ -88,13 +88,9 @@ static void on_note(void *arg, const struct firn_job *in_round, double now_s)
     struct loop *loop = arg;
     struct live_job *job =
         book_job(loop->book, loop_book_id(loop, in_round->id));
-    struct firn_error err = {0};
-    if (job == NULL || job->state != LIVE_PENDING || in_round->held.nparts > 0)
-        return;
-    enum firn_status status =
-        book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_POLICY, now_s,
-                   in_round->note, &err);
-    loop_wrote(loop, status, &err);
+    (void)now_s;
+    if (job != NULL && in_round->held.nparts == 0)
+        book_note(job, LIVE_BECAUSE_POLICY, in_round->note);
 }
 
 static void on_step(void *arg, const struct firn_step *step)
@@ -220,6 +216,28 @@ enum firn_status loop_new_round(struct loop *loop,
     return FIRN_OK;
 }
 
+/* The last jobs that are out of the round, "round book": a policy may want a
+ * job to begin with the weights of one. */
+static void save_gone(struct loop *loop)
+{
+    enum { LAST = 256 };
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    size_t n = loop->books.n, nlast = 0;
+    for (size_t i = n; i-- > 0 && nlast < LAST;) {
+        firn_job_id id = loop->books.at[i];
+        const struct track *track = loop_track(loop, id);
+        if (id == FIRN_NO_JOB ||
+            (track != NULL && track->round_id == (firn_job_id)i))
+            continue;
+        buf_printf(&text, "%zu %d\n", i, id);
+        nlast++;
+    }
+    struct firn_bytes bytes = {text.n > 0 ? text.at : "", text.n};
+    loop_wrote(loop, store_put_meta(loop->store, "gone", bytes, &err), &err);
+    buf_release(&text);
+}
+
 /* "policy name", then "book round" lines, an empty line, then its bytes. */
 void loop_save_policy(struct loop *loop, bool is_last)
 {
@@ -249,4 +267,5 @@ void loop_save_policy(struct loop *loop, bool is_last)
                                   (struct firn_bytes){pairs.at, pairs.n}, &err),
                    &err);
     buf_release(&pairs);
+    save_gone(loop);
 }

@@ -23,6 +23,7 @@
 #include "daemon/http.h"
 #include "daemon/liveforecast.h"
 #include "daemon/liveforecast_merge.h"
+#include "daemon/livehistory.h"
 #include "daemon/loop.h"
 #include <firn/sharing.h>
 
@@ -64,6 +65,8 @@ struct track {
     struct resized resized;
     struct told told;
     double turn; /* of the time, in a training of two; 0: not known */
+    double best; /* metric in that, and the epoch that had it */
+    uint64_t best_epoch;
 };
 
 struct rejected {
@@ -78,7 +81,11 @@ struct refused {
 };
 
 struct loop {
-    const struct config *config;
+    const struct config *config; /* of the start */
+    const struct config *said;   /* whose policy and settings hold */
+    struct config reread;        /* the last that was read again */
+    int argc;
+    char *const *argv; /* to read again; NULL: there is nothing */
     struct store *store;
     struct book *book;
     struct http *http;
@@ -92,6 +99,8 @@ struct loop {
     struct firn_engine_def live; /* the engine as the round sees it */
     struct round *round;
     struct liveforecast *forecast;
+    struct livehistory *history;
+    double looked_s; /* whether somebody takes longer than guessed */
     struct livemerge *merges;
     VEC(struct track *) tracks;    /* by book id; NULL: none */
     VEC(firn_job_id) books;        /* by round id */
@@ -106,19 +115,21 @@ struct loop {
     bool is_draining;              /* the steps of this moment are a drain's */
     struct outside *outside;       /* GPUs that others use */
     VEC(firn_node_id)
-    renumbered;                 /* by a node's number in the run before: its
-                                 * number now, -1 for none; empty: the same */
-    struct api_node *nodes;     /* for the API */
-    char (*node_names)[16];     /* of engines that have none */
-    struct firn_buf url;        /* where trainers call */
-    double answered_s;          /* the last answers went out */
-    double decided_s;           /* the last round */
-    long ndecided;              /* rounds, of all policies */
-    double last_round_s;        /* that it took */
-    double saved_s;             /* the policy's state was kept then */
-    struct launchtext *launch;  /* behind the host's `launch` */
-    struct firn_error broken;   /* a write failed: the loop ends */
-    VEC(const char *) settings; /* of policies and engines */
+    renumbered;                /* by a node's number in the run before: its
+                                * number now, -1 for none; empty: the same */
+    struct api_node *nodes;    /* for the API */
+    char (*node_names)[16];    /* of engines that have none */
+    struct firn_buf url;       /* where trainers call */
+    double answered_s;         /* the last answers went out */
+    double decided_s;          /* the last round */
+    long ndecided;             /* rounds, of all policies */
+    double last_round_s;       /* that it took */
+    double saved_s;            /* the policy's state was kept then */
+    struct launchtext *launch; /* behind the host's `launch` */
+    struct firn_error broken;  /* a write failed: the loop ends */
+    VEC(const char *)
+    settings; /* of policies and engines: as said, then as
+               * the API set them */
     struct arena settings_text;
     VEC(struct api_setting) shown; /* to the API */
     struct arena shown_text;
@@ -310,8 +321,30 @@ void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 
 void loop_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event);
+/* After a restart: one that failed then and is to be tried again waits on. */
+void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in those whose wait is over; when the next one's is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- how long they take: loop_span.c ------------------------------------- */
+
+/* What is to be expected of a job without a duration; 0: nothing is known. */
+double loop_guess_s(const struct loop *loop, const struct live_ask *ask);
+/* It succeeded: what is learned of it. After a restart: of all there are. */
+void loop_span_ended(struct loop *loop, const struct live_job *job,
+                     const struct track *track);
+void loop_span_recover(struct loop *loop);
+/* Now and then: those that take longer than was guessed. */
+void loop_span_look(struct loop *loop, double now_s);
+
+struct loop_left {
+    double left_s;
+    bool reports;  /* it says how far it is */
+    bool is_known; /* that, or somebody said or saw how long such jobs take */
+};
+/* Of a job that has GPUs. */
+struct loop_left loop_left(const struct loop *loop, const struct live_job *job,
+                           const struct track *track);
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
@@ -345,6 +378,18 @@ enum firn_status loop_copy_round(struct loop *loop, struct round *to,
 struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
+
+/* --- the operator's word and the API's: loop_config.c -------------------- */
+
+/* The policy to begin with; loop->settings are filled. */
+enum firn_status loop_choose_policy(struct loop *loop,
+                                    const struct firn_policy_def **out,
+                                    struct firn_error *err);
+/* The API sets "owner.option=value"; then keeps that and the policy. */
+void loop_set(struct loop *loop, const char *setting);
+void loop_keep_choice(struct loop *loop);
+/* Flags, file and token again. */
+void loop_reload(struct loop *loop);
 
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */
 

@@ -33,11 +33,11 @@ static int wrong(const struct firn_error *err, int status)
     return status;
 }
 
-static int run(struct config *config)
+static int run(struct config *config, int argc, char *const *argv)
 {
     struct firn_error err = {0};
     struct loop *loop = NULL;
-    struct loop_setup setup = {.config = config};
+    struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
     if (config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
     enum firn_status status = loop_open(&loop, &setup, &err);
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     else if (config.wants_version)
         printf("firnd %s\n", FIRN_VERSION);
     else
-        status = run(&config);
+        status = run(&config, argc, argv);
     config_release(&config);
     return status;
 }

@@ -241,6 +241,8 @@ static void recover_job(struct loop *loop, struct live_job *job)
             loop_now_s(loop), "the scheduler was started anew", &err);
         loop_wrote(loop, status, &err);
     }
+    if (job->state == LIVE_PENDING && job->reason == LIVE_BECAUSE_RETRY)
+        loop_wait_on(loop, job, history.track->past.since_s);
     loop_admit(loop, job);
 }
 
@@ -299,6 +301,24 @@ static void skip_to(struct loop *loop, size_t round_id)
         vec_add(&loop->books, FIRN_NO_JOB);
 }
 
+/* Whose ids those were that are out of the round. */
+static void recover_gone(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error none = {0};
+    if (store_get_meta(loop->store, "gone", &text, &none) == FIRN_OK &&
+        text.n > 0) {
+        const char *at = text.at;
+        int round_id = 0, book_id = 0;
+        while (read_number(&at, INT_MAX / 2, &round_id) && *at++ == ' ' &&
+               read_number(&at, INT_MAX / 2, &book_id) && *at++ == '\n')
+            if ((size_t)round_id < loop->books.n &&
+                loop->books.at[round_id] == FIRN_NO_JOB)
+                loop->books.at[round_id] = book_id;
+    }
+    buf_release(&text);
+}
+
 enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
 {
     struct firn_buf text = {0};
@@ -323,6 +343,8 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         recover_job(loop, book_job(loop->book, turns[i].book_id));
     }
     skip_to(loop, nids);
+    if (nids > 0) /* of the same policy */
+        recover_gone(loop);
     ride_recover(loop);
     struct firn_error bad = {0};
     if (at < text.n &&

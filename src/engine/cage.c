@@ -65,7 +65,14 @@ static bool is_delegated(const char *path)
            value == '1';
 }
 
-bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
+void cage_name(char out[CAGE_NAME], int64_t job, int64_t epoch, int64_t pid)
+{
+    snprintf(out, CAGE_NAME, "firn-%lld-%lld-%lld", (long long)job,
+             (long long)epoch, (long long)pid);
+}
+
+/* Where the group of that name is, or would be. */
+static bool find_path(struct cage *cage, enum cage_mode mode, const char *name)
 {
     char mount[PATH_SIZE], group[PATH_SIZE], path[sizeof cage->path];
     *cage = (struct cage){.folder = -1};
@@ -76,11 +83,23 @@ bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
         (mode == CAGE_AUTO && !is_delegated(path)))
         return false;
     n = snprintf(cage->path, sizeof cage->path, "%s/%s", path, name);
-    if (n < 0 || (size_t)n >= sizeof cage->path ||
+    return n > 0 && (size_t)n < sizeof cage->path;
+}
+
+bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
+{
+    if (!find_path(cage, mode, name) ||
         (mkdir(cage->path, 0755) != 0 && errno != EEXIST))
         return false;
     cage->folder = open(cage->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return cage->folder >= 0;
+}
+
+void cage_remove(enum cage_mode mode, const char *name)
+{
+    struct cage cage;
+    if (find_path(&cage, mode, name))
+        rmdir(cage.path);
 }
 
 static bool put(const struct cage *cage, const char *file, const char *text)

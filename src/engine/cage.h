@@ -18,6 +18,10 @@ struct cage {
     char path[1024];
 };
 
+/* Of an epoch, by its shepherd: no two on a host have the same. */
+enum { CAGE_NAME = 80 };
+void cage_name(char out[CAGE_NAME], int64_t job, int64_t epoch, int64_t pid);
+
 /* `name` has no '/'. False, and an empty cage, when there is none to have. */
 bool cage_open(struct cage *cage, enum cage_mode mode, const char *name);
 /* The calling process goes in; safe after fork(). False: it did not. */
@@ -27,5 +31,7 @@ void cage_kill(const struct cage *cage);
 uint64_t cage_ooms(const struct cage *cage);
 /* Removes it; it is empty by then. */
 void cage_close(struct cage *cage);
+/* The same of one whose shepherd was killed, if it is there and empty. */
+void cage_remove(enum cage_mode mode, const char *name);
 
 #endif

@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "engine/cage.h"
 #include "engine/epochfiles.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
@@ -136,6 +137,16 @@ static enum firn_event_kind kind_of(const struct localjob *job,
     return may_leave ? FIRN_EVENT_LEFT : FIRN_EVENT_FAIL;
 }
 
+/* A shepherd that was killed has not cleaned up. */
+static void clean_up(const struct local *l, const struct localjob *job)
+{
+    char name[CAGE_NAME];
+    if (job->pid == 0)
+        return;
+    cage_name(name, job->id, job->epoch, job->pid);
+    cage_remove((enum cage_mode)l->cage, name);
+}
+
 /* The epoch is gone: GPUs are free, somebody is told, and what is still wanted
  * waits for its start. */
 static void finish(struct local *l, struct localjob *job,
@@ -152,6 +163,8 @@ static void finish(struct local *l, struct localjob *job,
                         : job->was_forced ? 128 + SIGKILL
                                           : 0;
     event.kind = kind_of(job, (enum firn_end)event.end, has_run);
+    if (how == NULL)
+        clean_up(l, job);
     local_tell(l, event);
     local_forget_epoch(l, job);
     if (event.kind != FIRN_EVENT_LEFT || job->want.nparts == 0) {

@@ -185,8 +185,10 @@ int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
         ssize_t n;
         while ((n = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
             ;
-        if (n != (ssize_t)sizeof error)
+        if (n != (ssize_t)sizeof error) {
             error = 0; /* the pipe closed: it runs */
+            failpoint("shepherd.exec.after");
+        }
     }
     close(ends[0]);
     return error;
@@ -211,13 +213,12 @@ static bool start_one(struct shepherd *s, size_t i, char **argv)
 
 void shepherd_start(struct shepherd *s)
 {
-    char name[64];
+    char name[CAGE_NAME];
     const struct launchfile *launch = &s->launch;
     size_t n = launch->workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
     s->nleft = (int)n;
-    snprintf(name, sizeof name, "firn-%lld-%lld", (long long)launch->job,
-             (long long)launch->epoch);
+    cage_name(name, launch->job, launch->epoch, s->self);
     bool is_caged = cage_open(&s->cage, (enum cage_mode)launch->cage, name);
     if (s->kind == HERD_HERE)
         shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",

@@ -94,7 +94,8 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
 
 bool firn_train_is_done(const struct firn_train *t)
 {
-    return t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch;
+    return t->is_finished ||
+           (t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch);
 }
 
 /* A checkpoint that fails stops training only when it was to be the last. */
@@ -295,6 +296,11 @@ void firn_train_time(struct firn_train *train, enum firn_step_part part,
 void firn_train_metric(struct firn_train *train, double metric)
 {
     train->metric = metric;
+}
+
+void firn_train_finish(struct firn_train *train)
+{
+    train->is_finished = true;
 }
 
 const char *firn_train_said(const struct firn_train *train)

@@ -162,6 +162,8 @@ bool firn_train_at_epoch(const struct firn_train *t)
 static double progress_of(const struct firn_train *t)
 {
     double all = (double)t->nepochs * (double)t->steps_per_epoch;
+    if (t->is_finished)
+        return 1;
     return all > 0 ? fmin(1, (double)t->ordinary / all) : 1;
 }
 

@@ -85,8 +85,9 @@ static enum firn_status names(struct train_env *env,
                               const struct firn_train_config *c,
                               struct firn_error *err)
 {
-    const char *job = c->as != NULL ? c->as->job : word_of("FIRN_JOB");
-    const char *name = c->name != NULL ? c->name : job != NULL ? job : "train";
+    const char *job = word_of("FIRN_JOB"); /* the lead's, of both groups */
+    const char *own = c->as != NULL ? c->as->job : job;
+    const char *name = c->name != NULL ? c->name : own != NULL ? own : "train";
     if (strlen(name) >= sizeof env->name)
         return firn_fail(err, FIRN_EINVAL, "the name %.40s... is too long",
                          name);

@@ -11,6 +11,7 @@
  *   train/decisions  the freezer: log, variances, what is owed
  *   train/meansq     f64, by layer; train/before f32 (one thread only)
  *   train/both       i64: steps of both jobs of a merge (mate.c); else absent
+ *   train/finished   i64: of a run whose trainer ended it; else absent
  *   thread/<v>/...   contexts; all else: shared tensors by their names
  */
 #include "train/trainwork.h"
@@ -78,6 +79,10 @@ static enum firn_status put_own(struct firn_train *t,
     int64_t both[2] = {(int64_t)t->both[0], (int64_t)t->both[1]};
     if (t->is_paired)
         FIRN_TRY(put(w, "train/both", FIRN_CKPT_I64, both, sizeof both, err));
+    int64_t finished = 1;
+    if (t->is_finished)
+        FIRN_TRY(put(w, "train/finished", FIRN_CKPT_I64, &finished,
+                     sizeof finished, err));
     if (t->has_before)
         FIRN_TRY(put(w, "train/before", FIRN_CKPT_F32, t->before,
                      t->nelements * sizeof *t->before, err));
@@ -206,6 +211,7 @@ static enum firn_status take_own(struct firn_train *t,
     t->nmeasured = (uint64_t)p[NMEASURED];
     t->saved = t->step + 1;
     t->reported_step = t->step;
+    t->is_finished = firn_ckpt_find(ckpt, "train/finished") != NULL;
     take_both(t, ckpt);
     return FIRN_OK;
 }

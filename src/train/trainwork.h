@@ -68,6 +68,7 @@ struct firn_train {
     uint64_t decided; /* 1 + the step of the last decision at an epoch's end */
     uint64_t saved;   /* 1 + the step of the last checkpoint */
     uint64_t nsaves;  /* checkpoints written */
+    bool is_finished; /* by the trainer, before its epochs are over */
     bool is_paired;   /* one of two that take turns: mate.c */
     uint64_t both[2]; /* steps of both, as the next checkpoint says */
 

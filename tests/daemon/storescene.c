@@ -60,7 +60,9 @@ struct live_job *job_scene(firn_job_id id)
     int *ints[] = {
         &job->ask.priority,    &job->ask.gpus_min, &job->ask.gpus_max,
         &job->ask.seq,         &job->ask.batch,    &job->ask.threads,
-        &job->ask.retries_max, &job->nretries,     &job->exit_status};
+        &job->ask.retries_max, &job->nretries,     &job->exit_status,
+        &job->how.passes,      &job->how.tensor,   &job->how.parallel,
+        &job->how.stages,      &job->how.after,    &job->how.merged_with};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         *ints[i] = 10 + (int)i;
     double *reals[] = {
@@ -140,6 +142,9 @@ struct firn_buf job_text(const struct live_job *job)
                job->last.progress, job->last.nlayers,
                job->last.nlayers > 0 ? job->last.variance[0] : -1,
                job->orders.nfrozen);
+    buf_printf(&out, "%d %d %d %d %d %d\n", job->how.passes, job->how.tensor,
+               job->how.parallel, job->how.stages, job->how.merged_with,
+               job->how.after);
     return out;
 }
 

@@ -177,6 +177,27 @@ static void out_of_memory_is_tried_once_with_more(void **unused)
     loopscene_close(&s);
 }
 
+static void the_next_try_is_kept_from_gpus_that_are_too_small(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:t4@16,1x1:p100@24,1x1:a100@40", "fifo", false);
+    struct live_job *job = loopscene_submit(
+        &s, "a", "gpus: 1\ncheckpoint: {grace: 9}\nmemory: 12");
+    loopscene_turn(&s);
+    assert_string_equal(job->held, "n0[0]");
+    loopscene_report(&s, "a", 0.1, 1, 15 * 1024); /* it said 12 */
+    loopscene_fail(&s, "a", FIRN_END_MEMORY, 1);
+    assert_true(fabs(job->ask.mem_gib - 22.5) < 1e-9); /* half as much again */
+    loopscene_pass(&s, 5);
+    const struct firn_job *in_round =
+        loop_round_job(s.loop, loop_track(s.loop, job->id));
+    assert_true(in_round->spec.mem_gib == job->ask.mem_gib);
+    assert_int_equal(in_round->type_mask, 6); /* no T4 any more */
+    assert_string_equal(job->held, "n1[0]");
+    loopscene_close(&s);
+}
+
 static void reports_become_rates_and_times_left(void **unused)
 {
     (void)unused;
@@ -266,6 +287,7 @@ int main(void)
         CASE(a_drained_node_is_left_and_not_used),
         CASE(failures_are_tried_again_as_often_as_the_job_says),
         CASE(out_of_memory_is_tried_once_with_more),
+        CASE(the_next_try_is_kept_from_gpus_that_are_too_small),
         CASE(reports_become_rates_and_times_left),
         CASE(new_bounds_resize_a_job_that_runs),
         CASE(a_job_that_can_never_run_says_so_and_blocks_nobody),

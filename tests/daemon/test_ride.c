@@ -31,8 +31,8 @@ static void open_pair(struct loopscene *s)
 }
 
 /* A report of epochs done; a step of it takes a second of two. */
-static void say(struct loopscene *s, const char *name, double progress,
-                uint64_t epochs)
+static void say_with(struct loopscene *s, const char *name, double progress,
+                     uint64_t epochs, double metric)
 {
     struct live_job *job = loopscene_job(s, name);
     struct firn_error err = {0};
@@ -41,6 +41,7 @@ static void say(struct loopscene *s, const char *name, double progress,
     report.step = (uint64_t)(progress * 100);
     report.epoch = epochs;
     report.step_s = 2;
+    report.metric = metric;
     report.part_s[FIRN_STEP_FORWARD] = 0.4;
     report.part_s[FIRN_STEP_BACKWARD] = 0.6;
     if (book_report(s->loop->book, job, job->epoch, &report,
@@ -48,6 +49,12 @@ static void say(struct loopscene *s, const char *name, double progress,
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
     loopscene_turn(s);
+}
+
+static void say(struct loopscene *s, const char *name, double progress,
+                uint64_t epochs)
+{
+    say_with(s, name, progress, epochs, -1);
 }
 
 static void one_training_ends_both_when_both_are_done(void **unused)
@@ -157,6 +164,31 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     loopscene_pass(&s, 120);
     assert_int_equal(loopscene_epochs(), 1);
     assert_true(loopscene_mate(&s, "c") <= 0);
+    loopscene_close(&s);
+}
+
+/* Of two that end by a target the metric decides. */
+static void a_merge_is_kept_while_both_get_better(void **unused)
+{
+    (void)unused;
+    static const char to_target[] = TASK("one") "\ntarget: {metric: 0.9}";
+    static const char too[] = TASK("two") "\ntarget: {metric: 0.9}";
+    struct loopscene s;
+    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_submit(&s, "a", to_target);
+    loopscene_submit(&s, "b", too);
+    loopscene_turn(&s);
+    for (uint64_t epoch = 1; epoch <= 5; epoch++) {
+        double metric = epoch < 4 ? 0.1 * (double)epoch : 0.3;
+        say_with(&s, "a", 0.03 * (double)epoch, epoch, metric);
+        say_with(&s, "b", 0.03 * (double)epoch, epoch, 0.1 * (double)epoch);
+        loopscene_pass(&s, 120);
+        if (epoch < 5)
+            assert_string_equal(loopscene_text(&s), merged);
+    }
+    /* Two epochs in which one of them got no better. */
+    assert_int_not_equal(loopscene_job(&s, "b")->state, LIVE_RUNNING);
+    loopscene_leave(&s, "a");
     loopscene_close(&s);
 }
 
@@ -360,6 +392,51 @@ static void a_drained_node_takes_both_away(void **unused)
     loopscene_close(&s);
 }
 
+static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, gpu, "ymir", false);
+    vec_add(&s.loop->settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    const struct live_job *a = loopscene_submit(&s, "a", TASK("one"));
+    loopscene_turn(&s);
+    const struct live_job *b = loopscene_submit(&s, "b", TASK("two"));
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->state, LIVE_PENDING);
+    assert_non_null(strstr(b->why, "waits for the weights of job"));
+    firn_job_id round_id = loop_track(s.loop, a->id)->round_id, first = a->id;
+    loopscene_done(&s, "a");
+    loopscene_turn(&s);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    assert_int_equal(loopscene_after(&s, "b"), first);
+    assert_int_equal(b->how.after, first + 1);
+    loopscene_close(&s);
+    loopscene_open(&s, gpu, "ymir", true); /* whose id it was is known still */
+    assert_int_equal(loop_book_id(s.loop, round_id), first);
+    loopscene_close(&s);
+}
+
+static void weights_of_a_job_that_failed_are_not_given(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, gpu, "ymir", false);
+    vec_add(&s.loop->settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    loopscene_submit(&s, "a", TASK("one"));
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_pass(&s, 120);
+    loopscene_fail(&s, "a", FIRN_END_FAILED, 3);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a failed -; b running n0[0]");
+    assert_int_equal(loopscene_after(&s, "b"), 0);
+    loopscene_close(&s);
+}
+
 static void how_a_job_is_run_is_remembered(void **unused)
 {
     (void)unused;
@@ -393,6 +470,7 @@ int main(void)
         CASE(a_mate_that_nobody_trained_goes_on_alone),
         CASE(without_consent_or_with_one_dataset_nothing_is_merged),
         CASE(a_merge_that_does_not_pay_is_undone),
+        CASE(a_merge_is_kept_while_both_get_better),
         CASE(when_one_is_cancelled_the_other_goes_on_alone),
         CASE(when_one_is_held_the_other_goes_on_alone),
         CASE(a_failed_training_of_two_is_charged_to_neither),
@@ -402,6 +480,8 @@ int main(void)
         CASE(a_changed_job_stays_with_its_mate),
         CASE(another_policy_takes_the_pair_over),
         CASE(a_drained_node_takes_both_away),
+        CASE(a_job_begins_with_the_weights_of_one_that_ended),
+        CASE(weights_of_a_job_that_failed_are_not_given),
         CASE(how_a_job_is_run_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

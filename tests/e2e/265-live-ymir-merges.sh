@@ -1,11 +1,10 @@
 #!/bin/sh
 # Two fine-tuning jobs over one base that ymir merges are one set of processes,
 # and both have weights and reports. A merge that does not pay is undone: both
-# go on alone, from their own checkpoints.
+# go on alone, from their own checkpoints. Or one waits for the other's weights.
 . tests/lib/firnd.sh
-head -c 20000 README.md >"$tmp/one.txt"
-tail -c 20000 README.md >"$tmp/two.txt"
-here=$PWD
+cp README.md "$tmp/one.txt"
+cp HACKING.md "$tmp/two.txt"
 tuned="duration: 60
 checkpoint: {grace: 10}"
 
@@ -19,28 +18,62 @@ finetune: {base: tiny, dataset: $text, sharing: allowed}" \
         "$gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
 }
 
-# Held back until both are there, so that one round sees them.
-up --gpus 1x1:v100@16 --policy ymir
-api POST /jobs "name: block
+# pair OPTION...: a and b, held back until both are there, so that one round
+# sees them.
+pair()
+{
+    api POST /jobs "name: block
 run: [/bin/sleep, 60]
 gpus: 1
 checkpoint: {grace: 1}" >/dev/null || fail "no job"
-wait_state block running
-tune a "$tmp/one.txt" --epochs 3 --samples 64
-tune b "$tmp/two.txt" --epochs 3 --samples 64
-api POST /jobs/block/cancel "" >/dev/null
-wait_state a running
-wait_state b running
-api GET /jobs/b | grep -q 'trained by job 2 (a)' || fail "b rides with nobody"
+    wait_state block running
+    tune a "$tmp/one.txt" "$@"
+    tune b "$tmp/two.txt" "$@"
+    api POST /jobs/block/cancel "" >/dev/null
+    wait_state a running
+    wait_state b running
+    api GET /jobs/b | grep -q 'trained by job' || fail "b rides with nobody"
+}
+
+up --gpus 1x1:v100@16 --policy ymir
+pair --epochs 2 --samples 32
 wait_state a succeeded
 wait_state b succeeded
 [ "$(field a epoch)$(field b epoch)" = 11 ] || fail "not one start of each"
 [ ! -e "$tmp/state/jobs/3/epoch-1" ] || fail "b has processes of its own"
 for job in 2 3; do
-    ls "$tmp/state/jobs/$job/ckpt/$job"-*24.ckpt >/dev/null 2>&1 ||
+    ls "$tmp/state/jobs/$job/ckpt/$job"-*08.ckpt >/dev/null 2>&1 ||
         fail "job $job has no weights"
 done
-"$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*24.ckpt \
-    "$tmp/state/jobs/3/ckpt/"*24.ckpt >"$tmp/out" && fail "both are the same"
+"$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*08.ckpt \
+    "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out" && fail "both are the same"
+down
+rm -rf "$tmp/state"
+
+# Trained for a fixed number of epochs, nobody gains from the other: the guard
+# parts them once both have reported two. Killed before that, the scheduler
+# knows who rides with whom.
+up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+pair --epochs 8 --samples 32 --pace 40
+down KILL
+up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+wait_state a succeeded
+wait_state b succeeded
+[ "$(field a epoch)$(field b epoch)" != 11 ] || fail "they were never parted"
+for job in 2 3; do
+    ls "$tmp/state/jobs/$job/ckpt/$job"-*32.ckpt >/dev/null 2>&1 ||
+        fail "job $job was not trained to its end"
+done
+down
+rm -rf "$tmp/state"
+
+up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1 \
+    --set ymir.spatial=no
+tune a "$tmp/one.txt" --epochs 3 --samples 32 --pace 100
+wait_state a running
+tune b "$tmp/two.txt" --epochs 1 --samples 32
+wait_state b succeeded
+grep -q 'begins with the weights of job 1' "$tmp/state/jobs/2/log" ||
+    fail "b began with the base"
 down
 exit 0

@@ -6,12 +6,18 @@
 . tests/lib/firnd.sh
 up --gpus 1x3:v100@16 --policy fifo
 
-# worker JOB-ID EPOCH: the process number of its first worker.
+# worker JOB-ID EPOCH: the process number of its worker.
 worker()
 {
-    pid=$(tr ' ' '\n' <"$tmp/state/jobs/$1/epoch-$2/pid" | sed -n 4p)
-    cat "/proc/$pid/task/$pid/children" | tr ' ' '\n' | sed -n 1p
+    cat "$tmp/pid.$1.$2"
 }
+
+cat >"$tmp/cnn" <<END
+#!/bin/sh
+echo \$\$ >"$tmp/pid.\$FIRN_JOB.\$FIRN_EPOCH"
+exec "$cnn" "\$@"
+END
+chmod +x "$tmp/cnn"
 
 # Ignores all that can be ignored, and so does its child.
 cat >"$tmp/deaf" <<END
@@ -24,9 +30,9 @@ END
 chmod +x "$tmp/deaf"
 
 submit kept 1 "checkpoint: {grace: 10}
-retry: {on: [failure], max: 1}" "$cnn" --threads 1 --epochs 30 --samples 256 \
+retry: {on: [failure], max: 1}" "$tmp/cnn" --threads 1 --epochs 30 --samples 256 \
     --judge 0 --pace 20 --every 2
-submit rigid 1 "" "$cnn" --epochs 30 --samples 256 --judge 0 --pace 20
+submit rigid 1 "" "$tmp/cnn" --epochs 30 --samples 256 --judge 0 --pace 20
 submit deaf 1 "checkpoint: {grace: 1}" "$tmp/deaf"
 submit silent 3 "" /bin/sleep 0.1
 wait_state deaf running

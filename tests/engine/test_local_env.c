@@ -85,6 +85,44 @@ static void what_is_not_known_is_not_said(void **state)
     bench_close(&b);
 }
 
+static void of_a_mate_all_is_told_and_no_sharing(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"/bin/tune", "--text", "a b", NULL};
+    struct firn_launch_mate mate = {.job = 7,
+                                    .epoch = 2,
+                                    .name = "other",
+                                    .argv = words,
+                                    .dataset = "squad",
+                                    .ckpt = "/seven",
+                                    .token = "secret",
+                                    .threads = 4};
+    struct bench b;
+    bench_open(&b, "1x2:v100", "n0[1]");
+    b.job.want.is_shared = true;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_MATE_JOB"));
+    assert_null(value(&b, -1, "FIRN_AFTER"));
+    assert_non_null(value(&b, -1, "FIRN_SHARE"));
+    b.launch.mate = &mate;
+    b.launch.after = "/three";
+    b.launch.after_job = 3;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_MATE_JOB"), "7");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_EPOCH"), "2");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_TOKEN"), "secret");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_DIR"), "/seven");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_DATA"), "squad");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_THREADS"), "4");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_ARGV"),
+                        "/bin/tune\x1f--text\x1f"
+                        "a b");
+    assert_string_equal(value(&b, -1, "FIRN_AFTER"), "/three");
+    assert_string_equal(value(&b, -1, "FIRN_AFTER_JOB"), "3");
+    assert_null(value(&b, -1, "FIRN_SHARE")); /* with nobody but itself */
+    bench_close(&b);
+}
+
 static void a_plan_of_a_language_model_is_told(void **state)
 {
     (void)state;
@@ -185,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(of_a_mate_all_is_told_and_no_sharing),
         cmocka_unit_test(a_plan_of_a_language_model_is_told),
         cmocka_unit_test(
             faster_gpus_get_more_threads_where_the_policy_lets_them),

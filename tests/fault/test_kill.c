@@ -51,16 +51,16 @@ enum { REQUESTS = 20000, TEXT = ASKFIRND_TEXT, PATH = 400, LOAD = 10 };
 
 /* In firnd itself: each must kill it. */
 static const char *const points[] = {
-    "store.commit.before", "store.commit.after",   "loop.commit.before",
-    "loop.commit.after",   "loop.answer.after",    "book.epoch.before",
-    "book.epoch.after",    "engine.epoch.after",   "engine.launch.after",
-    "engine.fence.after",  "engine.rename.before", "engine.rename.after",
-    "engine.fork.before",  "engine.fork.after"};
+    "store.commit.before", "store.commit.after", "loop.commit.before",
+    "loop.commit.after",   "loop.answer.before", "loop.answer.after",
+    "book.epoch.before",   "book.epoch.after",   "engine.epoch.after",
+    "engine.launch.after", "engine.fence.after", "engine.rename.before",
+    "engine.rename.after", "engine.fork.before", "engine.fork.after"};
 /* In what it has started. */
 static const char *const herd_points[] = {
-    "shepherd.enter.before", "shepherd.lock.after", "shepherd.pid.after",
-    "shepherd.fork.before",  "shepherd.fork.after", "shepherd.exec.before",
-    "shepherd.exit.before",  "shepherd.exit.after"};
+    "shepherd.enter.before", "shepherd.lock.after",  "shepherd.pid.after",
+    "shepherd.fork.before",  "shepherd.fork.after",  "shepherd.exec.before",
+    "shepherd.exec.after",   "shepherd.exit.before", "shepherd.exit.after"};
 enum {
     POINTS = sizeof points / sizeof points[0],
     HERD_POINTS = sizeof herd_points / sizeof herd_points[0]

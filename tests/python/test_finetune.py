@@ -156,5 +156,32 @@ class Switch(unittest.TestCase):
         self.assertEqual(seen, [])
 
 
+class Mates(unittest.TestCase):
+    """What the scheduler says of another job."""
+
+    def test_without_a_word_there_is_none(self) -> None:
+        self.assertIsNone(finetune.mate({}))
+        self.assertIsNone(finetune.mate({"FIRN_MATE_DIR": "/x"}))
+
+    def test_all_words_are_read(self) -> None:
+        mate = finetune.mate(
+            {
+                "FIRN_MATE_JOB": "7",
+                "FIRN_MATE_EPOCH": "2",
+                "FIRN_MATE_TOKEN": "secret",
+                "FIRN_MATE_DIR": "/seven",
+                "FIRN_MATE_DATA": "squad",
+                "FIRN_MATE_THREADS": "many",
+                "FIRN_MATE_ARGV": "tune\x1f--text\x1fa b",
+            }
+        )
+        self.assertEqual(
+            mate,
+            finetune.Mate(
+                "7", 2, "secret", "/seven", "squad", 0, ("tune", "--text", "a b")
+            ),
+        )
+
+
 if __name__ == "__main__":
     unittest.main()

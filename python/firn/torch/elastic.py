@@ -469,6 +469,8 @@ class Elastic(Decides):
 
     def _end(self) -> None:
         """Trained to the end, or told to stop."""
+        if self.step % self.options.report_every != 0:
+            self._report()
         self._leave()
         self.save()
         self.buffers.detach(self.mine[0])

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Sequence
@@ -117,6 +118,45 @@ class Task:
     head: nn.Module
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = (
         nn.functional.cross_entropy
+    )
+
+
+@dataclass(frozen=True)
+class Mate:
+    """Another job that this program is to train as well (firn/mate.h)."""
+
+    job: str
+    epoch: int
+    token: str
+    folder: str
+    """Where its checkpoints are, and are to go."""
+    data: str
+    """Its dataset, as its job file names it."""
+    nthreads: int
+    """0: no word."""
+    argv: tuple[str, ...]
+    """Its command; empty: no word."""
+
+
+def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
+    """What FIRN_MATE_* say; None: this job is trained alone."""
+
+    def number(name: str) -> int:
+        word = env.get(name, "")
+        return int(word) if word.isascii() and word.isdigit() else 0
+
+    job = env.get("FIRN_MATE_JOB", "")
+    if not job:
+        return None
+    words = env.get("FIRN_MATE_ARGV", "")
+    return Mate(
+        job=job,
+        epoch=number("FIRN_MATE_EPOCH"),
+        token=env.get("FIRN_MATE_TOKEN", ""),
+        folder=env.get("FIRN_MATE_DIR", ""),
+        data=env.get("FIRN_MATE_DATA", ""),
+        nthreads=number("FIRN_MATE_THREADS"),
+        argv=tuple(words.split("\x1f")) if words else (),
     )
 
 

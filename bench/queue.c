@@ -1,0 +1,437 @@
+/* queue.c - 100 000 queued jobs: opening, rounds, and what `firn ls` waits for.
+ *
+ * The state is filled directly: jobs of ten applications, rigid and elastic,
+ * some that share. A scheduler is opened on it with an engine that runs
+ * nothing, on 64 GPUs, under one policy after the other; a round is decided
+ * when it opens, when a job comes and when one ends. Then it listens, and
+ * `firn ls` asks it, as a table and as JSON: the whole of the command is
+ * measured, best of three. What is held to a bar is seconds of CPU, since other
+ * programs may be at work.
+ *
+ *     queue FIRN
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "daemon/loopwork.h"
+#include <dirent.h>
+#include <firn/launch.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { QUEUED = 100000, IDS = QUEUED + 100 };
+
+static char folder[200];
+static struct firn_error err;
+
+static void must(enum firn_status status)
+{
+    if (status == FIRN_OK)
+        return;
+    fprintf(stderr, "%s\n", err.text);
+    exit(1);
+}
+
+static void remove_below(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        char inner[600];
+        snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (remove(inner) != 0) {
+            remove_below(inner);
+            remove(inner);
+        }
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+/* --- an engine that runs nothing ----------------------------------------- */
+
+struct still {
+    char spec[FIRN_TEXT_MAX];
+    struct firn_engine_host host;
+    int64_t epoch[IDS];
+    bool wants[IDS], runs[IDS];
+    VEC(struct firn_event) owed;
+    VEC(firn_job_id) touched;
+    double ahead_s;
+    int fd;
+};
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *e)
+{
+    struct still *still = state;
+    (void)e;
+    still->wants[step->job->id] = step->to->nparts > 0;
+    vec_add(&still->touched, step->job->id);
+    return FIRN_OK;
+}
+
+static void owe(struct still *still, struct firn_event event)
+{
+    vec_add(&still->owed, event);
+}
+
+static enum firn_status settled(void *state, struct firn_error *e)
+{
+    struct still *still = state;
+    for (size_t i = 0; i < still->touched.n; i++) {
+        struct firn_launch launch;
+        firn_job_id id = still->touched.at[i];
+        if (still->wants[id] == still->runs[id])
+            continue;
+        still->runs[id] = still->wants[id];
+        if (still->runs[id]) {
+            FIRN_TRY(still->host.next_epoch(still->host.arg, id,
+                                            &still->epoch[id], e));
+            still->host.launch(still->host.arg, id, &launch);
+            owe(still, (struct firn_event){.kind = FIRN_EVENT_PHASE,
+                                           .job = id,
+                                           .epoch = still->epoch[id],
+                                           .phase = FIRN_PHASE_RUNNING});
+        } else {
+            owe(still, (struct firn_event){.kind = FIRN_EVENT_LEFT,
+                                           .job = id,
+                                           .epoch = still->epoch[id],
+                                           .end = FIRN_END_CHECKPOINT});
+        }
+    }
+    still->touched.n = 0;
+    return FIRN_OK;
+}
+
+static bool next(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *e)
+{
+    struct still *still = state;
+    (void)until_s;
+    (void)e;
+    if (still->owed.n == 0)
+        return false;
+    *out = still->owed.at[0];
+    memmove(still->owed.at, still->owed.at + 1,
+            --still->owed.n * sizeof *still->owed.at);
+    return true;
+}
+
+static enum firn_status adopt(void *state, const struct firn_job *job,
+                              int64_t epoch, struct firn_error *e)
+{
+    struct still *still = state;
+    (void)e;
+    still->wants[job->id] = still->runs[job->id] = true;
+    still->epoch[job->id] = epoch;
+    return FIRN_OK;
+}
+
+static void cancel(void *state, firn_job_id id)
+{
+    struct still *still = state;
+    still->wants[id] = still->runs[id] = false;
+}
+
+static enum firn_phase phase(void *state, firn_job_id id)
+{
+    return ((struct still *)state)->runs[id] ? FIRN_PHASE_RUNNING
+                                             : FIRN_PHASE_GONE;
+}
+
+static enum firn_status open_still(void *state, struct firn_error *e)
+{
+    (void)e;
+    ((struct still *)state)->fd = eventfd(0, EFD_CLOEXEC);
+    return FIRN_OK;
+}
+
+static void close_still(void *state)
+{
+    struct still *still = state;
+    close(still->fd);
+    vec_release(&still->owed);
+    vec_release(&still->touched);
+}
+
+static double now_s(void *state)
+{
+    return 1e9 + clock_elapsed_s() + ((struct still *)state)->ahead_s;
+}
+
+static enum firn_status discover(void *state, struct firn_cluster *out,
+                                 struct firn_error *e)
+{
+    return firn_cluster_parse_spec(out, ((struct still *)state)->spec, e);
+}
+
+static enum firn_status attach(void *state, const struct firn_engine_host *host,
+                               struct firn_error *e)
+{
+    (void)e;
+    ((struct still *)state)->host = *host;
+    return FIRN_OK;
+}
+
+static int wake_fd(void *state)
+{
+    return ((struct still *)state)->fd;
+}
+
+static const struct firn_option options[] = {
+    {.name = "gpus",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .offset = offsetof(struct still, spec)},
+    {.name = NULL},
+};
+
+static const struct firn_engine_def engine = {.name = "still",
+                                              .options = options,
+                                              .state_size =
+                                                  sizeof(struct still),
+                                              .open = open_still,
+                                              .close = close_still,
+                                              .now_s = now_s,
+                                              .discover = discover,
+                                              .apply = apply,
+                                              .settled = settled,
+                                              .next = next,
+                                              .adopt = adopt,
+                                              .attach = attach,
+                                              .wake_fd = wake_fd,
+                                              .cancel = cancel,
+                                              .phase = phase};
+
+/* --- the queue ----------------------------------------------------------- */
+
+static struct live_job *submit(struct book *book, int i)
+{
+    static const char *const apps[] = {
+        "resnet50", "bert", "vgg19",       "",         "gnmt",
+        "yolov3",   "ncf",  "deepspeech2", "imagenet", "cifar10"};
+    char name[32];
+    snprintf(name, sizeof name, "job-%d-%d", i % 97, i);
+    struct live_ask ask = {.name = mem_strdup(name),
+                           .queue = mem_strdup("research"),
+                           .user = mem_strdup(i % 3 == 0 ? "ann" : "bob"),
+                           .app = mem_strdup(apps[i % 10]),
+                           .workdir = mem_strdup("/tmp"),
+                           .argv = mem_new(2, sizeof(char *)),
+                           .gpus_min = 1 + i % 2,
+                           .gpus_max = i % 3 == 0 ? 1 + i % 2 : 4,
+                           .is_elastic = i % 3 != 0,
+                           .can_checkpoint = true,
+                           .may_share = i % 4 == 0,
+                           .mem_gib = i % 5 == 0 ? 4 : 0,
+                           .duration_s = 600 + i % 7000};
+    ask.argv[0] = mem_strdup("/bin/true");
+    struct live_job *job = NULL;
+    bool is_new = false;
+    must(book_submit(book, &ask, "run: [/bin/true]\n", "", 1e9, &job, &is_new,
+                     &err));
+    return job;
+}
+
+static void fill(void)
+{
+    struct store *store;
+    struct book *book;
+    char said[256];
+    must(store_open(&store, folder, said, sizeof said, &err));
+    must(book_open(&book, store, &err));
+    for (int i = 0; i < QUEUED; i++)
+        submit(book, i);
+    must(store_commit(store, &err));
+    book_close(book);
+    store_close(store);
+}
+
+struct scene {
+    struct config config;
+    struct loop *loop;
+};
+
+static void open_scene(struct scene *s, const char *policy, bool is_deaf)
+{
+    char *argv[] = {"firnd",        "--state",  folder,         "--gpus",
+                    "16x4:v100@16", "--policy", (char *)policy, NULL};
+    s->config = (struct config){0};
+    must(config_flags(&s->config, 7, argv, &err));
+    must(config_finish(&s->config, &err));
+    struct loop_setup setup = {
+        .config = &s->config, .engine = &engine, .is_deaf = is_deaf};
+    must(loop_open(&s->loop, &setup, &err));
+}
+
+static void close_scene(struct scene *s)
+{
+    loop_close(s->loop);
+    config_release(&s->config);
+}
+
+/* Turns until a round was decided; `round_s` is at least what that turn took,
+ * commit and all. */
+static void turn(struct scene *s, double *round_s)
+{
+    long before = s->loop->ndecided;
+    double took_s = 0;
+    for (int i = 0; i < 100 && s->loop->ndecided == before; i++) {
+        double next_s, began_s = clock_cpu_s();
+        must(loop_turn(s->loop, &next_s, &err));
+        took_s = clock_cpu_s() - began_s;
+        ((struct still *)s->loop->engine_state)->ahead_s += 0.1;
+    }
+    *round_s = fmax(*round_s, took_s);
+}
+
+static void end_one(struct scene *s)
+{
+    struct still *still = s->loop->engine_state;
+    for (int id = 0; id < IDS; id++)
+        if (still->runs[id]) {
+            still->wants[id] = still->runs[id] = false;
+            owe(still, (struct firn_event){.kind = FIRN_EVENT_DONE,
+                                           .job = id,
+                                           .epoch = still->epoch[id],
+                                           .end = FIRN_END_DONE});
+            return;
+        }
+}
+
+static void measure(const char *policy)
+{
+    struct scene s;
+    double round_s = 0, first_s = 0, began_s = clock_cpu_s();
+    open_scene(&s, policy, true);
+    double opened_s = clock_cpu_s() - began_s;
+    turn(&s, &first_s);
+    for (int i = 0; i < 3; i++) {
+        loop_changed(s.loop, submit(s.loop->book, i));
+        turn(&s, &round_s);
+        end_one(&s);
+        turn(&s, &round_s);
+        struct still *still = s.loop->engine_state;
+        still->ahead_s += 400; /* an interval of any policy */
+        turn(&s, &round_s);
+    }
+    printf("100 000 queued, %s: opened: CPU\t%.17g\t<=\t2\ts\n", policy,
+           opened_s);
+    printf("100 000 queued, %s: first round: CPU\t%.17g\t<=\t1\ts\n", policy,
+           first_s);
+    printf("100 000 queued, %s: longest turn: CPU\t%.17g\t<=\t1\ts\n", policy,
+           round_s);
+    fflush(stdout);
+    close_scene(&s);
+}
+
+/* --- the command --------------------------------------------------------- */
+
+/* Seconds of CPU of a process that lives. */
+static double cpu_of(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec now;
+    if (clock_getcpuclockid(pid, &clock) != 0 ||
+        clock_gettime(clock, &now) != 0)
+        return (double)NAN;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double cpu_of_children(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_CHILDREN, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+static bool run(const char *firn, bool is_json)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stdout) == NULL)
+            _exit(1);
+        execl(firn, "firn", "ls", is_json ? "-o" : NULL, "json", (char *)NULL);
+        _exit(127);
+    }
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
+/* The command's and the daemon's work, and the time that passed. */
+static bool command(const char *firn, pid_t daemon, bool is_json)
+{
+    double best_s = INFINITY, passed_s = INFINITY;
+    for (int i = 0; i < 3; i++) {
+        double began_s = clock_elapsed_s(), server_s = cpu_of(daemon);
+        double client_s = cpu_of_children();
+        if (!run(firn, is_json))
+            return false;
+        passed_s = fmin(passed_s, clock_elapsed_s() - began_s);
+        client_s = cpu_of_children() - client_s;
+        server_s = cpu_of(daemon) - server_s;
+        best_s = fmin(best_s, client_s + server_s);
+    }
+    const char *what = is_json ? " -o json" : "";
+    printf("100 000 queued: firn ls%s: CPU of both\t%.17g\t<=\t1\ts\n", what,
+           best_s);
+    printf("100 000 queued: firn ls%s: passed\t%.17g\t-\t-\ts\n", what,
+           passed_s);
+    fflush(stdout);
+    return true;
+}
+
+static bool ask(const char *firn)
+{
+    char socket[256];
+    snprintf(socket, sizeof socket, "%s/firn.sock", folder);
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    setenv("FIRN_SOCKET", socket, 1);
+    unlink(socket);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        struct scene s;
+        open_scene(&s, "fifo", false);
+        must(loop_run(s.loop, &err));
+        close_scene(&s);
+        _exit(0);
+    }
+    for (int i = 0; i < 600 && access(socket, F_OK) != 0; i++)
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+    sleep(1);
+    bool is_well = command(firn, daemon, false) && command(firn, daemon, true);
+    kill(daemon, SIGTERM);
+    waitpid(daemon, NULL, 0);
+    return is_well;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const policies[] = {
+        "fifo", "sjf-bsbf", "icefrog", "easyscale", "tiresias", "sia", "lucid"};
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.150s/firn-bench-XXXXXX",
+             tmp != NULL ? tmp : "/tmp");
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    fill();
+    if (argc > 2)
+        measure(argv[2]);
+    for (size_t i = 0; argc <= 2 && i < sizeof policies / sizeof *policies; i++)
+        measure(policies[i]);
+    bool is_well = argc <= 1 || argv[1][0] == '\0' || ask(argv[1]);
+    remove_below(folder);
+    return rmdir(folder) != 0 || !is_well;
+}

@@ -1,0 +1,208 @@
+/* dryrun_say.c - the answers of `firn plan` and `firn eta`.
+ *
+ * From what dryrun.c rolled: moments with their ranges, a sentence, and for a
+ * plan the smallest change that would start the job now. What is not known is
+ * null, and `unknown` says why.
+ */
+#include "base/buf.h"
+#include "daemon/dryrunwork.h"
+#include <math.h>
+#include <stdio.h>
+
+/* --- answers ------------------------------------------------------------- */
+
+static void put_range(struct firn_buf *json, const char *key, double at_s,
+                      const double range[2])
+{
+    buf_printf(json, ",\"%s_s\":", key);
+    buf_json_double(json, at_s);
+    buf_printf(json, ",\"%s_range_s\":[", key);
+    buf_json_double(json, isnan(at_s) ? (double)NAN : range[0]);
+    buf_putc(json, ',');
+    buf_json_double(json, isnan(at_s) ? (double)NAN : range[1]);
+    buf_putc(json, ']');
+}
+
+/* Why something is not known, as a sentence; "" when all is. */
+static void put_because(const struct dryrun *dry, struct firn_buf *text)
+{
+    const struct live_job *job = book_job(dry->loop->book, dry->hung);
+    buf_puts(text, "");
+    if (job != NULL)
+        buf_printf(text,
+                   "not known when it starts, because job %d (%s), which goes "
+                   "before it, has no duration and reports no progress",
+                   job->id, job->ask.name);
+    else if (isnan(dry->start_s))
+        buf_puts(text, dry->gave_up
+                           ? "not known when it starts, because too many jobs "
+                             "go before it"
+                           : "it is not seen to start");
+    else if (!dry->is_known)
+        buf_puts(text, "not known when it ends, because it has no duration and "
+                       "reports no progress");
+    else if (isnan(dry->end_s))
+        buf_puts(text, "not known when it ends, because it does not end within "
+                       "what was looked at");
+}
+
+/* The answer in one sentence. */
+static void put_text(const struct dryrun *dry, const struct firn_buf *because,
+                     struct firn_buf *json)
+{
+    struct firn_buf text = {0};
+    const char *gpus = dry->gpus.n > 0 ? dry->gpus.at : "-";
+    bool does_start = dry->hung == FIRN_NO_JOB && !isnan(dry->start_s);
+    if (does_start && dry->start_s <= 0)
+        buf_printf(&text, "on %s", gpus);
+    else if (does_start)
+        buf_printf(&text, "starts in about %.0f s on %s", dry->start_s, gpus);
+    if (does_start && dry->is_known && isfinite(dry->end_s))
+        buf_printf(&text, ", done in about %.0f s", dry->end_s);
+    if (because->n > 0)
+        buf_printf(&text, "%s%s", does_start ? "; " : "", because->at);
+    if (dry->nslowed > 0)
+        buf_printf(&text, "; others give up GPUs %d times", dry->nslowed);
+    buf_puts(json, "{\"text\":");
+    buf_json_string(json, text.n > 0 ? text.at : "");
+    buf_release(&text);
+}
+
+static void put_answer(const struct dryrun *dry, const struct range *range,
+                       struct firn_buf *json)
+{
+    struct firn_buf because = {0};
+    bool is_start_known = dry->hung == FIRN_NO_JOB;
+    put_because(dry, &because);
+    put_text(dry, &because, json);
+    buf_printf(json, ",\"policy\":\"%s\",\"starts\":%s",
+               dry->loop->policy->name, isnan(dry->start_s) ? "false" : "true");
+    put_range(json, "start", is_start_known ? dry->start_s : (double)NAN,
+              range->start);
+    put_range(json, "finish",
+              is_start_known && dry->is_known ? dry->end_s : (double)NAN,
+              range->end);
+    buf_puts(json, ",\"unknown\":");
+    if (because.n > 0)
+        buf_json_string(json, because.at);
+    else
+        buf_puts(json, "null");
+    buf_puts(json, ",\"gpus\":");
+    buf_json_string(json, dry->gpus.n > 0 ? dry->gpus.at : "-");
+    buf_puts(json, ",\"rate\":");
+    buf_json_double(json, dry->rate);
+    buf_printf(json, ",\"slows\":%d", dry->nslowed);
+    buf_release(&because);
+}
+
+/* Fewer GPUs with which it would start at once; 0: none would. */
+static int smaller(struct loop *loop, const struct firn_job_spec *spec)
+{
+    for (int gpus = spec->gpus_min - 1; gpus >= 1; gpus /= 2) {
+        struct firn_error err = {0};
+        struct dryrun dry = {.stretch = 1};
+        struct firn_job_spec less = *spec;
+        struct question q = {.spec = &less};
+        less.gpus = less.gpus_min = gpus;
+        less.gpus_max = less.gpus_max < gpus ? gpus : less.gpus_max;
+        bool starts = dryrun_open(&dry, loop, &q, &err) == FIRN_OK &&
+                      round_decide(dry.round, dry.now_s, &err) == FIRN_OK &&
+                      !isnan(dry.start_s);
+        dryrun_close(&dry);
+        if (starts)
+            return gpus;
+    }
+    return 0;
+}
+
+static void put_plan(struct loop *loop, const struct dryrun *dry,
+                     const struct firn_job_spec *spec, struct firn_buf *json)
+{
+    int fewer =
+        dry->start_s > 0 || isnan(dry->start_s) ? smaller(loop, spec) : 0;
+    buf_puts(json, ",\"memory_gib\":");
+    buf_json_double(json, spec->mem_gib > 0 ? spec->mem_gib : (double)NAN);
+    buf_printf(json, ",\"is_guess\":%s,\"change\":",
+               spec->is_nominal ? "true" : "false");
+    if (fewer > 0) {
+        char text[80];
+        snprintf(text, sizeof text, "with gpus: %d it would start now", fewer);
+        buf_json_string(json, text);
+    } else {
+        buf_puts(json, "null");
+    }
+    buf_putc(json, '}');
+}
+
+enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
+                             struct firn_buf *json, struct firn_error *err)
+{
+    struct dryrun dry = {0};
+    struct firn_job_spec spec;
+    struct range range;
+    loop_ask_spec(loop, ask, loop_now_s(loop), &spec);
+    if (spec.name == NULL || spec.name[0] == '\0')
+        spec.name = "the job";
+    struct question q = {.spec = &spec,
+                         .is_known = ask->duration_s > 0 ||
+                                     loop_guess_s(loop, ask) > 0};
+    enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
+    if (status == FIRN_OK) {
+        put_answer(&dry, &range, json);
+        put_plan(loop, &dry, &spec, json);
+    }
+    dryrun_close(&dry);
+    return status;
+}
+
+/* One that no policy has runs to its end. */
+static enum firn_status eta_pinned(struct loop *loop,
+                                   const struct live_job *job,
+                                   struct track *track, struct firn_buf *json)
+{
+    struct loop_left left = loop_left(loop, job, track);
+    struct dryrun dry = {.loop = loop,
+                         .end_s = left.left_s,
+                         .rate = track->rate,
+                         .is_known = left.is_known,
+                         .hung = FIRN_NO_JOB};
+    double by = left.reports ? 1.1 : 2;
+    struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}};
+    firn_alloc_print(&track->granted, &dry.gpus);
+    if (left.is_known)
+        loop_guard_told(track, loop_now_s(loop), left.left_s);
+    put_answer(&dry, &range, json);
+    buf_putc(json, '}');
+    buf_release(&dry.gpus);
+    return FIRN_OK;
+}
+
+enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
+                            struct firn_buf *json, struct firn_error *err)
+{
+    struct track *track = loop_track(loop, job->id);
+    if (track != NULL && track->is_pinned)
+        return eta_pinned(loop, job, track, json);
+    if (track == NULL || loop_round_job(loop, track) == NULL)
+        return firn_fail(err, FIRN_EDATA,
+                         "job %d (%s) is %s and not in the policy's hands: "
+                         "nothing can be said of its end",
+                         job->id, job->ask.name, live_state_name(job->state));
+    struct dryrun dry = {0};
+    struct range range;
+    struct question q = {.job = job,
+                         .is_known = loop_left(loop, job, track).is_known};
+    enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
+    if (status == FIRN_OK && track->rate > 0 && !isnan(dry.end_s)) {
+        dryrun_widen(range.end, 0.9 * dry.end_s);
+        dryrun_widen(range.end, 1.1 * dry.end_s);
+    }
+    if (status == FIRN_OK) {
+        if (dry.is_known && dry.hung == FIRN_NO_JOB)
+            loop_guard_told(track, loop_now_s(loop), dry.end_s);
+        put_answer(&dry, &range, json);
+        buf_putc(json, '}');
+    }
+    dryrun_close(&dry);
+    return status;
+}

@@ -1,0 +1,58 @@
+/* dryrunwork.h - between dryrun.c, which rolls forward, and dryrun_say.c, which
+ * tells what came out.
+ */
+#ifndef DAEMON_DRYRUNWORK_H
+#define DAEMON_DRYRUNWORK_H
+#include "daemon/loopwork.h"
+
+/* A job that no policy has, and when its GPUs come free. */
+struct pinned {
+    firn_job_id id;                   /* the book's */
+    const struct firn_alloc *blocked; /* its track's */
+    double end_s;
+};
+
+struct dryrun {
+    struct loop *loop;
+    struct firn_engine_def def;
+    struct round *round;
+    double began_s, now_s;
+    firn_job_id job; /* in question, in this round */
+    double start_s;  /* since now; NaN: not within what was rolled */
+    double end_s;
+    struct firn_buf gpus; /* that it starts on */
+    double rate;
+    int nslowed;      /* running jobs that lost GPUs for its start */
+    double stretch;   /* of what jobs that do not report still need */
+    bool is_known;    /* how long the job in question takes */
+    firn_job_id hung; /* the book's id of a job without a duration that ended
+                       * before the one in question began; FIRN_NO_JOB */
+    bool gave_up;     /* too much went before it */
+    VEC(struct pinned) pinned;
+};
+
+/* About a job that is there, or one that is not. */
+struct question {
+    const struct live_job *job;       /* NULL: none yet */
+    const struct firn_job_spec *spec; /* of one that is not */
+    bool is_known;                    /* how long it takes */
+};
+
+/* A copy of the present state in which the question is asked; `stretch` is set.
+ * The caller closes it, also after a failure. */
+enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
+                             const struct question *q, struct firn_error *err);
+void dryrun_close(struct dryrun *dry);
+
+/* The answer in `dry`, whose copy the caller closes, and the range. */
+struct range {
+    double start[2], end[2];
+};
+
+enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
+                            const struct question *q, struct range *range,
+                            struct firn_error *err);
+/* The range has this moment in it; NaN: as it is. */
+void dryrun_widen(double range[2], double at_s);
+
+#endif

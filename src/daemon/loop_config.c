@@ -1,0 +1,238 @@
+/* loop_config.c - whose word on the policy holds: the operator's or the API's.
+ *
+ * The operator says a policy and settings by flags and firn.yaml; the API may
+ * change both while firnd runs. The later word holds. What the API set is
+ * kept, beside what the operator had said by then: after a restart it holds
+ * again as long as the operator still says the same, and is forgotten when the
+ * flags or the file say something else.
+ *
+ * On SIGHUP flags and file are read again, and the token. Another policy or
+ * other settings of policies take effect at once, running jobs going on; what
+ * cannot change while firnd runs is named in the log. A file that cannot be
+ * read or has a mistake changes nothing.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "daemon/loopwork.h"
+#include <string.h>
+
+/* --- what was said ------------------------------------------------------- */
+
+/* A line for the policy and for each setting. */
+static void write_said(const struct config *said, struct firn_buf *out)
+{
+    buf_printf(out, "%s\n", said->policy);
+    for (size_t i = 0; i < said->nsettings; i++)
+        buf_printf(out, "%s\n", said->settings[i]);
+}
+
+static size_t key_of(const char *setting)
+{
+    return strcspn(setting, "=");
+}
+
+void loop_set(struct loop *loop, const char *setting)
+{
+    const char *kept = arena_strdup(&loop->settings_text, setting);
+    size_t n = key_of(setting);
+    for (size_t i = loop->said->nsettings; i < loop->settings.n; i++)
+        if (key_of(loop->settings.at[i]) == n &&
+            strncmp(loop->settings.at[i], setting, n) == 0) {
+            loop->settings.at[i] = kept;
+            return;
+        }
+    vec_add(&loop->settings, kept);
+}
+
+/* The operator's, then an empty line, then the API's. */
+void loop_keep_choice(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    write_said(loop->said, &text);
+    buf_printf(&text, "\n%s\n", loop->policy->name);
+    for (size_t i = loop->said->nsettings; i < loop->settings.n; i++)
+        buf_printf(&text, "%s\n", loop->settings.at[i]);
+    enum firn_status status = store_put_meta(
+        loop->store, "policy", (struct firn_bytes){text.at, text.n}, &err);
+    loop_wrote(loop, status, &err);
+    buf_release(&text);
+}
+
+static void forget_choice(struct loop *loop)
+{
+    struct firn_error err = {0};
+    enum firn_status status =
+        store_put_meta(loop->store, "policy", (struct firn_bytes){"", 0}, &err);
+    loop_wrote(loop, status, &err);
+}
+
+/* --- at the start -------------------------------------------------------- */
+
+/* The API's lines, if the operator still says what it said then; else NULL. */
+static char *chosen(const struct loop *loop, struct firn_buf *kept)
+{
+    struct firn_error none = {0};
+    struct firn_buf said = {0};
+    char *at = NULL;
+    write_said(loop->said, &said);
+    if (store_get_meta(loop->store, "policy", kept, &none) == FIRN_OK &&
+        kept->n > said.n + 1 && memcmp(kept->at, said.at, said.n) == 0 &&
+        kept->at[said.n] == '\n')
+        at = kept->at + said.n + 1;
+    else if (kept->n > 0)
+        log_info("the flags or firn.yaml say something else than before: what "
+                 "the API had set is forgotten");
+    buf_release(&said);
+    return at;
+}
+
+static void take_chosen(struct loop *loop, char *at,
+                        const struct firn_policy_def **policy)
+{
+    struct firn_error err = {0};
+    for (char *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        *end = '\0';
+        if (*policy != NULL) {
+            loop_set(loop, at);
+            continue;
+        }
+        *policy = firn_policy_find(at, &err);
+        if (*policy == NULL) {
+            log_warn("what the API had set is forgotten: %s", err.text);
+            return;
+        }
+    }
+}
+
+enum firn_status loop_choose_policy(struct loop *loop,
+                                    const struct firn_policy_def **out,
+                                    struct firn_error *err)
+{
+    struct firn_buf kept = {0};
+    const struct firn_policy_def *policy = NULL;
+    for (size_t i = 0; i < loop->said->nsettings; i++)
+        vec_add(&loop->settings, loop->said->settings[i]);
+    char *at = chosen(loop, &kept);
+    if (at != NULL)
+        take_chosen(loop, at, &policy);
+    if (policy != NULL)
+        log_info("policy %s, as the API set it", policy->name);
+    buf_release(&kept);
+    *out = policy != NULL ? policy : firn_policy_find(loop->said->policy, err);
+    return *out != NULL ? FIRN_OK : err->status;
+}
+
+/* --- while it runs ------------------------------------------------------- */
+
+static bool is_other(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
+}
+
+/* Those of the engine, as one text. */
+static void write_engine(const struct loop *loop, const struct config *said,
+                         struct firn_buf *out)
+{
+    size_t n = strlen(loop->engine->name);
+    buf_puts(out, "");
+    for (size_t i = 0; i < said->nsettings; i++)
+        if (strncmp(said->settings[i], loop->engine->name, n) == 0 &&
+            said->settings[i][n] == '.')
+            buf_printf(out, "%s\n", said->settings[i]);
+}
+
+/* What has changed and cannot is named. */
+static void name_fixed(const struct loop *loop, const struct config *fresh)
+{
+    const struct config *now = loop->said;
+    const struct {
+        const char *name, *before, *after;
+    } fixed[] = {{"engine", now->engine, fresh->engine},
+                 {"gpus", now->gpus, fresh->gpus},
+                 {"state", now->state, fresh->state},
+                 {"socket", now->socket, fresh->socket},
+                 {"listen", now->listen, fresh->listen}};
+    struct firn_buf before = {0}, after = {0};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (is_other(fixed[i].before, fixed[i].after))
+            log_warn("'%s' cannot change while firnd runs; it is taken at the "
+                     "next start",
+                     fixed[i].name);
+    write_engine(loop, now, &before);
+    write_engine(loop, fresh, &after);
+    if (is_other(before.at, after.at))
+        log_warn("settings of engine %s cannot change while firnd runs; they "
+                 "are taken at the next start",
+                 loop->engine->name);
+    buf_release(&before);
+    buf_release(&after);
+}
+
+/* The operator's policy and settings hold, if they are others than before. */
+static enum firn_status take_policy(struct loop *loop,
+                                    const struct config *fresh,
+                                    struct firn_error *err)
+{
+    struct firn_buf before = {0}, after = {0};
+    write_said(loop->said, &before);
+    write_said(fresh, &after);
+    bool is_same = strcmp(before.at, after.at) == 0;
+    buf_release(&before);
+    buf_release(&after);
+    const struct firn_policy_def *policy =
+        is_same ? loop->policy : firn_policy_find(fresh->policy, err);
+    if (policy == NULL)
+        return err->status;
+    VEC(const char *) settings = {0};
+    for (size_t i = 0; i < fresh->nsettings; i++)
+        vec_add(&settings, fresh->settings[i]);
+    for (size_t i = loop->said->nsettings; is_same && i < loop->settings.n; i++)
+        vec_add(&settings, loop->settings.at[i]);
+    struct loop was = *loop;
+    loop->settings.at = settings.at;
+    loop->settings.n = settings.n;
+    loop->settings.cap = settings.cap;
+    enum firn_status status =
+        is_same ? FIRN_OK : loop_new_round(loop, policy, err);
+    if (status != FIRN_OK) {
+        loop->settings = was.settings;
+        vec_release(&settings);
+        return status;
+    }
+    vec_release(&was.settings);
+    if (!is_same)
+        forget_choice(loop);
+    return FIRN_OK;
+}
+
+static enum firn_status reread(struct loop *loop, struct config *fresh,
+                               struct firn_error *err)
+{
+    const char *token = NULL;
+    FIRN_TRY(config_flags(fresh, loop->argc, loop->argv, err));
+    FIRN_TRY(config_finish(fresh, err));
+    FIRN_TRY(config_token(fresh, &token, err));
+    FIRN_TRY(take_policy(loop, fresh, err));
+    name_fixed(loop, fresh);
+    if (loop->http != NULL)
+        http_set_token(loop->http, token);
+    return FIRN_OK;
+}
+
+void loop_reload(struct loop *loop)
+{
+    struct config fresh = {0};
+    struct firn_error err = {0};
+    if (loop->argv == NULL)
+        return;
+    if (reread(loop, &fresh, &err) != FIRN_OK) {
+        log_warn("nothing is changed: %s", err.text);
+        config_release(&fresh);
+        return;
+    }
+    config_release(&loop->reread);
+    loop->reread = fresh;
+    loop->said = &loop->reread;
+    log_info("flags and files are read again; policy %s", loop->policy->name);
+}

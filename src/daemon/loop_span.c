@@ -1,0 +1,146 @@
+/* loop_span.c - how long jobs take, when nobody knows: guesses, and better
+ * ones.
+ *
+ * What a user says of the duration holds. Of others the guess is what jobs of
+ * the same user and application took (livehistory.c), and an hour before the
+ * first of them is done. When that changes much, the jobs that wait are told,
+ * under their ids, so that nobody loses a place in the queue.
+ *
+ * A job that reports how far it is needs no guess: progress is a share of the
+ * whole, and the time left right whatever was guessed. One that runs and does
+ * not report is believed until its time is nearly over; then it is taken to
+ * need half as much again, and again. That holds for what users said, too.
+ *
+ * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
+ */
+#include "daemon/loopwork.h"
+#include <math.h>
+
+static const double LOOK_EVERY_S = 10, LONGER = 1.5, NEARLY = 0.95;
+
+double loop_guess_s(const struct loop *loop, const struct live_ask *ask)
+{
+    return livehistory_guess(loop->history, ask->user, ask->app);
+}
+
+/* --- those that ended ---------------------------------------------------- */
+
+/* Those that wait, have no duration of their own and are guessed otherwise by
+ * now. */
+static void tell_waiting(struct loop *loop)
+{
+    const struct state *state = round_state(loop->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *in_round = &sj->job;
+        if (!in_round->spec.is_nominal || in_round->starts > 0)
+            continue;
+        firn_job_id id = loop_book_id(loop, in_round->id);
+        const struct live_job *job = book_job(loop->book, id);
+        struct track *track = loop_track(loop, id);
+        double guess_s = job != NULL ? loop_guess_s(loop, &job->ask) : 0;
+        if (track == NULL || !(guess_s > 0) ||
+            guess_s == in_round->spec.duration_s)
+            continue;
+        round_correct(loop->round, in_round->id, guess_s, loop_now_s(loop));
+        track->duration_s = guess_s;
+    }
+}
+
+void loop_span_ended(struct loop *loop, const struct live_job *job,
+                     const struct track *track)
+{
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    double now_s = loop_now_s(loop);
+    struct firn_job_spec spec;
+    loop_spec(loop, job, &spec);
+    double served_gpu_s =
+        in_round != NULL ? firn_job_served_gpu_s(in_round, now_s)
+                         : track->past.served_gpu_s +
+                               track->granted.ngpus * (now_s - track->opened_s);
+    if (spec.gpus > 0 &&
+        livehistory_done(loop->history, job->ask.user, job->ask.app,
+                         served_gpu_s / spec.gpus))
+        tell_waiting(loop);
+}
+
+void loop_span_recover(struct loop *loop)
+{
+    for (size_t i = 0; i < book_count(loop->book); i++) {
+        const struct live_job *job = book_at(loop->book, i);
+        if (job->state == LIVE_SUCCEEDED && job->epoch == 1 &&
+            !job->ask.is_elastic && job->started_s > 0)
+            livehistory_done(loop->history, job->ask.user, job->ask.app,
+                             job->ended_s - job->started_s);
+    }
+}
+
+/* --- those that run ------------------------------------------------------ */
+
+/* With what it holds; 1 where nothing is to be expected. */
+static double rate_of(const struct loop *loop, const struct track *track)
+{
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    if (in_round == NULL || in_round->held.nparts == 0)
+        return 1; /* pinned: on what it asked for */
+    struct firn_way way = liveforecast_held(loop->forecast, in_round);
+    double rate = liveforecast_rate(loop->forecast, track->id, in_round, &way);
+    return rate > 0 ? rate : 1;
+}
+
+/* How long it has had its GPUs, at all its starts. */
+static double ran_s(const struct loop *loop, const struct track *track)
+{
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    double now_s = loop_now_s(loop);
+    if (in_round != NULL)
+        return in_round->held_s +
+               (in_round->held.nparts > 0 ? now_s - in_round->since_s : 0);
+    return track->past.held_s +
+           (track->open_epoch != 0 ? now_s - track->opened_s : 0);
+}
+
+/* Its duration, if it has come so far; longer than was guessed, if it must. */
+static double stretched(double duration_s, double done_s)
+{
+    while (duration_s < 1e9 && done_s > NEARLY * duration_s)
+        duration_s *= LONGER;
+    return duration_s;
+}
+
+struct loop_left loop_left(const struct loop *loop, const struct live_job *job,
+                           const struct track *track)
+{
+    struct loop_left left = {.reports = track->rate > 0,
+                             .is_known = track->rate > 0 ||
+                                         job->ask.duration_s > 0 ||
+                                         loop_guess_s(loop, &job->ask) > 0};
+    double rate = rate_of(loop, track);
+    if (left.reports) {
+        double since_s = loop_now_s(loop) - track->mark_s;
+        double rest_s = track->duration_s - track->mark_done_s;
+        left.left_s = fmax(rest_s / track->rate - since_s, 0);
+        return left;
+    }
+    double done_s = rate * ran_s(loop, track);
+    left.left_s = (stretched(track->duration_s, done_s) - done_s) / rate;
+    return left;
+}
+
+void loop_span_look(struct loop *loop, double now_s)
+{
+    if (now_s < loop->looked_s + LOOK_EVERY_S)
+        return;
+    loop->looked_s = now_s;
+    const struct state *state = round_state(loop->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        struct track *track = loop_track(loop, loop_book_id(loop, sj->job.id));
+        if (sj->job.held.nparts == 0 || track == NULL || track->rate > 0)
+            continue;
+        double done_s = rate_of(loop, track) * ran_s(loop, track);
+        double duration_s = stretched(track->duration_s, done_s);
+        if (duration_s == track->duration_s)
+            continue;
+        round_correct(loop->round, sj->job.id, duration_s, now_s);
+        track->duration_s = duration_s;
+    }
+}

@@ -1,0 +1,223 @@
+/* test_liveforecast.c - what is expected of jobs: by profile, by what others
+ * reported, by what they report themselves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "daemon/liveforecast.h"
+#include <firn/profile.h>
+#include <math.h>
+#include <string.h>
+
+struct scene {
+    struct firn_cluster cluster;
+    struct liveforecast *f;
+};
+
+static void open_scene(struct scene *s, const char *spec)
+{
+    struct firn_error err = {0};
+    assert_int_equal(firn_cluster_parse_spec(&s->cluster, spec, &err), FIRN_OK);
+    s->f = liveforecast_new(&s->cluster);
+}
+
+static void close_scene(struct scene *s)
+{
+    liveforecast_free(s->f);
+    firn_cluster_release(&s->cluster);
+}
+
+static struct firn_job job_of(const char *app, int gpus)
+{
+    return (struct firn_job){.spec = {.name = "j",
+                                      .app = app,
+                                      .group = "",
+                                      .types = "",
+                                      .gpus = gpus,
+                                      .gpus_min = 1,
+                                      .gpus_max = 4,
+                                      .duration_s = 1000},
+                             .type_mask = 1};
+}
+
+static double rate(const struct scene *s, firn_job_id id,
+                   const struct firn_job *job, int gpus)
+{
+    struct firn_way way = {.gpus = gpus};
+    return liveforecast_rate(s->f, id, job, &way);
+}
+
+/* Alone on the first `gpus` of node 0, at that rate. */
+static void saw(struct scene *s, firn_job_id id, struct firn_job *job,
+                const struct liveforecast_run *how, int gpus)
+{
+    struct firn_part part = {0, 0, ((uint64_t)1 << gpus) - 1};
+    struct liveforecast_run run = *how;
+    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = gpus};
+    run.job = job;
+    run.beside = how->beside != NULL ? how->beside : "";
+    liveforecast_saw(s->f, id, &run);
+    job->held = (struct firn_alloc){0};
+}
+
+static void an_application_with_a_profile_goes_by_it(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    struct firn_error err = {0};
+    struct firn_profiles profiles;
+    open_scene(&s, "1x4:t4@16");
+    struct firn_job job = job_of("cifar10", 1), other = job_of("unheard", 1);
+    assert_int_equal(firn_profiles_builtin(&profiles, &err), FIRN_OK);
+    const struct firn_profile *p =
+        firn_profiles_find(&profiles, "pollux/cifar10", "t4", &err);
+    const struct firn_itertime *time = &firn_profile_gpu(p, "t4")->time;
+    struct firn_shape one = {1, 1, 0, 128, 1, 1, 1};
+    struct firn_shape four = {1, 4, 0, 32, 1, 1, 1};
+    double want = firn_itertime_iteration(time, &one) /
+                  firn_itertime_iteration(time, &four);
+    assert_true(fabs(rate(&s, 1, &job, 1) - 1) < 1e-12);
+    assert_true(fabs(rate(&s, 1, &job, 4) / want - 1) < 0.02);
+    assert_true(fabs(rate(&s, 2, &other, 4) - 1.8 * 1.8) < 1e-9);
+    assert_true(fabs(want - 1.8 * 1.8) > 0.3); /* they do differ */
+    firn_profiles_release(&profiles);
+    close_scene(&s);
+}
+
+static void memory_load_freezing_and_pairs_are_the_profiles(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:h200@141");
+    struct firn_job job = job_of("bert-base", 1), other = job_of("unheard", 1);
+    job.spec.batch = 32;
+    struct firn_way way = {.gpus = 1};
+    struct firn_load load = liveforecast_load(s.f, 1, &job, &way);
+    assert_true(fabs(load.mem_gib - (915.783 + 32 * 120.874) / 1024) < 0.01);
+    assert_true(load.util > 0.8 && load.util <= 1);
+    load = liveforecast_load(s.f, 2, &other, &way);
+    assert_true(isnan(load.mem_gib) && isnan(load.util));
+    struct firn_job vgg = job_of("vgg19-c", 1);
+    struct liveforecast_job a = {1, &job}, b = {3, &vgg}, c = {2, &other};
+    assert_true(fabs(liveforecast_slowdown(s.f, a, b) - 2.01) < 1e-9);
+    assert_true(fabs(liveforecast_slowdown(s.f, a, c) - 1.5) < 1e-9);
+    /* With 62 layers frozen it needs less, and is expected to go as it says. */
+    struct liveforecast_run run = {
+        .rate = 1.4, .step_s = 0.05, .batch = 32, .passes = 1, .nfrozen = 62};
+    double whole = liveforecast_load(s.f, 1, &job, &way).mem_gib;
+    saw(&s, 1, &job, &run, 1);
+    assert_true(liveforecast_load(s.f, 1, &job, &way).mem_gib < whole - 0.05);
+    assert_true(fabs(rate(&s, 1, &job, 1) - 1.4) < 1e-9);
+    close_scene(&s);
+}
+
+static void jobs_of_an_application_teach_the_next_one(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job first = job_of("mine", 1), next = job_of("mine", 1);
+    double plain = rate(&s, 9, &next, 4);
+    /* Steps of 64 samples: 1 s on one GPU, 0.9 s on two, 0.85 s on four. */
+    static const double steps[] = {1, 0.9, 0, 0.85};
+    for (int round = 0; round < 5; round++)
+        for (int gpus = 1; gpus <= 4; gpus++) {
+            struct liveforecast_run run = {.rate = 1 / steps[gpus - 1],
+                                           .step_s = steps[gpus - 1],
+                                           .batch = 64,
+                                           .passes = 1};
+            if (gpus != 3)
+                saw(&s, 1, &first, &run, gpus);
+            if (round == 0 && gpus == 1) /* one shape says nothing */
+                assert_true(rate(&s, 9, &next, 4) == plain);
+        }
+    next.spec.batch = 64;
+    double learned = rate(&s, 9, &next, 4);
+    assert_true(fabs(learned - 1 / 0.85) < 0.15);
+    assert_true(plain > 3);
+    assert_true(fabs(rate(&s, 1, &first, 4) - 1 / 0.85) < 0.02);
+    close_scene(&s);
+}
+
+static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("left", 1), b = job_of("right", 1);
+    struct liveforecast_job one = {1, &a}, two = {2, &b};
+    struct liveforecast_run alone = {.rate = 1};
+    struct liveforecast_run beside = {
+        .rate = 1 / 2.2, .sharers = 1, .beside = "right"};
+    saw(&s, 1, &a, &beside, 1); /* never seen alone: says nothing of them */
+    assert_true(liveforecast_slowdown(s.f, one, two) == 1.5);
+    assert_false(liveforecast_is_seen(s.f, 1));
+    saw(&s, 1, &a, &alone, 1);
+    assert_true(liveforecast_is_seen(s.f, 1));
+    double before = liveforecast_slowdown(s.f, one, two);
+    for (int i = 0; i < 10; i++)
+        saw(&s, 1, &a, &beside, 1);
+    assert_true(before < 1.6);
+    assert_true(fabs(liveforecast_slowdown(s.f, one, two) - 2.2) < 0.15);
+    assert_true(fabs(rate(&s, 1, &a, 1) - 1) < 1e-9); /* alone, as before */
+    liveforecast_part(s.f, one, two);
+    assert_true(liveforecast_slowdown(s.f, two, one) == LIVEFORECAST_BAD);
+    struct firn_buf text = {0};
+    liveforecast_save(s.f, &text);
+    assert_string_equal(text.at, "left\tright\n");
+    close_scene(&s);
+    open_scene(&s, "1x4:v100@16");
+    liveforecast_load_pairs(s.f, text.at);
+    assert_true(liveforecast_slowdown(s.f, one, two) == LIVEFORECAST_BAD);
+    liveforecast_load_pairs(s.f, "no tab\n\t\nx"); /* passed over */
+    buf_release(&text);
+    close_scene(&s);
+}
+
+static void jobs_without_a_name_are_bad_for_themselves_only(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("", 1);
+    struct liveforecast_job one = {1, &a}, two = {2, &a}, three = {3, &a};
+    liveforecast_part(s.f, one, two);
+    assert_true(liveforecast_slowdown(s.f, two, one) == LIVEFORECAST_BAD);
+    assert_true(liveforecast_slowdown(s.f, one, three) == 1.5);
+    close_scene(&s);
+}
+
+static void more_gpus_that_made_it_slower_are_of_no_use(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("x", 1);
+    struct liveforecast_run fast = {.rate = 1}, slow = {.rate = 0.7};
+    saw(&s, 1, &a, &fast, 1);
+    saw(&s, 1, &a, &slow, 4);
+    saw(&s, 1, &a, &slow, 4);
+    assert_int_equal(liveforecast_gpus_max(s.f, 1, &a, 0), 4);
+    saw(&s, 1, &a, &slow, 4); /* three times is no accident */
+    assert_int_equal(liveforecast_gpus_max(s.f, 1, &a, 0), 1);
+    assert_int_equal(liveforecast_gpus_max(s.f, 2, &a, 0), 4);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_application_with_a_profile_goes_by_it),
+        cmocka_unit_test(memory_load_freezing_and_pairs_are_the_profiles),
+        cmocka_unit_test(jobs_of_an_application_teach_the_next_one),
+        cmocka_unit_test(what_a_pair_was_seen_to_do_corrects_it),
+        cmocka_unit_test(jobs_without_a_name_are_bad_for_themselves_only),
+        cmocka_unit_test(more_gpus_that_made_it_slower_are_of_no_use),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

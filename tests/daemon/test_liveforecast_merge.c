@@ -1,0 +1,102 @@
+/* test_liveforecast_merge.c - what merging is worth, before and after reports.
+ */
+#include "daemon/liveforecast_merge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9)
+
+static struct livemerge_side side_of(const char *set, double alone_s)
+{
+    return (struct livemerge_side){.base = "bert",
+                                   .dataset = set,
+                                   .alone_s = alone_s,
+                                   .epoch_s = alone_s / 10,
+                                   .is_new = true};
+}
+
+static struct firn_merge expect(const struct livemerge *m, double a, double b,
+                                enum firn_merge_kind kind)
+{
+    struct livemerge_side side[] = {side_of("one", a), side_of("two", b)};
+    struct firn_merge merge;
+    assert_true(livemerge_expect(m, side, kind, &merge));
+    return merge;
+}
+
+static void at_first_it_is_what_pairs_gained_elsewhere(void **state)
+{
+    (void)state;
+    struct livemerge *m = livemerge_new();
+    struct firn_merge merge = expect(m, 100, 100, FIRN_MERGE_TOGETHER);
+    NEAR(merge.left_s[0], 200 / 1.5);
+    NEAR(merge.left_s[1], 200 / 1.5);
+    NEAR(merge.weight, 300 / (400 / 1.5)); /* above 1: it pays */
+    NEAR(merge.epoch_s, 20);
+    /* A short one and a long one are better one after the other. */
+    assert_true(expect(m, 10, 1000, FIRN_MERGE_TOGETHER).weight < 1);
+    merge = expect(m, 100, 100, FIRN_MERGE_AFTER);
+    NEAR(merge.left_s[0], 100);
+    NEAR(merge.left_s[1], 100 + 100 / 1.11);
+    NEAR(merge.epoch_s, 10);
+    livemerge_free(m);
+}
+
+static void what_cannot_be_merged_is_not(void **state)
+{
+    (void)state;
+    struct livemerge *m = livemerge_new();
+    struct firn_merge merge = {.weight = 77};
+    struct livemerge_side side[] = {side_of("one", 10), side_of("one", 10)};
+    assert_false(livemerge_expect(m, side, FIRN_MERGE_TOGETHER, &merge));
+    side[1] = side_of("two", 10);
+    side[1].base = "gpt2";
+    assert_false(livemerge_expect(m, side, FIRN_MERGE_TOGETHER, &merge));
+    side[1] = side_of("two", (double)NAN);
+    assert_false(livemerge_expect(m, side, FIRN_MERGE_TOGETHER, &merge));
+    side[1] = side_of("two", 10);
+    side[1].is_new = false;
+    assert_false(livemerge_expect(m, side, FIRN_MERGE_AFTER, &merge));
+    assert_true(merge.weight == 77);
+    assert_true(livemerge_expect(m, side, FIRN_MERGE_TOGETHER, &merge));
+    livemerge_free(m);
+}
+
+static void what_was_seen_goes_before_the_prior(void **state)
+{
+    (void)state;
+    struct livemerge *m = livemerge_new();
+    struct livemerge_side seen[] = {side_of("two", 1), side_of("one", 1)};
+    livemerge_saw(m, seen, 1.2);
+    livemerge_saw(m, seen, 1.0); /* the newest word on this pair */
+    NEAR(expect(m, 100, 100, FIRN_MERGE_TOGETHER).left_s[0], 200);
+    /* Others of the base: the mean of it and of the prior. */
+    struct livemerge_side others[] = {side_of("three", 100),
+                                      side_of("four", 100)};
+    struct firn_merge merge;
+    assert_true(livemerge_expect(m, others, FIRN_MERGE_TOGETHER, &merge));
+    NEAR(merge.left_s[0], 200 / 1.25);
+    others[0].base = others[1].base = "gpt2"; /* of which nothing is known */
+    assert_true(livemerge_expect(m, others, FIRN_MERGE_TOGETHER, &merge));
+    NEAR(merge.left_s[0], 200 / 1.5);
+    livemerge_saw(m, seen, (double)NAN);
+    livemerge_saw(m, seen, -1);
+    NEAR(expect(m, 100, 100, FIRN_MERGE_TOGETHER).left_s[0], 200);
+    livemerge_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_first_it_is_what_pairs_gained_elsewhere),
+        cmocka_unit_test(what_cannot_be_merged_is_not),
+        cmocka_unit_test(what_was_seen_goes_before_the_prior),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

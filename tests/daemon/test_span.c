@@ -1,0 +1,185 @@
+/* test_span.c - how long jobs take: learned, stretched, or said not to be
+ * known.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
+
+static const struct firn_job *in_round(struct loopscene *s, const char *name)
+{
+    const struct live_job *job = loopscene_job(s, name);
+    return loop_round_job(s->loop, loop_track(s->loop, job->id));
+}
+
+/* The answer to `firn eta`. */
+static const char *eta(struct loopscene *s, const char *name)
+{
+    static char out[2048];
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    assert_int_equal(dryrun_eta(s->loop, loopscene_job(s, name), &json, &err),
+                     FIRN_OK);
+    snprintf(out, sizeof out, "%s", json.at);
+    buf_release(&json);
+    return out;
+}
+
+/* A number of it; NaN: null. `nth` counts from 0 within a list. */
+static double number(const char *json, const char *key, int nth)
+{
+    char name[64];
+    snprintf(name, sizeof name, "\"%s\":", key);
+    const char *at = strstr(json, name);
+    assert_non_null(at);
+    at += strlen(name) + (at[strlen(name)] == '[');
+    for (; nth > 0; nth--)
+        at = strchr(at, ',') + 1;
+    return strncmp(at, "null", 4) == 0 ? (double)NAN : strtod(at, NULL);
+}
+
+static void those_that_wait_learn_from_those_that_ended(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf", false);
+    loopscene_submit(&s, "a", SOFT "app: mine");
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", SOFT "app: mine");
+    loopscene_submit(&s, "c", SOFT "app: other\nduration: 500s");
+    loopscene_submit(&s, "d", SOFT "app: mine");
+    firn_job_id before = in_round(&s, "b")->id;
+    assert_true(in_round(&s, "b")->spec.duration_s == 3600);
+    loopscene_pass(&s, 100);
+    loopscene_done(&s, "a"); /* so b goes before c, which says 500 s */
+    assert_int_equal(loopscene_job(&s, "b")->state, LIVE_RUNNING);
+    assert_true(fabs(in_round(&s, "d")->spec.duration_s - 100) < 5);
+    assert_true(in_round(&s, "c")->spec.duration_s == 500);
+    assert_int_equal(in_round(&s, "b")->id, before); /* no place is lost */
+    loopscene_submit(&s, "e", SOFT "app: mine");
+    assert_true(fabs(in_round(&s, "e")->spec.duration_s - 100) < 5);
+    loopscene_close(&s);
+    loopscene_open(&s, "1x1:v100@16", "sjf", true); /* and is remembered */
+    assert_true(fabs(in_round(&s, "e")->spec.duration_s - 100) < 5);
+    loopscene_close(&s);
+}
+
+static void the_nearest_kind_counts(void **unused)
+{
+    (void)unused;
+    struct livehistory *h = livehistory_new();
+    assert_true(livehistory_guess(h, "ann", "x") == 0);
+    assert_true(livehistory_done(h, "ann", "x", 100));
+    assert_false(livehistory_done(h, "ann", "x", 105)); /* no news */
+    assert_true(livehistory_done(h, "bob", "x", 1000));
+    assert_true(fabs(livehistory_guess(h, "ann", "x") - 102.5) < 1);
+    assert_true(livehistory_guess(h, "bob", "x") == 1000);
+    assert_true(fabs(livehistory_guess(h, "eve", "x") - 402) < 1);
+    assert_true(fabs(livehistory_guess(h, "ann", "y") - 102.5) < 1);
+    assert_true(livehistory_guess(h, "eve", "y") == 0);
+    assert_true(livehistory_guess(h, "eve", "") == 0);
+    assert_false(livehistory_done(h, "ann", "x", NAN));
+    assert_false(livehistory_done(h, "ann", "x", -1));
+    livehistory_free(h);
+}
+
+static void a_job_beyond_its_guess_is_taken_to_need_more(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "duration: 100s");
+    loopscene_submit(&s, "b", SOFT "duration: 50s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 100) < 5);
+    loopscene_pass(&s, 60);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 40) < 5);
+    loopscene_pass(&s, 60); /* 120 of 100 s */
+    assert_true(fabs(in_round(&s, "a")->spec.duration_s - 150) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 30) < 5);
+    loopscene_pass(&s, 1000);
+    assert_true(in_round(&s, "a")->spec.duration_s > 1100);
+    assert_true(number(eta(&s, "b"), "start_s", 0) > 1);
+    /* Its own word is better than any guess: 90 of 100 steps, 1 s each. */
+    loopscene_report(&s, "a", 0.9, 1, 1024);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 10) < 3);
+    loopscene_close(&s);
+}
+
+static void what_nobody_knows_is_not_told(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 2"); /* pinned */
+    loopscene_submit(&s, "b", SOFT "duration: 50s");
+    loopscene_turn(&s);
+    const char *answer = eta(&s, "b");
+    assert_non_null(strstr(answer, "not known when it starts, because job 1 "
+                                   "(a), which goes before it, has no"));
+    assert_true(isnan(number(answer, "start_s", 0)));
+    assert_true(isnan(number(answer, "finish_range_s", 1)));
+    answer = eta(&s, "a");
+    assert_non_null(strstr(answer, "not known when it ends, because"));
+    assert_true(isnan(number(answer, "finish_s", 0)));
+    loopscene_report(&s, "a", 0.5, 2, 1024); /* 50 steps left, 2 s each */
+    answer = eta(&s, "b");
+    assert_true(fabs(number(answer, "start_s", 0) - 100) < 5);
+    assert_true(fabs(number(answer, "finish_s", 0) - 150) < 5);
+    assert_non_null(strstr(answer, "\"unknown\":null"));
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 100) < 5);
+    loopscene_close(&s);
+}
+
+/* In the round and without a word, as the pinned one above. */
+static void a_queue_without_durations_is_not_guessed(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "duration: 100s");
+    loopscene_submit(&s, "b", SOFT);
+    loopscene_submit(&s, "c", SOFT "duration: 10s");
+    loopscene_turn(&s);
+    const char *answer = eta(&s, "b"); /* its start is known, not its end */
+    assert_true(fabs(number(answer, "start_s", 0) - 100) < 5);
+    assert_true(number(answer, "start_range_s", 0) < 60);
+    assert_true(number(answer, "start_range_s", 1) > 190);
+    assert_true(isnan(number(answer, "finish_s", 0)));
+    answer = eta(&s, "c");
+    assert_true(isnan(number(answer, "start_s", 0)));
+    assert_non_null(strstr(answer, "because job 2 (b)"));
+    struct live_ask ask = {0};
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    ask.name = ask.app = ask.user = ask.queue = ask.types = "";
+    ask.gpus_min = ask.gpus_max = 1;
+    ask.duration_s = 5;
+    assert_int_equal(dryrun_plan(s.loop, &ask, &json, &err), FIRN_OK);
+    assert_non_null(strstr(json.at, "because job 2 (b)"));
+    buf_release(&json);
+    loopscene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(those_that_wait_learn_from_those_that_ended),
+        CASE(the_nearest_kind_counts),
+        CASE(a_job_beyond_its_guess_is_taken_to_need_more),
+        CASE(what_nobody_knows_is_not_told),
+        CASE(a_queue_without_durations_is_not_guessed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# An elastic PyTorch job, run by the scheduler: it reports, is made larger while
+# it trains, goes on from its checkpoint, and ends with the weights of a run that
+# nobody disturbed. Skipped where the distribution's PyTorch is not there.
+. tests/lib/firnd.sh
+[ -z "${FIRN_QUICK:-}" ] || skip "nothing of it is under a checker"
+python=${FIRN_PYTHON:-/usr/bin/python3}
+lib=${FIRN%/firn}/libfirn_train.so
+[ -f "$lib" ] || skip "libfirn_train.so is not built"
+"$python" -c 'import sys, importlib.util as u
+sys.exit(not all(u.find_spec(m) for m in ("torch", "numpy")))' 2>/dev/null ||
+    skip "python3-torch is not installed"
+
+cat >"$tmp/train" <<END
+#!/bin/sh
+export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
+export PYTHONDONTWRITEBYTECODE=1
+exec "$python" "$PWD/examples/python/cnn.py" --threads 2 --epochs 4 \
+    --samples 48 --batch 8
+END
+chmod +x "$tmp/train"
+
+up --gpus 1x2:v100@16 --policy fifo
+submit job 1..1 "elastic: {threads: 2}
+checkpoint: {grace: 60}
+duration: 60" "$tmp/train"
+tries=0
+until api GET /jobs/job/logs | grep -q '^epoch 1: '; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 1200 ] || fail "no epoch: $(api GET /jobs/job/logs)"
+    sleep 0.05
+done
+api PATCH /jobs/job '{"gpus": 2}' >/dev/null || fail "no new bounds"
+wait_state job succeeded 100
+[ "$(field job epoch)" = 2 ] || fail "$(api GET /jobs/job)"
+[ "$(reported job nprocs)" = 2 ] || fail "$(api GET /jobs/job)"
+[ "$(reported job step)" = 12 ] || fail "$(api GET /jobs/job)"
+api GET /jobs/job/logs | grep '^weights ' >"$tmp/live" || fail "no weights"
+down
+"$tmp/train" >"$tmp/out" 2>&1 || fail "the run alone failed"
+grep '^weights ' "$tmp/out" | cmp -s - "$tmp/live" ||
+    fail "the weights differ: $(cat "$tmp/live")"
+exit 0
