@@ -246,6 +246,10 @@ static void settle(struct slurm *l, struct slurmjob *job)
         close(above);
     if (!is_gone)
         return;
+    if (!job->has_pid && job->is_seen && job->state == SLURM_FAILED)
+        log_warn("job %d: its shepherd did not start; is '%s' there on the "
+                 "nodes, and the state folder?",
+                 job->id, l->program);
     if (read_exit(job, &how)) /* written while we looked */
         correct(job, &how);
     else
