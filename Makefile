@@ -343,7 +343,8 @@ tsan:
 # processes, wait for `make soak`; ASan has seen them all.
 VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% \
             train/test_train train/test_group% engine/test_local \
-            engine/test_adopt engine/test_shepherd
+            engine/test_adopt engine/test_shepherd engine/test_slurm \
+            engine/test_slurm_live engine/test_slurm_nodes
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
 valgrind: $(TESTS)
