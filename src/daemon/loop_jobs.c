@@ -122,6 +122,8 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
                    double submit_s, struct firn_job_spec *out)
 {
     jobfile_spec(ask, submit_s, out);
+    if (loop_no_sharing(loop) != NULL)
+        out->may_share = false; /* or a policy gives it half a GPU for ever */
     if (llmjobs_is(out))
         shape_spec(loop, out);
     else

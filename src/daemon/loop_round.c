@@ -113,6 +113,13 @@ const char *loop_trouble(const struct loop *loop)
                : NULL;
 }
 
+const char *loop_no_sharing(const struct loop *loop)
+{
+    return loop->engine->no_sharing != NULL
+               ? loop->engine->no_sharing(loop->engine_state)
+               : NULL;
+}
+
 double loop_decide(struct loop *loop, double now_s)
 {
     struct firn_error err = {0};

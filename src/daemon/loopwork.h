@@ -366,6 +366,8 @@ void loop_guard_ended(struct loop *loop, const struct track *track);
 
 /* Why the engine can start nothing at present; NULL: it can. */
 const char *loop_trouble(const struct loop *loop);
+/* Why no two jobs can share a GPU here; NULL: they can. */
+const char *loop_no_sharing(const struct loop *loop);
 /* Decides if it is time; when it is, if not yet. */
 double loop_decide(struct loop *loop, double now_s);
 /* The first, or another for the present one, which ends. */

@@ -154,17 +154,11 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text, "waits for %s; %d free", needs,
                  stock->suit_free);
     }
-    const char *alone = job->spec.may_share && loop->engine->no_sharing != NULL
-                            ? loop->engine->no_sharing(loop->engine_state)
-                            : NULL;
     if (others)
         snprintf(a->next, sizeof a->next,
                  "%d other GPUs are free: allow them with gpu: or ask for "
                  "less memory",
                  stock->free - stock->suit_free);
-    else if (alone != NULL)
-        snprintf(a->next, sizeof a->next, "it may share and cannot: %.200s",
-                 alone);
     else
         snprintf(a->next, sizeof a->next, "%s",
                  job->spec.gpus_min > 1 && stock->suit_free > 0
@@ -269,6 +263,10 @@ static struct answer explain(const struct loop *loop,
             in_trouble(loop, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
+        if (a.reason == LIVE_BECAUSE_CAPACITY && job->ask.may_share &&
+            loop_no_sharing(loop) != NULL)
+            snprintf(a.next, sizeof a.next, "it may share and cannot: %.200s",
+                     loop_no_sharing(loop));
     } else {
         is_away(loop, job, track, &a);
     }

@@ -118,7 +118,7 @@ static bool reserve(struct shepherd *s)
 
 static int start_srun(struct shepherd *s)
 {
-    char program[PATH_SIZE], groups[64];
+    char program[PATH_SIZE], groups[64], cpus[64];
     const char *argv[WORDS] = {
         "srun",         "--quiet",    "--wait=0",     "--kill-on-bad-exit=0",
         "--input=none", "--mpi=none", "--export=ALL", "--chdir=/"};
@@ -132,6 +132,12 @@ static int start_srun(struct shepherd *s)
         snprintf(groups, sizeof groups, "--het-group=0-%ld",
                  strtol(size, NULL, 10) - 1);
         argv[n++] = groups;
+    }
+    const char *each = getenv("SLURM_CPUS_PER_TASK"); /* not srun's by itself */
+    if (each != NULL) {
+        snprintf(cpus, sizeof cpus, "--cpus-per-task=%ld",
+                 strtol(each, NULL, 10));
+        argv[n++] = cpus;
     }
     argv[n++] = program;
     argv[n++] = "--worker";

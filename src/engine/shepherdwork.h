@@ -83,9 +83,9 @@ void shepherd_tell(struct shepherd *s, enum epoch_word word);
 /* All ends that there will be; false: workers may still be there. */
 bool shepherd_gather(struct shepherd *s);
 
-/* Runs a program in the child's stead: 0, or errno. Its end is noted for
- * `worker`. `env` ends with NULL. */
-int shepherd_spawn(struct shepherd *s, pid_t *pid, char **env, char **argv);
+/* Starts a program, `argv` and `env` ending with NULL: 0, or errno. There may
+ * be a child then all the same, which ends at once. */
+int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv);
 void shepherd_pick_port(struct shepherd *s);
 
 /* A worker's end, by a status as wait() has it. */

@@ -123,11 +123,10 @@ static void ask_queue(struct slurm *l, double now_s)
               &(struct command){.limit_s = answer_s, .tag = SLURM_CMD_QUEUE});
 }
 
-static void ask_nodes(struct slurm *l, double now_s)
+static void ask_nodes(struct slurm *l)
 {
     static const char *const argv[] = {"scontrol", "-o",   "-d",
                                        "show",     "node", NULL};
-    l->nodes_asked_s = now_s;
     l->nodes_due_s = INFINITY;
     slurm_run(l, argv,
               &(struct command){.limit_s = answer_s, .tag = SLURM_CMD_NODES});
@@ -141,7 +140,7 @@ void slurm_poll(struct slurm *l)
         ask_queue(l, now_s);
     if (now_s >= l->nodes_due_s &&
         commands_count(l->commands, SLURM_CMD_NODES) == 0)
-        ask_nodes(l, now_s);
+        ask_nodes(l);
     slurm_inbox_poll(l);
 }
 
@@ -196,7 +195,7 @@ static void take_nodes(struct slurm *l, const struct command_done *done)
     struct firn_error err = {0};
     if (slurm_is_answer(l, "scontrol", done)) {
         if (slurm_nodes_read(&nodes, done->out, &err) == FIRN_OK)
-            slurm_nodes_take(l, &nodes, l->nodes_asked_s);
+            slurm_nodes_take(l, &nodes);
         else
             went_away(l, "scontrol", err.text);
         slurm_nodes_release(&nodes);

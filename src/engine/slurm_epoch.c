@@ -22,14 +22,17 @@
  * was, unless it was cancelled or that happened many times in a row.
  */
 #define _GNU_SOURCE
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "engine/holding.h"
+#include "engine/launchfile.h"
 #include "engine/slurmwork.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { LOSSES_MAX = 8 };
@@ -246,6 +249,10 @@ static void settle(struct slurm *l, struct slurmjob *job)
         close(above);
     if (!is_gone)
         return;
+    if (!job->has_pid && job->is_seen && job->state == SLURM_FAILED)
+        log_warn("job %d: its shepherd did not start; is '%s' there on the "
+                 "nodes, and the state folder?",
+                 job->id, l->program);
     if (read_exit(job, &how)) /* written while we looked */
         correct(job, &how);
     else
@@ -347,6 +354,54 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         settle(l, job);
 }
 
+/* --- after a restart ------------------------------------------------------ */
+
+static bool is_held_node(const struct slurm *l, const struct slurmjob *job,
+                         const char *name)
+{
+    for (int i = 0; i < job->held.nparts; i++)
+        if (strcmp(l->names.at[job->held.parts[i].node], name) == 0)
+            return true;
+    return false;
+}
+
+/* Nodes are known by their numbers, which change when Slurm gets other nodes.
+ * What its workers were told has the names. */
+static bool is_where_it_was(const struct slurm *l, const struct slurmjob *job,
+                            int folder)
+{
+    static const char name[] = "FIRN_NODE=";
+    struct launchfile launch = {0};
+    struct firn_buf text = {0};
+    bool is_there = true;
+    if (epoch_get(folder, "launch", &text) &&
+        launchfile_read(&launch, (struct firn_bytes){text.at, text.n}, NULL) ==
+            FIRN_OK)
+        for (size_t i = 0; i < launch.own.n; i++)
+            if (strncmp(launch.own.at[i], name, sizeof name - 1) == 0)
+                is_there =
+                    is_there &&
+                    is_held_node(l, job, launch.own.at[i] + sizeof name - 1);
+    launchfile_release(&launch);
+    buf_release(&text);
+    return is_there;
+}
+
+static void take_words(struct slurm *l, struct slurmjob *job)
+{
+    int folder = epoch_folder(job->folder, job->epoch, false);
+    if (folder < 0)
+        return;
+    job->word = epoch_word_get(folder, "ask");
+    if (!is_where_it_was(l, job, folder)) {
+        log_warn("job %d runs on other nodes than are known for it; it is "
+                 "started again",
+                 job->id);
+        say(job, EPOCH_KILL);
+    }
+    close(folder);
+}
+
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
                                  struct firn_error *err)
 {
@@ -371,10 +426,7 @@ enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
         str_copy(job->inbox, sizeof job->inbox, launch.inbox);
         slurm_inbox_start(l, job);
     } else {
-        int folder = epoch_folder(job->folder, job->epoch, false);
-        job->word = folder >= 0 ? epoch_word_get(folder, "ask") : EPOCH_GO;
-        if (folder >= 0)
-            close(folder);
+        take_words(l, job);
         slurm_watch_epoch(l, job);
     }
     slurm_look(l, job);

@@ -4,8 +4,9 @@
  * Where Slurm tells which ones (slots), these; where it only counts, as many of
  * those that we do not hold, the ones that were said before first, then the
  * last. Queue and nodes are two questions, and an epoch may end between them:
- * GPUs are said to be taken when two answers in a row show it, and of a node
- * where a Slurm job of ours is on its way out nothing new is said at all.
+ * GPUs are said to be taken when two answers in a row show it. While a Slurm
+ * job of ours is about whose GPUs nobody remembers (of before a restart, on its
+ * way out), nothing new is said at all.
  *
  * A node that is missing from the answer is out. One of which Slurm does not
  * know what it is like (after a restart of the controller all are like that for
@@ -149,14 +150,28 @@ static void see_used(struct slurm *l, firn_node_id id,
     }
 }
 
-void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes,
-                      double asked_s)
+/* A Slurm job of ours is about, and nobody remembers which GPUs it has. */
+static bool is_dark(const struct slurm *l)
 {
-    (void)asked_s;
+    for (size_t i = 0; i < l->strays.n; i++) {
+        const struct slurm_tag *tag = &l->strays.at[i].tag;
+        bool is_known = false;
+        for (size_t k = 0; k < l->rests.n; k++)
+            is_known = is_known || (l->rests.at[k].tag.job == tag->job &&
+                                    l->rests.at[k].tag.epoch == tag->epoch);
+        if (!is_known)
+            return true;
+    }
+    return false;
+}
+
+void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes)
+{
+    bool is_blind = is_dark(l);
     for (size_t i = 0; i < l->hosts.n; i++) {
         const struct slurm_node *node = find(l, nodes, l->hosts.at[i].name);
         see_state(l, (firn_node_id)i, node);
-        if (node != NULL && l->strays.n == 0)
+        if (node != NULL && !is_blind)
             see_used(l, (firn_node_id)i, node);
     }
 }

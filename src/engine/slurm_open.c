@@ -213,7 +213,7 @@ static enum firn_status find_nodes(struct slurm *l, struct firn_error *err)
         status = build(l, err);
     if (status == FIRN_OK) {
         find_sharing(l);
-        slurm_nodes_take(l, &nodes, 0);
+        slurm_nodes_take(l, &nodes);
     }
     slurm_nodes_release(&nodes);
     buf_release(&text);

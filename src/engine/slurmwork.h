@@ -132,7 +132,7 @@ struct slurm {
     int poll, timer, notes; /* epoll, timerfd, inotify (-1: none) */
     bool is_stirred;        /* something happened in a folder */
 
-    double queue_asked_s, nodes_asked_s; /* of the questions under way */
+    double queue_asked_s; /* of the question under way */
     double queue_due_s, nodes_due_s;
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it does */
@@ -184,8 +184,7 @@ void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
 void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
                 enum slurm_state state);
 /* What scontrol says: slurm_nodes.c. */
-void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes,
-                      double asked_s);
+void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes);
 
 /* Starting: slurm_start.c. */
 void slurm_start(struct slurm *l, struct slurmjob *job);

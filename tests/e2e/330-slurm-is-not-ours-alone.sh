@@ -51,7 +51,7 @@ wait_state two running
 
 # The controller dies: jobs run on, submits are taken. What it was told in its
 # last seconds it has forgotten, so these are let go by.
-sleep 4
+sleep 7 # it writes them down every five
 tools/slurm-bed kill ctld --dir "$bed"
 submit late 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 tries=0

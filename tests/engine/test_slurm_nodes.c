@@ -195,6 +195,19 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
+/* A node was added before it: numbers are not names. */
+static void a_job_on_nodes_of_other_numbers_is_started_again(void **state)
+{
+    (void)state;
+    run_and_kill("obey", 2, NULL);
+    assert_int_equal(livehost_adopt(&host, 0, "n1[0-1]"), FIRN_OK);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    assert_non_null(strstr(fakeslurm_words(), "\n--nodelist=n1\n"));
+    assert_int_equal(livehost_epoch(&host, 0), 2);
+}
+
 /* Killed between the number and sbatch: nothing ran, nothing will. */
 static void what_was_not_submitted_is_fenced_off_and_started_anew(void **state)
 {
@@ -258,6 +271,7 @@ int main(int argc, char **argv)
         CASE(gpus_that_others_use_are_told),
         CASE(where_slurm_only_counts_nobody_shares),
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
+        CASE(a_job_on_nodes_of_other_numbers_is_started_again),
         CASE(what_was_not_submitted_is_fenced_off_and_started_anew),
         CASE(what_was_submitted_last_of_all_runs_once),
     };

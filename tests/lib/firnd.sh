@@ -15,7 +15,7 @@ command -v curl >/dev/null || skip "there is no curl"
 chmod 700 "$tmp"
 unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
 socket=$tmp/sock
-daemon='' bed=''
+daemon='' bed='' bed_memory=''
 
 # only ENGINE WHY: the test is skipped on others.
 only()
@@ -32,10 +32,11 @@ slurm_up()
         skip "Slurm is not installed"
     # Not below $tmp: the names of Slurm's sockets must be short.
     bed=$(mktemp -d /tmp/firn-bed.XXXXXX) || fail "no folder for Slurm"
-    spec=$1
-    shift
-    tools/slurm-bed up --dir "$bed" --cluster "$spec" "$@" >"$tmp/out" \
-        2>"$tmp/err" || fail "no Slurm of $spec"
+    tools/slurm-bed up --dir "$bed" --cluster "$@" >"$tmp/out" \
+        2>"$tmp/err" || fail "no Slurm of $1"
+    # Slurm has no word for a GPU's memory: 2x4:v100@16 is v100:16.
+    bed_memory=$(echo "$1" | tr ',' '\n' |
+        sed -n 's/^[^:]*:\([^@]*\)@\(.*\)/\1:\2/p' | sort -u | paste -s -d , -)
     SLURM_CONF=$bed/etc/slurm.conf
     export SLURM_CONF
     (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
@@ -68,6 +69,7 @@ up()
         done
         set -- --engine slurm --listen "127.0.0.1:$(cat "$bed/port")" \
             --token-file "$tmp/token" "$@"
+        [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
     "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
     daemon=$!
