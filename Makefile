@@ -336,11 +336,12 @@ asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
 asan:
 	$(Q)$(MAKE) $(SUB) test-e2e
 
-# What ever runs beside something else: nothing in math, model or compat does.
+# Only trainers have threads: no other folder of the library does.
+TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
-    $(BUILD)/tests/base/% $(BUILD)/tests/core/% $(BUILD)/tests/sim/% \
-    $(BUILD)/tests/policy/% $(BUILD)/tests/train/%,$(TESTS)))
-tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED)
+    $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
+tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
+    $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
 tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
@@ -400,6 +401,7 @@ soak: all $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
+	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 

@@ -419,8 +419,9 @@ static bool ask(const char *firn)
 
 int main(int argc, char **argv)
 {
-    static const char *const policies[] = {
-        "fifo", "sjf-bsbf", "icefrog", "easyscale", "tiresias", "sia", "lucid"};
+    static const char *const policies[] = {"fifo",      "sjf-bsbf", "icefrog",
+                                           "easyscale", "tiresias", "sia",
+                                           "lucid",     "pollux"};
     const char *tmp = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.150s/firn-bench-XXXXXX",
              tmp != NULL ? tmp : "/tmp");

@@ -39,6 +39,45 @@ const struct firn_job *const *firn_view_running(const struct firn_view *view)
     return collect(view, FIRN_JOB_RUNNING, view->nrunning);
 }
 
+/* Jobs that would do with the same GPUs. */
+struct kind {
+    uint32_t types;
+    int gpus, n;
+};
+enum { KINDS = 64, FILLS = 4 };
+
+/* One more of its kind; of more kinds than there is room for the last one is
+ * one. False: there are enough. */
+static bool counts(struct kind *kinds, const struct firn_job *job, int gpus_up)
+{
+    int i = 0, gpus = job->spec.gpus_min > 1 ? job->spec.gpus_min : 1;
+    while (i < KINDS - 1 && kinds[i].n > 0 &&
+           (kinds[i].types != job->type_mask || kinds[i].gpus != gpus))
+        i++;
+    if (kinds[i].n == 0)
+        kinds[i] = (struct kind){job->type_mask, gpus, 0};
+    return kinds[i].n++ < FILLS * (gpus_up / gpus + 1);
+}
+
+const struct firn_job *const *firn_view_foremost(const struct firn_view *view,
+                                                 size_t least, size_t *n)
+{
+    if (view->nwaiting <= least) {
+        *n = view->njobs;
+        return firn_view_jobs(view);
+    }
+    struct kind kinds[KINDS] = {{0}};
+    const struct firn_job **out =
+        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *out);
+    size_t count = 0;
+    for (const struct state_job *sj = view->state->first; sj; sj = sj->after)
+        if (sj->job.state == FIRN_JOB_RUNNING ||
+            counts(kinds, &sj->job, view->gpus_up))
+            out[count++] = &sj->job;
+    *n = count;
+    return out;
+}
+
 /* Merge sort: stable, so jobs that are equal stay by id. */
 static void sort_jobs(const struct firn_job **jobs,
                       const struct firn_job **spare, size_t n,

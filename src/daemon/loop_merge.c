@@ -9,7 +9,8 @@
  * clock, which counts the other one's steps in between, and how long its parts
  * take, which does not. So one report tells two rates: of the job as it is
  * trained, for the policy; and of the job alone, for the forecast. Their ratio
- * summed over both jobs is what the training of two is worth.
+ * summed over both jobs is what the training of two is worth, which counts once
+ * both have reported two epochs.
  *
  * The guard of the policy ymir speaks once two epochs have passed. By the clock
  * that is hard to tell of a job whose epochs are reported: `epoch_s` of a pair
@@ -124,7 +125,8 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
         {.base = job->ask.base, .dataset = job->ask.dataset},
         {.base = other->ask.base, .dataset = other->ask.dataset}};
     bool pays = gets_better(loop, job) && gets_better(loop, other);
-    if (its != NULL && its->turn > 0 && !pays)
+    bool is_early = fmin(epochs_said(job), epochs_said(other)) < 2;
+    if (its != NULL && its->turn > 0 && !pays && !is_early)
         livemerge_saw(loop->merges, side, track->turn + its->turn);
     return true;
 }

@@ -45,7 +45,7 @@
 
 static const double held_bonus = 1e-7; /* of a value; see (3) */
 
-enum { SEARCH_NODES = 20000, CBC_DEADLINE_S = 10 };
+enum { SEARCH_NODES = 20000, CBC_DEADLINE_S = 10, QUEUE_MIN = 1000 };
 
 #define OPTION(member) offsetof(struct sia, rules.member)
 
@@ -500,9 +500,9 @@ enum firn_status sia_decide(void *state, const struct firn_view *view,
                             struct firn_plan *plan)
 {
     struct round round = {.sia = state, .view = view, .plan = plan};
-    const struct firn_job *const *jobs = firn_view_jobs(view);
+    const struct firn_job *const *jobs =
+        firn_view_foremost(view, QUEUE_MIN, &round.n);
     round.is_round = begins_round(state, view->now_s);
-    round.n = view->njobs;
     round.entries =
         firn_view_alloc(view, (round.n + 1) * sizeof *round.entries);
     count_pools(&round);

@@ -121,6 +121,29 @@ static void sorting_is_right_for_any_number_of_jobs(void **unused)
     }
 }
 
+/* Four GPUs: of jobs that want one, 20 could matter; of those that want four,
+ * 8. One of a kind of its own behind them all is not forgotten. */
+static void the_foremost_of_a_long_queue_are_some_of_each_kind(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(
+        "1 node x 4 gpus; R wants 2 for 90 on n0[0-1]", &toy_greedy, NULL);
+    for (int i = 0; i < 50; i++)
+        scene_submit(scene, "J wants 1 for 5");
+    for (int i = 0; i < 50; i++)
+        scene_submit(scene, "K wants 4 for 5");
+    scene_submit(scene, "L wants 3 for 5");
+    struct firn_view view = round_view(scene->round, 0);
+    size_t n = 0;
+    firn_view_foremost(&view, 101, &n); /* that is no long queue */
+    assert_int_equal(n, 102);
+    const struct firn_job *const *jobs = firn_view_foremost(&view, 100, &n);
+    expect(jobs, n, "RJJJJJJJJJJJJJJJJJJJJKKKKKKKKL");
+    for (size_t i = 1; i < n; i++)
+        assert_true(jobs[i - 1]->id < jobs[i]->id);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +152,7 @@ int main(void)
         cmocka_unit_test(a_view_without_jobs_has_empty_lists),
         cmocka_unit_test(scratch_memory_is_zeroed),
         cmocka_unit_test(sorting_is_right_for_any_number_of_jobs),
+        cmocka_unit_test(the_foremost_of_a_long_queue_are_some_of_each_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

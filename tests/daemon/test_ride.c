@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#define TASK(set)                                                        \
-    "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\nfinetune: {base: " \
+#define TASK(set)                                                       \
+    "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\nfinetune: {base: " \
     "base, dataset: " set ", sharing: allowed}"
 
 static const char gpu[] = "1x1:v100@16";
@@ -30,7 +30,7 @@ static void open_pair(struct loopscene *s)
     assert_int_equal(loopscene_mate(s, "a"), loopscene_job(s, "b")->id);
 }
 
-/* A report of epochs done; a step of it takes a second of two. */
+/* A report of epochs done; a step of it takes ten seconds of twenty. */
 static void say_with(struct loopscene *s, const char *name, double progress,
                      uint64_t epochs, double metric)
 {
@@ -40,10 +40,10 @@ static void say_with(struct loopscene *s, const char *name, double progress,
     report.progress = progress;
     report.step = (uint64_t)(progress * 100);
     report.epoch = epochs;
-    report.step_s = 2;
+    report.step_s = 20;
     report.metric = metric;
-    report.part_s[FIRN_STEP_FORWARD] = 0.4;
-    report.part_s[FIRN_STEP_BACKWARD] = 0.6;
+    report.part_s[FIRN_STEP_FORWARD] = 4;
+    report.part_s[FIRN_STEP_BACKWARD] = 6;
     if (book_report(s->loop->book, job, job->epoch, &report,
                     loop_now_s(s->loop), &err) != FIRN_OK)
         fail_msg("%s", err.text);
@@ -108,11 +108,11 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
     (void)unused;
     static const char *const others[] = {
         TASK("one"),
-        "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\n"
+        "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\n"
         "finetune: {base: base, dataset: two, sharing: never}",
-        "gpus: 1\nduration: 100\ncheckpoint: {grace: 10}\n"
+        "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\n"
         "finetune: {base: other, dataset: two, sharing: allowed}",
-        "gpus: 1\nduration: 100\n"
+        "gpus: 1\nduration: 1h\n"
         "finetune: {base: base, dataset: two, sharing: allowed}",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

@@ -63,7 +63,7 @@ static enum firn_status open_task(struct task *task, const struct run *run,
 {
     static const size_t layer_start[] = {0, COMMON, N};
     char dir[512];
-    char name[8];
+    char name[16];
     folder_of(run, job, dir, sizeof dir);
     snprintf(name, sizeof name, "%d", job);
     struct firn_train_config c = {.name = as != NULL ? NULL : name,
@@ -181,7 +181,7 @@ static void go(struct run *run)
 static struct firn_ckpt *last_of(const struct run *run, int job)
 {
     char dir[512];
-    char name[8];
+    char name[16];
     struct firn_ckpt *ckpt = NULL;
     struct firn_error refused = {0};
     struct firn_error err = {0};
