@@ -256,6 +256,13 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
 
+# A driver's library for firnd to load where there is no driver.
+FAKENVML := $(BUILD)/tests/fake/libnvidia-ml.so.1
+$(FAKENVML): $(BUILD)/obj/tests/lib/fakenvml.o
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^
+
 DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
                 $(wildcard tests/daemon/*.c)))
 $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
@@ -303,10 +310,10 @@ test: $(TESTS)
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
-e2e: all
+e2e: all $(FAKENVML)
 	$(Q)$(RUN) $(E2E)
 
-test-e2e: all tests
+test-e2e: all tests $(FAKENVML)
 	$(Q)$(RUN) $(TESTS) $(E2E_SAN)
 
 # One summary for all of it: each part adds its counts to the tally.
@@ -380,7 +387,7 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
 
-soak: all $(TESTS)
+soak: all $(TESTS) $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh

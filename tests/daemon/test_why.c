@@ -51,6 +51,21 @@ static void too_few_gpus_are_counted_and_the_next_are_expected(void **unused)
     loopscene_close(&s);
 }
 
+static void gpus_of_others_are_counted_apart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    loopscene_taken(&s, 0, 6);
+    loopscene_submit(&s, "a", "gpus: 3");
+    loopscene_turn(&s);
+    expect(&s, "a", "capacity",
+           "waits for 3 GPUs; 2 free, 2 used by others than firn");
+    loopscene_taken(&s, 0, 0);
+    assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);
+    loopscene_close(&s);
+}
+
 static void types_memory_and_drains_have_reasons_of_their_own(void **unused)
 {
     (void)unused;
@@ -167,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(too_few_gpus_are_counted_and_the_next_are_expected),
+        CASE(gpus_of_others_are_counted_apart),
         CASE(types_memory_and_drains_have_reasons_of_their_own),
         CASE(held_and_hopeless_jobs_say_so),
         CASE(a_dry_run_tells_start_and_end_and_changes_nothing),
