@@ -90,7 +90,7 @@ enum firn_status loop_nodes_number(struct loop *loop, struct firn_error *err)
     list_names(loop, &now);
     bool was_there =
         store_get_meta(loop->store, "nodes", &before, &none) == FIRN_OK &&
-        before.n > 0;
+        before.n > 0 && now.n > 0;
     if (was_there && strcmp(before.at, now.at) != 0) {
         char *at = before.at;
         for (char *name; (name = next_word(&at)) != NULL;) {

@@ -85,7 +85,7 @@ bool shepherd_gather(struct shepherd *s);
 
 /* Runs a program in the child's stead: 0, or errno. Its end is noted for
  * `worker`. `env` ends with NULL. */
-int shepherd_spawn(struct shepherd *s, pid_t *pid, char **env, char **argv);
+int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv);
 void shepherd_pick_port(struct shepherd *s);
 
 /* A worker's end, by a status as wait() has it. */

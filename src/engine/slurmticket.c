@@ -126,21 +126,33 @@ static bool read_id(const char *text, struct slurm_ticket *out)
 /* "UNLIMITED", "10:00", "1:00:00", "1-02:04:00". */
 static bool read_limit(const char *text, double *out)
 {
-    int days = 0, a = 0, b = 0, c = 0, used = 0;
+    char copy[24];
+    long days = 0, number = 0, total = 0;
+    int n = 0;
     *out = 0;
     if (strcmp(text, "UNLIMITED") == 0)
         return true;
-    size_t n = strlen(text);
-    if (n > 20 || strspn(text, "0123456789:-") != n)
+    if (!str_copy(copy, sizeof copy, text))
         return false;
-    if (sscanf(text, "%4d-%2d:%2d:%2d%n", &days, &a, &b, &c, &used) == 4 &&
-        (size_t)used == n)
-        *out = days * 86400.0 + a * 3600.0 + b * 60.0 + c;
-    else if (sscanf(text, "%4d:%2d:%2d%n", &a, &b, &c, &used) == 3 &&
-             (size_t)used == n)
-        *out = a * 3600.0 + b * 60.0 + c;
-    else if (sscanf(text, "%4d:%2d%n", &a, &b, &used) == 2 && (size_t)used == n)
-        *out = a * 60.0 + b;
+    char *at = strchr(copy, '-');
+    bool has_days = at != NULL;
+    if (has_days) {
+        *at++ = '\0';
+        if (!str_int(copy, 0, 9999, &days))
+            return false;
+    }
+    for (char *word = has_days ? at : copy; word != NULL; n++) {
+        at = strchr(word, ':');
+        if (at != NULL)
+            *at++ = '\0';
+        if (!str_int(word, 0, n == 0 ? 9999 : 99, &number))
+            return false;
+        total = 60 * total + number;
+        word = at;
+    }
+    if (n > 3 || n < (has_days ? 3 : 2))
+        return false;
+    *out = (double)(86400 * days + total);
     return *out > 0;
 }
 
