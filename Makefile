@@ -415,7 +415,7 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 
 install: all
 	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
-	install -m 755 $(BUILD)/firn $(BINDIR)/
+	install -m 755 $(BUILD)/firn $(if $(DAEMONMAIN),$(BUILD)/firnd) $(BINDIR)/
 	install -m 644 $(HEADERS) $(INCDIR)/
 	install -m 644 $(BUILD)/libfirn.a $(BUILD)/libfirn_train.a $(LIBDIR)/
 	install -m 755 $(BUILD)/$(SO) $(BUILD)/$(TRAINSO) \
@@ -430,7 +430,7 @@ install: all
 	install -m 644 docs/firn.1 $(MANDIR)/
 
 uninstall:
-	rm -f $(BINDIR)/firn $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
 	for lib in libfirn libfirn_train; do \
 	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
 	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \

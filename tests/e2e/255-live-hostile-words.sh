@@ -67,8 +67,8 @@ if "$FIRN" help | grep -q '^  submit '; then
             fail "firn $words shows a line that is none"
     done
     FIRN_SOCKET=$socket "$FIRN" show x-9 >"$tmp/out"
-    out_has 'first\nFORGED\t2\n'
-    out_has 'if x:\n\tFORGED = 1\n'
+    out_has 'LINES=first\x0aFORGED\x092\x0a'
+    out_has 'if x:\x0a\x09FORGED = 1\x0a'
     "$FIRN" submit --dry-run --env 'X=a
 FORGED	2' -- true 'b
 FORGED' >"$tmp/out" || fail "no dry run"
@@ -79,7 +79,7 @@ FORGED' >"$tmp/out" || fail "no dry run"
     FIRN_SOCKET=$socket "$FIRN" submit --hold -f "$tmp/again.yaml" \
         >"$tmp/id" || fail "its own job file is refused"
     FIRN_SOCKET=$socket "$FIRN" show again >"$tmp/out"
-    out_has 'b\nFORGED'
+    out_has 'b\x0aFORGED'
 fi
 ! grep -q '^[[:space:]]*FORGED' "$tmp/err" || fail "the log has a forged line"
 down
