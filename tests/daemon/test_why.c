@@ -89,11 +89,9 @@ static void held_and_hopeless_jobs_say_so(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     loopscene_open(&s, "1x1:v100@16", "fifo", false);
     struct live_job *job = loopscene_submit(&s, "held", "gpus: 1");
-    book_hold(s.loop->book, job, true, 1, &err);
-    loop_changed(s.loop, job);
+    loopscene_hold(&s, job, true);
     loopscene_submit(&s, "huge", "gpus: 99");
     loopscene_submit(&s, "bad", "gpus: 1\nretry: {on: [failure], max: 9}");
     loopscene_turn(&s);
