@@ -260,6 +260,13 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
 
+# A driver's library for firnd to load where there is no driver.
+FAKENVML := $(BUILD)/tests/fake/libnvidia-ml.so.1
+$(FAKENVML): $(BUILD)/obj/tests/lib/fakenvml.o
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^
+
 DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
                 $(wildcard tests/daemon/*.c)))
 $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
@@ -309,10 +316,10 @@ style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
 # Half of the shell tests mostly wait: one more at once than there are cores.
-e2e: all
+e2e: all $(FAKENVML)
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
 
-test-e2e: all tests
+test-e2e: all tests $(FAKENVML)
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
 
 # One summary for all of it: each part adds its counts to the tally.
@@ -397,7 +404,7 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
 
-soak: all $(TESTS)
+soak: all $(TESTS) $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh

@@ -47,36 +47,8 @@ static size_t llm_ways(void *state, const struct firn_job *job,
     return llmjobs_ways(&llms[job->id % KINDS], &cluster, job, 1, out, max);
 }
 
-static double now_s(void *state)
-{
-    (void)state;
-    return 0;
-}
-
-static enum firn_status apply(void *state, const struct firn_step *step,
-                              struct firn_error *err)
-{
-    (void)state, (void)step, (void)err;
-    return FIRN_OK;
-}
-
-static bool next(void *state, double until_s, struct firn_event *out,
-                 struct firn_error *err)
-{
-    (void)state, (void)until_s, (void)out, (void)err;
-    return false;
-}
-
 static const struct firn_forecast_def forecast = {.rate = rate,
                                                   .llm_ways = llm_ways};
-static const struct firn_engine_def engine = {
-    .name = "bench",
-    .summary = "forecasts only",
-    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
-    .forecast = &forecast,
-    .now_s = now_s,
-    .apply = apply,
-    .next = next};
 
 static void make_kinds(void)
 {
@@ -100,6 +72,7 @@ static void make_kinds(void)
 /* Milliseconds of the first round and of the second; false on failure. */
 static bool time_rounds(const char *policy, int n, double ms[2])
 {
+    struct firn_engine_def engine = measure_engine(&forecast);
     struct round_config config = {.cluster = &cluster,
                                   .policy = firn_policy_find(policy, NULL),
                                   .engine = &engine};

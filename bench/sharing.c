@@ -41,36 +41,8 @@ static struct firn_load load(void *state, const struct firn_job *job,
     return (struct firn_load){0.5, 2 + job->id % 5};
 }
 
-static double now_s(void *state)
-{
-    (void)state;
-    return 0;
-}
-
-static enum firn_status apply(void *state, const struct firn_step *step,
-                              struct firn_error *err)
-{
-    (void)state, (void)step, (void)err;
-    return FIRN_OK;
-}
-
-static bool next(void *state, double until_s, struct firn_event *out,
-                 struct firn_error *err)
-{
-    (void)state, (void)until_s, (void)out, (void)err;
-    return false;
-}
-
 static const struct firn_forecast_def forecast = {
     .rate = rate, .slowdown = slowdown, .load = load};
-static const struct firn_engine_def engine = {
-    .name = "bench",
-    .summary = "forecasts only",
-    .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
-    .forecast = &forecast,
-    .now_s = now_s,
-    .apply = apply,
-    .next = next};
 
 static bool submit(struct round *round, struct rng *rng, firn_job_id id)
 {
@@ -106,6 +78,7 @@ static bool fill(struct round *round, struct rng *rng)
 /* Milliseconds a job; below 0 on failure. */
 static double time_jobs(int n)
 {
+    struct firn_engine_def engine = measure_engine(&forecast);
     struct round_config config = {.cluster = &cluster,
                                   .policy = firn_policy_find("sjf-bsbf", NULL),
                                   .engine = &engine};

@@ -12,6 +12,8 @@ build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
     libuv1-dev libmicrohttpd-dev libjansson-dev libsodium-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime procps coinor-cbc"
+# The example trainers read real pictures with it, and make some up without.
+example_packages="zlib1g-dev"
 # For tools/slurm-bed: tests that need them are skipped where they are not.
 slurm_packages="slurmctld slurmd slurm-client munge"
 
@@ -31,6 +33,7 @@ why()
     libmicrohttpd-dev) echo "the daemon's HTTP API" ;;
     libjansson-dev) echo "reads and writes JSON" ;;
     libsodium-dev) echo "tokens" ;;
+    zlib1g-dev) echo "the example trainers read compressed pictures" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;
@@ -96,6 +99,7 @@ is_there()
     libmicrohttpd-dev) has_library libmicrohttpd ;;
     libjansson-dev) has_library jansson ;;
     libsodium-dev) has_library libsodium ;;
+    zlib1g-dev) has_library zlib ;;
     libcmocka-dev) has_library cmocka ||
         [ -f /usr/include/cmocka.h ] ;;
     clang-runtime) has_clang_runtime ;;

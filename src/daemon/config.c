@@ -25,7 +25,7 @@ const char config_help[] =
     "Schedules and runs training jobs on this host's GPUs.\n"
     "\n"
     "  --config FILE      options from a file: the same names, without dashes\n"
-    "  --engine NAME      who runs jobs: local\n"
+    "  --engine NAME      who runs jobs: local; or slurm\n"
     "  --policy NAME      who gets what: icefrog; 'firn policies' lists them\n"
     "  --gpus SPEC        GPUs declared by hand, such as 1x4:v100@16; without, "
     "the\n"

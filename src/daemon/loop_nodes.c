@@ -92,7 +92,7 @@ enum firn_status loop_nodes_number(struct loop *loop, struct firn_error *err)
     list_names(loop, &now);
     bool was_there =
         store_get_meta(loop->store, "nodes", &before, &none) == FIRN_OK &&
-        before.n > 0;
+        before.n > 0 && now.n > 0;
     if (was_there &&
         (before.n != now.n || memcmp(before.at, now.at, now.n) != 0)) {
         char *at = before.at;

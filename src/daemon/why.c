@@ -37,6 +37,7 @@ struct answer {
 /* What the cluster has for a job. */
 struct stock {
     int suit, suit_up, suit_free; /* GPUs of types that it accepts */
+    int suit_outside;             /* of them, used by others than firn */
     int free, up;                 /* any */
     int together;                 /* free and suiting on one node */
     bool lacks_memory;            /* a free type is too small for it */
@@ -63,6 +64,7 @@ static struct stock take_stock(const struct loop *loop,
         stock.is_down = stock.is_down || loop->is_down[i];
         stock.suit_up += node->is_up ? node->ngpus : 0;
         stock.suit_free += nfree;
+        stock.suit_outside += loop_outside_count(loop, i);
         stock.together = nfree > stock.together ? nfree : stock.together;
     }
     return stock;
@@ -138,27 +140,29 @@ static void needs_in_words(const struct firn_job *job, char *out, size_t max)
 static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
-    char needs[128], when[32];
+    char needs[128], outside[48] = "", when[48] = "";
     needs_in_words(job, needs, sizeof needs);
     bool others = stock->free >= a->need;
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
                 : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
                                       : LIVE_BECAUSE_TYPE;
     a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
-    if (isfinite(a->next_s)) {
+    if (stock->suit_outside > 0)
+        snprintf(outside, sizeof outside, ", %d used by others than firn",
+                 stock->suit_outside);
+    if (isfinite(a->next_s))
         in_words(a->next_s, when, sizeof when);
-        snprintf(a->text, sizeof a->text,
-                 "waits for %s; %d free; enough in about %s", needs,
-                 stock->suit_free, when);
-    } else {
-        snprintf(a->text, sizeof a->text, "waits for %s; %d free", needs,
-                 stock->suit_free);
-    }
+    snprintf(a->text, sizeof a->text, "waits for %s; %d free%s%s%s", needs,
+             stock->suit_free, outside,
+             when[0] != '\0' ? "; enough in about " : "", when);
     if (others)
         snprintf(a->next, sizeof a->next,
                  "%d other GPUs are free: allow them with gpu: or ask for "
                  "less memory",
                  stock->free - stock->suit_free);
+    else if (stock->suit_up - stock->suit_outside < a->need)
+        snprintf(a->next, sizeof a->next,
+                 "it starts when others leave enough GPUs");
     else
         snprintf(a->next, sizeof a->next, "%s",
                  job->spec.gpus_min > 1 && stock->suit_free > 0

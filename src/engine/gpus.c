@@ -9,7 +9,6 @@
  */
 #include "engine/gpus.h"
 #include "base/buf.h"
-#include "base/log.h"
 #include "base/str.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -92,11 +91,6 @@ static enum firn_status ask_one(struct gpus *gpus, unsigned device,
         return firn_fail(err, FIRN_EIO,
                          "the NVIDIA driver does not answer for GPU %u",
                          device);
-    if (nvml_is_foreign(nvml, device)) {
-        log_warn("GPU %u (%s) is used by others and is left to them", device,
-                 name);
-        return FIRN_OK;
-    }
     type_of(name, gpu.type);
     /* Tenths, rounded down. */
     gpu.mem_gib =
@@ -170,9 +164,8 @@ enum firn_status gpus_ask(struct gpus *out, const struct nvml *nvml,
         status = ask_one(out, i, err);
     if (status == FIRN_OK && out->at.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
-                           "this host has %u GPUs, and all are in use by "
-                           "others",
-                           n);
+                           "the NVIDIA driver has no GPU here; declare some by "
+                           "local.gpus, such as gpus=1x4:v100@16");
     if (status == FIRN_OK) {
         tell_apart(out);
         group(out);
@@ -224,21 +217,4 @@ const struct gpu *gpus_at(const struct gpus *gpus, int node, int index)
         if (gpus->at.at[i].node == node && gpus->at.at[i].index == index)
             return &gpus->at.at[i];
     return NULL;
-}
-
-bool gpus_are_foreign(const struct gpus *gpus, const struct firn_alloc *alloc)
-{
-    if (!gpus->has_nvml)
-        return false;
-    for (int i = 0; i < alloc->nparts; i++)
-        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
-            const struct firn_part *part = &alloc->parts[i];
-            if ((part->gpus >> k & 1) == 0)
-                continue;
-            const struct gpu *gpu =
-                gpus_at(gpus, part->node, FIRN_BOARD_GPUS * part->board + k);
-            if (gpu != NULL && nvml_is_foreign(&gpus->nvml, gpu->device))
-                return true;
-        }
-    return false;
 }

@@ -3,13 +3,11 @@
  * Declared GPUs come from a cluster spec ("4x2:v100@16": four nodes of two
  * GPUs), need no driver, and may be several nodes though it is one host: each
  * node then is a host of its own as far as jobs can see. With a driver, GPUs of
- * one kind make one node, and a GPU on which a process works that is not
- * ours is not offered.
+ * one kind make one node; who is at work on each can be asked.
  */
 #ifndef ENGINE_GPUS_H
 #define ENGINE_GPUS_H
 #include "base/vec.h"
-#include <firn/alloc.h>
 #include <firn/cluster.h>
 #include <stdbool.h>
 
@@ -29,8 +27,19 @@ struct nvml {
 /* FIRN_ENOENT: there is no driver. */
 enum firn_status nvml_open(struct nvml *out, struct firn_error *err);
 void nvml_close(struct nvml *nvml);
-/* Is a process at work there that no epoch of firn's started? */
-bool nvml_is_foreign(const struct nvml *nvml, unsigned index);
+
+/* Who is at work on a GPU. A process is ours if an epoch of firn's started it,
+ * and somebody else's if we may not look into it: epochs run as our user. The
+ * driver may also name one that nothing can be said of: it has ended (on an
+ * H200 one that was killed was named for a tenth of a second more), or it is
+ * counted in another space of process numbers than ours, as around a
+ * container. */
+enum gpu_use {
+    GPU_OURS,   /* nobody, or firn */
+    GPU_UNSURE, /* besides, processes that may be ours */
+    GPU_OTHERS  /* somebody else */
+};
+enum gpu_use nvml_use(const struct nvml *nvml, unsigned index);
 
 struct gpu {
     int node, index; /* in the cluster */
@@ -58,7 +67,5 @@ enum firn_status gpus_ask(struct gpus *out, const struct nvml *nvml,
 void gpus_close(struct gpus *gpus);
 
 const struct gpu *gpus_at(const struct gpus *gpus, int node, int index);
-/* Does somebody else work on one of these? */
-bool gpus_are_foreign(const struct gpus *gpus, const struct firn_alloc *alloc);
 
 #endif

@@ -63,18 +63,30 @@ void nvml_close(struct nvml *nvml)
         dlclose(nvml->library);
 }
 
-bool nvml_is_foreign(const struct nvml *nvml, unsigned index)
+/* CUDA's multi-process service is named beside the processes it serves, and
+ * after them. */
+static enum gpu_use use_of(pid_t pid)
+{
+    int is_epoch = procs_has_variable(pid, "FIRN_EPOCH=");
+    if (is_epoch == 1 || procs_is_named(pid, "nvidia-cuda-mps"))
+        return GPU_OURS;
+    return is_epoch == 0 ? GPU_OTHERS : GPU_UNSURE;
+}
+
+enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
 {
     struct process_info infos[PROCESSES_MAX] = {{0}};
     unsigned n = PROCESSES_MAX;
+    enum gpu_use use = GPU_OURS;
     void *device = NULL;
     if (nvml->processes == NULL || nvml->handle(index, &device) != 0)
-        return false;
+        return GPU_OURS;
     int code = nvml->processes(device, &n, infos);
     if (code == TOO_SMALL)
-        return true;
-    for (unsigned i = 0; code == 0 && i < n; i++)
-        if (!procs_has_variable((pid_t)infos[i].pid, "FIRN_EPOCH="))
-            return true;
-    return false;
+        return GPU_OTHERS;
+    for (unsigned i = 0; code == 0 && i < n; i++) {
+        enum gpu_use one = use_of((pid_t)infos[i].pid);
+        use = one > use ? one : use;
+    }
+    return use;
 }

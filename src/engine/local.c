@@ -141,6 +141,8 @@ static void start_all(struct local *l)
 static void turn(struct local *l)
 {
     local_wake_drain(l);
+    if (l->others_s <= local_now_s(l))
+        local_others_look(l);
     for (size_t i = l->jobs.n; i-- > 0;) /* it may leave the list */
         if (l->jobs.at[i]->held.nparts > 0)
             local_look(l, l->jobs.at[i]);
@@ -164,6 +166,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
         (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - clock_elapsed_s();
     l->poll = l->timer = l->notes = -1;
     FIRN_TRY(gpus_open(&l->gpus, l->spec, err));
+    local_others_open(l);
     return local_wake_open(l, err);
 }
 
@@ -175,6 +178,7 @@ static void close_engine(void *state)
         local_drop(l, l->jobs.at[l->jobs.n - 1]);
     vec_release(&l->jobs);
     vec_release(&l->owed);
+    vec_release(&l->boards);
     local_wake_close(l);
     gpus_close(&l->gpus);
 }
@@ -364,6 +368,13 @@ static const struct firn_option options[] = {
      .max = 3600,
      .help = "after both graces, until a shepherd that hangs is killed too",
      .offset = offsetof(struct local, force_s)},
+    {.name = "others-s",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "5",
+     .min = 0.1,
+     .max = 3600,
+     .help = "so often the driver is asked who else uses its GPUs",
+     .offset = offsetof(struct local, every_s)},
     {.name = NULL},
 };
 

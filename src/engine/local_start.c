@@ -187,7 +187,7 @@ bool local_start(struct local *l, struct localjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (gpus_are_foreign(&l->gpus, &job->want)) {
+    if (local_others_are_on(l, &job->want)) {
         double latest_s = local_now_s(l) + foreign_wait_s;
         local_again(l, job, "others work on its GPUs");
         if (job->again_s > latest_s)

@@ -80,7 +80,7 @@ static double due_s(const struct localjob *job, double now_s)
 
 void local_wake_arm(struct local *l)
 {
-    double now_s = local_now_s(l), due = INFINITY;
+    double now_s = local_now_s(l), due = l->others_s;
     for (size_t i = 0; i < l->jobs.n; i++) {
         double job_s = due_s(l->jobs.at[i], now_s);
         due = job_s < due ? job_s : due;

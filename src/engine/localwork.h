@@ -42,13 +42,22 @@ struct localjob {
     int ntries;     /* starts that came to nothing, in a row */
 };
 
+/* A board of the driver's GPUs, and who else is on it: local_others.c. */
+struct localboard {
+    struct firn_part taken; /* by others, as the host was told */
+    uint64_t seen;          /* at the last look, even if not for sure */
+};
+
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
     int cage;
     double force_s; /* after both graces */
+    double every_s; /* between looks for others */
     struct gpus gpus;
     struct firn_engine_host host;
-    VEC(struct localjob *) jobs; /* by id */
+    VEC(struct localjob *) jobs;   /* by id */
+    VEC(struct localboard) boards; /* none without a driver */
+    double others_s;               /* the next look for others */
     VEC(struct firn_event) owed;
     size_t nowed_given;
     uint64_t turns;
@@ -83,6 +92,13 @@ enum firn_status local_take_over(struct local *l, struct localjob *job,
 void local_forget_epoch(struct local *l, struct localjob *job);
 /* The job leaves the list. */
 void local_drop(struct local *l, struct localjob *job);
+
+/* Who else uses the driver's GPUs: local_others.c. */
+void local_others_open(struct local *l);
+/* Tells what has changed. */
+void local_others_look(struct local *l);
+/* Before a start: is somebody else there? What is sure of it is told. */
+bool local_others_are_on(struct local *l, const struct firn_alloc *want);
 
 /* Waking: local_wake.c. */
 enum firn_status local_wake_open(struct local *l, struct firn_error *err);

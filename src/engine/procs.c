@@ -235,17 +235,29 @@ size_t procs_kill_holders(dev_t device, ino_t inode)
     return n;
 }
 
-bool procs_has_variable(pid_t pid, const char *start)
+int procs_has_variable(pid_t pid, const char *start)
 {
     enum { ROOM = 1 << 17 };
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
     char *text = mem_new(ROOM, 1);
+    errno = 0;
     ssize_t n = slurp(path, text, ROOM);
-    bool is_found = false;
-    for (ssize_t at = 0; at < n && !is_found;
+    bool is_hidden = n < 0 && (errno == EACCES || errno == EPERM);
+    int has = n > 0 || is_hidden ? 0 : -1;
+    for (ssize_t at = 0; at < n && has != 1;
          at += (ssize_t)strlen(text + at) + 1)
-        is_found = strncmp(text + at, start, strlen(start)) == 0;
+        has = strncmp(text + at, start, strlen(start)) == 0;
     mem_free(text);
-    return is_found;
+    return has;
+}
+
+bool procs_is_named(pid_t pid, const char *name)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
+    if (slurp(path, text, sizeof text) <= 0)
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, name) == 0;
 }

@@ -34,7 +34,12 @@ bool procs_ask(pid_t pid, int number);
  */
 size_t procs_kill_holders(dev_t device, ino_t inode);
 
-/* Does its environment have a variable whose beginning is `start`? */
-bool procs_has_variable(pid_t pid, const char *start);
+/* Does its environment have a variable whose beginning is `start`? 0 of a
+ * process that we may not look into; -1: nothing is to be seen, for there is no
+ * such process here, or it is at its end, or its environment is empty. */
+int procs_has_variable(pid_t pid, const char *start);
+
+/* Is this what the kernel calls it, 15 letters at most? */
+bool procs_is_named(pid_t pid, const char *name);
 
 #endif

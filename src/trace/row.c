@@ -291,3 +291,20 @@ bool row_gang(const struct row *row, int column, struct firn_job_spec *out,
     out->gpus_min = out->gpus_max = out->gpus;
     return true;
 }
+
+enum firn_row row_basics(struct row *row, struct lines *in,
+                         const struct row_basics *at, struct firn_job_spec *out,
+                         struct firn_error *err)
+{
+    enum firn_row got = row_next(row, in, err);
+    if (got != FIRN_ROW_JOB)
+        return got;
+    struct firn_job_spec spec = row_spec(in);
+    if (!row_name(row, at->name, &spec.name, err) ||
+        !row_time(row, at->submit, &spec.submit_s, err) ||
+        !row_gang(row, at->gpus, &spec, err) ||
+        !row_span(row, at->duration, &spec.duration_s, err))
+        return FIRN_ROW_BAD;
+    *out = spec;
+    return FIRN_ROW_JOB;
+}

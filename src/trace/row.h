@@ -82,4 +82,13 @@ struct firn_job_spec row_spec(const struct lines *in);
 bool row_gang(const struct row *row, int column, struct firn_job_spec *out,
               struct firn_error *err);
 
+/* The next row of a format that says four things of a gang, in seconds, in
+ * these columns. The rest of `out` has nothing said in it. */
+struct row_basics {
+    int name, submit, gpus, duration;
+};
+enum firn_row row_basics(struct row *row, struct lines *in,
+                         const struct row_basics *at, struct firn_job_spec *out,
+                         struct firn_error *err);
+
 #endif

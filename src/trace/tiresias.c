@@ -29,19 +29,11 @@ static enum firn_status open(void *state, struct lines *in,
 static enum firn_row next(void *state, struct lines *in,
                           struct firn_job_spec *out, struct firn_error *err)
 {
-    struct row *row = state;
-    enum firn_row got = row_next(row, in, err);
-    if (got != FIRN_ROW_JOB)
-        return got;
-    struct firn_job_spec spec = row_spec(in);
-    if (!row_name(row, JOB_ID, &spec.name, err) ||
-        !row_gang(row, GPUS, &spec, err) ||
-        !row_time(row, SUBMIT, &spec.submit_s, err) ||
-        !row_span(row, DURATION, &spec.duration_s, err))
-        return FIRN_ROW_BAD;
-    spec.app = row_text(row, MODEL);
-    *out = spec;
-    return FIRN_ROW_JOB;
+    static const struct row_basics at = {JOB_ID, SUBMIT, GPUS, DURATION};
+    enum firn_row got = row_basics(state, in, &at, out, err);
+    if (got == FIRN_ROW_JOB)
+        out->app = row_text(state, MODEL);
+    return got;
 }
 
 const struct firn_trace_def firn_trace_tiresias = {

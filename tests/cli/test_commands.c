@@ -33,7 +33,7 @@ static void a_socket_without_listener_is_told_apart(void **state)
     snprintf(path, sizeof path, "%s/dead", folder_path());
     struct fake other;
     fake_start(&other, path);
-    other.path[0] = '\0'; /* its file stays */
+    other.at.path[0] = '\0'; /* its file stays */
     fake_stop(&other);
     snprintf(line, sizeof line, "ls --socket %s", path);
     assert_int_equal(cmd_firn(line), 1);
@@ -90,14 +90,14 @@ static void a_token_goes_with_the_request_and_401_says_how(void **state)
     fputs("sesame\nsecond line\n", file);
     fclose(file);
     snprintf(line, sizeof line,
-             "nodes --url http://127.0.0.1:%d/ --token-file %s", tcp.port,
+             "nodes --url http://127.0.0.1:%d/ --token-file %s", tcp.at.port,
              path);
     assert_int_equal(cmd_firn(line), 0);
     assert_true(fake_request(&tcp, 0, &one));
     assert_non_null(strstr(one.head, "Authorization: Bearer sesame\r\n"));
     fake_tell(&tcp, "GET /v1/nodes", 401,
               "{\"error\": {\"code\": \"x\", \"text\": \"who are you?\"}}");
-    snprintf(line, sizeof line, "nodes --url http://127.0.0.1:%d", tcp.port);
+    snprintf(line, sizeof line, "nodes --url http://127.0.0.1:%d", tcp.at.port);
     assert_int_equal(cmd_firn(line), 1);
     cmd_err_has(
         "firn nodes: who are you?; name a token's file by --token-file");

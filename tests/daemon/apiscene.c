@@ -283,6 +283,23 @@ void api_expect(const json_t *root, const char *path, const char *value)
         fail_msg("%s is %s, not %s", path, api_at(root, path), value);
 }
 
+void api_says(const char *method, const char *target, const char *want)
+{
+    json_t *root = api_ask(method, target, "", 200);
+    while (*want != '\0') {
+        char path[64], value[64];
+        size_t npath = strcspn(want, "="), n = strcspn(want, " ");
+        assert_true(npath < n && npath < sizeof path &&
+                    n - npath <= sizeof value);
+        snprintf(path, sizeof path, "%.*s", (int)npath, want);
+        snprintf(value, sizeof value, "%.*s", (int)(n - npath - 1),
+                 want + npath + 1);
+        api_expect(root, path, value);
+        want += n + (want[n] == ' ');
+    }
+    json_decref(root);
+}
+
 struct live_job *api_job_of(firn_job_id id)
 {
     struct live_job *job = book_job(api_scene.book, id);

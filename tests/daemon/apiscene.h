@@ -48,6 +48,8 @@ void api_just(const char *method, const char *target, const char *body,
 /* The number or text at "a.b" of it, as text; "-" when it is not there. */
 const char *api_at(const json_t *root, const char *path);
 void api_expect(const json_t *root, const char *path, const char *value);
+/* A call without a body whose answer has all of "a.b=value c=-". */
+void api_says(const char *method, const char *target, const char *want);
 
 struct live_job *api_job_of(firn_job_id id);
 /* Puts a job into its next start. */

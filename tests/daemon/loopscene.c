@@ -444,6 +444,20 @@ void loopscene_node(struct loopscene *s, firn_node_id node, bool is_up)
                                            .node = node});
 }
 
+void loopscene_hold(struct loopscene *s, struct live_job *job, bool is_held)
+{
+    struct firn_error err = {0};
+    book_hold(s->loop->book, job, is_held, 1, &err);
+    loop_changed(s->loop, job);
+}
+
+void loopscene_cancel(struct loopscene *s, struct live_job *job)
+{
+    struct firn_error err = {0};
+    book_cancel(s->loop->book, job, 1, "test", &err);
+    loop_cancelled(s->loop, job);
+}
+
 void loopscene_done(struct loopscene *s, const char *name)
 {
     finish(s, name, FIRN_EVENT_DONE, FIRN_END_DONE, 0);

@@ -52,6 +52,10 @@ struct live_job *loopscene_job(struct loopscene *s, const char *name);
 void loopscene_turn(struct loopscene *s);
 void loopscene_pass(struct loopscene *s, double seconds);
 
+/* What its user does. */
+void loopscene_hold(struct loopscene *s, struct live_job *job, bool is_held);
+void loopscene_cancel(struct loopscene *s, struct live_job *job);
+
 /* What the engine sees. */
 void loopscene_done(struct loopscene *s, const char *name);
 void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,

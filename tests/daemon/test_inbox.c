@@ -123,14 +123,12 @@ static void a_cancel_goes_to_the_queue_until_it_is_gone(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     struct firn_inbox inbox = {.key = "1-1", .gpus = 9};
     loopscene_open(&s, "1x1:v100@16", "fifo", false);
     tell(&s, inbox);
     struct live_job *job = last_job(&s);
     assert_int_equal(job->reason, LIVE_BECAUSE_NEVER); /* too many GPUs */
-    book_cancel(s.loop->book, job, 1, "test", &err);
-    loop_cancelled(s.loop, job);
+    loopscene_cancel(&s, job);
     loopscene_turn(&s);
     assert_int_equal(loopscene_play.ninbox_cancels, 1);
     assert_int_equal(job->state, LIVE_COMPLETING);

@@ -49,16 +49,13 @@ a_waiting_job_is_cancelled_at_once_a_running_one_when_gone(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     loopscene_open(&s, "1x1:v100@16", "fifo", false);
     struct live_job *a = loopscene_submit(&s, "a", SOFT);
     struct live_job *b = loopscene_submit(&s, "b", SOFT);
     loopscene_turn(&s);
-    book_cancel(s.loop->book, b, 1, "test", &err);
-    loop_cancelled(s.loop, b);
+    loopscene_cancel(&s, b);
     assert_int_equal(b->state, LIVE_CANCELLED);
-    book_cancel(s.loop->book, a, 1, "test", &err);
-    loop_cancelled(s.loop, a);
+    loopscene_cancel(&s, a);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s),
                         "a completing n0[0]; b cancelled -");
@@ -72,16 +69,13 @@ a_held_job_leaves_its_gpus_and_comes_back_when_released(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     loopscene_open(&s, "1x1:v100@16", "fifo", false);
     struct live_job *job = loopscene_submit(&s, "a", SOFT);
     loopscene_turn(&s);
-    book_hold(s.loop->book, job, true, 1, &err);
-    loop_changed(s.loop, job);
+    loopscene_hold(&s, job, true);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), "a preempting n0[0]");
-    book_hold(s.loop->book, job, false, 1, &err); /* before it has left */
-    loop_changed(s.loop, job);
+    loopscene_hold(&s, job, false); /* before it has left */
     loopscene_turn(&s);
     assert_int_equal(loopscene_epochs(), 1);
     loopscene_leave(&s, "a");
@@ -102,8 +96,7 @@ static void what_cannot_be_stopped_is_pinned(void **unused)
     assert_true(track->is_pinned);
     assert_int_equal(track->round_id, FIRN_NO_JOB);
     assert_int_equal(round_view(s.loop->round, 0).gpus_up, 1);
-    book_hold(s.loop->book, rigid, true, 1, &err);
-    loop_changed(s.loop, rigid);
+    loopscene_hold(&s, rigid, true);
     assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
     loopscene_turn(&s);
     assert_int_equal(rigid->state, LIVE_RUNNING);

@@ -77,19 +77,16 @@ static void what_was_served_is_remembered(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     loopscene_open(&s, "1x1:v100@16", "tiresias", false);
     struct live_job *job = loopscene_submit(&s, "a", SOFT);
     loopscene_turn(&s);
     loopscene_pass(&s, 50);
-    book_hold(s.loop->book, job, true, 1, &err);
-    loop_changed(s.loop, job);
+    loopscene_hold(&s, job, true);
     loopscene_leave(&s, "a");
     loopscene_kill(&s);
     loopscene_open(&s, "1x1:v100@16", "tiresias", true);
     job = loopscene_job(&s, "a");
-    book_hold(s.loop->book, job, false, 1, &err);
-    loop_changed(s.loop, job);
+    loopscene_hold(&s, job, false);
     const struct firn_job *seen =
         loop_round_job(s.loop, loop_track(s.loop, job->id));
     assert_true(seen->served_gpu_s >= 50);
@@ -119,12 +116,10 @@ static void a_cancel_is_not_forgotten(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    struct firn_error err = {0};
     loopscene_open(&s, "1x1:v100@16", "fifo", false);
     struct live_job *job = loopscene_submit(&s, "a", SOFT);
     loopscene_turn(&s);
-    book_cancel(s.loop->book, job, 1, "test", &err);
-    loop_cancelled(s.loop, job);
+    loopscene_cancel(&s, job);
     loopscene_turn(&s);
     loopscene_kill(&s);
     loopscene_open(&s, "1x1:v100@16", "fifo", true);
@@ -162,7 +157,6 @@ static void act(struct loopscene *s, struct rng *rng)
 {
     const char *name = names[rng_below(rng, NAMES)];
     struct live_job *job = loopscene_job(s, name);
-    struct firn_error err = {0};
     bool is_over = live_state_is_over(job->state);
     bool runs = job->state == LIVE_RUNNING;
     switch (rng_below(rng, 6)) {
@@ -179,8 +173,7 @@ static void act(struct loopscene *s, struct rng *rng)
         break;
     case 3:
         if (!is_over) {
-            book_hold(s->loop->book, job, !job->is_held, 1, &err);
-            loop_changed(s->loop, job);
+            loopscene_hold(s, job, !job->is_held);
         }
         break;
     case 4:
@@ -232,10 +225,8 @@ static void killed_at_any_moment_no_job_is_lost(void **unused)
     for (int i = 0; i < 40; i++) { /* and all of them come to their end */
         for (int k = 0; k < NAMES; k++) {
             struct live_job *job = loopscene_job(&s, names[k]);
-            struct firn_error err = {0};
             if (!live_state_is_over(job->state) && job->is_held) {
-                book_hold(s.loop->book, job, false, 1, &err);
-                loop_changed(s.loop, job);
+                loopscene_hold(&s, job, false);
                 loopscene_turn(&s);
             }
             if (job->state == LIVE_PREEMPTING || job->state == LIVE_RESIZING)

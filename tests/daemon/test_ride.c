@@ -197,12 +197,10 @@ static void when_one_is_cancelled_the_other_goes_on_alone(void **unused)
     (void)unused;
     for (int k = 0; k < 2; k++) {
         struct loopscene s;
-        struct firn_error err = {0};
         const char *gone = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
         open_pair(&s);
         struct live_job *job = loopscene_job(&s, gone);
-        book_cancel(s.loop->book, job, 1, "test", &err);
-        loop_cancelled(s.loop, job);
+        loopscene_cancel(&s, job);
         loopscene_turn(&s);
         assert_int_equal(job->state, LIVE_COMPLETING);
         assert_int_equal(loopscene_epochs(), 1);
@@ -224,13 +222,11 @@ static void when_one_is_held_the_other_goes_on_alone(void **unused)
     (void)unused;
     for (int k = 0; k < 2; k++) {
         struct loopscene s;
-        struct firn_error err = {0};
         const char *held = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
         open_pair(&s);
         struct live_job *job = loopscene_job(&s, held);
         say(&s, held, 0.2, 1);
-        book_hold(s.loop->book, job, true, 1, &err);
-        loop_changed(s.loop, job);
+        loopscene_hold(&s, job, true);
         loopscene_turn(&s);
         assert_int_equal(job->state, LIVE_PREEMPTING);
         loopscene_leave(&s, "a");
@@ -240,8 +236,7 @@ static void when_one_is_held_the_other_goes_on_alone(void **unused)
         assert_int_equal(loopscene_job(&s, stays)->state, LIVE_RUNNING);
         assert_int_equal(loopscene_mate(&s, stays), 0);
         loopscene_done(&s, stays);
-        book_hold(s.loop->book, job, false, 1, &err);
-        loop_changed(s.loop, job);
+        loopscene_hold(&s, job, false);
         loopscene_turn(&s);
         assert_int_equal(job->state, LIVE_RUNNING);
         assert_int_equal(job->epoch, 2);

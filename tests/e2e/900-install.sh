@@ -40,6 +40,8 @@ has_all_files()
         share/man/man1/firn.1; do
         [ -f "$prefix/$file" ] || { echo "no $file"; return 1; }
     done
+    [ ! -x "$build/firnd" ] || [ -x "$prefix/bin/firnd" ] ||
+        { echo "no bin/firnd"; return 1; }
     for header in include/firn/*.h; do
         cmp "$header" "$prefix/$header" || return 1
     done

@@ -38,7 +38,7 @@ static void an_unknown_name_gets_a_sentence(void **state)
                         "there is no engine 'locl'; did you mean 'local'?");
     assert_null(firn_engine_find("kubernetes-on-mars", &err));
     assert_string_equal(err.text, "there is no engine 'kubernetes-on-mars'; "
-                                  "the engines are: local");
+                                  "the engines are: local, slurm");
 }
 
 static void an_engine_has_all_that_a_live_one_needs(void **state)

@@ -1,10 +1,6 @@
 /* fakefirnd.c - a daemon for tests of commands: answers as it was told to. */
 #include "fakefirnd.h"
 #include "base/str.h"
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,52 +16,6 @@
 #include <cmocka.h>
 
 /* --- the server ----------------------------------------------------------- */
-
-/* Waits for bytes, room or the end. False: it is to stop. */
-static bool wait_for(struct fake *f, int fd, short events)
-{
-    struct pollfd fds[2] = {{.fd = f->stop[0], .events = POLLIN},
-                            {.fd = fd, .events = events}};
-    while (poll(fds, 2, -1) < 0 && errno == EINTR)
-        ;
-    return fds[0].revents == 0;
-}
-
-static bool say(struct fake *f, int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        if (!wait_for(f, fd, POLLOUT))
-            return false;
-        ssize_t sent = send(fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno != EAGAIN && errno != EINTR)
-            return false;
-        if (sent > 0) {
-            text += sent;
-            n -= (size_t)sent;
-        }
-    }
-    return true;
-}
-
-/* The whole request; where its body starts, or NULL. */
-static char *hear(struct fake *f, int fd, char *text, size_t max)
-{
-    size_t n = 0;
-    for (;;) {
-        text[n] = '\0';
-        char *end = strstr(text, "\r\n\r\n");
-        char *length = strstr(text, "Content-Length: ");
-        size_t want = length != NULL ? strtoul(length + 16, NULL, 10) : 0;
-        if (end != NULL && strlen(end + 4) >= want)
-            return end + 4;
-        if (n + 1 >= max || !wait_for(f, fd, POLLIN))
-            return NULL;
-        ssize_t got = recv(fd, text + n, max - 1 - n, 0);
-        if (got <= 0)
-            return NULL;
-        n += (size_t)got;
-    }
-}
 
 /* Under the lock. */
 static struct fake_route find_route(const struct fake *f, const char *what)
@@ -85,7 +33,7 @@ static void serve(struct fake *f, int fd)
     static char text[1 << 15];
     char head[256];
     struct fake_request one = {0};
-    char *body = hear(f, fd, text, sizeof text);
+    char *body = listener_hear(&f->at, fd, text, sizeof text);
     if (body == NULL)
         return;
     str_copy(one.body, sizeof one.body, body);
@@ -103,76 +51,39 @@ static void serve(struct fake *f, int fd)
     f->ndrops -= is_dropped;
     pthread_mutex_unlock(&f->lock);
     if (is_silent)
-        wait_for(f, fd, POLLIN);
+        listener_wait(&f->at, fd, POLLIN, -1);
     if (is_silent || is_dropped)
         return;
     int m = snprintf(head, sizeof head,
                      "HTTP/1.1 %d Told so\r\nContent-Type: "
                      "application/json\r\nConnection: close\r\n\r\n",
                      route.status);
-    if (say(f, fd, head, (size_t)m) &&
-        say(f, fd, route.body, strlen(route.body)) && !route.ends)
-        wait_for(f, fd, POLLIN);
+    if (listener_say(&f->at, fd, head, (size_t)m) &&
+        listener_say(&f->at, fd, route.body, strlen(route.body)) && !route.ends)
+        listener_wait(&f->at, fd, POLLIN, -1);
 }
 
 static void *run(void *arg)
 {
     struct fake *f = arg;
-    while (wait_for(f, f->listener, POLLIN)) {
-        int fd = accept(f->listener, NULL, NULL);
-        if (fd < 0)
-            continue;
+    for (int fd; (fd = listener_accept(&f->at)) >= 0; close(fd))
         serve(f, fd);
-        close(fd);
-    }
     return NULL;
-}
-
-static bool listen_port(struct fake *f)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t n = sizeof at;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    f->listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(f->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
-        getsockname(f->listener, (struct sockaddr *)&at, &n) != 0)
-        return false;
-    f->port = ntohs(at.sin_port);
-    return listen(f->listener, 8) == 0;
-}
-
-static bool listen_path(struct fake *f, const char *path)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
-    snprintf(f->path, sizeof f->path, "%s", path);
-    f->listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    unlink(path);
-    return bind(f->listener, (struct sockaddr *)&at, sizeof at) == 0 &&
-           listen(f->listener, 8) == 0;
 }
 
 void fake_start(struct fake *fake, const char *path)
 {
     memset(fake, 0, sizeof *fake);
     pthread_mutex_init(&fake->lock, NULL);
-    assert_int_equal(pipe(fake->stop), 0);
-    assert_true(path != NULL ? listen_path(fake, path) : listen_port(fake));
-    fcntl(fake->listener, F_SETFD, FD_CLOEXEC);
-    fcntl(fake->stop[0], F_SETFD, FD_CLOEXEC);
-    fcntl(fake->stop[1], F_SETFD, FD_CLOEXEC);
+    listener_open(&fake->at, path);
     assert_int_equal(pthread_create(&fake->thread, NULL, run, fake), 0);
 }
 
 void fake_stop(struct fake *fake)
 {
-    assert_int_equal(write(fake->stop[1], "x", 1), 1);
+    listener_stop(&fake->at);
     pthread_join(fake->thread, NULL);
-    close(fake->listener);
-    close(fake->stop[0]);
-    close(fake->stop[1]);
-    if (fake->path[0] != '\0')
-        unlink(fake->path);
+    listener_close(&fake->at);
     pthread_mutex_destroy(&fake->lock);
 }
 

@@ -10,6 +10,7 @@
  */
 #ifndef LIB_FAKEFIRND_H
 #define LIB_FAKEFIRND_H
+#include "lib/listener.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,9 +33,7 @@ struct fake_request {
 struct fake {
     pthread_t thread;
     pthread_mutex_t lock;
-    int listener, stop[2];
-    int port; /* 0: a Unix socket */
-    char path[108];
+    struct listener at;
 
     struct fake_route routes[FAKE_ROUTES]; /* under the lock from here */
     int nroutes;

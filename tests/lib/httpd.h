@@ -5,6 +5,7 @@
  */
 #ifndef LIB_HTTPD_H
 #define LIB_HTTPD_H
+#include "lib/listener.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,9 +23,7 @@ struct httpd {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t news;
-    int listener, stop[2];
-    int port;       /* 0: a Unix socket */
-    char path[108]; /* of it; removed at the end */
+    struct listener at;
 
     enum httpd_mode mode; /* under the lock from here */
     int status;

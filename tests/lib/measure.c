@@ -6,6 +6,7 @@
 #include "lib/measure.h"
 #include "base/buf.h"
 #include <fcntl.h>
+#include <firn/engine.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,4 +111,39 @@ void measure_say(const char *fmt, ...)
     printf("\n");
     fflush(stdout);
     va_end(args);
+}
+
+/* --- an engine on which nothing happens ------------------------------------
+ */
+
+static double now_s(void *state)
+{
+    (void)state;
+    return 0;
+}
+
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
+{
+    (void)state, (void)step, (void)err;
+    return FIRN_OK;
+}
+
+static bool next(void *state, double until_s, struct firn_event *out,
+                 struct firn_error *err)
+{
+    (void)state, (void)until_s, (void)out, (void)err;
+    return false;
+}
+
+struct firn_engine_def measure_engine(const struct firn_forecast_def *forecast)
+{
+    return (struct firn_engine_def){
+        .name = "bench",
+        .summary = "forecasts only",
+        .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
+        .forecast = forecast,
+        .now_s = now_s,
+        .apply = apply,
+        .next = next};
 }

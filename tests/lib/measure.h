@@ -26,6 +26,11 @@ void measure_exactly(const char *name, double value, double limit,
                      const char *unit);
 void measure_tell(const char *name, double value, const char *unit);
 
+/* An engine on which time stands still: it forecasts, and takes every step. */
+struct firn_engine_def;
+struct firn_forecast_def;
+struct firn_engine_def measure_engine(const struct firn_forecast_def *forecast);
+
 /* A remark between the lines. */
 void measure_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -331,8 +331,8 @@ int toyjob_scheduler(const char *orders, int *port)
         struct httpd httpd;
         httpd_start(&httpd, NULL);
         httpd_tell(&httpd, HTTPD_ANSWER, 200, orders);
-        FORKS_CHECK(write(ends[1], &httpd.port, sizeof httpd.port) ==
-                    sizeof httpd.port);
+        FORKS_CHECK(write(ends[1], &httpd.at.port, sizeof httpd.at.port) ==
+                    sizeof httpd.at.port);
         for (;;)
             pause();
     }

@@ -104,6 +104,27 @@ static bool can_send(void)
     return false;
 }
 
+/* A scheduler on a socket of its own. False: nothing can be sent to it. */
+struct scene {
+    struct place place;
+    struct httpd httpd;
+};
+
+static bool scene_open(struct scene *s)
+{
+    if (!can_send())
+        return false;
+    make_place(&s->place);
+    httpd_start(&s->httpd, s->place.socket);
+    return true;
+}
+
+static void scene_close(struct scene *s)
+{
+    httpd_stop(&s->httpd);
+    rmdir(s->place.dir);
+}
+
 /* --- a scheduler that is there -------------------------------------------- */
 
 static void exchange(const char *url, struct httpd *httpd)
@@ -156,7 +177,7 @@ static void reports_arrive_and_orders_come_back(void **state)
     if (!can_send())
         return;
     httpd_start(&httpd, NULL);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/", httpd.port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", httpd.at.port);
     setenv("http_proxy", "http://127.0.0.1:1", 1); /* not for us */
     exchange(url, &httpd);
     unsetenv("http_proxy");
@@ -166,36 +187,28 @@ static void reports_arrive_and_orders_come_back(void **state)
 static void a_unix_socket_does_as_well(void **state)
 {
     (void)state;
-    struct httpd httpd;
-    struct place p;
-    if (!can_send())
+    struct scene s;
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    exchange(p.url, &httpd);
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    exchange(s.place.url, &s.httpd);
+    scene_close(&s);
 }
 
 static void closing_sends_what_is_left(void **state)
 {
     (void)state;
-    struct httpd httpd;
-    struct place p;
+    struct scene s;
     char head[2048], body[8192];
-    if (!can_send())
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    struct firn_reporter *r = open_to(p.url);
+    struct firn_reporter *r = open_to(s.place.url);
     for (uint64_t step = 1; step <= 5; step++)
         say(r, step, false);
     firn_reporter_close(r, patience_s);
-    assert_true(httpd_wait(&httpd, 5, 0));
-    httpd_last(&httpd, head, body);
+    assert_true(httpd_wait(&s.httpd, 5, 0));
+    httpd_last(&s.httpd, head, body);
     assert_non_null(strstr(body, "\"step\":5,"));
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    scene_close(&s);
 }
 
 /* --- a scheduler that is not ---------------------------------------------- */
@@ -238,7 +251,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     struct httpd httpd;
     char url[64];
     httpd_start(&httpd, NULL);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.at.port);
     httpd_stop(&httpd);
     assert_never_waits(url, 0);
 }
@@ -252,7 +265,7 @@ static void a_silent_scheduler_never_holds_training_up(void **state)
         return;
     httpd_start(&httpd, NULL);
     httpd_tell(&httpd, HTTPD_SILENT, 0, "");
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.at.port);
     /* A try lasts a second here and is a quarter done; closing does not wait
      * for its end. A busy machine has three chances. */
     double shortest_s = 10;
@@ -265,32 +278,28 @@ static void a_silent_scheduler_never_holds_training_up(void **state)
 static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
 {
     (void)state;
-    struct httpd httpd;
-    struct place p;
+    struct scene s;
     char head[2048], body[8192];
-    if (!can_send())
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    struct firn_reporter *r = open_to(p.url);
+    struct firn_reporter *r = open_to(s.place.url);
     say(r, 1, false);
     assert_true(wait_counts(r, 1, 0));
-    httpd_stop(&httpd);
+    httpd_stop(&s.httpd);
     for (uint64_t step = 2; step <= 60; step++)
         say(r, step, step == 50);
     assert_true(wait_counts(r, 0, 2));
     struct counts c = counts_of(r);
     assert_true(c.nsent == 1 && c.ndropped >= 56); /* 50 and 60 are kept */
-    httpd_start(&httpd, p.socket);
+    httpd_start(&s.httpd, s.place.socket);
     assert_true(wait_counts(r, 3, 0));
-    httpd_last(&httpd, head, body);
+    httpd_last(&s.httpd, head, body);
     assert_non_null(strstr(body, "\"step\":60,"));
     c = counts_of(r);
     assert_true(c.nsent == 3 && c.ndropped == 57);
-    assert_true(httpd_wait(&httpd, 2, 0));
+    assert_true(httpd_wait(&s.httpd, 2, 0));
     firn_reporter_close(r, 0);
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    scene_close(&s);
 }
 
 /* --- a scheduler that lies -------------------------------------------------
@@ -313,52 +322,44 @@ static void lies_change_nothing(void **state)
                 {HTTPD_HUGE, 0, ""},
                 {HTTPD_CUT, 0, ""},
                 {HTTPD_NONSENSE, 0, ""}};
-    struct httpd httpd;
-    struct place p;
-    if (!can_send())
+    struct scene s;
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    httpd_tell(&httpd, lies[0].mode, lies[0].status, lies[0].text);
-    struct firn_reporter *r = open_to(p.url);
+    httpd_tell(&s.httpd, lies[0].mode, lies[0].status, lies[0].text);
+    struct firn_reporter *r = open_to(s.place.url);
     say(r, 1, false);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        httpd_tell(&httpd, lies[i].mode, lies[i].status, lies[i].text);
+        httpd_tell(&s.httpd, lies[i].mode, lies[i].status, lies[i].text);
         /* The first failure may be of the lie before, the second is not. */
         assert_true(wait_counts(r, 0, counts_of(r).nfailed + (i > 0 ? 2 : 1)));
         struct firn_orders o = firn_reporter_orders(r);
         assert_true(o.stop == -1 && o.nfrozen == -1);
         assert_true(counts_of(r).nsent == 0 && counts_of(r).ndropped == 0);
     }
-    httpd_tell(&httpd, HTTPD_ANSWER, 200, "{\"stop\":1}");
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 200, "{\"stop\":1}");
     assert_true(wait_counts(r, 1, 0)); /* the same report, in the end */
     assert_int_equal(firn_reporter_orders(r).stop, 1);
     firn_reporter_close(r, 0);
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    scene_close(&s);
 }
 
 static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
 {
     (void)state;
-    struct httpd httpd;
-    struct place p;
-    if (!can_send())
+    struct scene s;
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    httpd_tell(&httpd, HTTPD_ANSWER, 413, "too long");
-    struct firn_reporter *r = open_to(p.url);
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 413, "too long");
+    struct firn_reporter *r = open_to(s.place.url);
     say(r, 1, true);
     assert_true(wait_counts(r, 0, 1));
-    httpd_tell(&httpd, HTTPD_ANSWER, 200, "{}");
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 200, "{}");
     say(r, 2, false);
     assert_true(wait_counts(r, 1, 0));
     struct counts c = counts_of(r);
     assert_true(c.nsent == 1 && c.ndropped == 1 && c.nfailed == 1);
     firn_reporter_close(r, 0);
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    scene_close(&s);
 }
 
 /* --- many threads ----------------------------------------------------------
@@ -379,19 +380,16 @@ static void *talk(void *arg)
 static void every_report_is_sent_or_counted(void **state)
 {
     (void)state;
-    struct httpd httpd;
-    struct place p;
+    struct scene s;
     pthread_t threads[THREADS];
-    if (!can_send())
+    if (!scene_open(&s))
         return;
-    make_place(&p);
-    httpd_start(&httpd, p.socket);
-    struct firn_reporter *r = open_to(p.url);
+    struct firn_reporter *r = open_to(s.place.url);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, talk, r), 0);
-    httpd_tell(&httpd, HTTPD_ANSWER, 500, "");
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 500, "");
     sleep_s(0.02);
-    httpd_tell(&httpd, HTTPD_ANSWER, 200, "{}");
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 200, "{}");
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     struct counts c = counts_of(r);
@@ -401,8 +399,7 @@ static void every_report_is_sent_or_counted(void **state)
         sleep_s(0.002);
     assert_true(c.nsent + c.ndropped == THREADS * EACH && c.nsent > 0);
     firn_reporter_close(r, 0);
-    httpd_stop(&httpd);
-    rmdir(p.dir);
+    scene_close(&s);
 }
 
 /* --- processes and settings ------------------------------------------------
