@@ -238,8 +238,10 @@ static double speed(struct liveprior *prior, const struct firn_job *job,
     struct app *app = app_of(prior, job->spec.app);
     firn_type_id type = type_of(prior, job, way->type);
     const struct on_type *on = times_on(prior, app, type, &slower);
-    double batch = on != NULL ? batch_of(app, job, setting) : 0;
-    if (on == NULL || !(batch > 0))
+    if (on == NULL)
+        return (double)NAN;
+    double batch = batch_of(app, job, setting);
+    if (!(batch > 0))
         return (double)NAN;
     struct firn_batch_split split =
         split_of(app, on, batch, way->gpus, way->passes);
