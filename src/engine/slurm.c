@@ -107,6 +107,8 @@ static int holders(const struct slurm *l, const struct firn_part *part,
 static bool is_free(const struct slurm *l, const struct firn_alloc *want)
 {
     int most = want->is_shared ? l->cluster.jobs_per_gpu : 1;
+    if (slurm_is_taken(l, want))
+        return false; /* by others */
     for (int i = 0; i < want->nparts; i++)
         for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
             uint64_t bit = (uint64_t)1 << k;
@@ -146,6 +148,9 @@ static void start_all(struct slurm *l)
 static void turn(struct slurm *l)
 {
     slurm_wake_drain(l);
+    if (!l->has_looked)
+        slurm_nodes_first(l);
+    l->has_looked = true;
     slurm_answers(l);
     double now_s = slurm_now_s(l);
     bool is_stirred = l->is_stirred;

@@ -107,6 +107,17 @@ void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss)
     }
 }
 
+void slurm_withdraw(struct slurm *l, struct slurmjob *job)
+{
+    if (job->inbox[0] != '\0')
+        return;
+    if (job->word != EPOCH_KILL)
+        log_info("job %d: others have its GPUs; Slurm's job %lld is withdrawn",
+                 job->id, (long long)job->slurm_id);
+    say(job, EPOCH_KILL);
+    slurm_cancel(l, job, true);
+}
+
 /* --- its end -------------------------------------------------------------- */
 
 static enum firn_event_kind kind_of(const struct slurmjob *job,
@@ -180,7 +191,7 @@ static struct epoch_exit by_slurm(const struct slurmjob *job)
         how.end = FIRN_END_FAILED;
         how.status = 128 + SIGTERM;
     } else if (job->state == SLURM_CANCELLED && !job->is_planned &&
-               job->nrevived == 0) {
+               job->nrevived == 0 && job->word != EPOCH_KILL) {
         how.end = FIRN_END_KILLED;
         how.status = 128 + SIGTERM;
     }
@@ -345,8 +356,8 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         slurm_cancel(l, job, false);
     } else if (job->phase == FIRN_PHASE_LEAVING && now_s >= job->until_s) {
         force(l, job);
-    } else if (job->phase == FIRN_PHASE_LEAVING && job->is_seen &&
-               job->state == SLURM_PENDING) {
+    } else if ((job->phase == FIRN_PHASE_LEAVING || job->word == EPOCH_KILL) &&
+               job->is_seen && job->state == SLURM_PENDING) {
         slurm_cancel(l, job, true);
     }
     warn_if_slow(l, job);

@@ -99,6 +99,25 @@ static void add_held(const struct firn_alloc *held, firn_node_id id,
             ours[held->parts[i].board] |= held->parts[i].gpus;
 }
 
+/* It waits in Slurm, and that for a while: what is used of its GPUs is used by
+ * others. */
+static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
+{
+    return job->phase == FIRN_PHASE_STARTING && !job->has_pid && job->is_seen &&
+           job->state == SLURM_PENDING &&
+           slurm_now_s(l) >= job->began_s + slurm_settle_s(l);
+}
+
+static void find_ours(const struct slurm *l, firn_node_id id,
+                      uint64_t ours[BOARDS])
+{
+    for (size_t i = 0; i < l->jobs.n; i++)
+        if (!is_waiting(l, l->jobs.at[i]))
+            add_held(&l->jobs.at[i]->held, id, ours);
+    for (size_t i = 0; i < l->rests.n; i++)
+        add_held(&l->rests.at[i].held, id, ours);
+}
+
 static int count(const uint64_t bits[BOARDS])
 {
     int n = 0;
@@ -124,29 +143,63 @@ static void pick(const struct slurm_host *host, int nothers,
         }
 }
 
+static void tell(struct slurm *l, firn_node_id id, int board, uint64_t gpus)
+{
+    struct slurm_host *host = &l->hosts.at[id];
+    if (gpus == host->taken[board])
+        return;
+    host->taken[board] = gpus;
+    slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
+                                      .node = id,
+                                      .taken = {id, board, gpus}});
+}
+
+bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc)
+{
+    for (int i = 0; i < alloc->nparts; i++) {
+        const struct firn_part *part = &alloc->parts[i];
+        if (part->board < BOARDS &&
+            (l->hosts.at[part->node].taken[part->board] & part->gpus) != 0)
+            return true;
+    }
+    return false;
+}
+
 static void see_used(struct slurm *l, firn_node_id id,
                      const struct slurm_node *node)
 {
     struct slurm_host *host = &l->hosts.at[id];
     uint64_t ours[BOARDS] = {0}, now[BOARDS] = {0};
-    for (size_t i = 0; i < l->jobs.n; i++)
-        add_held(&l->jobs.at[i]->held, id, ours);
-    for (size_t i = 0; i < l->rests.n; i++)
-        add_held(&l->rests.at[i].held, id, ours);
+    find_ours(l, id, ours);
     if (host->naming == SLURM_SLOTS && node->has_indices)
         for (int b = 0; b < BOARDS; b++)
             now[b] = node->used[b] & ~ours[b];
     else
         pick(host, node->nused - count(ours), ours, now);
     for (int b = 0; b < BOARDS; b++) {
-        uint64_t told = (host->taken[b] & now[b]) | (host->seen[b] & now[b]);
+        uint64_t taken = (host->taken[b] | host->seen[b]) & now[b];
         host->seen[b] = now[b];
-        if (told == host->taken[b])
-            continue;
-        host->taken[b] = told;
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
-                                          .node = id,
-                                          .taken = {id, b, told}});
+        tell(l, id, b, taken);
+    }
+}
+
+void slurm_nodes_first(struct slurm *l)
+{
+    for (size_t i = 0; i < l->hosts.n; i++) {
+        uint64_t ours[BOARDS] = {0};
+        find_ours(l, (firn_node_id)i, ours);
+        for (int b = 0; b < BOARDS; b++)
+            tell(l, (firn_node_id)i, b, l->hosts.at[i].seen[b] & ~ours[b]);
+    }
+}
+
+/* Others were faster: its GPUs are somebody else's to decide on again. */
+static void give_up(struct slurm *l)
+{
+    for (size_t i = 0; i < l->jobs.n; i++) {
+        struct slurmjob *job = l->jobs.at[i];
+        if (is_waiting(l, job) && slurm_is_taken(l, &job->held))
+            slurm_withdraw(l, job);
     }
 }
 
@@ -174,4 +227,5 @@ void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes)
         if (node != NULL && !is_blind)
             see_used(l, (firn_node_id)i, node);
     }
+    give_up(l);
 }

@@ -130,6 +130,7 @@ struct slurm {
     uint64_t turns;
     double offset_s;
     int poll, timer, notes; /* epoll, timerfd, inotify (-1: none) */
+    bool has_looked;        /* slurm_nodes_first() is done */
     bool is_stirred;        /* something happened in a folder */
 
     double queue_asked_s; /* of the question under way */
@@ -185,6 +186,10 @@ void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
                 enum slurm_state state);
 /* What scontrol says: slurm_nodes.c. */
 void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes);
+/* What is known from the beginning of GPUs of others, once. */
+void slurm_nodes_first(struct slurm *l);
+/* Do others use one of these? */
+bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc);
 
 /* Starting: slurm_start.c. */
 void slurm_start(struct slurm *l, struct slurmjob *job);
@@ -208,6 +213,8 @@ enum firn_status slurm_batch_script(const struct slurm *l,
 /* A job whose answer was lost may still turn up so long. */
 double slurm_settle_s(const struct slurm *l);
 void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
+/* It is not to start: it waits in Slurm, and others have its GPUs. */
+void slurm_withdraw(struct slurm *l, struct slurmjob *job);
 void slurm_look(struct slurm *l, struct slurmjob *job);
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
                                  struct firn_error *err);

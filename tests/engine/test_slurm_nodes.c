@@ -120,6 +120,48 @@ static void gpus_that_others_use_are_told(void **state)
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
 }
 
+#define OTHERS                                                \
+    "gpu:v100s0:1(IDX:0),gpu:v100s1:0(IDX:N/A),gpu:v100s2:0(" \
+    "IDX:N/A),gpu:v100s3:0(IDX:N/A)"
+
+static void
+gpus_that_others_have_from_the_beginning_are_told_first(void **state)
+{
+    (void)state;
+    struct firn_event event;
+    livehost_close(&host);
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    livehost_open(&host, "slurm", "");
+    assert_true(host.engine->next(host.state, 0, &event, &host.err));
+    assert_int_equal(event.kind, FIRN_EVENT_TAKEN);
+    assert_int_equal(event.taken.gpus, 1);
+    job(0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]"); /* is not even tried */
+    pass_ms(100);
+    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
+    assert_int_equal(fakeslurm_submitted(), 0);
+    fakeslurm_node("n0", "IDLE", "", "");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+}
+
+/* Others were faster. */
+static void what_waits_for_gpus_of_others_is_given_back(void **state)
+{
+    (void)state;
+    job(0, "obey", in_folder("ready"));
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
+    fakeslurm_hold(false);
+    livehost_step(&host, 0, "n0[1]"); /* somebody decides */
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(in_folder("ready"), 1);
+}
+
 static void where_slurm_only_counts_nobody_shares(void **state)
 {
     (void)state;
@@ -269,6 +311,8 @@ int main(int argc, char **argv)
         CASE(nodes_go_and_come),
         CASE(a_step_because_of_a_lost_node_waits_for_no_grace),
         CASE(gpus_that_others_use_are_told),
+        CASE(gpus_that_others_have_from_the_beginning_are_told_first),
+        CASE(what_waits_for_gpus_of_others_is_given_back),
         CASE(where_slurm_only_counts_nobody_shares),
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),
