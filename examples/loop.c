@@ -336,8 +336,9 @@ static void judge(struct loop *loop, double since_s)
         return;
     loop->model.judge(&loop->model, line, sizeof line);
     firn_threads_leave(threads, &err);
-    printf("%s: %s, loss %.4f, %llu steps, %zu layers frozen, %.1f s\n",
-           loop->model.name, line, firn_train_loss(loop->train),
+    printf("%s%s: %s, loss %.4f, %llu steps, %zu layers frozen, %.1f s\n",
+           loop->is_mate ? "mate: " : "", loop->model.name, line,
+           firn_train_loss(loop->train),
            (unsigned long long)firn_train_step(loop->train),
            firn_train_frozen(loop->train), loop_now_s() - since_s);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The quick start's live act ends with 0 when its jobs are done, and with the
+# The quick start's live acts end with 0 when their jobs are done, and with the
 # signal's status when it is interrupted; either way no file is left below
 # TMPDIR, and no process that was told of its folder.
 . tests/lib/e2e.sh
@@ -23,6 +23,12 @@ nothing_left()
 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" ||
     fail "it ended with status $?"
 out_has 'rigid      cnn: '
+err_is_empty
+nothing_left
+
+./quickstart --act merge >"$tmp/out" 2>"$tmp/err" ||
+    fail "the second ended with status $?"
+out_has 'trained by job'
 err_is_empty
 nothing_left
 
