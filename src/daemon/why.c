@@ -140,7 +140,7 @@ static void needs_in_words(const struct firn_job *job, char *out, size_t max)
 static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
-    char needs[128], outside[48] = "", when[48] = "";
+    char needs[128], outside[48] = "", when[32] = "";
     needs_in_words(job, needs, sizeof needs);
     bool others = stock->free >= a->need;
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY

@@ -153,6 +153,19 @@ static void jobs_are_shown_without_their_tokens(void **state)
     api_just("GET", "/v1/jobs/-1", "", 404);
 }
 
+/* As JSON does; the parser would refuse them bare. */
+static void line_breaks_of_a_job_come_back_escaped(void **state)
+{
+    (void)state;
+    api_just("POST", "/v1/jobs",
+             "{\"run\": [\"sh\", \"a\\n\\tb\"], \"env\": {\"X\": \"c\\nd\"}}",
+             201);
+    json_t *job = api_ask("GET", "/v1/jobs/1", "", 200);
+    api_expect(job, "ask.run.1", "a\n\tb");
+    api_expect(job, "ask.env.0", "X=c\nd");
+    json_decref(job);
+}
+
 static void lists_have_pages_and_filters(void **state)
 {
     (void)state;
@@ -381,6 +394,7 @@ int main(void)
         CASE(a_job_file_may_be_json),
         CASE(a_wrong_job_file_is_refused_with_its_line),
         CASE(jobs_are_shown_without_their_tokens),
+        CASE(line_breaks_of_a_job_come_back_escaped),
         CASE(lists_have_pages_and_filters),
         CASE(jobs_are_cancelled_held_released_and_changed),
         CASE(a_job_may_be_held_from_the_start),
