@@ -4,8 +4,9 @@
  * four GPUs, and firnd with --engine slurm. It keeps twenty jobs in flight, of
  * one to three GPUs, some elastic, all with checkpoints, and kills with
  * SIGKILL, alone and together, at random instants: the controller, a node's
- * slurmd with all of its job steps, firnd. The dead are started again after up
- * to two seconds. A submit without an answer is sent again under the same key.
+ * slurmd with all of its job steps or without, firnd. The dead are started
+ * again after up to two seconds. A submit without an answer is sent again under
+ * the same key.
  *
  * The jobs are this very program (lib/tickjob.h): each worker locks its rank of
  * its job, and its GPU by node and index as Slurm told it. So doubling and
@@ -152,11 +153,17 @@ static void node_name(char out[8])
     snprintf(out, 8, "n%d", s.node % NODES);
 }
 
+/* With all that runs there, or its slurmd alone: then the job goes on, though
+ * nobody can be asked about it. */
 static void kill_node(void)
 {
     struct tickledger_death *d = &s.deaths[s.ndeaths];
     s.node = (int)rng_below(&s.rng, NODES);
     node_name(d->node);
+    if (rng_below(&s.rng, 3) == 0) {
+        assert_int_equal(bed("kill", d->node, NULL), 0);
+        return;
+    }
     d->from_s = tickjob_now_s();
     assert_int_equal(bed("kill", d->node, "--steps"), 0);
     d->to_s = tickjob_now_s();
