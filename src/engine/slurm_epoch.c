@@ -60,7 +60,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->word = EPOCH_GO;
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = 0;
-    job->has_pid = job->is_seen = job->is_slow = false;
+    job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->is_planned = job->was_forced = false;
 }
 
@@ -111,9 +111,10 @@ void slurm_withdraw(struct slurm *l, struct slurmjob *job)
 {
     if (job->inbox[0] != '\0')
         return;
-    if (job->word != EPOCH_KILL)
+    if (!job->is_withdrawn)
         log_info("job %d: others have its GPUs; Slurm's job %lld is withdrawn",
                  job->id, (long long)job->slurm_id);
+    job->is_withdrawn = true;
     say(job, EPOCH_KILL);
     slurm_cancel(l, job, true);
 }
@@ -174,6 +175,12 @@ static bool is_out(const struct slurm *l, const struct slurmjob *job)
     return job->submit == SUBMIT_DONE && job->nmissing >= 2;
 }
 
+static bool is_cancelled_by_others(const struct slurmjob *job)
+{
+    return job->is_seen && job->state == SLURM_CANCELLED && !job->is_planned &&
+           !job->is_withdrawn;
+}
+
 /* How it ended by Slurm's account, when there is no better one. */
 static struct epoch_exit by_slurm(const struct slurmjob *job)
 {
@@ -190,8 +197,7 @@ static struct epoch_exit by_slurm(const struct slurmjob *job)
     } else if (job->state == SLURM_TIMEOUT) {
         how.end = FIRN_END_FAILED;
         how.status = 128 + SIGTERM;
-    } else if (job->state == SLURM_CANCELLED && !job->is_planned &&
-               job->nrevived == 0 && job->word != EPOCH_KILL) {
+    } else if (is_cancelled_by_others(job)) {
         how.end = FIRN_END_KILLED;
         how.status = 128 + SIGTERM;
     }
@@ -209,6 +215,10 @@ static void correct(const struct slurmjob *job, struct epoch_exit *how)
 {
     if (!asks_slurm(job, how))
         return;
+    if (is_cancelled_by_others(job)) {
+        *how = (struct epoch_exit){how->epoch, FIRN_END_KILLED, 128 + SIGTERM};
+        return;
+    }
     if (job->word == EPOCH_KILL) /* by us, since Slurm had lost it */
         *how = (struct epoch_exit){how->epoch, FIRN_END_LOST, 0};
     if (!job->is_seen)
@@ -352,6 +362,7 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
     if (see_exit(l, job))
         return;
     if (job->nrevived >= 2) {
+        job->is_withdrawn = true;
         say(job, EPOCH_KILL);
         slurm_cancel(l, job, false);
     } else if (job->phase == FIRN_PHASE_LEAVING && now_s >= job->until_s) {

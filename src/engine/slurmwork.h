@@ -64,10 +64,11 @@ struct slurmjob {
     double settle_s;  /* UNSURE: not before, if it is not there */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;    /* answers in a row without it */
-    int nrevived;    /* ... with it waiting, though it had run */
-    double cancel_s; /* the last scancel */
-    bool is_slow;    /* somebody was told that it waits */
+    int nmissing;      /* answers in a row without it */
+    int nrevived;      /* ... with it waiting, though it had run */
+    bool is_withdrawn; /* we cancel it, for no fault of its own */
+    double cancel_s;   /* the last scancel */
+    bool is_slow;      /* somebody was told that it waits */
 
     double again_s; /* QUEUED: not before */
     int ntries;     /* starts that came to nothing, in a row */

@@ -41,9 +41,10 @@ api GET /nodes >"$tmp/out"
 out_has 'new fan'
 timeout 20 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
 
-# A machine dies, and comes back empty a second later.
+# A machine dies, somebody tells Slurm, and it comes back empty.
 tools/slurm-bed kill n0 --steps --dir "$bed"
-sleep 1
+timeout 20 scontrol update NodeName=n0 State=DOWN Reason="no power" ||
+    fail "not down"
 tools/slurm-bed start n0 --dir "$bed"
 wait_field two epoch 3
 wait_state two running

@@ -153,6 +153,7 @@ static void run_batch(long long id, const struct component *parts, int n)
     pid_t pid = fork();
     if (pid == 0) {
         const char *script = fake_numbered("script", id);
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         execl("/bin/sh", "sh", script, (char *)NULL);
         _exit(127);
     }
@@ -199,6 +200,10 @@ static int sbatch(int argc, char **argv)
         puts("slurm 22.05.8");
         return 0;
     }
+    /* Who has this open is ended with the case (workers_sweep), and with it
+     * all that it started. */
+    if (open(fake_path("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) < 0)
+        return 1;
     if (says("sbatch", "away"))
         return away("sbatch: error: Batch job submission failed");
     if (says("sbatch", "refuse")) {
