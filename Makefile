@@ -95,7 +95,9 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 
 # The longest first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_truth_table %/test_priced %/test_fit_error \
-         %/test_profile_files %/910-determinism.sh %/golden/remake.sh
+         %/test_profile_files %/fault/test_slurm %/910-determinism.sh \
+         %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
+         %/320-slurm-pytorch-over-nodes.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
