@@ -263,5 +263,8 @@ for q in 0.5 0.9; do
     [ "$name" != median ] || bar="<=\t$theirs"
     printf "slurm: decision to running through firn, %s\t%s\t$bar\ts\n" \
         "$name" "$ours"
+    [ "$name" != median ] || echo "$ours $theirs" | awk '{
+        printf "slurm: what firn adds to Slurm, median\t%.4f\t-\t-\ts\n", $1 - $2
+    }'
 done
 exit 0
