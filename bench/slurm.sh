@@ -159,8 +159,9 @@ after=0
 while :; do
     api "http://firn/v1/events?limit=1000&after=$after" >"$tmp/page" ||
         broken "no events"
-    sed 's/}, /}\n/g' "$tmp/page" | sed -n \
-        's/.*"at_s": \([0-9.]*\), "job": \([0-9]*\), "kind": "\([a-z]*\)", "text": "\([^"]*\)".*/\2 \1 \3 \4/p' \
+    sed 's/}, /}\n/g' "$tmp/page" | sed -n -e 's/", "text": "/ /' \
+        -e 's/, "job": / /; s/, "kind": "/ /' \
+        -e 's/.*"at_s": \([0-9.]*\) \([0-9]*\) \([^"]*\)".*/\2 \1 \3/p' \
         >"$tmp/lines"
     [ -s "$tmp/lines" ] || break
     cat "$tmp/lines" >>"$tmp/events"
@@ -227,7 +228,7 @@ awk '
             n - bad, jobs
     }' jobs="$jobs" "$tmp/events" "$tmp/seen"
 
-# latencies KIND SEEN: seconds from the decision, or from sbatch, to the first word.
+# latencies KIND SEEN: seconds from decision or sbatch to the first word.
 latencies()
 {
     if [ "$1" = firn ]; then
@@ -253,7 +254,7 @@ quantile()
 latencies firn "$tmp/seen" >"$tmp/by-firn"
 latencies slurm "$tmp/seen.slurm" >"$tmp/by-slurm"
 for q in 0.5 0.9; do
-    name=$(echo "$q" | sed 's/0\.//; s/^5$/median/; s/^9$/p90/')
+    name=$(echo "$q" | sed 's/0\.5/median/; s/0\.9/p90/')
     ours=$(quantile $q <"$tmp/by-firn")
     theirs=$(quantile $q <"$tmp/by-slurm")
     printf 'slurm: sbatch to running, Slurm alone, %s\t%s\t-\t-\ts\n' \
@@ -262,5 +263,8 @@ for q in 0.5 0.9; do
     [ "$name" != median ] || bar="<=\t$theirs"
     printf "slurm: decision to running through firn, %s\t%s\t$bar\ts\n" \
         "$name" "$ours"
+    [ "$name" != median ] || echo "$ours $theirs" | awk '{
+        printf "slurm: what firn adds to Slurm, median\t%.4f\t-\t-\ts\n", $1 - $2
+    }'
 done
 exit 0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # PyTorch across Slurm nodes: plain DDP over gloo, stopped and gone on with on
-# other nodes, whose ranks agree on the weights; and an elastic job of firn.torch
-# whose weights have the bits of one process.
+# other nodes, whose ranks agree on the weights; and an elastic job of
+# firn.torch whose weights have the bits of one process.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 python=${FIRN_PYTHON:-/usr/bin/python3}
