@@ -24,6 +24,7 @@ wait_reported job step '[1-9]*'
 [ "$(field job gpus)" = "n0[0] n1[0]" ] || fail "it is on $(field job gpus)"
 api PATCH /jobs/job '{"gpus": 1}' >/dev/null || fail "no new bounds"
 wait_field job gpus 'n?\[0\]'
+wait_field job epoch 2
 wait_state job running
 api PATCH /jobs/job '{"gpus": {"min": 1, "max": 2}}' >/dev/null || fail "no new bounds"
 wait_field job gpus 'n0\[0\] n1\[0\]'
