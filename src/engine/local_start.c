@@ -12,15 +12,12 @@
  * later and later.
  */
 #define _GNU_SOURCE
-#include "base/buf.h"
 #include "base/failpoint.h"
-#include "engine/epochfiles.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "engine/procs.h"
 #include "engine/workerenv.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -50,52 +47,6 @@ void local_variables(const struct local *l, const struct localjob *job,
                                  .gpu = gpu_at,
                                  .arg = &l->gpus};
     workerenv_tell(&of, launch, out);
-}
-
-static enum firn_status write_launch(const struct local *l,
-                                     const struct localjob *job,
-                                     const struct firn_launch *launch,
-                                     int folder, struct firn_error *err)
-{
-    struct launchfile file = {.job = job->base.id,
-                              .epoch = job->base.epoch,
-                              .workdir =
-                                  launch->workdir ? launch->workdir : "/",
-                              .log = launch->log ? launch->log : "/dev/null",
-                              .grace_s = launch->grace_s,
-                              .can_checkpoint = launch->can_checkpoint,
-                              .cage = l->cage};
-    struct firn_buf text = {0};
-    for (const char *const *at = launch->argv; *at != NULL; at++)
-        vec_add(&file.argv, *at);
-    for (const char *const *at = launch->env; at != NULL && *at != NULL; at++)
-        vec_add(&file.env, *at);
-    local_variables(l, job, launch, &file);
-    launchfile_write(&file, &text);
-    enum firn_status status =
-        epoch_put(folder, "launch", (struct firn_bytes){text.at, text.n}, err);
-    buf_release(&text);
-    launchfile_release(&file);
-    return status;
-}
-
-static enum firn_status raise_fence(const struct localjob *job,
-                                    struct firn_error *err)
-{
-    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = above >= 0 ? epoch_lock(above) : -2;
-    enum firn_status status = FIRN_OK;
-    if (lock >= 0)
-        status = epoch_fence_raise(above, job->base.epoch, err);
-    else
-        status = firn_fail(err, FIRN_EIO, "%s",
-                           lock == -1 ? "processes of it are still there"
-                                      : strerror(errno));
-    if (lock >= 0)
-        close(lock);
-    if (above >= 0)
-        close(above);
-    return status;
 }
 
 /* A session of its own; signals wait until it can take them. */
@@ -155,17 +106,14 @@ static enum firn_status prepare(struct local *l, struct localjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
-    int folder = epoch_folder(launch->folder, job->base.epoch, true);
-    if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
-                         strerror(errno));
-    roster_enter(&job->base, launch);
-    enum firn_status status = write_launch(l, job, launch, folder, err);
-    close(folder);
-    failpoint("engine.launch.after");
+    struct launchfile file;
+    roster_launch_begin(&job->base, launch, &file);
+    file.cage = l->cage;
+    local_variables(l, job, launch, &file);
+    enum firn_status status = roster_prepare(
+        &job->base, launch, &(struct roster_file){.file = &file}, err);
+    launchfile_release(&file);
     FIRN_TRY(status);
-    FIRN_TRY(raise_fence(job, err));
-    failpoint("engine.fence.after");
     return start_shepherd(l, job, err);
 }
 

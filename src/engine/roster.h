@@ -57,7 +57,8 @@ void roster_open(struct roster *r);
 void roster_close(struct roster *r);
 double roster_now_s(const struct roster *r);
 
-/* --- jobs ----------------------------------------------------------------- */
+/* --- jobs: roster.c, and roster_start.c --------------------------------------
+ */
 
 /* NULL: there is none. */
 struct rosterjob *roster_find(const struct roster *r, firn_job_id id);
@@ -86,6 +87,22 @@ enum firn_status roster_launch(const struct rosterjob *job,
 void roster_enter(struct rosterjob *job, const struct firn_launch *launch);
 /* An epoch that was there before us: held as wanted, STARTING. */
 void roster_take_over(struct rosterjob *job, const struct firn_launch *launch);
+
+struct launchfile;
+/* What is the same of every launch file: the engine adds what it knows. */
+void roster_launch_begin(const struct rosterjob *job,
+                         const struct firn_launch *launch,
+                         struct launchfile *out);
+struct roster_file {
+    const struct launchfile *file;
+    bool is_far; /* on other hosts: told by words, with a lock for workers */
+};
+/* All that comes before a shepherd: the folder, the file, the fence. */
+enum firn_status roster_prepare(struct rosterjob *job,
+                                const struct firn_launch *launch,
+                                const struct roster_file *how,
+                                struct firn_error *err);
+
 /* Its epoch, begun at `began_s`, is gone and it is still wanted: QUEUED, for a
  * while when it ended soon and by itself. */
 void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned);

@@ -21,11 +21,7 @@
 #include "engine/launchfile.h"
 #include "engine/slurmwork.h"
 #include "engine/workerenv.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,68 +63,25 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
         NULL, l->cluster.types[l->cluster.nodes[node].type].mem_gib};
 }
 
-static enum firn_status write_launch(const struct slurm *l,
-                                     const struct slurmjob *job,
-                                     const struct firn_launch *launch,
-                                     int folder, struct firn_error *err)
+static void tell_workers(const struct slurm *l, const struct slurmjob *job,
+                         const struct firn_launch *launch,
+                         struct launchfile *file)
 {
-    struct launchfile file = {.job = job->base.id,
-                              .epoch = job->base.epoch,
-                              .workdir =
-                                  launch->workdir ? launch->workdir : "/",
-                              .log = launch->log ? launch->log : "/dev/null",
-                              .grace_s = launch->grace_s,
-                              .can_checkpoint = launch->can_checkpoint};
-    const struct slurm_host *first = &l->hosts.at[job->base.held.parts[0].node];
+    const struct firn_alloc *held = &job->base.held;
+    const struct slurm_host *first = &l->hosts.at[held->parts[0].node];
     const struct workerenv of = {.cluster = &l->cluster,
                                  .job = job->base.id,
                                  .epoch = job->base.epoch,
-                                 .alloc = &job->base.held,
+                                 .alloc = held,
                                  .has_driver = first->is_mps,
                                  .host = first->host,
                                  .names = l->names.at,
                                  .gpu = gpu_at,
                                  .arg = l};
-    struct firn_buf text = {0};
-    for (const char *const *at = launch->argv; *at != NULL; at++)
-        vec_add(&file.argv, *at);
-    for (const char *const *at = launch->env; at != NULL && *at != NULL; at++)
-        vec_add(&file.env, *at);
     for (char **at = environ; *at != NULL; at++)
         if (is_passed_on(*at))
-            vec_add(&file.common, *at);
-    workerenv_tell(&of, launch, &file);
-    launchfile_write(&file, &text);
-    enum firn_status status =
-        epoch_put(folder, "launch", (struct firn_bytes){text.at, text.n}, err);
-    if (status == FIRN_OK)
-        status = epoch_word_put(folder, "ask", EPOCH_GO, err);
-    buf_release(&text);
-    launchfile_release(&file);
-    return status;
-}
-
-static enum firn_status raise_fence(const struct slurmjob *job,
-                                    struct firn_error *err)
-{
-    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = above >= 0 ? epoch_lock(above) : -2;
-    int workers = lock >= 0 ? epoch_workers_lock(above, false) : -2;
-    enum firn_status status = FIRN_OK;
-    if (lock >= 0 && workers >= 0)
-        status = epoch_fence_raise(above, job->base.epoch, err);
-    else
-        status = firn_fail(err, FIRN_EIO, "%s",
-                           lock == -1 || workers == -1
-                               ? "processes of it are still there"
-                               : strerror(errno));
-    if (workers >= 0)
-        close(workers);
-    if (lock >= 0)
-        close(lock);
-    if (above >= 0)
-        close(above);
-    return status;
+            vec_add(&file->common, *at);
+    workerenv_tell(&of, launch, file);
 }
 
 /* --- sbatch --------------------------------------------------------------- */
@@ -206,18 +159,14 @@ static enum firn_status prepare(struct slurm *l, struct slurmjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
+    struct launchfile file;
     FIRN_TRY(slurm_cell(l, launch->folder, err));
-    int folder = epoch_folder(launch->folder, job->base.epoch, true);
-    if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
-                         strerror(errno));
-    roster_enter(&job->base, launch);
-    enum firn_status status = write_launch(l, job, launch, folder, err);
-    close(folder);
-    failpoint("engine.launch.after");
+    roster_launch_begin(&job->base, launch, &file);
+    tell_workers(l, job, launch, &file);
+    enum firn_status status = roster_prepare(
+        &job->base, launch, &(struct roster_file){&file, .is_far = true}, err);
+    launchfile_release(&file);
     FIRN_TRY(status);
-    FIRN_TRY(raise_fence(job, err));
-    failpoint("engine.fence.after");
     roster_watch(&l->roster, &job->base);
     return submit(l, job, launch->is_per_node, err);
 }
