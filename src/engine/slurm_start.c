@@ -21,26 +21,11 @@
 #include "engine/launchfile.h"
 #include "engine/slurmwork.h"
 #include "engine/workerenv.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const double first_wait_s = 0.125, longest_wait_s = 60;
 static const double submit_limit_s = 60;
-
-void slurm_again(struct slurm *l, struct slurmjob *job, const char *why)
-{
-    double wait_s = first_wait_s;
-    for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
-        wait_s *= 2;
-    job->ntries++;
-    job->again_s = slurm_now_s(l) + wait_s;
-    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
-}
 
 /* --- the launch file ------------------------------------------------------ */
 
@@ -78,68 +63,25 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
         NULL, l->cluster.types[l->cluster.nodes[node].type].mem_gib};
 }
 
-static enum firn_status write_launch(const struct slurm *l,
-                                     const struct slurmjob *job,
-                                     const struct firn_launch *launch,
-                                     int folder, struct firn_error *err)
+static void tell_workers(const struct slurm *l, const struct slurmjob *job,
+                         const struct firn_launch *launch,
+                         struct launchfile *file)
 {
-    struct launchfile file = {.job = job->id,
-                              .epoch = job->epoch,
-                              .workdir =
-                                  launch->workdir ? launch->workdir : "/",
-                              .log = launch->log ? launch->log : "/dev/null",
-                              .grace_s = launch->grace_s,
-                              .can_checkpoint = launch->can_checkpoint};
-    const struct slurm_host *first = &l->hosts.at[job->held.parts[0].node];
+    const struct firn_alloc *held = &job->base.held;
+    const struct slurm_host *first = &l->hosts.at[held->parts[0].node];
     const struct workerenv of = {.cluster = &l->cluster,
-                                 .job = job->id,
-                                 .epoch = job->epoch,
-                                 .alloc = &job->held,
+                                 .job = job->base.id,
+                                 .epoch = job->base.epoch,
+                                 .alloc = held,
                                  .has_driver = first->is_mps,
                                  .host = first->host,
                                  .names = l->names.at,
                                  .gpu = gpu_at,
                                  .arg = l};
-    struct firn_buf text = {0};
-    for (const char *const *at = launch->argv; *at != NULL; at++)
-        vec_add(&file.argv, *at);
-    for (const char *const *at = launch->env; at != NULL && *at != NULL; at++)
-        vec_add(&file.env, *at);
     for (char **at = environ; *at != NULL; at++)
         if (is_passed_on(*at))
-            vec_add(&file.common, *at);
-    workerenv_tell(&of, launch, &file);
-    launchfile_write(&file, &text);
-    enum firn_status status =
-        epoch_put(folder, "launch", (struct firn_bytes){text.at, text.n}, err);
-    if (status == FIRN_OK)
-        status = epoch_word_put(folder, "ask", EPOCH_GO, err);
-    buf_release(&text);
-    launchfile_release(&file);
-    return status;
-}
-
-static enum firn_status raise_fence(const struct slurmjob *job,
-                                    struct firn_error *err)
-{
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = above >= 0 ? epoch_lock(above) : -2;
-    int workers = lock >= 0 ? epoch_workers_lock(above, false) : -2;
-    enum firn_status status = FIRN_OK;
-    if (lock >= 0 && workers >= 0)
-        status = epoch_fence_raise(above, job->epoch, err);
-    else
-        status = firn_fail(err, FIRN_EIO, "%s",
-                           lock == -1 || workers == -1
-                               ? "processes of it are still there"
-                               : strerror(errno));
-    if (workers >= 0)
-        close(workers);
-    if (lock >= 0)
-        close(lock);
-    if (above >= 0)
-        close(above);
-    return status;
+            vec_add(&file->common, *at);
+    workerenv_tell(&of, launch, file);
 }
 
 /* --- sbatch --------------------------------------------------------------- */
@@ -159,8 +101,8 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
                                      .input = {script.at, script.n},
                                      .limit_s = submit_limit_s,
                                      .tag = SLURM_CMD_SUBMIT,
-                                     .about = job->id,
-                                     .more = job->epoch});
+                                     .about = job->base.id,
+                                     .more = job->base.epoch});
     failpoint("engine.fork.after");
     vec_release(&words.at);
     arena_release(&text);
@@ -190,8 +132,8 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
     char text[SLURM_EXCERPT];
     int64_t id = 0;
-    if (job == NULL || job->held.nparts == 0 || job->epoch != done->more ||
-        job->submit != SUBMIT_ASKED)
+    if (job == NULL || job->base.held.nparts == 0 ||
+        job->base.epoch != done->more || job->submit != SUBMIT_ASKED)
         return; /* the queue's sweep finds it */
     job->known_s = slurm_now_s(l);
     job->nmissing = 0;
@@ -208,7 +150,7 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch failed: %s", job->id, slurm_said(done, text));
+    log_warn("job %d: sbatch failed: %s", job->base.id, slurm_said(done, text));
 }
 
 /* --- all of it ------------------------------------------------------------ */
@@ -217,21 +159,15 @@ static enum firn_status prepare(struct slurm *l, struct slurmjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
+    struct launchfile file;
     FIRN_TRY(slurm_cell(l, launch->folder, err));
-    int folder = epoch_folder(launch->folder, job->epoch, true);
-    if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
-                         strerror(errno));
-    job->folder = mem_strdup(launch->folder);
-    job->grace_s = launch->grace_s;
-    job->can_checkpoint = launch->can_checkpoint;
-    enum firn_status status = write_launch(l, job, launch, folder, err);
-    close(folder);
-    failpoint("engine.launch.after");
+    roster_launch_begin(&job->base, launch, &file);
+    tell_workers(l, job, launch, &file);
+    enum firn_status status = roster_prepare(
+        &job->base, launch, &(struct roster_file){&file, .is_far = true}, err);
+    launchfile_release(&file);
     FIRN_TRY(status);
-    FIRN_TRY(raise_fence(job, err));
-    failpoint("engine.fence.after");
-    slurm_watch_epoch(l, job);
+    roster_watch(&l->roster, &job->base);
     return submit(l, job, launch->is_per_node, err);
 }
 
@@ -240,7 +176,7 @@ static void let_go(struct slurm *l, struct slurmjob *job,
                    const struct firn_launch *launch)
 {
     str_copy(job->inbox, sizeof job->inbox, launch->inbox);
-    job->grace_s = launch->grace_s;
+    job->base.grace_s = launch->grace_s;
     job->submit = SUBMIT_ASKED;
     slurm_inbox_start(l, job);
 }
@@ -249,33 +185,30 @@ void slurm_start(struct slurm *l, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (l->host.next_epoch(l->host.arg, job->id, &job->epoch, &err) !=
+    if (l->host.next_epoch(l->host.arg, job->base.id, &job->base.epoch, &err) !=
         FIRN_OK) {
-        slurm_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return;
     }
     failpoint("engine.epoch.after");
-    bool is_known = l->host.launch(l->host.arg, job->id, &launch);
+    bool is_known = l->host.launch(l->host.arg, job->base.id, &launch);
     bool is_guest = is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
     if (!is_known ||
         (!is_guest && (launch.argv == NULL || launch.argv[0] == NULL))) {
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .end = FIRN_END_LOST});
+        roster_tell_end(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_LOST);
         slurm_drop(l, job);
         return;
     }
-    holding_copy(&job->held, &job->want);
+    holding_copy(&job->base.held, &job->base.want);
     if (is_guest)
         let_go(l, job, &launch);
     else if (prepare(l, job, &launch, &err) != FIRN_OK) {
         slurm_forget_epoch(l, job);
-        slurm_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return;
     }
-    job->began_s = slurm_now_s(l);
-    job->until_s = INFINITY;
-    job->look_s = job->began_s;
-    slurm_phase(l, job, FIRN_PHASE_STARTING);
+    job->base.began_s = slurm_now_s(l);
+    job->base.until_s = INFINITY;
+    job->look_s = job->base.began_s;
+    roster_phase(&l->roster, &job->base, FIRN_PHASE_STARTING);
 }
