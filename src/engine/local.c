@@ -10,142 +10,57 @@
  *     is free (all processes are) and its end is read;
  * (2) a job has at most one epoch; a step while it has one changes only what
  *     comes after it;
- * (3) an epoch's number is on the host's disk before its shepherd exists;
- * (4) time is that of day at the beginning, and passes as the monotonic clock
- *     does: it never goes back and does not jump.
+ * (3) an epoch's number is on the host's disk before its shepherd exists.
  *
  * Cost: a turn looks at every epoch there is, by a few system calls each;
  * epochs are at most as many as GPUs times sharers.
  */
-#include "base/clock.h"
 #include "base/str.h"
 #include "engine/cage.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
-#include <math.h>
-#include <time.h>
 
-double local_now_s(const struct local *l)
+static struct localjob *find(const struct local *l, firn_job_id id)
 {
-    return clock_elapsed_s() + l->offset_s; /* (4) */
-}
-
-struct localjob *local_find(const struct local *l, firn_job_id id)
-{
-    for (size_t i = 0; i < l->jobs.n; i++)
-        if (l->jobs.at[i]->id == id)
-            return l->jobs.at[i];
-    return NULL;
+    return (struct localjob *)roster_find(&l->roster, id);
 }
 
 static struct localjob *find_or_add(struct local *l, firn_job_id id)
 {
-    struct localjob *job = local_find(l, id);
+    struct localjob *job = find(l, id);
     if (job != NULL)
         return job;
-    job = mem_new(1, sizeof *job);
-    *job = (struct localjob){
-        .id = id, .phase = FIRN_PHASE_QUEUED, .pidfd = -1, .watch = -1};
-    size_t i = l->jobs.n;
-    vec_add(&l->jobs, job);
-    for (; i > 0 && l->jobs.at[i - 1]->id > id; i--)
-        l->jobs.at[i] = l->jobs.at[i - 1];
-    l->jobs.at[i] = job;
+    job = (struct localjob *)roster_add(&l->roster, id, sizeof *job);
+    job->pidfd = -1;
     return job;
 }
 
 void local_drop(struct local *l, struct localjob *job)
 {
-    size_t i = 0;
-    while (l->jobs.at[i] != job)
-        i++;
-    for (; i + 1 < l->jobs.n; i++)
-        l->jobs.at[i] = l->jobs.at[i + 1];
-    l->jobs.n--;
     local_forget_epoch(l, job);
-    mem_free(job->want.parts);
-    mem_free(job);
-}
-
-void local_tell(struct local *l, struct firn_event event)
-{
-    event.at_s = local_now_s(l);
-    vec_add(&l->owed, event);
-}
-
-void local_phase(struct local *l, struct localjob *job, enum firn_phase phase)
-{
-    if (job->phase == phase)
-        return;
-    job->phase = phase;
-    if (phase != FIRN_PHASE_QUEUED)
-        local_tell(l, (struct firn_event){.kind = FIRN_EVENT_PHASE,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .phase = (int)phase});
-}
-
-/* How many epochs are on this GPU, and is one of them not of a sharer? */
-static int holders(const struct local *l, const struct firn_part *part,
-                   uint64_t bit, bool *is_whole)
-{
-    int n = 0;
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        const struct firn_alloc *held = &l->jobs.at[i]->held;
-        if (!holding_has(held, part, bit))
-            continue;
-        n++;
-        *is_whole = *is_whole || !held->is_shared;
-    }
-    return n;
-}
-
-/* (1) */
-static bool is_free(const struct local *l, const struct firn_alloc *want)
-{
-    int most = want->is_shared ? l->gpus.cluster.jobs_per_gpu : 1;
-    for (int i = 0; i < want->nparts; i++)
-        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
-            uint64_t bit = (uint64_t)1 << k;
-            bool is_whole = false;
-            if ((want->parts[i].gpus & bit) == 0)
-                continue;
-            int n = holders(l, &want->parts[i], bit, &is_whole);
-            if (is_whole || n >= most)
-                return false;
-        }
-    return true;
-}
-
-static struct localjob *next_to_start(const struct local *l, double now_s)
-{
-    struct localjob *first = NULL;
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        struct localjob *job = l->jobs.at[i];
-        if (job->phase == FIRN_PHASE_QUEUED && job->want.nparts > 0 &&
-            job->again_s <= now_s &&
-            (first == NULL || job->turn < first->turn) &&
-            is_free(l, &job->want))
-            first = job;
-    }
-    return first;
+    roster_drop(&l->roster, &job->base);
 }
 
 static void start_all(struct local *l)
 {
-    struct localjob *job;
-    while ((job = next_to_start(l, local_now_s(l))) != NULL)
-        local_start(l, job); /* else not before a while */
+    const struct roster_limits limits = {.jobs_per_gpu =
+                                             l->gpus.cluster.jobs_per_gpu};
+    struct rosterjob *job;
+    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL)
+        local_start(l, (struct localjob *)job); /* else not before a while */
 }
 
-static void turn(struct local *l)
+static void turn(void *state)
 {
-    local_wake_drain(l);
+    struct local *l = state;
+    roster_wake_drain(&l->roster);
     if (l->others_s <= local_now_s(l))
         local_others_look(l);
-    for (size_t i = l->jobs.n; i-- > 0;) /* it may leave the list */
-        if (l->jobs.at[i]->held.nparts > 0)
-            local_look(l, l->jobs.at[i]);
+    for (size_t i = l->roster.jobs.n; i-- > 0;) { /* it may leave the list */
+        struct rosterjob *job = l->roster.jobs.at[i];
+        if (job->held.nparts > 0)
+            local_look(l, (struct localjob *)job);
+    }
     start_all(l);
 }
 
@@ -160,26 +75,21 @@ static double now_s(void *state)
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct local *l = state;
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    l->offset_s =
-        (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - clock_elapsed_s();
-    l->poll = l->timer = l->notes = -1;
+    roster_open(&l->roster);
     FIRN_TRY(gpus_open(&l->gpus, l->spec, err));
     local_others_open(l);
-    return local_wake_open(l, err);
+    return roster_wake_open(&l->roster, -1, "processes", err);
 }
 
 /* Jobs go on. */
 static void close_engine(void *state)
 {
     struct local *l = state;
-    while (l->jobs.n > 0)
-        local_drop(l, l->jobs.at[l->jobs.n - 1]);
-    vec_release(&l->jobs);
-    vec_release(&l->owed);
+    const struct roster *r = &l->roster;
+    while (r->jobs.n > 0)
+        local_drop(l, (struct localjob *)r->jobs.at[r->jobs.n - 1]);
     vec_release(&l->boards);
-    local_wake_close(l);
+    roster_close(&l->roster);
     gpus_close(&l->gpus);
 }
 
@@ -201,24 +111,18 @@ static enum firn_status attach(void *state, const struct firn_engine_host *host,
 
 static void stop(struct local *l, struct localjob *job)
 {
-    mem_free(job->want.parts);
-    job->want = (struct firn_alloc){0};
-    if (job->held.nparts > 0) {
+    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_LEFT,
+                      FIRN_END_CHECKPOINT))
         local_leave(l, job);
-        return;
-    }
-    local_tell(l, (struct firn_event){.kind = FIRN_EVENT_LEFT,
-                                      .job = job->id,
-                                      .epoch = job->epoch,
-                                      .end = FIRN_END_CHECKPOINT});
-    local_drop(l, job);
+    else
+        local_drop(l, job);
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct local *l = state;
-    struct localjob *job = local_find(l, step->job->id);
+    struct localjob *job = find(l, step->job->id);
     if (step->kind == FIRN_STEP_STOP) {
         if (job != NULL)
             stop(l, job);
@@ -230,18 +134,10 @@ static enum firn_status apply(void *state, const struct firn_step *step,
                          "job %d: GPUs that this host does not have",
                          step->job->id);
     job = find_or_add(l, step->job->id);
-    if (job->is_cancelled)
+    if (job->base.is_cancelled)
         return FIRN_OK; /* its end is on the way */
-    holding_copy(&job->want, step->to);
-    job->turn = l->turns++;
-    job->again_s = 0;
-    job->ntries = 0;
-    if (job->held.nparts > 0 && job->phase != FIRN_PHASE_LEAVING) {
-        if (holding_is_same_run(&job->held, step->to))
-            holding_copy(&job->held, step->to);
-        else
-            local_leave(l, job); /* (2) */
-    }
+    if (roster_move(&l->roster, &job->base, step->to))
+        local_leave(l, job); /* (2) */
     local_wake_arm(l);
     return FIRN_OK;
 }
@@ -255,35 +151,18 @@ static enum firn_status settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
-static bool pop(struct local *l, struct firn_event *out)
+static void arm(void *state)
 {
-    if (l->nowed_given == l->owed.n) {
-        l->owed.n = l->nowed_given = 0;
-        return false;
-    }
-    *out = l->owed.at[l->nowed_given++];
-    return true;
+    local_wake_arm(state);
 }
 
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
     struct local *l = state;
+    const struct roster_work work = {turn, arm, l};
     (void)err;
-    for (;;) {
-        bool has_event = pop(l, out);
-        if (!has_event) {
-            turn(l);
-            has_event = pop(l, out);
-        }
-        bool is_idle = l->jobs.n == 0 && isinf(until_s);
-        if (has_event || is_idle || until_s <= local_now_s(l)) {
-            local_wake_arm(l);
-            return has_event;
-        }
-        local_wake_arm(l);
-        local_wait(l, until_s);
-    }
+    return roster_next(&l->roster, &work, until_s, out);
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
@@ -295,10 +174,9 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
                          "job %d held GPUs that this host does not have",
                          job->id);
     struct localjob *lj = find_or_add(l, job->id);
-    holding_copy(&lj->want, &job->held);
-    lj->turn = l->turns++;
+    roster_want(&l->roster, &lj->base, &job->held);
     if (epoch > 0) {
-        lj->epoch = epoch;
+        lj->base.epoch = epoch;
         enum firn_status status = local_take_over(l, lj, err);
         if (status != FIRN_OK) {
             local_drop(l, lj);
@@ -311,34 +189,27 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
 
 static int wake_fd(void *state)
 {
-    return ((const struct local *)state)->poll;
+    return ((const struct local *)state)->roster.poll;
 }
 
 static void cancel(void *state, firn_job_id id)
 {
     struct local *l = state;
-    struct localjob *job = local_find(l, id);
+    struct localjob *job = find(l, id);
     if (job == NULL)
         return;
-    job->is_cancelled = true;
-    mem_free(job->want.parts);
-    job->want = (struct firn_alloc){0};
-    if (job->held.nparts > 0) {
+    job->base.is_cancelled = true;
+    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_KILLED))
         local_leave(l, job);
-    } else {
-        local_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .end = FIRN_END_KILLED});
+    else
         local_drop(l, job);
-    }
     local_wake_arm(l);
 }
 
 static enum firn_phase phase(void *state, firn_job_id id)
 {
-    const struct localjob *job = local_find(state, id);
-    return job == NULL ? FIRN_PHASE_GONE : job->phase;
+    const struct localjob *job = find(state, id);
+    return job == NULL ? FIRN_PHASE_GONE : job->base.phase;
 }
 
 static const char *const cage_words[] = {

@@ -20,7 +20,6 @@
  * Cost: a call to the driver for each GPU, and the environment of each process
  * that it names.
  */
-#include "engine/holding.h"
 #include "engine/localwork.h"
 #include <math.h>
 
@@ -34,15 +33,6 @@ void local_others_open(struct local *l)
                 .taken = {.node = i, .board = at / FIRN_BOARD_GPUS}};
             vec_add(&l->boards, board);
         }
-}
-
-static bool is_held(const struct local *l, const struct firn_part *part,
-                    uint64_t bit)
-{
-    for (size_t i = 0; i < l->jobs.n; i++)
-        if (holding_has(&l->jobs.at[i]->held, part, bit))
-            return true;
-    return false;
 }
 
 /* Of the GPUs of `part`: which others use, and which perhaps. */
@@ -61,7 +51,7 @@ static void ask(const struct local *l, const struct firn_part *part,
         enum gpu_use use = nvml_use(&l->gpus.nvml, gpu->device);
         if (use == GPU_OTHERS)
             *others |= bit;
-        else if (use == GPU_UNSURE && !is_held(l, part, bit))
+        else if (use == GPU_UNSURE && !roster_is_held(&l->roster, part, bit))
             *unsure |= bit;
     }
 }
@@ -71,9 +61,9 @@ static void tell(struct local *l, struct localboard *board, uint64_t taken)
     if (board->taken.gpus == taken)
         return;
     board->taken.gpus = taken;
-    local_tell(l, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
-                                      .node = board->taken.node,
-                                      .taken = board->taken});
+    roster_tell(&l->roster, (struct firn_event){.kind = FIRN_EVENT_TAKEN,
+                                                .node = board->taken.node,
+                                                .taken = board->taken});
 }
 
 void local_others_look(struct local *l)

@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/failpoint.h"
-#include "base/log.h"
 #include "engine/epochfiles.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
@@ -29,19 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double first_wait_s = 0.125, longest_wait_s = 60;
 static const double start_limit_s = 30;
 static const double foreign_wait_s = 5;
-
-void local_again(struct local *l, struct localjob *job, const char *why)
-{
-    double wait_s = first_wait_s;
-    for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
-        wait_s *= 2;
-    job->ntries++;
-    job->again_s = local_now_s(l) + wait_s;
-    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
-}
 
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
@@ -53,9 +41,9 @@ void local_variables(const struct local *l, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out)
 {
     const struct workerenv of = {.cluster = &l->gpus.cluster,
-                                 .job = job->id,
-                                 .epoch = job->epoch,
-                                 .alloc = &job->want,
+                                 .job = job->base.id,
+                                 .epoch = job->base.epoch,
+                                 .alloc = &job->base.want,
                                  .is_one_host = l->gpus.has_nvml,
                                  .has_driver = l->gpus.has_nvml,
                                  .host = "127.0.0.1",
@@ -69,8 +57,8 @@ static enum firn_status write_launch(const struct local *l,
                                      const struct firn_launch *launch,
                                      int folder, struct firn_error *err)
 {
-    struct launchfile file = {.job = job->id,
-                              .epoch = job->epoch,
+    struct launchfile file = {.job = job->base.id,
+                              .epoch = job->base.epoch,
                               .workdir =
                                   launch->workdir ? launch->workdir : "/",
                               .log = launch->log ? launch->log : "/dev/null",
@@ -94,11 +82,11 @@ static enum firn_status write_launch(const struct local *l,
 static enum firn_status raise_fence(const struct localjob *job,
                                     struct firn_error *err)
 {
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int lock = above >= 0 ? epoch_lock(above) : -2;
     enum firn_status status = FIRN_OK;
     if (lock >= 0)
-        status = epoch_fence_raise(above, job->epoch, err);
+        status = epoch_fence_raise(above, job->base.epoch, err);
     else
         status = firn_fail(err, FIRN_EIO, "%s",
                            lock == -1 ? "processes of it are still there"
@@ -147,12 +135,12 @@ static enum firn_status start_shepherd(struct local *l, struct localjob *job,
                                        struct firn_error *err)
 {
     char folder[4200];
-    int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->folder,
-                     (long long)job->epoch);
+    int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
+                     (long long)job->base.epoch);
     pid_t pid = 0;
     if (n < 0 || (size_t)n >= sizeof folder)
         return firn_fail(err, FIRN_EINVAL, "its folder's name is too long");
-    local_watch_epoch(l, job);
+    roster_watch(&l->roster, &job->base);
     int error = spawn(l, folder, &pid);
     if (error != 0)
         return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s", l->shepherd,
@@ -167,13 +155,11 @@ static enum firn_status prepare(struct local *l, struct localjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
-    int folder = epoch_folder(launch->folder, job->epoch, true);
+    int folder = epoch_folder(launch->folder, job->base.epoch, true);
     if (folder < 0)
         return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
                          strerror(errno));
-    job->folder = mem_strdup(launch->folder);
-    job->grace_s = launch->grace_s;
-    job->can_checkpoint = launch->can_checkpoint;
+    roster_enter(&job->base, launch);
     enum firn_status status = write_launch(l, job, launch, folder, err);
     close(folder);
     failpoint("engine.launch.after");
@@ -187,36 +173,33 @@ bool local_start(struct local *l, struct localjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (local_others_are_on(l, &job->want)) {
+    if (local_others_are_on(l, &job->base.want)) {
         double latest_s = local_now_s(l) + foreign_wait_s;
-        local_again(l, job, "others work on its GPUs");
-        if (job->again_s > latest_s)
-            job->again_s = latest_s;
+        roster_again(&l->roster, &job->base, "others work on its GPUs");
+        if (job->base.again_s > latest_s)
+            job->base.again_s = latest_s;
         return false;
     }
-    if (l->host.next_epoch(l->host.arg, job->id, &job->epoch, &err) !=
+    if (l->host.next_epoch(l->host.arg, job->base.id, &job->base.epoch, &err) !=
         FIRN_OK) {
-        local_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return false;
     }
     failpoint("engine.epoch.after");
-    if (!l->host.launch(l->host.arg, job->id, &launch) || launch.argv == NULL ||
-        launch.argv[0] == NULL) {
-        local_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .end = FIRN_END_LOST});
+    if (!l->host.launch(l->host.arg, job->base.id, &launch) ||
+        launch.argv == NULL || launch.argv[0] == NULL) {
+        roster_tell_end(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_LOST);
         local_drop(l, job);
         return true;
     }
-    holding_copy(&job->held, &job->want);
+    holding_copy(&job->base.held, &job->base.want);
     if (prepare(l, job, &launch, &err) != FIRN_OK) {
         local_forget_epoch(l, job);
-        local_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return false;
     }
-    job->began_s = local_now_s(l);
-    job->until_s = job->began_s + start_limit_s;
-    local_phase(l, job, FIRN_PHASE_STARTING);
+    job->base.began_s = local_now_s(l);
+    job->base.until_s = job->base.began_s + start_limit_s;
+    roster_phase(&l->roster, &job->base, FIRN_PHASE_STARTING);
     return true;
 }

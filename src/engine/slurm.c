@@ -21,133 +21,47 @@
  * for each epoch.
  */
 #include "base/buf.h"
-#include "base/clock.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
-#include <math.h>
-#include <time.h>
 
 enum { COMMANDS_MAX = 8 };
 
-double slurm_now_s(const struct slurm *l)
-{
-    return clock_elapsed_s() + l->offset_s;
-}
-
 struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id)
 {
-    for (size_t i = 0; i < l->jobs.n; i++)
-        if (l->jobs.at[i]->id == id)
-            return l->jobs.at[i];
-    return NULL;
+    return (struct slurmjob *)roster_find(&l->roster, id);
 }
 
 static struct slurmjob *find_or_add(struct slurm *l, firn_job_id id)
 {
-    struct slurmjob *job = slurm_find(l, id);
-    if (job != NULL)
-        return job;
-    job = mem_new(1, sizeof *job);
-    *job = (struct slurmjob){.id = id, .phase = FIRN_PHASE_QUEUED, .watch = -1};
-    size_t i = l->jobs.n;
-    vec_add(&l->jobs, job);
-    for (; i > 0 && l->jobs.at[i - 1]->id > id; i--)
-        l->jobs.at[i] = l->jobs.at[i - 1];
-    l->jobs.at[i] = job;
-    return job;
+    return (struct slurmjob *)roster_add(&l->roster, id,
+                                         sizeof(struct slurmjob));
 }
 
 void slurm_drop(struct slurm *l, struct slurmjob *job)
 {
-    size_t i = 0;
-    while (l->jobs.at[i] != job)
-        i++;
-    for (; i + 1 < l->jobs.n; i++)
-        l->jobs.at[i] = l->jobs.at[i + 1];
-    l->jobs.n--;
     slurm_forget_epoch(l, job);
-    holding_release(&job->want);
-    mem_free(job);
+    roster_drop(&l->roster, &job->base);
 }
 
-void slurm_tell(struct slurm *l, struct firn_event event)
+static bool is_taken(const void *engine, const struct firn_alloc *gpus)
 {
-    event.at_s = slurm_now_s(l);
-    vec_add(&l->owed, event);
-}
-
-void slurm_phase(struct slurm *l, struct slurmjob *job, enum firn_phase phase)
-{
-    if (job->phase == phase)
-        return;
-    job->phase = phase;
-    if (phase != FIRN_PHASE_QUEUED)
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_PHASE,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .phase = (int)phase});
-}
-
-/* How many epochs are on this GPU, and is one of them not of a sharer? */
-static int holders(const struct slurm *l, const struct firn_part *part,
-                   uint64_t bit, bool *is_whole)
-{
-    int n = 0;
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        const struct firn_alloc *held = &l->jobs.at[i]->held;
-        if (!holding_has(held, part, bit))
-            continue;
-        n++;
-        *is_whole = *is_whole || !held->is_shared;
-    }
-    return n;
-}
-
-/* (1) */
-static bool is_free(const struct slurm *l, const struct firn_alloc *want)
-{
-    int most = want->is_shared ? l->cluster.jobs_per_gpu : 1;
-    if (slurm_is_taken(l, want))
-        return false; /* by others */
-    for (int i = 0; i < want->nparts; i++)
-        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
-            uint64_t bit = (uint64_t)1 << k;
-            bool is_whole = false;
-            if ((want->parts[i].gpus & bit) == 0)
-                continue;
-            int n = holders(l, &want->parts[i], bit, &is_whole);
-            if (is_whole || n >= most)
-                return false;
-        }
-    return true;
-}
-
-static struct slurmjob *next_to_start(const struct slurm *l, double now_s)
-{
-    struct slurmjob *first = NULL;
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        struct slurmjob *job = l->jobs.at[i];
-        if (job->phase == FIRN_PHASE_QUEUED && job->want.nparts > 0 &&
-            job->again_s <= now_s &&
-            (first == NULL || job->turn < first->turn) &&
-            is_free(l, &job->want))
-            first = job;
-    }
-    return first;
+    return slurm_is_taken(engine, gpus);
 }
 
 static void start_all(struct slurm *l)
 {
-    struct slurmjob *job;
+    const struct roster_limits limits = {l->cluster.jobs_per_gpu, is_taken, l};
+    struct rosterjob *job;
     if (l->away_s > 0)
         return; /* (4) */
-    while ((job = next_to_start(l, slurm_now_s(l))) != NULL)
-        slurm_start(l, job);
+    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL)
+        slurm_start(l, (struct slurmjob *)job);
 }
 
-static void turn(struct slurm *l)
+static void turn(void *state)
 {
-    slurm_wake_drain(l);
+    struct slurm *l = state;
+    l->is_stirred = roster_wake_drain(&l->roster) || l->is_stirred;
     if (!l->has_looked)
         slurm_nodes_first(l);
     l->has_looked = true;
@@ -155,9 +69,9 @@ static void turn(struct slurm *l)
     double now_s = slurm_now_s(l);
     bool is_stirred = l->is_stirred;
     l->is_stirred = false;
-    for (size_t i = l->jobs.n; i-- > 0;) { /* it may leave the list */
-        struct slurmjob *job = l->jobs.at[i];
-        if (job->held.nparts > 0 && (is_stirred || now_s >= job->look_s))
+    for (size_t i = l->roster.jobs.n; i-- > 0;) { /* it may leave the list */
+        struct slurmjob *job = slurm_at(l, i);
+        if (job->base.held.nparts > 0 && (is_stirred || now_s >= job->look_s))
             slurm_look(l, job);
     }
     start_all(l);
@@ -174,32 +88,27 @@ static double now_s(void *state)
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct slurm *l = state;
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    l->offset_s =
-        (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - clock_elapsed_s();
-    l->poll = l->timer = l->notes = -1;
+    roster_open(&l->roster);
     FIRN_TRY(commands_open(&l->commands, COMMANDS_MAX, err));
     FIRN_TRY(slurm_open(l, err));
     FIRN_TRY(slurm_inbox_open(l, err));
-    return slurm_wake_open(l, err);
+    return roster_wake_open(&l->roster, commands_fd(l->commands), "commands",
+                            err);
 }
 
 /* Jobs go on. */
 static void close_engine(void *state)
 {
     struct slurm *l = state;
-    while (l->jobs.n > 0)
-        slurm_drop(l, l->jobs.at[l->jobs.n - 1]);
+    while (l->roster.jobs.n > 0)
+        slurm_drop(l, slurm_at(l, l->roster.jobs.n - 1));
     for (size_t i = 0; i < l->rests.n; i++)
         holding_release(&l->rests.at[i].held);
     slurm_inbox_close(l);
-    slurm_wake_close(l);
+    roster_close(&l->roster);
     commands_close(l->commands);
-    vec_release(&l->jobs);
     vec_release(&l->rests);
     vec_release(&l->strays);
-    vec_release(&l->owed);
     vec_release(&l->hosts);
     vec_release(&l->names);
     buf_release(&l->spec);
@@ -230,16 +139,11 @@ static enum firn_status attach(void *state, const struct firn_engine_host *host,
 
 static void stop(struct slurm *l, struct slurmjob *job, bool is_loss)
 {
-    holding_release(&job->want);
-    if (job->held.nparts > 0) {
+    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_LEFT,
+                      FIRN_END_CHECKPOINT))
         slurm_leave(l, job, is_loss);
-        return;
-    }
-    slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_LEFT,
-                                      .job = job->id,
-                                      .epoch = job->epoch,
-                                      .end = FIRN_END_CHECKPOINT});
-    slurm_drop(l, job);
+    else
+        slurm_drop(l, job);
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
@@ -262,18 +166,10 @@ static enum firn_status apply(void *state, const struct firn_step *step,
                          step->job->id, l->no_sharing.at);
     FIRN_TRY(slurm_inbox_check(l, step->job->id, step->to, err));
     job = find_or_add(l, step->job->id);
-    if (job->is_cancelled)
+    if (job->base.is_cancelled)
         return FIRN_OK; /* its end is on the way */
-    holding_copy(&job->want, step->to);
-    job->turn = l->turns++;
-    job->again_s = 0;
-    job->ntries = 0;
-    if (job->held.nparts > 0 && job->phase != FIRN_PHASE_LEAVING) {
-        if (holding_is_same_run(&job->held, step->to))
-            holding_copy(&job->held, step->to);
-        else
-            slurm_leave(l, job, step->is_loss); /* (2) */
-    }
+    if (roster_move(&l->roster, &job->base, step->to))
+        slurm_leave(l, job, step->is_loss); /* (2) */
     slurm_wake_arm(l);
     return FIRN_OK;
 }
@@ -287,35 +183,18 @@ static enum firn_status settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
-static bool pop(struct slurm *l, struct firn_event *out)
+static void arm(void *state)
 {
-    if (l->nowed_given == l->owed.n) {
-        l->owed.n = l->nowed_given = 0;
-        return false;
-    }
-    *out = l->owed.at[l->nowed_given++];
-    return true;
+    slurm_wake_arm(state);
 }
 
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
     struct slurm *l = state;
+    const struct roster_work work = {turn, arm, l};
     (void)err;
-    for (;;) {
-        bool has_event = pop(l, out);
-        if (!has_event) {
-            turn(l);
-            has_event = pop(l, out);
-        }
-        bool is_idle = l->jobs.n == 0 && isinf(until_s);
-        if (has_event || is_idle || until_s <= slurm_now_s(l)) {
-            slurm_wake_arm(l);
-            return has_event;
-        }
-        slurm_wake_arm(l);
-        slurm_wait(l, until_s);
-    }
+    return roster_next(&l->roster, &work, until_s, out);
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
@@ -326,10 +205,9 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
         return firn_fail(err, FIRN_EINVAL,
                          "job %d held GPUs that Slurm does not have", job->id);
     struct slurmjob *sj = find_or_add(l, job->id);
-    holding_copy(&sj->want, &job->held);
-    sj->turn = l->turns++;
+    roster_want(&l->roster, &sj->base, &job->held);
     if (epoch > 0) {
-        sj->epoch = epoch;
+        sj->base.epoch = epoch;
         enum firn_status status = slurm_take_over(l, sj, err);
         if (status != FIRN_OK) {
             slurm_drop(l, sj);
@@ -342,7 +220,7 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
 
 static int wake_fd(void *state)
 {
-    return ((const struct slurm *)state)->poll;
+    return ((const struct slurm *)state)->roster.poll;
 }
 
 static void cancel(void *state, firn_job_id id)
@@ -354,25 +232,20 @@ static void cancel(void *state, firn_job_id id)
         slurm_wake_arm(l);
         return;
     }
-    job->is_cancelled = true;
-    holding_release(&job->want);
-    if (job->held.nparts > 0) {
-        slurm_leave(l, job, false);
-    } else {
+    job->base.is_cancelled = true;
+    if (job->base.held.nparts == 0)
         slurm_inbox_end(l, id);
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .end = FIRN_END_KILLED});
+    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_KILLED))
+        slurm_leave(l, job, false);
+    else
         slurm_drop(l, job);
-    }
     slurm_wake_arm(l);
 }
 
 static enum firn_phase phase(void *state, firn_job_id id)
 {
     const struct slurmjob *job = slurm_find(state, id);
-    return job == NULL ? FIRN_PHASE_GONE : job->phase;
+    return job == NULL ? FIRN_PHASE_GONE : job->base.phase;
 }
 
 static const char *trouble(void *state)

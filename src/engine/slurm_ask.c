@@ -94,8 +94,8 @@ bool slurm_is_answer(struct slurm *l, const char *name,
 /* Is anything on its way? */
 static bool is_busy(const struct slurm *l)
 {
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        enum firn_phase phase = l->jobs.at[i]->phase;
+    for (size_t i = 0; i < l->roster.jobs.n; i++) {
+        enum firn_phase phase = l->roster.jobs.at[i]->phase;
         if (phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_LEAVING)
             return true;
     }

@@ -124,7 +124,7 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
                           struct slurm_words *out, struct arena *arena)
 {
     const struct want *like = &wants->at.at[first];
-    struct slurm_tag tag = {l->cell, job->id, job->epoch};
+    struct slurm_tag tag = {l->cell, job->base.id, job->base.epoch};
     char mark[SLURM_TAG_MAX];
     struct firn_buf nodes = {0};
     int nnodes = 0;
@@ -176,15 +176,15 @@ void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
-    find_wants(l, &job->held, is_per_node, &wants, text);
+    find_wants(l, &job->base.held, is_per_node, &wants, text);
     add_environment(l, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
     if (l->limit_s > 0) { /* a checkpoint before it is too late */
         int minutes = (int)(l->limit_s / 60) + (l->limit_s > 60 ? 0 : 1);
         vec_add(&out->at, text_of(text, "--time=%d", minutes));
-        vec_add(&out->at,
-                text_of(text, "--signal=B:USR1@%d", (int)job->grace_s + 60));
+        vec_add(&out->at, text_of(text, "--signal=B:USR1@%d",
+                                  (int)job->base.grace_s + 60));
     }
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
@@ -220,8 +220,8 @@ enum firn_status slurm_batch_script(const struct slurm *l,
                                     struct firn_error *err)
 {
     char folder[4200];
-    int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->folder,
-                     (long long)job->epoch);
+    int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
+                     (long long)job->base.epoch);
     buf_puts(out, "#!/bin/sh\nexec ");
     bool is_good =
         n > 0 && (size_t)n < sizeof folder && add_quoted(out, l->program);

@@ -36,24 +36,24 @@
 #include <unistd.h>
 
 enum { LOSSES_MAX = 8 };
-static const double lived_s = 30;      /* longer: no start in vain */
 static const double slow_s = 30;       /* waiting so long is worth a word */
 static const double slurm_says_s = 10; /* how long Slurm is waited for */
 
 void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
 {
-    slurm_unwatch(l, job);
-    if (job->held.nparts > 0 && job->submit != SUBMIT_NONE &&
+    roster_unwatch(&l->roster, &job->base);
+    if (job->base.held.nparts > 0 && job->submit != SUBMIT_NONE &&
         job->inbox[0] == '\0') {
-        struct slurm_rest rest = {.tag = {l->cell, job->id, job->epoch},
-                                  .held = job->held,
-                                  .since_s = slurm_now_s(l)};
+        struct slurm_rest rest = {
+            .tag = {l->cell, job->base.id, job->base.epoch},
+            .held = job->base.held,
+            .since_s = slurm_now_s(l)};
         vec_add(&l->rests, rest); /* its GPUs with it */
-        job->held = (struct firn_alloc){0};
+        job->base.held = (struct firn_alloc){0};
     }
-    holding_release(&job->held);
-    mem_free(job->folder);
-    job->folder = NULL;
+    holding_release(&job->base.held);
+    mem_free(job->base.folder);
+    job->base.folder = NULL;
     job->submit = SUBMIT_NONE;
     job->slurm_id = 0;
     job->inbox[0] = '\0';
@@ -61,7 +61,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
-    job->is_planned = job->was_forced = false;
+    job->base.is_planned = job->base.was_forced = false;
 }
 
 /* --- words to it ---------------------------------------------------------- */
@@ -70,7 +70,7 @@ static void say(struct slurmjob *job, enum epoch_word word)
 {
     if (word <= job->word || job->inbox[0] != '\0')
         return;
-    int folder = epoch_folder(job->folder, job->epoch, false);
+    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
     if (folder < 0)
         return;
     if (epoch_word_put(folder, "ask", word, NULL) == FIRN_OK)
@@ -80,28 +80,28 @@ static void say(struct slurmjob *job, enum epoch_word word)
 
 static void force(struct slurm *l, struct slurmjob *job)
 {
-    if (!job->was_forced)
-        log_warn("job %d: epoch %lld does not go; it is killed", job->id,
-                 (long long)job->epoch);
-    job->was_forced = true;
+    if (!job->base.was_forced)
+        log_warn("job %d: epoch %lld does not go; it is killed", job->base.id,
+                 (long long)job->base.epoch);
+    job->base.was_forced = true;
     say(job, EPOCH_KILL);
     slurm_cancel(l, job, false);
 }
 
 void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss)
 {
-    bool is_asked = job->is_planned;
-    job->is_planned = true;
+    bool is_asked = job->base.is_planned;
+    job->base.is_planned = true;
     job->look_s = 0;
     if (!is_asked) {
-        job->until_s = slurm_now_s(l) + 2 * job->grace_s + l->force_s;
-        say(job, job->can_checkpoint ? EPOCH_CHECKPOINT : EPOCH_LEAVE);
+        job->base.until_s = slurm_now_s(l) + 2 * job->base.grace_s + l->force_s;
+        say(job, job->base.can_checkpoint ? EPOCH_CHECKPOINT : EPOCH_LEAVE);
         slurm_cancel(l, job, job->inbox[0] == '\0'); /* if it waits yet */
-        slurm_phase(l, job, FIRN_PHASE_LEAVING);
+        roster_phase(&l->roster, &job->base, FIRN_PHASE_LEAVING);
     }
-    if (is_loss && !job->was_forced) {
-        job->was_forced = true; /* the rest of it is of no use */
-        job->until_s = slurm_now_s(l);
+    if (is_loss && !job->base.was_forced) {
+        job->base.was_forced = true; /* the rest of it is of no use */
+        job->base.until_s = slurm_now_s(l);
         say(job, EPOCH_KILL);
         slurm_cancel(l, job, false);
     }
@@ -113,7 +113,7 @@ void slurm_withdraw(struct slurm *l, struct slurmjob *job)
         return;
     if (!job->is_withdrawn)
         log_info("job %d: others have its GPUs; Slurm's job %lld is withdrawn",
-                 job->id, (long long)job->slurm_id);
+                 job->base.id, (long long)job->slurm_id);
     job->is_withdrawn = true;
     say(job, EPOCH_KILL);
     slurm_cancel(l, job, true);
@@ -128,36 +128,31 @@ static enum firn_event_kind kind_of(const struct slurmjob *job,
         return FIRN_EVENT_DONE;
     bool may_leave = end == FIRN_END_CHECKPOINT || !has_run;
     if (end == FIRN_END_KILLED)
-        may_leave = job->is_planned;
+        may_leave = job->base.is_planned;
     if (end == FIRN_END_LOST)
-        may_leave = job->ntries < LOSSES_MAX;
-    return may_leave && !job->is_cancelled ? FIRN_EVENT_LEFT : FIRN_EVENT_FAIL;
+        may_leave = job->base.ntries < LOSSES_MAX;
+    return may_leave && !job->base.is_cancelled ? FIRN_EVENT_LEFT
+                                                : FIRN_EVENT_FAIL;
 }
 
 static void finish(struct slurm *l, struct slurmjob *job,
                    const struct epoch_exit *how, bool has_run)
 {
-    struct firn_event event = {.job = job->id,
-                               .epoch = job->epoch,
+    struct firn_event event = {.job = job->base.id,
+                               .epoch = job->base.epoch,
                                .phase = FIRN_PHASE_GONE,
                                .end = how->end,
                                .exit_status = how->status};
-    bool was_planned = job->is_planned;
-    bool was_short = slurm_now_s(l) - job->began_s < lived_s;
+    bool was_planned = job->base.is_planned;
     event.kind = kind_of(job, (enum firn_end)how->end, has_run);
     slurm_tell(l, event);
     slurm_forget_epoch(l, job);
     slurm_poll_soon(l);
-    if (event.kind != FIRN_EVENT_LEFT || job->want.nparts == 0) {
+    if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0) {
         slurm_drop(l, job);
         return;
     }
-    job->phase = FIRN_PHASE_QUEUED;
-    job->again_s = 0;
-    if (was_planned || !was_short)
-        job->ntries = 0;
-    else
-        slurm_again(l, job, "it ended as soon as it was started");
+    roster_requeue(&l->roster, &job->base, was_planned);
 }
 
 double slurm_settle_s(const struct slurm *l)
@@ -177,16 +172,17 @@ static bool is_out(const struct slurm *l, const struct slurmjob *job)
 
 static bool is_cancelled_by_others(const struct slurmjob *job)
 {
-    return job->is_seen && job->state == SLURM_CANCELLED && !job->is_planned &&
-           !job->is_withdrawn;
+    return job->is_seen && job->state == SLURM_CANCELLED &&
+           !job->base.is_planned && !job->is_withdrawn;
 }
 
 /* How it ended by Slurm's account, when there is no better one. */
 static struct epoch_exit by_slurm(const struct slurmjob *job)
 {
-    struct epoch_exit how = {.epoch = job->epoch, .end = FIRN_END_LOST};
-    if (job->was_forced || (job->is_planned && job->is_seen &&
-                            job->state == SLURM_CANCELLED && job->has_pid)) {
+    struct epoch_exit how = {.epoch = job->base.epoch, .end = FIRN_END_LOST};
+    if (job->base.was_forced ||
+        (job->base.is_planned && job->is_seen &&
+         job->state == SLURM_CANCELLED && job->has_pid)) {
         how.end = FIRN_END_KILLED;
         how.status = 128 + SIGKILL;
     } else if (!job->is_seen) {
@@ -207,7 +203,7 @@ static struct epoch_exit by_slurm(const struct slurmjob *job)
 /* An end that somebody else brought about: who was it? */
 static bool asks_slurm(const struct slurmjob *job, const struct epoch_exit *how)
 {
-    return (how->end == FIRN_END_KILLED && !job->is_planned) ||
+    return (how->end == FIRN_END_KILLED && !job->base.is_planned) ||
            how->end == FIRN_END_LOST;
 }
 
@@ -230,7 +226,7 @@ static void correct(const struct slurmjob *job, struct epoch_exit *how)
     else if (job->state == SLURM_TIMEOUT)
         how->end = FIRN_END_FAILED;
     if (job->state == SLURM_TIMEOUT)
-        log_warn("job %d: Slurm's time limit ended it", job->id);
+        log_warn("job %d: Slurm's time limit ended it", job->base.id);
 }
 
 /* Both locks; false: somebody is there, or the file system is not. */
@@ -247,10 +243,11 @@ static bool is_deserted(int above)
 
 static bool read_exit(const struct slurmjob *job, struct epoch_exit *how)
 {
-    int folder = epoch_folder(job->folder, job->epoch, false);
+    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
     if (folder < 0)
         return false;
-    bool is_there = epoch_exit_get(folder, how) && how->epoch == job->epoch;
+    bool is_there =
+        epoch_exit_get(folder, how) && how->epoch == job->base.epoch;
     close(folder);
     return is_there;
 }
@@ -259,12 +256,12 @@ static bool read_exit(const struct slurmjob *job, struct epoch_exit *how)
 static void settle(struct slurm *l, struct slurmjob *job)
 {
     struct epoch_exit how = {0};
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0 && errno != ENOENT)
         return;
     say(job, EPOCH_KILL);
-    bool is_fenced =
-        above < 0 || epoch_fence_raise(above, job->epoch + 1, NULL) == FIRN_OK;
+    bool is_fenced = above < 0 || epoch_fence_raise(above, job->base.epoch + 1,
+                                                    NULL) == FIRN_OK;
     bool is_gone = is_fenced && (above < 0 || is_deserted(above));
     if (above >= 0)
         close(above);
@@ -273,7 +270,7 @@ static void settle(struct slurm *l, struct slurmjob *job)
     if (!job->has_pid && job->is_seen && job->state == SLURM_FAILED)
         log_warn("job %d: its shepherd did not start; is '%s' there on the "
                  "nodes, and the state folder?",
-                 job->id, l->program);
+                 job->base.id, l->program);
     if (read_exit(job, &how)) /* written while we looked */
         correct(job, &how);
     else
@@ -288,13 +285,13 @@ static void see_pid(struct slurm *l, struct slurmjob *job)
     struct epoch_pid pid;
     if (job->has_pid)
         return;
-    int folder = epoch_folder(job->folder, job->epoch, false);
+    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
     if (folder < 0)
         return;
-    job->has_pid = epoch_pid_get(folder, &pid) && pid.epoch == job->epoch;
+    job->has_pid = epoch_pid_get(folder, &pid) && pid.epoch == job->base.epoch;
     close(folder);
-    if (job->has_pid && job->phase == FIRN_PHASE_STARTING)
-        slurm_phase(l, job, FIRN_PHASE_RUNNING);
+    if (job->has_pid && job->base.phase == FIRN_PHASE_STARTING)
+        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
 /* True: it ended, and the job may be gone. */
@@ -303,7 +300,7 @@ static bool see_exit(struct slurm *l, struct slurmjob *job)
     struct epoch_exit how;
     if (!read_exit(job, &how))
         return false;
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_gone = above >= 0 && is_deserted(above);
     if (above >= 0)
         close(above);
@@ -311,9 +308,9 @@ static bool see_exit(struct slurm *l, struct slurmjob *job)
         return false;
     if (asks_slurm(job, &how) && !is_out(l, job)) {
         double now_s = slurm_now_s(l);
-        job->until_s =
-            isfinite(job->until_s) ? job->until_s : now_s + slurm_says_s;
-        if (now_s < job->until_s)
+        job->base.until_s = isfinite(job->base.until_s) ? job->base.until_s
+                                                        : now_s + slurm_says_s;
+        if (now_s < job->base.until_s)
             return false;
     }
     correct(job, &how);
@@ -324,17 +321,17 @@ static bool see_exit(struct slurm *l, struct slurmjob *job)
 /* A job of Slurm's own users: Slurm's word is all there is. */
 static void look_at_guest(struct slurm *l, struct slurmjob *job)
 {
-    struct epoch_exit how = {.epoch = job->epoch};
-    if (job->is_planned)
+    struct epoch_exit how = {.epoch = job->base.epoch};
+    if (job->base.is_planned)
         slurm_cancel(l, job, false);
     if (!job->is_seen)
         return;
-    if (job->state == SLURM_RUNNING && job->phase == FIRN_PHASE_STARTING)
-        slurm_phase(l, job, FIRN_PHASE_RUNNING);
+    if (job->state == SLURM_RUNNING && job->base.phase == FIRN_PHASE_STARTING)
+        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
     if (!slurm_state_is_over(job->state))
         return;
     if (job->state == SLURM_FAILED)
-        how = (struct epoch_exit){job->epoch, FIRN_END_FAILED, 1};
+        how = (struct epoch_exit){job->base.epoch, FIRN_END_FAILED, 1};
     else if (job->state != SLURM_COMPLETED)
         how = by_slurm(job);
     finish(l, job, &how, true);
@@ -342,18 +339,18 @@ static void look_at_guest(struct slurm *l, struct slurmjob *job)
 
 static void warn_if_slow(struct slurm *l, struct slurmjob *job)
 {
-    if (job->is_slow || job->phase != FIRN_PHASE_STARTING ||
-        slurm_now_s(l) < job->began_s + slow_s)
+    if (job->is_slow || job->base.phase != FIRN_PHASE_STARTING ||
+        slurm_now_s(l) < job->base.began_s + slow_s)
         return;
     job->is_slow = true;
-    log_warn("job %d: Slurm's job %lld waits since %.0f s", job->id,
-             (long long)job->slurm_id, slurm_now_s(l) - job->began_s);
+    log_warn("job %d: Slurm's job %lld waits since %.0f s", job->base.id,
+             (long long)job->slurm_id, slurm_now_s(l) - job->base.began_s);
 }
 
 void slurm_look(struct slurm *l, struct slurmjob *job)
 {
     double now_s = slurm_now_s(l);
-    job->look_s = now_s + (job->phase == FIRN_PHASE_RUNNING ? 1 : 0.1);
+    job->look_s = now_s + (job->base.phase == FIRN_PHASE_RUNNING ? 1 : 0.1);
     if (job->inbox[0] != '\0') {
         look_at_guest(l, job);
         return;
@@ -365,9 +362,11 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         job->is_withdrawn = true;
         say(job, EPOCH_KILL);
         slurm_cancel(l, job, false);
-    } else if (job->phase == FIRN_PHASE_LEAVING && now_s >= job->until_s) {
+    } else if (job->base.phase == FIRN_PHASE_LEAVING &&
+               now_s >= job->base.until_s) {
         force(l, job);
-    } else if ((job->phase == FIRN_PHASE_LEAVING || job->word == EPOCH_KILL) &&
+    } else if ((job->base.phase == FIRN_PHASE_LEAVING ||
+                job->word == EPOCH_KILL) &&
                job->is_seen && job->state == SLURM_PENDING) {
         slurm_cancel(l, job, true);
     }
@@ -381,8 +380,8 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
 static bool is_held_node(const struct slurm *l, const struct slurmjob *job,
                          const char *name)
 {
-    for (int i = 0; i < job->held.nparts; i++)
-        if (strcmp(l->names.at[job->held.parts[i].node], name) == 0)
+    for (int i = 0; i < job->base.held.nparts; i++)
+        if (strcmp(l->names.at[job->base.held.parts[i].node], name) == 0)
             return true;
     return false;
 }
@@ -411,14 +410,14 @@ static bool is_where_it_was(const struct slurm *l, const struct slurmjob *job,
 
 static void take_words(struct slurm *l, struct slurmjob *job)
 {
-    int folder = epoch_folder(job->folder, job->epoch, false);
+    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
     if (folder < 0)
         return;
     job->word = epoch_word_get(folder, "ask");
     if (!is_where_it_was(l, job, folder)) {
         log_warn("job %d runs on other nodes than are known for it; it is "
                  "started again",
-                 job->id);
+                 job->base.id);
         say(job, EPOCH_KILL);
     }
     close(folder);
@@ -428,19 +427,10 @@ enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
                                  struct firn_error *err)
 {
     struct firn_launch launch = {0};
-    if (l->host.launch == NULL ||
-        !l->host.launch(l->host.arg, job->id, &launch))
-        return firn_fail(err, FIRN_ENOENT,
-                         "job %d is to be taken over, and nobody knows it",
-                         job->id);
+    FIRN_TRY(roster_launch(&job->base, &l->host, &launch, err));
     FIRN_TRY(slurm_cell(l, launch.folder, err));
-    holding_copy(&job->held, &job->want);
-    job->folder = mem_strdup(launch.folder);
-    job->grace_s = launch.grace_s;
-    job->can_checkpoint = launch.can_checkpoint;
-    job->began_s = 0; /* long ago, for all we know */
-    job->until_s = INFINITY;
-    job->phase = FIRN_PHASE_STARTING;
+    roster_take_over(&job->base, &launch);
+    job->base.until_s = INFINITY;
     job->submit = SUBMIT_UNSURE;
     job->known_s = slurm_now_s(l);
     job->settle_s = job->known_s + slurm_settle_s(l);
@@ -449,7 +439,7 @@ enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
         slurm_inbox_start(l, job);
     } else {
         take_words(l, job);
-        slurm_watch_epoch(l, job);
+        roster_watch(&l->roster, &job->base);
     }
     slurm_look(l, job);
     return FIRN_OK;

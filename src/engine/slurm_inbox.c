@@ -140,9 +140,9 @@ static bool list_guests(const struct slurm *l, struct firn_buf *out)
 {
     char id[SLURM_TICKET_ID];
     int n = 0;
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        const struct slurmjob *job = l->jobs.at[i];
-        if (job->inbox[0] == '\0' || job->held.nparts == 0 ||
+    for (size_t i = 0; i < l->roster.jobs.n; i++) {
+        const struct slurmjob *job = slurm_at(l, i);
+        if (job->inbox[0] == '\0' || job->base.held.nparts == 0 ||
             !slurm_key_id(job->inbox, id))
             continue;
         buf_printf(out, "%s%s", n++ > 0 ? "," : "", id);
@@ -266,9 +266,9 @@ static void see(struct slurm *l, const struct slurm_ticket *ticket)
 
 static bool is_let_go(const struct slurm *l, const char *key)
 {
-    for (size_t i = 0; i < l->jobs.n; i++)
-        if (l->jobs.at[i]->held.nparts > 0 &&
-            strcmp(l->jobs.at[i]->inbox, key) == 0)
+    for (size_t i = 0; i < l->roster.jobs.n; i++)
+        if (l->roster.jobs.at[i]->held.nparts > 0 &&
+            strcmp(slurm_at(l, i)->inbox, key) == 0)
             return true;
     return false;
 }
@@ -310,7 +310,7 @@ static void take_list(struct slurm *l, const struct slurm_tickets *tickets)
     static const struct firn_inbox whole = {
         .key = "", .name = "", .user = "", .types = ""};
     struct slurm_inbox *in = l->inbox;
-    if (l->nowed_given == l->owed.n) { /* nobody looks at them any more */
+    if (!roster_owes(&l->roster)) { /* nobody looks at them any more */
         for (size_t i = 0; i < in->gone.n; i++)
             free_guest(in->gone.at[i]);
         in->gone.n = 0;
@@ -377,11 +377,12 @@ static void update(struct slurm *l, struct slurmjob *job)
     buf_printf(&id, "JobId=%s", number);
     buf_printf(&partition, "Partition=%s", l->partition);
     buf_puts(&nodes, "ReqNodeList=");
-    for (int i = 0; i < job->held.nparts; i++) {
-        if (i > 0 && job->held.parts[i].node == job->held.parts[i - 1].node)
+    for (int i = 0; i < job->base.held.nparts; i++) {
+        if (i > 0 &&
+            job->base.held.parts[i].node == job->base.held.parts[i - 1].node)
             continue;
         buf_printf(&nodes, "%s%s", n++ > 0 ? "," : "",
-                   l->names.at[job->held.parts[i].node]);
+                   l->names.at[job->base.held.parts[i].node]);
     }
     buf_printf(&count, "NumNodes=%d-%d", n, n);
     const char *argv[] = {"scontrol", "update", id.at, partition.at,
@@ -389,8 +390,8 @@ static void update(struct slurm *l, struct slurmjob *job)
     slurm_run(l, argv,
               &(struct command){.limit_s = answer_s,
                                 .tag = CMD_UPDATE,
-                                .about = job->id,
-                                .more = job->epoch});
+                                .about = job->base.id,
+                                .more = job->base.epoch});
     buf_release(&id);
     buf_release(&nodes);
     buf_release(&partition);
@@ -401,7 +402,7 @@ static void update(struct slurm *l, struct slurmjob *job)
 static void miss(struct slurm *l, struct slurmjob *job)
 {
     if ((job->is_seen && slurm_state_is_over(job->state)) ||
-        l->inbox->guests_asked_s < job->began_s || ++job->nmissing < 2)
+        l->inbox->guests_asked_s < job->base.began_s || ++job->nmissing < 2)
         return;
     bool has_run = job->is_seen && job->state != SLURM_PENDING;
     slurm_seen(l, job, job->slurm_id,
@@ -410,16 +411,17 @@ static void miss(struct slurm *l, struct slurmjob *job)
 
 static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
 {
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        struct slurmjob *job = l->jobs.at[i];
-        if (job->inbox[0] == '\0' || job->held.nparts == 0)
+    for (size_t i = 0; i < l->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(l, i);
+        if (job->inbox[0] == '\0' || job->base.held.nparts == 0)
             continue;
         const struct slurm_ticket *its = slurm_ticket_of(tickets, job->inbox);
         if (its == NULL) {
             miss(l, job);
             continue;
         }
-        if (its->is_inside && its->state == SLURM_PENDING && !job->is_planned)
+        if (its->is_inside && its->state == SLURM_PENDING &&
+            !job->base.is_planned)
             update(l, job);
         slurm_seen(l, job, its->number, its->state);
     }
@@ -499,7 +501,7 @@ void slurm_inbox_start(struct slurm *l, struct slurmjob *job)
     job->nmissing = 0;
     if (l->inbox == NULL) { /* it was closed: nobody will tell of it */
         log_warn("job %d came by an inbox that is not served any more",
-                 job->id);
+                 job->base.id);
         slurm_seen(l, job, 0, SLURM_CANCELLED);
         return;
     }

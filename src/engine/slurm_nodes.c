@@ -103,17 +103,17 @@ static void add_held(const struct firn_alloc *held, firn_node_id id,
  * others. */
 static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
 {
-    return job->phase == FIRN_PHASE_STARTING && !job->has_pid && job->is_seen &&
-           job->state == SLURM_PENDING &&
-           slurm_now_s(l) >= job->began_s + slurm_settle_s(l);
+    return job->base.phase == FIRN_PHASE_STARTING && !job->has_pid &&
+           job->is_seen && job->state == SLURM_PENDING &&
+           slurm_now_s(l) >= job->base.began_s + slurm_settle_s(l);
 }
 
 static void find_ours(const struct slurm *l, firn_node_id id,
                       uint64_t ours[BOARDS])
 {
-    for (size_t i = 0; i < l->jobs.n; i++)
-        if (!is_waiting(l, l->jobs.at[i]))
-            add_held(&l->jobs.at[i]->held, id, ours);
+    for (size_t i = 0; i < l->roster.jobs.n; i++)
+        if (!is_waiting(l, slurm_at(l, i)))
+            add_held(&l->roster.jobs.at[i]->held, id, ours);
     for (size_t i = 0; i < l->rests.n; i++)
         add_held(&l->rests.at[i].held, id, ours);
 }
@@ -196,9 +196,9 @@ void slurm_nodes_first(struct slurm *l)
 /* Others were faster: its GPUs are somebody else's to decide on again. */
 static void give_up(struct slurm *l)
 {
-    for (size_t i = 0; i < l->jobs.n; i++) {
-        struct slurmjob *job = l->jobs.at[i];
-        if (is_waiting(l, job) && slurm_is_taken(l, &job->held))
+    for (size_t i = 0; i < l->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(l, i);
+        if (is_waiting(l, job) && slurm_is_taken(l, &job->base.held))
             slurm_withdraw(l, job);
     }
 }

@@ -26,8 +26,8 @@ void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
                 enum slurm_state state)
 {
     if (job->slurm_id != 0 && job->slurm_id != id)
-        log_warn("job %d: epoch %lld is now Slurm's job %lld", job->id,
-                 (long long)job->epoch, (long long)id);
+        log_warn("job %d: epoch %lld is now Slurm's job %lld", job->base.id,
+                 (long long)job->base.epoch, (long long)id);
     if (!job->is_seen || job->state != state)
         job->look_s = 0;
     job->slurm_id = id;
@@ -78,10 +78,10 @@ static bool find(const struct slurm_jobs *jobs, const struct slurm_tag *tag,
 static void look_for(struct slurm *l, struct slurmjob *job,
                      const struct slurm_jobs *jobs, double asked_s)
 {
-    struct slurm_tag tag = {l->cell, job->id, job->epoch};
+    struct slurm_tag tag = {l->cell, job->base.id, job->base.epoch};
     int64_t id = 0;
     enum slurm_state state = SLURM_PENDING;
-    if (job->held.nparts == 0 || job->inbox[0] != '\0' ||
+    if (job->base.held.nparts == 0 || job->inbox[0] != '\0' ||
         job->submit == SUBMIT_NONE)
         return;
     if (find(jobs, &tag, &id, &state)) {
@@ -98,8 +98,8 @@ static void look_for(struct slurm *l, struct slurmjob *job,
 static bool is_wanted(const struct slurm *l, const struct slurm_job *at)
 {
     const struct slurmjob *job = slurm_find(l, (firn_job_id)at->tag.job);
-    return job != NULL && job->held.nparts > 0 && job->epoch == at->tag.epoch &&
-           job->slurm_id == at->id;
+    return job != NULL && job->base.held.nparts > 0 &&
+           job->base.epoch == at->tag.epoch && job->slurm_id == at->id;
 }
 
 static struct slurm_stray *stray_of(struct slurm *l, const struct slurm_job *at)
@@ -179,8 +179,8 @@ void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
 {
     if (l->cell == 0)
         return; /* no job of ours was ever there */
-    for (size_t i = 0; i < l->jobs.n; i++)
-        look_for(l, l->jobs.at[i], jobs, asked_s);
+    for (size_t i = 0; i < l->roster.jobs.n; i++)
+        look_for(l, slurm_at(l, i), jobs, asked_s);
     sweep(l, jobs);
     drop_rests(l, jobs, asked_s);
 }

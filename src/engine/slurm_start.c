@@ -29,18 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double first_wait_s = 0.125, longest_wait_s = 60;
 static const double submit_limit_s = 60;
-
-void slurm_again(struct slurm *l, struct slurmjob *job, const char *why)
-{
-    double wait_s = first_wait_s;
-    for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
-        wait_s *= 2;
-    job->ntries++;
-    job->again_s = slurm_now_s(l) + wait_s;
-    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
-}
 
 /* --- the launch file ------------------------------------------------------ */
 
@@ -83,18 +72,18 @@ static enum firn_status write_launch(const struct slurm *l,
                                      const struct firn_launch *launch,
                                      int folder, struct firn_error *err)
 {
-    struct launchfile file = {.job = job->id,
-                              .epoch = job->epoch,
+    struct launchfile file = {.job = job->base.id,
+                              .epoch = job->base.epoch,
                               .workdir =
                                   launch->workdir ? launch->workdir : "/",
                               .log = launch->log ? launch->log : "/dev/null",
                               .grace_s = launch->grace_s,
                               .can_checkpoint = launch->can_checkpoint};
-    const struct slurm_host *first = &l->hosts.at[job->held.parts[0].node];
+    const struct slurm_host *first = &l->hosts.at[job->base.held.parts[0].node];
     const struct workerenv of = {.cluster = &l->cluster,
-                                 .job = job->id,
-                                 .epoch = job->epoch,
-                                 .alloc = &job->held,
+                                 .job = job->base.id,
+                                 .epoch = job->base.epoch,
+                                 .alloc = &job->base.held,
                                  .has_driver = first->is_mps,
                                  .host = first->host,
                                  .names = l->names.at,
@@ -122,12 +111,12 @@ static enum firn_status write_launch(const struct slurm *l,
 static enum firn_status raise_fence(const struct slurmjob *job,
                                     struct firn_error *err)
 {
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int lock = above >= 0 ? epoch_lock(above) : -2;
     int workers = lock >= 0 ? epoch_workers_lock(above, false) : -2;
     enum firn_status status = FIRN_OK;
     if (lock >= 0 && workers >= 0)
-        status = epoch_fence_raise(above, job->epoch, err);
+        status = epoch_fence_raise(above, job->base.epoch, err);
     else
         status = firn_fail(err, FIRN_EIO, "%s",
                            lock == -1 || workers == -1
@@ -159,8 +148,8 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
                                      .input = {script.at, script.n},
                                      .limit_s = submit_limit_s,
                                      .tag = SLURM_CMD_SUBMIT,
-                                     .about = job->id,
-                                     .more = job->epoch});
+                                     .about = job->base.id,
+                                     .more = job->base.epoch});
     failpoint("engine.fork.after");
     vec_release(&words.at);
     arena_release(&text);
@@ -190,8 +179,8 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
     char text[SLURM_EXCERPT];
     int64_t id = 0;
-    if (job == NULL || job->held.nparts == 0 || job->epoch != done->more ||
-        job->submit != SUBMIT_ASKED)
+    if (job == NULL || job->base.held.nparts == 0 ||
+        job->base.epoch != done->more || job->submit != SUBMIT_ASKED)
         return; /* the queue's sweep finds it */
     job->known_s = slurm_now_s(l);
     job->nmissing = 0;
@@ -208,7 +197,7 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch failed: %s", job->id, slurm_said(done, text));
+    log_warn("job %d: sbatch failed: %s", job->base.id, slurm_said(done, text));
 }
 
 /* --- all of it ------------------------------------------------------------ */
@@ -218,20 +207,18 @@ static enum firn_status prepare(struct slurm *l, struct slurmjob *job,
                                 struct firn_error *err)
 {
     FIRN_TRY(slurm_cell(l, launch->folder, err));
-    int folder = epoch_folder(launch->folder, job->epoch, true);
+    int folder = epoch_folder(launch->folder, job->base.epoch, true);
     if (folder < 0)
         return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
                          strerror(errno));
-    job->folder = mem_strdup(launch->folder);
-    job->grace_s = launch->grace_s;
-    job->can_checkpoint = launch->can_checkpoint;
+    roster_enter(&job->base, launch);
     enum firn_status status = write_launch(l, job, launch, folder, err);
     close(folder);
     failpoint("engine.launch.after");
     FIRN_TRY(status);
     FIRN_TRY(raise_fence(job, err));
     failpoint("engine.fence.after");
-    slurm_watch_epoch(l, job);
+    roster_watch(&l->roster, &job->base);
     return submit(l, job, launch->is_per_node, err);
 }
 
@@ -240,7 +227,7 @@ static void let_go(struct slurm *l, struct slurmjob *job,
                    const struct firn_launch *launch)
 {
     str_copy(job->inbox, sizeof job->inbox, launch->inbox);
-    job->grace_s = launch->grace_s;
+    job->base.grace_s = launch->grace_s;
     job->submit = SUBMIT_ASKED;
     slurm_inbox_start(l, job);
 }
@@ -249,33 +236,30 @@ void slurm_start(struct slurm *l, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (l->host.next_epoch(l->host.arg, job->id, &job->epoch, &err) !=
+    if (l->host.next_epoch(l->host.arg, job->base.id, &job->base.epoch, &err) !=
         FIRN_OK) {
-        slurm_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return;
     }
     failpoint("engine.epoch.after");
-    bool is_known = l->host.launch(l->host.arg, job->id, &launch);
+    bool is_known = l->host.launch(l->host.arg, job->base.id, &launch);
     bool is_guest = is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
     if (!is_known ||
         (!is_guest && (launch.argv == NULL || launch.argv[0] == NULL))) {
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_FAIL,
-                                          .job = job->id,
-                                          .epoch = job->epoch,
-                                          .end = FIRN_END_LOST});
+        roster_tell_end(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_LOST);
         slurm_drop(l, job);
         return;
     }
-    holding_copy(&job->held, &job->want);
+    holding_copy(&job->base.held, &job->base.want);
     if (is_guest)
         let_go(l, job, &launch);
     else if (prepare(l, job, &launch, &err) != FIRN_OK) {
         slurm_forget_epoch(l, job);
-        slurm_again(l, job, err.text);
+        roster_again(&l->roster, &job->base, err.text);
         return;
     }
-    job->began_s = slurm_now_s(l);
-    job->until_s = INFINITY;
-    job->look_s = job->began_s;
-    slurm_phase(l, job, FIRN_PHASE_STARTING);
+    job->base.began_s = slurm_now_s(l);
+    job->base.until_s = INFINITY;
+    job->look_s = job->base.began_s;
+    roster_phase(&l->roster, &job->base, FIRN_PHASE_STARTING);
 }

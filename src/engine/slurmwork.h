@@ -1,8 +1,8 @@
 /* slurmwork.h - the Slurm engine's state, shared by its files.
  *
- * As in engine/localwork.h there is for each job what is wanted and what is
- * there, and everything moves the second towards the first. What is there is
- * known from three sides, none of which is believed alone:
+ * What is wanted and what is there of each job is in its base
+ * (engine/roster.h). What is there is known from three sides, none of which is
+ * believed alone:
  *
  *     the folder   pid and exit of its shepherd, locks (engine/epochfiles.h):
  *                  what runs, and how it ended
@@ -16,8 +16,8 @@
 #include "base/buf.h"
 #include "engine/childcmd.h"
 #include "engine/epochfiles.h"
+#include "engine/roster.h"
 #include "engine/slurmtext.h"
-#include <firn/engine.h>
 
 /* Tags of commands. */
 enum slurm_command {
@@ -39,22 +39,11 @@ enum slurm_submit {
 enum { SLURM_KEY_MAX = 104 };
 
 struct slurmjob {
-    firn_job_id id;
-    uint64_t turn; /* who is to be started first */
-    enum firn_phase phase;
-    struct firn_alloc want, held; /* parts owned; nparts 0: nothing */
-    bool is_cancelled;
-    bool is_planned; /* it was asked to leave, by a step or a cancel */
-    bool was_forced; /* its time to leave had passed: we end it */
+    struct rosterjob base;
 
     /* Of the epoch that is there. */
-    int64_t epoch;
-    char *folder; /* the job's */
-    double grace_s, began_s;
-    bool can_checkpoint, has_pid;
-    int watch;      /* on its folder; -1: none */
-    double until_s; /* LEAVING: then it is forced */
-    double look_s;  /* then its files are looked at again */
+    bool has_pid;
+    double look_s; /* then its files are looked at again */
     enum epoch_word word;
 
     /* Slurm's side of it. */
@@ -70,9 +59,6 @@ struct slurmjob {
     bool is_withdrawn; /* we cancel it, for no fault of its own */
     double cancel_s;   /* the last scancel */
     bool is_slow;      /* somebody was told that it waits */
-
-    double again_s; /* QUEUED: not before */
-    int ntries;     /* starts that came to nothing, in a row */
 };
 
 /* A node of the cluster, by id. */
@@ -124,17 +110,12 @@ struct slurm {
     struct firn_buf no_sharing;
 
     struct firn_engine_host host;
-    uint64_t cell;               /* 0: not known yet */
-    VEC(struct slurmjob *) jobs; /* by id */
+    uint64_t cell;        /* 0: not known yet */
+    struct roster roster; /* its jobs */
     VEC(struct slurm_rest) rests;
     VEC(struct slurm_stray) strays;
-    VEC(struct firn_event) owed;
-    size_t nowed_given;
-    uint64_t turns;
-    double offset_s;
-    int poll, timer, notes; /* epoll, timerfd, inotify (-1: none) */
-    bool has_looked;        /* slurm_nodes_first() is done */
-    bool is_stirred;        /* something happened in a folder */
+    bool has_looked; /* slurm_nodes_first() is done */
+    bool is_stirred; /* something happened in a folder */
 
     double queue_asked_s; /* of the question under way */
     double queue_due_s, nodes_due_s;
@@ -146,12 +127,25 @@ struct slurm {
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
-double slurm_now_s(const struct slurm *l);
+static inline double slurm_now_s(const struct slurm *l)
+{
+    return roster_now_s(&l->roster);
+}
+
+/* The job at this place of the roster. */
+static inline struct slurmjob *slurm_at(const struct slurm *l, size_t i)
+{
+    return (struct slurmjob *)l->roster.jobs.at[i];
+}
+
+static inline void slurm_tell(struct slurm *l, struct firn_event event)
+{
+    roster_tell(&l->roster, event);
+}
 
 /* Jobs: slurm.c. */
 struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id);
-void slurm_tell(struct slurm *l, struct firn_event event);
-void slurm_phase(struct slurm *l, struct slurmjob *job, enum firn_phase phase);
+/* The job leaves the roster. */
 void slurm_drop(struct slurm *l, struct slurmjob *job);
 
 /* Discovery: slurm_open.c. Waits: some seconds when there is a cluster that was
@@ -215,7 +209,6 @@ bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc);
 
 /* Starting: slurm_start.c. */
 void slurm_start(struct slurm *l, struct slurmjob *job);
-void slurm_again(struct slurm *l, struct slurmjob *job, const char *why);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *l, const struct command_done *done);
 /* The words of sbatch, for tests: slurm_batch.c. Texts lie in the arena. */
@@ -243,13 +236,7 @@ enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
 void slurm_forget_epoch(struct slurm *l, struct slurmjob *job);
 
 /* Waking: slurm_wake.c. */
-enum firn_status slurm_wake_open(struct slurm *l, struct firn_error *err);
-void slurm_wake_close(struct slurm *l);
-void slurm_wake_drain(struct slurm *l);
 void slurm_wake_arm(struct slurm *l);
-void slurm_wait(struct slurm *l, double until_s);
-void slurm_watch_epoch(struct slurm *l, struct slurmjob *job);
-void slurm_unwatch(struct slurm *l, struct slurmjob *job);
 
 /* --- the inbox: slurm_inbox.c ----------------------------------------------
  *

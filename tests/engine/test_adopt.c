@@ -7,7 +7,6 @@
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
-#include <firn/launch.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,28 +25,6 @@
 
 static struct livehost host;
 
-/* A file of the case's folder, whose text lives long enough. */
-static const char *in_folder(const char *name)
-{
-    static char paths[8][400];
-    static int n;
-    char *path = paths[n++ % 8];
-    snprintf(path, 400, "%s/%s", folder_path(), name);
-    return path;
-}
-
-static struct livehost_job *job(int id, const char *what, const char *file)
-{
-    char work[600];
-    snprintf(work, sizeof work, "%s %s", what, file);
-    return livehost_job(&host, id, work);
-}
-
-static enum firn_phase phase_of(int id)
-{
-    return host.engine->phase(host.state, id);
-}
-
 /* Another process runs the engine until `after` processes are ready, or until
  * its failpoint, and is killed. */
 static void run_and_kill(const char *what, size_t after, const char *point)
@@ -61,11 +38,11 @@ static void run_and_kill(const char *what, size_t after, const char *point)
             setenv("FIRN_FAILPOINT", point, 1);
         failpoint_reset();
         livehost_open(&other, "local", "2x4:v100");
-        snprintf(work, sizeof work, "%s %s", what, in_folder("ready"));
+        snprintf(work, sizeof work, "%s %s", what, folder_file("ready"));
         livehost_job(&other, 0, work);
         livehost_step(&other, 0, "n0[0-1]");
         if (point == NULL)
-            workers_await(in_folder("ready"), after);
+            workers_await(folder_file("ready"), after);
         else
             livehost_await(&other, FIRN_EVENT_DONE, 0);
         kill(getpid(), SIGKILL);
@@ -73,7 +50,7 @@ static void run_and_kill(const char *what, size_t after, const char *point)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    job(0, what, in_folder("ready"));
+    livehost_work(&host, 0, what, folder_file("ready"));
 }
 
 static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
@@ -82,12 +59,12 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     pid_t pids[4];
     run_and_kill("obey", 2, NULL);
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
-    job(1, "exit", "0");
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
+    livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 1, "n0[1]"); /* its GPUs are its own */
     livehost_drain(&host);
-    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_int_equal(livehost_phase(&host, 1), FIRN_PHASE_QUEUED);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
     assert_false(workers_is_gone(pids[0])); /* the very same processes */
     livehost_step(&host, 0, "");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
@@ -101,7 +78,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     (void)state;
     pid_t pids[4];
     run_and_kill("obey", 2, NULL);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
     kill(pids[0], SIGUSR1);
     kill(pids[1], SIGUSR1);
     int above = -1, lock = -1; /* all of it is gone when the lock is free */
@@ -115,7 +92,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     livehost_await_phase(&host, FIRN_PHASE_STARTING, 0); /* still wanted */
-    workers_await(in_folder("ready"), 4);
+    workers_await(folder_file("ready"), 4);
 }
 
 static void a_shepherd_killed_with_the_engine_is_lost(void **state)
@@ -131,7 +108,7 @@ static void a_shepherd_killed_with_the_engine_is_lost(void **state)
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
     pid_t pids[4];
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
     assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
 }
 
@@ -168,10 +145,10 @@ static void a_shepherd_spawned_last_of_all_runs_once(void **state)
     run_and_kill("obey", 0, "engine.fork.after");
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     livehost_drain(&host);
     pid_t pids[8];
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 8), 2);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 8), 2);
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
 }
@@ -182,7 +159,7 @@ static void a_job_nobody_knows_cannot_be_taken_over(void **state)
     run_and_kill("exit", 0, "engine.fork.before");
     host.jobs[0].argv[0] = NULL;
     assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_ENOENT);
-    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
 /* Orphans of a dead shepherd are found by the lock that they have. */
@@ -191,16 +168,16 @@ static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
     (void)state;
     struct epoch_pid pid;
     pid_t pids[4];
-    job(0, "clan", in_folder("ready"));
-    job(1, "exit", "0");
+    livehost_work(&host, 0, "clan", folder_file("ready"));
+    livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 3);
+    workers_await(folder_file("ready"), 3);
     livehost_step(&host, 1, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     int folder = epoch_folder(host.jobs[0].folder, 1, false);
     assert_true(epoch_pid_get(folder, &pid));
     close(folder);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
@@ -229,7 +206,7 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
     failpoint("test"); /* this process has looked, and dies nowhere */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setenv("FIRN_FAILPOINT", cases[i].point, 1);
-        job(0, "exit", "0");
+        livehost_work(&host, 0, "exit", "0");
         livehost_step(&host, 0, "n0[0]");
         struct firn_event end = livehost_await(&host, cases[i].kind, 0);
         assert_int_equal(end.end, cases[i].end);
@@ -237,7 +214,7 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
         if (end.kind == FIRN_EVENT_LEFT) /* started again by itself */
             assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch,
                              end.epoch + 1);
-        assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+        assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
     }
 }
 
@@ -250,9 +227,9 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
     assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
                                      "force-s", "0.1", &host.err),
                      FIRN_OK);
-    job(0, "clan", in_folder("ready"))->grace_s = 0.05;
+    livehost_work(&host, 0, "clan", folder_file("ready"))->grace_s = 0.05;
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 3);
+    workers_await(folder_file("ready"), 3);
     int folder = epoch_folder(host.jobs[0].folder, 1, false);
     assert_true(epoch_pid_get(folder, &pid));
     close(folder);
@@ -261,7 +238,7 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_KILLED);
     assert_int_equal(left.exit_status, 128 + SIGKILL);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
 }
@@ -275,7 +252,7 @@ static void live(int cycle, const char *lock)
 {
     struct livehost *h = &host;
     char work[900];
-    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    snprintf(work, sizeof work, "alone %s %s", folder_file("ready"), lock);
     livehost_job(h, 0, work);
     if (livehost_epoch(h, 0) > 0)
         livehost_adopt(h, 0, places[(cycle + 3) % 4]);
@@ -295,7 +272,7 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
     int n = getenv("FIRN_QUICK") != NULL ? 4 : 10;
     uint64_t seed = (uint64_t)getpid();
     rng_seed(&rng, seed);
-    snprintf(lock, sizeof lock, "%s", in_folder("turn"));
+    snprintf(lock, sizeof lock, "%s", folder_file("turn"));
     for (int i = 0; i < n; i++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
@@ -306,13 +283,13 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
         assert_int_equal(waitpid(pid, NULL, 0), pid);
     }
     char work[900];
-    snprintf(work, sizeof work, "alone %s %s", in_folder("ready"), lock);
+    snprintf(work, sizeof work, "alone %s %s", folder_file("ready"), lock);
     livehost_job(&host, 0, work);
     assert_int_equal(livehost_adopt(&host, 0, places[(n - 1) % 4]), FIRN_OK);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    while (phase_of(0) != FIRN_PHASE_GONE)
+    while (livehost_phase(&host, 0) != FIRN_PHASE_GONE)
         livehost_await(&host, FIRN_EVENT_LEFT, 0);
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
@@ -323,23 +300,19 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
                  text.at);
     buf_release(&text);
     pid_t pids[64];
-    size_t npids = workers_pids(in_folder("ready"), pids, 64);
+    size_t npids = workers_pids(folder_file("ready"), pids, 64);
     for (size_t i = 0; i < npids; i++)
         assert_true(workers_is_gone(pids[i]));
 }
 
 static int set_up(void **state)
 {
-    if (folder_make(state) != 0)
-        return 1;
-    livehost_open(&host, "local", "2x4:v100");
-    return 0;
+    return livehost_set_up(&host, "local", "2x4:v100", state);
 }
 
 static int tear_down(void **state)
 {
-    livehost_close(&host);
-    return workers_sweep(state);
+    return livehost_tear_down(&host, state);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -10,7 +10,6 @@
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
-#include <firn/launch.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,16 +33,6 @@
 
 static struct livehost host;
 
-/* A file of the case's folder, whose text lives long enough. */
-static const char *in_folder(const char *name)
-{
-    static char paths[8][400];
-    static int n;
-    char *path = paths[n++ % 8];
-    snprintf(path, 400, "%s/%s", folder_path(), name);
-    return path;
-}
-
 static struct firn_buf file_of(const char *name)
 {
     struct firn_buf text = {0};
@@ -51,18 +40,6 @@ static struct firn_buf file_of(const char *name)
     assert_true(epoch_get(top, name, &text));
     close(top);
     return text;
-}
-
-static struct livehost_job *job(int id, const char *what, const char *file)
-{
-    char work[600];
-    snprintf(work, sizeof work, "%s %s", what, file);
-    return livehost_job(&host, id, work);
-}
-
-static enum firn_phase phase_of(int id)
-{
-    return host.engine->phase(host.state, id);
 }
 
 static void is_seen(const char *text)
@@ -77,20 +54,20 @@ static void is_seen(const char *text)
 static void a_job_runs_to_its_end(void **state)
 {
     (void)state;
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0-1]");
     struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
     assert_int_equal(end.end, FIRN_END_DONE);
     assert_int_equal(end.exit_status, 0);
     assert_int_equal(end.epoch, 1);
     is_seen("STARTING 0.1; ");
-    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
 static void a_failure_has_its_status(void **state)
 {
     (void)state;
-    job(0, "exit", "5");
+    livehost_work(&host, 0, "exit", "5");
     livehost_step(&host, 0, "n0[0]");
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_FAILED);
@@ -100,7 +77,7 @@ static void a_failure_has_its_status(void **state)
 static void out_of_memory_is_told(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(0, "say", "x");
+    struct livehost_job *j = livehost_work(&host, 0, "say", "x");
     j->argv[3] = "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB";
     j->argv[4] = "1";
     livehost_step(&host, 0, "n0[0]");
@@ -123,7 +100,8 @@ static void has_line(const struct firn_buf *text, const char *line)
 static void hostile_arguments_and_variables_arrive_unchanged(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(0, "dump", in_folder("dump"));
+    struct livehost_job *j =
+        livehost_work(&host, 0, "dump", folder_file("dump"));
     j->argv[4] = "$(touch x) `id` ; rm -rf \"$HOME\" 'a' \\";
     j->argv[5] = "line\nbreak\ttab \xff\xc3\xa4";
     j->argv[6] = "";
@@ -145,7 +123,8 @@ static void hostile_arguments_and_variables_arrive_unchanged(void **state)
 static void workers_get_torchruns_words_and_ours(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(3, "dump", in_folder("dump"));
+    struct livehost_job *j =
+        livehost_work(&host, 3, "dump", folder_file("dump"));
     char line[300];
     setenv("FIRN_OPERATORS_SECRET", "x", 1);
     j->threads = 5;
@@ -186,7 +165,8 @@ static void workers_get_torchruns_words_and_ours(void **state)
 static void a_job_may_have_one_process_a_node(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(0, "dump", in_folder("dump"));
+    struct livehost_job *j =
+        livehost_work(&host, 0, "dump", folder_file("dump"));
     j->is_per_node = true;
     livehost_step(&host, 0, "n0[0-2] n1[0-1]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
@@ -201,7 +181,8 @@ static void the_log_is_appended_by_each_epoch(void **state)
 {
     (void)state;
     for (int i = 1; i <= 2; i++) {
-        struct livehost_job *j = job(0, "say", i == 1 ? "first" : "second");
+        struct livehost_job *j =
+            livehost_work(&host, 0, "say", i == 1 ? "first" : "second");
         j->argv[4] = "0";
         j->job.held = (struct firn_alloc){0};
         livehost_step(&host, 0, "n0[0]");
@@ -220,38 +201,39 @@ static void the_log_is_appended_by_each_epoch(void **state)
 static void a_stop_asks_for_a_checkpoint_and_the_job_has_left(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0-1]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
+    workers_await(folder_file("ready"), 2);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
     livehost_step(&host, 0, "");
-    assert_int_equal(phase_of(0), FIRN_PHASE_LEAVING);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_LEAVING);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     assert_int_equal(left.exit_status, 83);
     is_seen("RUNNING 0.1; LEAVING 0.1; LEFT 0.1=83; ");
-    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
 static void a_stop_in_the_middle_of_a_start_leaves_nothing(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]");
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     pid_t pids[4];
-    size_t n = workers_pids(in_folder("ready"), pids, 4);
+    size_t n = workers_pids(folder_file("ready"), pids, 4);
     assert_true(n == 0 || workers_is_gone(pids[0]));
 }
 
 static void a_job_that_cannot_checkpoint_is_ended(void **state)
 {
     (void)state;
-    job(0, "wait", in_folder("ready"))->can_checkpoint = false;
+    livehost_work(&host, 0, "wait", folder_file("ready"))->can_checkpoint =
+        false;
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
+    workers_await(folder_file("ready"), 1);
     livehost_step(&host, 0, "");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_KILLED);
@@ -262,13 +244,13 @@ static void a_cancelled_job_fails_and_all_of_it_is_gone(void **state)
 {
     (void)state;
     pid_t pids[4];
-    job(0, "tree", in_folder("ready"))->grace_s = 0.05;
+    livehost_work(&host, 0, "tree", folder_file("ready"))->grace_s = 0.05;
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 3);
+    workers_await(folder_file("ready"), 3);
     host.engine->cancel(host.state, 0);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_KILLED);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 3);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
 }
@@ -276,11 +258,11 @@ static void a_cancelled_job_fails_and_all_of_it_is_gone(void **state)
 static void a_cancelled_job_that_waits_fails_at_once(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
-    job(1, "obey", in_folder("ready1"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_work(&host, 1, "obey", folder_file("ready1"));
     livehost_step(&host, 0, "n0[0]");
     livehost_step(&host, 1, "n0[0]");
-    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 1), FIRN_PHASE_QUEUED);
     host.engine->cancel(host.state, 1);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 1);
     assert_int_equal(end.end, FIRN_END_KILLED);
@@ -294,13 +276,13 @@ static void a_cancelled_job_that_waits_fails_at_once(void **state)
 static void a_resize_leaves_and_starts_the_next_epoch(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
+    workers_await(folder_file("ready"), 1);
     livehost_step(&host, 0, "n0[0-2]");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.epoch, 1);
-    workers_await(in_folder("ready"), 4);
+    workers_await(folder_file("ready"), 4);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     is_seen("LEFT 0.1=83; STARTING 0.2; RUNNING 0.2; ");
 }
@@ -308,14 +290,15 @@ static void a_resize_leaves_and_starts_the_next_epoch(void **state)
 static void a_start_waits_until_its_gpus_are_free(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
-    job(1, "obey", in_folder("ready1"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_work(&host, 1, "obey", folder_file("ready1"));
     livehost_step(&host, 0, "n0[0-1]");
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     livehost_say(&host, 0, "n0[0]");
     livehost_say(&host, 1, "n0[1]");
     host.engine->settled(host.state, &host.err);
-    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED); /* not a moment before */
+    assert_int_equal(livehost_phase(&host, 1),
+                     FIRN_PHASE_QUEUED); /* not a moment before */
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
     const char *left = strstr(host.seen, "LEFT 0.1");
     const char *started = strstr(host.seen, "STARTING 1.1");
@@ -325,22 +308,22 @@ static void a_start_waits_until_its_gpus_are_free(void **state)
 static void sharers_are_on_a_gpu_together_and_others_wait(void **state)
 {
     (void)state;
-    job(0, "dump", in_folder("dump"));
-    job(1, "obey", in_folder("ready1"));
-    job(2, "obey", in_folder("ready2"));
-    job(4, "obey", in_folder("ready4"));
+    livehost_work(&host, 0, "dump", folder_file("dump"));
+    livehost_work(&host, 1, "obey", folder_file("ready1"));
+    livehost_work(&host, 2, "obey", folder_file("ready2"));
+    livehost_work(&host, 4, "obey", folder_file("ready4"));
     livehost_step(&host, 1, "n0[0]~");
     livehost_step(&host, 2, "n0[0]~");
-    workers_await(in_folder("ready1"), 1);
-    workers_await(in_folder("ready2"), 1);
+    workers_await(folder_file("ready1"), 1);
+    workers_await(folder_file("ready2"), 1);
     livehost_step(&host, 4, "n0[0]");
     livehost_step(&host, 0, "n0[0]~"); /* a third sharer */
     livehost_drain(&host);
-    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
-    assert_int_equal(phase_of(4), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 4), FIRN_PHASE_QUEUED);
     livehost_step(&host, 1, "");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
-    assert_int_equal(phase_of(4), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 4), FIRN_PHASE_QUEUED);
     struct firn_buf text = file_of("dump.0");
     has_line(&text, "FIRN_SHARE=1");
     has_line(&text, "FIRN_MEM_SHARE=0.5");
@@ -352,25 +335,25 @@ static void sharers_are_on_a_gpu_together_and_others_wait(void **state)
 static void a_neighbour_that_goes_does_not_restart_a_sharer(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]~");
-    workers_await(in_folder("ready"), 1);
+    workers_await(folder_file("ready"), 1);
     livehost_step(&host, 0, "n0[0]");
     livehost_drain(&host);
-    assert_int_not_equal(phase_of(0), FIRN_PHASE_LEAVING);
+    assert_int_not_equal(livehost_phase(&host, 0), FIRN_PHASE_LEAVING);
     livehost_step(&host, 0, "n0[0]~"); /* but joining asks for less memory */
-    assert_int_equal(phase_of(0), FIRN_PHASE_LEAVING);
-    workers_await(in_folder("ready"), 1);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_LEAVING);
+    workers_await(folder_file("ready"), 1);
 }
 
 static void
 a_refused_number_leaves_the_job_queued_until_it_is_given(void **state)
 {
     (void)state;
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     host.nrefused = 2;
     livehost_step(&host, 0, "n0[0]");
-    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
     assert_int_equal(end.epoch, 1);
     assert_int_equal(host.nrefused, 0);
@@ -380,15 +363,15 @@ static void a_checkpoint_nobody_asked_for_is_resumed(void **state)
 {
     (void)state;
     pid_t pids[2];
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]");
-    workers_await(in_folder("ready"), 1);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 2), 1);
+    workers_await(folder_file("ready"), 1);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
     kill(pids[0], SIGUSR1); /* somebody else */
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     assert_int_equal(livehost_epoch(&host, 0), 2);
 }
 
@@ -397,8 +380,9 @@ static void gpus_that_are_not_there_are_refused(void **state)
     (void)state;
     struct firn_part part = {.node = 0, .gpus = 1u << 4};
     struct firn_alloc to = {.parts = &part, .nparts = 1, .ngpus = 1};
-    struct firn_step step = {
-        .kind = FIRN_STEP_START, .job = &job(0, "exit", "0")->job, .to = &to};
+    struct firn_step step = {.kind = FIRN_STEP_START,
+                             .job = &livehost_work(&host, 0, "exit", "0")->job,
+                             .to = &to};
     assert_int_equal(host.engine->apply(host.state, &step, &host.err),
                      FIRN_EINVAL);
     part = (struct firn_part){.node = 2, .gpus = 1};
@@ -418,7 +402,7 @@ static void next_waits_as_long_as_it_may_and_no_longer(void **state)
         host.engine->next(host.state, begin_s + 0.05, &event, &host.err));
     double now_s = host.engine->now_s(host.state);
     assert_true(now_s >= begin_s + 0.05 && now_s < begin_s + 20);
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     do
         assert_true(
@@ -445,14 +429,14 @@ static void the_descriptor_is_quiet_when_there_is_nothing_to_do(void **state)
 {
     (void)state;
     assert_true(is_quiet());
-    job(0, "obey", in_folder("ready"));
-    job(1, "obey", in_folder("ready1"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_work(&host, 1, "obey", folder_file("ready1"));
     livehost_step(&host, 0, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     assert_true(is_quiet());
     livehost_step(&host, 1, "n0[0]"); /* waits */
     assert_true(is_quiet());
-    workers_await(in_folder("ready"), 1);
+    workers_await(folder_file("ready"), 1);
     livehost_step(&host, 0, "");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
     assert_true(is_quiet());
@@ -466,8 +450,9 @@ static void two_epochs_are_never_there_at_once(void **state)
     static const char *const gpus[] = {"n0[0-1]", "n0[1-3]", "n1[0-1]",
                                        "n0[0] n1[1]"};
     char lock[400];
-    snprintf(lock, sizeof lock, "%s", in_folder("turn"));
-    struct livehost_job *j = job(0, "alone", in_folder("ready"));
+    snprintf(lock, sizeof lock, "%s", folder_file("turn"));
+    struct livehost_job *j =
+        livehost_work(&host, 0, "alone", folder_file("ready"));
     j->argv[4] = lock;
     size_t n = 0;
     for (int i = 0; i < 4; i++) {
@@ -475,12 +460,12 @@ static void two_epochs_are_never_there_at_once(void **state)
         if (i > 0)
             livehost_await(&host, FIRN_EVENT_LEFT, 0);
         n += i == 1 ? 3 : 2;
-        workers_await(in_folder("ready"), n);
+        workers_await(folder_file("ready"), n);
     }
     livehost_step(&host, 0, "");
     livehost_step(&host, 0, "n0[0]"); /* wanted again before it is gone */
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    workers_await(in_folder("ready"), n + 1);
+    workers_await(folder_file("ready"), n + 1);
     struct firn_buf text = file_of("ready");
     assert_null(strstr(text.at, "TWICE"));
     buf_release(&text);
@@ -489,17 +474,12 @@ static void two_epochs_are_never_there_at_once(void **state)
 
 static int set_up(void **state)
 {
-    if (folder_make(state) != 0)
-        return 1;
-    fakeslurm_open();
-    livehost_open(&host, LIVE_ENGINE, "2x4:v100");
-    return 0;
+    return livehost_set_up(&host, LIVE_ENGINE, "2x4:v100", state);
 }
 
 static int tear_down(void **state)
 {
-    livehost_close(&host);
-    return workers_sweep(state);
+    return livehost_tear_down(&host, state);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

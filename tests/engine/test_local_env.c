@@ -26,9 +26,9 @@ static void bench_open(struct bench *b, const char *spec, const char *gpus)
     struct firn_error err;
     memset(b, 0, sizeof *b);
     assert_int_equal(gpus_open(&b->local.gpus, spec, &err), FIRN_OK);
-    b->job.id = 4;
-    b->job.epoch = 9;
-    b->job.want = alloc_read(gpus, &b->text);
+    b->job.base.id = 4;
+    b->job.base.epoch = 9;
+    b->job.base.want = alloc_read(gpus, &b->text);
 }
 
 static void bench_tell(struct bench *b)
@@ -77,7 +77,7 @@ static void what_is_not_known_is_not_said(void **state)
     assert_string_equal(value(&b, 0, "CUDA_VISIBLE_DEVICES"), "1");
     b.launch.ckpt = "/ckpt";
     b.launch.freeze = "penalty";
-    b.job.want.how.passes = 3;
+    b.job.base.want.how.passes = 3;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_DIR"), "/ckpt");
     assert_string_equal(value(&b, -1, "FIRN_FREEZE"), "penalty");
@@ -99,7 +99,7 @@ static void of_a_mate_all_is_told_and_no_sharing(void **state)
                                     .threads = 4};
     struct bench b;
     bench_open(&b, "1x2:v100", "n0[1]");
-    b.job.want.is_shared = true;
+    b.job.base.want.is_shared = true;
     bench_tell(&b);
     assert_null(value(&b, -1, "FIRN_MATE_JOB"));
     assert_null(value(&b, -1, "FIRN_AFTER"));
@@ -133,21 +133,21 @@ static void a_plan_of_a_language_model_is_told(void **state)
                                          "FIRN_REPLICAS", "FIRN_SHARDED"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         assert_null(value(&b, -1, silent[i]));
-    b.job.want.how.tensor = 4;
+    b.job.base.want.how.tensor = 4;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "WORLD_SIZE"), "8");
     assert_string_equal(value(&b, -1, "FIRN_TENSOR"), "4");
     assert_string_equal(value(&b, -1, "FIRN_REPLICAS"), "2");
     assert_null(value(&b, -1, "FIRN_STAGES"));
-    b.job.want.how.tensor = 0;
-    b.job.want.how.stages = 2;
-    b.job.want.how.parallel = FIRN_PARALLEL_PIPELINE;
+    b.job.base.want.how.tensor = 0;
+    b.job.base.want.how.stages = 2;
+    b.job.base.want.how.parallel = FIRN_PARALLEL_PIPELINE;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_STAGES"), "2");
     assert_string_equal(value(&b, -1, "FIRN_REPLICAS"), "4");
     assert_null(value(&b, -1, "FIRN_TENSOR"));
-    b.job.want.how.stages = 0;
-    b.job.want.how.parallel = FIRN_PARALLEL_SHARDED;
+    b.job.base.want.how.stages = 0;
+    b.job.base.want.how.parallel = FIRN_PARALLEL_SHARDED;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_SHARDED"), "1");
     assert_null(value(&b, -1, "FIRN_REPLICAS"));
@@ -164,7 +164,7 @@ faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
     b.launch.threads = 6;
     bench_tell(&b);
     assert_null(value(&b, -1, "FIRN_LAYOUT"));
-    b.job.want.tunes = FIRN_TUNE_THREADS;
+    b.job.base.want.tunes = FIRN_TUNE_THREADS;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,0,0,0,1,1");
     b.launch.threads = 2; /* one each at least */
@@ -174,8 +174,8 @@ faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
     bench_tell(&b);
     assert_null(value(&b, -1, "FIRN_LAYOUT"));
     b.launch.threads = 6;
-    b.job.want = alloc_read("n0[0-1]", &b.text);
-    b.job.want.tunes = FIRN_TUNE_THREADS;
+    b.job.base.want = alloc_read("n0[0-1]", &b.text);
+    b.job.base.want.tunes = FIRN_TUNE_THREADS;
     bench_tell(&b); /* equal GPUs: evenly, by the trainer */
     assert_null(value(&b, -1, "FIRN_LAYOUT"));
     bench_close(&b);
@@ -191,7 +191,7 @@ static void the_drivers_gpus_are_all_of_one_host(void **state)
         snprintf(b.local.gpus.at.at[i].visible, 16, "GPU-%zu", i);
         b.local.gpus.at.at[i].mem_gib = 16;
     }
-    b.job.want.is_shared = true;
+    b.job.base.want.is_shared = true;
     bench_tell(&b);
     assert_int_equal(b.out.workers.n, 2);
     assert_string_equal(value(&b, 1, "LOCAL_RANK"), "1");

@@ -9,7 +9,6 @@
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
-#include <firn/launch.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,32 +27,6 @@
 
 static struct livehost host;
 
-static const char *in_folder(const char *name)
-{
-    static char paths[8][400];
-    static int n;
-    char *path = paths[n++ % 8];
-    snprintf(path, 400, "%s/%s", folder_path(), name);
-    return path;
-}
-
-static struct livehost_job *job(int id, const char *what, const char *file)
-{
-    char work[600];
-    snprintf(work, sizeof work, "%s %s", what, file);
-    return livehost_job(&host, id, work);
-}
-
-static enum firn_phase phase_of(int id)
-{
-    return host.engine->phase(host.state, id);
-}
-
-static bool is_seen(const char *text)
-{
-    return strstr(host.seen, text) != NULL;
-}
-
 /* Lets the engine work until `is_so`, ten seconds at most. */
 static void until(bool (*is_so)(void))
 {
@@ -65,23 +38,15 @@ static void until(bool (*is_so)(void))
         fail_msg("it never came to that; seen: %s", host.seen);
 }
 
-static void pass_ms(int ms)
-{
-    for (int i = 0; i < ms / 5; i++) {
-        livehost_drain(&host);
-        poll(NULL, 0, 5);
-    }
-}
-
 /* A rank of job 0 that would tell if another epoch of it were there. */
 static void start_alone(const char *gpus, size_t n)
 {
     char lock[400];
-    snprintf(lock, sizeof lock, "%s", in_folder("turn"));
-    job(0, "alone", in_folder("ready"))->argv[4] =
+    snprintf(lock, sizeof lock, "%s", folder_file("turn"));
+    livehost_work(&host, 0, "alone", folder_file("ready"))->argv[4] =
         arena_strdup(&host.text, lock);
     livehost_step(&host, 0, gpus);
-    workers_await(in_folder("ready"), n);
+    workers_await(folder_file("ready"), n);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
 }
 
@@ -100,11 +65,11 @@ static void is_never_twice(void)
 static void a_lost_answer_is_found_by_its_tag(void **state)
 {
     (void)state;
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     fakeslurm_say("sbatch", "deaf");
     fakeslurm_hold(true);
     livehost_step(&host, 0, "n0[0]");
-    pass_ms(300);
+    livehost_pass_ms(&host, 300);
     fakeslurm_hold(false);
     assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 1);
     assert_int_equal(fakeslurm_submitted(), 1);
@@ -113,7 +78,7 @@ static void a_lost_answer_is_found_by_its_tag(void **state)
 static void a_refused_start_is_tried_again_under_another_number(void **state)
 {
     (void)state;
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     fakeslurm_say("sbatch", "refuse");
     livehost_step(&host, 0, "n0[0]");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
@@ -126,17 +91,17 @@ static void a_refused_start_is_tried_again_under_another_number(void **state)
 static void what_waits_in_slurm_is_taken_back(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     fakeslurm_hold(true);
     livehost_step(&host, 0, "n0[0]");
-    pass_ms(200);
+    livehost_pass_ms(&host, 200);
     assert_string_equal(fakeslurm_state(1), "PENDING");
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_string_equal(fakeslurm_state(1), "CANCELLED");
     fakeslurm_hold(false);
-    pass_ms(200);
-    assert_int_equal(workers_ready(in_folder("ready")), 0);
+    livehost_pass_ms(&host, 200);
+    assert_int_equal(workers_ready(folder_file("ready")), 0);
 }
 
 static int count_of(const char *text, const char *word)
@@ -151,23 +116,23 @@ static void nodes_of_which_the_same_is_wanted_are_one_component(void **state)
 {
     (void)state;
     fakeslurm_hold(true);
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[1,3] n1[1,3]");
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     const char *words = fakeslurm_words();
     assert_non_null(strstr(words, "\n--nodes=2\n--nodelist=n0,n1\n"));
     assert_non_null(strstr(words, "\n--gres=gpu:v100s1:1,gpu:v100s3:1\n"));
     assert_int_equal(count_of(words, "\n:\n"), 0);
-    job(1, "exit", "0");
+    livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 1, "n0[0] n1[0,2]");
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     words = fakeslurm_words();
     assert_int_equal(count_of(words, "\n:\n"), 1);
     assert_int_equal(count_of(words, "--comment=firn:"), 2);
     assert_non_null(strstr(words, "\n--ntasks-per-node=2\n"));
-    job(2, "exit", "0");
+    livehost_work(&host, 2, "exit", "0");
     livehost_step(&host, 2, "n0[2]~");
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     assert_non_null(strstr(fakeslurm_words(), "\n--gres=shard:v100s2:2\n"));
     fakeslurm_hold(false);
     livehost_await(&host, FIRN_EVENT_DONE, 2);
@@ -177,7 +142,7 @@ static void nodes_of_which_the_same_is_wanted_are_one_component(void **state)
 static void nothing_of_a_users_reaches_sbatch(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(0, "exit", "0");
+    struct livehost_job *j = livehost_work(&host, 0, "exit", "0");
     j->argv[4] = "\n#SBATCH --nodelist=n9\n$(touch HOSTILE)";
     j->env[0] = "HOSTILE=`touch HOSTILE`\n#SBATCH --hold";
     livehost_step(&host, 0, "n0[0]");
@@ -216,8 +181,8 @@ static bool is_well(void)
 static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
-    job(1, "exit", "0");
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     assert_null(host.engine->trouble(host.state));
@@ -226,36 +191,36 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     assert_non_null(strstr(host.engine->trouble(host.state),
                            "slurmctld does not answer since "));
     livehost_step(&host, 1, "n0[1]");
-    pass_ms(200);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
-    assert_int_equal(phase_of(1), FIRN_PHASE_QUEUED);
+    livehost_pass_ms(&host, 200);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
+    assert_int_equal(livehost_phase(&host, 1), FIRN_PHASE_QUEUED);
     assert_int_equal(livehost_epoch(&host, 1), 0); /* no number is wasted */
     everything_is("");
     livehost_await(&host, FIRN_EVENT_DONE, 1);
     assert_null(host.engine->trouble(host.state));
-    assert_false(is_seen("LEFT 0"));
+    assert_false(livehost_has_seen(&host, "LEFT 0"));
 }
 
 static void
 words_nobody_understands_are_trouble_and_change_nothing(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     fakeslurm_say("squeue", "babble");
     until(is_in_trouble);
     assert_non_null(strstr(host.engine->trouble(host.state), "hello"));
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     fakeslurm_say("squeue", "");
     until(is_well);
     fakeslurm_say("scontrol", "babble");
     until(is_in_trouble);
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     fakeslurm_say("scontrol", "");
     until(is_well);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
-    assert_false(is_seen("DOWN"));
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
+    assert_false(livehost_has_seen(&host, "DOWN"));
 }
 
 static void a_job_that_slurm_forgot_is_ended_and_started_again(void **state)
@@ -266,7 +231,7 @@ static void a_job_that_slurm_forgot_is_ended_and_started_again(void **state)
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 4);
+    workers_await(folder_file("ready"), 4);
     is_never_twice();
     assert_int_equal(livehost_epoch(&host, 0), 2);
 }
@@ -278,7 +243,7 @@ static void a_number_that_is_somebody_elses_now_is_left_alone(void **state)
     fakeslurm_line(1, "1|SUSPENDED|None|n0|(null)|train\n");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     is_never_twice();
     assert_string_equal(fakeslurm_state(1), "SUSPENDED");
     assert_int_equal(fakeslurm_cancelled(), 0);
@@ -298,7 +263,7 @@ static void a_running_job_that_waits_again_is_cancelled(void **state)
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_string_equal(fakeslurm_state(1), "CANCELLED");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     is_never_twice();
 }
 
@@ -311,10 +276,10 @@ static void what_was_cancelled_and_comes_back_is_cancelled_again(void **state)
 {
     (void)state;
     char line[300];
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
-    pass_ms(100);
+    livehost_pass_ms(&host, 100);
     assert_int_equal(fakeslurm_cancelled(), 0);
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
@@ -326,7 +291,7 @@ static void what_was_cancelled_and_comes_back_is_cancelled_again(void **state)
     /* Another cell's, and one that only looks like ours, are not. */
     fakeslurm_line(8, "8|PENDING|None||firn:1:0:1|firn:1:0:1\n");
     fakeslurm_line(9, "9|PENDING|None||firn:x|firn:x\n");
-    pass_ms(150);
+    livehost_pass_ms(&host, 150);
     assert_string_equal(fakeslurm_state(8), "PENDING");
     assert_string_equal(fakeslurm_state(9), "PENDING");
 }
@@ -342,12 +307,13 @@ static void a_batch_step_that_comes_back_finds_the_fence(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl("/bin/sh", "sh", in_folder("slurm/state/script-1"), (char *)NULL);
+        execl("/bin/sh", "sh", folder_file("slurm/state/script-1"),
+              (char *)NULL);
         _exit(1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(WEXITSTATUS(status), SHEPHERD_FENCED);
-    assert_int_equal(workers_ready(in_folder("ready")), 1);
+    assert_int_equal(workers_ready(folder_file("ready")), 1);
 }
 
 static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
@@ -356,7 +322,7 @@ static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
     struct epoch_pid pid;
     pid_t pids[4];
     start_alone("n0[0] n1[0]", 2);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
     int folder = epoch_folder(host.jobs[0].folder, 1, false);
     assert_true(epoch_pid_get(folder, &pid));
     close(folder);
@@ -365,7 +331,7 @@ static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
     assert_int_equal(left.end, FIRN_END_LOST);
     assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 4);
+    workers_await(folder_file("ready"), 4);
     is_never_twice();
 }
 
@@ -384,22 +350,17 @@ static void what_somebody_else_cancels_has_failed(void **state)
     waitpid(pid, NULL, 0);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_KILLED);
-    assert_int_equal(phase_of(0), FIRN_PHASE_GONE);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
 static int set_up(void **state)
 {
-    if (folder_make(state) != 0)
-        return 1;
-    fakeslurm_open();
-    livehost_open(&host, "slurm", "");
-    return 0;
+    return livehost_set_up(&host, "slurm", "", state);
 }
 
 static int tear_down(void **state)
 {
-    livehost_close(&host);
-    return workers_sweep(state);
+    return livehost_tear_down(&host, state);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

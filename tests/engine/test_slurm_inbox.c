@@ -107,12 +107,12 @@ static int stop(void **state)
                                         "guests", "asked",    "did"};
     slurm_inbox_close(&slurm);
     commands_close(slurm.commands);
-    for (size_t i = 0; i < slurm.jobs.n; i++)
-        mem_free(slurm.jobs.at[i]);
-    vec_release(&slurm.jobs);
+    for (size_t i = 0; i < slurm.roster.jobs.n; i++)
+        mem_free(slurm.roster.jobs.at[i]);
+    vec_release(&slurm.roster.jobs);
     vec_release(&slurm.hosts);
     vec_release(&slurm.names);
-    vec_release(&slurm.owed);
+    vec_release(&slurm.roster.owed);
     buf_release(&slurm.trouble);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         take(names[i]);
@@ -145,9 +145,9 @@ static const char *told(void)
     static char text[1024];
     size_t n = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < slurm.owed.n; i++) {
-        const struct firn_inbox *inbox = slurm.owed.at[i].inbox;
-        assert_int_equal(slurm.owed.at[i].kind, FIRN_EVENT_INBOX);
+    for (size_t i = 0; i < slurm.roster.owed.n; i++) {
+        const struct firn_inbox *inbox = slurm.roster.owed.at[i].inbox;
+        assert_int_equal(slurm.roster.owed.at[i].kind, FIRN_EVENT_INBOX);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s",
                               i > 0 ? "; " : "");
         if (inbox->key[0] == '\0')
@@ -159,7 +159,7 @@ static const char *told(void)
                                   inbox->key, inbox->gpus, inbox->types,
                                   inbox->user);
     }
-    slurm.owed.n = slurm.nowed_given = 0;
+    slurm.roster.owed.n = slurm.roster.nowed_given = 0;
     return text;
 }
 
@@ -169,10 +169,11 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     static struct firn_part part;
     struct slurmjob *job = mem_new(1, sizeof *job);
     part = (struct firn_part){node, 0, 3};
-    *job = (struct slurmjob){.id = 7, .epoch = 1};
-    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    *job = (struct slurmjob){.base = {.id = 7, .epoch = 1}};
+    job->base.held =
+        (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
     snprintf(job->inbox, sizeof job->inbox, "%s", key);
-    vec_add(&slurm.jobs, job);
+    vec_add(&slurm.roster.jobs, &job->base);
     slurm_inbox_start(&slurm, job);
     return job;
 }

@@ -6,7 +6,6 @@
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
-#include <firn/launch.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,48 +23,14 @@
 
 static struct livehost host;
 
-static const char *in_folder(const char *name)
-{
-    static char paths[8][400];
-    static int n;
-    char *path = paths[n++ % 8];
-    snprintf(path, 400, "%s/%s", folder_path(), name);
-    return path;
-}
-
-static struct livehost_job *job(int id, const char *what, const char *file)
-{
-    char work[600];
-    snprintf(work, sizeof work, "%s %s", what, file);
-    return livehost_job(&host, id, work);
-}
-
-static enum firn_phase phase_of(int id)
-{
-    return host.engine->phase(host.state, id);
-}
-
-static bool is_seen(const char *text)
-{
-    return strstr(host.seen, text) != NULL;
-}
-
-static void pass_ms(int ms)
-{
-    for (int i = 0; i < ms / 5; i++) {
-        livehost_drain(&host);
-        poll(NULL, 0, 5);
-    }
-}
-
 /* --- nodes ---------------------------------------------------------------- */
 
 static void nodes_go_and_come(void **state)
 {
     (void)state;
     fakeslurm_node("n1", "UNKNOWN", "", ""); /* the controller was started */
-    pass_ms(200);
-    assert_false(is_seen("DOWN"));
+    livehost_pass_ms(&host, 200);
+    assert_false(livehost_has_seen(&host, "DOWN"));
     fakeslurm_node("n1", "IDLE+DRAIN", "", "fan [root@now]");
     struct firn_event down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
     assert_int_equal(down.node, 1);
@@ -83,11 +48,12 @@ static void nodes_go_and_come(void **state)
 static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
 {
     (void)state;
-    struct livehost_job *j = job(0, "stubborn", in_folder("ready"));
+    struct livehost_job *j =
+        livehost_work(&host, 0, "stubborn", folder_file("ready"));
     struct firn_alloc none = {0};
     j->grace_s = 600;
     livehost_step(&host, 0, "n0[0] n1[0]");
-    workers_await(in_folder("ready"), 2);
+    workers_await(folder_file("ready"), 2);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     struct firn_step step = {
         .kind = FIRN_STEP_STOP, .job = &j->job, .to = &none, .is_loss = true};
@@ -99,7 +65,7 @@ static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
 static void gpus_that_others_use_are_told(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     livehost_step(&host, 0, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     fakeslurm_node("n0", "MIXED",
@@ -135,10 +101,10 @@ gpus_that_others_have_from_the_beginning_are_told_first(void **state)
     assert_true(host.engine->next(host.state, 0, &event, &host.err));
     assert_int_equal(event.kind, FIRN_EVENT_TAKEN);
     assert_int_equal(event.taken.gpus, 1);
-    job(0, "exit", "0");
+    livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]"); /* is not even tried */
-    pass_ms(100);
-    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
+    livehost_pass_ms(&host, 100);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     assert_int_equal(fakeslurm_submitted(), 0);
     fakeslurm_node("n0", "IDLE", "", "");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
@@ -148,18 +114,18 @@ gpus_that_others_have_from_the_beginning_are_told_first(void **state)
 static void what_waits_for_gpus_of_others_is_given_back(void **state)
 {
     (void)state;
-    job(0, "obey", in_folder("ready"));
+    livehost_work(&host, 0, "obey", folder_file("ready"));
     fakeslurm_hold(true);
     livehost_step(&host, 0, "n0[0]");
     fakeslurm_node("n0", "MIXED", OTHERS, "");
     livehost_await(&host, FIRN_EVENT_TAKEN, 0);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_int_equal(phase_of(0), FIRN_PHASE_QUEUED);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     fakeslurm_hold(false);
     livehost_step(&host, 0, "n0[1]"); /* somebody decides */
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 1);
+    workers_await(folder_file("ready"), 1);
 }
 
 static void where_slurm_only_counts_nobody_shares(void **state)
@@ -178,11 +144,12 @@ static void where_slurm_only_counts_nobody_shares(void **state)
     struct firn_part part = {.node = 0, .gpus = 1};
     struct firn_alloc to = {
         .parts = &part, .nparts = 1, .ngpus = 1, .is_shared = true};
-    struct firn_step step = {
-        .kind = FIRN_STEP_START, .job = &job(0, "exit", "0")->job, .to = &to};
+    struct firn_step step = {.kind = FIRN_STEP_START,
+                             .job = &livehost_work(&host, 0, "exit", "0")->job,
+                             .to = &to};
     assert_int_equal(host.engine->apply(host.state, &step, &host.err),
                      FIRN_EINVAL);
-    job(1, "obey", in_folder("ready"));
+    livehost_work(&host, 1, "obey", folder_file("ready"));
     livehost_step(&host, 1, "n0[2-3]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
     assert_non_null(strstr(fakeslurm_words(), "\n--gres=gpu:v100:2\n"));
@@ -205,11 +172,11 @@ static void run_and_kill(const char *what, size_t after, const char *point)
             setenv("FIRN_FAILPOINT", point, 1);
         failpoint_reset();
         livehost_open(&other, "slurm", "");
-        snprintf(work, sizeof work, "%s %s", what, in_folder("ready"));
+        snprintf(work, sizeof work, "%s %s", what, folder_file("ready"));
         livehost_job(&other, 0, work);
         livehost_step(&other, 0, "n0[0-1]");
         if (point == NULL)
-            workers_await(in_folder("ready"), after);
+            workers_await(folder_file("ready"), after);
         else
             livehost_await(&other, FIRN_EVENT_DONE, 0);
         kill(getpid(), SIGKILL);
@@ -217,7 +184,7 @@ static void run_and_kill(const char *what, size_t after, const char *point)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    job(0, what, in_folder("ready"));
+    livehost_work(&host, 0, what, folder_file("ready"));
 }
 
 static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
@@ -226,9 +193,9 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     pid_t pids[4];
     run_and_kill("obey", 2, NULL);
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
-    assert_int_equal(phase_of(0), FIRN_PHASE_RUNNING);
-    pass_ms(100);
-    assert_int_equal(workers_pids(in_folder("ready"), pids, 4), 2);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
+    livehost_pass_ms(&host, 100);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
     assert_false(workers_is_gone(pids[0])); /* the very same processes */
     livehost_step(&host, 0, "");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
@@ -277,25 +244,20 @@ static void what_was_submitted_last_of_all_runs_once(void **state)
     run_and_kill("obey", 0, "engine.fork.after");
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    workers_await(in_folder("ready"), 2);
-    pass_ms(100);
-    assert_int_equal(workers_ready(in_folder("ready")), 2);
+    workers_await(folder_file("ready"), 2);
+    livehost_pass_ms(&host, 100);
+    assert_int_equal(workers_ready(folder_file("ready")), 2);
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
 static int set_up(void **state)
 {
-    if (folder_make(state) != 0)
-        return 1;
-    fakeslurm_open();
-    livehost_open(&host, "slurm", "");
-    return 0;
+    return livehost_set_up(&host, "slurm", "", state);
 }
 
 static int tear_down(void **state)
 {
-    livehost_close(&host);
-    return workers_sweep(state);
+    return livehost_tear_down(&host, state);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -15,6 +15,15 @@ const char *folder_path(void)
     return path;
 }
 
+const char *folder_file(const char *name)
+{
+    static char paths[8][400];
+    static int n;
+    char *file = paths[n++ % 8];
+    snprintf(file, sizeof *paths, "%s/%s", path, name);
+    return file;
+}
+
 int folder_make(void **state)
 {
     (void)state;

@@ -11,6 +11,8 @@ const char *folder_path(void);
 int folder_make(void **state);
 /* With the files in it. */
 int folder_remove(void **state);
+/* The path of a file in it; the text lives until the eighth call from now. */
+const char *folder_file(const char *name);
 /* Files in it, hidden ones too. */
 size_t folder_count(void);
 

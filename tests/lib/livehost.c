@@ -231,3 +231,46 @@ enum firn_status livehost_adopt(struct livehost *host, int id, const char *gpus)
     return host->engine->adopt(host->state, job, livehost_epoch(host, id),
                                &host->err);
 }
+
+struct livehost_job *livehost_work(struct livehost *host, int id,
+                                   const char *what, const char *file)
+{
+    char work[600];
+    snprintf(work, sizeof work, "%s %s", what, file);
+    return livehost_job(host, id, work);
+}
+
+void livehost_pass_ms(struct livehost *host, int ms)
+{
+    for (int i = 0; i < ms / 5; i++) {
+        livehost_drain(host);
+        poll(NULL, 0, 5);
+    }
+}
+
+bool livehost_has_seen(const struct livehost *host, const char *text)
+{
+    return strstr(host->seen, text) != NULL;
+}
+
+enum firn_phase livehost_phase(const struct livehost *host, int id)
+{
+    return host->engine->phase(host->state, id);
+}
+
+int livehost_set_up(struct livehost *host, const char *engine, const char *gpus,
+                    void **state)
+{
+    if (folder_make(state) != 0)
+        return 1;
+    if (strcmp(engine, "slurm") == 0)
+        fakeslurm_open();
+    livehost_open(host, engine, gpus);
+    return 0;
+}
+
+int livehost_tear_down(struct livehost *host, void **state)
+{
+    livehost_close(host);
+    return workers_sweep(state);
+}

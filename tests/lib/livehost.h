@@ -7,6 +7,7 @@
 #define LIB_LIVEHOST_H
 #include "base/arena.h"
 #include <firn/engine.h>
+#include <firn/launch.h>
 
 enum { LIVE_JOBS = 8, LIVE_WORDS = 12 };
 
@@ -41,6 +42,10 @@ void livehost_close(struct livehost *host);
 struct livehost_job *livehost_job(struct livehost *host, int id,
                                   const char *work);
 
+/* The same with a worker of one word and one file. */
+struct livehost_job *livehost_work(struct livehost *host, int id,
+                                   const char *what, const char *file);
+
 /* A step to these GPUs, "" for STOP, and `settled` behind it. */
 void livehost_step(struct livehost *host, int id, const char *gpus);
 /* The same without `settled`. */
@@ -54,11 +59,22 @@ struct firn_event livehost_await(struct livehost *host,
 void livehost_await_phase(struct livehost *host, enum firn_phase phase, int id);
 /* Takes in what there is, without waiting. */
 void livehost_drain(struct livehost *host);
+/* The same again and again, for a while. */
+void livehost_pass_ms(struct livehost *host, int ms);
+/* Is this in `seen`? */
+bool livehost_has_seen(const struct livehost *host, const char *text);
+enum firn_phase livehost_phase(const struct livehost *host, int id);
 
 /* Asks the engine to take the job over, as of the last number given out. */
 enum firn_status livehost_adopt(struct livehost *host, int id,
                                 const char *gpus);
 /* The last number given out; 0: none. */
 int64_t livehost_epoch(const struct livehost *host, int id);
+
+/* A case's beginning and end, for cmocka: a folder, the played Slurm where the
+ * engine needs one, and the host; and nothing of it. */
+int livehost_set_up(struct livehost *host, const char *engine, const char *gpus,
+                    void **state);
+int livehost_tear_down(struct livehost *host, void **state);
 
 #endif
