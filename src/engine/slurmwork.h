@@ -59,6 +59,8 @@ struct slurmjob {
     bool is_withdrawn; /* we cancel it, for no fault of its own */
     double cancel_s;   /* the last scancel */
     bool is_slow;      /* somebody was told that it waits */
+    double deserted_s; /* since when nobody is there, though Slurm has it
+                          running; 0: somebody is */
 };
 
 /* A node of the cluster, by id. */
