@@ -31,6 +31,8 @@ struct firn_step {
 struct firn_engine_def {
     const char *name, *summary;
     unsigned gives; /* FIRN_NEED_*: facts about jobs that it can tell */
+    /* A live engine's option `state`, a text, is set by its host before `open`
+     * to the folder in which both keep what is to outlive them. */
     const struct firn_option *options;
     const struct firn_forecast_def *forecast; /* with FIRN_NEED_FORECAST */
     size_t state_size;

@@ -65,6 +65,18 @@ static enum firn_status engine_setting(struct loop *loop, const char *setting,
     return FIRN_OK;
 }
 
+/* An engine that keeps something of its own is told where (firn/engine.h). */
+static void tell_state(struct loop *loop, const char *folder)
+{
+    struct firn_error err = {0};
+    const struct firn_option *at = loop->engine->options;
+    while (at != NULL && at->name != NULL && strcmp(at->name, "state") != 0)
+        at++;
+    if (at != NULL && at->name != NULL &&
+        engine_option(loop, at->name, folder, &err) != FIRN_OK)
+        log_warn("engine %s keeps nothing: %s", loop->engine->name, err.text);
+}
+
 static enum firn_status open_engine(struct loop *loop,
                                     const struct loop_setup *setup,
                                     struct firn_error *err)
@@ -82,6 +94,7 @@ static enum firn_status open_engine(struct loop *loop,
     }
     loop->engine_state = mem_new(1, loop->engine->state_size);
     firn_options_default(loop->engine->options, loop->engine_state);
+    tell_state(loop, config->state);
     if (config->gpus != NULL)
         FIRN_TRY(engine_option(loop, "gpus", config->gpus, err));
     for (size_t i = 0; i < config->nsettings; i++)

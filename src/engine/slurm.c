@@ -325,6 +325,11 @@ static const struct firn_option options[] = {
      .fallback = "off",
      .help = "a closed partition whose waiting jobs are taken in; off: none",
      .offset = offsetof(struct slurm, inbox_partition)},
+    {.name = "state",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .help = "folder where the nodes are kept; none: firnd's own",
+     .offset = offsetof(struct slurm, state)},
     {.name = NULL},
 };
 

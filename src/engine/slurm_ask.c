@@ -3,7 +3,8 @@
  * Queue and nodes are asked for at `slurm.poll` while something starts or
  * leaves, and at four times that otherwise; never twice at once. When commands
  * fail or take too long the controller is away: everything stays as it is, what
- * was wanted waits, and a sentence says since when.
+ * was wanted waits, and a sentence says since when. An engine that was opened
+ * without a controller is away until the nodes were heard of.
  *
  * A job's name may have ends of lines in it. So each record of the queue ends
  * with a mark that was drawn for this one question, and what is between two
@@ -43,14 +44,14 @@ void slurm_run(struct slurm *l, const char *const *argv,
 
 static void came_back(struct slurm *l)
 {
-    if (!(l->away_s > 0))
-        return;
+    if (!(l->away_s > 0) || l->is_kept)
+        return; /* what GPUs others use is to be known before */
     log_info("Slurm answers again");
     l->away_s = 0;
     buf_clear(&l->trouble);
 }
 
-static void went_away(struct slurm *l, const char *name, const char *why)
+void slurm_went_away(struct slurm *l, const char *name, const char *why)
 {
     char when[16] = "";
     struct tm parts;
@@ -86,7 +87,7 @@ bool slurm_is_answer(struct slurm *l, const char *name,
         came_back(l);
         return true;
     }
-    went_away(l, name, slurm_said(done, text));
+    slurm_went_away(l, name, slurm_said(done, text));
     return false;
 }
 
@@ -182,11 +183,23 @@ static void take_queue(struct slurm *l, const struct command_done *done)
         if (slurm_jobs_read(&jobs, text, &err) == FIRN_OK)
             slurm_queue_take(l, &jobs, l->queue_asked_s);
         else
-            went_away(l, "squeue", err.text);
+            slurm_went_away(l, "squeue", err.text);
         slurm_jobs_release(&jobs);
     }
     buf_release(&lines);
     l->queue_due_s = fmin(l->queue_due_s, next_s(l));
+}
+
+static void see_nodes(struct slurm *l, const struct slurm_nodes *nodes)
+{
+    bool is_first = l->is_kept;
+    l->is_kept = false;
+    if (is_first)
+        slurm_kept_compare(l, nodes);
+    slurm_nodes_take(l, nodes);
+    if (is_first)
+        slurm_nodes_first(l);
+    came_back(l);
 }
 
 static void take_nodes(struct slurm *l, const struct command_done *done)
@@ -195,9 +208,9 @@ static void take_nodes(struct slurm *l, const struct command_done *done)
     struct firn_error err = {0};
     if (slurm_is_answer(l, "scontrol", done)) {
         if (slurm_nodes_read(&nodes, done->out, &err) == FIRN_OK)
-            slurm_nodes_take(l, &nodes);
+            see_nodes(l, &nodes);
         else
-            went_away(l, "scontrol", err.text);
+            slurm_went_away(l, "scontrol", err.text);
         slurm_nodes_release(&nodes);
     }
     l->nodes_due_s = fmin(l->nodes_due_s, next_s(l));

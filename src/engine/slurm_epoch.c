@@ -10,6 +10,9 @@
  *     one of the latter, a lock taken    processes outlived their Slurm job:
  *                                        the word EPOCH_KILL and the fence end
  *                                        them
+ *     it ran, no exit file, locks free   LOST: its node died and came back, and
+ *       for a while, Slurm has it        Slurm has not found out; it is
+ *       running                          cancelled
  *     Slurm has it waiting, it ran       revived by a crashed controller: it is
  *                                        cancelled
  *
@@ -59,7 +62,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->inbox[0] = '\0';
     job->word = EPOCH_GO;
     job->nmissing = job->nrevived = 0;
-    job->known_s = job->settle_s = job->cancel_s = 0;
+    job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->base.is_planned = job->base.was_forced = false;
 }
@@ -347,6 +350,30 @@ static void warn_if_slow(struct slurm *l, struct slurmjob *job)
              (long long)job->slurm_id, slurm_now_s(l) - job->base.began_s);
 }
 
+/* The locks are taken while anything of it is there, and its exit is written
+ * before they are let go. Slurm is given the time to say that it is over: on
+ * some file systems an exit is seen late. */
+static bool is_abandoned(struct slurm *l, struct slurmjob *job)
+{
+    struct epoch_exit how;
+    double now_s = slurm_now_s(l);
+    bool may_be = job->has_pid && job->is_seen && job->state == SLURM_RUNNING &&
+                  !(l->away_s > 0);
+    int above = may_be
+                    ? open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                    : -1;
+    bool is_empty = above >= 0 && is_deserted(above) && !read_exit(job, &how);
+    if (above >= 0)
+        close(above);
+    if (!is_empty) {
+        job->deserted_s = 0;
+    } else if (!(job->deserted_s > 0)) {
+        job->deserted_s = now_s;
+        slurm_poll_soon(l);
+    }
+    return is_empty && now_s >= job->deserted_s + slurm_settle_s(l);
+}
+
 void slurm_look(struct slurm *l, struct slurmjob *job)
 {
     double now_s = slurm_now_s(l);
@@ -371,7 +398,14 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         slurm_cancel(l, job, true);
     }
     warn_if_slow(l, job);
-    if (is_out(l, job))
+    bool is_alone = is_abandoned(l, job);
+    if (is_alone) {
+        log_warn("job %d: epoch %lld is gone without a word, though Slurm has "
+                 "it running",
+                 job->base.id, (long long)job->base.epoch);
+        slurm_cancel(l, job, false);
+    }
+    if (is_alone || is_out(l, job))
         settle(l, job);
 }
 

@@ -1,7 +1,10 @@
 /* slurm_open.c - what cluster is this: version, partition, nodes, sharing.
  *
- * Asked once, before anything is decided; the questions are repeated for a
- * minute when nobody answers, since a scheduler may be started before Slurm is.
+ * Asked once, before anything is decided. When nobody answers within seconds
+ * the answers of last time are taken, if they were kept (slurm_kept.c), and the
+ * engine begins in trouble. At the very first start there are none: then the
+ * questions are repeated for ever, and the log says every minute what is waited
+ * for, since a scheduler may be started before Slurm is.
  * A partition that is not named is Slurm's default one. Nodes without GPUs are
  * not ours. A node's number is its place among the partition's nodes with GPUs,
  * in Slurm's order.
@@ -19,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <firn/bytes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,16 +30,25 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const double answer_s = 20, patience_s = 60;
+static const double answer_s = 20, say_every_s = 60;
+static const double soon_s = 4,
+                    patience_s = 3; /* with a cluster that is kept */
 
 /* --- questions that are waited for ---------------------------------------- */
 
+/* How long: for one answer, and until when it is asked for again. */
+struct patience {
+    double limit_s, until_s;
+};
+
 static enum firn_status ask_once(struct slurm *l, const char *const *argv,
+                                 const struct patience *patience,
                                  struct firn_buf *out, struct firn_error *err)
 {
     struct command_done done;
     char text[SLURM_EXCERPT];
-    slurm_run(l, argv, &(struct command){.limit_s = answer_s, .tag = 0});
+    slurm_run(l, argv,
+              &(struct command){.limit_s = patience->limit_s, .tag = 0});
     while (!commands_next(l->commands, &done)) {
         struct pollfd fd = {.fd = commands_fd(l->commands), .events = POLLIN};
         poll(&fd, 1, 1000);
@@ -50,15 +63,24 @@ static enum firn_status ask_once(struct slurm *l, const char *const *argv,
 }
 
 static enum firn_status ask(struct slurm *l, const char *const *argv,
+                            const struct patience *patience,
                             struct firn_buf *out, struct firn_error *err)
 {
-    double until_s = clock_elapsed_s() + patience_s;
+    double say_s = 0;
     for (;;) {
-        enum firn_status status = ask_once(l, argv, out, err);
-        if (status != FIRN_EIO || clock_elapsed_s() >= until_s)
+        struct firn_error why = {0};
+        enum firn_status status = ask_once(l, argv, patience, out, &why);
+        double now_s = clock_elapsed_s();
+        if (status == FIRN_OK)
             return status;
-        log_warn("%s; asked again", err != NULL ? err->text : argv[0]);
-        poll(NULL, 0, 1000);
+        if (status != FIRN_EIO || now_s >= patience->until_s)
+            return firn_fail(err, status, "%s", why.text);
+        if (now_s >= say_s) {
+            log_warn("waits for slurmctld, which has to tell the nodes: %s",
+                     why.text);
+            say_s = now_s + say_every_s;
+        }
+        poll(NULL, 0, (int)(1000 * fmin(l->poll_s, 1)));
     }
 }
 
@@ -70,13 +92,15 @@ static struct firn_bytes bytes_of(const struct firn_buf *buf)
 /* --- partitions ----------------------------------------------------------- */
 
 /* "PartitionName=main ... Default=YES ...", a line each. */
-static enum firn_status find_default(struct slurm *l, struct firn_error *err)
+static enum firn_status find_default(struct slurm *l,
+                                     const struct patience *patience,
+                                     struct firn_error *err)
 {
     static const char *const argv[] = {"scontrol", "-o", "show", "partition",
                                        NULL};
     static const char name[] = "PartitionName=";
     struct firn_buf text = {0};
-    enum firn_status status = ask(l, argv, &text, err);
+    enum firn_status status = ask(l, argv, patience, &text, err);
     struct firn_bytes rest = bytes_of(&text), line;
     while (status == FIRN_OK && l->partition[0] == '\0' &&
            slurm_line_next(&rest, &line)) {
@@ -193,15 +217,12 @@ static void find_sharing(struct slurm *l)
         l->cluster.jobs_per_gpu = 1;
 }
 
-static enum firn_status find_nodes(struct slurm *l, struct firn_error *err)
+/* From what scontrol printed, now or when it was kept. */
+static enum firn_status take_nodes(struct slurm *l, const struct firn_buf *text,
+                                   struct firn_error *err)
 {
-    static const char *const argv[] = {"scontrol", "-o",   "-d",
-                                       "show",     "node", NULL};
-    struct firn_buf text = {0};
     struct slurm_nodes nodes = {0};
-    enum firn_status status = ask(l, argv, &text, err);
-    if (status == FIRN_OK)
-        status = slurm_nodes_read(&nodes, bytes_of(&text), err);
+    enum firn_status status = slurm_nodes_read(&nodes, bytes_of(text), err);
     for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++)
         if (slurm_is_mine(l, &nodes.at.at[i]))
             add_host(l, &nodes.at.at[i]);
@@ -211,12 +232,60 @@ static enum firn_status find_nodes(struct slurm *l, struct firn_error *err)
                            l->partition);
     if (status == FIRN_OK)
         status = build(l, err);
-    if (status == FIRN_OK) {
+    if (status == FIRN_OK)
         find_sharing(l);
+    if (status == FIRN_OK && !l->is_kept)
         slurm_nodes_take(l, &nodes);
-    }
     slurm_nodes_release(&nodes);
+    return status;
+}
+
+static enum firn_status ask_all(struct slurm *l,
+                                const struct patience *patience,
+                                struct firn_buf *nodes, struct firn_error *err)
+{
+    static const char *const version[] = {"sbatch", "--version", NULL};
+    static const char *const show[] = {"scontrol", "-o",   "-d",
+                                       "show",     "node", NULL};
+    struct firn_buf text = {0};
+    enum firn_status status = ask_once(l, version, patience, &text, err);
+    if (status == FIRN_OK)
+        status = slurm_version_read(bytes_of(&text), &l->version, err);
     buf_release(&text);
+    if (status == FIRN_OK && l->partition[0] == '\0')
+        status = find_default(l, patience, err);
+    return status == FIRN_OK ? ask(l, show, patience, nodes, err) : status;
+}
+
+static enum firn_status discover(struct slurm *l, struct firn_error *err)
+{
+    struct slurm_kept kept = {0};
+    struct firn_buf nodes = {0};
+    struct firn_error why = {0};
+    struct patience patience = {answer_s, INFINITY};
+    char asked[FIRN_TEXT_MAX];
+    str_copy(asked, sizeof asked, l->partition);
+    bool has_kept = slurm_kept_read(l, &kept);
+    if (has_kept)
+        patience = (struct patience){
+            soon_s, clock_elapsed_s() + fmin(patience_s, slurm_settle_s(l))};
+    enum firn_status status = ask_all(l, &patience, &nodes, &why);
+    if (status == FIRN_EIO && has_kept) {
+        l->is_kept = true;
+        l->version = kept.version;
+        str_copy(l->partition, sizeof l->partition, kept.partition);
+        status = take_nodes(l, &kept.nodes, err);
+        slurm_went_away(l, "at the start", why.text);
+        log_warn("begins with the %zu nodes of an earlier start", l->hosts.n);
+    } else if (status == FIRN_OK) {
+        status = take_nodes(l, &nodes, err);
+        if (status == FIRN_OK)
+            slurm_kept_write(l, asked, &nodes);
+    } else {
+        firn_fail(err, status, "%s", why.text);
+    }
+    buf_release(&kept.nodes);
+    buf_release(&nodes);
     return status;
 }
 
@@ -244,8 +313,6 @@ static void forget_settings(void)
 
 enum firn_status slurm_open(struct slurm *l, struct firn_error *err)
 {
-    static const char *const argv[] = {"sbatch", "--version", NULL};
-    struct firn_buf text = {0};
     forget_settings();
     if (strcmp(l->program, "/proc/self/exe") == 0) {
         ssize_t n =
@@ -256,13 +323,7 @@ enum firn_status slurm_open(struct slurm *l, struct firn_error *err)
         return firn_fail(err, FIRN_EINVAL,
                          "slurm.program=%.200s is not an absolute path",
                          l->program);
-    enum firn_status status = ask_once(l, argv, &text, err);
-    if (status == FIRN_OK)
-        status = slurm_version_read(bytes_of(&text), &l->version, err);
-    buf_release(&text);
-    if (status == FIRN_OK && l->partition[0] == '\0')
-        status = find_default(l, err);
-    return status == FIRN_OK ? find_nodes(l, err) : status;
+    return discover(l, err);
 }
 
 /* --- the cell ------------------------------------------------------------- */

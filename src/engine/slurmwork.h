@@ -13,6 +13,7 @@
 #ifndef ENGINE_SLURMWORK_H
 #define ENGINE_SLURMWORK_H
 #include "base/arena.h"
+#include "base/buf.h"
 #include "engine/childcmd.h"
 #include "engine/epochfiles.h"
 #include "engine/roster.h"
@@ -58,6 +59,8 @@ struct slurmjob {
     bool is_withdrawn; /* we cancel it, for no fault of its own */
     double cancel_s;   /* the last scancel */
     bool is_slow;      /* somebody was told that it waits */
+    double deserted_s; /* since when nobody is there, though Slurm has it
+                          running; 0: somebody is */
 };
 
 /* A node of the cluster, by id. */
@@ -96,6 +99,7 @@ struct slurm {
     char partition[FIRN_TEXT_MAX], options[FIRN_TEXT_MAX];
     char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
+    char state[FIRN_TEXT_MAX];           /* the host's folder; "": none */
     double poll_s, limit_s, force_s;
 
     struct commands *commands;
@@ -120,6 +124,7 @@ struct slurm {
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it does */
     struct firn_buf trouble;
+    bool is_kept; /* the nodes are those of the file, and unheard of yet */
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
@@ -145,13 +150,29 @@ struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id);
 /* The job leaves the roster. */
 void slurm_drop(struct slurm *l, struct slurmjob *job);
 
-/* Discovery: slurm_open.c. Waits, a minute at most. */
+/* Discovery: slurm_open.c. Waits: some seconds when there is a cluster that was
+ * kept, which is then begun from, in trouble; else until Slurm answers. */
 enum firn_status slurm_open(struct slurm *l, struct firn_error *err);
 /* The number of the state folder, once a job's folder is known. */
 enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
                             struct firn_error *err);
 /* The partition's nodes with GPUs, as slurm_nodes_read() has them. */
 bool slurm_is_mine(const struct slurm *l, const struct slurm_node *node);
+
+/* What discovery was told last: slurm_kept.c. */
+struct slurm_kept {
+    int version;
+    char asked[FIRN_TEXT_MAX], partition[FIRN_TEXT_MAX];
+    struct firn_buf nodes; /* as scontrol printed them */
+};
+/* `asked`: the partition that was asked for, "" for the default one. */
+void slurm_kept_write(const struct slurm *l, const char *asked,
+                      const struct firn_buf *nodes);
+/* False: there is none for the partition asked for. Release `nodes` in any
+ * case. */
+bool slurm_kept_read(const struct slurm *l, struct slurm_kept *out);
+/* Says what is other than it was kept. */
+void slurm_kept_compare(const struct slurm *l, const struct slurm_nodes *nodes);
 
 /* Commands: slurm_ask.c. `argv` without the folder of the commands; ends with
  * NULL. */
@@ -166,6 +187,8 @@ void slurm_answers(struct slurm *l);
  * Keeps `trouble`. */
 bool slurm_is_answer(struct slurm *l, const char *name,
                      const struct command_done *done);
+/* The controller does not answer, says `name` in these words. */
+void slurm_went_away(struct slurm *l, const char *name, const char *why);
 /* What it said of its failure, for a sentence. Returns `out`. */
 const char *slurm_said(const struct command_done *done,
                        char out[SLURM_EXCERPT]);

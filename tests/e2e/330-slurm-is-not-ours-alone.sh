@@ -2,7 +2,8 @@
 # A Slurm that others use and whose parts fail: jobs of others are worked
 # around, a node that is drained there is left by a checkpoint, one that dies
 # costs no more than the work since the last checkpoint, and while the
-# controller is away jobs run, submits wait, and `why` says so.
+# controller is away jobs run, submits wait, and `why` says so: also when the
+# scheduler is killed and started meanwhile.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
@@ -62,8 +63,28 @@ until api GET /jobs/late/why >"$tmp/out" && grep -q slurmctld "$tmp/out"; do
     sleep 0.1
 done
 [ "$(field one state)" = running ] || fail "one is $(field one state)"
+
+# So it is with a scheduler that begins while nobody can tell it the nodes.
+down KILL
+began=$(date +%s)
+up --policy fifo
+took=$(($(date +%s) - began))
+[ $took -le 10 ] || fail "it answered after $took s"
+api GET /nodes >"$tmp/out"
+for node in n0 n1 n2; do
+    out_has "\"$node\""
+done
+submit later 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
+submit never 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
+api GET /jobs/later/why >"$tmp/out"
+out_has 'slurmctld does not answer'
+api POST /jobs/never/cancel "" >/dev/null || fail "not cancelled"
+wait_state never cancelled
+[ "$(field one state)" = running ] || fail "one is $(field one state)"
+[ "$(field two state)" = running ] || fail "two is $(field two state)"
 tools/slurm-bed start ctld --dir "$bed"
 wait_state late succeeded
+wait_state later succeeded
 [ "$(field one epoch)" = 1 ] || fail "one was started again"
 [ "$(field two epoch)" = 3 ] || fail "two was started again"
 

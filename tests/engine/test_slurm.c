@@ -335,6 +335,34 @@ static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
     is_never_twice();
 }
 
+/* The parent of a process, which is what plays its slurmd. */
+static pid_t parent_of(int pid)
+{
+    char path[64], text[300] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    assert_non_null(fgets(text, sizeof text, in));
+    fclose(in);
+    assert_int_equal(sscanf(strrchr(text, ')') + 1, " %*c %d", &parent), 1);
+    return parent;
+}
+
+static void what_is_gone_with_its_slurmd_is_lost_before_slurm_knows(void **s)
+{
+    (void)s;
+    start_alone("n0[0-1]", 2);
+    kill(parent_of(fakeslurm_batch(1)), SIGKILL);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    assert_int_equal(left.epoch, 1);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(folder_file("ready"), 4);
+    is_never_twice();
+    assert_string_equal(fakeslurm_state(1), "CANCELLED");
+}
+
 static void what_somebody_else_cancels_has_failed(void **state)
 {
     (void)state;
@@ -386,6 +414,7 @@ int main(int argc, char **argv)
         CASE(what_was_cancelled_and_comes_back_is_cancelled_again),
         CASE(a_batch_step_that_comes_back_finds_the_fence),
         CASE(a_shepherd_that_is_killed_is_lost_with_its_workers),
+        CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
         CASE(what_somebody_else_cancels_has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,7 @@ void livehost_open(struct livehost *host, const char *engine, const char *gpus)
         set(host, "path", fakeslurm_path());
         set(host, "program", workers_program());
         set(host, "poll", "0.02");
+        set(host, "state", folder_path());
     } else {
         set(host, "gpus", gpus);
         set(host, "shepherd", workers_program());

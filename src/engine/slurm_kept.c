@@ -1,0 +1,147 @@
+/* slurm_kept.c - the cluster as Slurm told it last, for a start without Slurm.
+ *
+ * What discovery was told is kept in the file `slurm-nodes` of the state
+ * folder, whole, as Slurm printed it: the version, the partition that was asked
+ * for ("" for the default one) and the one that it was, and the nodes. A
+ * scheduler that is started while the controller is away begins from it.
+ *
+ * (1) A file that is damaged, of another version of this format, or about
+ * another partition counts as none. (2) Only names and GPUs are taken from it.
+ * States and GPUs in use are of a past moment: a node that was out then may
+ * have our jobs now, and would cost them their lives. All nodes count as up and
+ * free, and nothing is started until Slurm has said what they are.
+ * (3) Numbers of nodes are those of the file as long as this process lives.
+ * When Slurm is back, nodes that it has got meanwhile wait for the next start;
+ * those that it lost are out.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/keep.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "engine/slurmwork.h"
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char file[] = "slurm-nodes", whose[] = "slurm nodes";
+enum { FORMAT = 1, VERSION_MAX = 999999 };
+
+static int open_folder(const struct slurm *l)
+{
+    return l->state[0] == '/'
+               ? open(l->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+               : -1;
+}
+
+/* FNV-1a, of Fowler, Noll and Vo. */
+static long sum_of(const char *at, size_t n)
+{
+    uint32_t sum = 2166136261u;
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ (unsigned char)at[i]) * 16777619u;
+    return (long)(sum >> 1);
+}
+
+/* --- the file ------------------------------------------------------------- */
+
+void slurm_kept_write(const struct slurm *l, const char *asked,
+                      const struct firn_buf *nodes)
+{
+    struct firn_buf out = {0};
+    struct firn_error err = {0};
+    int folder = open_folder(l);
+    if (folder < 0)
+        return;
+    keep_begin(&out, whose, FORMAT);
+    keep_int(&out, l->version);
+    keep_text(&out, asked);
+    keep_text(&out, l->partition);
+    keep_text(&out, nodes->at);
+    keep_int(&out, sum_of(out.at, out.n));
+    if (epoch_put(folder, file, (struct firn_bytes){out.at, out.n}, &err) !=
+        FIRN_OK)
+        log_warn("what Slurm said of its nodes is not kept: %s", err.text);
+    close(folder);
+    buf_release(&out);
+}
+
+static bool take_text(char *out, size_t size, const char *at, size_t n)
+{
+    if (at == NULL || n >= size)
+        return false;
+    memcpy(out, at, n);
+    out[n] = '\0';
+    return true;
+}
+
+static bool read_kept(struct slurm_kept *out, struct firn_bytes bytes)
+{
+    struct keep in;
+    size_t nasked = 0, nname = 0, nnodes = 0;
+    if (keep_open(&in, bytes, whose, FORMAT, NULL) != FIRN_OK)
+        return false;
+    out->version = (int)keep_read_int(&in, 0, VERSION_MAX);
+    const char *asked = keep_read_text(&in, &nasked);
+    const char *name = keep_read_text(&in, &nname);
+    const char *nodes = keep_read_text(&in, &nnodes);
+    long sum = sum_of(bytes.at, (size_t)(in.at - bytes.at));
+    bool is_whole = keep_read_int(&in, 0, INT32_MAX) == sum;
+    if (keep_close(&in, NULL) != FIRN_OK || !is_whole || nname == 0 ||
+        nnodes == 0)
+        return false;
+    buf_add(&out->nodes, nodes, nnodes);
+    return take_text(out->asked, sizeof out->asked, asked, nasked) &&
+           take_text(out->partition, sizeof out->partition, name, nname);
+}
+
+bool slurm_kept_read(const struct slurm *l, struct slurm_kept *out)
+{
+    struct firn_buf text = {0};
+    int folder = open_folder(l);
+    if (folder < 0)
+        return false;
+    bool is_there = epoch_get(folder, file, &text) && text.n > 0;
+    bool is_good =
+        is_there && read_kept(out, (struct firn_bytes){text.at, text.n});
+    if (is_there && !is_good)
+        log_warn("'%s/%s' is damaged and not used", l->state, file);
+    close(folder);
+    buf_release(&text);
+    return is_good && strcmp(out->asked, l->partition) == 0; /* (1) */
+}
+
+/* --- Slurm is back -------------------------------------------------------- */
+
+static const struct slurm_host *host_of(const struct slurm *l, const char *name)
+{
+    for (size_t i = 0; i < l->hosts.n; i++)
+        if (strcmp(l->hosts.at[i].name, name) == 0)
+            return &l->hosts.at[i];
+    return NULL;
+}
+
+static bool is_alike(const struct slurm_host *host,
+                     const struct slurm_node *node)
+{
+    return host->ngpus == node->ngpus && host->naming == node->naming &&
+           host->shards_per_gpu == node->shards_per_gpu &&
+           strcmp(host->type, node->type) == 0;
+}
+
+void slurm_kept_compare(const struct slurm *l, const struct slurm_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->at.n; i++) {
+        const struct slurm_node *node = &nodes->at.at[i];
+        const struct slurm_host *host = host_of(l, node->name);
+        if (host == NULL && slurm_is_mine(l, node))
+            log_warn("Slurm has a node %s that it did not have before; it is "
+                     "used from firnd's next start on",
+                     node->name);
+        else if (host != NULL && slurm_is_mine(l, node) &&
+                 !is_alike(host, node))
+            log_warn("node %s has other GPUs than before; firnd has to be "
+                     "started again to know them",
+                     node->name);
+    }
+}
