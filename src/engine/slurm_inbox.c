@@ -232,7 +232,10 @@ static void tell(struct slurm *l, struct guest *guest)
                                       .types = guest->ticket.type,
                                       .gpus = ticket->gpus,
                                       .limit_s = ticket->limit_s,
-                                      .submit_s = ticket->submit_s};
+                                      /* whole seconds: it may have been any
+                                       * moment of it, and goes behind those
+                                       * of ours that were */
+                                      .submit_s = ticket->submit_s + 1};
     slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
                                       .inbox = &guest->told});
 }
