@@ -48,7 +48,7 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 # --- files -----------------------------------------------------------------
 
 LIBDIRS := base math wire model train core policy trace engine sim compat
-LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)))
+LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)) $(LIBMORE))
 # The commands that ask the daemon need libcurl and jansson; without them firn
 # has only the others, and a word says so.
 CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
@@ -96,7 +96,7 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
              bench/*.[ch] examples/*.[ch]))
 
 # The longest first, so that none is left running alone at the end.
-SLOW  := %/test_conserve %/test_truth_table %/test_priced %/test_fit_error \
+SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_fit_error \
          %/test_profile_files %/test_kill %/fault/test_slurm \
          %/910-determinism.sh %/935-pytorch-runs-are-the-same-bits.sh \
          %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
@@ -125,7 +125,9 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
-E2E_SAN := $(filter-out tests/e2e/9% tests/golden/%,$(E2E))
+# What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
+E2E_SAN := $(filter-out tests/e2e/9% tests/golden/% $(if $(FIRN_SOAK),, \
+             tests/e2e/31% tests/e2e/32% tests/e2e/33% tests/e2e/35%),$(E2E))
 
 # --- how a command is shown ------------------------------------------------
 
@@ -366,7 +368,8 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             train/test_train train/test_group% train/test_mate \
             train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd engine/test_slurm \
-            engine/test_slurm_live engine/test_slurm_nodes
+            engine/test_slurm_live engine/test_slurm_nodes \
+            engine/test_slurm_kept engine/test_childcmd daemon/test_outside
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
 valgrind: $(TESTS)
@@ -383,6 +386,7 @@ tidy:
 FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
+       LIBMORE='$(wildcard src/engine/slurmtext*.c) src/engine/slurmgres.c' \
        DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
 fuzz:
 	$(Q)$(MAKE) $(FUZZ) fuzzers

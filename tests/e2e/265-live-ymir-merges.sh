@@ -50,6 +50,8 @@ done
 down
 rm -rf "$tmp/state"
 
+[ -z "${FIRN_QUICK:-}" ] || exit 0 # a checker has seen the way there
+
 # Trained for a fixed number of epochs, nobody gains from the other: the guard
 # parts them once both have reported two. Killed before that, the scheduler
 # knows who rides with whom.
