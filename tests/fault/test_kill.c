@@ -254,10 +254,11 @@ static void point_life(const char *point, int pass)
         fail_msg("firnd never came to %s", text);
 }
 
-/* An ordinary life until all have ended. */
+/* An ordinary life until all have ended. What was killed again and again waits
+ * twice as long each time, over restarts too. */
 static void drain(bool with_retries)
 {
-    double until_s = clock_elapsed_s() + 30;
+    double until_s = clock_elapsed_s() + (with_retries ? 150 : 30);
     begin_life(NULL);
     assert_true(wait_ready());
     while (s.n > 0 && s.all[s.n - 1].job == 0)
