@@ -11,7 +11,7 @@ build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
     libcminpack-dev liblapacke-dev libcurl4-openssl-dev libsqlite3-dev
     libuv1-dev libmicrohttpd-dev libjansson-dev libsodium-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
-    clang-runtime procps coinor-cbc"
+    clang-runtime procps coinor-cbc curl"
 # The example trainers read real pictures with it, and make some up without.
 example_packages="zlib1g-dev"
 # For tools/slurm-bed: tests that need them are skipped where they are not.
@@ -42,6 +42,7 @@ why()
     valgrind) echo "memory checks" ;;
     coinor-cbc) echo "the exact solver that others are tested against" ;;
     procps) echo "tests that look for processes" ;;
+    curl) echo "tests that call the HTTP API" ;;
     slurmctld) echo "Slurm's controller, for tests against a real one" ;;
     slurmd) echo "Slurm's nodes" ;;
     slurm-client) echo "Slurm's commands" ;;
