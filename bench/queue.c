@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "daemon/loopwork.h"
-#include <dirent.h>
+#include "lib/folder.h"
 #include <firn/launch.h>
 #include <math.h>
 #include <signal.h>
@@ -38,23 +38,6 @@ static void must(enum firn_status status)
         return;
     fprintf(stderr, "%s\n", err.text);
     exit(1);
-}
-
-static void remove_below(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
-        char inner[600];
-        snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        if (remove(inner) != 0) {
-            remove_below(inner);
-            remove(inner);
-        }
-    }
-    if (dir != NULL)
-        closedir(dir);
 }
 
 /* --- an engine that runs nothing ----------------------------------------- */
@@ -433,6 +416,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc <= 2 && i < sizeof policies / sizeof *policies; i++)
         measure(policies[i]);
     bool is_well = argc <= 1 || argv[1][0] == '\0' || ask(argv[1]);
-    remove_below(folder);
+    folder_empty(folder);
     return rmdir(folder) != 0 || !is_well;
 }

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "daemon/jobfile.h"
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -288,27 +287,9 @@ const struct firn_engine_def loopscene_engine = {
     .node_why = node_why,
 };
 
-static void remove_below(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char inner[1024];
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (remove(inner) != 0) {
-            remove_below(inner);
-            remove(inner);
-        }
-    }
-    if (dir != NULL)
-        closedir(dir);
-}
-
 void loopscene_remove_state(void)
 {
-    remove_below(folder_path());
+    folder_empty(folder_path());
 }
 
 int loopscene_remove(void **state)

@@ -58,6 +58,23 @@ int folder_remove(void **state)
     return rmdir(path);
 }
 
+void folder_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        char inner[1024];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(inner, sizeof inner, "%s/%s", folder, e->d_name);
+        if (remove(inner) != 0) {
+            folder_empty(inner);
+            remove(inner);
+        }
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
 size_t folder_count(void)
 {
     return walk(false);

@@ -13,6 +13,8 @@ int folder_make(void **state);
 int folder_remove(void **state);
 /* The path of a file in it; the text lives until the eighth call from now. */
 const char *folder_file(const char *name);
+/* Removes all that is in a folder, folders too; it stays itself. */
+void folder_empty(const char *folder);
 /* Files in it, hidden ones too. */
 size_t folder_count(void);
 

@@ -6,7 +6,6 @@
 #include "base/rng.h"
 #include "lib/folder.h"
 #include "lib/forks.h"
-#include <dirent.h>
 #include <firn/mate.h>
 #include <firn/train.h>
 #include <setjmp.h>
@@ -440,27 +439,9 @@ static void weights_of_an_ended_job_are_begun_with(void **state)
 /* --- folders ----------------------------------------------------------------
  */
 
-static void remove_below(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char inner[1024];
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (remove(inner) != 0) {
-            remove_below(inner);
-            remove(inner);
-        }
-    }
-    if (dir != NULL)
-        closedir(dir);
-}
-
 static int remove_all(void **state)
 {
-    remove_below(folder_path());
+    folder_empty(folder_path());
     return folder_remove(state);
 }
 
