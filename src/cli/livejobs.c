@@ -45,128 +45,137 @@ int live_job_status(const json_t *job)
     return status > 0 && status < 256 ? (int)status : 1;
 }
 
+/* --- asking --------------------------------------------------------------- */
+
+/* One question for all of them: asked for those that run and then for those
+ * that wait, a job that starts in between would be in neither answer. */
 enum { PAGE = 100000 };
 
-/* Adds the jobs of all pages to `all`, at most `most`; was there more? */
-static enum firn_status add_pages(struct client *client, const char *query,
-                                  size_t most, json_t *all, bool *has_more,
-                                  struct firn_error *err)
-{
-    struct firn_buf path = {0};
-    size_t first = json_array_size(all), n = 0;
-    double after = 0;
-    enum firn_status status = FIRN_OK;
-    while (after >= 0 && n < most && status == FIRN_OK) {
-        json_t *page = NULL;
-        buf_clear(&path);
-        buf_printf(&path, "/v1/jobs?limit=%zu&after=%.0f&%s",
-                   most - n < PAGE ? most - n : PAGE, after, query);
-        status = client_get(client, path.at, &page, err);
-        json_array_extend(all, json_object_get(page, "jobs"));
-        double next = said_number(page, "next", -1);
-        after = next > after ? next : -1;
-        n = json_array_size(all) - first;
-        json_decref(page);
-    }
-    *has_more = after >= 0;
-    buf_release(&path);
-    return status;
-}
+struct pages {
+    struct client *client;
+    struct firn_buf query, path;
+    size_t left;              /* of all */
+    long after, pending_left; /* as the API has them; -1: none more, all */
+    bool was_cut;             /* some that wait were left out */
+};
 
-/* What to ask for, in one or two requests: the i-th of them. False: there is
- * none. `most` becomes that of its jobs. */
-static bool query_of(const struct live_list *list, int i,
-                     struct firn_buf *query, size_t *most)
+static void pages_open(struct pages *pages, struct client *client,
+                       const struct live_list *list)
 {
-    static const char *const alive[] = {
-        "starting,running,resizing,preempting,completing", "pending"};
     bool is_alive = list->states == NULL && !list->with_over;
-    const char *wanted = is_alive && i < 2 ? alive[i] : list->states;
-    if (i > (is_alive ? 1 : 0))
-        return false;
-    *most = list->most > 0 ? list->most : SIZE_MAX;
-    if (is_alive && i == 0)
-        *most = SIZE_MAX; /* what runs is shown whole */
-    buf_clear(query);
-    buf_printf(query, "all=%d", !is_alive);
-    if (wanted != NULL) {
-        buf_puts(query, "&state=");
-        client_escape(query, wanted);
+    *pages =
+        (struct pages){.client = client, .left = SIZE_MAX, .pending_left = -1};
+    if (list->most > 0 && is_alive)
+        pages->pending_left = (long)list->most;
+    else if (list->most > 0)
+        pages->left = list->most;
+    buf_printf(&pages->query, "all=%d", !is_alive);
+    if (is_alive)
+        buf_puts(&pages->query, "&state=");
+    for (int i = 0; is_alive && i < FIRST_OVER; i++)
+        buf_printf(&pages->query, "%s%s", i > 0 ? "%2C" : "", states[i]);
+    if (list->states != NULL) {
+        buf_puts(&pages->query, "&state=");
+        client_escape(&pages->query, list->states);
     }
     if (list->user != NULL) {
-        buf_puts(query, "&user=");
-        client_escape(query, list->user);
+        buf_puts(&pages->query, "&user=");
+        client_escape(&pages->query, list->user);
     }
-    return true;
+}
+
+static void pages_close(struct pages *pages)
+{
+    buf_release(&pages->query);
+    buf_release(&pages->path);
+}
+
+static bool pages_has_more(const struct pages *pages)
+{
+    return pages->was_cut || pages->after >= 0;
+}
+
+/* The path of the next page; NULL: there is none. */
+static const char *pages_next(struct pages *pages)
+{
+    if (pages->after < 0 || pages->left == 0)
+        return NULL;
+    buf_clear(&pages->path);
+    buf_printf(&pages->path, "/v1/jobs?limit=%zu&after=%ld&%s",
+               pages->left < PAGE ? pages->left : (size_t)PAGE, pages->after,
+               pages->query.at);
+    if (pages->pending_left >= 0)
+        buf_printf(&pages->path, "&pending=%ld", pages->pending_left);
+    return pages->path.at;
+}
+
+/* It had n jobs; what it says of the next, -1 where it does not. */
+static void pages_had(struct pages *pages, size_t n, long next,
+                      long pending_left, long pending_more)
+{
+    pages->left -= n < pages->left ? n : pages->left;
+    pages->after = next > pages->after ? next : -1;
+    if (pages->pending_left >= 0 && pending_left >= 0)
+        pages->pending_left = pending_left;
+    pages->was_cut = pages->was_cut || pending_more > 0;
 }
 
 enum firn_status live_jobs_get(struct client *client,
                                const struct live_list *list, json_t **out,
                                struct firn_error *err)
 {
-    bool has_more = false;
+    struct pages pages;
     json_t *all = json_array();
-    struct firn_buf query = {0};
+    const char *path;
     enum firn_status status = FIRN_OK;
-    size_t most;
-    for (int i = 0; status == FIRN_OK && query_of(list, i, &query, &most); i++)
-        status = add_pages(client, query.at, most, all, &has_more, err);
+    pages_open(&pages, client, list);
+    while (status == FIRN_OK && (path = pages_next(&pages)) != NULL) {
+        json_t *page = NULL;
+        status = client_get(client, path, &page, err);
+        json_t *jobs = json_object_get(page, "jobs");
+        json_array_extend(all, jobs);
+        pages_had(&pages, json_array_size(jobs),
+                  (long)said_number(page, "next", -1),
+                  (long)said_number(page, "pending_left", -1),
+                  (long)said_number(page, "pending_more", -1));
+        json_decref(page);
+    }
     if (status == FIRN_OK)
-        *out = json_pack("{s:O, s:b}", "jobs", all, "more", has_more);
+        *out = json_pack("{s:O, s:b}", "jobs", all, "more",
+                         pages_has_more(&pages));
     json_decref(all);
-    buf_release(&query);
+    pages_close(&pages);
     return status;
 }
 
 /* --- as JSON -------------------------------------------------------------- */
 
-/* The same as text: jobs are not taken apart. */
-struct listing {
-    struct client *client;
-    struct firn_buf *out;
-    size_t n; /* jobs in it */
-    bool has_more;
-};
+/* Of an object, or what is left of one. */
+static long number_in(struct firn_bytes rest, const char *key)
+{
+    return jsontext_find(&rest, key) ? strtol(rest.at, NULL, 10) : -1;
+}
 
-/* One page into it; `*after` becomes that of the next, or -1. */
-static enum firn_status print_page(struct listing *to, const char *path,
-                                   long *after, struct firn_error *err)
+/* The same as text: jobs are not taken apart. `n`: those in `out`. */
+static enum firn_status print_page(struct pages *pages, const char *path,
+                                   size_t *n, struct firn_buf *out,
+                                   struct firn_error *err)
 {
     struct firn_buf page = {0};
     int64_t unused;
-    long before = *after;
+    size_t before = *n;
     enum firn_status status =
-        client_piece(to->client, path, &page, &unused, err);
+        client_piece(pages->client, path, &page, &unused, err);
     struct firn_bytes rest = {page.at, page.n};
-    *after = -1;
-    if (status == FIRN_OK && (!jsontext_find(&rest, "jobs") ||
-                              !jsontext_items(&rest, 2, &to->n, to->out)))
+    if (status == FIRN_OK &&
+        (!jsontext_find(&rest, "jobs") || !jsontext_items(&rest, 2, n, out)))
         status = firn_fail(err, FIRN_EDATA, "%s: the answer has no jobs",
-                           client_place(to->client));
-    if (status == FIRN_OK && jsontext_find(&rest, "next"))
-        *after = strtol(rest.at, NULL, 10);
-    if (*after <= before)
-        *after = -1;
+                           client_place(pages->client));
+    if (status == FIRN_OK)
+        pages_had(pages, *n - before, number_in(rest, "next"),
+                  number_in(rest, "pending_left"),
+                  number_in(rest, "pending_more"));
     buf_release(&page);
-    return status;
-}
-
-static enum firn_status print_pages(struct listing *to, const char *query,
-                                    size_t most, struct firn_error *err)
-{
-    struct firn_buf path = {0};
-    size_t first = to->n;
-    long after = 0;
-    enum firn_status status = FIRN_OK;
-    while (after >= 0 && to->n - first < most && status == FIRN_OK) {
-        size_t left = most - (to->n - first);
-        buf_clear(&path);
-        buf_printf(&path, "/v1/jobs?limit=%zu&after=%ld&%s",
-                   left < PAGE ? left : (size_t)PAGE, after, query);
-        status = print_page(to, path.at, &after, err);
-    }
-    to->has_more = after >= 0;
-    buf_release(&path);
     return status;
 }
 
@@ -174,18 +183,22 @@ enum firn_status live_jobs_print(struct client *client,
                                  const struct live_list *list,
                                  struct firn_buf *out, struct firn_error *err)
 {
-    struct listing to = {client, out, 0, false};
-    struct firn_buf query = {0};
+    struct pages pages;
+    const char *path;
+    size_t n = 0;
     enum firn_status status = FIRN_OK;
-    size_t most;
+    pages_open(&pages, client, list);
     buf_puts(out, "{\n  \"jobs\": [");
-    for (int i = 0; status == FIRN_OK && query_of(list, i, &query, &most); i++)
-        status = print_pages(&to, query.at, most, err);
-    buf_puts(out, to.n > 0 ? "\n  ]" : "]");
-    buf_printf(out, ",\n  \"more\": %s\n}\n", to.has_more ? "true" : "false");
-    buf_release(&query);
+    while (status == FIRN_OK && (path = pages_next(&pages)) != NULL)
+        status = print_page(&pages, path, &n, out, err);
+    buf_puts(out, n > 0 ? "\n  ]" : "]");
+    buf_printf(out, ",\n  \"more\": %s\n}\n",
+               pages_has_more(&pages) ? "true" : "false");
+    pages_close(&pages);
     return status;
 }
+
+/* --- as a table ----------------------------------------------------------- */
 
 struct row {
     const json_t *job;

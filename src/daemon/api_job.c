@@ -108,6 +108,8 @@ struct list {
     unsigned states; /* bits by enum live_state; 0: all */
     const char *user;
     int64_t after, left;
+    int64_t pending_left; /* -1: as many as there are */
+    int64_t nleft_out;    /* pending ones */
     firn_job_id last;
     bool has_more;
 };
@@ -140,10 +142,16 @@ static bool list_job(struct list *list, const struct live_job *job)
         (list->states != 0 && !(list->states >> job->state & 1)) ||
         (list->user != NULL && strcmp(job->ask.user, list->user) != 0))
         return true;
+    bool is_pending = job->state == LIVE_PENDING;
+    if (is_pending && list->pending_left == 0) {
+        list->nleft_out++;
+        return true;
+    }
     list->has_more = list->left == 0;
     if (list->has_more)
         return false;
     list->left--;
+    list->pending_left -= is_pending && list->pending_left > 0;
     list->last = job->id;
     api_json_job(&list->out, list->api, job);
     return true;
@@ -196,6 +204,7 @@ void api_job_list(struct api_call *call)
     if (!read_states(call, &list.states) ||
         !api_query_int(call, "limit", LIST_MOST, LIST_USUAL, &list.left) ||
         !api_query_int(call, "after", INT32_MAX, 0, &list.after) ||
+        !api_query_int(call, "pending", INT32_MAX, -1, &list.pending_left) ||
         !api_query_int(call, "all", 1, 0, &all))
         return;
     api_json_open(&list.out, NULL, '{');
@@ -208,6 +217,10 @@ void api_job_list(struct api_call *call)
     api_json_close(&list.out, ']');
     if (list.has_more)
         api_json_int(&list.out, "next", list.last);
+    if (list.pending_left >= 0) {
+        api_json_int(&list.out, "pending_left", list.pending_left);
+        api_json_int(&list.out, "pending_more", list.nleft_out);
+    }
     api_json_close(&list.out, '}');
     api_reply(call, 200, &list.out);
 }

@@ -277,26 +277,25 @@ static void each_shell_has_its_script(void **state)
 
 /* --- looking -------------------------------------------------------------- */
 
-#define ACTIVE                                                                \
-    "GET /v1/jobs?limit=100000&after=0&all=0&state=starting%2Crunning%2Cresi" \
-    "zing%2Cpreempting%2Ccompleting"
-#define WAITING "GET /v1/jobs?limit=1000&after=0&all=0&state=pending"
+#define ALIVE                                                                  \
+    "all=0&state=running%2Cstarting%2Cresizing%2Cpreempting%2Ccompleting%2Cpe" \
+    "nding"
+#define PAGE "GET /v1/jobs?limit=100000&after="
 
 static void jobs_are_listed_page_by_page_what_runs_first(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, WAITING, 200,
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
               "{\"jobs\": [{\"id\": 1, \"name\": \"waits\", \"state\": "
               "\"pending\", \"reason\": \"capacity\", \"gpus_min\": 2, "
-              "\"gpus_max\": 2, \"gpus\": \"-\"}], \"next\": 1}");
-    fake_tell(&cmd_fake, "GET /v1/jobs?limit=999&after=1&all=0&state=pending",
-              200,
-              "{\"jobs\": [{\"id\": 3, \"name\": \"second\", \"state\": "
-              "\"pending\"}]}");
-    fake_tell(&cmd_fake, ACTIVE, 200,
+              "\"gpus_max\": 2, \"gpus\": \"-\"}], \"next\": 1, "
+              "\"pending_left\": 999, \"pending_more\": 0}");
+    fake_tell(&cmd_fake, PAGE "1&" ALIVE "&pending=999", 200,
               "{\"jobs\": [{\"id\": 2, \"name\": \"runs\", \"user\": "
               "\"root\", \"state\": \"running\", \"gpus_min\": 1, "
-              "\"gpus_max\": 8, \"gpus\": \"n0[0-3]\", \"progress\": 0.5}]}");
+              "\"gpus_max\": 8, \"gpus\": \"n0[0-3]\", \"progress\": 0.5}, "
+              "{\"id\": 3, \"name\": \"second\", \"state\": \"pending\"}], "
+              "\"pending_left\": 998, \"pending_more\": 0}");
     assert_int_equal(cmd_firn("ls"), 0);
     cmd_out_has("1..8  n0[0-3]");
     cmd_out_has("50%");
@@ -308,21 +307,30 @@ static void jobs_are_listed_page_by_page_what_runs_first(void **state)
 static void a_long_queue_is_cut_and_that_is_said(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, ACTIVE, 200, "{\"jobs\": []}");
-    assert_int_equal(cmd_firn("ls"), 1); /* it was not told of the rest */
-    fake_tell(&cmd_fake, "GET /v1/jobs?limit=1&after=0&all=0&state=pending",
-              200,
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1", 200,
               "{\"jobs\": [{\"id\": 1, \"name\": \"a\", \"state\": "
-              "\"pending\"}], \"next\": 1}");
+              "\"pending\"}], \"pending_left\": 0, \"pending_more\": 7}");
     assert_int_equal(cmd_firn("ls -n 1"), 0);
     cmd_out_has("and more; --limit 0 lists all\n");
-    fake_tell(&cmd_fake,
-              "GET /v1/jobs?limit=100000&after=0&all=0&state=pending", 200,
-              "{\"jobs\": []}");
+    assert_int_equal(cmd_firn("ls -n 1 -o json"), 0);
+    cmd_out_has("\"more\": true");
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE, 200, "{\"jobs\": []}");
     assert_int_equal(cmd_firn("ls -n 0"), 0);
     assert_string_equal(cmd_ran.out, "no jobs\n");
     assert_int_equal(cmd_firn("ls -o json"), 0);
     cmd_out_has("\"more\": false");
+}
+
+/* Asked in two questions, a job that starts between them would be in neither
+ * answer: `ls` said that there were no jobs while both of them ran. */
+static void what_is_alive_is_asked_for_at_once(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
+              "{\"jobs\": [], \"pending_left\": 1000, \"pending_more\": 0}");
+    assert_int_equal(cmd_firn("ls"), 0);
+    cmd_asked(0, PAGE "0&" ALIVE "&pending=1000");
+    assert_int_equal(fake_count(&cmd_fake), 1);
 }
 
 static void filters_reach_the_daemon(void **state)
@@ -423,8 +431,7 @@ static void nodes_that_are_out_say_why_and_trouble_is_told(void **state)
 static void top_without_a_terminal_prints_one_page(void **state)
 {
     (void)state;
-    fake_tell(&cmd_fake, WAITING, 200, "{\"jobs\": []}");
-    fake_tell(&cmd_fake, ACTIVE, 200,
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
               "{\"jobs\": [{\"id\": 3, \"name\": \"x\", \"state\": "
               "\"running\"}]}");
     fake_tell(&cmd_fake, "GET /v1/nodes", 200,
@@ -463,6 +470,7 @@ int main(void)
         CASE(each_shell_has_its_script),
         CASE(jobs_are_listed_page_by_page_what_runs_first),
         CASE(a_long_queue_is_cut_and_that_is_said),
+        CASE(what_is_alive_is_asked_for_at_once),
         CASE(filters_reach_the_daemon),
         CASE(a_name_cannot_leave_its_part_of_the_path),
         CASE(show_has_starts_report_and_file),

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#define ACTIVE                                                                \
-    "GET /v1/jobs?limit=100000&after=0&all=0&state=starting%2Crunning%2Cresi" \
-    "zing%2Cpreempting%2Ccompleting"
-#define WAITING "GET /v1/jobs?limit=1000&after=0&all=0&state=pending"
+#define ALIVE                                                                  \
+    "all=0&state=running%2Cstarting%2Cresizing%2Cpreempting%2Ccompleting%2Cpe" \
+    "nding"
+#define JOBS "GET /v1/jobs?limit=100000&after=0&" ALIVE
 
 /* --- following ------------------------------------------------------------ */
 
@@ -136,11 +136,8 @@ static void nothing_hostile_reaches_the_terminal(void **state)
     snprintf(jobs, sizeof jobs, "{\"jobs\": [%s], \"nodes\": [%s]}", job, job);
     for (size_t i = 0; i < sizeof whats / sizeof *whats; i++)
         fake_tell(&cmd_fake, whats[i], 200, job);
-    fake_tell(&cmd_fake, ACTIVE, 200, jobs);
-    fake_tell(&cmd_fake, WAITING, 200, jobs);
-    fake_tell(&cmd_fake,
-              "GET /v1/jobs?limit=100000&after=0&all=0&state=pending", 200,
-              "{\"jobs\": []}");
+    fake_tell(&cmd_fake, JOBS "&pending=1000", 200, jobs);
+    fake_tell(&cmd_fake, JOBS, 200, jobs);
     fake_tell(&cmd_fake, "GET /v1/nodes", 200, jobs);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         assert_int_equal(cmd_firn(lines[i]), 0);
@@ -168,8 +165,8 @@ static void answers_of_another_shape_do_no_harm(void **state)
         "{\"jobs\": [5, null, [], {\"id\": \"x\"}], \"nodes\": {\"a\": 1}}",
         "{\"jobs\": [], \"next\": 0}"};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        fake_tell(&cmd_fake, ACTIVE, 200, bodies[i]);
-        fake_tell(&cmd_fake, WAITING, 200, bodies[i]);
+        fake_tell(&cmd_fake, JOBS "&pending=1000", 200, bodies[i]);
+        fake_tell(&cmd_fake, JOBS, 200, bodies[i]);
         fake_tell(&cmd_fake, "GET /v1/nodes", 200, bodies[i]);
         fake_tell(&cmd_fake, "GET /v1/jobs/7", 200, bodies[i]);
         assert_true(cmd_firn("ls") <= 1);

@@ -181,13 +181,14 @@ static void lists_have_pages_and_filters(void **state)
     api_says("GET", "/v1/jobs?all=1&state=pending&after=5",
              "jobs.0.id=6 jobs.1.id=7 jobs.2.id=-");
     api_says("GET", "/v1/jobs?user=nobody-at-all", "jobs.0.id=-");
-    const char *wrong[] = {"state=bogus",
-                           "limit=-1",
-                           "limit=1x",
-                           "limit=100001",
-                           "after=",
-                           "all=2",
-                           "after=99999999999999999999"};
+    api_says("GET", "/v1/jobs?pending=2",
+             "jobs.1.id=2 jobs.2.id=3 jobs.2.state=cancelled jobs.3.id=- "
+             "pending_left=0 pending_more=4 next=-");
+    api_says("GET", "/v1/jobs?pending=5&limit=2",
+             "jobs.1.id=2 next=2 pending_left=3 pending_more=0");
+    const char *wrong[] = {
+        "state=bogus", "limit=-1", "limit=1x",  "limit=100001",
+        "after=",      "all=2",    "pending=x", "after=99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char target[100];
         snprintf(target, sizeof target, "/v1/jobs?%s", wrong[i]);
