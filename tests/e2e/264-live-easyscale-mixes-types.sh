@@ -26,6 +26,12 @@ api PATCH /jobs/job '{"gpus": 1}' >/dev/null || fail "no new bounds"
 wait_field job gpus 'n?\[0\]'
 wait_field job epoch 2
 wait_state job running
+tries=0
+until [ "$(wc -l <"$tmp/layouts")" -ge 2 ]; do # its worker is up as well
+    tries=$((tries + 1))
+    [ $tries -lt 400 ] || fail "no second start: $(cat "$tmp/layouts")"
+    sleep 0.05
+done
 api PATCH /jobs/job '{"gpus": {"min": 1, "max": 2}}' >/dev/null || fail "no new bounds"
 wait_field job gpus 'n0\[0\] n1\[0\]'
 wait_state job succeeded
