@@ -24,7 +24,7 @@ duration: 5" "$cnn" $small
 # shellcheck disable=SC2086 # words
 submit guest 1 "$half
 $orders
-duration: 10" "$cnn" $small
+duration: 10" "$cnn" $small --pace 150
 wait_reported guest step '[1-9]*'
 [ "$(field guest gpus)" = "n0[0]~" ] || fail "guest is on $(field guest gpus)"
 [ "$(field deaf state)" = pending ] || fail "deaf is $(field deaf state)"
