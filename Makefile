@@ -363,7 +363,8 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             core/test_llmjobs core/test_serve core/test_invariants \
             core/test_round% core/test_plan% core/test_ladder \
             core/test_freemap core/test_place core/test_offer core/test_view \
-            trace/test_synth cli/test_pool daemon/test_store_kill \
+            trace/test_synth trace/test_data trace/test_write \
+            cli/test_pool daemon/test_store_kill \
             daemon/test_guard daemon/test_ride daemon/test_why \
             train/test_train train/test_group% train/test_mate \
             train/test_ring train/test_task engine/test_local \
