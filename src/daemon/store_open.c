@@ -16,6 +16,7 @@
  * has the jobs' tokens in it.
  */
 #include "base/buf.h"
+#include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/storework.h"
@@ -309,7 +310,9 @@ static enum firn_status move_aside(const char *path, struct firn_buf *name,
         struct firn_buf from = {0}, to = {0};
         buf_printf(&from, "%s%s", path, parts[i]);
         buf_printf(&to, "%s%s", name->at, parts[i]);
+        failpoint("store.aside.before");
         bool is_moved = rename(from.at, to.at) == 0 || errno == ENOENT;
+        failpoint("store.aside.after");
         if (!is_moved)
             fail_file(from.at, "cannot be moved aside", err);
         buf_release(&from);

@@ -1,6 +1,7 @@
 /* test_store_file.c - a state file that is in use, damaged, of another age, or
  * killed.
  */
+#include "base/failpoint.h"
 #include "daemon/storework.h"
 #include "lib/folder.h"
 #include "tests/daemon/storescene.h"
@@ -11,8 +12,10 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -116,6 +119,70 @@ static void an_unreadable_file_is_moved_aside_and_named(void **state)
         store = store_scene();
         assert_true(store_next_id(store) > 200000000);
         store_close(store);
+        unlink(path);
+    }
+}
+
+/* The text that begins a file; "" when there is none. */
+static void read_begin(const char *path, char *out, size_t n)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t got = fd >= 0 ? read(fd, out, n - 1) : 0;
+    out[got > 0 ? got : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* How many of the files that were moved aside begin so. */
+static int count_aside(const char *pattern, const char *text)
+{
+    char path[300], begin[32];
+    glob_t found;
+    int n = 0;
+    path_in(path, sizeof path, pattern);
+    if (glob(path, 0, NULL, &found) != 0)
+        return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        read_begin(found.gl_pathv[i], begin, sizeof begin);
+        n += strncmp(begin, text, strlen(text)) == 0;
+        unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return n;
+}
+
+/* At the pass of a point that `where` says. */
+static void die_moving(const char *where)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("FIRN_FAILPOINT", where, 1);
+        failpoint_reset();
+        store_scene();
+        _exit(0);
+    }
+    assert_int_equal(scene_wait(pid), 128 + SIGKILL);
+}
+
+static void killed_while_it_moves_a_file_aside_it_has_lost_nothing(void **state)
+{
+    (void)state;
+    static const char *const points[] = {"before", "after"};
+    char where[64], path[300];
+    for (int i = 0; i < 8; i++) {
+        one_committed_job();
+        write_at("firn.db", 0, "no database, not at all", 23);
+        write_at("firn.db-wal", 0, "w", 1);
+        snprintf(where, sizeof where, "store.aside.%s:%d", points[i % 2],
+                 1 + i / 2);
+        die_moving(where);
+        struct store *store = store_scene();
+        assert_int_equal(scene_count(store, true, NULL), 0);
+        assert_true(store_next_id(store) > 200000000);
+        store_close(store);
+        assert_int_equal(count_aside("firn.db.unreadable-*-wal", "w"), 1);
+        assert_int_equal(count_aside("firn.db.unreadable-*", "no data"), 1);
+        path_in(path, sizeof path, "firn.db");
         unlink(path);
     }
 }
@@ -301,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_second_daemon_is_refused_until_the_first_is_dead),
         CASE(an_unreadable_file_is_moved_aside_and_named),
+        CASE(killed_while_it_moves_a_file_aside_it_has_lost_nothing),
         CASE(what_belongs_to_an_unreadable_file_goes_with_it),
         CASE(damage_that_is_met_later_is_looked_for_at_the_next_start),
         CASE(a_newer_file_is_refused_and_left_alone),

@@ -61,10 +61,24 @@ static const char *const herd_points[] = {
     "shepherd.enter.before", "shepherd.lock.after",  "shepherd.pid.after",
     "shepherd.fork.before",  "shepherd.fork.after",  "shepherd.exec.before",
     "shepherd.exec.after",   "shepherd.exit.before", "shepherd.exit.after"};
+/* Passed only with a state that cannot be read: tests/daemon/test_store_file
+ * kills there. */
+static const char *const other_points[] = {"store.aside.before",
+                                           "store.aside.after"};
 enum {
     POINTS = sizeof points / sizeof points[0],
-    HERD_POINTS = sizeof herd_points / sizeof herd_points[0]
+    HERD_POINTS = sizeof herd_points / sizeof herd_points[0],
+    OTHER_POINTS = sizeof other_points / sizeof other_points[0],
+    ALL_POINTS = POINTS + HERD_POINTS + OTHER_POINTS
 };
+
+static const char *point_at(int i)
+{
+    if (i < POINTS)
+        return points[i];
+    i -= POINTS;
+    return i < HERD_POINTS ? herd_points[i] : other_points[i - HERD_POINTS];
+}
 
 struct request {
     long job;       /* 0: not acknowledged */
@@ -408,15 +422,12 @@ static void two_workers_of_a_job_at_once_are_noticed(void **state)
     s.is_good = 1;
 }
 
-/* The place of a name in both lists, one behind the other; -1: in none. */
+/* The place of a name in all lists, one behind the other; -1: in none. */
 static int place_of(const char *name)
 {
-    for (int i = 0; i < POINTS; i++)
-        if (strcmp(points[i], name) == 0)
+    for (int i = 0; i < ALL_POINTS; i++)
+        if (strcmp(point_at(i), name) == 0)
             return i;
-    for (int i = 0; i < HERD_POINTS; i++)
-        if (strcmp(herd_points[i], name) == 0)
-            return POINTS + i;
     return -1;
 }
 
@@ -447,13 +458,12 @@ static void check_points_of(const char *folder, bool *is_there)
 static void every_failpoint_has_its_kill(void **state)
 {
     (void)state;
-    bool is_there[POINTS + HERD_POINTS] = {false};
+    bool is_there[ALL_POINTS] = {false};
     check_points_of("src/daemon", is_there);
     check_points_of("src/engine", is_there);
-    for (int i = 0; i < POINTS + HERD_POINTS; i++)
+    for (int i = 0; i < ALL_POINTS; i++)
         if (!is_there[i])
-            fail_msg("there is no failpoint %s any more",
-                     i < POINTS ? points[i] : herd_points[i - POINTS]);
+            fail_msg("there is no failpoint %s any more", point_at(i));
 }
 
 static void firnd_killed_at_any_instant_keeps_its_word(void **state)
