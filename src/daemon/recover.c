@@ -210,8 +210,8 @@ static void take_over(struct loop *loop, struct live_job *job,
         return;
     if (job->is_ending)
         loop_cancelled(loop, job);
-    else if (job->is_held)
-        loop_changed(loop, job);
+    else if (job->is_held || loop_round_job(loop, track) != NULL)
+        loop_changed(loop, job); /* also bounds that it had no time to keep */
 }
 
 static void recover_job(struct loop *loop, struct live_job *job)

@@ -130,6 +130,26 @@ static void a_cancel_is_not_forgotten(void **unused)
     loopscene_close(&s);
 }
 
+static void bounds_changed_just_before_the_end_are_kept(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 2\nelastic: {threads: 4}");
+    loopscene_turn(&s);
+    assert_string_equal(job->held, "n0[0-1]");
+    book_bounds(s.loop->book, job, 4, 4, 1, &err);
+    store_commit(s.loop->store, &err);
+    loopscene_kill(&s); /* before the loop has heard of it */
+    loopscene_open(&s, "1x4:v100@16", "fifo", true);
+    loopscene_pass(&s, 100);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a running n0[0-3]");
+    loopscene_close(&s);
+}
+
 static void fewer_gpus_than_before_are_no_crash(void **unused)
 {
     (void)unused;
@@ -275,6 +295,7 @@ int main(void)
         CASE(what_was_served_is_remembered),
         CASE(a_job_that_vanished_meanwhile_is_lost_or_tried_again),
         CASE(a_cancel_is_not_forgotten),
+        CASE(bounds_changed_just_before_the_end_are_kept),
         CASE(fewer_gpus_than_before_are_no_crash),
         CASE(killed_at_any_moment_no_job_is_lost),
         CASE(ten_thousand_jobs_are_ready_within_two_seconds),
