@@ -5,16 +5,23 @@
 epochs=12
 [ -z "${FIRN_QUICK:-}" ] || epochs=3
 up --gpus 1x3:v100@16 --policy fifo
-submit runs 1 "" "$cnn" --epochs $epochs --samples 256 --judge 0 --pace 40
+# after FILE: a job's last words, for it to end when it is told to.
+after()
+{
+    echo "until [ -e $tmp/$1 ]; do sleep 0.05; done"
+}
+small="--samples 256 --judge 0 --pace 40"
+submit runs 1 "" sh -c "$cnn --epochs $epochs $small && $(after checked)"
 submit ends 1 "" sh -c \
-    "$cnn --epochs 1 --samples 256 --judge 0 --pace 40 && touch $tmp/ended"
-submit stays 1 "checkpoint: {grace: 10}" \
-    "$cnn" --epochs 40 --samples 256 --judge 0 --pace 40
+    "$cnn --epochs 1 $small && $(after killed) && touch $tmp/ended"
+# shellcheck disable=SC2086 # words
+submit stays 1 "checkpoint: {grace: 10}" "$cnn" --epochs 400 $small
 submit waits 2 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state runs running
 wait_state ends running
 wait_state stays running
 down KILL
+touch "$tmp/killed"
 tries=0
 until [ -e "$tmp/ended" ]; do
     tries=$((tries + 1))
@@ -26,6 +33,7 @@ wait_state ends succeeded
 [ "$(field runs epoch)" = 1 ] || fail "a running job was started again"
 [ "$(field stays epoch)" = 1 ] || fail "a running job was started again"
 [ "$(field waits epoch)" = 0 ] || fail "GPUs were given out twice"
+touch "$tmp/checked"
 down KILL
 up --gpus 1x3:v100@16 --policy fifo
 api POST /jobs/stays/cancel "" >/dev/null || fail "not cancelled"
