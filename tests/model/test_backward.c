@@ -1,11 +1,16 @@
-/* test_backward.c - backward time under freezing, by hand and as measured. */
-#include "base/fmath.h"
-#include "base/rng.h"
-#include "lib/csv.h"
+/* test_backward.c - backward time under freezing, by hand and as measured.
+ *
+ * Toy rows have answers worked out by hand. Two tables of one H200 are then
+ * predicted share by share: all rows of an application with one frozen share
+ * are held out, the model is fitted to the others. Every row of the first
+ * table was measured once; a row of the second is the median of its visits,
+ * nearly all of several. The bar, a mean error of 6 %, is asserted where the
+ * rows allow it: on the second (test_backward_noise.c says why not on both).
+ */
 #include "lib/data.h"
+#include "lib/frozentable.h"
 #include "math/stats.h"
 #include <firn/freeze.h>
-#include <firn/itertime.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +20,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { ROWS = 512, NAME = 32 };
 
 static void assert_near(double a, double b, double tolerance)
 {
@@ -131,132 +134,18 @@ static void bad_rows_are_named_and_left_out(void **state)
 
 /* --- measured ------------------------------------------------------------- */
 
-struct table {
-    struct firn_backward_obs obs[ROWS];
-    double iter_s[ROWS];
-    char app[ROWS][NAME];
-    size_t n;
-};
-
-static bool load(struct table *t, const char *path)
-{
-    struct csv *csv = path != NULL ? csv_open(path) : NULL;
-    if (csv == NULL)
-        return false;
-    double base_s = 0;
-    while (t->n < ROWS && csv_next(csv)) {
-        struct firn_backward_obs *o = &t->obs[t->n];
-        *o =
-            (struct firn_backward_obs){csv_number(csv, "batch"),
-                                       csv_number(csv, "layers"),
-                                       csv_number(csv, "frozen"),
-                                       csv_number(csv, "flops_unfrozen_ratio"),
-                                       csv_number(csv, "params_unfrozen_ratio"),
-                                       0,
-                                       csv_number(csv, "bwd_ms") / 1e3};
-        if (!(o->nfrozen > 0)) /* the first row of its batch */
-            base_s = o->bwd_s;
-        o->base_s = base_s;
-        t->iter_s[t->n] = csv_number(csv, "iter_ms") / 1e3;
-        snprintf(t->app[t->n++], NAME, "%s", csv_text(csv, "model"));
-    }
-    csv_close(csv);
-    return true;
-}
-
-struct score {
-    double predicted[ROWS], measured[ROWS];
-    double steps[ROWS]; /* predicted by the step model instead */
-    bool is_bare;       /* without that */
-    size_t n;
-};
-
-/* The step model, fitted to whole iterations as a scheduler sees them. */
-static struct firn_step_obs step_of(const struct table *t, size_t i)
-{
-    const struct firn_backward_obs *o = &t->obs[i];
-    return (struct firn_step_obs){
-        {1, 1, 1, o->batch, 1, o->theta, o->omega}, t->iter_s[i], (double)NAN};
-}
-
-/* Fits an application without one frozen share, predicts that share. */
-static void hold_out(const struct table *t, const char *app, double share,
-                     struct score *out)
-{
-    static struct firn_backward_obs fit[ROWS];
-    static struct firn_step_obs steps[ROWS];
-    struct firn_itertime_fit how = {.form = FIRN_FORM_FULL};
-    struct firn_itertime step;
-    struct firn_backward m;
-    size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        if (strcmp(t->app[i], app) == 0 &&
-            fabs(t->obs[i].nfrozen / t->obs[i].nlayers - share) > 1e-9) {
-            steps[n] = step_of(t, i);
-            fit[n++] = t->obs[i];
-        }
-    firn_itertime_default(&step);
-    if (!out->is_bare)
-        assert_int_equal(firn_itertime_refit(&step, steps, n, &how, NULL),
-                         FIRN_OK);
-    assert_int_equal(firn_backward_fit(&m, fit, n, NULL), FIRN_OK);
-    for (size_t i = 0; i < t->n; i++) {
-        if (strcmp(t->app[i], app) != 0 ||
-            fabs(t->obs[i].nfrozen / t->obs[i].nlayers - share) > 1e-9)
-            continue;
-        out->predicted[out->n] = firn_backward_at(&m, &t->obs[i]).bwd_s;
-        struct firn_shape shape = step_of(t, i).shape;
-        out->steps[out->n] = firn_itertime_backward(&step, &shape);
-        out->measured[out->n++] = t->obs[i].bwd_s;
-    }
-}
-
-/* Whether row i is the first of its application with this frozen share, and
- * neither the smallest nor the largest share. */
-static bool starts_share(const struct table *t, size_t i)
-{
-    bool first = true, larger = false;
-    for (size_t j = 0; j < t->n; j++) {
-        if (strcmp(t->app[j], t->app[i]) != 0)
-            continue;
-        if (j < i && fabs(t->obs[j].nfrozen - t->obs[i].nfrozen) < 1e-9)
-            first = false;
-        larger = larger || t->obs[j].nfrozen > t->obs[i].nfrozen;
-    }
-    return first && larger && t->obs[i].nfrozen > 0;
-}
-
-/* All held-out shares of a table; prints the error of each application. */
-static void hold_out_each(const struct table *t, struct score *all)
-{
-    all->n = 0;
-    for (size_t i = 0, first = 0; i < t->n; i++) {
-        if (starts_share(t, i))
-            hold_out(t, t->app[i], t->obs[i].nfrozen / t->obs[i].nlayers, all);
-        if (i + 1 < t->n && strcmp(t->app[i], t->app[i + 1]) == 0)
-            continue;
-        if (!all->is_bare)
-            print_message("  %-14s %5.1f %%\n", t->app[i],
-                          100 * stats_mape(all->predicted + first,
-                                           all->measured + first,
-                                           all->n - first));
-        first = all->n;
-    }
-}
-
 /* Mean and median error over all held-out shares of a table. */
 static double hold_out_all(const char *what, const char *path, size_t nrows,
                            double *median)
 {
     static struct table t;
     static struct score all;
-    static double ape[ROWS];
-    t.n = 0;
-    if (path == NULL || !load(&t, path)) {
+    static double ape[TABLE_ROWS];
+    if (path == NULL || !table_load(&t, path)) {
         print_message("no %s: skipped\n", what);
         skip();
     }
-    hold_out_each(&t, &all);
+    table_hold_out(&t, &all);
     for (size_t i = 0; i < all.n; i++)
         ape[i] = fabs(all.predicted[i] / all.measured[i] - 1);
     double mean = stats_mape(all.predicted, all.measured, all.n);
@@ -286,174 +175,8 @@ static void held_out_shares_of_a_second_table_are_predicted(void **state)
     double median,
         mean = hold_out_all("second H200 table", "profiles/h200/freeze.csv",
                             288, &median);
-    assert_true(mean < 0.07 && median < 0.045);
-}
-
-/* --- what no model can know ------------------------------------------------
- */
-
-/* Logarithms of repeated measurements about their mean, widened by what a mean
- * of so few takes away, of the applications whose times scatter. */
-struct noise {
-    char app[ROWS][NAME], of[ROWS][NAME]; /* of: application of by[i] */
-    double by[ROWS];
-    size_t n, napps;
-};
-
-static bool scatters(const struct noise *noise, const char *app)
-{
-    for (size_t i = 0; i < noise->napps; i++)
-        if (strcmp(noise->app[i], app) == 0)
-            return true;
-    return false;
-}
-
-/* Keeps those of t, the repeated rows, that scatter by 2 % or more. */
-static void find_noise(const struct table *t, struct noise *out)
-{
-    out->n = out->napps = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        double sum = 0, count = 0;
-        for (size_t j = 0; j < t->n; j++) {
-            if (strcmp(t->app[j], t->app[i]) != 0 ||
-                fabs(t->obs[j].batch - t->obs[i].batch) > 0 ||
-                fabs(t->obs[j].nfrozen - t->obs[i].nfrozen) > 0)
-                continue;
-            sum += fm_log(t->obs[j].bwd_s);
-            count += 1;
-        }
-        double by =
-            (fm_log(t->obs[i].bwd_s) - sum / count) * sqrt(count / (count - 1));
-        if (fabs(by) > 0.02 && !scatters(out, t->app[i]))
-            snprintf(out->app[out->napps++], NAME, "%s", t->app[i]);
-        snprintf(out->of[out->n], NAME, "%s", t->app[i]);
-        out->by[out->n++] = by;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < out->n; i++)
-        if (scatters(out, out->of[i]))
-            out->by[kept++] = out->by[i];
-    out->n = kept;
-}
-
-/* All backward times of row i's application at its batch, together. */
-static double batch_sum(const struct table *t, size_t i)
-{
-    double sum = 0;
-    for (size_t j = 0; j < t->n; j++)
-        if (strcmp(t->app[j], t->app[i]) == 0 &&
-            !(fabs(t->obs[j].batch - t->obs[i].batch) > 0))
-            sum += t->obs[j].bwd_s;
-    return sum;
-}
-
-/* An application's model with every row of the table at hand. */
-static void fit_all(const struct table *t, size_t first,
-                    struct firn_backward *m)
-{
-    static struct firn_backward_obs obs[ROWS];
-    size_t n = 0;
-    for (size_t i = first; i < t->n && strcmp(t->app[i], t->app[first]) == 0;
-         i++)
-        obs[n++] = t->obs[i];
-    assert_int_equal(firn_backward_fit(m, obs, n, NULL), FIRN_OK);
-}
-
-/* A table of which the fitted form is the whole truth, but for noise in the
- * rows of applications that scatter, at batches that the host bounds: as fast
- * as the smallest, or nearly. exact_s: without the noise. */
-static void draw_table(const struct table *t, const struct noise *noise,
-                       struct rng *rng, struct table *out, double *exact_s)
-{
-    struct firn_backward m;
-    double base_s = 0;
-    *out = *t;
-    for (size_t i = 0, first = 0; i < t->n; i++) {
-        if (i == 0 || strcmp(t->app[i], t->app[i - 1]) != 0) {
-            first = i;
-            fit_all(t, i, &m);
-            m.nlevels = m.nbatches = 0; /* the form alone */
-        }
-        struct firn_backward_obs *o = &out->obs[i];
-        o->bwd_s = exact_s[i] = firn_backward_at(&m, &t->obs[i]).bwd_s;
-        if (scatters(noise, t->app[i]) &&
-            batch_sum(t, i) < 1.3 * batch_sum(t, first))
-            o->bwd_s *= fm_exp(noise->by[rng_below(rng, noise->n)]);
-        if (!(o->nfrozen > 0))
-            base_s = o->bwd_s;
-        o->base_s = base_s;
-    }
-}
-
-/* What a model gets that was fitted to all rows, those it is asked for among
- * them, and has a factor for each share and each batch, but none for pairs. */
-static double error_when_all_is_known(const struct table *t)
-{
-    struct firn_backward m;
-    double sum = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        if (i == 0 || strcmp(t->app[i], t->app[i - 1]) != 0) {
-            fit_all(t, i, &m);
-            for (size_t b = 0; b < m.nbatches; b++)
-                for (size_t l = 0; l < m.nlevels; l++)
-                    m.both_by[b][l] = 1;
-        }
-        sum +=
-            fabs(firn_backward_at(&m, &t->obs[i]).bwd_s / t->obs[i].bwd_s - 1);
-    }
-    return sum / (double)t->n;
-}
-
-/* Error of the held-out shares of drawn tables: by the fit, and by the truth
- * itself (no fit at all), over the same rows. */
-static void error_of_noise(const struct table *t, const struct noise *noise,
-                           double *fitted, double *perfect)
-{
-    static struct table drawn;
-    static struct score all = {.is_bare = true};
-    static double exact_s[ROWS];
-    int draws = getenv("FIRN_QUICK") != NULL ? 2 : 8;
-    struct rng rng;
-    rng_seed(&rng, 1);
-    *fitted = *perfect = 0;
-    for (int d = 0; d < draws; d++) {
-        draw_table(t, noise, &rng, &drawn, exact_s);
-        hold_out_each(&drawn, &all);
-        *fitted += stats_mape(all.predicted, all.measured, all.n) / draws;
-        for (size_t i = 0; i < t->n; i++)
-            *perfect += fabs(exact_s[i] / drawn.obs[i].bwd_s - 1) /
-                        (double)t->n / draws;
-    }
-}
-
-/* Rows that the host bounds were measured again, four times each. Were the
- * truth exactly of the fitted form, that scatter alone would make more than 5 %
- * of the 6 % aimed at, for each row was measured once. */
-static void noise_alone_makes_most_of_the_error(void **state)
-{
-    (void)state;
-    static struct table t, repeated;
-    static struct noise noise;
-    const char *paths[] = {data_path("h200/freeze.csv"),
-                           "profiles/h200/freeze.csv"};
-    repeated.n = 0;
-    assert_true(load(&repeated, "profiles/h200/spread.csv"));
-    find_noise(&repeated, &noise);
-    assert_int_equal(noise.napps, 5);
-    for (int i = 0; i < 2; i++) {
-        double fitted, perfect;
-        t.n = 0;
-        if (paths[i] == NULL || !load(&t, paths[i]))
-            continue;
-        error_of_noise(&t, &noise, &fitted, &perfect);
-        print_message("%s: noise alone makes %.1f %%, %.1f %% with the truth "
-                      "known; all rows fitted, a factor for each share and "
-                      "batch: %.1f %% left\n",
-                      i == 0 ? "first" : "second", 100 * fitted, 100 * perfect,
-                      100 * error_when_all_is_known(&t));
-        assert_true(fitted > 0.045 && fitted < 0.075);
-        assert_true(perfect > 0.035 && perfect < fitted);
-    }
+    assert_true(mean <= 0.06);                   /* the bar */
+    assert_true(mean < 0.055 && median < 0.039); /* as it is */
 }
 
 int main(void)
@@ -466,7 +189,6 @@ int main(void)
         cmocka_unit_test(bad_rows_are_named_and_left_out),
         cmocka_unit_test(held_out_frozen_shares_are_predicted),
         cmocka_unit_test(held_out_shares_of_a_second_table_are_predicted),
-        cmocka_unit_test(noise_alone_makes_most_of_the_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
