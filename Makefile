@@ -100,7 +100,7 @@ SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_f
          %/test_profile_files %/test_kill %/fault/test_slurm \
          %/910-determinism.sh %/935-pytorch-runs-are-the-same-bits.sh \
          %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
-         %/320-slurm-pytorch-over-nodes.sh
+         %/320-slurm-pytorch-over-nodes.sh %/360-slurm-on-hosts-of-their-own.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -127,7 +127,8 @@ E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
 # What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
 E2E_SAN := $(filter-out tests/e2e/9% tests/golden/% $(if $(FIRN_SOAK),, \
-             tests/e2e/31% tests/e2e/32% tests/e2e/33% tests/e2e/35%),$(E2E))
+             tests/e2e/31% tests/e2e/32% tests/e2e/33% tests/e2e/35% \
+             tests/e2e/36%),$(E2E))
 
 # --- how a command is shown ------------------------------------------------
 

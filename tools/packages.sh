@@ -15,7 +15,7 @@ check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
 # The example trainers read real pictures with it, and make some up without.
 example_packages="zlib1g-dev"
 # For tools/slurm-bed: tests that need them are skipped where they are not.
-slurm_packages="slurmctld slurmd slurm-client munge"
+slurm_packages="slurmctld slurmd slurm-client munge iproute2"
 
 # why PACKAGE: what it is for, in words.
 why()
@@ -47,6 +47,7 @@ why()
     slurmd) echo "Slurm's nodes" ;;
     slurm-client) echo "Slurm's commands" ;;
     munge) echo "how Slurm's parts know each other" ;;
+    iproute2) echo "hosts of their own for Slurm's nodes" ;;
     libc6-dbg) echo "lets valgrind start" ;;
     *) echo "needed" ;;
     esac
@@ -109,6 +110,7 @@ is_there()
     slurmctld | slurmd) has_daemon "$1" ;;
     slurm-client) has_command sbatch ;;
     munge) has_daemon munged ;;
+    iproute2) has_daemon ip ;;
     valgrind) has_command valgrind && valgrind -q true >/dev/null 2>&1 ;;
     *) has_command "$1" ;;
     esac

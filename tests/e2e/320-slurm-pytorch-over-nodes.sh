@@ -16,7 +16,7 @@ env="checkpoint: {grace: 20}
 env:
   PYTHONPATH: $PWD/python
   PYTHONDONTWRITEBYTECODE: 1
-  GLOO_SOCKET_IFNAME: lo"
+  GLOO_SOCKET_IFNAME: $([ -z "${FIRND_HOSTS:-}" ] && echo lo || echo eth0)"
 elastic="elastic: {threads: 4}"
 
 submit gloo 3..3 "$env

@@ -7,6 +7,8 @@
 # With FIRND_ENGINE=slurm the same GPUs are those of a Slurm on this host
 # (tools/slurm-bed), made for the test at its first `up`; nodes have the same
 # names. A test that only makes sense on one engine says so by `only ENGINE`.
+# With FIRND_HOSTS=1 too, each node is a host with an address and processes of
+# its own; the test must have a network namespace to itself.
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
 engine=${FIRND_ENGINE:-local}
@@ -32,8 +34,8 @@ slurm_up()
         skip "Slurm is not installed"
     # Not below $tmp: the names of Slurm's sockets must be short.
     bed=$(mktemp -d /tmp/firn-bed.XXXXXX) || fail "no folder for Slurm"
-    tools/slurm-bed up --dir "$bed" --cluster "$@" >"$tmp/out" \
-        2>"$tmp/err" || fail "no Slurm of $1"
+    tools/slurm-bed up --dir "$bed" ${FIRND_HOSTS:+--hosts} --cluster "$@" \
+        >"$tmp/out" 2>"$tmp/err" || fail "no Slurm of $1"
     # Slurm has no word for a GPU's memory: 2x4:v100@16 is v100:16.
     bed_memory=$(echo "$1" | tr ',' '\n' |
         sed -n 's/^[^:]*:\([^@]*\)@\(.*\)/\1:\2/p' | sort -u | paste -s -d , -)
@@ -67,7 +69,8 @@ up()
             shift
             n=$((n - 1))
         done
-        set -- --engine slurm --listen "127.0.0.1:$(cat "$bed/port")" \
+        here=$(cat "$bed/address" 2>/dev/null || echo 127.0.0.1)
+        set -- --engine slurm --listen "$here:$(cat "$bed/port")" \
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
