@@ -3,7 +3,7 @@
 # name, address, processes and /proc: nobody may count on seeing another node's
 # processes, or on reaching it as 127.0.0.1. An elastic job goes from host to
 # host; a host dies with all that it runs; a killed scheduler comes back. In a
-# soak, all tests of the live scheduler.
+# soak, all tests of the live scheduler, and the faults at random.
 . tests/lib/e2e.sh
 PATH=$PATH:/usr/sbin:/sbin
 command -v slurmctld >/dev/null && command -v sbatch >/dev/null ||
@@ -15,14 +15,18 @@ unshare --net --mount ip link set lo up 2>/dev/null ||
     skip "no network namespace can be made here"
 FIRND_ENGINE=slurm FIRND_HOSTS=1
 export FIRND_ENGINE FIRND_HOSTS FIRN
-suite="tests/e2e/310-*.sh tests/e2e/220-*.sh tests/e2e/330-*.sh"
+suite="tests/e2e/310-*.sh tests/e2e/220-*.sh tests/e2e/330-*.sh" limit=200
 # 271 kills workers by the numbers that they have on their host; for the clock
 # see 300.
-[ -z "${FIRN_SOAK:-}" ] || suite=$(ls tests/e2e/2??-live-*.sh \
-    tests/e2e/3[1-5]?-*.sh | grep -v -e clock-jumps -e killed-hung)
+[ -z "${FIRN_SOAK:-}" ] || {
+    suite=$(ls tests/e2e/2??-live-*.sh tests/e2e/3[1-5]?-*.sh \
+        "${FIRN%/firn}/tests/fault/test_slurm" |
+        grep -v -e clock-jumps -e killed-hung)
+    limit=5400
+}
 unset TALLY
 # shellcheck disable=SC2086 # words
-tools/run_tests.sh -j 3 -t 200 -w "unshare --net --mount" $suite \
+tools/run_tests.sh -j 3 -t $limit -w "unshare --net --mount" $suite \
     >"$tmp/said" 2>&1 || {
     cat "$tmp/said"
     fail "not everything that runs on one host runs on several"

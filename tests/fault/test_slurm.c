@@ -17,7 +17,8 @@
  * left.
  *
  * FIRN_SEED repeats the faults of a run; FIRN_VICTIMS spares some: the sum of 1
- * (controller), 2 (nodes) and 4 (firnd).
+ * (controller), 2 (nodes) and 4 (firnd). With FIRND_HOSTS each node is a host
+ * of its own (slurm-bed --hosts), in a network namespace that the caller made.
  *
  * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak.
  */
@@ -140,7 +141,9 @@ static void bed_up(void)
     char conf[PATH + 20], number[8];
     const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
                         "--nodes",         number, "--gpus", "4",
-                        "--types",         "v100", NULL};
+                        "--types",         "v100", NULL,     NULL};
+    if (getenv("FIRND_HOSTS") != NULL)
+        up[10] = "--hosts";
     snprintf(number, sizeof number, "%d", NODES);
     s.has_bed = true;
     assert_int_equal(run(up), 0);
@@ -172,19 +175,34 @@ static void kill_node(void)
 
 /* --- firnd ---------------------------------------------------------------- */
 
+/* The first word of a file of the bed; "" when there is none. */
+static void bed_word(const char *name, char out[32])
+{
+    char path[PATH + 16];
+    snprintf(path, sizeof path, "%s/%s", s.bed, name);
+    FILE *f = fopen(path, "r");
+    if (f == NULL || fscanf(f, "%31s", out) != 1)
+        out[0] = '\0';
+    if (f != NULL)
+        fclose(f);
+}
+
+static void listen_at(char *out, size_t n)
+{
+    char address[32], port[32];
+    bed_word("address", address);
+    bed_word("port", port);
+    assert_true(port[0] != '\0');
+    snprintf(out, n, "%s:%s", address[0] != '\0' ? address : "127.0.0.1", port);
+}
+
 static void begin_life(void)
 {
-    char state[PATH], sock[PATH], token[PATH], listen[40], port[PATH + 8];
-    int number = 0;
+    char state[PATH], sock[PATH], token[PATH], listen[72];
     path_of(state, "state");
     path_of(sock, "sock");
     path_of(token, "token");
-    snprintf(port, sizeof port, "%s/port", s.bed);
-    FILE *f = fopen(port, "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%d", &number), 1);
-    fclose(f);
-    snprintf(listen, sizeof listen, "127.0.0.1:%d", number);
+    listen_at(listen, sizeof listen);
     const char *argv[] = {s.firnd,
                           "--state",
                           state,
