@@ -285,7 +285,8 @@ static void at_the_first_start_slurm_is_waited_for(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        poll(NULL, 0, 150);
+        for (int i = 0; i < 2000 && !fakeslurm_was_away(); i++)
+            poll(NULL, 0, 5);
         everything_is("");
         _exit(0);
     }

@@ -40,6 +40,7 @@ static void say_once(const char *command)
 
 static int away(const char *command)
 {
+    fake_put(fake_path("was-away"), "");
     fprintf(stderr,
             "%s: error: Unable to contact slurm controller (connect failure)\n",
             command);

@@ -111,6 +111,11 @@ void fakeslurm_say(const char *command, const char *how)
         unlink(fake_path(name));
 }
 
+bool fakeslurm_was_away(void)
+{
+    return access(fake_path("was-away"), F_OK) == 0;
+}
+
 void fakeslurm_hold(bool is_held)
 {
     if (is_held)
