@@ -29,6 +29,8 @@
  *
  * `types=one` is determinism level D1: a job stays on one GPU type for life,
  * the one it first started on; `mixed` is D2, for jobs that accept several.
+ * A job that says itself that it keeps to one type (spec.one_type) is D1 under
+ * `mixed` as well: once it has GPUs its type_mask is their type.
  *
  * Left out: several executors on one GPU, which the paper uses where one does
  * not fill it; no measurements of that are public.
