@@ -382,6 +382,29 @@ static void job_gone(const struct firn_policy_def *policy)
     scene_free(scene);
 }
 
+/* GPUs that are out of scheduling: nobody gets them, and nobody stumbles. */
+static void some_blocked(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(20); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)(7000 + i));
+        struct firn_buf text =
+            scene_random(&rng, i % 2 ? SCENE_TYPES | SCENE_ELASTIC : 0);
+        struct scene *scene = corner(policy, text.at);
+        struct firn_alloc others = scene_alloc(scene, "n0[0]");
+        assert_true(round_block(scene->round, &others));
+        scene_play(scene, 1000);
+        const struct state *state = scene_state(scene);
+        int gpus = state->map.free_gpus;
+        for (struct state_job *sj = state->first; sj; sj = sj->after)
+            gpus += sj->job.held.ngpus;
+        assert_int_equal(gpus, scene->cluster.ngpus - 1);
+        round_unblock(scene->round, &others);
+        buf_release(&text);
+        scene_free(scene);
+    }
+}
+
 static void corners_are_survived(void **unused)
 {
     (void)unused;
@@ -391,6 +414,7 @@ static void corners_are_survived(void **unused)
     for_each(wants_everything);
     for_each(node_lost);
     for_each(job_gone);
+    for_each(some_blocked);
 }
 
 /* ---- everybody gets there ---- */
