@@ -120,7 +120,7 @@ bool recover_alloc(const char *text, struct firn_alloc *out)
 struct history {
     const struct loop *loop;
     struct track *track;
-    firn_node_id node; /* of the first start, if it is still there; or -1 */
+    firn_node_id node; /* of the last start on one that is still there; -1 */
 };
 
 /* What it was served, start by start. */
@@ -142,8 +142,7 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
         past->since_s = epoch->ended_s;
     }
     history->track->opened_s = epoch->started_s;
-    if (history->node < 0 && held.nparts > 0 &&
-        loop_renumber(history->loop, &held) &&
+    if (held.nparts > 0 && loop_renumber(history->loop, &held) &&
         held.parts[0].node < history->loop->cluster.nnodes)
         history->node = held.parts[0].node;
     mem_free(held.parts);
