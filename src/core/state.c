@@ -112,7 +112,8 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     job->resumes_s = now_s;
 }
 
-/* It does not take just any GPUs. So does (5) count it from the start. */
+/* It does not take just any GPUs; a job of one type never does, so that (5)
+ * changes nothing here. */
 static bool is_choosy(const struct state *state, const struct firn_job *job)
 {
     uint32_t all = (uint32_t)(((uint64_t)1 << state->cluster.ntypes) - 1);

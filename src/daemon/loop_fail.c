@@ -101,7 +101,7 @@ static void out_of_memory(struct loop *loop, struct live_job *job)
                  "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
                  "smaller batch",
                  need > 0 ? " again"
-                 : job->gpu_type[0] != '\0'
+                 : loop_type_is_fixed(loop, job)
                      ? " on the type of GPUs that it keeps to"
                      : " on the largest GPUs there are");
         loop_end(loop, job, LIVE_FAILED, LIVE_BECAUSE_OUT_OF_MEMORY, why);

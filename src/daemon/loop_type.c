@@ -26,6 +26,12 @@ enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
     return book_type(loop->book, job, c->types[c->nodes[on].type].name, err);
 }
 
+bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job)
+{
+    return loop->cluster.ntypes > 1 && job->gpu_type[0] != '\0' &&
+           job->reported_s > 0;
+}
+
 void loop_type_free(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
@@ -60,7 +66,7 @@ void loop_type_copied(const struct state *from, const struct firn_job *job,
 double loop_type_gib(const struct loop *loop, const struct live_job *job)
 {
     double most = 0;
-    bool keeps = job->gpu_type[0] != '\0' && job->reported_s > 0;
+    bool keeps = loop_type_is_fixed(loop, job);
     for (int t = 0; t < loop->cluster.ntypes; t++) {
         const struct firn_gpu_type *type = &loop->cluster.types[t];
         if ((!keeps || str_equal_nocase(type->name, job->gpu_type)) &&

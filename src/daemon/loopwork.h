@@ -204,6 +204,8 @@ void loop_pins_set(struct loop *loop);
  * any. */
 enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
                                 firn_node_id on, struct firn_error *err);
+/* There are other types here, and it has done something on its own. */
+bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job);
 /* None again, of a job that has not reported anything. */
 void loop_type_free(struct loop *loop, struct live_job *job);
 /* `keeps`, or "" for none, into what it is scheduled by. */

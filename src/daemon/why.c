@@ -132,7 +132,9 @@ static void in_words(double seconds, char *out, size_t max)
 /* It keeps to the type that it began on. */
 static bool has_begun(const struct firn_job *job)
 {
-    return job->spec.one_type && job->starts > 0 && job->type_mask != 0;
+    uint32_t mask = job->type_mask;
+    return job->spec.one_type && job->starts > 0 && mask != 0 &&
+           (mask & (mask - 1)) == 0;
 }
 
 /* Of which types it wants GPUs; "" for any. */

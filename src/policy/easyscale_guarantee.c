@@ -211,8 +211,10 @@ static void note(struct es_round *round, const struct es_seat *seat,
         firn_plan_note(round->plan, seat->job, "waits behind an earlier job");
     else
         firn_plan_note(round->plan, seat->job,
-                       "needs %d GPUs: %d free, %d to take back",
-                       seat->job->spec.gpus_min, round->nfree, round->surplus);
+                       "needs %d GPUs%s: %d free, %d to take back",
+                       seat->job->spec.gpus_min,
+                       seat->job->spec.one_type ? " of one type" : "",
+                       round->nfree, round->surplus);
 }
 
 void es_guarantee(struct es_round *round)

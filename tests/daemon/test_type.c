@@ -244,6 +244,9 @@ static void out_of_memory_it_leaves_a_type_it_did_nothing_on(void **unused)
         loopscene_pass(&s, 5);
         assert_string_equal(loopscene_text(&s),
                             reports ? "a failed -" : "a running n1[0]");
+        if (reports)
+            assert_non_null(strstr(loopscene_job(&s, "a")->why,
+                                   "on the type of GPUs that it keeps to"));
         if (!reports)
             assert_string_equal(loopscene_job(&s, "a")->gpu_type, "v100");
         loopscene_close(&s);

@@ -79,6 +79,8 @@ static void easyscale_lets_it_wait_for_enough_of_one_type(void **unused)
         "X wants 1 on n0[0]; A wants 3 alike");
     scene_decide(scene, 0);
     assert_string_equal(scene_text(scene), "X: n0[0]  A: -");
+    assert_string_equal(scene_job(scene, "A")->note,
+                        "needs 3 GPUs of one type: 4 free, 0 to take back");
     scene_done(scene, "X");
     scene_decide(scene, 1);
     assert_string_equal(scene_text(scene), "A: n0[0-2]");
