@@ -99,7 +99,8 @@ FIRN_API double firn_view_rate(const struct firn_view *view,
 FIRN_API double firn_view_left_s(const struct firn_view *view,
                                  const struct firn_job *job,
                                  const struct firn_way *way);
-/* At least gpus_min and at most what the job allows and the cluster has up. */
+/* At least gpus_min and at most what the job allows and the cluster has up, of
+ * one type where the job keeps to one. */
 FIRN_API int firn_view_gpus_max(const struct firn_view *view,
                                 const struct firn_job *job, unsigned tunes);
 FIRN_API double firn_view_slowdown(const struct firn_view *view,

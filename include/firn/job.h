@@ -37,6 +37,8 @@ struct firn_job_spec {
                         * sets no limit */
     bool may_share;    /* accepts half-shares */
     bool may_merge;    /* accepts to be trained together with another */
+    bool one_type;     /* its GPUs are all of one type, the same for its whole
+                        * life: its results depend on the type */
     bool is_nominal;   /* duration_s was estimated from the application's name,
                         * not recorded in the trace */
     long line;         /* where in the trace; 0 for none */
@@ -53,7 +55,8 @@ struct firn_job {
     int slot;       /* small; reused after the job has ended */
     enum firn_job_state state;
     struct firn_job_spec spec;
-    uint32_t type_mask; /* cluster types it may use; bit per firn_type_id */
+    uint32_t type_mask; /* cluster types it may use; bit per firn_type_id. Of a
+                         * spec.one_type job that has held GPUs: their type */
 
     struct firn_alloc held; /* what it holds now */
     double since_s;         /* when it last began or ceased to hold GPUs */

@@ -25,7 +25,8 @@ FIRN_API bool firn_plan_keep(struct firn_plan *plan,
                              const struct firn_job *job);
 
 /* How firn_plan_give() chooses. Zeroed: any type the job accepts, one type if
- * one can hold it all, mixed otherwise. */
+ * one can hold it all, mixed otherwise. A job of spec.one_type is never given
+ * GPUs of several types, whatever is wanted. */
 struct firn_want {
     int gpus;
     uint32_t types;    /* mask of types allowed; 0: all the job accepts */
@@ -50,7 +51,8 @@ FIRN_API bool firn_plan_give_want(struct firn_plan *plan,
 
 /* Gives `job` half-shares of exactly the GPUs that `host` has in this plan.
  * False, and no change, when the host holds them whole or has none, or one of
- * them is full or of a type that the job does not accept. */
+ * them is full or of a type that the job does not accept, alone or beside the
+ * others. */
 FIRN_API bool firn_plan_share(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);
@@ -58,7 +60,8 @@ FIRN_API bool firn_plan_share(struct firn_plan *plan,
 /* Gives `job` half-shares of `want->gpus` GPUs: those that the hosts have in
  * this plan, in that order and passing over full ones, then free ones. False,
  * and no change, when there are not so many, or a host holds its GPUs whole,
- * or one of them is of a type that the job does not accept or want. */
+ * or one of them is of a type that the job does not accept or want, alone or
+ * beside the others. */
 FIRN_API bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
                              const struct firn_job *const *hosts, int nhosts,
                              const struct firn_want *want);

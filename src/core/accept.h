@@ -10,7 +10,8 @@ struct job_accept {
     bool resizes;   /* set by the caller: the policy may run an elastic job on
                      * fewer GPUs than it asked for */
     uint32_t types; /* mask of the types the job accepts and fits on */
-    int gpus;       /* how many GPUs those are, up or down */
+    int gpus;       /* how many GPUs those are, up or down; for a job of one
+                     * type, of the type that has most */
 };
 
 /* False, with a reason in `why` ("wants 8 GPUs, ..."), when even the whole

@@ -50,18 +50,35 @@ static const char *malformed(const struct firn_cluster *cluster,
     return ngpus == to->ngpus ? NULL : "has its GPUs counted wrong";
 }
 
+/* What is wrong with the types of those GPUs? */
+static const char *wrong_type(const struct firn_cluster *cluster,
+                              const struct firn_job *job,
+                              const struct firn_alloc *to)
+{
+    const struct firn_node *nodes = cluster->nodes;
+    for (int i = 0; i < to->nparts; i++) {
+        firn_type_id type = nodes[to->parts[i].node].type;
+        if (job->spec.one_type && type != nodes[to->parts[0].node].type)
+            return "would use GPUs of several types but keeps to one";
+        if ((job->type_mask >> type & 1) == 0)
+            return job->spec.one_type && job->starts > 0
+                       ? "would leave the GPU type that it keeps to"
+                       : "would use a GPU type it does not accept";
+    }
+    return NULL;
+}
+
 /* May this job run on that many GPUs of those types? */
 static const char *unsuitable(const struct firn_cluster *cluster,
                               const struct firn_job *job,
                               const struct firn_alloc *to)
 {
-    for (int i = 0; i < to->nparts; i++) {
-        const struct firn_node *node = &cluster->nodes[to->parts[i].node];
-        if (!node->is_up)
+    for (int i = 0; i < to->nparts; i++)
+        if (!cluster->nodes[to->parts[i].node].is_up)
             return "would use a node that is down";
-        if ((job->type_mask >> node->type & 1) == 0)
-            return "would use a GPU type it does not accept";
-    }
+    const char *what = wrong_type(cluster, job, to);
+    if (what != NULL)
+        return what;
     if (to->ngpus < job->spec.gpus_min || to->ngpus > job->spec.gpus_max)
         return firn_job_is_gang(job)
                    ? "is a gang and would be split"

@@ -5,6 +5,7 @@
  */
 #include <firn/forecast.h>
 
+#include "core/state.h"
 #include <math.h>
 
 double firn_view_rate(const struct firn_view *view, const struct firn_job *job,
@@ -29,6 +30,19 @@ double firn_view_left_s(const struct firn_view *view,
     return rate == 0 ? INFINITY : left_s / rate;
 }
 
+/* The most GPUs that are up of those it can have at once. */
+static int gpus_at_once(const struct firn_view *view,
+                        const struct firn_job *job)
+{
+    int most = 0;
+    if (!job->spec.one_type)
+        return view->gpus_up;
+    for (int t = 0; t < view->cluster->ntypes; t++)
+        if ((job->type_mask >> t & 1) && view->state->map.types[t].up > most)
+            most = view->state->map.types[t].up;
+    return most;
+}
+
 int firn_view_gpus_max(const struct firn_view *view, const struct firn_job *job,
                        unsigned tunes)
 {
@@ -38,7 +52,8 @@ int firn_view_gpus_max(const struct firn_view *view, const struct firn_job *job,
         int useful = forecast->gpus_max(view->forecaster, job, tunes);
         most = useful < most ? useful : most;
     }
-    most = view->gpus_up < most ? view->gpus_up : most;
+    int up = gpus_at_once(view, job);
+    most = up < most ? up : most;
     return most > job->spec.gpus_min ? most : job->spec.gpus_min;
 }
 

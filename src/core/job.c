@@ -58,6 +58,7 @@ bool job_accept(const struct firn_job_spec *spec,
                 char why[JOB_WHY_MAX])
 {
     int least = out->resizes ? spec->gpus_min : spec->gpus;
+    int suiting = 0;
     out->types = 0;
     out->gpus = 0;
     for (int t = 0; t < cluster->ntypes; t++) {
@@ -67,7 +68,11 @@ bool job_accept(const struct firn_job_spec *spec,
         if (type->mem_gib > 0 && spec->mem_gib > type->mem_gib)
             continue;
         out->types |= (uint32_t)1 << t;
-        out->gpus += type->ngpus;
+        suiting += type->ngpus;
+        if (!spec->one_type)
+            out->gpus = suiting;
+        else if (type->ngpus > out->gpus)
+            out->gpus = type->ngpus;
     }
     if (out->types == 0) {
         snprintf(why, JOB_WHY_MAX,
@@ -81,8 +86,9 @@ bool job_accept(const struct firn_job_spec *spec,
         return false;
     }
     if (least > out->gpus) {
-        snprintf(why, JOB_WHY_MAX, "wants %d GPUs, the cluster has %d%s", least,
-                 out->gpus, out->gpus < cluster->ngpus ? " that suit it" : "");
+        snprintf(why, JOB_WHY_MAX, "wants %d GPUs%s, the cluster has %d%s",
+                 least, suiting > out->gpus ? " of one type" : "", out->gpus,
+                 suiting < cluster->ngpus ? " that suit it" : "");
         return false;
     }
     return true;

@@ -101,15 +101,21 @@ static int largest_node(const struct menu *menu, firn_type_id type)
     return most;
 }
 
-/* GPUs that are up, of a type or of all the job accepts. */
+/* GPUs that are up, of a type or of all the job accepts; the most of one of
+ * them where it keeps to one. */
 static int gpus_up(const struct menu *menu, firn_type_id type)
 {
     const struct state *state = menu->view->state;
-    int up = 0;
-    for (int t = 0; t < state->cluster.ntypes; t++)
-        if (type == FIRN_ANY_TYPE ? menu->job->type_mask >> t & 1 : t == type)
-            up += state->map.types[t].up;
-    return up;
+    int sum = 0, most = 0;
+    for (int t = 0; t < state->cluster.ntypes; t++) {
+        if (type == FIRN_ANY_TYPE ? !(menu->job->type_mask >> t & 1)
+                                  : t != type)
+            continue;
+        int up = state->map.types[t].up;
+        sum += up;
+        most = up > most ? up : most;
+    }
+    return menu->job->spec.one_type ? most : sum;
 }
 
 static void add_counts(struct menu *menu, firn_type_id type)

@@ -167,11 +167,13 @@ static bool holds_wanted(const struct firn_plan *plan,
 bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
                          const struct firn_want *want)
 {
-    if (holds_wanted(plan, job, want) && firn_plan_keep(plan, job))
+    struct firn_want both = *want;
+    both.one_type = want->one_type || job->spec.one_type;
+    if (holds_wanted(plan, job, &both) && firn_plan_keep(plan, job))
         return true;
     give_back(plan, job);
     struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
-    if (!plan->place(plan->map, want, job->type_mask, plan->view->scratch,
+    if (!plan->place(plan->map, &both, job->type_mask, plan->view->scratch,
                      &entry.alloc)) {
         take_again(plan, job);
         return false;
@@ -193,15 +195,28 @@ static struct firn_alloc copy_alloc(struct firn_plan *plan,
     return copy;
 }
 
+/* The types of the GPUs that the job may have beside those of an allocation
+ * of one type, of the types given. */
+static uint32_t types_beside(const struct firn_plan *plan,
+                             const struct firn_job *job,
+                             const struct firn_alloc *alloc, uint32_t types)
+{
+    if (!job->spec.one_type || alloc->nparts == 0)
+        return types;
+    firn_node_id node = alloc->parts[0].node;
+    return types & (uint32_t)1 << plan->state->cluster.nodes[node].type;
+}
+
 bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
                      const struct firn_job *host)
 {
     const struct firn_alloc *shared = firn_plan_of(plan, host);
     if (job == host || shared->nparts == 0 || !shared->is_shared)
         return false;
+    uint32_t types = types_beside(plan, job, shared, job->type_mask);
     for (int i = 0; i < shared->nparts; i++) {
         firn_node_id node = shared->parts[i].node;
-        if ((job->type_mask >> plan->state->cluster.nodes[node].type & 1) == 0)
+        if ((types >> plan->state->cluster.nodes[node].type & 1) == 0)
             return false;
     }
     struct plan_entry entry = {.job = job,
@@ -294,6 +309,7 @@ static bool gather(const struct firn_plan *plan, const struct firn_job *job,
                 return false;
             if (part.gpus != 0)
                 left -= add_part(out, &part, left);
+            types = types_beside(plan, job, out, types);
         }
     }
     return true;
@@ -314,10 +330,12 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
         !freemap_can_take(plan->map, out))
         return false;
     freemap_take(plan->map, out);
+    uint32_t types = types_beside(plan, job, out, job->type_mask);
     rest.gpus -= out->ngpus;
     rest.shared = true;
-    if (rest.gpus > 0 && !plan->place(plan->map, &rest, job->type_mask,
-                                      plan->view->scratch, &more)) {
+    rest.one_type = want->one_type || job->spec.one_type;
+    if (rest.gpus > 0 &&
+        !plan->place(plan->map, &rest, types, plan->view->scratch, &more)) {
         freemap_give(plan->map, out);
         return false;
     }

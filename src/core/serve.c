@@ -56,11 +56,16 @@ static void flip(struct service *s, int slot)
     s->moves[s->nmoves++] = slot;
 }
 
+static bool is_of_one_type(const struct service *s, const struct firn_job *job)
+{
+    return (s->how & FIRN_SERVE_ONE_TYPE) || job->spec.one_type;
+}
+
 static bool give(struct service *s, const struct firn_job *job,
                  const int *counts)
 {
     struct firn_want want = {.gpus = job->spec.gpus,
-                             .one_type = s->how & FIRN_SERVE_ONE_TYPE,
+                             .one_type = is_of_one_type(s, job),
                              .fastest = s->how & FIRN_SERVE_FASTEST,
                              .counts = counts};
     return firn_plan_give_want(s->plan, job, &want);
@@ -281,7 +286,7 @@ static bool count_new(const struct service *s, struct walker *w,
     uint32_t mask = w->job->type_mask;
     for (int need = w->job->spec.gpus; need > 0;) {
         firn_type_id t = pick_type(s, mask, left, need);
-        if (t < 0 || ((s->how & FIRN_SERVE_ONE_TYPE) && left[t] < need))
+        if (t < 0 || (is_of_one_type(s, w->job) && left[t] < need))
             return false;
         counts[t] = left[t] < need ? left[t] : need;
         need -= counts[t];

@@ -7,7 +7,9 @@
  *     there while the job runs;
  * (3) when the policy ranks, each living job is in the ladder on the side its
  *     state says, under the key the policy gave last;
- * (4) ids only grow, so the list is by id with appends alone.
+ * (4) ids only grow, so the list is by id with appends alone;
+ * (5) a job whose GPUs are of one type for life accepts that type alone from
+ *     the moment it first holds some.
  */
 #include "core/state.h"
 #include "core/accept.h"
@@ -110,10 +112,13 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     job->resumes_s = now_s;
 }
 
+/* It does not take just any GPUs; a job of one type never does, so that (5)
+ * changes nothing here. */
 static bool is_choosy(const struct state *state, const struct firn_job *job)
 {
     uint32_t all = (uint32_t)(((uint64_t)1 << state->cluster.ntypes) - 1);
-    return (job->type_mask & all) != all;
+    bool keeps_one = job->spec.one_type && state->cluster.ntypes > 1;
+    return keeps_one || (job->type_mask & all) != all;
 }
 
 enum firn_status state_submit(struct state *state, firn_job_id id,
@@ -210,6 +215,9 @@ void state_hold(struct state *state, struct firn_job *job,
     settle(job, now_s);
     copy_alloc(state->by_slot.at[job->slot], alloc);
     freemap_take(&state->map, &job->held);
+    if (job->spec.one_type) /* (5) */
+        job->type_mask = (uint32_t)1
+                         << state->cluster.nodes[alloc->parts[0].node].type;
     job->state = FIRN_JOB_RUNNING;
     if (job->starts++ == 0)
         job->first_start_s = now_s;

@@ -31,7 +31,8 @@ struct state {
     VEC(struct state_job *) by_id; /* NULL when ended */
     struct state_job *first, *last;
     size_t nwaiting, nrunning;
-    size_t nchoosy;   /* living jobs that do not accept every GPU type */
+    size_t nchoosy;   /* living jobs that do not accept every GPU type, or
+                       * not several at once */
     struct map names; /* interned application, group and type names */
 
     const struct firn_policy_def *policy;

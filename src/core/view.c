@@ -42,6 +42,7 @@ const struct firn_job *const *firn_view_running(const struct firn_view *view)
 /* Jobs that would do with the same GPUs. */
 struct kind {
     uint32_t types;
+    bool one_type;
     int gpus, n;
 };
 enum { KINDS = 64, FILLS = 4 };
@@ -52,10 +53,11 @@ static bool counts(struct kind *kinds, const struct firn_job *job, int gpus_up)
 {
     int i = 0, gpus = job->spec.gpus_min > 1 ? job->spec.gpus_min : 1;
     while (i < KINDS - 1 && kinds[i].n > 0 &&
-           (kinds[i].types != job->type_mask || kinds[i].gpus != gpus))
+           (kinds[i].types != job->type_mask || kinds[i].gpus != gpus ||
+            kinds[i].one_type != job->spec.one_type))
         i++;
     if (kinds[i].n == 0)
-        kinds[i] = (struct kind){job->type_mask, gpus, 0};
+        kinds[i] = (struct kind){job->type_mask, job->spec.one_type, gpus, 0};
     return kinds[i].n++ < FILLS * (gpus_up / gpus + 1);
 }
 

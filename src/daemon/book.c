@@ -477,3 +477,13 @@ enum firn_status book_how(struct book *book, struct live_job *job,
     job->how = *how;
     return store_put_job(book->store, job, err);
 }
+
+enum firn_status book_type(struct book *book, struct live_job *job,
+                           const char *type, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (strcmp(job->gpu_type, type) == 0)
+        return FIRN_OK;
+    str_copy(job->gpu_type, sizeof job->gpu_type, type);
+    return store_put_job(book->store, job, err);
+}

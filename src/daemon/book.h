@@ -84,7 +84,10 @@ enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
 /* What it holds now, as text; with "-" nobody runs it in any way either. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);
-/* How it is run on that. No event. */
+/* The GPU type that it keeps to; "" for none. No event. */
+enum firn_status book_type(struct book *book, struct live_job *job,
+                           const char *type, struct firn_error *err);
+/* How it is run on what it holds. No event. */
 enum firn_status book_how(struct book *book, struct live_job *job,
                           const struct firn_how *how, struct firn_error *err);
 /* A trainer's word; FIRN_EINVAL for an old epoch or a number that cannot be

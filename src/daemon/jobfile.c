@@ -170,6 +170,13 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
     return status;
 }
 
+/* The same bits on one type of GPUs only. */
+static bool is_of_one_type(const struct live_ask *ask)
+{
+    return strcmp(ask->consistency, "D0") == 0 ||
+           strcmp(ask->consistency, "D1") == 0;
+}
+
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
@@ -192,5 +199,6 @@ void jobfile_spec(const struct live_ask *ask, double submit_s,
                                   .threads = ask->threads,
                                   .seq = ask->seq,
                                   .may_share = ask->may_share,
-                                  .may_merge = ask->may_merge};
+                                  .may_merge = ask->may_merge,
+                                  .one_type = is_of_one_type(ask)};
 }

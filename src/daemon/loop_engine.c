@@ -381,6 +381,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     if (status == FIRN_OK)
         status = book_how(loop->book, job, &how, err);
     if (status == FIRN_OK)
+        status = loop_type_keep(loop, job, track->granted.parts[0].node, err);
+    if (status == FIRN_OK)
         status = book_next_epoch(loop->book, job, epoch, err);
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = *epoch;

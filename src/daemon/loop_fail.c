@@ -33,14 +33,6 @@ static double had_gib(const struct loop *loop, const struct firn_alloc *had)
     return least;
 }
 
-static double most_gib(const struct loop *loop)
-{
-    double most = 0;
-    for (int t = 0; t < loop->cluster.ntypes; t++)
-        most = fmax(most, loop->cluster.types[t].mem_gib);
-    return most;
-}
-
 /* What it was expected to need on a GPU of what it had; 0: nobody knew. */
 static double expected_gib(const struct loop *loop, const struct live_job *job,
                            const struct track *track)
@@ -63,7 +55,8 @@ static double expected_gib(const struct loop *loop, const struct live_job *job,
 static double more_memory(const struct loop *loop, const struct live_job *job,
                           const struct track *track)
 {
-    double had = had_gib(loop, &track->granted), most = most_gib(loop);
+    double had = had_gib(loop, &track->granted);
+    double most = loop_type_gib(loop, job);
     double need = fmax(1.5 * expected_gib(loop, job, track),
                        liveforecast_memory(loop->forecast, job->id));
     if (had > 0 && !track->granted.is_shared && need <= had)
@@ -107,12 +100,16 @@ static void out_of_memory(struct loop *loop, struct live_job *job)
         snprintf(why, sizeof why,
                  "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
                  "smaller batch",
-                 need <= 0 ? " on the largest GPUs there are" : " again");
+                 need > 0 ? " again"
+                 : loop_type_is_fixed(loop, job)
+                     ? " on the type of GPUs that it keeps to"
+                     : " on the largest GPUs there are");
         loop_end(loop, job, LIVE_FAILED, LIVE_BECAUSE_OUT_OF_MEMORY, why);
         return;
     }
     snprintf(why, sizeof why,
              "ran out of memory; tried once more with %.1f GiB a GPU", need);
+    loop_type_free(loop, job);
     again(loop, job, need, METRIC_RESTART_MEMORY, why);
 }
 

@@ -118,10 +118,13 @@ static void shape_spec(const struct loop *loop, struct firn_job_spec *spec)
         llmjobs_restrict(&loop->cluster, spec, loop->types_text);
 }
 
-void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
-                   double submit_s, struct firn_job_spec *out)
+/* `keeps` is the GPU type that it keeps to; "" for none. */
+static void fill_spec(const struct loop *loop, const struct live_ask *ask,
+                      double submit_s, const char *keeps,
+                      struct firn_job_spec *out)
 {
     jobfile_spec(ask, submit_s, out);
+    loop_type_spec(loop, keeps, out);
     if (loop_no_sharing(loop) != NULL)
         out->may_share = false; /* or a policy gives it half a GPU for ever */
     if (llmjobs_is(out))
@@ -141,11 +144,17 @@ void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
                      ask->base[0] != '\0' && ask->dataset[0] != '\0';
 }
 
+void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out)
+{
+    fill_spec(loop, ask, submit_s, "", out);
+}
+
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out)
 {
     const struct track *track = loop_track(loop, job->id);
-    loop_ask_spec(loop, &job->ask, job->submitted_s, out);
+    fill_spec(loop, &job->ask, job->submitted_s, job->gpu_type, out);
     if (track != NULL && track->nparted > 1)
         out->may_share = false; /* loop_guard.c */
     if (track != NULL && track->is_lone)

@@ -178,6 +178,8 @@ static enum firn_status open_start(struct loop *loop, struct live_job *rider,
     if (status == FIRN_OK)
         status = book_how(loop->book, rider, &how, err);
     if (status == FIRN_OK)
+        status = loop_type_keep(loop, rider, in_round->held.parts[0].node, err);
+    if (status == FIRN_OK)
         status = book_ride(loop->book, rider, &epoch, err); /* (1) */
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = epoch;

@@ -163,8 +163,10 @@ static enum firn_status copy_jobs(struct round *to, const struct state *from,
 {
     for (const struct state_job *sj = from->first; sj; sj = sj->after) {
         const struct firn_job *job = &sj->job;
+        struct firn_job_spec spec = job->spec;
         struct round_job as = {
-            .id = job->id, .spec = &job->spec, .held = &job->held};
+            .id = job->id, .spec = &spec, .held = &job->held};
+        loop_type_copied(from, job, &spec);
         as.past = (struct state_past){
             .since_s = job->since_s,
             .first_start_s = job->first_start_s,

@@ -198,6 +198,25 @@ void loop_put_back(struct loop *loop, struct live_job *job,
 void loop_pins_lift(struct loop *loop);
 void loop_pins_set(struct loop *loop);
 
+/* --- the GPU type that a job keeps to: loop_type.c ------------------------ */
+
+/* At a start on that node: its type, of a job that keeps to one and has not had
+ * any. */
+enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
+                                firn_node_id on, struct firn_error *err);
+/* There are other types here, and it has done something on its own. */
+bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job);
+/* None again, of a job that has not reported anything. */
+void loop_type_free(struct loop *loop, struct live_job *job);
+/* `keeps`, or "" for none, into what it is scheduled by. */
+void loop_type_spec(const struct loop *loop, const char *keeps,
+                    struct firn_job_spec *spec);
+/* The same of a job that has held GPUs in one round and goes to another. */
+void loop_type_copied(const struct state *from, const struct firn_job *job,
+                      struct firn_job_spec *spec);
+/* The most memory of a GPU that it may have; 0: not known. */
+double loop_type_gib(const struct loop *loop, const struct live_job *job);
+
 /* --- nodes: loop_nodes.c -------------------------------------------------- */
 
 /* After the engine's discovery; and at the end. */

@@ -118,9 +118,9 @@ bool recover_alloc(const char *text, struct firn_alloc *out)
 /* --- one job ------------------------------------------------------------- */
 
 struct history {
-    struct loop *loop;
+    const struct loop *loop;
     struct track *track;
-    double last_s;
+    firn_node_id node; /* of the last start on one that is still there; -1 */
 };
 
 /* What it was served, start by start. */
@@ -142,6 +142,9 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
         past->since_s = epoch->ended_s;
     }
     history->track->opened_s = epoch->started_s;
+    if (held.nparts > 0 && loop_renumber(history->loop, &held) &&
+        held.parts[0].node < history->loop->cluster.nnodes)
+        history->node = held.parts[0].node;
     mem_free(held.parts);
     return true;
 }
@@ -218,10 +221,12 @@ static void recover_job(struct loop *loop, struct live_job *job)
 {
     struct firn_alloc held = {0};
     struct firn_error err = {0};
-    struct history history = {loop, loop_track_make(loop, job->id), 0};
+    struct history history = {loop, loop_track_make(loop, job->id), -1};
     if (job->epoch > 0 && store_each_epoch(loop->store, job->id, add_epoch,
                                            &history, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
+    if (history.node >= 0) /* an older firnd did not write that */
+        loop_wrote(loop, loop_type_keep(loop, job, history.node, &err), &err);
     if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
         if (loop_renumber(loop, &held)) {
             take_over(loop, job, &held);

@@ -98,6 +98,7 @@ static const struct field fields[] = {
     OF_JOB(epoch, I64, true),
     OF_JOB(nretries, INT, true),
     OF_JOB(exit_status, INT, true),
+    OF_JOB(gpu_type, CHARS, true),
     OF_JOB(held, CHARS, true),
     OF_HOW(passes),
     OF_HOW(tensor),

@@ -73,6 +73,8 @@ static const char *const schema[] = {
     "ALTER TABLE jobs ADD COLUMN how_stages INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN how_merged_with INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
+    /* 4: the GPU type that a job keeps to */
+    "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT ''",
 };
 
 /* What opening came to. */

@@ -40,8 +40,10 @@ struct stock {
     int suit_outside;             /* of them, used by others than firn */
     int free, up;                 /* any */
     int together;                 /* free and suiting on one node */
-    bool lacks_memory;            /* a free type is too small for it */
-    bool is_down;                 /* a node that suits is, not only drained */
+    int up_of[FIRN_TYPES_MAX];    /* suiting, by type */
+    int free_of[FIRN_TYPES_MAX];
+    bool lacks_memory; /* a free type is too small for it */
+    bool is_down;      /* a node that suits is, not only drained */
 };
 
 static struct stock take_stock(const struct loop *loop,
@@ -64,6 +66,8 @@ static struct stock take_stock(const struct loop *loop,
         stock.is_down = stock.is_down || loop->is_down[i];
         stock.suit_up += node->is_up ? node->ngpus : 0;
         stock.suit_free += nfree;
+        stock.up_of[node->type] += node->is_up ? node->ngpus : 0;
+        stock.free_of[node->type] += nfree;
         stock.suit_outside += loop_outside_count(loop, i);
         stock.together = nfree > stock.together ? nfree : stock.together;
     }
@@ -125,13 +129,33 @@ static void in_words(double seconds, char *out, size_t max)
         snprintf(out, max, "%.1f h", seconds / 3600);
 }
 
-/* "4 GPUs of a100|v100 with >= 40 GiB" */
-static void needs_in_words(const struct firn_job *job, char *out, size_t max)
+/* It keeps to the type that it began on. */
+static bool has_begun(const struct firn_job *job)
 {
+    uint32_t mask = job->type_mask;
+    return job->spec.one_type && job->starts > 0 && mask != 0 &&
+           (mask & (mask - 1)) == 0;
+}
+
+/* Of which types it wants GPUs; "" for any. */
+static const char *types_in_words(const struct loop *loop,
+                                  const struct firn_job *job)
+{
+    if (has_begun(job))
+        return loop->cluster.types[__builtin_ctz(job->type_mask)].name;
+    return job->spec.types[0] == '\0' && job->spec.one_type ? "one type"
+                                                            : job->spec.types;
+}
+
+/* "4 GPUs of a100|v100 with >= 40 GiB" */
+static void needs_in_words(const struct loop *loop, const struct firn_job *job,
+                           char *out, size_t max)
+{
+    const char *types = types_in_words(loop, job);
     int n = snprintf(out, max, "%d GPU%s", job->spec.gpus_min,
                      job->spec.gpus_min > 1 ? "s" : "");
-    if (job->spec.types[0] != '\0' && n > 0 && (size_t)n < max)
-        n += snprintf(out + n, max - (size_t)n, " of %.60s", job->spec.types);
+    if (types[0] != '\0' && n > 0 && (size_t)n < max)
+        n += snprintf(out + n, max - (size_t)n, " of %.60s", types);
     if (job->spec.mem_gib > 0 && n > 0 && (size_t)n < max)
         snprintf(out + n, max - (size_t)n, " with >= %.1f GiB",
                  job->spec.mem_gib);
@@ -141,7 +165,7 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
     char needs[128], outside[48] = "", when[32] = "";
-    needs_in_words(job, needs, sizeof needs);
+    needs_in_words(loop, job, needs, sizeof needs);
     bool others = stock->free >= a->need;
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
                 : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
@@ -155,7 +179,12 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
     snprintf(a->text, sizeof a->text, "waits for %s; %d free%s%s%s", needs,
              stock->suit_free, outside,
              when[0] != '\0' ? "; enough in about " : "", when);
-    if (others)
+    if (others && has_begun(job))
+        snprintf(a->next, sizeof a->next,
+                 "%d other GPUs are free: on them its results would be others "
+                 "(consistency)",
+                 stock->free - stock->suit_free);
+    else if (others)
         snprintf(a->next, sizeof a->next,
                  "%d other GPUs are free: allow them with gpu: or ask for "
                  "less memory",
@@ -168,6 +197,31 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
                  job->spec.gpus_min > 1 && stock->suit_free > 0
                      ? "it would start now with fewer GPUs"
                      : "nothing to do but wait");
+}
+
+static int most_of(const int *by_type)
+{
+    int most = 0;
+    for (int t = 0; t < FIRN_TYPES_MAX; t++)
+        most = by_type[t] > most ? by_type[t] : most;
+    return most;
+}
+
+/* Enough are free, but not of one type. */
+static void too_few_alike(const struct loop *loop, const struct stock *stock,
+                          const char *needs, struct answer *a)
+{
+    struct firn_buf frees = {0};
+    for (int t = 0; t < loop->cluster.ntypes; t++)
+        if (stock->free_of[t] > 0)
+            buf_printf(&frees, "%s%d of %s", frees.n > 0 ? " and " : "",
+                       stock->free_of[t], loop->cluster.types[t].name);
+    a->reason = LIVE_BECAUSE_FRAGMENTED;
+    snprintf(a->text, sizeof a->text, "waits for %s; %.90s are free", needs,
+             frees.at);
+    snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
+             most_of(stock->free_of));
+    buf_release(&frees);
 }
 
 /* The engine can do nothing at present. */
@@ -185,24 +239,27 @@ static void waits(const struct loop *loop, const struct firn_job *job,
                   struct answer *a)
 {
     struct stock stock = take_stock(loop, job);
+    bool alike = job->spec.one_type;
+    int up = alike ? most_of(stock.up_of) : stock.suit_up;
     char needs[128];
-    needs_in_words(job, needs, sizeof needs);
+    needs_in_words(loop, job, needs, sizeof needs);
     a->need = job->spec.gpus_min;
     a->have = stock.suit_free;
     a->mem_gib = job->spec.mem_gib;
     if (loop_trouble(loop) != NULL) {
         in_trouble(loop, a);
-    } else if (stock.suit_up < a->need && stock.suit >= a->need) {
+    } else if (up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
-                 "waits for %s; %d are left on nodes that are %s", needs,
-                 stock.suit_up,
+                 "waits for %s; %d are left on nodes that are %s", needs, up,
                  stock.is_down ? "up and not drained" : "not drained");
         snprintf(a->next, sizeof a->next, "%s",
                  stock.is_down ? "firn nodes says which are out, and why"
                                : "firn undrain NODE");
     } else if (stock.suit_free < a->need) {
         too_few(loop, job, &stock, a);
+    } else if (alike && most_of(stock.free_of) < a->need) {
+        too_few_alike(loop, &stock, needs, a);
     } else if (job->note[0] != '\0') {
         a->reason = LIVE_BECAUSE_POLICY;
         snprintf(a->text, sizeof a->text, "policy %s: %s", loop->policy->name,

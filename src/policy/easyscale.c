@@ -29,6 +29,8 @@
  *
  * `types=one` is determinism level D1: a job stays on one GPU type for life,
  * the one it first started on; `mixed` is D2, for jobs that accept several.
+ * A job that says itself that it keeps to one type (spec.one_type) is D1 under
+ * `mixed` as well: once it has GPUs its type_mask is their type.
  *
  * Left out: several executors on one GPU, which the paper uses where one does
  * not fill it; no measurements of that are public.
@@ -143,9 +145,9 @@ static void sit_down(struct es_round *round)
     struct easyscale *es = round->es;
     if (es->kept.n > 0)
         take_up(es, firn_view_jobs(view), round->n);
-    for (int i = 0; i < view->cluster->nnodes; i++) {
-        const struct firn_node *node = &view->cluster->nodes[i];
-        round->free[node->type] += node->is_up ? node->ngpus : 0;
+    for (int t = 0; t < round->ntypes; t++) {
+        round->free[t] = firn_plan_free_of(round->plan, t);
+        round->nfree += round->free[t];
     }
     for (size_t i = 0; i < round->n; i++) {
         struct es_seat *seat = &round->seats[i];
@@ -156,13 +158,9 @@ static void sit_down(struct es_round *round)
             seat->past = &es->past.at[slot];
         es_count(view, &job->held, seat->has.counts);
         seat->has.gpus = job->held.ngpus;
-        for (int t = 0; t < round->ntypes; t++)
-            round->free[t] -= seat->has.counts[t];
         if (seat->has.gpus > job->spec.gpus_min)
             round->surplus += seat->has.gpus - job->spec.gpus_min;
     }
-    for (int t = 0; t < round->ntypes; t++)
-        round->nfree += round->free[t];
 }
 
 /* Moves GPUs of a type between a job and the free ones; `more` may be
@@ -352,7 +350,6 @@ static bool is_same(const struct es_round *round, const struct es_seat *seat)
 static void place(struct es_round *round)
 {
     struct firn_plan *plan = round->plan;
-    firn_plan_keep_all(plan);
     for (size_t i = 0; i < round->n; i++) {
         struct es_seat *seat = &round->seats[i];
         seat->is_changed = seat->is_changed && !is_same(round, seat);
@@ -408,6 +405,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
                              .n = view->njobs,
                              .ntypes = view->cluster->ntypes};
     round.seats = firn_view_alloc(view, (round.n + 1) * sizeof *round.seats);
+    firn_plan_keep_all(plan);
     sit_down(&round);
     fall_back(&round);
     es_guarantee(&round);

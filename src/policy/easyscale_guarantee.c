@@ -9,13 +9,22 @@
  *
  * Types are mixed at the start only where the free GPUs make a layout that
  * wastes little, or where no type could ever hold the job. Where types may not
- * be mixed, the latter is rejected.
+ * be mixed, the latter is rejected. A job that keeps to one type
+ * (spec.one_type) starts on one, and core sees to it that there is one that
+ * could hold it.
  *
  * Cost: O(jobs types) for each job that starts, and for each GPU taken back.
  */
 #include "policy/easyscale.h"
 
 enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
+
+/* Its GPUs are all of one type. */
+static bool is_of_one_type(const struct es_round *round,
+                           const struct es_seat *seat)
+{
+    return round->es->types == ES_ONE || seat->job->spec.one_type;
+}
 
 /* From whom a job may take GPUs. */
 enum source {
@@ -145,7 +154,7 @@ static bool may_mix(const struct es_round *round, const struct es_seat *seat,
     struct layout layout = {0};
     int need = seat->job->spec.gpus_min;
     uint32_t types = seat->plan.types;
-    if (round->es->types == ES_ONE ||
+    if (is_of_one_type(round, seat) ||
         available(round, seat, types, source, need) < need)
         return false;
     if (!can_ever(round, seat))
@@ -177,7 +186,7 @@ static bool start(struct es_round *round, struct es_seat *seat)
         if (best < 0 && !may_mix(round, seat, (enum source)source))
             continue;
         uint32_t types = best < 0 ? seat->plan.types : (uint32_t)1 << best;
-        if (round->es->types == ES_ONE)
+        if (is_of_one_type(round, seat))
             seat->plan.types = types;
         start_on(round, seat, types, (enum source)source);
         return true;
@@ -202,8 +211,10 @@ static void note(struct es_round *round, const struct es_seat *seat,
         firn_plan_note(round->plan, seat->job, "waits behind an earlier job");
     else
         firn_plan_note(round->plan, seat->job,
-                       "needs %d GPUs: %d free, %d to take back",
-                       seat->job->spec.gpus_min, round->nfree, round->surplus);
+                       "needs %d GPUs%s: %d free, %d to take back",
+                       seat->job->spec.gpus_min,
+                       seat->job->spec.one_type ? " of one type" : "",
+                       round->nfree, round->surplus);
 }
 
 void es_guarantee(struct es_round *round)

@@ -341,7 +341,8 @@ static enum firn_status decide(void *state, const struct firn_view *view,
         const struct kind *kind = &frenzy->kinds.at[which];
         if (!is_blocked && !is_stuck[which] && serve(&has, waiting[i], kind))
             continue;
-        is_stuck[which] = true;
+        if (!waiting[i]->spec.one_type) /* others might mix types */
+            is_stuck[which] = true;
         is_blocked = !frenzy->skip;
         explain(&has, waiting[i], kind);
     }

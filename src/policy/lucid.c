@@ -202,6 +202,8 @@ static bool place(struct round *round, const struct firn_job *job,
         return false;
     if (firn_plan_give_want(round->plan, job, &want))
         return true;
+    if (job->spec.one_type) /* others might mix types */
+        return false;
     round->full[one_node].types = job->type_mask;
     round->full[one_node].gpus = want.gpus;
     return false;

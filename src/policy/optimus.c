@@ -239,6 +239,20 @@ static void keep(const struct round *round, struct firn_plan *plan)
     }
 }
 
+/* GPUs for it; fewer than it was to get where those of the type that it keeps
+ * to are with others. */
+static bool give(struct firn_plan *plan, struct seat *seat,
+                 struct firn_want *want)
+{
+    bool may_shrink = seat->job->spec.one_type;
+    while (!firn_plan_give_want(plan, seat->job, want)) {
+        if (!may_shrink || want->gpus <= seat->job->spec.gpus_min)
+            return false;
+        want->gpus--;
+    }
+    return true;
+}
+
 static void place(const struct round *round, struct firn_plan *plan,
                   struct seat *seat)
 {
@@ -246,7 +260,7 @@ static void place(const struct round *round, struct firn_plan *plan,
                              .shared = is_open(round, seat)};
     size_t mark = firn_plan_mark(plan);
     int free = firn_plan_free(plan);
-    seat->is_placed = firn_plan_give_want(plan, seat->job, &want);
+    seat->is_placed = give(plan, seat, &want);
     if (seat->is_placed && firn_plan_free(plan) == free) {
         /* It would stay where it is, as a guest: a GPU of its own instead. */
         firn_plan_undo(plan, mark);

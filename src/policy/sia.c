@@ -124,17 +124,17 @@ struct round {
 
 /* ---- what is there ---- */
 
+/* In the plan, which is empty: not every GPU of a node that is up need be. */
 static void count_pools(struct round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
     round->ntypes = cluster->ntypes;
+    for (int t = 0; t < cluster->ntypes; t++)
+        round->pools[t].gpus = firn_plan_free_of(round->plan, t);
     for (int i = 0; i < cluster->nnodes; i++) {
         const struct firn_node *node = &cluster->nodes[i];
         struct pool *pool = &round->pools[node->type];
-        if (!node->is_up)
-            continue;
-        pool->gpus += node->ngpus;
-        if (node->ngpus > pool->per_node)
+        if (node->is_up && node->ngpus > pool->per_node)
             pool->per_node = node->ngpus;
     }
 }

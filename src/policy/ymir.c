@@ -367,6 +367,7 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
     size_t mark = firn_plan_mark(m->plan);
     struct firn_want want = {.gpus = gpus,
                              .types = job->type_mask & with->type_mask,
+                             .one_type = with->spec.one_type,
                              .shared = true,
                              .how = {.ahead_s = m->y->rules.ahead_s}};
     if (want.types != 0 && firn_plan_give_want(m->plan, job, &want) &&

@@ -8,7 +8,8 @@
  * (2) a job runs exactly when it holds GPUs, and counts and lists agree;
  * (3) service and time held are what a second book-keeper has, who looks at
  *     what each job holds between two moments;
- * (4) what a job holds is within what it allows.
+ * (4) what a job holds is within what it allows; of a job that keeps to one
+ *     type, of the type that it has held from its first start on.
  */
 #include "core/round.h"
 
@@ -28,6 +29,7 @@ enum { JOBS_MAX = 256 };
 
 /* The second book-keeper, by job id. */
 struct books {
+    firn_type_id type[JOBS_MAX]; /* it keeps to, and 1; 0: not yet */
     double served_gpu_s[JOBS_MAX], held_s[JOBS_MAX];
     int gpus[JOBS_MAX]; /* held since at_s */
     double at_s;
@@ -104,7 +106,8 @@ static void check_jobs(const struct scene *scene)
                          runs ? FIRN_JOB_RUNNING : FIRN_JOB_WAITING);
         running += runs;
         waiting += !runs;
-        choosy += job->type_mask != (1u << state->cluster.ntypes) - 1;
+        choosy += job->spec.one_type ||
+                  job->type_mask != (1u << state->cluster.ntypes) - 1;
         assert_true(!runs || (job->held.ngpus >= job->spec.gpus_min &&
                               job->held.ngpus <= job->spec.gpus_max));
         assert_true(!job->held.is_shared || !runs || job->spec.may_share);
@@ -119,10 +122,28 @@ static void check_jobs(const struct scene *scene)
     assert_int_equal(state->nchoosy, choosy);
 }
 
-static void drive(const struct firn_policy_def *policy, uint64_t seed)
+/* (4) */
+static void check_types(struct books *books, const struct scene *scene)
+{
+    const struct state *state = scene_state(scene);
+    for (struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        firn_type_id *type = &books->type[job->id];
+        for (int i = 0; job->spec.one_type && i < job->held.nparts; i++) {
+            const struct firn_node *node =
+                &state->cluster.nodes[job->held.parts[i].node];
+            if (*type == 0)
+                *type = node->type + 1;
+            assert_int_equal(node->type + 1, *type);
+        }
+    }
+}
+
+static void drive(const struct firn_policy_def *policy, uint64_t seed,
+                  unsigned more)
 {
     const unsigned kinds =
-        SCENE_TYPES | SCENE_CHOOSY | SCENE_ELASTIC | SCENE_SHARING;
+        SCENE_TYPES | SCENE_CHOOSY | SCENE_ELASTIC | SCENE_SHARING | more;
     struct books books = {.at_s = 0};
     struct rng rng;
     rng_seed(&rng, seed);
@@ -134,6 +155,7 @@ static void drive(const struct firn_policy_def *policy, uint64_t seed)
         scene_decide(scene, scene->now_s);
         compare_map(scene, seed);
         check_jobs(scene);
+        check_types(&books, scene);
         look(&books, scene);
         scene_shake(scene, &rng, kinds);
         add_up(&books, scene);
@@ -150,7 +172,9 @@ static void drive(const struct firn_policy_def *policy, uint64_t seed)
 static void drive_all(const struct firn_policy_def *policy)
 {
     for (int i = 0; i < trials(60); i++)
-        drive(policy, (uint64_t)i);
+        drive(policy, (uint64_t)i, 0);
+    for (int i = 0; i < trials(30); i++)
+        drive(policy, (uint64_t)(1000 + i), SCENE_ALIKE);
 }
 
 static void invariants_hold_while_jobs_only_start(void **unused)

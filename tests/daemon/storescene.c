@@ -81,6 +81,7 @@ struct live_job *job_scene(firn_job_id id)
     str_copy(job->token, sizeof job->token, "feed");
     str_copy(job->why, sizeof job->why, "because");
     str_copy(job->held, sizeof job->held, "n0[0-3]");
+    str_copy(job->gpu_type, sizeof job->gpu_type, "v100");
     job->last = firn_trainer_report_unknown();
     job->last.progress = 0.25;
     job->variance = mem_new(LIVE_LAYERS, sizeof *job->variance);
@@ -142,9 +143,9 @@ struct firn_buf job_text(const struct live_job *job)
                job->last.progress, job->last.nlayers,
                job->last.nlayers > 0 ? job->last.variance[0] : -1,
                job->orders.nfrozen);
-    buf_printf(&out, "%d %d %d %d %d %d\n", job->how.passes, job->how.tensor,
+    buf_printf(&out, "%d %d %d %d %d %d %s\n", job->how.passes, job->how.tensor,
                job->how.parallel, job->how.stages, job->how.merged_with,
-               job->how.after);
+               job->how.after, job->gpu_type);
     return out;
 }
 

@@ -492,11 +492,16 @@ static void the_spec_has_what_core_schedules_by(void **state)
     assert_int_equal(spec.priority, 70);
     assert_int_equal(spec.threads, 8);
     assert_true(spec.may_share && spec.may_merge && !spec.is_nominal);
+    assert_false(spec.one_type); /* D2 */
+    live_ask_release(&ask);
+    ask = read_good("run: x\nelastic: {threads: 4}");
+    jobfile_spec(&ask, 0, &spec);
+    assert_true(spec.one_type); /* D1 */
     live_ask_release(&ask);
     ask = read_good("run: x");
     jobfile_spec(&ask, 0, &spec);
     assert_true(spec.is_nominal && spec.duration_s > 0);
-    assert_false(spec.may_share || spec.may_merge);
+    assert_false(spec.may_share || spec.may_merge || spec.one_type);
     live_ask_release(&ask);
 }
 

@@ -348,7 +348,9 @@ static void a_file_of_the_first_firnd_is_read(void **state)
                  columns[i]);
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     }
-    assert_int_equal(sqlite3_exec(db, "ALTER TABLE jobs DROP COLUMN inbox",
+    assert_int_equal(sqlite3_exec(db,
+                                  "ALTER TABLE jobs DROP COLUMN inbox;"
+                                  "ALTER TABLE jobs DROP COLUMN gpu_type",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_exec(db, "PRAGMA user_version = 1", NULL, NULL, NULL);
@@ -359,6 +361,7 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     assert_string_equal(job->held, "n0[0-3]");
     assert_int_equal(job->how.tensor, 0);
     assert_string_equal(job->ask.inbox, "");
+    assert_string_equal(job->gpu_type, "");
     live_job_free(job);
     store_close(store);
 }

@@ -17,6 +17,7 @@
  *     types v100|t4  GPU types it accepts
  *     mem 32         GiB it needs on each GPU
  *     shares         accepts half-shares
+ *     alike          its GPUs are of one type, the same for its whole life
  *     served 40      GPU-seconds held before the scene begins
  *     took 10        seconds with GPUs before the scene begins
  *     did 10         reference seconds done before the scene begins

@@ -37,25 +37,45 @@ static void type_text(struct rng *rng, const struct firn_cluster *cluster,
         buf_printf(out, " types %s", cluster->types[t].name);
 }
 
+/* It keeps to one type, where one has as many as `most` GPUs. */
+static void alike_text(struct rng *rng, unsigned kinds, int gpus, int most,
+                       struct firn_buf *out)
+{
+    if ((kinds & SCENE_ALIKE) && gpus <= most && below(rng, 3) > 0)
+        buf_puts(out, " alike");
+}
+
 struct firn_buf scene_random(struct rng *rng, unsigned kinds)
 {
     struct firn_buf out = {0};
     int ntypes = kinds & SCENE_TYPES ? 2 + below(rng, 2) : 1, cap = 0;
+    int most = 0; /* of one type */
     for (int t = 0; t < ntypes; t++) {
         int nodes = 1 + below(rng, 4), gpus = 1 + below(rng, 8);
         if (below(rng, 20) == 0)
             gpus = 60 + below(rng, 140);
         buf_printf(&out, "%d nodes x %d gpus of %s; ", nodes, gpus, types[t]);
         cap += nodes * gpus;
+        most = nodes * gpus > most ? nodes * gpus : most;
     }
     int njobs = below(rng, 12);
     for (int i = 0; i < njobs; i++) {
-        job_text(rng, kinds, i, cap, &out);
+        int gpus = job_text(rng, kinds, i, cap, &out);
+        alike_text(rng, kinds, gpus, most, &out);
         if (below(rng, 4) == 0)
             buf_printf(&out, " served %d", below(rng, 300));
         buf_puts(&out, "; ");
     }
     return out;
+}
+
+static int most_of_one_type(const struct scene *scene)
+{
+    int most = 0;
+    for (int t = 0; t < scene->cluster.ntypes; t++)
+        if (scene->cluster.types[t].ngpus > most)
+            most = scene->cluster.types[t].ngpus;
+    return most;
 }
 
 static void new_job(struct scene *scene, struct rng *rng, unsigned kinds)
@@ -65,6 +85,8 @@ static void new_job(struct scene *scene, struct rng *rng, unsigned kinds)
         job_text(rng, kinds, (int)scene->names.n, scene->cluster.ngpus, &text);
     if ((kinds & SCENE_CHOOSY) && below(rng, 2))
         type_text(rng, &scene->cluster, gpus, &text);
+    else
+        alike_text(rng, kinds, gpus, most_of_one_type(scene), &text);
     scene_submit(scene, text.at);
     buf_release(&text);
 }

@@ -13,6 +13,7 @@ enum scene_kind {
     SCENE_CHOOSY = 2,  /* jobs that accept only some of them */
     SCENE_ELASTIC = 4, /* jobs with fewest and most */
     SCENE_SHARING = 8, /* jobs that accept half-shares */
+    SCENE_ALIKE = 16,  /* jobs that keep to one type, if one can hold them */
 };
 
 /* The text of a scene with some jobs; the caller releases it. */

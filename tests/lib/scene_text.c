@@ -117,6 +117,8 @@ struct scene_said scene_said(char *clause)
     for (char *key; (key = word(&at)) != NULL;) {
         if (strcmp(key, "shares") == 0)
             spec->may_share = true;
+        else if (strcmp(key, "alike") == 0)
+            spec->one_type = true;
         else if (!read_pair(&said, key, &at))
             fail_msg("scene: '%s' of job %s is no word of a scene", key,
                      spec->name);

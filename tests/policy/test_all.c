@@ -245,6 +245,27 @@ static void plans_on_random_scenes_are_valid_and_repeatable(void **unused)
     for_each(random_drives);
 }
 
+/* ---- jobs that keep to one type ---- */
+
+/* Core would refuse a plan that mixes types for them: drive() fails then. */
+static void drives_of_one_type(const struct firn_policy_def *policy)
+{
+    static const unsigned kinds[] = {0, SCENE_ELASTIC, SCENE_SHARING,
+                                     SCENE_CHOOSY | SCENE_ELASTIC |
+                                         SCENE_SHARING};
+    for (int i = 0; i < trials(30); i++) {
+        struct firn_buf log = drive(policy, (uint64_t)(5000 + i),
+                                    SCENE_TYPES | SCENE_ALIKE | kinds[i % 4]);
+        buf_release(&log);
+    }
+}
+
+static void jobs_of_one_type_are_never_mixed(void **unused)
+{
+    (void)unused;
+    for_each(drives_of_one_type);
+}
+
 static void same_run(const struct firn_policy_def *policy)
 {
     for (int i = 0; i < trials(10); i++) {
@@ -361,6 +382,29 @@ static void job_gone(const struct firn_policy_def *policy)
     scene_free(scene);
 }
 
+/* GPUs that are out of scheduling: nobody gets them, and nobody stumbles. */
+static void some_blocked(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(20); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)(7000 + i));
+        struct firn_buf text =
+            scene_random(&rng, i % 2 ? SCENE_TYPES | SCENE_ELASTIC : 0);
+        struct scene *scene = corner(policy, text.at);
+        struct firn_alloc others = scene_alloc(scene, "n0[0]");
+        assert_true(round_block(scene->round, &others));
+        scene_play(scene, 1000);
+        const struct state *state = scene_state(scene);
+        int gpus = state->map.free_gpus;
+        for (struct state_job *sj = state->first; sj; sj = sj->after)
+            gpus += sj->job.held.ngpus;
+        assert_int_equal(gpus, scene->cluster.ngpus - 1);
+        round_unblock(scene->round, &others);
+        buf_release(&text);
+        scene_free(scene);
+    }
+}
+
 static void corners_are_survived(void **unused)
 {
     (void)unused;
@@ -370,32 +414,48 @@ static void corners_are_survived(void **unused)
     for_each(wants_everything);
     for_each(node_lost);
     for_each(job_gone);
+    for_each(some_blocked);
 }
 
 /* ---- everybody gets there ---- */
 
+/* To the end, but for jobs larger than each type: not every policy mixes. */
+static void finish(const struct firn_policy_def *policy, int seed,
+                   unsigned kinds)
+{
+    struct rng rng;
+    rng_seed(&rng, (uint64_t)seed);
+    struct firn_buf text = scene_random(&rng, kinds);
+    struct scene *scene = corner(policy, text.at);
+    scene->restart_s = seed % 3;
+    scene_play(scene, 1e9);
+    for (struct state_job *sj = scene_state(scene)->first; sj; sj = sj->after)
+        if (sj->job.spec.one_type || !(kinds & SCENE_TYPES))
+            fail_msg("%s, seed %d: left over: %s of %s", policy->name, seed,
+                     scene_text(scene), text.at);
+    expect_declared(scene, (uint64_t)seed);
+    buf_release(&text);
+    scene_free(scene);
+}
+
 static void all_finish(const struct firn_policy_def *policy)
 {
-    for (int i = 0; i < trials(60); i++) {
-        struct rng rng;
-        rng_seed(&rng, (uint64_t)(3000 + i));
-        struct firn_buf text = scene_random(&rng, 0);
-        struct scene *scene = corner(policy, text.at);
-        scene->restart_s = i % 3;
-        scene_play(scene, 1e9);
-        if (strcmp(scene_text(scene), "") != 0)
-            fail_msg("%s, seed %d: left over: %s", policy->name, 3000 + i,
-                     scene_text(scene));
-        expect_declared(scene, (uint64_t)(3000 + i));
-        buf_release(&text);
-        scene_free(scene);
-    }
+    for (int i = 0; i < trials(60); i++)
+        finish(policy, 3000 + i, 0);
+}
+
+static void all_of_one_type_finish(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(30); i++)
+        finish(policy, 6000 + i,
+               SCENE_TYPES | SCENE_ALIKE | (i % 2 ? SCENE_ELASTIC : 0));
 }
 
 static void every_job_that_fits_is_run_to_its_end(void **unused)
 {
     (void)unused;
     for_each(all_finish);
+    for_each(all_of_one_type_finish);
 }
 
 int main(void)
@@ -405,6 +465,7 @@ int main(void)
         cmocka_unit_test(options_have_help_and_a_default_that_parses),
         cmocka_unit_test(an_unknown_policy_is_refused_with_the_nearest_name),
         cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
+        cmocka_unit_test(jobs_of_one_type_are_never_mixed),
         cmocka_unit_test(the_same_scene_gives_the_same_steps),
         cmocka_unit_test(corners_are_survived),
         cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
