@@ -237,7 +237,7 @@ static bool count_held(const struct service *s, struct walker *w,
 {
     const struct firn_cluster *cluster = s->view->cluster;
     const struct firn_alloc *held = &w->job->held;
-    if (held->nparts == 0 || held->ngpus != w->job->spec.gpus)
+    if (held->nparts == 0)
         return false;
     int *counts =
         firn_view_alloc(s->view, (size_t)cluster->ntypes * sizeof *counts);
@@ -277,10 +277,15 @@ static firn_type_id pick_type(const struct service *s, uint32_t mask,
     return best;
 }
 
-/* New GPUs for a job, by count; false when `left` has no room. */
+/* New GPUs for a job, by count; false when `left` has no room. One that another
+ * policy left with more or fewer GPUs than it asked for stays or stops: nobody
+ * is resized here. */
 static bool count_new(const struct service *s, struct walker *w,
                       const int *left)
 {
+    const struct firn_alloc *held = &w->job->held;
+    if (held->nparts > 0 && held->ngpus != w->job->spec.gpus)
+        return false;
     int ntypes = s->view->cluster->ntypes;
     int *counts = firn_view_alloc(s->view, (size_t)ntypes * sizeof *counts);
     uint32_t mask = w->job->type_mask;

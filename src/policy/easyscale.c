@@ -144,15 +144,17 @@ static void sit_down(struct es_round *round)
     const struct firn_job **jobs = firn_view_sorted(view, by_priority);
     struct easyscale *es = round->es;
     if (es->kept.n > 0)
-        take_up(es, firn_view_jobs(view), round->n);
+        take_up(es, firn_view_jobs(view), view->njobs);
     for (int t = 0; t < round->ntypes; t++) {
         round->free[t] = firn_plan_free_of(round->plan, t);
         round->nfree += round->free[t];
     }
-    for (size_t i = 0; i < round->n; i++) {
-        struct es_seat *seat = &round->seats[i];
+    for (size_t i = 0; i < view->njobs; i++) {
         const struct firn_job *job = jobs[i];
         size_t slot = (size_t)job->slot;
+        if (job->held.is_shared) /* another policy's: it stays as it is */
+            continue;
+        struct es_seat *seat = &round->seats[round->n++];
         seat->job = job;
         if (slot < es->past.cap && es->past.at[slot].id == job->id + 1)
             seat->past = &es->past.at[slot];
@@ -402,9 +404,9 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     struct es_round round = {.es = state,
                              .view = view,
                              .plan = plan,
-                             .n = view->njobs,
                              .ntypes = view->cluster->ntypes};
-    round.seats = firn_view_alloc(view, (round.n + 1) * sizeof *round.seats);
+    round.seats =
+        firn_view_alloc(view, (view->njobs + 1) * sizeof *round.seats);
     firn_plan_keep_all(plan);
     sit_down(&round);
     fall_back(&round);

@@ -232,6 +232,39 @@ static void open_round(struct scene *scene,
         fail_msg("scene: %s", err.text);
 }
 
+void scene_hand_over(struct scene *scene, const struct firn_policy_def *policy)
+{
+    struct round *old = scene->round;
+    open_round(scene, policy, NULL);
+    for (const struct state_job *sj = round_state(old)->first; sj;
+         sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        struct firn_job_spec spec = job->spec;
+        struct round_job as = {
+            .id = job->id, .spec = &spec, .held = &job->held};
+        struct firn_error err = {0};
+        as.past = (struct state_past){
+            .since_s = job->since_s,
+            .first_start_s = job->first_start_s,
+            .held_s = job->held_s,
+            .served_gpu_s = job->served_gpu_s,
+            .starts = job->starts,
+            .gpus_most = job->gpus_most,
+            .report = {job->done_s, job->rate, job->resumes_s}};
+        if (round_restore(scene->round, &as, scene->now_s, &err) != FIRN_OK)
+            fail_msg("scene: %s", err.text);
+    }
+    for (firn_node_id n = 0; n < scene->cluster.nnodes; n++) {
+        struct firn_event down = {
+            .kind = FIRN_EVENT_NODE_DOWN, .at_s = scene->now_s, .node = n};
+        struct firn_error err = {0};
+        if (!round_state(old)->cluster.nodes[n].is_up &&
+            round_event(scene->round, &down, &err) != FIRN_OK)
+            fail_msg("scene: %s", err.text);
+    }
+    round_free(old);
+}
+
 /* Reads the clauses about machines; returns the first other one. */
 static char *open_cluster(struct scene *scene, char **at)
 {

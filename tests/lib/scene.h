@@ -68,6 +68,8 @@ struct scene {
 struct scene *scene_new(const char *text, const struct firn_policy_def *policy,
                         const char *settings);
 void scene_free(struct scene *scene);
+/* From now on that policy decides, on what runs and waits now. */
+void scene_hand_over(struct scene *scene, const struct firn_policy_def *policy);
 
 /* One more job, submitted now: "C wants 2 for 10". */
 void scene_submit(struct scene *scene, const char *clause);
