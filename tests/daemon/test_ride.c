@@ -1,5 +1,6 @@
 /* test_ride.c - two jobs in one training, through the loop.
  */
+#include "lib/folder.h"
 #include "loopscene.h"
 
 #include <setjmp.h>
@@ -101,6 +102,55 @@ static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
     loopscene_done(&s, "b");
     assert_int_equal(b->state, LIVE_SUCCEEDED);
     loopscene_close(&s);
+}
+
+/* Whoever is asked to leave leaves, whoever trains comes to its end. */
+static void let_all_end(struct loopscene *s, const char *policy)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    int nleft = 3;
+    for (int i = 0; i < 20 && nleft > 0; i++) {
+        nleft = 0;
+        for (int k = 0; k < 3; k++) {
+            const struct live_job *job = loopscene_job(s, names[k]);
+            bool has_processes = loopscene_mate(s, names[k]) != FIRN_NO_JOB;
+            if ((job->state == LIVE_PREEMPTING ||
+                 job->state == LIVE_RESIZING) &&
+                has_processes)
+                loopscene_leave(s, names[k]);
+            else if (job->state == LIVE_RUNNING && i > 2)
+                say(s, names[k], 1, 4);
+        }
+        for (int k = 0; k < 3; k++) {
+            const struct live_job *job = loopscene_job(s, names[k]);
+            if (job->state == LIVE_RUNNING && i > 2 &&
+                strstr(job->why, "trained by") == NULL)
+                loopscene_done(s, names[k]);
+            nleft += !live_state_is_over(job->state);
+        }
+        loopscene_pass(s, 60);
+    }
+    if (nleft > 0)
+        fail_msg("under %s: %s", policy, loopscene_text(s));
+}
+
+static void any_policy_goes_on_from_a_merge(void **unused)
+{
+    (void)unused;
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct loopscene s;
+        struct firn_error err = {0};
+        open_pair(&s);
+        if (loop_new_round(s.loop, all[i], &err) != FIRN_OK)
+            fail_msg("%s: %s", all[i]->name, err.text);
+        loopscene_submit(&s, "c", TASK("three"));
+        loopscene_pass(&s, 60);
+        let_all_end(&s, all[i]->name);
+        loopscene_close(&s);
+        folder_empty(folder_path());
+    }
 }
 
 static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
@@ -463,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(one_training_ends_both_when_both_are_done),
         CASE(a_mate_that_nobody_trained_goes_on_alone),
+        CASE(any_policy_goes_on_from_a_merge),
         CASE(without_consent_or_with_one_dataset_nothing_is_merged),
         CASE(a_merge_that_does_not_pay_is_undone),
         CASE(a_merge_is_kept_while_both_get_better),
