@@ -58,6 +58,9 @@ enum {
 };
 enum victim { CTLD = 1, NODE = 2, FIRND = 4 };
 
+#define ICEFROG \
+    "--policy=icefrog", "--set=icefrog.interval=1", "--set=icefrog.restart=0"
+
 struct request {
     long job; /* 0: not acknowledged */
     bool is_done;
@@ -175,52 +178,30 @@ static void kill_node(void)
 
 /* --- firnd ---------------------------------------------------------------- */
 
-/* The first word of a file of the bed; "" when there is none. */
-static void bed_word(const char *name, char out[32])
+/* The first word of a file of the bed, or what it is without. */
+static void bed_word(const char *name, const char *otherwise, char out[32])
 {
     char path[PATH + 16];
     snprintf(path, sizeof path, "%s/%s", s.bed, name);
     FILE *f = fopen(path, "r");
     if (f == NULL || fscanf(f, "%31s", out) != 1)
-        out[0] = '\0';
+        snprintf(out, 32, "%s", otherwise);
     if (f != NULL)
         fclose(f);
 }
 
-static void listen_at(char *out, size_t n)
-{
-    char address[32], port[32];
-    bed_word("address", address);
-    bed_word("port", port);
-    assert_true(port[0] != '\0');
-    snprintf(out, n, "%s:%s", address[0] != '\0' ? address : "127.0.0.1", port);
-}
-
 static void begin_life(void)
 {
-    char state[PATH], sock[PATH], token[PATH], listen[72];
-    path_of(state, "state");
-    path_of(sock, "sock");
-    path_of(token, "token");
-    listen_at(listen, sizeof listen);
-    const char *argv[] = {s.firnd,
-                          "--state",
-                          state,
-                          "--socket",
-                          sock,
-                          "--engine",
-                          "slurm",
-                          "--listen",
-                          listen,
-                          "--token-file",
-                          token,
-                          "--policy",
-                          "icefrog",
-                          "--set",
-                          "icefrog.interval=1",
-                          "--set",
-                          "icefrog.restart=0",
-                          NULL};
+    char state[PATH], sock[PATH], token[PATH], address[32], port[32];
+    char listen[80];
+    snprintf(state, sizeof state, "--state=%s/state", s.folder);
+    snprintf(sock, sizeof sock, "--socket=%s/sock", s.folder);
+    snprintf(token, sizeof token, "--token-file=%s/token", s.folder);
+    bed_word("address", "127.0.0.1", address);
+    bed_word("port", "?", port);
+    snprintf(listen, sizeof listen, "--listen=%s:%s", address, port);
+    const char *argv[] = {s.firnd,          state,   sock, token, listen,
+                          "--engine=slurm", ICEFROG, NULL};
     s.pid = fork();
     assert_true(s.pid >= 0);
     if (s.pid == 0)
