@@ -358,15 +358,16 @@ tsan:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
 
-# Numbers in, numbers out (math to examples), and tests that start many
-# processes, wait for `make soak`; ASan has seen them all.
+# Numbers in, numbers out (math to examples), tests that start many processes,
+# and the longest of the daemon's, wait for `make soak`; ASan has seen them all.
 VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             core/test_llmjobs core/test_serve core/test_invariants \
             core/test_round% core/test_plan% core/test_ladder \
             core/test_freemap core/test_place core/test_offer core/test_view \
             trace/test_synth trace/test_data trace/test_write \
-            cli/test_pool daemon/test_store_kill \
+            cli/test_pool daemon/test_store_kill daemon/test_store_file \
             daemon/test_guard daemon/test_ride daemon/test_why \
+            daemon/test_type daemon/test_recover daemon/test_loop \
             train/test_train train/test_group% train/test_mate \
             train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd engine/test_slurm \

@@ -10,7 +10,8 @@ command -v sbatch >/dev/null || skip "Slurm has no commands here"
 FIRND_ENGINE=slurm
 export FIRND_ENGINE FIRN
 # Slurm's own commands do not bear a clock that jumps: they sign with the time.
-suite=$(ls tests/e2e/2??-live-*.sh | grep -v clock-jumps)
+# PyTorch over nodes is 320.
+suite=$(ls tests/e2e/2??-live-*.sh | grep -v -e clock-jumps -e pytorch)
 # Under a checker one is enough: the others have had theirs.
 [ -z "${FIRN_QUICK:-}" ] || suite=tests/e2e/200-live-a-job-runs-to-its-end.sh
 unset TALLY
