@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/sort.h"
 #include "daemon/book.h"
-#include <dirent.h>
+#include "lib/folder.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,19 +31,6 @@ static void must(enum firn_status status)
         return;
     fprintf(stderr, "%s\n", err.text);
     exit(1);
-}
-
-static void empty_folder(void)
-{
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (e->d_name[0] != '.')
-            unlink(path);
-    }
-    if (dir != NULL)
-        closedir(dir);
 }
 
 struct desk {
@@ -117,7 +104,7 @@ static double p99_ms(int most_in_a_commit)
             waits[i] = 1e3 * end_s - i;
     }
     close_desk(d);
-    empty_folder();
+    folder_empty(folder);
     sort_doubles(waits, SUBMITS);
     return waits[SUBMITS * 99 / 100];
 }
@@ -145,7 +132,7 @@ static double rate(int in_a_commit)
     }
     double took_s = clock_elapsed_s() - start_s;
     close_desk(d);
-    empty_folder();
+    folder_empty(folder);
     return SUBMITS / took_s;
 }
 
@@ -172,7 +159,7 @@ static double load_cpu_s(double *wall_s)
             abort();
         close_desk(d);
     }
-    empty_folder();
+    folder_empty(folder);
     return best_s;
 }
 

@@ -11,7 +11,7 @@
  */
 #include "base/clock.h"
 #include "base/sort.h"
-#include <dirent.h>
+#include "lib/folder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -214,19 +214,6 @@ static void run(const char *firnd, double *p99, double *p50, double *sync_p99)
     *p50 = waits_ms[SUBMITS / 2];
 }
 
-static void empty_folder(void)
-{
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (e->d_name[0] != '.')
-            remove(path);
-    }
-    if (dir != NULL)
-        closedir(dir);
-}
-
 int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
@@ -243,7 +230,7 @@ int main(int argc, char **argv)
         run(argv[1], &now[0], &now[1], &now[2]);
         if (!(now[0] >= best[0]))
             memcpy(best, now, sizeof best);
-        empty_folder();
+        folder_empty(folder);
     }
     printf("1000 submits a second over HTTP: p99\t%.17g\t<=\t20\tms\n",
            best[0]);

@@ -126,10 +126,11 @@ enum firn_serve {
 };
 
 /* Serves jobs in the order of the policy's `rank`, each with the GPUs it asked
- * for; `how` is a mask of enum firn_serve. Who runs is decided by counting,
- * then those that stay keep their place and the new ones are placed. The whole
- * plan of fifo, sjf, srtf and tiresias. O(changes log jobs) a round where
- * every job accepts every GPU, O(jobs) otherwise. */
+ * for; `how` is a mask of enum firn_serve. One that another policy left with
+ * more or fewer keeps these or stops. Who runs is decided by counting, then
+ * those that stay keep their place and the new ones are placed. The whole plan
+ * of fifo, sjf, srtf and tiresias. O(changes log jobs) a round where every job
+ * accepts every GPU, O(jobs) otherwise. */
 FIRN_API void firn_plan_serve(struct firn_plan *plan,
                               const struct firn_view *view, unsigned how);
 

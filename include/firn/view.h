@@ -44,9 +44,8 @@ firn_view_running(const struct firn_view *view);
 /* For policies that weigh every job against every other: the running jobs, and
  * of a queue of more than `least` jobs only those that could matter now: of
  * each kind (the types it accepts, whether it mixes them, and its fewest GPUs)
- * the first by id, as many
- * as would fill the cluster four times over. By id; `n` gets their number.
- * O(jobs). */
+ * the first by id, as many as would fill the cluster four times over. By id;
+ * `n` gets their number. O(jobs). */
 FIRN_API const struct firn_job *const *
 firn_view_foremost(const struct firn_view *view, size_t least, size_t *n);
 
