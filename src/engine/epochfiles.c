@@ -147,6 +147,16 @@ int epoch_lock(int job_folder)
     return take_lock(job_folder, "lock", LOCK_EX);
 }
 
+void epoch_herd(int job_folder, int64_t epoch, char out[EPOCH_HERD])
+{
+    struct stat st;
+    out[0] = '\0';
+    if (fstatat(job_folder, "lock", &st, 0) == 0)
+        snprintf(out, EPOCH_HERD, "FIRN_HERD=%llx-%llx-%016llx",
+                 (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
+                 (unsigned long long)epoch);
+}
+
 int epoch_workers_lock(int job_folder, bool is_shared)
 {
     return take_lock(job_folder, "workers", is_shared ? LOCK_SH : LOCK_EX);

@@ -50,6 +50,12 @@ bool epoch_get(int folder, const char *name, struct firn_buf *out);
  */
 int epoch_lock(int job_folder);
 
+/* "FIRN_HERD=...", the same text for all processes of an epoch of this job and
+ * for no others of the host, and none begins with another. Empty: no lock is
+ * there. */
+enum { EPOCH_HERD = 64 };
+void epoch_herd(int job_folder, int64_t epoch, char out[EPOCH_HERD]);
+
 /* Epochs below `epoch` never start any more. The caller has the lock. A fence
  * that is higher stays. */
 enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,

@@ -7,7 +7,7 @@
  *
  * Invariants:
  * (1) a GPU is given out only when every epoch that held it is gone: its lock
- *     is free (all processes are) and its end is read;
+ *     is free and its end is read, or no process is left that was its own;
  * (2) a job has at most one epoch; a step while it has one changes only what
  *     comes after it;
  * (3) an epoch's number is on the host's disk before its shepherd exists.

@@ -6,11 +6,18 @@
  * before, so a free lock and no file mean that nobody will ever write it.
  *
  *     lock taken, shepherd lives     it runs (or is about to: no pid file yet)
- *     lock taken, shepherd is gone   orphans: they are killed by the lock file
- *                                    that they have open
+ *     lock taken, shepherd is gone   strays: they are killed, known by the lock
+ *                                    file that they have open and by a
+ *                                    variable of their environment
  *     lock free, exit file           it ended so
- *     lock free, no exit, a pid      LOST: its shepherd was killed
+ *     lock free, no exit, a pid      LOST: its shepherd was killed; first all
+ *                                    strays are waited for
  *     lock free, no exit, no pid     never started; fenced off for good
+ *
+ * A free lock alone does not free GPUs where no shepherd has waited for its
+ * processes: the kernel closes a dying process's files one after the other, the
+ * lock before the GPU, and a program that closes what it inherits (Python's
+ * subprocess does) never had the lock.
  */
 #define _GNU_SOURCE
 #include "base/log.h"
@@ -39,6 +46,7 @@ void local_forget_epoch(struct local *l, struct localjob *job)
     job->pid = 0;
     job->start = 0;
     job->is_over = job->owes_signal = false;
+    vec_release(&job->strays.ids);
     job->base.is_planned = job->base.was_forced = false;
 }
 
@@ -61,18 +69,31 @@ void local_leave(struct local *l, struct localjob *job)
     roster_phase(&l->roster, &job->base, FIRN_PHASE_LEAVING);
 }
 
-/* Everything that has the job's lock open, and the shepherd. */
-static void force(struct local *l, struct localjob *job)
+/* Kills what belongs to the epoch without a shepherd; how many are still there.
+ * `above` is the job's folder. */
+static size_t kill_strays(struct localjob *job, int above)
 {
     struct stat st;
+    char herd[EPOCH_HERD];
+    if (fstatat(above, "lock", &st, 0) != 0)
+        return 0;
+    epoch_herd(above, job->base.epoch, herd);
+    return procs_kill_marked(
+        &(struct procs_marks){st.st_dev, st.st_ino, job->pid, herd},
+        &job->strays);
+}
+
+/* Everything that belongs to the epoch, and the shepherd. */
+static void force(struct local *l, struct localjob *job)
+{
     int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     job->base.until_s = local_now_s(l) + 1;
     if (job->pid != 0 && !job->is_over)
         procs_signal(job->pid, job->start, SIGKILL);
-    if (above >= 0 && fstatat(above, "lock", &st, 0) == 0)
-        procs_kill_holders(st.st_dev, st.st_ino);
-    if (above >= 0)
+    if (above >= 0) {
+        kill_strays(job, above);
         close(above);
+    }
 }
 
 /* Its shepherd says that it runs. */
@@ -181,7 +202,7 @@ static void settle(struct local *l, struct localjob *job)
     bool is_nowhere = above < 0 && errno == ENOENT;
     if (lock < 0 && !is_nowhere) {
         if (lock == -1 && job->is_over)
-            force(l, job); /* orphans */
+            kill_strays(job, above);
         if (above >= 0)
             close(above);
         return;
@@ -190,6 +211,7 @@ static void settle(struct local *l, struct localjob *job)
     bool has_exit = folder >= 0 && epoch_exit_get(folder, &how) &&
                     how.epoch == job->base.epoch;
     bool has_run = folder >= 0 && faccessat(folder, "pid", F_OK, 0) == 0;
+    bool has_strays = !has_exit && has_run && kill_strays(job, above) > 0;
     bool is_fenced =
         has_exit || job->is_over || is_nowhere ||
         epoch_fence_raise(above, job->base.epoch + 1, NULL) == FIRN_OK;
@@ -199,7 +221,7 @@ static void settle(struct local *l, struct localjob *job)
         close(lock);
     if (above >= 0)
         close(above);
-    if (is_fenced)
+    if (is_fenced && !has_strays)
         finish(l, job, has_exit ? &how : NULL, has_run);
 }
 

@@ -7,6 +7,7 @@
 #ifndef ENGINE_LOCALWORK_H
 #define ENGINE_LOCALWORK_H
 #include "engine/gpus.h"
+#include "engine/procs.h"
 #include "engine/roster.h"
 #include <sys/types.h>
 
@@ -16,9 +17,10 @@ struct localjob {
     /* Of the epoch that is there. */
     pid_t pid; /* its shepherd; 0: not known yet */
     uint64_t start;
-    int pidfd;        /* -1: none */
-    bool is_over;     /* the shepherd is */
-    bool owes_signal; /* asked to leave before its shepherd was known */
+    int pidfd;                /* -1: none */
+    bool is_over;             /* the shepherd is */
+    bool owes_signal;         /* asked to leave before its shepherd was known */
+    struct procs_seen strays; /* killed when it had no shepherd any more */
 };
 
 /* A board of the driver's GPUs, and who else is on it: local_others.c. */

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE
 #include "engine/procs.h"
-#include "base/vec.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +21,9 @@
 #include <unistd.h>
 
 struct proc {
-    pid_t pid, parent;
+    pid_t pid, parent, session;
     uint64_t start;
+    bool is_ending; /* its memory is gone, files and GPUs may not be */
     bool is_below;
 };
 
@@ -46,7 +46,8 @@ static ssize_t slurp(const char *path, char *out, size_t size)
     return (ssize_t)n;
 }
 
-/* /proc/PID/stat: "pid (any name) S ppid ... " and the start as 22nd. */
+/* /proc/PID/stat: "pid (any name) S ppid group session ... ", the start as
+ * 22nd and then the bytes of its memory. */
 static bool look_at(pid_t pid, struct proc *out)
 {
     char path[64], text[1024];
@@ -59,11 +60,17 @@ static bool look_at(pid_t pid, struct proc *out)
     char state = at[2];
     at += 3;
     long parent = strtol(at, &at, 10);
-    for (int field = 5; field < 22; field++) {
+    strtol(at, &at, 10);
+    long session = strtol(at, &at, 10);
+    for (int field = 7; field < 22; field++) {
         at += strspn(at, " ");
         at += strcspn(at, " ");
     }
-    *out = (struct proc){pid, (pid_t)parent, strtoull(at, NULL, 10), false};
+    *out = (struct proc){.pid = pid,
+                         .parent = (pid_t)parent,
+                         .session = (pid_t)session,
+                         .start = strtoull(at, &at, 10)};
+    out->is_ending = strtoull(at, NULL, 10) == 0;
     return state != 'Z' && state != 'X' && out->start > 0;
 }
 
@@ -221,20 +228,6 @@ static bool holds(pid_t pid, dev_t device, ino_t inode)
     return is_found;
 }
 
-size_t procs_kill_holders(dev_t device, ino_t inode)
-{
-    struct picture picture;
-    size_t n = 0;
-    take(&picture);
-    for (size_t i = 0; i < picture.procs.n; i++) {
-        const struct proc *proc = &picture.procs.at[i];
-        if (proc->pid != getpid() && holds(proc->pid, device, inode))
-            n += procs_signal(proc->pid, proc->start, SIGKILL);
-    }
-    vec_release(&picture.procs);
-    return n;
-}
-
 int procs_has_variable(pid_t pid, const char *start)
 {
     enum { ROOM = 1 << 17 };
@@ -250,6 +243,44 @@ int procs_has_variable(pid_t pid, const char *start)
         has = strncmp(text + at, start, strlen(start)) == 0;
     mem_free(text);
     return has;
+}
+
+static bool is_marked(const struct proc *proc, const struct procs_marks *marks)
+{
+    return (marks->session > 0 && proc->session == marks->session &&
+            proc->is_ending) ||
+           holds(proc->pid, marks->device, marks->inode) ||
+           (marks->variable != NULL &&
+            procs_has_variable(proc->pid, marks->variable) == 1);
+}
+
+static void see(struct procs_seen *seen, const struct proc *proc)
+{
+    for (size_t i = 0; i < seen->ids.n; i++)
+        if (seen->ids.at[i].pid == proc->pid &&
+            seen->ids.at[i].start == proc->start)
+            return;
+    vec_add(&seen->ids, ((struct procs_id){proc->pid, proc->start}));
+}
+
+size_t procs_kill_marked(const struct procs_marks *marks,
+                         struct procs_seen *seen)
+{
+    struct picture picture;
+    size_t n = 0;
+    take(&picture);
+    for (size_t i = 0; i < picture.procs.n; i++) {
+        const struct proc *proc = &picture.procs.at[i];
+        if (proc->pid == getpid() || !is_marked(proc, marks))
+            continue;
+        procs_signal(proc->pid, proc->start, SIGKILL);
+        if (seen != NULL)
+            see(seen, proc);
+    }
+    vec_release(&picture.procs);
+    for (size_t i = 0; seen != NULL && i < seen->ids.n; i++)
+        n += procs_start(seen->ids.at[i].pid) == seen->ids.at[i].start;
+    return n;
 }
 
 bool procs_is_named(pid_t pid, const char *name)

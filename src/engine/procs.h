@@ -6,6 +6,7 @@
  */
 #ifndef ENGINE_PROCS_H
 #define ENGINE_PROCS_H
+#include "base/vec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,9 +31,33 @@ size_t procs_signal_below(pid_t root, int number);
  * handler would die of it. */
 bool procs_ask(pid_t pid, int number);
 
-/* Kills every process that has this file open, but not the caller; how many.
+/* What belongs together though its common parent is gone: whoever has the file
+ * open, was started with the variable (NULL: none), or is in the session (0:
+ * none) and at its end, when files and environment are no longer to be seen.
+ * Being in the session alone is not enough: its number may be another's by now.
  */
-size_t procs_kill_holders(dev_t device, ino_t inode);
+struct procs_marks {
+    dev_t device;
+    ino_t inode;
+    pid_t session;
+    const char *variable;
+};
+
+/* One that was seen, and is not taken for another of its number. */
+struct procs_id {
+    pid_t pid;
+    uint64_t start;
+};
+struct procs_seen {
+    VEC(struct procs_id) ids;
+};
+
+/* Kills all of them but the caller, and adds the new ones to `seen` (NULL:
+ * nobody asks). How many of those seen, now or before, are still there: one at
+ * its end has closed its files while its memory is still being given back, and
+ * then nothing tells whose it was. */
+size_t procs_kill_marked(const struct procs_marks *marks,
+                         struct procs_seen *seen);
 
 /* Does its environment have a variable whose beginning is `start`? 0 of a
  * process that we may not look into; -1: nothing is to be seen, for there is no

@@ -2,8 +2,9 @@
  *
  * The environment of a worker, each over the ones before: the scheduler's own
  * without its FIRN_ variables, those of all workers, the worker's own,
- * MASTER_PORT, the user's. The program is looked for in that PATH and executed
- * as it is: no shell, and a text without "#!" is refused, not interpreted.
+ * MASTER_PORT, the user's, FIRN_HERD. The program is looked for in that PATH
+ * and executed as it is: no shell, and a text without "#!" is refused, not
+ * interpreted.
  *
  * A worker leads a process group of its own, so that one who signals its group
  * does not hit the shepherd, and dies with the shepherd. It inherits the job's
@@ -52,10 +53,10 @@ static const char *get(char **env, const char *name)
     return NULL;
 }
 
-static struct variables variables_of(const struct launchfile *launch,
-                                     const struct launch_worker *worker,
-                                     const char *port)
+static struct variables variables_of(const struct shepherd *s,
+                                     const struct launch_worker *worker)
 {
+    const struct launchfile *launch = &s->launch;
     struct variables env = {0};
     for (char **at = environ; *at != NULL; at++)
         if (strncmp(*at, "FIRN_", 5) != 0 && strchr(*at, '=') != NULL)
@@ -64,9 +65,11 @@ static struct variables variables_of(const struct launchfile *launch,
         set(&env, launch->common.at[i]);
     for (size_t i = 0; i < worker->n; i++)
         set(&env, launch->own.at[worker->first + i]);
-    set(&env, port);
+    set(&env, s->port);
     for (size_t i = 0; i < launch->env.n; i++)
         set(&env, launch->env.at[i]);
+    if (s->herd[0] != '\0')
+        set(&env, s->herd);
     vec_add(&env.at, NULL);
     env.at.n--; /* the end is behind the last */
     return env;
@@ -197,8 +200,7 @@ int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
 static bool start_one(struct shepherd *s, size_t i, char **argv)
 {
     struct herded *worker = &s->workers[i];
-    struct variables env =
-        variables_of(&s->launch, &s->launch.workers.at[i], s->port);
+    struct variables env = variables_of(s, &s->launch.workers.at[i]);
     int error = shepherd_spawn(s, &worker->pid, (char **)env.at.at, argv);
     vec_release(&env.at);
     if (error == 0)
@@ -225,6 +227,8 @@ void shepherd_start(struct shepherd *s)
                      (long long)launch->epoch, (long long)launch->job, n,
                      n == 1 ? "" : "es",
                      is_caged ? "a control group" : "process groups");
+    if (s->kind == HERD_HERE)
+        epoch_herd(s->above, launch->epoch, s->herd);
     if (s->port[0] == '\0')
         shepherd_pick_port(s);
     char **argv = mem_new(launch->argv.n + 1, sizeof *argv);

@@ -37,10 +37,11 @@ struct shepherd {
     enum shepherd_stage stage;
     double until_s; /* the stage's end */
     bool has_checkpoint;
-    int bad_status;   /* of the first that failed by itself; -1: none */
-    int ended_status; /* of the first that our signals ended; -1: none */
-    uint64_t ooms;    /* of the whole system, at the start */
-    char port[32];    /* "MASTER_PORT=..." */
+    int bad_status;        /* of the first that failed by itself; -1: none */
+    int ended_status;      /* of the first that our signals ended; -1: none */
+    uint64_t ooms;         /* of the whole system, at the start */
+    char port[32];         /* "MASTER_PORT=..." */
+    char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
     enum shepherd_kind kind;
     int notes;            /* inotify on the folder; -1: none */

@@ -162,13 +162,11 @@ static void a_job_nobody_knows_cannot_be_taken_over(void **state)
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
-/* Orphans of a dead shepherd are found by the lock that they have. */
-static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
+static void strays_are_gone_before_their_gpu_is_free(const char *what)
 {
-    (void)state;
     struct epoch_pid pid;
     pid_t pids[4];
-    livehost_work(&host, 0, "clan", folder_file("ready"));
+    livehost_work(&host, 0, what, folder_file("ready"));
     livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 3);
@@ -184,6 +182,21 @@ static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
     livehost_await(&host, FIRN_EVENT_DONE, 1);
+}
+
+/* Orphans of a dead shepherd are found by the lock that they have. */
+static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
+{
+    (void)state;
+    strays_are_gone_before_their_gpu_is_free("clan");
+}
+
+/* Those that closed it, as daemons and what Python starts do, by what they were
+ * started with. */
+static void orphans_without_the_lock_are_found_too(void **state)
+{
+    (void)state;
+    strays_are_gone_before_their_gpu_is_free("tree");
 }
 
 /* Wherever a shepherd dies, the engine finds out what that means. */
@@ -333,6 +346,7 @@ int main(int argc, char **argv)
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
+        CASE(orphans_without_the_lock_are_found_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

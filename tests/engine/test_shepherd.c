@@ -419,7 +419,7 @@ static void workers_keep_the_lock_when_their_shepherd_is_killed(void **state)
     for (int i = 0; i < 6000 && (lock = epoch_lock(b.above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
-    assert_true(workers_is_gone(pids[0]));
+    workers_await_gone(pids[0]);
     close(lock);
     bench_close(&b);
 }

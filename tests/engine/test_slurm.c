@@ -329,7 +329,8 @@ static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
+    workers_await_gone(pids[0]);
+    workers_await_gone(pids[1]);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 4);
     is_never_twice();

@@ -223,12 +223,22 @@ bool workers_is_gone(pid_t pid)
     return procs_start(pid) == 0;
 }
 
+void workers_await_gone(pid_t pid)
+{
+    for (int i = 0; i < 30000 / 5 && !workers_is_gone(pid); i++)
+        poll(NULL, 0, 5);
+    if (!workers_is_gone(pid))
+        fail_msg("process %ld is still there", (long)pid);
+}
+
 static int kill_holders(const char *path, const struct stat *st, int type,
                         struct FTW *at)
 {
     (void)type;
     if (strcmp(path + at->base, "lock") == 0)
-        procs_kill_holders(st->st_dev, st->st_ino);
+        procs_kill_marked(
+            &(struct procs_marks){.device = st->st_dev, .inode = st->st_ino},
+            NULL);
     return 0;
 }
 

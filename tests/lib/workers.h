@@ -46,6 +46,9 @@ size_t workers_pids(const char *file, pid_t *out, size_t max);
 void workers_await(const char *file, size_t n);
 /* Not there, or dead. */
 bool workers_is_gone(pid_t pid);
+/* Waits for it: who is seen to die, by a lock let go or a parent gone, may be
+ * there for some moments more. */
+void workers_await_gone(pid_t pid);
 
 /* Kills whatever has a lock open in the folders of folder_path(), and removes
  * all of them: a failing test leaves nothing behind. For cmocka. */
