@@ -272,6 +272,13 @@ $(FAKENVML): $(BUILD)/obj/tests/lib/fakenvml.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^
 
+# What makes the processes of a test slow: `make slow`.
+SLOWCALLS := $(BUILD)/tests/slow/slowcalls.so
+$(SLOWCALLS): $(BUILD)/obj/tests/slow/slowcalls.o
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
+
 DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
                 $(wildcard tests/daemon/*.c)))
 $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
@@ -413,12 +420,23 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
 
+# Whatever has several processes, or threads, slow in all of them: SLOW is the
+# share of calls that are delayed, and by how many milliseconds at most.
+SLOW ?= 0.03,60
+SLOW_TESTS = $(filter $(addprefix $(BUILD)/tests/,engine/% daemon/% fault/% \
+               train/% cli/%),$(TESTS)) $(filter tests/e2e/2%,$(E2E))
+slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
+	$(Q)$(RUN) -t 3600 -w "env LD_PRELOAD=$(abspath $(SLOWCALLS)) \
+	    SLOW_CALLS=$(SLOW)" $(SLOW_TESTS)
+
 soak: all $(TESTS) $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
+	$(Q)$(MAKE) slow
+	$(Q)$(MAKE) slow SLOW=0.005,1500
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
@@ -486,7 +504,8 @@ help:
 	@echo 'make tidy       clang-tidy and cppcheck'
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'
-	@echo '                ten minutes per fuzz target'
+	@echo '                slow, ten minutes per fuzz target'
+	@echo 'make slow       tests of the live parts, made slow at random calls'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
@@ -498,7 +517,7 @@ help:
 
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
-        valgrind tidy fuzz fuzzers fuzz-run soak bench results plots install \
+        valgrind tidy fuzz fuzzers fuzz-run slow soak bench results plots install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
