@@ -234,8 +234,12 @@ void loop_admit(struct loop *loop, struct live_job *job)
                                   : loop_restore(loop, job, &nothing, &err);
     if (status != FIRN_OK) {
         struct firn_error bad = {0};
+        char lost[LIVE_TEXT];
+        bool is_lost = loop_type_is_lost(loop, job);
+        if (is_lost)
+            loop_type_lost_text(loop, job, lost);
         status = book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEVER,
-                            loop_now_s(loop), err.text, &bad);
+                            loop_now_s(loop), is_lost ? lost : err.text, &bad);
         loop_wrote(loop, status, &bad);
     }
 }

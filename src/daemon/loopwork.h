@@ -208,6 +208,11 @@ enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
 bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job);
 /* None again, of a job that has not reported anything. */
 void loop_type_free(struct loop *loop, struct live_job *job);
+/* No node has the type that it keeps to: it was renamed, or is gone. */
+bool loop_type_is_lost(const struct loop *loop, const struct live_job *job);
+/* That in words, and what there is instead. */
+void loop_type_lost_text(const struct loop *loop, const struct live_job *job,
+                         char out[LIVE_TEXT]);
 /* `keeps`, or "" for none, into what it is scheduled by. */
 void loop_type_spec(const struct loop *loop, const char *keeps,
                     struct firn_job_spec *spec);
