@@ -137,11 +137,6 @@ static void fill_spec(const struct loop *loop, const struct live_ask *ask,
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (out->submit_s > loop_now_s(loop)) /* the clock was put back since */
         out->submit_s = loop_now_s(loop);
-    if (!ask->can_checkpoint && !ask->may_restart)
-        out->may_share = false;
-    /* Apart again, each goes on from a checkpoint of its own. */
-    out->may_merge = ask->may_merge && ask->can_checkpoint &&
-                     ask->base[0] != '\0' && ask->dataset[0] != '\0';
 }
 
 void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,

@@ -25,6 +25,7 @@
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
 #include "daemon/loop.h"
+#include "daemon/recover.h"
 #include <firn/sharing.h>
 
 /* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
@@ -423,9 +424,6 @@ struct api_host loop_host(struct loop *loop);
 
 /* --- after a restart: recover.c ------------------------------------------ */
 
-/* "n0[0-3] n1[1,3]~" as firn_alloc_print() writes it; false: it is not. The
- * caller frees `out->parts` by mem_free. */
-bool recover_alloc(const char *text, struct firn_alloc *out);
 /* Every living job of the book into the round and to the engine. */
 enum firn_status recover_jobs(struct loop *loop, struct firn_error *err);
 
