@@ -35,7 +35,8 @@ static const struct flags_page page = {
     .usage = "[options] --policy P[,Q...]",
     .about = "Replays what the daemon has run, on the nodes it has, under "
              "other policies, and\nprints the table of 'firn sim'. Jobs take "
-             "the GPU time that they took.",
+             "the GPU time that they took.\nA policy that preempts may do so "
+             "to jobs that cannot be stopped here, too.",
     .table = table,
 };
 

@@ -1,11 +1,9 @@
 /* api_trace.c - the daemon's history as a trace that the simulator reads.
  *
  * A row for each job that is over and has held GPUs: what its user asked for,
- * when it came (counted from the first of them), and how long it ran. A job
- * that ran on several sets of GPUs has `gpus` of its last start, and as its
- * duration all its GPU-seconds over that many: as if it scaled perfectly,
- * which is what the simulator assumes of jobs it has no profile of. A name is
- * given its job's number, for names in a trace are unique.
+ * when it came (counted from the first of them), and how long it ran (past.c).
+ * A job that ran on several sets of GPUs has `gpus` of its last start. A name
+ * is given its job's number, for names in a trace are unique.
  *
  * `since` leaves out jobs that came before, in seconds since 1970.
  */
@@ -13,52 +11,22 @@
 #include "base/buf.h"
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
+#include "daemon/past.h"
 #include "trace/write.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* GPUs in "n0[0-3] n7[1,3]~": six. */
-static int count_gpus(const char *held)
-{
-    int n = 0;
-    bool is_inside = false;
-    for (const char *at = held; *at != '\0';) {
-        if (*at == '[' || *at == ']')
-            is_inside = *at == '[';
-        if (!is_inside || *at < '0' || *at > '9') {
-            at++;
-            continue;
-        }
-        char *end;
-        long first = strtol(at, &end, 10), last = first;
-        if (*end == '-')
-            last = strtol(end + 1, &end, 10);
-        n += (int)(last - first + 1);
-        at = end;
-    }
-    return n;
-}
-
-struct past {
-    double gpu_s;
-    int gpus;
-};
 
 static bool add_epoch(void *arg, const struct store_epoch *epoch)
 {
-    struct past *past = arg;
-    int gpus = epoch->held != NULL ? count_gpus(epoch->held) : 0;
-    double ran_s = epoch->ended_s - epoch->started_s;
-    if (gpus < 1 || epoch->end < 0 || !(ran_s > 0))
-        return true;
-    past->gpu_s += ran_s * gpus;
-    past->gpus = gpus;
+    if (epoch->end >= 0)
+        past_add(arg, epoch->held, epoch->ended_s - epoch->started_s);
     return true;
 }
 
 struct trace {
     struct store *store;
+    struct firn_cluster cluster;
+    bool knows_cluster;
     struct arena arena; /* of the specs' texts */
     VEC(struct firn_job_spec) specs;
     double since_s, first_s, last_s;
@@ -89,27 +57,25 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     spec.group = arena_strdup(&trace->arena, spec.group);
     spec.types = arena_strdup(&trace->arena, spec.types);
     spec.is_nominal = false; /* it was seen */
-    spec.seq = 0; /* its run time was seen; no shape is needed for it */
-    spec.gpus = past->gpus;
-    if (spec.gpus_min < 1 || spec.gpus_min > spec.gpus)
-        spec.gpus_min = spec.gpus;
-    if (spec.gpus_max < spec.gpus)
-        spec.gpus_max = spec.gpus;
-    spec.duration_s = past->gpu_s / past->gpus;
+    past_spec(past, &spec);
     vec_add(&trace->specs, spec);
 }
 
 static bool add_job(void *arg, struct live_job *job)
 {
     struct trace *trace = arg;
-    struct past past = {0};
+    struct past past = {
+        .cluster = trace->knows_cluster ? &trace->cluster : NULL,
+        .type = job->gpu_type,
+        .may_stop = job->ask.can_checkpoint || job->ask.may_restart};
     if (live_state_is_over(job->state) && job->epoch > 0 &&
         job->submitted_s >= trace->since_s) {
         trace->status = store_each_epoch(trace->store, job->id, add_epoch,
                                          &past, &trace->err);
-        if (trace->status == FIRN_OK && past.gpus > 0)
+        if (trace->status == FIRN_OK && past.starts.n > 0)
             add_spec(trace, job, &past);
     }
+    past_release(&past);
     live_job_free(job);
     return trace->status == FIRN_OK;
 }
@@ -124,6 +90,25 @@ static void write_all(const struct trace *trace, struct firn_buf *out)
         write_row(out, &trace->specs.at[i], mask);
 }
 
+/* The nodes of now, as `firn whatif` makes its cluster of them. */
+static void open_cluster(struct trace *trace, const struct api_host *host)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    const struct api_node *nodes = NULL;
+    size_t n = host->nodes != NULL ? host->nodes(host->arg, &nodes) : 0;
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(&text, "%s1x%d:%s", i > 0 ? "," : "", nodes[i].ngpus,
+                   nodes[i].type);
+        if (nodes[i].mem_gib >= 1)
+            buf_printf(&text, "@%.0f", nodes[i].mem_gib);
+    }
+    trace->knows_cluster =
+        n > 0 &&
+        firn_cluster_parse_spec(&trace->cluster, text.at, &err) == FIRN_OK;
+    buf_release(&text);
+}
+
 void api_trace_get(struct api_call *call)
 {
     struct trace trace = {.store = call->api->host.store};
@@ -133,6 +118,7 @@ void api_trace_get(struct api_call *call)
     if (!api_query_int(call, "since", INT64_MAX, 0, &since))
         return;
     trace.since_s = (double)since;
+    open_cluster(&trace, &call->api->host);
     enum firn_status status =
         store_each_job(trace.store, true, add_job, &trace, &nbad, &trace.err);
     if (status == FIRN_OK)
@@ -143,6 +129,7 @@ void api_trace_get(struct api_call *call)
     } else {
         api_fail(call, &trace.err);
     }
+    firn_cluster_release(&trace.cluster);
     vec_release(&trace.specs);
     arena_release(&trace.arena);
 }

@@ -177,6 +177,19 @@ static bool is_of_one_type(const struct live_ask *ask)
            strcmp(ask->consistency, "D1") == 0;
 }
 
+/* Beside another job only if it could leave it again. */
+static bool may_share(const struct live_ask *ask)
+{
+    return ask->may_share && (ask->can_checkpoint || ask->may_restart);
+}
+
+/* Apart again, each goes on from a checkpoint of its own. */
+static bool may_merge(const struct live_ask *ask)
+{
+    return ask->may_merge && ask->can_checkpoint && ask->base[0] != '\0' &&
+           ask->dataset[0] != '\0';
+}
+
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
@@ -198,7 +211,8 @@ void jobfile_spec(const struct live_ask *ask, double submit_s,
                                   .types = ask->types,
                                   .threads = ask->threads,
                                   .seq = ask->seq,
-                                  .may_share = ask->may_share,
-                                  .may_merge = ask->may_merge,
+                                  .frozen_max = ask->freeze_max,
+                                  .may_share = may_share(ask),
+                                  .may_merge = may_merge(ask),
                                   .one_type = is_of_one_type(ask)};
 }

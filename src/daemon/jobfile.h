@@ -29,7 +29,8 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
 /* The spec that core schedules by. Strings are borrowed from `ask`.
  * `submit_s` is on the engine's clock. Without a user's guess of the duration
  * it is an hour, and is_nominal; a language model whose user did not say how
- * many GPUs has 0. */
+ * many GPUs has 0. A job shares GPUs only if it can be stopped, and is merged
+ * only if it can checkpoint and names its base and dataset. */
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out);
 

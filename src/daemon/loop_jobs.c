@@ -137,11 +137,6 @@ static void fill_spec(const struct loop *loop, const struct live_ask *ask,
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (out->submit_s > loop_now_s(loop)) /* the clock was put back since */
         out->submit_s = loop_now_s(loop);
-    if (!ask->can_checkpoint && !ask->may_restart)
-        out->may_share = false;
-    /* Apart again, each goes on from a checkpoint of its own. */
-    out->may_merge = ask->may_merge && ask->can_checkpoint &&
-                     ask->base[0] != '\0' && ask->dataset[0] != '\0';
 }
 
 void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
@@ -234,8 +229,12 @@ void loop_admit(struct loop *loop, struct live_job *job)
                                   : loop_restore(loop, job, &nothing, &err);
     if (status != FIRN_OK) {
         struct firn_error bad = {0};
+        char lost[LIVE_TEXT];
+        bool is_lost = loop_type_is_lost(loop, job);
+        if (is_lost)
+            loop_type_lost_text(loop, job, lost);
         status = book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEVER,
-                            loop_now_s(loop), err.text, &bad);
+                            loop_now_s(loop), is_lost ? lost : err.text, &bad);
         loop_wrote(loop, status, &bad);
     }
 }

@@ -9,11 +9,14 @@
  * numbers of nodes and types may be others after a restart.
  *
  * A job that ran out of memory before it reported anything has no bits to keep:
- * it may try another type.
+ * it may try another type. One whose type is here no longer, or has another
+ * name, waits and says so: no other GPUs are taken in its stead.
  */
+#include "base/buf.h"
 #include "base/str.h"
 #include "daemon/jobfile.h"
 #include "daemon/loopwork.h"
+#include <stdio.h>
 
 enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
                                 firn_node_id on, struct firn_error *err)
@@ -37,6 +40,33 @@ void loop_type_free(struct loop *loop, struct live_job *job)
     struct firn_error err = {0};
     if (job->gpu_type[0] != '\0' && !(job->reported_s > 0))
         loop_wrote(loop, book_type(loop->book, job, "", &err), &err);
+}
+
+bool loop_type_is_lost(const struct loop *loop, const struct live_job *job)
+{
+    const struct firn_cluster *c = &loop->cluster;
+    for (int t = 0; t < c->ntypes; t++)
+        if (c->types[t].ngpus > 0 &&
+            str_equal_nocase(c->types[t].name, job->gpu_type))
+            return false;
+    return job->gpu_type[0] != '\0';
+}
+
+void loop_type_lost_text(const struct loop *loop, const struct live_job *job,
+                         char out[LIVE_TEXT])
+{
+    const struct firn_cluster *c = &loop->cluster;
+    struct firn_buf there = {0};
+    for (int t = 0; t < c->ntypes; t++)
+        if (c->types[t].ngpus > 0)
+            buf_printf(&there, "%s%s", there.n > 0 ? ", " : "",
+                       c->types[t].name);
+    snprintf(out, LIVE_TEXT,
+             "has run on %s and keeps to that type (consistency %s), of which "
+             "no node has a GPU now; there is %.80s",
+             job->gpu_type, job->ask.consistency,
+             there.n > 0 ? there.at : "none");
+    buf_release(&there);
 }
 
 void loop_type_spec(const struct loop *loop, const char *keeps,

@@ -25,6 +25,7 @@
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
 #include "daemon/loop.h"
+#include "daemon/recover.h"
 #include <firn/sharing.h>
 
 /* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
@@ -208,6 +209,11 @@ enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
 bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job);
 /* None again, of a job that has not reported anything. */
 void loop_type_free(struct loop *loop, struct live_job *job);
+/* No node has the type that it keeps to: it was renamed, or is gone. */
+bool loop_type_is_lost(const struct loop *loop, const struct live_job *job);
+/* That in words, and what there is instead. */
+void loop_type_lost_text(const struct loop *loop, const struct live_job *job,
+                         char out[LIVE_TEXT]);
 /* `keeps`, or "" for none, into what it is scheduled by. */
 void loop_type_spec(const struct loop *loop, const char *keeps,
                     struct firn_job_spec *spec);
@@ -418,9 +424,6 @@ struct api_host loop_host(struct loop *loop);
 
 /* --- after a restart: recover.c ------------------------------------------ */
 
-/* "n0[0-3] n1[1,3]~" as firn_alloc_print() writes it; false: it is not. The
- * caller frees `out->parts` by mem_free. */
-bool recover_alloc(const char *text, struct firn_alloc *out);
 /* Every living job of the book into the round and to the engine. */
 enum firn_status recover_jobs(struct loop *loop, struct firn_error *err);
 

@@ -12,6 +12,7 @@
  *
  * Cost: O(jobs log jobs), and a look at the epochs of those that ever ran.
  */
+#include "daemon/recover.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/str.h"

@@ -300,6 +300,13 @@ static void is_away(const struct loop *loop, const struct live_job *job,
         a->next_s = track->again_s - now_s;
         snprintf(a->next, sizeof a->next, "it is tried again in %.0f s",
                  ceil(a->next_s));
+    } else if (job->reason == LIVE_BECAUSE_NEVER &&
+               loop_type_is_lost(loop, job)) {
+        snprintf(a->next, sizeof a->next,
+                 "if %s has another name now, give it its old one back and "
+                 "restart firnd; else firn cancel %d and submit it again, "
+                 "which may begin on any type",
+                 job->gpu_type, job->id);
     } else if (job->reason == LIVE_BECAUSE_NEVER) {
         snprintf(a->next, sizeof a->next,
                  "ask for fewer or other GPUs: firn cancel %d, then submit "

@@ -28,6 +28,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)spec->may_merge << WRITE_MERGE;
     mask |= (unsigned)(spec->frozen_max > 0) << WRITE_FROZEN;
     mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
+    mask |= (unsigned)spec->one_type << WRITE_ONE_TYPE;
     return mask;
 }
 
@@ -124,6 +125,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_THREADS:
         buf_double(out, spec->threads);
+        return;
+    case WRITE_ONE_TYPE:
+        buf_putc(out, spec->one_type ? '1' : '0');
         return;
     case WRITE_NCOLUMNS:
         break;

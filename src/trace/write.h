@@ -30,7 +30,8 @@
     X(SEQ, "seq")             \
     X(MERGE, "may_merge")     \
     X(FROZEN, "frozen_max")   \
-    X(THREADS, "threads")
+    X(THREADS, "threads")     \
+    X(ONE_TYPE, "one_type")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

@@ -1,9 +1,8 @@
 /* test_api_live.c - the API beside jobs: reports, logs, events,
- * questions, the history as a trace, metrics.
+ * questions, metrics.
  */
 #include "apiscene.h"
 #include "lib/folder.h"
-#include <firn/trace.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -324,65 +323,6 @@ static void questions_go_to_the_host(void **state)
     assert_int_equal(api_scene.nasked, 3);
 }
 
-/* Ends the job's start, on these GPUs, after so long. */
-static void end_epoch(firn_job_id id, int64_t n, const char *held,
-                      double from_s, double to_s, enum firn_end end)
-{
-    struct firn_error err;
-    struct store_epoch epoch = {id, n, from_s, to_s, (int)end, 0, held};
-    assert_int_equal(
-        book_epoch_ended(api_scene.book, api_job_of(id), &epoch, &err),
-        FIRN_OK);
-}
-
-static void history_is_a_trace_that_reads_back(void **state)
-{
-    (void)state;
-    struct firn_error err;
-    api_just("POST", "/v1/jobs", api_simple, 201);
-    api_just("POST", "/v1/jobs", api_elastic, 201);
-    api_just("POST", "/v1/jobs", api_simple, 201); /* never runs */
-    for (int i = 1; i <= 2; i++)
-        api_run_job(i);
-    end_epoch(1, 1, "n0[0-1]", 2000, 2060, FIRN_END_DONE);
-    end_epoch(2, 1, "n0[2] n1[0,3]~", 2000, 2100, FIRN_END_CHECKPOINT);
-    api_run_job(2);
-    end_epoch(2, 2, "n1[0-3]", 2100, 2125, FIRN_END_DONE);
-    for (int i = 1; i <= 2; i++)
-        assert_int_equal(book_state(api_scene.book, api_job_of(i),
-                                    LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT, 2200,
-                                    "done", &err),
-                         FIRN_OK);
-    struct reply r =
-        caller_ask(&api_scene.caller, "GET", "/v1/trace", NULL, "");
-    assert_int_equal(r.status, 200);
-    write_log("w", r.body);
-    reply_release(&r);
-    struct firn_trace *trace;
-    struct firn_job_spec spec;
-    assert_int_equal(firn_trace_open(&trace, api_scene.log,
-                                     &(struct firn_trace_options){.strict = 1},
-                                     &err),
-                     FIRN_OK);
-    assert_true(firn_trace_next(trace, &spec, &err));
-    assert_string_equal(spec.name, "1-a");
-    assert_int_equal(spec.gpus, 2);
-    assert_true(spec.duration_s == 60 && spec.submit_s == 0);
-    assert_true(firn_trace_next(trace, &spec, &err));
-    assert_string_equal(spec.name, "2-e");
-    assert_int_equal(spec.gpus, 4);
-    assert_int_equal(spec.gpus_min, 1);
-    assert_true(spec.duration_s == (3 * 100 + 4 * 25) / 4.0);
-    assert_true(spec.submit_s > 0);
-    assert_false(firn_trace_next(trace, &spec, &err));
-    firn_trace_close(trace);
-    r = caller_ask(&api_scene.caller, "GET", "/v1/trace?since=1000000", NULL,
-                   "");
-    assert_int_equal(r.status, 200);
-    assert_null(strstr(r.body, "1-a"));
-    reply_release(&r);
-}
-
 static void metrics_tell_what_is_and_what_was(void **state)
 {
     (void)state;
@@ -446,7 +386,6 @@ int main(void)
         CASE(an_event_is_told_after_its_commit),
         CASE(many_events_reach_a_slow_reader_in_order),
         CASE(questions_go_to_the_host),
-        CASE(history_is_a_trace_that_reads_back),
         CASE(metrics_tell_what_is_and_what_was),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

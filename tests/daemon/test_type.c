@@ -254,6 +254,56 @@ static void out_of_memory_it_leaves_a_type_it_did_nothing_on(void **unused)
     }
 }
 
+/* Begins on the v100, is held, and finds another name after a restart. */
+static void expect_lost(const char *level, const char *now, const char *there)
+{
+    char words[LIVE_TEXT], lines[64], want[LIVE_TEXT];
+    struct loopscene s;
+    loopscene_open(&s, ONES, "fifo", false);
+    snprintf(lines, sizeof lines, "gpus: 1\nelastic: {consistency: %s}", level);
+    loopscene_submit(&s, "a", lines);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n0[0]");
+    loopscene_hold(&s, loopscene_job(&s, "a"), true);
+    loopscene_leave(&s, "a");
+    loopscene_kill(&s);
+    loopscene_open(&s, now, "fifo", true);
+    loopscene_hold(&s, loopscene_job(&s, "a"), false);
+    loopscene_turn(&s);
+    if (there == NULL) {
+        assert_string_equal(loopscene_text(&s), "a running n0[0]");
+    } else {
+        assert_string_equal(loopscene_text(&s), "a pending -");
+        assert_string_equal(text_of(&s, "a", "reason", words), "never");
+        snprintf(want, sizeof want,
+                 "has run on v100 and keeps to that type (consistency %s), of "
+                 "which no node has a GPU now; there is %s",
+                 level, there);
+        assert_string_equal(text_of(&s, "a", "text", words), want);
+        assert_string_equal(loopscene_job(&s, "a")->why, want);
+        assert_string_equal(
+            text_of(&s, "a", "next", words),
+            "if v100 has another name now, give it its old one back and "
+            "restart firnd; else firn cancel 1 and submit it again, which may "
+            "begin on any type");
+        loopscene_kill(&s); /* and with its old name it goes on */
+        loopscene_open(&s, ONES, "fifo", true);
+        loopscene_turn(&s);
+        assert_string_equal(loopscene_text(&s), "a running n0[0]");
+    }
+    loopscene_close(&s);
+    loopscene_remove_state();
+}
+
+static void why_says_that_no_node_has_its_type_any_more(void **unused)
+{
+    (void)unused;
+    expect_lost("D1", "1x1:v100-32@16,1x1:t4@16", "v100-32, t4");
+    expect_lost("D0", "2x1:t4@16", "t4");
+    expect_lost("D2", "1x1:v100-32@16,1x1:t4@16", NULL);
+    expect_lost("D1", "1x1:V100@16,1x1:t4@16", NULL); /* the same name */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +315,7 @@ int main(void)
         CASE(another_policy_asks_for_no_more_than_its_type_has),
         CASE(why_says_what_is_free_of_each_type),
         CASE(out_of_memory_it_leaves_a_type_it_did_nothing_on),
+        CASE(why_says_that_no_node_has_its_type_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,11 @@ run 0 nodes
 out_has drained
 run 0 undrain n0
 run 0 trace export -o "$tmp/history.csv"
+grep -q 'one_type' "$tmp/history.csv" && fail "nobody asked for one type"
+run 0 submit --wait --name bits --elastic -- sleep 0.1
+run 0 trace export -o "$tmp/history.csv"
+grep -q ',one_type$' "$tmp/history.csv" || fail "D1 is lost in the trace"
+grep -q '^[0-9]*-bits,.*,1$' "$tmp/history.csv" || fail "bits is not of D1"
 run 0 trace stat "$tmp/history.csv"
 run 0 whatif --policy fifo,sjf
 out_has history

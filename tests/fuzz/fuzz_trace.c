@@ -33,8 +33,8 @@ static void check(const struct firn_job_spec *spec)
     need(spec->app != NULL && spec->group != NULL && spec->types != NULL);
     need(spec->submit_s >= 0 && spec->submit_s <= 1e17);
     need(spec->duration_s > 0 && spec->duration_s <= 1e33);
-    need(1 <= spec->gpus_min && spec->gpus_min <= spec->gpus &&
-         spec->gpus <= spec->gpus_max);
+    need(spec->gpus_min >= (spec->seq > 0 ? 0 : 1)); /* 0: it did not say */
+    need(spec->gpus_min <= spec->gpus && spec->gpus <= spec->gpus_max);
     need(spec->restart_s >= -1 && spec->mem_gib >= 0 && spec->batch >= 0);
     need(strlen(spec->name) + strlen(spec->app) + strlen(spec->types) <
          1 << 18);

@@ -16,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What language models have is shown where they are. */
-static const unsigned all_columns = (1u << WRITE_SEQ) - 1;
+/* What language models have, and a job's one type, is shown where it is. */
+static const unsigned all_columns = (1u << WRITE_SEQ) - 1,
+                      if_said = 1u << WRITE_SEQ | 1u << WRITE_ONE_TYPE;
 
 /* What every job of every format must keep. */
 static void check_spec(const struct firn_job_spec *spec)
@@ -40,7 +41,7 @@ static void put_job(struct firn_buf *out, const struct firn_job_spec *spec)
 {
     check_spec(spec);
     buf_printf(out, "%ld: job ", spec->line);
-    write_row(out, spec, all_columns | (write_mask(spec) & 1u << WRITE_SEQ));
+    write_row(out, spec, all_columns | (write_mask(spec) & if_said));
 }
 
 static void put_rows(const struct firn_trace_def *def, void *state,

@@ -296,6 +296,38 @@ static void shipped_profiles_are_whole_and_sorted(void **state)
     assert_int_equal(firn_profiles_load(&same, "no/such", &err), FIRN_ENOENT);
 }
 
+/* What two digits leave of it. */
+static bool is_about(double rounded, double exact)
+{
+    return rounded > 0.985 * exact && rounded < 1.015 * exact;
+}
+
+/* Its words say that they are those measured on an H200, rounded. */
+static void the_synthetic_resnet_freezes_as_the_measured_one(void **state)
+{
+    (void)state;
+    struct firn_profiles all = {0};
+    struct firn_error err = {0};
+    assert_int_equal(firn_profiles_builtin(&all, &err), FIRN_OK);
+    const struct firn_profile *made = firn_profiles_find(
+        &all, "synthetic/resnet50-imagenet-freeze", "a100", &err);
+    const struct firn_profile *seen =
+        firn_profiles_find(&all, "h200/resnet50-i", "h200", &err);
+    assert_true(made != NULL && seen != NULL);
+    const struct firn_itertime *m = &made->gpus[0].time,
+                               *s = &seen->gpus[0].time;
+    assert_true(is_about(m->flop_alpha_s, s->flop_alpha_s));
+    assert_true(is_about(m->flop_beta, s->flop_beta));
+    assert_true(is_about(m->flop_gamma, s->flop_gamma));
+    assert_int_equal(made->nfrozen, seen->nfrozen);
+    for (size_t i = 0; i < made->nfrozen; i++) {
+        assert_true(made->frozen[i].frozen == seen->frozen[i].frozen);
+        assert_true(is_about(made->frozen[i].theta, seen->frozen[i].theta));
+        assert_true(is_about(made->frozen[i].omega, seen->frozen[i].omega));
+    }
+    firn_profiles_release(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +339,7 @@ int main(void)
         cmocka_unit_test(gain_interpolates_between_batches),
         cmocka_unit_test(names_are_found_with_source_type_or_data_set),
         cmocka_unit_test(shipped_profiles_are_whole_and_sorted),
+        cmocka_unit_test(the_synthetic_resnet_freezes_as_the_measured_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

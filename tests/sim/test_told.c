@@ -1,5 +1,6 @@
 /* test_told.c - limits that jobs set, and what forecasts go by.
  */
+#include "base/buf.h"
 #include "lib/data.h"
 #include "lib/play.h"
 #include "sim/known.h"
@@ -8,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -54,6 +57,74 @@ static void a_limit_above_one_is_a_bad_row(void **state)
     play_run(&play, "fifo");
     assert_true(play.result.jobs == 1 && play.result.bad_rows == 1);
     play_close(&play);
+}
+
+/* GPU types that job 0 held, a bit each, over its whole life and at most at
+ * one time; from the log. */
+static unsigned types_of(const struct play *play, unsigned *at_once)
+{
+    struct firn_buf log = play_read(play->log);
+    unsigned all = 0;
+    *at_once = 0;
+    for (char *line = log.at, *end; *line != '\0'; line = end + 1) {
+        char kind[16];
+        int id, from = 0;
+        unsigned now = 0;
+        end = strchr(line, '\n');
+        *end = '\0';
+        if (sscanf(line, "%*s %15[a-z] %d %n", kind, &id, &from) != 2 ||
+            from == 0 || id != 0 || strcmp(kind, "submit") == 0 ||
+            strcmp(kind, "rate") == 0)
+            continue;
+        for (char *at = strchr(line, 'n'); at; at = strchr(at + 1, 'n'))
+            if (at[1] >= '0' && at[1] <= '9')
+                now |= 1u << play->cluster.nodes[strtol(at + 1, NULL, 10)].type;
+        all |= now;
+        if (__builtin_popcount(now) > __builtin_popcount(*at_once))
+            *at_once = now;
+    }
+    buf_release(&log);
+    return all;
+}
+
+/* A first has all GPUs it may; then others come that take its type away, and
+ * it is stopped, or made smaller, and comes back. */
+static unsigned in_a_crowd(const char *policy, const char *one_type,
+                           unsigned *at_once)
+{
+    struct play play;
+    char rows[512];
+    snprintf(rows, sizeof rows,
+             "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,gpus_max,"
+             "types,threads,one_type\na,0,2,2000,1,4,,8,%s\n"
+             "b,100,2,300,,,v100,,\nc,200,1,150,,,t4,,\n"
+             "d,300,2,2000,,,v100,,\n",
+             one_type);
+    play_open(&play, "1x2:v100,1x2:t4", rows);
+    play_run(&play, policy);
+    assert_int_equal(play.result.jobs, 4);
+    unsigned all = types_of(&play, at_once);
+    play_close(&play);
+    return all;
+}
+
+static void a_job_keeps_to_one_type_if_its_row_says_so(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"easyscale", "srtf", "optimus",
+                                           "tiresias"};
+    unsigned now;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        unsigned all = in_a_crowd(policies[i], "1", &now);
+        if (__builtin_popcount(all) != 1 || now != all)
+            fail_msg("%s: types %#x", policies[i], all);
+    }
+    static const char *const loose[] = {"", "0"};
+    for (int i = 0; i < 2; i++) { /* the twin spans both, and at one time */
+        assert_int_equal(in_a_crowd("easyscale", loose[i], &now), 3);
+        assert_int_equal(now, 3);
+        assert_int_equal(in_a_crowd("srtf", loose[i], &now), 3);
+    }
 }
 
 /* On 1, 4 and 8 V100 at a batch of 48 a GPU. */
@@ -145,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_freezes_no_more_layers_than_it_allows),
         cmocka_unit_test(a_limit_above_one_is_a_bad_row),
+        cmocka_unit_test(a_job_keeps_to_one_type_if_its_row_says_so),
         cmocka_unit_test(forecasts_go_by_what_they_are_told),
         cmocka_unit_test(large_models_can_be_taken_for_whole_copies),
         cmocka_unit_test(forecasts_have_names),

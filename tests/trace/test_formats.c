@@ -229,6 +229,23 @@ static void firn_models_may_leave_their_gpus_open(void **state)
               "9: job g,0,1,60,1,1,gpt2,,8,0,0,,0,-1,0\n");
 }
 
+/* An empty field and a missing column both mean that it may go anywhere. */
+static void firn_says_who_keeps_to_one_type(void **state)
+{
+    (void)state;
+    expect_of("firn",
+              "#firn-trace 1\nname,one_type,submit_s,gpus,duration_s\n"
+              "a,1,0,2,60\nb,0,0,2,60\nc,,0,2,60\nd,2,0,2,60\ne,D1,0,2,60\n",
+              "3: job a,0,2,60,2,2,,,0,0,0,,0,-1,0,1\n"
+              "4: job b,0,2,60,2,2,,,0,0,0,,0,-1,0\n"
+              "5: job c,0,2,60,2,2,,,0,0,0,,0,-1,0\n"
+              "6: bad: 'one_type' is 2: must be a whole number from 0 to 1\n"
+              "7: bad: 'one_type' is D1: must be a whole number from 0 to 1\n");
+    expect_of("firn", "#firn-trace 1\nname,submit_s,gpus,duration_s,onetype\n",
+              "open: header: no column 'onetype' in this format; nearest is "
+              "one_type\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +265,7 @@ int main(void)
         cmocka_unit_test(firn_reads_every_column_and_defaults_the_rest),
         cmocka_unit_test(firn_refuses_columns_it_does_not_know),
         cmocka_unit_test(firn_models_may_leave_their_gpus_open),
+        cmocka_unit_test(firn_says_who_keeps_to_one_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,6 +267,29 @@ static void shuffled_files_read_as_sorted_ones(void **state)
     buf_release(&text);
 }
 
+static void firns_own_columns_are_named_with_their_lines(void **state)
+{
+    (void)state;
+    static const char text[] = "#firn-trace 1\n"
+                               "name,submit_s,gpus,duration_s,one_type\n"
+                               "a,0,1,9,1\n# aside\nb,0,1,9,-1\nc,0,1,9,\n";
+    expect_bytes(
+        text, sizeof text - 1, NULL,
+        "3: job a,0,1,9,1,1,,,0,0,0,,0,-1,0,1\n"
+        "6: job c,0,1,9,1,1,,,0,0,0,,0,-1,0\n"
+        "report 2 0 1 0\n"
+        "FILE: line 5: 'one_type' is -1: must be a whole number from 0 "
+        "to 1\n");
+    expect_bytes(
+        text, sizeof text - 1, &strict,
+        "3: job a,0,1,9,1,1,,,0,0,0,,0,-1,0,1\n"
+        "end: FILE: line 5: 'one_type' is -1: must be a whole number "
+        "from 0 to 1\n"
+        "report 1 0 1 0\n"
+        "FILE: line 5: 'one_type' is -1: must be a whole number from 0 "
+        "to 1\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_file_of_only_bad_rows_opens_and_reports_them),
         cmocka_unit_test(a_refused_job_counts_as_bad),
         cmocka_unit_test(shuffled_files_read_as_sorted_ones),
+        cmocka_unit_test(firns_own_columns_are_named_with_their_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

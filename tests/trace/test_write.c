@@ -51,6 +51,7 @@ static struct firn_job_spec draw_spec(struct rng *rng)
     spec.may_merge = rng_below(rng, 2) == 1;
     spec.frozen_max = rng_below(rng, 2) == 1 ? rng_unit(rng) : 0;
     spec.threads = (int)rng_below(rng, 3) * 5;
+    spec.one_type = rng_below(rng, 2) == 1;
     spec.is_nominal = rng_below(rng, 2) == 1;
     return spec;
 }
@@ -67,7 +68,8 @@ static bool same(const struct firn_job_spec *a, const struct firn_job_spec *b)
            a->gpus_max == b->gpus_max && a->batch == b->batch &&
            a->priority == b->priority && a->may_share == b->may_share &&
            a->may_merge == b->may_merge && a->frozen_max == b->frozen_max &&
-           a->threads == b->threads && a->is_nominal == b->is_nominal;
+           a->threads == b->threads && a->one_type == b->one_type &&
+           a->is_nominal == b->is_nominal;
 }
 
 static void jobs_survive_the_trip_bit_for_bit(void **state)
@@ -123,6 +125,17 @@ static void only_columns_that_say_something_are_written(void **state)
                                  "name,submit_s,gpus,duration_s,gpus_max,"
                                  "restart_s\n"
                                  "a,1.5,2,0.1,4,0\n");
+    buf_clear(&text);
+    spec.restart_s = -1;
+    spec.one_type = true;
+    write_header(&text, write_mask(&spec));
+    write_row(&text, &spec, write_mask(&spec));
+    spec.one_type = false; /* in one file with the other */
+    write_row(&text, &spec, write_mask(&spec) | 1u << WRITE_ONE_TYPE);
+    assert_string_equal(text.at, "#firn-trace 1\n"
+                                 "name,submit_s,gpus,duration_s,gpus_max,"
+                                 "one_type\n"
+                                 "a,1.5,2,0.1,4,1\na,1.5,2,0.1,4,0\n");
     buf_release(&text);
 }
 

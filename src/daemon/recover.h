@@ -1,0 +1,11 @@
+/* recover.h - GPUs as they are written down, read again. */
+#ifndef DAEMON_RECOVER_H
+#define DAEMON_RECOVER_H
+#include <firn/alloc.h>
+#include <stdbool.h>
+
+/* "n0[0-3] n1[1,3]~" as firn_alloc_print() writes it; false: it is not. The
+ * caller frees `out->parts` by mem_free. */
+bool recover_alloc(const char *text, struct firn_alloc *out);
+
+#endif
