@@ -83,7 +83,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     kill(pids[1], SIGUSR1);
     int above = -1, lock = -1; /* all of it is gone when the lock is free */
     above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 6000 && (lock = epoch_lock(above)) < 0; i++)
+    for (int i = 0; i < 24000 && (lock = epoch_lock(above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
     close(lock);
@@ -286,11 +286,14 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
     uint64_t seed = (uint64_t)getpid();
     rng_seed(&rng, seed);
     snprintf(lock, sizeof lock, "%s", folder_file("turn"));
+    livehost_work(&host, 0, "alone", folder_file("ready"));
     for (int i = 0; i < n; i++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
             live(i, lock);
+        for (int k = 0; k < 24000 && livehost_epoch(&host, 0) == 0; k++)
+            poll(NULL, 0, 5); /* the first lives until there is an epoch */
         poll(NULL, 0, (int)rng_below(&rng, 120));
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
