@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "engine/epochfiles.h"
 #include "engine/shepherd.h"
+#include "engine/slurmwork.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -223,6 +224,53 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     assert_false(livehost_has_seen(&host, "LEFT 0"));
 }
 
+/* What Slurm has of the first job. */
+static void first_is(const char *state)
+{
+    char line[300];
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|%s|None||%.*s|%.*s\n", state, n, mark, n,
+             mark);
+    fakeslurm_line(1, line);
+}
+
+static bool has_ended(void)
+{
+    struct epoch_exit how;
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    bool is_there = epoch_exit_get(folder, &how);
+    close(folder);
+    return is_there;
+}
+
+/* Its node, a person or the time limit: nobody knows before Slurm answers. */
+static void who_ended_it_is_asked_when_the_controller_is_back(void **state)
+{
+    (void)state;
+    struct epoch_pid pid;
+    start_alone("n0[0]", 1);
+    everything_is("away");
+    until(is_away);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_true(epoch_pid_get(folder, &pid));
+    close(folder);
+    kill((pid_t)pid.pid, SIGTERM);
+    until(has_ended);
+    struct slurmjob *job = NULL;
+    for (int i = 0; i < 40 && (job = slurm_find(host.state, 0)) != NULL; i++) {
+        job->base.until_s = job->look_s = 0; /* long ago */
+        livehost_pass_ms(&host, 5);
+    }
+    assert_false(livehost_has_seen(&host, "FAIL"));
+    while (strcmp(fakeslurm_state(1), "RUNNING") == 0)
+        poll(NULL, 0, 5);
+    first_is("NODE_FAIL");
+    everything_is("");
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+}
+
 static void
 words_nobody_understands_are_trouble_and_change_nothing(void **state)
 {
@@ -281,12 +329,7 @@ static void a_running_job_that_waits_again_is_cancelled(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
-    char line[300];
-    char *mark = strdup(strstr(fakeslurm_words(), "--comment=") + 10);
-    mark[strcspn(mark, "\n")] = '\0';
-    snprintf(line, sizeof line, "1|PENDING|None||%s|%s\n", mark, mark);
-    free(mark);
-    fakeslurm_line(1, line);
+    first_is("PENDING");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     until(is_first_cancelled);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
@@ -438,6 +481,7 @@ int main(int argc, char **argv)
         CASE(nodes_of_which_the_same_is_wanted_are_one_component),
         CASE(nothing_of_a_users_reaches_sbatch),
         CASE(while_the_controller_is_away_jobs_run_and_starts_wait),
+        CASE(who_ended_it_is_asked_when_the_controller_is_back),
         CASE(words_nobody_understands_are_trouble_and_change_nothing),
         CASE(a_job_that_slurm_forgot_is_ended_and_started_again),
         CASE(a_number_that_is_somebody_elses_now_is_left_alone),
