@@ -14,6 +14,9 @@
  *                                    strays are waited for
  *     lock free, no exit, no pid     never started; fenced off for good
  *
+ * One that has no pid after half a minute is killed, and counts as never
+ * started.
+ *
  * A free lock alone does not free GPUs where no shepherd has waited for its
  * processes: the kernel closes a dying process's files one after the other, the
  * lock before the GPU, and a program that closes what it inherits (Python's
@@ -175,12 +178,14 @@ static void finish(struct local *l, struct localjob *job,
                                .epoch = job->base.epoch,
                                .phase = FIRN_PHASE_GONE};
     bool was_planned = job->base.is_planned;
-    event.end = how != NULL            ? how->end
-                : job->base.was_forced ? (int)FIRN_END_KILLED
-                                       : (int)FIRN_END_LOST;
-    event.exit_status = how != NULL            ? how->status
-                        : job->base.was_forced ? 128 + SIGKILL
-                                               : 0;
+    /* A start that took too long is no fault of the job's: it never ran. */
+    bool was_killed = job->base.was_forced && (has_run || was_planned);
+    event.end = how != NULL  ? how->end
+                : was_killed ? (int)FIRN_END_KILLED
+                             : (int)FIRN_END_LOST;
+    event.exit_status = how != NULL  ? how->status
+                        : was_killed ? 128 + SIGKILL
+                                     : 0;
     event.kind = kind_of(job, (enum firn_end)event.end, has_run);
     if (how == NULL)
         clean_up(l, job);

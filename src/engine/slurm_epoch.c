@@ -19,7 +19,7 @@
  * An exit file is enough: GPUs are free when processes are gone, and Slurm
  * itself does not give them to the next job before that. Only when the end says
  * that somebody else ended it, Slurm is asked who (its node, the time limit, or
- * a person).
+ * a person), and waited for while it does not answer.
  *
  * What Slurm or a node took away is LEFT, not FAIL: it is started again as it
  * was, unless it was cancelled or that happened many times in a row.
@@ -40,7 +40,7 @@
 
 enum { LOSSES_MAX = 8 };
 static const double slow_s = 30;       /* waiting so long is worth a word */
-static const double slurm_says_s = 10; /* how long Slurm is waited for */
+static const double slurm_says_s = 30; /* how long Slurm is waited for */
 
 void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
 {
@@ -313,7 +313,7 @@ static bool see_exit(struct slurm *l, struct slurmjob *job)
         double now_s = slurm_now_s(l);
         job->base.until_s = isfinite(job->base.until_s) ? job->base.until_s
                                                         : now_s + slurm_says_s;
-        if (now_s < job->base.until_s)
+        if (now_s < job->base.until_s || l->away_s > 0)
             return false;
     }
     correct(job, &how);

@@ -4,6 +4,7 @@
 #include "base/failpoint.h"
 #include "base/rng.h"
 #include "engine/epochfiles.h"
+#include "engine/localwork.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,7 +85,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     kill(pids[1], SIGUSR1);
     int above = -1, lock = -1; /* all of it is gone when the lock is free */
     above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 6000 && (lock = epoch_lock(above)) < 0; i++)
+    for (int i = 0; i < 24000 && (lock = epoch_lock(above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
     close(lock);
@@ -256,6 +258,37 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
         assert_true(workers_is_gone(pids[i]));
 }
 
+static void use_shepherd(const char *path)
+{
+    assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
+                                     "shepherd", path, &host.err),
+                     FIRN_OK);
+}
+
+/* On a machine that does nothing for long, say. */
+static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
+{
+    (void)state;
+    const struct local *engine = host.state;
+    pid_t pids[2];
+    FILE *out = fopen(folder_file("slow"), "w");
+    fprintf(out, "#!/bin/sh\nexec %s --work wait %s\n", workers_program(),
+            folder_file("ready"));
+    fclose(out);
+    chmod(folder_file("slow"), 0700);
+    use_shepherd(folder_file("slow"));
+    livehost_work(&host, 0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(folder_file("ready"), 1);
+    roster_find(&engine->roster, 0)->until_s = 0;
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
+    workers_await_gone(pids[0]);
+    use_shepherd(workers_program());
+    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
+}
+
 static const char *const places[] = {"n0[0-1]", "n1[0-2]", "n0[0] n1[3]",
                                      "n0[2-3]"};
 
@@ -286,11 +319,14 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
     uint64_t seed = (uint64_t)getpid();
     rng_seed(&rng, seed);
     snprintf(lock, sizeof lock, "%s", folder_file("turn"));
+    livehost_work(&host, 0, "alone", folder_file("ready"));
     for (int i = 0; i < n; i++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
             live(i, lock);
+        for (int k = 0; k < 24000 && livehost_epoch(&host, 0) == 0; k++)
+            poll(NULL, 0, 5); /* the first lives until there is an epoch */
         poll(NULL, 0, (int)rng_below(&rng, 120));
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -345,6 +381,7 @@ int main(int argc, char **argv)
         CASE(a_shepherd_that_dies_somewhere_is_understood),
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
+        CASE(a_start_that_takes_too_long_is_killed_and_made_again),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
         CASE(orphans_without_the_lock_are_found_too),
     };

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "engine/epochfiles.h"
 #include "engine/shepherd.h"
+#include "engine/slurmwork.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -27,10 +28,10 @@
 
 static struct livehost host;
 
-/* Lets the engine work until `is_so`, ten seconds at most. */
+/* Lets the engine work until `is_so`, two minutes at most. */
 static void until(bool (*is_so)(void))
 {
-    for (int i = 0; i < 2000 && !is_so(); i++) {
+    for (int i = 0; i < 24000 && !is_so(); i++) {
         livehost_drain(&host);
         poll(NULL, 0, 5);
     }
@@ -88,13 +89,19 @@ static void a_refused_start_is_tried_again_under_another_number(void **state)
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
+static bool is_pending(void)
+{
+    return strcmp(fakeslurm_state(1), "PENDING") == 0;
+}
+
 static void what_waits_in_slurm_is_taken_back(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
     fakeslurm_hold(true);
     livehost_step(&host, 0, "n0[0]");
-    livehost_pass_ms(&host, 200);
+    until(is_pending);
+    livehost_pass_ms(&host, 100);
     assert_string_equal(fakeslurm_state(1), "PENDING");
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
@@ -112,28 +119,37 @@ static int count_of(const char *text, const char *word)
     return n;
 }
 
+static int nwanted;
+
+static bool are_submitted(void)
+{
+    return fakeslurm_submitted() == nwanted;
+}
+
+/* The words of the sbatch that follows from the step; it is the `n`th. */
+static const char *words_of_step(int id, const char *gpus, int n)
+{
+    livehost_work(&host, id, "exit", "0");
+    livehost_step(&host, id, gpus);
+    nwanted = n;
+    until(are_submitted);
+    return fakeslurm_words();
+}
+
 static void nodes_of_which_the_same_is_wanted_are_one_component(void **state)
 {
     (void)state;
     fakeslurm_hold(true);
-    livehost_work(&host, 0, "exit", "0");
-    livehost_step(&host, 0, "n0[1,3] n1[1,3]");
-    livehost_pass_ms(&host, 100);
-    const char *words = fakeslurm_words();
+    const char *words = words_of_step(0, "n0[1,3] n1[1,3]", 1);
     assert_non_null(strstr(words, "\n--nodes=2\n--nodelist=n0,n1\n"));
     assert_non_null(strstr(words, "\n--gres=gpu:v100s1:1,gpu:v100s3:1\n"));
     assert_int_equal(count_of(words, "\n:\n"), 0);
-    livehost_work(&host, 1, "exit", "0");
-    livehost_step(&host, 1, "n0[0] n1[0,2]");
-    livehost_pass_ms(&host, 100);
-    words = fakeslurm_words();
+    words = words_of_step(1, "n0[0] n1[0,2]", 2);
     assert_int_equal(count_of(words, "\n:\n"), 1);
     assert_int_equal(count_of(words, "--comment=firn:"), 2);
     assert_non_null(strstr(words, "\n--ntasks-per-node=2\n"));
-    livehost_work(&host, 2, "exit", "0");
-    livehost_step(&host, 2, "n0[2]~");
-    livehost_pass_ms(&host, 100);
-    assert_non_null(strstr(fakeslurm_words(), "\n--gres=shard:v100s2:2\n"));
+    words = words_of_step(2, "n0[2]~", 3);
+    assert_non_null(strstr(words, "\n--gres=shard:v100s2:2\n"));
     fakeslurm_hold(false);
     livehost_await(&host, FIRN_EVENT_DONE, 2);
 }
@@ -178,6 +194,13 @@ static bool is_well(void)
     return !is_in_trouble();
 }
 
+/* Each question was asked again since: no answer from before is under way. */
+static bool is_away(void)
+{
+    return fakeslurm_was_away("squeue") && fakeslurm_was_away("scontrol") &&
+           is_in_trouble();
+}
+
 static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
 {
     (void)state;
@@ -187,7 +210,7 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     assert_null(host.engine->trouble(host.state));
     everything_is("away");
-    until(is_in_trouble);
+    until(is_away);
     assert_non_null(strstr(host.engine->trouble(host.state),
                            "slurmctld does not answer since "));
     livehost_step(&host, 1, "n0[1]");
@@ -197,8 +220,55 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     assert_int_equal(livehost_epoch(&host, 1), 0); /* no number is wasted */
     everything_is("");
     livehost_await(&host, FIRN_EVENT_DONE, 1);
-    assert_null(host.engine->trouble(host.state));
+    until(is_well); /* a question of before may just have been answered */
     assert_false(livehost_has_seen(&host, "LEFT 0"));
+}
+
+/* What Slurm has of the first job. */
+static void first_is(const char *state)
+{
+    char line[300];
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|%s|None||%.*s|%.*s\n", state, n, mark, n,
+             mark);
+    fakeslurm_line(1, line);
+}
+
+static bool has_ended(void)
+{
+    struct epoch_exit how;
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    bool is_there = epoch_exit_get(folder, &how);
+    close(folder);
+    return is_there;
+}
+
+/* Its node, a person or the time limit: nobody knows before Slurm answers. */
+static void who_ended_it_is_asked_when_the_controller_is_back(void **state)
+{
+    (void)state;
+    struct epoch_pid pid;
+    start_alone("n0[0]", 1);
+    everything_is("away");
+    until(is_away);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_true(epoch_pid_get(folder, &pid));
+    close(folder);
+    kill((pid_t)pid.pid, SIGTERM);
+    until(has_ended);
+    struct slurmjob *job = NULL;
+    for (int i = 0; i < 40 && (job = slurm_find(host.state, 0)) != NULL; i++) {
+        job->base.until_s = job->look_s = 0; /* long ago */
+        livehost_pass_ms(&host, 5);
+    }
+    assert_false(livehost_has_seen(&host, "FAIL"));
+    while (strcmp(fakeslurm_state(1), "RUNNING") == 0)
+        poll(NULL, 0, 5);
+    first_is("NODE_FAIL");
+    everything_is("");
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
 }
 
 static void
@@ -249,19 +319,19 @@ static void a_number_that_is_somebody_elses_now_is_left_alone(void **state)
     assert_int_equal(fakeslurm_cancelled(), 0);
 }
 
+static bool is_first_cancelled(void)
+{
+    return strcmp(fakeslurm_state(1), "CANCELLED") == 0;
+}
+
 /* The controller lost what it knew of the start, and would start it anew. */
 static void a_running_job_that_waits_again_is_cancelled(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
-    char line[300];
-    char *mark = strdup(strstr(fakeslurm_words(), "--comment=") + 10);
-    mark[strcspn(mark, "\n")] = '\0';
-    snprintf(line, sizeof line, "1|PENDING|None||%s|%s\n", mark, mark);
-    free(mark);
-    fakeslurm_line(1, line);
+    first_is("PENDING");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    assert_string_equal(fakeslurm_state(1), "CANCELLED");
+    until(is_first_cancelled);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 2);
     is_never_twice();
@@ -279,6 +349,9 @@ static void what_was_cancelled_and_comes_back_is_cancelled_again(void **state)
     livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
+    for (int i = 0; i < 24000 && strcmp(fakeslurm_state(1), "RUNNING") == 0;
+         i++)
+        poll(NULL, 0, 5); /* who still runs when it is over may be cancelled */
     livehost_pass_ms(&host, 100);
     assert_int_equal(fakeslurm_cancelled(), 0);
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
@@ -361,7 +434,7 @@ static void what_is_gone_with_its_slurmd_is_lost_before_slurm_knows(void **s)
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 4);
     is_never_twice();
-    assert_string_equal(fakeslurm_state(1), "CANCELLED");
+    until(is_first_cancelled);
 }
 
 static void what_somebody_else_cancels_has_failed(void **state)
@@ -408,6 +481,7 @@ int main(int argc, char **argv)
         CASE(nodes_of_which_the_same_is_wanted_are_one_component),
         CASE(nothing_of_a_users_reaches_sbatch),
         CASE(while_the_controller_is_away_jobs_run_and_starts_wait),
+        CASE(who_ended_it_is_asked_when_the_controller_is_back),
         CASE(words_nobody_understands_are_trouble_and_change_nothing),
         CASE(a_job_that_slurm_forgot_is_ended_and_started_again),
         CASE(a_number_that_is_somebody_elses_now_is_left_alone),

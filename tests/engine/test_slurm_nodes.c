@@ -242,6 +242,8 @@ static void what_was_submitted_last_of_all_runs_once(void **state)
 {
     (void)state;
     run_and_kill("obey", 0, "engine.fork.after");
+    for (int i = 0; i < 24000 && fakeslurm_state(1)[0] == '\0'; i++)
+        poll(NULL, 0, 5); /* later than that it would be given up */
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 2);

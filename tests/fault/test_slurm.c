@@ -54,7 +54,8 @@ enum {
     PATH = 400,
     LOAD = 20, /* 6 under a checker */
     NODES = 3,
-    KILLS = 1000
+    KILLS = 1000,
+    LONGEST_S = 240 /* that anything is waited for */
 };
 enum victim { CTLD = 1, NODE = 2, FIRND = 4 };
 
@@ -235,11 +236,10 @@ static void kill_firnd(void)
     s.pid = 0;
 }
 
-/* All are alive again. */
 static void wait_ready(void)
 {
     char reply[TEXT];
-    double until_s = clock_elapsed_s() + 30;
+    double until_s = clock_elapsed_s() + LONGEST_S;
     while (get("/health", until_s, reply) != 200) {
         check_alive();
         if (clock_elapsed_s() >= until_s)
@@ -402,7 +402,7 @@ static void round_of_faults(void)
 
 static void drain(void)
 {
-    double until_s = clock_elapsed_s() + 90;
+    double until_s = clock_elapsed_s() + LONGEST_S;
     while (s.n > 0 && s.all[s.n - 1].job == 0 && clock_elapsed_s() < until_s)
         submit(s.n - 1, until_s);
     while (unended(until_s) > 0) {
@@ -421,9 +421,11 @@ static void drain(void)
 
 static size_t check_ledger(void)
 {
-    char said[300];
+    char said[300], state[PATH];
+    path_of(state, "state");
     size_t nlines = 0;
     struct tickledger ledger = {.folder = s.work,
+                                .state = state,
                                 .known = s.of_job,
                                 .njobs = REQUESTS,
                                 .deaths = s.deaths,
@@ -439,7 +441,7 @@ static void check_nobody(void)
     const char *queue[] = {"sh", "-c",
                            "test -z \"$(timeout 20 squeue -h -o %i)\"", NULL};
     char state[PATH];
-    double until_s = clock_elapsed_s() + 20;
+    double until_s = clock_elapsed_s() + LONGEST_S;
     path_of(state, "state");
     kill_firnd();
     while (run(queue) != 0 || oncejob_processes(s.work) > 0 ||

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,13 +85,17 @@ static void a_worker_notices_company(void **state)
     assert_false(tickjob_read(folder, 4, &l));
 }
 
+static bool has_state; /* it is below `folder` */
+
 /* A ledger of two jobs, of which the first has two workers: is it good? */
 static bool is_good(const char *text, const struct tickledger_death *death)
 {
-    char path[PATH], line[TICKJOB_LINE + 1], said[300];
+    char path[PATH], state[PATH], line[TICKJOB_LINE + 1], said[300];
     const int known[] = {0, 1, 1};
     size_t n;
+    snprintf(state, sizeof state, "%s/state", folder);
     struct tickledger ledger = {.folder = folder,
+                                .state = has_state ? state : NULL,
                                 .known = known,
                                 .njobs = 3,
                                 .deaths = death,
@@ -127,6 +132,31 @@ static void a_ledger_tells_what_was_lost_or_doubled(void **state)
     assert_false(is_good(OTHER FIRST ENDS "3 1 0 1 0 begin n2 7\n", NULL));
 }
 
+static void make(const char *name)
+{
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+/* A node that dies long after it was said: was it heard? */
+static void an_end_that_nobody_wrote_down_was_not_heard(void **state)
+{
+    (void)state;
+    const struct tickledger_death other = {"n2", 20, 21},
+                                  death = {"n1", 20, 21}, before = {"n1", 3, 4};
+    has_state = true;
+    make("state");
+    make("state/job-1");
+    make("state/job-1/epoch-1");
+    assert_true(is_good(OTHER FIRST ENDS AGAIN, &death));
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &other));
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &before));
+    make("state/job-1/epoch-1/exit");
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &death));
+    has_state = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -134,6 +164,9 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_ledger_tells_what_was_lost_or_doubled,
                                         make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(
+            an_end_that_nobody_wrote_down_was_not_heard, make_folder,
+            remove_folder),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  *     state/pid-ID    its batch step, and the tasks of srun, a line each
  *     state/SCRIPT-ID what it runs
  *     state/say-CMD   how a command behaves
+ *     state/away-CMD  it said that there is no controller
  */
 #define _GNU_SOURCE
 #include "lib/fakeslurm.h"
@@ -38,12 +39,16 @@ static void say_once(const char *command)
     unlink(fake_path(name));
 }
 
-static int away(const char *command)
+/* The test knows it before the asker does. */
+static int away(const char *command, const char *what)
 {
-    fake_put(fake_path("was-away"), "");
-    fprintf(stderr,
-            "%s: error: Unable to contact slurm controller (connect failure)\n",
-            command);
+    char name[64];
+    snprintf(name, sizeof name, "away-%s", command);
+    fake_put(fake_path(name), "");
+    fprintf(
+        stderr,
+        "%s: error: %sUnable to contact slurm controller (connect failure)\n",
+        command, what);
     return 1;
 }
 
@@ -155,11 +160,11 @@ static void run_batch(long long id, const struct component *parts, int n)
     if (pid == 0) {
         const char *script = fake_numbered("script", id);
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        snprintf(line, sizeof line, "%ld\n", (long)getpid());
+        fake_add(fake_numbered("pid", id), line); /* before its tasks' */
         execl("/bin/sh", "sh", script, (char *)NULL);
         _exit(127);
     }
-    snprintf(line, sizeof line, "%ld\n", (long)pid);
-    fake_add(fake_numbered("pid", id), line);
     while (waitpid(pid, &status, 0) < 0)
         ;
     set_state(id, "RUNNING", status == 0 ? "COMPLETED" : "FAILED");
@@ -206,7 +211,7 @@ static int sbatch(int argc, char **argv)
     if (open(fake_path("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600) < 0)
         return 1;
     if (says("sbatch", "away"))
-        return away("sbatch: error: Batch job submission failed");
+        return away("sbatch", "Batch job submission failed: ");
     if (says("sbatch", "refuse")) {
         say_once("sbatch");
         fputs("sbatch: error: Batch job submission failed: Requested node "
@@ -325,7 +330,7 @@ static int squeue(void)
     struct dirent **names = NULL;
     char text[FAKE_TEXT];
     if (says("squeue", "away"))
-        return away("squeue");
+        return away("squeue", "");
     if (says("squeue", "babble")) {
         puts("JOBID PARTITION hello");
         return 0;
@@ -355,7 +360,7 @@ static int scancel(int argc, char **argv)
     bool is_gentle = argc > 2 && strcmp(argv[1], "--state=PENDING") == 0;
     char line[32];
     if (says("scancel", "away"))
-        return away("scancel");
+        return away("scancel", "");
     bool is_over = set_state(id, "PENDING", "CANCELLED") || is_gentle ||
                    !set_state(id, "RUNNING", "CANCELLED");
     /* Told last, in one piece: who counts these sees the state too. */
@@ -413,7 +418,7 @@ static void show_node(const char *name)
 static int scontrol(int argc, char **argv)
 {
     if (says("scontrol", "away"))
-        return away("scontrol");
+        return away("scontrol", "");
     if (says("scontrol", "babble")) {
         puts("NodeName=n0 hello");
         return 0;

@@ -32,8 +32,10 @@ const char *fakeslurm_path(void); /* of the commands */
  *     hang    sbatch: the job is taken, and nothing is heard, once
  */
 void fakeslurm_say(const char *command, const char *how);
-/* Was somebody told that there is no controller ("away")? */
-bool fakeslurm_was_away(void);
+/* Is scontrol told to be "away"? */
+bool fakeslurm_is_away(void);
+/* Did this command say that there is no controller, since it was told to? */
+bool fakeslurm_was_away(const char *command);
 /* Jobs wait as long as this is so. */
 void fakeslurm_hold(bool is_held);
 /* A node's State=, GresUsed= and Reason=. */

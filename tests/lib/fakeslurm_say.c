@@ -104,6 +104,8 @@ void fakeslurm_open(void)
 void fakeslurm_say(const char *command, const char *how)
 {
     char name[64];
+    snprintf(name, sizeof name, "away-%s", command);
+    unlink(fake_path(name));
     snprintf(name, sizeof name, "say-%s", command);
     if (how[0] != '\0')
         fake_put(fake_path(name), how);
@@ -111,9 +113,18 @@ void fakeslurm_say(const char *command, const char *how)
         unlink(fake_path(name));
 }
 
-bool fakeslurm_was_away(void)
+bool fakeslurm_is_away(void)
 {
-    return access(fake_path("was-away"), F_OK) == 0;
+    char text[FAKE_TEXT];
+    return fake_get(fake_path("say-scontrol"), text) &&
+           strcmp(text, "away") == 0;
+}
+
+bool fakeslurm_was_away(const char *command)
+{
+    char name[64];
+    snprintf(name, sizeof name, "away-%s", command);
+    return access(fake_path(name), F_OK) == 0;
 }
 
 void fakeslurm_hold(bool is_held)

@@ -19,6 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { LONGEST_S = 120 }; /* that anything is waited for */
+
 static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
     struct livehost *host = arg;
@@ -88,7 +90,8 @@ static void set(struct livehost *host, const char *name, const char *value)
                      FIRN_OK);
 }
 
-void livehost_open(struct livehost *host, const char *engine, const char *gpus)
+static void open_once(struct livehost *host, const char *engine,
+                      const char *gpus)
 {
     memset(host, 0, sizeof *host);
     host->engine = firn_engine_find(engine, &host->err);
@@ -110,6 +113,23 @@ void livehost_open(struct livehost *host, const char *engine, const char *gpus)
                      FIRN_OK);
 }
 
+/* A Slurm engine that was opened before begins with what it knows, when
+ * nobody answers within seconds. */
+static bool was_too_slow(const struct livehost *host)
+{
+    return host->engine->trouble != NULL &&
+           host->engine->trouble(host->state) != NULL && !fakeslurm_is_away();
+}
+
+void livehost_open(struct livehost *host, const char *engine, const char *gpus)
+{
+    open_once(host, engine, gpus);
+    for (int i = 0; i < 20 && was_too_slow(host); i++) {
+        livehost_close(host);
+        open_once(host, engine, gpus);
+    }
+}
+
 void livehost_close(struct livehost *host)
 {
     host->engine->close(host->state);
@@ -121,7 +141,7 @@ struct livehost_job *livehost_job(struct livehost *host, int id,
                                   const char *work)
 {
     struct livehost_job *job = &host->jobs[id];
-    *job = (struct livehost_job){.grace_s = 2, .can_checkpoint = true};
+    *job = (struct livehost_job){.grace_s = 60, .can_checkpoint = true};
     job->job.id = id;
     snprintf(job->folder, sizeof job->folder, "%s/job-%d", folder_path(), id);
     snprintf(job->log, sizeof job->log, "%s/job-%d.log", folder_path(), id);
@@ -197,14 +217,14 @@ struct firn_event livehost_await(struct livehost *host,
                                  enum firn_event_kind kind, int id)
 {
     struct firn_event event;
-    double until_s = host->engine->now_s(host->state) + 30;
+    double until_s = host->engine->now_s(host->state) + LONGEST_S;
     for (;;) {
         while (take(host, 0, &event))
             if (event.kind == kind && event.job == id)
                 return event;
         struct pollfd fd = {.fd = host->engine->wake_fd(host->state),
                             .events = POLLIN};
-        if (poll(&fd, 1, 30000) != 1 ||
+        if (poll(&fd, 1, 1000 * LONGEST_S) != 1 ||
             host->engine->now_s(host->state) > until_s)
             fail_msg("no event %d of job %d; seen: %s", (int)kind, id,
                      host->seen);

@@ -32,13 +32,14 @@ struct livehost {
 };
 
 /* An engine with these GPUs, this program being its shepherd. For the Slurm
- * engine there is a fakeslurm_open() before, whose GPUs it has. */
+ * engine there is a fakeslurm_open() before, whose GPUs it has: when its
+ * commands answered too late to be believed it is opened again. */
 void livehost_open(struct livehost *host, const char *engine, const char *gpus);
 /* The engine is closed; jobs go on. */
 void livehost_close(struct livehost *host);
 
 /* Job `id` runs this program's worker: "obey FILE" and so on, at blanks; a
- * checkpointing job with two seconds of grace. */
+ * checkpointing job with a minute of grace. */
 struct livehost_job *livehost_job(struct livehost *host, int id,
                                   const char *work);
 
@@ -51,7 +52,7 @@ void livehost_step(struct livehost *host, int id, const char *gpus);
 /* The same without `settled`. */
 void livehost_say(struct livehost *host, int id, const char *gpus);
 
-/* Waits for an event of this kind of this job, half a minute at most, and fails
+/* Waits for an event of this kind of this job, two minutes at most, and fails
  * the test otherwise; events before it are passed over (and kept in `seen`). */
 struct firn_event livehost_await(struct livehost *host,
                                  enum firn_event_kind kind, int id);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct life {
     long epoch;    /* of its last line */
@@ -13,13 +14,23 @@ struct life {
     bool is_over;  /* all of them, and they were heard */
 };
 
+/* Did anybody write how the epoch ended? */
+static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
+{
+    char path[500];
+    snprintf(path, sizeof path, "%.300s/job-%ld/epoch-%ld/exit", of->state,
+             l->job, l->epoch);
+    return access(path, F_OK) == 0;
+}
+
 static bool is_excused(const struct tickledger *of,
                        const struct tickjob_line *l)
 {
     for (size_t i = 0; i < of->ndeaths; i++)
         if (strcmp(of->deaths[i].node, l->node) == 0 &&
-            l->at_s >= of->deaths[i].from_s - 1 &&
-            l->at_s <= of->deaths[i].to_s)
+            l->at_s <= of->deaths[i].to_s &&
+            (l->at_s >= of->deaths[i].from_s - 1 ||
+             (of->state != NULL && !has_exit(of, l))))
             return true;
     return false;
 }

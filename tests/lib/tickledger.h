@@ -5,7 +5,8 @@
  * (2) no worker found another in its place, or on its GPU;
  * (3) epochs of a job never go back;
  * (4) a job whose workers all said their end is not begun again, unless a node
- *     died on which it was said, in that very second: nobody may have heard;
+ *     died on which it was said, in that very second, or before their shepherd
+ *     had written how the epoch ended: nobody may have heard;
  * (5) nobody ran who is not known.
  */
 #ifndef TESTS_LIB_TICKLEDGER_H
@@ -21,8 +22,9 @@ struct tickledger_death {
 
 struct tickledger {
     const char *folder;
-    const int *known; /* by id; 0: nobody knows it */
-    size_t njobs;     /* entries of `known` */
+    const char *state; /* firnd's folder; NULL: it is not looked at */
+    const int *known;  /* by id; 0: nobody knows it */
+    size_t njobs;      /* entries of `known` */
     const struct tickledger_death *deaths;
     size_t ndeaths;
 };

@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LOOKS = 120000 / 5 }; /* so often, five milliseconds apart */
+
 static const char *word(const char *name)
 {
     const char *text = getenv(name);
@@ -117,6 +119,32 @@ static void grow(const char *file, bool closes)
     wait_for_death();
 }
 
+/* One that was ready is dying: it has no memory any more, but files yet. */
+static bool is_one_dying(const char *file)
+{
+    pid_t pids[64];
+    size_t n = workers_pids(file, pids, 64);
+    bool is_dying = false;
+    for (size_t i = 0; i < n; i++)
+        is_dying = is_dying || (procs_has_variable(pids[i], "RANK=") < 0 &&
+                                procs_start(pids[i]) != 0);
+    return is_dying;
+}
+
+/* Who lives has it: false. The kernel takes the files of the dead one by one,
+ * and their epoch's lock may be free before this one. */
+static bool take_turn(int fd, const char *file)
+{
+    for (;;) {
+        bool is_dying = is_one_dying(file); /* before it is tried */
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (!is_dying)
+            return false;
+        poll(NULL, 0, 2);
+    }
+}
+
 static int alone(const char *file, const char *lock)
 {
     int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -124,7 +152,7 @@ static int alone(const char *file, const char *lock)
     snprintf(name, sizeof name, "%s.%s", lock, word("RANK"));
     int own = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     /* All ranks of an epoch share `lock`; one of each rank has `own`. */
-    if (fd < 0 || own < 0 || flock(own, LOCK_EX | LOCK_NB) != 0)
+    if (fd < 0 || own < 0 || !take_turn(own, file))
         add_line(file, "TWICE\n");
     return obey(file);
 }
@@ -209,7 +237,7 @@ size_t workers_ready(const char *file)
 
 void workers_await(const char *file, size_t n)
 {
-    for (int i = 0; i < 30000 / 5; i++) {
+    for (int i = 0; i < LOOKS; i++) {
         if (workers_ready(file) >= n)
             return;
         poll(NULL, 0, 5);
@@ -220,12 +248,22 @@ void workers_await(const char *file, size_t n)
 
 bool workers_is_gone(pid_t pid)
 {
-    return procs_start(pid) == 0;
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+    if (procs_start(pid) == 0)
+        return true;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && folder_path()[0] != '\0' &&
+           memmem(text, (size_t)n, folder_path(), strlen(folder_path())) ==
+               NULL;
 }
 
 void workers_await_gone(pid_t pid)
 {
-    for (int i = 0; i < 30000 / 5 && !workers_is_gone(pid); i++)
+    for (int i = 0; i < LOOKS && !workers_is_gone(pid); i++)
         poll(NULL, 0, 5);
     if (!workers_is_gone(pid))
         fail_msg("process %ld is still there", (long)pid);
@@ -235,10 +273,14 @@ static int kill_holders(const char *path, const struct stat *st, int type,
                         struct FTW *at)
 {
     (void)type;
-    if (strcmp(path + at->base, "lock") == 0)
-        procs_kill_marked(
-            &(struct procs_marks){.device = st->st_dev, .inode = st->st_ino},
-            NULL);
+    if (strcmp(path + at->base, "lock") != 0)
+        return 0;
+    const struct procs_marks marks = {.device = st->st_dev,
+                                      .inode = st->st_ino};
+    struct procs_seen seen = {0};
+    for (int i = 0; i < LOOKS && procs_kill_marked(&marks, &seen) > 0; i++)
+        poll(NULL, 0, 5);
+    vec_release(&seen.ids);
     return 0;
 }
 
@@ -255,7 +297,7 @@ int workers_sweep(void **state)
 {
     (void)state;
     nftw(folder_path(), kill_holders, 16, FTW_PHYS);
-    for (int i = 0; i < 1000; i++) { /* a shepherd may write its last file */
+    for (int i = 0; i < LOOKS; i++) { /* a shepherd may write its last file */
         if (nftw(folder_path(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
             return 0;
         poll(NULL, 0, 5);
