@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 400, LOOKS_PER_S = 20 };
+enum { SPINS = 400, LOOKS_PER_S = 20, TEXT_LOOKS = 10000 };
 static const uint64_t magic = 0x316d656d70726766; /* "fgrpmem1" */
 
 double firn_grp_now_s(void)
@@ -129,7 +129,8 @@ enum firn_status firn_grp_sound(struct firn_group *g, struct firn_error *err)
     int failed = atomic_load(&g->control->failed);
     if (failed == 0)
         return FIRN_OK;
-    for (int i = 0; i < 100 && failed == 1; i++) { /* the text is coming */
+    /* The text is coming, unless who writes it was killed just then. */
+    for (int i = 0; i < TEXT_LOOKS && failed == 1; i++) {
         firn_grp_nap(0.001);
         failed = atomic_load(&g->control->failed);
     }
@@ -219,13 +220,16 @@ static enum firn_status look_round(struct firn_group *g, const struct wait *w,
         const struct grp_proc *proc = &g->control->proc[q];
         if (q == g->local || !is_late(g, w, q))
             continue;
-        if (atomic_load(&proc->left) != 0)
-            return firn_grp_fail(g, err, "process %d has left", g->first + q);
-        if (atomic_load(&proc->pid) != 0 && is_dead(proc))
-            return firn_grp_fail(g, err, "process %d is gone", g->first + q);
+        bool left = atomic_load(&proc->left) != 0;
+        bool gone = atomic_load(&proc->pid) != 0 && is_dead(proc);
+        /* It may have come, and left, since it was looked for. */
+        if ((left || gone) && is_late(g, w, q))
+            return firn_grp_fail(g, err, "process %d %s", g->first + q,
+                                 left ? "has left" : "is gone");
     }
+    bool over = firn_grp_now_s() - since_s > w->limit_s;
     int late = first_late(g, w);
-    if (late >= 0 && firn_grp_now_s() - since_s > w->limit_s)
+    if (late >= 0 && over)
         return firn_grp_fail(
             g, err, "process %d %s for %.3g s", g->first + late,
             w->opening ? "did not come" : "was silent", w->limit_s);

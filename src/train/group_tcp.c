@@ -38,7 +38,8 @@ enum {
     ENTRY = 12 + GRP_ADDRESS,
     JOIN = 1, /* kinds of hello */
     PEER = 2,
-    PENDING = 64 /* callers that have not said yet who they are */
+    PENDING = 64, /* callers that have not said yet who they are */
+    HELLO_S = 30  /* in which they say it: one may stand still meanwhile */
 };
 
 struct rally {
@@ -337,7 +338,8 @@ static void hear_all(struct rally *r, int kind, struct caller *caller,
         int fd = accept(r->listener, NULL, NULL);
         if (fd >= 0) {
             set_up(fd);
-            caller[kept++] = (struct caller){.fd = fd, .until_s = now_s + 5};
+            caller[kept++] =
+                (struct caller){.fd = fd, .until_s = now_s + HELLO_S};
         }
     }
     *ncallers = kept;

@@ -289,11 +289,11 @@ static void a_head_without_end_is_refused(void **state)
 static void a_client_that_dribbles_is_dropped(void **state)
 {
     (void)state;
+    double start_s = http_scene_now_s();
     struct caller c = http_dial();
     const char head[] = "GET /who HTTP/1.1\r\nX-Slow: ";
-    double start_s = http_scene_now_s();
     caller_send(&c, head, sizeof head - 1);
-    while (!c.is_closed && http_scene_now_s() < start_s + 4) {
+    while (!c.is_closed && http_scene_now_s() < start_s + 60) {
         struct timespec nap = {.tv_nsec = 20000000};
         caller_send(&c, "s", 1);
         caller_hear(&c);

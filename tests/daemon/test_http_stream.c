@@ -69,7 +69,8 @@ static void a_reader_that_hangs_up_is_noticed(void **state)
         caller_wait(&c[i], 10);
         http_scene_turns(10);
         caller_close(&c[i]);
-        for (int k = 0; k < 100000 && http_scene.ngone == i; k++)
+        double end_s = http_scene_now_s() + 60;
+        while (http_scene.ngone == i && http_scene_now_s() < end_s)
             http_scene_turns(1);
         assert_int_equal(http_scene.ngone, i + 1);
     }

@@ -212,7 +212,7 @@ void run_program(struct ran *ran, const char *const *argv, const char *in,
     size_t n[2] = {0, 0};
     memset(ran, 0, sizeof *ran);
     pid_t pid = start(argv, in, ends);
-    double end_s = now_s() + 60;
+    double end_s = now_s() + 300;
     bool is_over = until != NULL && read_both(ran, ends, n, until, end_s);
     if (until != NULL)
         kill(pid, SIGINT);

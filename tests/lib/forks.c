@@ -54,13 +54,17 @@ void forks_run_well(int n, forks_body *body, void *arg)
 
 int forks_free_port(void)
 {
+    static int held = -1;
     struct sockaddr_in at = {.sin_family = AF_INET};
     socklen_t n = sizeof at;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, n), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    close(fd);
+    if (held >= 0)
+        close(held);
+    held = fd;
     return ntohs(at.sin_port);
 }

@@ -17,7 +17,7 @@ struct groupscene groupscene_of(int nprocs, int nthreads, const int *owner)
     for (int v = 0; v < nthreads; v++)
         s.owner[v] = owner != NULL ? owner[v] : v * nprocs / nthreads;
     s.token = "a token";
-    s.timeout_s = 20;
+    s.timeout_s = 120; /* nothing here takes so long on any machine */
     s.victim = -1;
     snprintf(s.name, sizeof s.name, "test-%d-%d", (int)getpid(), nscenes++);
     return s;

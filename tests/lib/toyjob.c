@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "lib/forks.h"
 #include "lib/httpd.h"
+#include "train/trainwork.h"
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -194,12 +195,20 @@ static void interrupt(const struct toy *toy, const struct toyjob *job, int rank)
         raise(SIGKILL);
 }
 
-/* An answer may take long on a busy machine. */
-static void await_orders(const struct toy *toy)
+/* Process 0 trains on when it has heard something; on a busy machine an answer
+ * may take long. */
+static void await_orders(const struct toy *toy, int rank)
 {
-    struct timespec pause = {.tv_nsec = 200000000};
-    if (firn_train_passes(toy->train) == 1 && firn_train_step(toy->train) > 3)
+    static int nlooks; /* of five minutes' worth */
+    struct timespec pause = {.tv_nsec = 5000000};
+    if (rank != 0 || firn_train_step(toy->train) <= 3)
+        return;
+    for (; nlooks < 60000; nlooks++) {
+        struct firn_orders heard = firn_reporter_orders(toy->train->reporter);
+        if (heard.passes >= 0 || heard.stop >= 0)
+            return;
         nanosleep(&pause, NULL);
+    }
 }
 
 static void train(struct toy *toy, const struct toyjob *job, int rank)
@@ -217,7 +226,7 @@ static void train(struct toy *toy, const struct toyjob *job, int rank)
         }
         interrupt(toy, job, rank);
         if (job->url_port > 0)
-            await_orders(toy);
+            await_orders(toy, rank);
         firn_train_mean(toy->train, toy->mean);
         update(toy);
         if (job->watch_frozen)

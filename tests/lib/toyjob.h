@@ -35,8 +35,8 @@ struct toyjob {
     int ablation;
     int passes;
     int port;
-    int url_port; /* a scheduler to report to and to obey; the job is slow
-                     until passes are ordered */
+    int url_port; /* a scheduler to report to and to obey; from its fourth
+                     step on the job waits for passes or a stop */
     enum firn_freezer_rule rule; /* user: the epoch, then 1 */
     bool watch_frozen;           /* checks that frozen weights rest */
     const char *expects;         /* a failure of resume; it ends with 0 then */

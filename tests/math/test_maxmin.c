@@ -344,7 +344,7 @@ static void the_worst_value_is_that_of_an_integer_program(void **state)
     static struct instance in;
     static size_t entry[LARGE];
     struct arena arena = {0};
-    struct cbc cbc = {.deadline_s = 60};
+    struct cbc cbc = {.deadline_s = 300};
     for (int seed = 1; seed <= trials(25); seed++) {
         struct rng rng;
         struct maxmin_result r;

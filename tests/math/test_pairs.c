@@ -264,7 +264,7 @@ static void values_are_those_of_an_integer_program(void **state)
     (void)state;
     static struct instance in;
     struct arena arena = {0};
-    struct cbc cbc = {.deadline_s = 60};
+    struct cbc cbc = {.deadline_s = 300};
     int all = getenv("FIRN_QUICK") != NULL ? 2 : 12, nbest = 0;
     for (int seed = 1; seed <= all; seed++) {
         struct rng rng;

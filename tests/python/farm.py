@@ -25,6 +25,7 @@ torch.set_num_threads(1)
 torch.backends.mkldnn.enabled = False
 
 _jobs = itertools.count(1)
+_held: list[socket.socket] = []
 LIMIT_S = 600 if os.environ.get("FIRN_SOAK") else 180
 
 
@@ -39,10 +40,24 @@ def digest(*parts: Any) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody has, and whose neighbour is likely free."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that is kept from others, as its neighbour is, until the next one
+    is asked for; who binds with SO_REUSEADDR, as gloo and groups do, gets it."""
+    while True:
+        pair = [socket.socket(), socket.socket()]
+        try:
+            port = 0
+            for s in pair:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.bind(("127.0.0.1", port))
+                port = s.getsockname()[1] + 1
+        except (OSError, OverflowError):
+            for s in pair:
+                s.close()
+            continue
+        for s in _held:
+            s.close()
+        _held[:] = pair
+        return port - 2
 
 
 def _child(out: int, work: Callable[[], dict], env: dict[str, str]) -> None:

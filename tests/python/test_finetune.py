@@ -124,15 +124,20 @@ class Switch(unittest.TestCase):
     """The pipeline."""
 
     def test_with_enough_warning_nothing_is_waited_for(self) -> None:
-        coming = finetune.Pipeline(
-            {"loader": lambda: time.sleep(0.05) or "l", "weights": lambda: "w"}
-        )
-        while not coming.ready:
-            time.sleep(0.005)
-        made, cost = coming.take()
-        self.assertEqual(made, {"loader": "l", "weights": "w"})
-        self.assertGreaterEqual(cost.prepare_s, 0.05)
-        self.assertLess(cost.waited_s, 0.05)
+        shortest_s = 1.0  # of a few: any may be a pause of the machine's own
+        for _ in range(20):
+            coming = finetune.Pipeline(
+                {"loader": lambda: time.sleep(0.05) or "l", "weights": lambda: "w"}
+            )
+            while not coming.ready:
+                time.sleep(0.005)
+            made, cost = coming.take()
+            self.assertEqual(made, {"loader": "l", "weights": "w"})
+            self.assertGreaterEqual(cost.prepare_s, 0.05)
+            shortest_s = min(shortest_s, cost.waited_s)
+            if shortest_s < 0.05:
+                break
+        self.assertLess(shortest_s, 0.05)
         _, twin = finetune.without_pipeline({"x": lambda: time.sleep(0.05)})
         self.assertGreaterEqual(twin.waited_s, 0.05)
 

@@ -74,7 +74,7 @@ def job(kinds: list[str], fixed: bool) -> dict:
         )
     found: dict = {}
     for process in processes:
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=farm.LIMIT_S)
         for line in out.splitlines():
             if line.startswith("RESULT"):
                 found.update(json.loads(line[7:]))

@@ -1,10 +1,10 @@
 /* test_group_faults.c - groups whose members die, fall silent or are strangers.
  */
+#define _GNU_SOURCE
 #include "lib/forks.h"
 #include "lib/groupscene.h"
 #include "train/groupwork.h"
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ static int victim_body(int rank, void *arg)
         raise(SIGKILL);
     double since_s = firn_grp_now_s();
     FORKS_CHECK(groupscene_step(g, s, 1, out, &err) == FIRN_EIO);
-    FORKS_CHECK(firn_grp_now_s() - since_s < 4);
+    FORKS_CHECK(firn_grp_now_s() - since_s < s->timeout_s / 2);
     char want[32];
     snprintf(want, sizeof want, "process %d ", s->victim);
     if (strstr(err.text, want) == NULL)
@@ -67,15 +68,17 @@ static void a_killed_peer_is_named_by_all_the_others(void **state)
     lose(groupscene_on(groupscene_of(4, 4, NULL), 2, 2, 0), 2);
 }
 
+/* Opening has all the time it needs; patience ends behind it. */
 static int silent_body(int rank, void *arg)
 {
     const struct groupscene *s = arg;
     struct firn_group *g = groupscene_open(s, rank);
     struct firn_error err = {0};
     float out[SCENE_N];
+    g->timeout_s = 0.2;
     if (rank == 1) {
-        for (int i = 0; i < 400 && firn_grp_sound(g, &err) == FIRN_OK; i++)
-            firn_grp_nap(0.02);
+        for (int i = 0; i < 6000 && firn_grp_sound(g, &err) == FIRN_OK; i++)
+            firn_grp_nap(0.01);
         FORKS_CHECK(groupscene_step(g, s, 0, out, &err) == FIRN_EIO);
     } else {
         FORKS_CHECK(groupscene_step(g, s, 0, out, &err) == FIRN_EIO);
@@ -104,7 +107,6 @@ static void a_silent_peer_and_one_that_leaves_are_named(void **state)
     (void)state;
     struct groupscene s = groupscene_of(2, 2, NULL);
     forks_run_well(2, leaving_body, &s);
-    s.timeout_s = 0.6; /* opening must not take so long */
     forks_run_well(2, silent_body, &s);
 }
 
@@ -158,6 +160,62 @@ static void a_process_that_was_set_up_otherwise_is_named_at_once(void **state)
     assert_true(firn_grp_now_s() - since_s < s.timeout_s / 2);
 }
 
+/* --- one that came and left -------------------------------------------------
+ */
+
+static pid_t mate; /* who is looked for; 0: nobody */
+static int calls[2];
+
+/* Instead of libc's, by which a group looks whether a process is there: just
+ * then the mate comes, has all it wants, and ends. */
+int kill(pid_t pid, int number)
+{
+    siginfo_t info;
+    if (number == 0 && mate > 0 && pid == mate) {
+        mate = 0;
+        FORKS_CHECK(write(calls[1], "x", 1) == 1);
+        FORKS_CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+    }
+    return (int)syscall(SYS_kill, pid, number);
+}
+
+static int late_body(const struct groupscene *s)
+{
+    char word[] = "word", byte;
+    struct firn_group *g = groupscene_open(s, 1);
+    FORKS_CHECK(read(calls[0], &byte, 1) == 1);
+    FORKS_CHECK(firn_group_bcast(g, word, sizeof word, 1, NULL) == FIRN_OK);
+    firn_group_close(g);
+    return 0;
+}
+
+static int waiting_body(int rank, void *arg)
+{
+    char word[5] = "";
+    int how = 0;
+    struct firn_error err = {0};
+    FORKS_CHECK(rank == 0 && pipe(calls) == 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(late_body(arg));
+    struct firn_group *g = groupscene_open(arg, 0);
+    mate = pid;
+    if (firn_group_bcast(g, word, sizeof word, 1, &err) != FIRN_OK)
+        fprintf(stderr, "%s\n", err.text);
+    FORKS_CHECK(mate == 0 && strcmp(word, "word") == 0);
+    FORKS_CHECK(firn_grp_sound(g, &err) == FIRN_OK);
+    FORKS_CHECK(waitpid(pid, &how, 0) == pid && how == 0);
+    firn_group_close(g);
+    return 0;
+}
+
+static void one_that_came_and_left_while_it_was_looked_for_came(void **state)
+{
+    (void)state;
+    struct groupscene s = groupscene_of(2, 2, NULL);
+    forks_run_well(1, waiting_body, &s);
+}
+
 /* --- strangers and leftovers ------------------------------------------------
  */
 
@@ -166,7 +224,7 @@ static int connect_to(int port)
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port)};
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 30000; i++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         FORKS_CHECK(fd >= 0);
         if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0)
@@ -177,28 +235,31 @@ static int connect_to(int port)
     return -1;
 }
 
-/* Rank 2 is no member: it is silent on one line, tells nonsense on others. */
+static int was_there[2]; /* a pipe: all strangers have called */
+
+/* Rank 2 is no member: it is silent on one line, tells nonsense on others.
+ * Process 1 comes behind it, and the silent one stays until they have met. */
 static int stranger_body(int rank, void *arg)
 {
     const struct groupscene *s = arg;
-    if (rank < 2) {
-        if (rank == 1)
-            firn_grp_nap(0.05);
+    char junk[600], byte = 'x';
+    if (rank == 1)
+        FORKS_CHECK(read(was_there[0], &byte, 1) == 1);
+    if (rank < 2)
         return groupscene_equal(rank, arg);
-    }
-    char junk[600];
     memset(junk, 'x', sizeof junk);
     int fd = connect_to(s->port);
     FORKS_CHECK(fd >= 0);
     for (int i = 0; i < 3; i++) {
         int other = connect_to(s->port);
-        if (other < 0)
-            break;
+        FORKS_CHECK(other >= 0);
         memcpy(junk, "firngrp1", i == 0 ? 0 : 8);
         send(other, junk, i == 2 ? 20 : sizeof junk, MSG_NOSIGNAL);
         close(other);
     }
-    firn_grp_nap(0.05);
+    FORKS_CHECK(write(was_there[1], &byte, 1) == 1);
+    while (recv(fd, &byte, 1, 0) > 0)
+        ;
     close(fd);
     return 0;
 }
@@ -207,14 +268,21 @@ static void strangers_do_not_disturb_a_meeting(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_on(groupscene_of(2, 2, NULL), 1, 1, 0);
+    assert_int_equal(pipe(was_there), 0);
     forks_run_well(3, stranger_body, &s);
+    close(was_there[0]);
+    close(was_there[1]);
 }
+
+static int tells[2]; /* a pipe: the name that the memory had */
 
 static int nameless_body(int rank, void *arg)
 {
     const struct groupscene *s = arg;
     struct firn_group *g = groupscene_open(s, rank);
     FORKS_CHECK(shm_open(g->shm_name, O_RDWR, 0) < 0 && errno == ENOENT);
+    if (rank == 0)
+        FORKS_CHECK(write(tells[1], g->shm_name, GRP_NAME) == GRP_NAME);
     firn_group_close(g);
     return 0;
 }
@@ -229,33 +297,37 @@ static int stuck_body(int rank, void *arg)
     return 1;
 }
 
-static bool has_leftover(void)
+/* Is there shared memory by the name that this scene's group has? */
+static bool has_leftover(const char *name)
 {
-    DIR *dir = opendir("/dev/shm");
-    bool found = dir == NULL; /* the system keeps them elsewhere */
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
-        found |= strncmp(e->d_name, "firn-", 5) == 0;
-    if (dir != NULL)
-        closedir(dir);
-    return found;
+    int fd = shm_open(name, O_RDWR, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 static void nothing_has_a_name_and_leftovers_do_no_harm(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(3, 3, NULL);
+    char name[GRP_NAME];
+    assert_int_equal(pipe(tells), 0);
     forks_run_well(3, nameless_body, &s);
+    assert_int_equal(read(tells[0], name, sizeof name), sizeof name);
+    assert_false(has_leftover(name));
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
         _exit(stuck_body(0, &s));
-    for (int i = 0; i < 500 && !has_leftover(); i++)
+    for (int i = 0; i < 6000 && !has_leftover(name); i++)
         firn_grp_nap(0.01);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_true(has_leftover());
+    assert_true(has_leftover(name));
     forks_run_well(3, nameless_body, &s);
     forks_run_well(3, groupscene_equal, &s);
+    close(tells[0]);
+    close(tells[1]);
 }
 
 int main(void)
@@ -265,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_silent_peer_and_one_that_leaves_are_named),
         cmocka_unit_test(peers_that_do_not_come_and_wrong_tokens_are_refused),
         cmocka_unit_test(a_process_that_was_set_up_otherwise_is_named_at_once),
+        cmocka_unit_test(one_that_came_and_left_while_it_was_looked_for_came),
         cmocka_unit_test(strangers_do_not_disturb_a_meeting),
         cmocka_unit_test(nothing_has_a_name_and_leftovers_do_no_harm),
     };

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 /* Far more than anything here should take, even under a checker. */
-static const double patience_s = 20;
+static const double patience_s = 120;
 
 static double now_s(void)
 {
@@ -46,7 +46,12 @@ static void make_place(struct place *p)
     snprintf(p->url, sizeof p->url, "unix:%s", p->socket);
 }
 
-static struct firn_reporter *open_to(const char *url)
+/* A try lasts four pauses, from one second to ten. Short ones are for those
+ * who fail anyway; where one that takes too long would be a failure that is not
+ * meant, they are long. */
+static const double short_pause_s = 0.05, long_pause_s = 2.5;
+
+static struct firn_reporter *open_to(const char *url, double pause_max_s)
 {
     struct firn_reporter *r = NULL;
     struct firn_error err = {0};
@@ -54,7 +59,7 @@ static struct firn_reporter *open_to(const char *url)
                                      .job = "job 7/a",
                                      .token = "secret",
                                      .epoch = 3,
-                                     .pause_max_s = 0.05};
+                                     .pause_max_s = pause_max_s};
     if (firn_reporter_open(&r, &c, &err) != FIRN_OK)
         fail_msg("%s", err.text);
     return r;
@@ -131,7 +136,7 @@ static void exchange(const char *url, struct httpd *httpd)
 {
     char head[2048], body[8192];
     httpd_tell(httpd, HTTPD_ANSWER, 200, "{\"nfrozen\":3,\"prepare_s\":30}");
-    struct firn_reporter *r = open_to(url);
+    struct firn_reporter *r = open_to(url, long_pause_s);
     assert_int_equal(firn_reporter_orders(r).nfrozen, -1);
     say(r, 120, true);
     assert_true(wait_counts(r, 1, 0));
@@ -201,11 +206,11 @@ static void closing_sends_what_is_left(void **state)
     char head[2048], body[8192];
     if (!scene_open(&s))
         return;
-    struct firn_reporter *r = open_to(s.place.url);
+    struct firn_reporter *r = open_to(s.place.url, long_pause_s);
     for (uint64_t step = 1; step <= 5; step++)
         say(r, step, false);
     firn_reporter_close(r, patience_s);
-    assert_true(httpd_wait(&s.httpd, 5, 0));
+    assert_true(httpd_wait(&s.httpd, 5, patience_s));
     httpd_last(&s.httpd, head, body);
     assert_non_null(strstr(body, "\"step\":5,"));
     scene_close(&s);
@@ -213,26 +218,44 @@ static void closing_sends_what_is_left(void **state)
 
 /* --- a scheduler that is not ---------------------------------------------- */
 
-/* Many reports to somebody who does not take them; how long closing took. */
-static double assert_never_waits(const char *url, double then_s)
+/* Until it has a report in its hands. */
+static void wait_for_one(struct httpd *httpd)
+{
+    char head[2048] = "", body[8192];
+    for (double end_s = now_s() + patience_s; now_s() < end_s; sleep_s(0.002)) {
+        httpd_last(httpd, head, body);
+        if (head[0] != '\0')
+            return;
+    }
+    fail_msg("no report came");
+}
+
+/* Many reports to somebody who does not take them; how long closing took. A
+ * call that waits for a try takes milliseconds or more, every time; of those
+ * that do not, the machine may hold up some, not most. */
+static double assert_never_waits(const char *url, struct httpd *silent)
 {
     enum { REPORTS = 3000 };
-    struct firn_reporter *r = open_to(url);
+    struct firn_reporter *r =
+        open_to(url, silent != NULL ? long_pause_s : short_pause_s);
     double start_s = now_s(), longest_s = 0;
+    int nslow = 0;
     for (uint64_t i = 0; i < REPORTS; i++) {
         double before_s = now_s();
         say(r, i, i % 7 == 0);
         firn_reporter_orders(r);
-        longest_s = fmax(longest_s, now_s() - before_s);
+        double took_s = now_s() - before_s;
+        longest_s = fmax(longest_s, took_s);
+        nslow += took_s > 1e-3;
     }
-    double mean_s = (now_s() - start_s) / REPORTS;
     struct counts c = counts_of(r);
     /* At most 16 wait and one is under way. */
     assert_true(c.nsent == 0 && c.ndropped >= REPORTS - 17);
-    print_message("say(): %.2f us in the mean, %.0f us at most\n", 1e6 * mean_s,
-                  1e6 * longest_s);
-    assert_true(mean_s < 1e-3);
-    sleep_s(then_s);
+    print_message("say(): %.2f us in the mean, %.0f us at most, %d slow\n",
+                  1e6 * (now_s() - start_s) / REPORTS, 1e6 * longest_s, nslow);
+    assert_true(nslow < REPORTS / 2);
+    if (silent != NULL)
+        wait_for_one(silent);
     start_s = now_s();
     firn_reporter_close(r, 0.05);
     return now_s() - start_s;
@@ -245,7 +268,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     if (!can_send())
         return;
     make_place(&p);
-    assert_never_waits(p.url, 0);
+    assert_never_waits(p.url, NULL);
     rmdir(p.dir);
     /* A port on which nobody listens any more. */
     struct httpd httpd;
@@ -253,7 +276,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     httpd_start(&httpd, NULL);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.at.port);
     httpd_stop(&httpd);
-    assert_never_waits(url, 0);
+    assert_never_waits(url, NULL);
 }
 
 static void a_silent_scheduler_never_holds_training_up(void **state)
@@ -266,12 +289,12 @@ static void a_silent_scheduler_never_holds_training_up(void **state)
     httpd_start(&httpd, NULL);
     httpd_tell(&httpd, HTTPD_SILENT, 0, "");
     snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.at.port);
-    /* A try lasts a second here and is a quarter done; closing does not wait
-     * for its end. A busy machine has three chances. */
+    /* A try lasts ten seconds here and has begun; closing does not wait for
+     * its end. A busy machine has three chances. */
     double shortest_s = 10;
-    for (int i = 0; i < 3 && shortest_s > 0.5; i++)
-        shortest_s = fmin(shortest_s, assert_never_waits(url, 0.25));
-    assert_true(shortest_s <= 0.5);
+    for (int i = 0; i < 3 && shortest_s > 5; i++)
+        shortest_s = fmin(shortest_s, assert_never_waits(url, &httpd));
+    assert_true(shortest_s <= 5);
     httpd_stop(&httpd);
 }
 
@@ -282,14 +305,16 @@ static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
     char head[2048], body[8192];
     if (!scene_open(&s))
         return;
-    struct firn_reporter *r = open_to(s.place.url);
+    struct firn_reporter *r = open_to(s.place.url, short_pause_s);
     say(r, 1, false);
     assert_true(wait_counts(r, 1, 0));
     httpd_stop(&s.httpd);
     for (uint64_t step = 2; step <= 60; step++)
         say(r, step, step == 50);
-    assert_true(wait_counts(r, 0, 2));
+    /* One try may still be of an old one, which the next one is not. */
     struct counts c = counts_of(r);
+    assert_true(wait_counts(r, 0, c.nfailed + 2));
+    c = counts_of(r);
     assert_true(c.nsent == 1 && c.ndropped >= 56); /* 50 and 60 are kept */
     httpd_start(&s.httpd, s.place.socket);
     assert_true(wait_counts(r, 3, 0));
@@ -297,7 +322,7 @@ static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
     assert_non_null(strstr(body, "\"step\":60,"));
     c = counts_of(r);
     assert_true(c.nsent == 3 && c.ndropped == 57);
-    assert_true(httpd_wait(&s.httpd, 2, 0));
+    assert_true(httpd_wait(&s.httpd, 2, patience_s));
     firn_reporter_close(r, 0);
     scene_close(&s);
 }
@@ -326,7 +351,7 @@ static void lies_change_nothing(void **state)
     if (!scene_open(&s))
         return;
     httpd_tell(&s.httpd, lies[0].mode, lies[0].status, lies[0].text);
-    struct firn_reporter *r = open_to(s.place.url);
+    struct firn_reporter *r = open_to(s.place.url, short_pause_s);
     say(r, 1, false);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         httpd_tell(&s.httpd, lies[i].mode, lies[i].status, lies[i].text);
@@ -350,7 +375,7 @@ static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
     if (!scene_open(&s))
         return;
     httpd_tell(&s.httpd, HTTPD_ANSWER, 413, "too long");
-    struct firn_reporter *r = open_to(s.place.url);
+    struct firn_reporter *r = open_to(s.place.url, long_pause_s);
     say(r, 1, true);
     assert_true(wait_counts(r, 0, 1));
     httpd_tell(&s.httpd, HTTPD_ANSWER, 200, "{}");
@@ -384,7 +409,7 @@ static void every_report_is_sent_or_counted(void **state)
     pthread_t threads[THREADS];
     if (!scene_open(&s))
         return;
-    struct firn_reporter *r = open_to(s.place.url);
+    struct firn_reporter *r = open_to(s.place.url, short_pause_s);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, talk, r), 0);
     httpd_tell(&s.httpd, HTTPD_ANSWER, 500, "");
@@ -413,7 +438,7 @@ static void a_forked_child_has_no_reporter(void **state)
     (void)state;
     struct place p;
     make_place(&p);
-    struct firn_reporter *r = before_fork = open_to(p.url);
+    struct firn_reporter *r = before_fork = open_to(p.url, short_pause_s);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
