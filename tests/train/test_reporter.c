@@ -5,7 +5,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,96 +362,6 @@ static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
     scene_close(&s);
 }
 
-/* --- the end ---------------------------------------------------------------
- */
-
-/* Holds up a scheduler's answers for a while. */
-struct holdup {
-    struct httpd *httpd;
-    double for_s;
-    atomic_bool has_begun;
-};
-
-static void *hold_up(void *arg)
-{
-    struct holdup *h = arg;
-    pthread_mutex_lock(&h->httpd->lock);
-    atomic_store(&h->has_begun, true);
-    sleep_s(h->for_s);
-    pthread_mutex_unlock(&h->httpd->lock);
-    return NULL;
-}
-
-static int nheard(struct httpd *httpd)
-{
-    pthread_mutex_lock(&httpd->lock);
-    int n = httpd->nrequests;
-    pthread_mutex_unlock(&httpd->lock);
-    return n;
-}
-
-/* Ten reports to one that answers late, and the end: was the last heard? */
-static bool end_late(struct scene *s, double late_s, double wait_s)
-{
-    struct firn_reporter_config c = {
-        .url = s->place.url, .job = "7", .pause_max_s = 2.5};
-    struct holdup h = {.httpd = &s->httpd, .for_s = late_s};
-    struct firn_reporter *r = NULL;
-    char head[2048], body[8192];
-    pthread_t thread;
-    assert_int_equal(firn_reporter_open(&r, &c, NULL), FIRN_OK);
-    assert_int_equal(pthread_create(&thread, NULL, hold_up, &h), 0);
-    while (!atomic_load(&h.has_begun))
-        sleep_s(0.001);
-    for (uint64_t step = 1; step <= 10; step++)
-        say(r, step, false);
-    firn_reporter_close(r, wait_s);
-    pthread_join(thread, NULL);
-    httpd_last(&s->httpd, head, body);
-    return strstr(body, "\"step\":10,") != NULL;
-}
-
-static void a_slow_scheduler_hears_the_last_word(void **state)
-{
-    (void)state;
-    struct scene s;
-    if (!scene_open(&s))
-        return;
-    assert_true(end_late(&s, 0.1, patience_s));
-    assert_true(httpd_wait(&s.httpd, 10, patience_s));
-    /* More than half of the time is over: what is superseded is left out. A
-     * busy machine has three chances. */
-    bool is_good = false;
-    for (int i = 0; i < 3 && !is_good; i++) {
-        int before = nheard(&s.httpd);
-        is_good = end_late(&s, 0.6, 1) && nheard(&s.httpd) < before + 9;
-    }
-    assert_true(is_good);
-    scene_close(&s);
-}
-
-static void one_that_is_away_is_not_waited_for_so_long(void **state)
-{
-    (void)state;
-    struct place p;
-    if (!can_send())
-        return;
-    make_place(&p);
-    double shortest_s = 10;
-    for (int i = 0; i < 3 && shortest_s >= 2; i++) {
-        struct firn_reporter_config c = {
-            .url = p.url, .job = "7", .pause_max_s = 0.05};
-        struct firn_reporter *r = NULL;
-        assert_int_equal(firn_reporter_open(&r, &c, NULL), FIRN_OK);
-        say(r, 1, false);
-        double start_s = now_s();
-        firn_reporter_close(r, 2);
-        shortest_s = fmin(shortest_s, now_s() - start_s);
-    }
-    assert_true(shortest_s < 2);
-    rmdir(p.dir);
-}
-
 /* --- many threads ----------------------------------------------------------
  */
 
@@ -581,8 +490,6 @@ int main(void)
         cmocka_unit_test(after_a_restart_the_newest_of_each_kind_arrive),
         cmocka_unit_test(lies_change_nothing),
         cmocka_unit_test(a_report_that_is_refused_stops_nobody_behind_it),
-        cmocka_unit_test(a_slow_scheduler_hears_the_last_word),
-        cmocka_unit_test(one_that_is_away_is_not_waited_for_so_long),
         cmocka_unit_test(every_report_is_sent_or_counted),
         cmocka_unit_test(a_forked_child_has_no_reporter),
         cmocka_unit_test(wrong_settings_are_named),
