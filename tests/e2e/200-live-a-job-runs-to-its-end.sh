@@ -5,7 +5,7 @@
 up --gpus 1x2:v100@16 --policy fifo
 
 submit first 2 "" "$cnn" --epochs 1 --samples 128 --judge 0
-submit long 2 "" "$cnn" --epochs 50 --samples 256 --judge 0 --pace 40
+submit long 2 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
 submit behind 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state first succeeded
 [ "$(field first epoch)" = 1 ] || fail "more than one start"
@@ -14,8 +14,8 @@ api GET /jobs/first/logs | grep -q "16 steps\|accuracy" || fail "no log"
 
 wait_state long running
 [ "$(field behind state)" = pending ] || fail "a GPU is held twice"
+wait_why behind '"reason":"capacity"'
 api GET /jobs/behind/why >"$tmp/out"
-out_has '"reason":"capacity"'
 out_has 'waits for 1 GPU; 0 free'
 api POST /jobs/behind/cancel "" >/dev/null || fail "not cancelled"
 [ "$(field behind state)" = cancelled ] || fail "behind is not cancelled"

@@ -8,8 +8,8 @@ share="share: allowed
 memory: 4
 duration: 60
 checkpoint: {grace: 10}"
-submit one 1 "$share" "$cnn" --epochs 30 --samples 256 --judge 0 --pace 40
-submit two 1 "$share" "$cnn" --epochs 30 --samples 256 --judge 0 --pace 40
+submit one 1 "$share" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit two 1 "$share" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
 submit lone 1 "duration: 60" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state one running
 wait_state two running

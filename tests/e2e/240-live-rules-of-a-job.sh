@@ -6,9 +6,9 @@
 . tests/lib/firnd.sh
 up --gpus 2x1:v100@16 --policy fifo
 ckpt="checkpoint: {grace: 10}"
-submit rigid 1 "" "$cnn" --epochs 60 --samples 256 --judge 0 --pace 40
+submit rigid 1 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
 wait_state rigid running
-submit soft 1 "$ckpt" "$cnn" --epochs 60 --samples 256 --judge 0 --pace 40
+submit soft 1 "$ckpt" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
 wait_state soft running
 [ "$(field soft gpus)" = "n1[0]" ] || fail "soft is on $(field soft gpus)"
 
@@ -16,8 +16,7 @@ api POST /nodes/n0/drain "" >/dev/null || fail "not drained"
 api POST /nodes/n1/drain "" >/dev/null || fail "not drained"
 wait_state soft pending
 [ "$(field rigid state)" = running ] || fail "a drain stopped a rigid job"
-api GET /jobs/soft/why >"$tmp/out"
-out_has '"reason":"drained"'
+wait_why soft '"reason":"drained"'
 down # and it is remembered
 up --gpus 2x1:v100@16 --policy fifo
 [ "$(field rigid state)" = running ] || fail "rigid is lost"

@@ -18,17 +18,19 @@ gpus()
     mv "$tmp/gpus.new" "$tmp/gpus"
 }
 
-# await TEXT COMMAND...: until its output has the text.
-await()
+# told TEXT COMMAND...: does its output have the text?
+told()
 {
     text=$1
     shift
-    i=0
-    until run 0 "$@" && grep -qF -- "$text" "$tmp/out"; do
-        i=$((i + 1))
-        [ $i -lt 200 ] || fail "firn $* does not say '$text'"
-        sleep 0.05
-    done
+    run 0 "$@"
+    grep -qF -e "$text" "$tmp/out"
+}
+
+# await_told TEXT COMMAND...: until it has.
+await_told()
+{
+    await "firn does not say '$1'" told "$@"
 }
 
 sleep 300 &
@@ -37,29 +39,29 @@ gpus "$other" ''
 LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 up --policy fifo --set local.others-s=0.2
-await 'n0    up     t4       2     1        1' nodes
+await_told 'n0    up     t4       2     1        1' nodes
 
 # The other GPU is given out; a job that needs both waits, and knows for whom.
 run 0 submit --name one -- sh -c 'echo $$ >"$1"; sleep 300' x "$tmp/one"
 wait_state one running
 run 0 show one
 out_has 'n0[1]'
-until [ -s "$tmp/one" ]; do sleep 0.05; done
+await "it does not say who it is" [ -s "$tmp/one" ]
 run 0 submit --name both --gpus 2 -- sleep 300
-await 'waits for 2 GPUs; 0 free, 1 used by others than firn' why both
+await_told 'waits for 2 GPUs; 0 free, 1 used by others than firn' why both
 out_has 'it starts when others leave enough GPUs'
 
 # What the job itself does there is not somebody else's.
 gpus "$other" "$(cat "$tmp/one")"
 sleep 0.5
-await 'n0    up     t4       2     0        1' nodes
+await_told 'n0    up     t4       2     0        1' nodes
 
 # All is ours when they have left, and a stranger beside a job is only shown.
 gpus '' ''
 run 0 cancel one
 wait_state both running
 gpus "$other" ''
-await 'n0    up     t4       2     0        1' nodes
+await_told 'n0    up     t4       2     0        1' nodes
 [ "$(field both state)" = running ] || fail "a stranger stopped a job"
 run 0 cancel both
 kill "$other"

@@ -28,7 +28,7 @@ run 0 logs --tail 1 hello
 # By file; a wrong one is named with its line, and nothing is sent.
 cat >"$tmp/good.yaml" <<'END'
 name: held
-run: [sleep, "60"]
+run: [sleep, "600"]
 gpus: 2
 duration: 1m
 END
@@ -50,19 +50,17 @@ run 0 plan -f "$tmp/good.yaml"
 run 0 plan --gpus 2 --duration 1m -- sleep 60
 out_has 'n0[0-1]'
 run 0 release held
-i=0
-while run 0 show held && ! grep -q 'of .*: running' "$tmp/out"; do
-    i=$((i + 1))
-    [ $i -lt 100 ] || fail "it does not run"
-    sleep 0.1
-done
+wait_state held running
+run 0 show held
+grep -q 'of .*: running' "$tmp/out" || fail "it does not run"
 run 0 submit --name behind -- true
-i=0
-while run 0 why behind && grep -q 'reason: new' "$tmp/out"; do
-    i=$((i + 1))
-    [ $i -lt 100 ] || fail "no round sees it"
-    sleep 0.1
-done
+# Some round sees it.
+is_seen()
+{
+    run 0 why behind
+    ! grep -q 'reason: new' "$tmp/out"
+}
+await "no round sees it" is_seen
 out_has 'reason: capacity'
 out_has 'need: gpus 1'
 run 0 eta behind
@@ -82,14 +80,16 @@ out_has '(held) is '
 
 # A followed log ends with its job, and an interrupt ends it at once.
 run 0 submit --name talks -- sh -c 'echo one; sleep 0.5; echo two'
-timeout 20 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
+timeout 90 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
     fail "the followed log does not end with its job"
 out_has one
 out_has two
 # To this process alone: what a leak checker starts at its end must not hear it.
-timeout --foreground -s INT 1 "$FIRN" events -f >"$tmp/out" 2>"$tmp/err"
-[ $? -eq 124 ] || fail "events -f ended by itself"
-out_has 'submitted'
+"$FIRN" events -f >"$tmp/out" 2>"$tmp/err" &
+await "no events" grep -q 'submitted' "$tmp/out"
+kill -INT $! || fail "events -f ended by itself"
+wait $!
+[ $? -eq 130 ] || fail "events -f was not interrupted"
 
 run 0 drain n0
 run 0 nodes

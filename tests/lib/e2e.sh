@@ -10,6 +10,7 @@ case $FIRN in
 *) FIRN=$PWD/$FIRN ;;
 esac
 LC_ALL=C
+patience=1800 # tries, with 0.05 s between two
 # The default is where the unit tests look.
 data=${FIRN_DATA:-$(sed -n 's/.*root = "\(.*\)";/\1/p' tests/lib/data.c)}
 unset FIRN_DATA
@@ -31,6 +32,18 @@ skip()
 {
     echo "skipped: $*"
     exit 77
+}
+
+# await WHAT COMMAND...: until the command succeeds; what is wrong if it does not.
+await()
+{
+    what=$1 tries=0
+    shift
+    until "$@"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt "$patience" ] || fail "$what"
+        sleep 0.05
+    done
 }
 
 # run STATUS ARGUMENT...: runs firn; its output is in $tmp/out and $tmp/err.

@@ -9,6 +9,11 @@
 # names. A test that only makes sense on one engine says so by `only ENGINE`.
 # With FIRND_HOSTS=1 too, each node is a host with an address and processes of
 # its own; the test must have a network namespace to itself.
+#
+# A test never takes time for an event. It waits for what it means, and for long:
+# that costs nothing when all is well. A job that it wants to see at work does not
+# end by itself, or its past is asked for (`held_once`, `first_of`): any process
+# may stand still for seconds at any point.
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
 engine=${FIRND_ENGINE:-local}
@@ -18,6 +23,7 @@ chmod 700 "$tmp"
 unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
 socket=$tmp/sock
 daemon='' bed='' bed_memory=''
+endless=100000 # epochs of a trainer that is there to be stopped
 
 # only ENGINE WHY: the test is skipped on others.
 only()
@@ -52,6 +58,20 @@ slurm_nodes()
         xargs
 }
 
+# answers: does the scheduler?
+answers()
+{
+    api GET /health >/dev/null 2>&1 && return
+    kill -0 "$daemon" 2>/dev/null || fail "firnd ended"
+    return 1
+}
+
+# says PATH TEXT: does the API, there?
+says()
+{
+    api GET "$1" | grep -qF -e "$2"
+}
+
 # up [OPTION]...: starts the scheduler and waits until it answers.
 up()
 {
@@ -76,13 +96,7 @@ up()
     fi
     "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
     daemon=$!
-    tries=0
-    until api GET /health >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 400 ] || fail "firnd does not answer"
-        kill -0 "$daemon" 2>/dev/null || fail "firnd ended"
-        sleep 0.05
-    done
+    await "firnd does not answer" answers
 }
 
 # down [SIGNAL]: ends the scheduler; jobs go on.
@@ -97,11 +111,11 @@ down()
 api()
 {
     if [ $# -gt 2 ]; then
-        curl -sf --max-time 10 --unix-socket "$socket" -X "$1" \
+        curl -sf --max-time 60 --unix-socket "$socket" -X "$1" \
             -H 'Content-Type: application/yaml' --data-binary "$3" \
             "http://firn/v1$2"
     else
-        curl -sf --max-time 10 --unix-socket "$socket" -X "$1" \
+        curl -sf --max-time 60 --unix-socket "$socket" -X "$1" \
             "http://firn/v1$2"
     fi
 }
@@ -128,33 +142,50 @@ gpus: $gpus
 $more" >/dev/null || fail "job $name was not taken"
 }
 
-# wait_state JOB STATE [SECONDS]: until it is in that state.
-wait_state()
+# is JOB NAME PATTERN: does a field match a shell pattern? It is in $value.
+is()
+{
+    value=$(field "$1" "$2")
+    # shellcheck disable=SC2254 # it is a pattern
+    case $value in
+    $3) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+# wait_field JOB NAME PATTERN: until a field matches.
+wait_field()
 {
     tries=0
-    until [ "$(field "$1" state)" = "$2" ]; do
+    until is "$@"; do
         tries=$((tries + 1))
-        [ "$tries" -lt $((${3:-40} * 20)) ] ||
-            fail "job $1 is $(field "$1" state), not $2: $(api GET /jobs)"
+        [ "$tries" -lt "$patience" ] ||
+            fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
         sleep 0.05
     done
 }
 
-# wait_field JOB NAME PATTERN: until a field matches a shell pattern.
-wait_field()
+# wait_state JOB STATE: until it is in that state.
+wait_state()
+{
+    wait_field "$1" state "$2"
+}
+
+# wait_why JOB TEXT: until it is told why it waits with that text.
+wait_why()
 {
     tries=0
-    while :; do
-        value=$(field "$1" "$2")
-        # shellcheck disable=SC2254 # it is a pattern
-        case $value in
-        $3) return ;;
-        esac
+    until says "/jobs/$1/why" "$2"; do
         tries=$((tries + 1))
-        [ "$tries" -lt 800 ] ||
-            fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
+        [ "$tries" -lt "$patience" ] || fail "why: $(api GET "/jobs/$1/why")"
         sleep 0.05
     done
+}
+
+# held_once JOB GPUS: had one of its starts, now over, these?
+held_once()
+{
+    says "/jobs/$1" "\"gpus\": \"$2\", \"started_s\""
 }
 
 # events: the history, a line each.
@@ -164,19 +195,43 @@ events()
 /g'
 }
 
+# first_of JOB-ID KIND: the number of its first event of that kind in the history.
+first_of()
+{
+    events | sed -n 's/.*"id": *\([0-9]*\),.*"job": *'"$1"', *"kind": *"'"$2"'".*/\1/p' |
+        head -n 1
+}
+
+# shepherds: the processes that watch over jobs on this host.
+shepherds()
+{
+    [ -z "$bed" ] || return 0
+    for file in "$tmp"/state/jobs/*/epoch-*/pid; do
+        [ -f "$file" ] && [ ! -s "${file%pid}exit" ] || continue
+        pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
+        [ ! -e "/proc/$pid/exe" ] || echo "$pid" # and no zombie
+    done
+}
+
 # cleanup: no process is left behind, whatever happened.
 cleanup()
 {
-    [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null
+    [ -z "$daemon" ] || {
+        kill -9 "$daemon" 2>/dev/null
+        wait "$daemon" 2>/dev/null
+    }
     [ -z "$bed" ] || tools/slurm-bed down --dir "$bed"
     [ -z "$bed" ] || rm -rf "$bed"
-    for file in "$tmp"/state/jobs/*/epoch-*/pid; do
-        [ -f "$file" ] || continue
-        [ -f "${file%pid}exit" ] && [ -s "${file%pid}exit" ] && continue
-        pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
-        [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null
+    for pid in $(shepherds); do
+        kill -TERM "$pid" 2>/dev/null
     done
-    sleep 0.2
+    tries=0
+    # What has not ended still writes there.
+    until [ -z "$(shepherds)" ] && rm -rf "$tmp" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ "$tries" -lt "$patience" ] || break
+        sleep 0.05
+    done
     rm -rf "$tmp"
 }
 trap cleanup EXIT
@@ -188,18 +243,24 @@ reported()
         sed -n 's/^ *"'"$2"'": *//p' | head -n 1
 }
 
+# has_reported JOB NAME PATTERN: does that number match? It is in $value.
+has_reported()
+{
+    value=$(reported "$1" "$2")
+    # shellcheck disable=SC2254 # it is a pattern
+    case $value in
+    $3) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
 # wait_reported JOB NAME PATTERN: until that number matches a shell pattern.
 wait_reported()
 {
     tries=0
-    while :; do
-        value=$(reported "$1" "$2")
-        # shellcheck disable=SC2254 # it is a pattern
-        case $value in
-        $3) return ;;
-        esac
+    until has_reported "$@"; do
         tries=$((tries + 1))
-        [ "$tries" -lt 400 ] ||
+        [ "$tries" -lt "$patience" ] ||
             fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
         sleep 0.05
     done
