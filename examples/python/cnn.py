@@ -19,6 +19,7 @@ import gzip
 import hashlib
 import os
 import struct
+import time
 
 import torch
 from torch import nn
@@ -89,6 +90,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--pace", type=float, default=0, help="s of rest a batch")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     return parser.parse_args()
 
@@ -129,6 +131,7 @@ def main() -> None:
     )
     for x, y in elastic:
         elastic.backward(cross_entropy(model(x.to(device)), y.to(device)))
+        time.sleep(args.pace)
     elastic.close()
     hashed = hashlib.sha256()
     for p in model.parameters():

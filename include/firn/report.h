@@ -42,7 +42,9 @@ FIRN_API enum firn_status
 firn_reporter_open(struct firn_reporter **out,
                    const struct firn_reporter_config *config,
                    struct firn_error *err);
-/* Tries for at most `wait_s` to send what is left. */
+/* Tries for at most `wait_s` to send what is left, for a fifth of that when the
+ * scheduler is away. From half of it on only the newest of each kind are sent.
+ */
 FIRN_API void firn_reporter_close(struct firn_reporter *reporter,
                                   double wait_s);
 

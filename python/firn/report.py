@@ -57,8 +57,8 @@ class Reporter:
         )
         return sent.value, dropped.value, failed.value
 
-    def close(self, wait_s: float = 2.0) -> None:
-        """Tries for so long to send what is left."""
+    def close(self, wait_s: float = 10.0) -> None:
+        """Tries for so long to send what is left; shorter if nobody is there."""
         if self._handle:
             lib().firn_reporter_close(self._handle, wait_s)
             self._handle = c_void_p()

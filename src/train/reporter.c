@@ -12,6 +12,10 @@
  * scheduler refuses for good (another 4xx) is dropped: it would stop all
  * behind it.
  *
+ * Closing waits longer for a scheduler that is slow than for one that is away:
+ * the last report says how the job ended, and the newest of each kind are what
+ * is sent when half of the time is over.
+ *
  * Orders are merged word by word: what a reply does not mention stays as last
  * heard. A scheduler withdraws a stop by saying stop: 0.
  *
@@ -45,6 +49,7 @@
 static const double pause_first_s = 0.25;
 static const double pause_default_s = 30;
 static const double closing_pause_s = 0.05;
+static const double closing_away = 0.2; /* of the time, for one that is away */
 
 struct firn_reporter {
     pid_t pid;
@@ -60,7 +65,7 @@ struct firn_reporter {
     struct firn_orders heard;
     uint64_t nsent, ndropped, nfailed;
     bool away, closing;
-    double closing_until_s;
+    double closing_thin_s, closing_away_s, closing_until_s;
 
     struct rng rng; /* the sender's, from here */
     double pause_s, next_try_s;
@@ -147,6 +152,8 @@ static void settle(struct firn_reporter *r, struct firn_reportitem *item,
         r->ndropped += firn_reportqueue_thin(&r->queue);
         r->pause_s = fmin(fmax(2 * r->pause_s, pause_first_s), r->pause_max_s);
         r->next_try_s = now_s() + r->pause_s * (1 - 0.5 * rng_unit(&r->rng));
+        r->closing_until_s =
+            fmin(r->closing_until_s, now_s() + r->closing_away_s);
         return;
     }
     r->pause_s = 0;
@@ -179,6 +186,8 @@ static bool wait_for_work(struct firn_reporter *r)
         double now = now_s();
         if (r->closing && (r->queue.n == 0 || now >= r->closing_until_s))
             return false;
+        if (r->closing && now >= r->closing_thin_s)
+            r->ndropped += firn_reportqueue_thin(&r->queue);
         double next_s = r->next_try_s;
         if (r->closing)
             next_s =
@@ -335,6 +344,16 @@ enum firn_status firn_reporter_open(struct firn_reporter **out,
     return status;
 }
 
+/* With the lock. */
+static void begin_closing(struct firn_reporter *r, double wait_s)
+{
+    double now = now_s();
+    r->closing = true;
+    r->closing_away_s = closing_away * wait_s;
+    r->closing_thin_s = now + wait_s / 2;
+    r->closing_until_s = now + (r->away ? r->closing_away_s : wait_s);
+}
+
 void firn_reporter_close(struct firn_reporter *reporter, double wait_s)
 {
     struct firn_reporter *r = reporter;
@@ -342,8 +361,7 @@ void firn_reporter_close(struct firn_reporter *reporter, double wait_s)
         return;
     if (r->has_thread) {
         pthread_mutex_lock(&r->lock);
-        r->closing = true;
-        r->closing_until_s = now_s() + (wait_s > 0 ? fmin(wait_s, 1e9) : 0);
+        begin_closing(r, wait_s > 0 ? fmin(wait_s, 1e9) : 0);
         pthread_cond_signal(&r->wake);
         pthread_mutex_unlock(&r->lock);
         firn_post_wake(r->post);

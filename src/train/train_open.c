@@ -200,7 +200,7 @@ static enum firn_status open_reporter(struct firn_train *t,
 
 void firn_train_release(struct firn_train *t)
 {
-    firn_reporter_close(t->reporter, 2);
+    firn_reporter_close(t->reporter, 10);
     firn_freezer_free(t->freezer);
     firn_threads_free(t->threads);
     firn_group_close(t->group);

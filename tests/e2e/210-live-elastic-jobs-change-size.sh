@@ -10,28 +10,42 @@ checkpoint: {grace: 10}
 freeze: {rule: off}"
 small="--threads 4 --epochs 10 --samples 256 --judge 0"
 
+# Trains slowly, a checkpoint a step, until it is told otherwise.
+cat >"$tmp/cnn" <<END
+#!/bin/sh
+[ -e "$tmp/fast" ] || set -- "\$@" --pace 500 --every 1
+exec "$cnn" "\$@"
+END
+chmod +x "$tmp/cnn"
+
 # shellcheck disable=SC2086 # words
 train whole 1 "" "$cnn" $small
 
 # The user's bounds: one GPU, four, two.
 # shellcheck disable=SC2086 # words
-submit job 1..1 "$elastic" "$cnn" $small --pace 40
+submit job 1..1 "$elastic" "$tmp/cnn" $small
 wait_field job gpus 'n0\[?\]'
+await "it takes no step" saved 1
 wait_state job running
 api PATCH /jobs/job '{"gpus": 4}' >/dev/null ||
     fail "no new bounds"
 wait_field job gpus 'n0\[0-3\]'
+before=$step
+await "it goes no further than step $before" saved 1 "$before"
 wait_state job running
 api PATCH /jobs/job '{"gpus": 2}' >/dev/null ||
     fail "no new bounds"
 wait_field job gpus 'n0\[0-1\]'
+before=$step
+await "it goes no further than step $before" saved 1 "$before"
 wait_state job running
 # Held, it leaves by a checkpoint; released, it goes on.
 api POST /jobs/job/hold "" >/dev/null || fail "not held"
 wait_state job pending
 [ "$(field job reason)" = held ] || fail "not because it is held"
+touch "$tmp/fast"
 api POST /jobs/job/release "" >/dev/null || fail "not released"
-wait_state job succeeded 60
+wait_state job succeeded
 [ "$(field job epoch)" -ge 4 ] || fail "only $(field job epoch) starts"
 
 mkdir "$tmp/job" && cp "$tmp"/state/jobs/1/ckpt/*.ckpt "$tmp/job/"

@@ -44,12 +44,12 @@ wait_state large succeeded
 # the large one needs both GPUs of 40 GiB.
 told 1 4 2 2
 told 2 2 2 1
-api GET /jobs/small | grep -qF '"gpus": "n0[0-3]", "started_s"' ||
+held_once small "n0[0-3]" ||
     fail "small: $(api GET /jobs/small)"
-api GET /jobs/large | grep -qF '"gpus": "n1[0-1]", "started_s"' ||
+held_once large "n1[0-1]" ||
     fail "large: $(api GET /jobs/large)"
 [ "$(reported small nprocs)" = 4 ] || fail "small: $(reported small nprocs)"
-[ "$(field huge reason)" = never ] || fail "huge: $(field huge reason)"
+wait_field huge reason never
 api GET /jobs/huge | grep -q 'none was found that its memory fits' ||
     fail "huge: $(api GET /jobs/huge)"
 down

@@ -12,19 +12,14 @@ start()
 # Until it says that it waits for its type.
 wait_type()
 {
-    tries=0
-    until api GET /jobs/job/why | grep -q 'waits for 1 GPU of v100; 0 free'; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "why: $(api GET /jobs/job/why)"
-        sleep 0.05
-    done
+    wait_why job 'waits for 1 GPU of v100; 0 free'
     [ "$(field job gpus)" = "-" ] || fail "it is on $(field job gpus)"
 }
 
 start
 submit job 1..2 "elastic: {threads: 6, consistency: D1}
 checkpoint: {grace: 10}
-duration: 60" "$cnn" --threads 6 --epochs 40 --samples 256 --judge 0 --pace 40
+duration: 60" "$cnn" --threads 6 --epochs $endless --samples 256 --judge 0 --pace 40
 wait_reported job step '[1-9]*'
 sleep 1.2 # a round that could give it the other
 [ "$(field job gpus)" = "n0[0]" ] || fail "it is on $(field job gpus)"
@@ -33,7 +28,7 @@ sleep 1.2 # a round that could give it the other
 # Held; another takes its GPU; released, it does not take the t4.
 api POST /jobs/job/hold "" >/dev/null || fail "not held"
 wait_state job pending
-submit other 1 "gpu: v100" sleep 60
+submit other 1 "gpu: v100" sleep 600
 wait_state other running
 api POST /jobs/job/release "" >/dev/null || fail "not released"
 wait_type

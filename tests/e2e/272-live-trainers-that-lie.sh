@@ -16,16 +16,15 @@ duration: 60" "$tmp/liar"
 submit other 1 "" "$tmp/liar"
 wait_state liar running
 wait_state other running
-until [ -s "$tmp/token.1" ] && [ -s "$tmp/token.2" ]; do
-    sleep 0.05
-done
+await "no token" [ -s "$tmp/token.1" ]
+await "no token" [ -s "$tmp/token.2" ]
 read -r token epoch <"$tmp/token.1"
 read -r others _ <"$tmp/token.2"
 
 # say STATUS BODY [EPOCH [TOKEN [JOB]]]: a report, and what it is answered by.
 say()
 {
-    status=$(curl -s --max-time 10 --unix-socket "$socket" -X POST \
+    status=$(curl -s --max-time 60 --unix-socket "$socket" -X POST \
         -H "Authorization: Bearer ${4:-$token}" -H "Firn-Epoch: ${3:-$epoch}" \
         -H 'Content-Type: application/json' --data-binary "$2" \
         -o "$tmp/out" -w '%{http_code}' "http://firn/v1/jobs/${5:-1}/reports")

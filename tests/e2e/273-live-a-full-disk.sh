@@ -7,8 +7,8 @@
 mkdir "$tmp/state"
 mount -t tmpfs -o size=4m firn "$tmp/state" 2>/dev/null ||
     skip "no file system may be mounted here"
-trap 'kill -9 "$daemon" 2>/dev/null; touch "$tmp/end.1" "$tmp/end.2"; sleep 0.3
-    umount -l "$tmp/state"; daemon=; cleanup' EXIT
+trap 'kill -9 "$daemon" 2>/dev/null; end_jobs; umount -l "$tmp/state"; daemon=
+    cleanup' EXIT
 spec="--gpus 1x2:v100@16 --policy fifo"
 
 # Works until it is told to end.
@@ -21,11 +21,22 @@ done
 END
 chmod +x "$tmp/ticks"
 
+# end_jobs: none is there any more, whatever the disk has room for.
+end_jobs()
+{
+    touch "$tmp/end.1" "$tmp/end.2"
+    tries=0
+    while [ -n "$(shepherds)" ] && [ "$tries" -lt "$patience" ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+}
+
 # full: so is the disk; a submit is answered by an error that says so, and the
 # scheduler ends by itself.
 full()
 {
-    status=$(curl -s --max-time 10 --unix-socket "$socket" -X POST \
+    status=$(curl -s --max-time 60 --unix-socket "$socket" -X POST \
         -H 'Content-Type: application/yaml' --data-binary 'run: [sleep, "0"]' \
         -o "$tmp/out" -w '%{http_code}' http://firn/v1/jobs)
     [ "$status" = 500 ] || fail "a submit is answered by $status"
@@ -41,6 +52,8 @@ submit runs 1 "" "$tmp/ticks"
 submit ends 1 "" "$tmp/ticks"
 wait_state runs running
 wait_state ends running
+await "it does not work" [ -s "$tmp/count.1" ]
+await "it does not work" [ -s "$tmp/count.2" ]
 cat /dev/zero >"$tmp/state/fill" 2>/dev/null # until there is no more room
 full
 before=$(wc -l <"$tmp/count.1")
@@ -58,7 +71,11 @@ up $spec
 wait_state ends succeeded
 [ "$(field runs state)" = running ] || fail "runs is $(field runs state)"
 [ "$(field runs epoch)" = 1 ] || fail "it was started anew"
-[ "$(wc -l <"$tmp/count.1")" -gt "$before" ] || fail "it stood still"
+goes_on()
+{
+    [ "$(wc -l <"$tmp/count.1")" -gt "$before" ]
+}
+await "it stands still" goes_on
 ! api GET /jobs/3 >/dev/null || fail "a job that was refused is there"
 submit next 1 "" /bin/true
 wait_state next succeeded

@@ -33,16 +33,16 @@ spec="--gpus 1x1:v100@16,1x1:a100@40 --policy fifo --set local.cgroup=on"
 # shellcheck disable=SC2086 # words
 up $spec
 submit eats 1 "memory: 10GiB" "$tmp/eats"
-wait_state eats failed 20
+wait_state eats failed
 [ "$(field eats reason)" = out-of-memory ] || fail "$(api GET /jobs/eats)"
 [ "$(wc -l <"$tmp/starts")" = 2 ] || fail "$(wc -l <"$tmp/starts") starts"
 # Ten were too few, so on the second try it was on the larger one.
-api GET /jobs/eats | grep -qF '"gpus": "n1[0]", "started_s"' ||
-    fail "$(api GET /jobs/eats)"
+held_once eats "n1[0]" || fail "$(api GET /jobs/eats)"
 
 submit left 1 "" /bin/sleep 600
 wait_state left running
-api GET /jobs/left/logs | grep -q 'in a control group' ||
+await "its shepherd says nothing" says /jobs/left/logs 'firn: epoch 1 '
+says /jobs/left/logs 'in a control group' ||
     skip "no control group is used here"
 pid=$(tr ' ' '\n' <"$tmp/state/jobs/2/epoch-1/pid" | sed -n 4p)
 find "$cage" -maxdepth 2 -name "firn-2-1-$pid" >"$tmp/out"

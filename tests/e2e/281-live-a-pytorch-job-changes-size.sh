@@ -15,8 +15,10 @@ cat >"$tmp/train" <<END
 #!/bin/sh
 export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
 export PYTHONDONTWRITEBYTECODE=1
+# At its first start it is slow enough for the second to come in time.
+[ "\${FIRN_EPOCH:-}" != 1 ] || set -- --pace 0.4
 exec "$python" "$PWD/examples/python/cnn.py" --threads 2 --epochs 4 \
-    --samples 48 --batch 8
+    --samples 48 --batch 8 "\$@"
 END
 chmod +x "$tmp/train"
 
@@ -24,14 +26,9 @@ up --gpus 1x2:v100@16 --policy fifo
 submit job 1..1 "elastic: {threads: 2}
 checkpoint: {grace: 60}
 duration: 60" "$tmp/train"
-tries=0
-until api GET /jobs/job/logs | grep -q '^epoch 1: '; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 1200 ] || fail "no epoch: $(api GET /jobs/job/logs)"
-    sleep 0.05
-done
+await "no epoch" says /jobs/job/logs 'epoch 1: '
 api PATCH /jobs/job '{"gpus": 2}' >/dev/null || fail "no new bounds"
-wait_state job succeeded 100
+wait_state job succeeded
 [ "$(field job epoch)" = 2 ] || fail "$(api GET /jobs/job)"
 [ "$(reported job nprocs)" = 2 ] || fail "$(api GET /jobs/job)"
 [ "$(reported job step)" = 12 ] || fail "$(api GET /jobs/job)"

@@ -11,9 +11,9 @@
 # its own; the test must have a network namespace to itself.
 #
 # A test never takes time for an event. It waits for what it means, and for long:
-# that costs nothing when all is well. A job that it wants to see at work does not
-# end by itself, or its past is asked for (`held_once`, `first_of`): any process
-# may stand still for seconds at any point.
+# that costs nothing when all is well. Any process may stand still for seconds at
+# any point, so a job that is to be seen at work does not end by itself, or its
+# past is asked for (`held_once`).
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
 engine=${FIRND_ENGINE:-local}
@@ -195,13 +195,6 @@ events()
 /g'
 }
 
-# first_of JOB-ID KIND: the number of its first event of that kind in the history.
-first_of()
-{
-    events | sed -n 's/.*"id": *\([0-9]*\),.*"job": *'"$1"', *"kind": *"'"$2"'".*/\1/p' |
-        head -n 1
-}
-
 # shepherds: the processes that watch over jobs on this host.
 shepherds()
 {
@@ -264,6 +257,14 @@ wait_reported()
             fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
         sleep 0.05
     done
+}
+
+# saved JOB-ID [STEP]: has it a checkpoint, behind that step? Its step is in $step.
+saved()
+{
+    step=$(ls "$tmp/state/jobs/$1/ckpt" 2>/dev/null |
+        sed -n "s/^$1-0*\([0-9][0-9]*\)\.ckpt\$/\1/p" | sort -n | tail -n 1)
+    [ "${step:--1}" -gt "${2:-0}" ]
 }
 
 # weights_of JOB-ID NAME: its last checkpoint becomes run NAME.
