@@ -124,23 +124,15 @@ class Switch(unittest.TestCase):
     """The pipeline."""
 
     def test_with_enough_warning_nothing_is_waited_for(self) -> None:
-        calls: list[str] = []
-
-        def make(name: str) -> str:
-            calls.append(name)
-            time.sleep(0.05)
-            return name[0]
-
         coming = finetune.Pipeline(
-            {n: lambda n=n: make(n) for n in ("loader", "weights")}
+            {"loader": lambda: time.sleep(0.05) or "l", "weights": lambda: "w"}
         )
         while not coming.ready:
             time.sleep(0.005)
         made, cost = coming.take()
         self.assertEqual(made, {"loader": "l", "weights": "w"})
         self.assertGreaterEqual(cost.prepare_s, 0.05)
-        self.assertEqual(calls, ["loader", "weights"])
-        self.assertLess(cost.waited_s, 5)  # a busy machine's own pauses
+        self.assertLess(cost.waited_s, 0.05)
         _, twin = finetune.without_pipeline({"x": lambda: time.sleep(0.05)})
         self.assertGreaterEqual(twin.waited_s, 0.05)
 
