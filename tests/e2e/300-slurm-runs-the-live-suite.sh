@@ -16,7 +16,7 @@ suite=$(ls tests/e2e/2??-live-*.sh | grep -v -e clock-jumps -e pytorch)
 [ -z "${FIRN_QUICK:-}" ] || suite=tests/e2e/200-live-a-job-runs-to-its-end.sh
 unset TALLY
 # shellcheck disable=SC2086 # words
-tools/run_tests.sh -j 3 -t 150 $suite >"$tmp/said" 2>&1 || {
+tools/run_tests.sh -j 3 -t 550 $suite >"$tmp/said" 2>&1 || {
     cat "$tmp/said"
     fail "not everything that runs on this host runs on Slurm"
 }

@@ -7,47 +7,58 @@ FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 slurm_up 2x2:v100@16
 
-# later NAME SECONDS OPTION...: somebody sends a job to the inbox.
+# later NAME OPTION...: somebody sends a job to the inbox, which ends when the
+# file go-NAME is there.
 later()
 {
-    name=$1 seconds=$2
-    shift 2
-    timeout 20 sbatch --parsable -p inbox -J "$name" -o "$tmp/$name.out" "$@" \
-        --wrap "echo \$CUDA_VISIBLE_DEVICES; exec sleep $seconds" ||
+    name=$1
+    shift
+    timeout 60 sbatch --parsable -p inbox -J "$name" -o "$tmp/$name.out" "$@" \
+        --wrap "echo \$CUDA_VISIBLE_DEVICES
+            until [ -e '$tmp/go-$name' ]; do sleep 0.1; done" ||
         fail "sbatch failed"
 }
 
-# in_slurm ID STATE: waits until Slurm has it so.
+# is_there ID STATE: does Slurm have it so? in_slurm waits for that.
+is_there()
+{
+    [ "$(timeout 60 squeue -h -a -t all -j "$1,$1" -o %T)" = "$2" ]
+}
+
 in_slurm()
 {
-    tries=0
-    until [ "$(timeout 20 squeue -h -a -t all -j "$1,$1" -o %T)" = "$2" ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 150 ] || fail "$1 is $(squeue -h -a -t all -j "$1,$1")"
-        sleep 0.1
-    done
+    await "Slurm does not have $1 as $2" is_there "$@"
+}
+
+# is_only WORDS: all that Slurm still has.
+is_only()
+{
+    [ "$(timeout 60 squeue -h -a -o '%i %P %T')" = "$1" ]
 }
 
 up --policy fifo --set slurm.poll=0.1 --set slurm.inbox=inbox
-first=$(later first 300 --gres=gpu:2)
+first=$(later first --gres=gpu:2) || fail "$first"
 wait_state first running
 in_slurm "$first" RUNNING
-own=$(later own 2 --gpus=1 --time=5)
-odd=$(later odd 1 -N2 --gpus-per-node=1)
+own=$(later own --gpus=1 --time=5) || fail "$own"
+odd=$(later odd -N2 --gpus-per-node=1) || fail "$odd"
 wait_state own running
 [ "$(field own gpus)" = "n1[0]" ] || fail "own is on $(field own gpus)"
 
 # A failure is a failure.
-timeout 20 sbatch -Q -p inbox -J bad -o /dev/null --gres=gpu:1 \
+timeout 60 sbatch -Q -p inbox -J bad -o /dev/null --gres=gpu:1 \
     --wrap 'exit 3' || fail "sbatch failed"
 wait_state bad failed
 
 # Its GPUs are not given out a second time.
 submit ours 2 "" sleep 1
-wide=$(later wide 300 -N2 --gpus-per-node=2)
-strange=$(timeout 20 sbatch --parsable -p inbox -o /dev/null --gres=gpu:1 \
+wide=$(later wide -N2 --gpus-per-node=2) || fail "$wide"
+strange=$(timeout 60 sbatch --parsable -p inbox -o /dev/null --gres=gpu:1 \
     -J "x
-99|PENDING|inbox" --wrap 'exec sleep 300') || fail "sbatch failed"
+99|PENDING|inbox" --wrap 'exec sleep 3000') || fail "sbatch failed"
+wait_state wide pending
+wait_state x-99-PENDING-inbox pending # both are known
+touch "$tmp/go-own"
 wait_state own succeeded
 wait_state ours succeeded
 [ "$(field ours epoch)" = 1 ] || fail "ours was started $(field ours epoch) times"
@@ -56,7 +67,7 @@ wait_state ours succeeded
 
 # The scheduler dies; of what waits one is taken away meanwhile.
 down KILL
-timeout 20 scancel "$strange"
+timeout 60 scancel "$strange"
 up --policy fifo --set slurm.poll=0.1 --set slurm.inbox=inbox
 wait_state x-99-PENDING-inbox cancelled
 [ "$(field first state)" = running ] || fail "first is $(field first state)"
@@ -69,16 +80,17 @@ wait_state first cancelled
 in_slurm "$first" CANCELLED
 wait_state wide running
 in_slurm "$wide" RUNNING
-timeout 20 scancel "$wide"
+timeout 60 scancel "$wide"
 wait_state wide cancelled
 
 # What cannot be placed is as it was, and so is what is not for us.
-[ "$(squeue -h -a -o '%i %P %T')" = "$odd inbox PENDING" ] ||
-    fail "$(squeue -h -a)"
+await "Slurm has more than job $odd" is_only "$odd inbox PENDING"
 grep -q "job $odd of the inbox is left alone" "$tmp/err" || fail "not said"
 [ "$(api GET '/jobs?all=1' | tr '{' '\n' | grep -c '"queue": "inbox"')" = 5 ] ||
     fail "not one job for each"
-grep 'does not answer' "$tmp/err" && fail "a name was taken for an answer"
+# Whoever is slow may have been told so, but has not talked nonsense.
+grep 'does not answer' "$tmp/err" | grep -v -e 'too long' -e 'imed out' \
+    -e 'ontact' && fail "a name was taken for an answer"
 [ "$own" -gt 0 ] || fail "no number"
 down
 exit 0

@@ -23,21 +23,16 @@ submit one 1 "$share" "$tmp/tell" one
 submit other 1 "$share" "$tmp/tell" other
 wait_state two running
 wait_state one running
-tries=0
-until api GET /jobs/other/why >"$tmp/out" && grep -q 'shar' "$tmp/out"; do
-    tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "why does not say why it does not share"
-    sleep 0.1
-done
-out_has 'have no types of their own'
+wait_why other 'have no types of their own'
+api GET /jobs/other/why >"$tmp/out"
+out_has 'shar'
 [ "$(field other state)" = pending ] || fail "other is $(field other state)"
-tries=0
-until [ "$(cat "$tmp"/saw-two.1 "$tmp"/saw-one.0 2>/dev/null | tr ',' '\n' |
-    sort -u | xargs)" = "0 1 2" ]; do
-    tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "they saw $(cat "$tmp"/saw-*)"
-    sleep 0.1
-done
+saw_all()
+{
+    [ "$(cat "$tmp"/saw-two.1 "$tmp"/saw-one.0 2>/dev/null | tr ',' '\n' |
+        sort -u | xargs)" = "0 1 2" ]
+}
+await "they did not see each GPU once" saw_all
 touch "$tmp/go"
 wait_state two succeeded
 wait_state one succeeded

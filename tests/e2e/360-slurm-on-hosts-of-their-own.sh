@@ -15,7 +15,7 @@ unshare --net --mount ip link set lo up 2>/dev/null ||
     skip "no network namespace can be made here"
 FIRND_ENGINE=slurm FIRND_HOSTS=1
 export FIRND_ENGINE FIRND_HOSTS FIRN
-suite="tests/e2e/310-*.sh tests/e2e/220-*.sh tests/e2e/330-*.sh" limit=200
+suite="tests/e2e/310-*.sh tests/e2e/220-*.sh tests/e2e/330-*.sh" limit=550
 # 271 kills workers by the numbers that they have on their host; for the clock
 # see 300.
 [ -z "${FIRN_SOAK:-}" ] || {

@@ -9,15 +9,18 @@ export FIRN QUICKSTART_SAMPLES=128
 export TMPDIR="$tmp/there"
 mkdir "$TMPDIR"
 
+# is_alone: nobody was told of the folder. Whoever looks was.
+is_alone()
+{
+    for file in $(grep -lsF "$TMPDIR/firn-quickstart" /proc/[0-9]*/cmdline); do
+        [ ! -e "$file" ] || return 1
+    done
+}
+
 nothing_left()
 {
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left: $(ls "$TMPDIR"/*)"
-    tries=0
-    while grep -qsF "$TMPDIR/firn-quickstart" /proc/[0-9]*/cmdline; do
-        tries=$((tries + 1))
-        [ $tries -lt 40 ] || fail "processes are left"
-        sleep 0.05
-    done
+    is_alone || fail "processes are left"
 }
 
 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" ||
@@ -35,12 +38,11 @@ nothing_left
 # Jobs run when it is told to end.
 QUICKSTART_SAMPLES=8192 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" &
 pid=$!
-tries=0
-until ls "$TMPDIR"/*/live/jobs/*/epoch-1/pid >/dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "no job runs"
-    sleep 0.05
-done
+job_runs()
+{
+    ls "$TMPDIR"/*/live/jobs/*/epoch-1/pid >/dev/null 2>&1
+}
+await "no job runs" job_runs
 kill -TERM $pid
 wait $pid
 [ $? -eq 143 ] || fail "the signal's status is lost"

@@ -7,7 +7,10 @@ cnn=${FIRN%/firn}/examples/cnn
 gpt=${FIRN%/firn}/examples/gpt
 [ -x "$cnn" ] || skip "the examples are not built"
 FIRN_IMAGES= # pictures made up: the same with and without the real ones
-export FIRN_IMAGES
+# Processes of one run find each other by its name and this number, and other
+# tests have runs of the same names.
+MASTER_PORT=$((10000 + $$ % 20000))
+export FIRN_IMAGES MASTER_PORT
 
 # start NAME P LAYOUT COMMAND...: P processes of one run, in the background.
 # Their numbers are in $pids.

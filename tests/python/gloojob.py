@@ -1,8 +1,9 @@
 """gloojob.py - plain DDP over gloo that can be stopped and go on elsewhere.
 
 The environment is torchrun's. Asked to stop (SIGUSR1) all ranks agree on the
-step, the first one saves, and they end with the status that says so. Each rank
-prints where it ran and from which step to which.
+step, the first one saves, and they end with the status that says so: the first
+start goes no further than half way before it is asked. Each rank prints where
+it ran and from which step to which.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def train(model: nn.Module, path: str) -> int:
         step += 1
         stop = asked.clone()
         dist.all_reduce(stop, dist.ReduceOp.MAX)
-        time.sleep(0.05)
+        while first == 0 and step == STEPS // 2 and stop.item() == 0:
+            time.sleep(0.05)
+            stop = asked.clone()
+            dist.all_reduce(stop, dist.ReduceOp.MAX)
         if stop.item() > 0 and step < STEPS:
             break
     node = os.environ["SLURMD_NODENAME"]

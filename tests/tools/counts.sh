@@ -76,7 +76,7 @@ expect 1 "0 passed, 1 failed, 0 skipped" a_failure_that_leaves_things_is_one \
 expect 0 "2 passed, 0 failed, 0 skipped" a_slow_test_is_no_failure \
     "$tmp/good" "$tmp/second"
 n=$((n + 1))
-if grep -q "^  slowest: $tmp/second 1\.[0-9] s\$" "$tmp/said"; then
+if grep -q "^  slowest: .*$tmp/second [0-9]*\.[0-9] s" "$tmp/said"; then
     echo "ok $n - the_slowest_tests_are_named"
 else
     echo "not ok $n - the_slowest_tests_are_named"

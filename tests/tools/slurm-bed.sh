@@ -37,8 +37,8 @@ job()
     out=$1
     shift
     # shellcheck disable=SC2016 # for the job to expand
-    timeout 20 sbatch -Q -o "$tmp/$out" "$@" --wrap \
-        'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"; exec sleep 60'
+    timeout 60 sbatch -Q -o "$tmp/$out" "$@" --wrap \
+        'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"; exec sleep 900'
 }
 
 # said OUT WORDS: the job comes to say so.
@@ -47,7 +47,7 @@ said()
     tries=0
     until [ "$(cat "$tmp/$1" 2>/dev/null)" = "$2" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || {
+        [ $tries -lt 1200 ] || {
             cat "$tmp/$1"
             return 1
         }
@@ -70,15 +70,17 @@ on_node()
         /proc/[0-9]*/environ) /dev/null
 }
 
-# state NODE STATE: it comes to that.
-state()
+# run_there NODE: jobs come to run there. They want no GPU: whether the old ones
+# are still counted goes by when the controller last wrote them down.
+run_there()
 {
     tries=0
-    until [ "$(timeout 5 sinfo -h -r -N -n "$1" -p main -o %T)" = "$2" ]; do
+    until job e -w "$1"; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || return 1
-        sleep 0.05
+        [ $tries -lt 60 ] || return 1
+        sleep 0.1
     done
+    said e "$1 "
 }
 
 nobody()
@@ -106,7 +108,7 @@ expect "others live" on_node n1
 expect "the controller dies" "$bed" kill ctld --dir "$tmp/b"
 expect "and is started" "$bed" start ctld --dir "$tmp/b"
 expect "and the node" "$bed" start n0 --dir "$tmp/b"
-expect "both are well" state n0 idle
+expect "both are well" run_there n0
 (unset SLURM_CONF && exec "$bed" down --dir "$tmp/b") >/dev/null
 SLURM_CONF=
 expect "no file is left" test ! -e "$tmp/b"
