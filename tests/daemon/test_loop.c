@@ -234,6 +234,30 @@ static void new_bounds_resize_a_job_that_runs(void **unused)
     loopscene_close(&s);
 }
 
+static void bounds_that_are_nowhere_take_a_job_off_its_gpus(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 2\nelastic: {threads: 8}");
+    loopscene_turn(&s);
+    book_bounds(s.loop->book, job, 8, 8, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_submit(&s, "b", SOFT);
+    loopscene_turn(&s);
+    assert_int_equal(job->state, LIVE_PREEMPTING);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a pending -; b running n0[0]");
+    assert_int_equal(job->reason, LIVE_BECAUSE_NEVER);
+    book_bounds(s.loop->book, job, 1, 1, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n0[1]; b running n0[0]");
+    loopscene_close(&s);
+}
+
 static void a_job_that_can_never_run_says_so_and_blocks_nobody(void **unused)
 {
     (void)unused;
@@ -283,6 +307,7 @@ int main(void)
         CASE(the_next_try_is_kept_from_gpus_that_are_too_small),
         CASE(reports_become_rates_and_times_left),
         CASE(new_bounds_resize_a_job_that_runs),
+        CASE(bounds_that_are_nowhere_take_a_job_off_its_gpus),
         CASE(a_job_that_can_never_run_says_so_and_blocks_nobody),
         CASE(jobs_go_on_under_another_policy),
     };
