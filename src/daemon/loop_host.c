@@ -73,6 +73,12 @@ static void reported(void *arg, struct live_job *job)
     loop_reported(arg, job);
 }
 
+static void waits(void *arg, const struct live_job *job,
+                  enum live_reason *reason, char why[LIVE_TEXT])
+{
+    why_waits(arg, job, reason, why);
+}
+
 static enum firn_status why(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -170,6 +176,7 @@ struct api_host loop_host(struct loop *loop)
         .reported = reported,
         .policy = policy,
         .set_policy = set_policy,
+        .waits = waits,
         .why = why,
         .eta = eta,
         .plan = plan,

@@ -428,6 +428,10 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err);
 
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err);
+/* The same in short, without when enough GPUs are free: cheap enough for every
+ * job of a list. */
+void why_waits(const struct loop *loop, const struct live_job *job,
+               enum live_reason *reason, char text[LIVE_TEXT]);
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,

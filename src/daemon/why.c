@@ -16,7 +16,7 @@
  * When the GPUs that it needs are free next is what the jobs that hold them are
  * expected to need, one after the other; the policy may decide otherwise.
  *
- * Cost: O(nodes + running jobs log running jobs).
+ * Cost: O(nodes + running jobs log running jobs); in short O(nodes).
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -32,6 +32,7 @@ struct answer {
     int need, have; /* GPUs */
     double mem_gib;
     double next_s; /* seconds until `need` may be free; NaN: not known */
+    bool is_short; /* for a list: that is not looked for */
 };
 
 /* What the cluster has for a job. */
@@ -170,7 +171,8 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
                 : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
                                       : LIVE_BECAUSE_TYPE;
-    a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
+    if (!a->is_short)
+        a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
     if (stock->suit_outside > 0)
         snprintf(outside, sizeof outside, ", %d used by others than firn",
                  stock->suit_outside);
@@ -309,12 +311,13 @@ static void is_away(const struct loop *loop, const struct live_job *job,
 }
 
 static struct answer explain(const struct loop *loop,
-                             const struct live_job *job)
+                             const struct live_job *job, bool is_short)
 {
     const struct track *track = loop_track(loop, job->id);
     const struct firn_job *in_round =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    struct answer a = {.next_s = NAN, .reason = job->reason};
+    struct answer a = {
+        .next_s = NAN, .reason = job->reason, .is_short = is_short};
     a.need = job->ask.gpus_min;
     if (job->state != LIVE_PENDING) {
         str_copy(a.text, sizeof a.text, job->why);
@@ -334,10 +337,18 @@ static struct answer explain(const struct loop *loop,
     return a;
 }
 
+void why_waits(const struct loop *loop, const struct live_job *job,
+               enum live_reason *reason, char text[LIVE_TEXT])
+{
+    struct answer a = explain(loop, job, true);
+    *reason = a.reason;
+    str_copy(text, LIVE_TEXT, a.text);
+}
+
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err)
 {
-    struct answer a = explain(loop, job);
+    struct answer a = explain(loop, job, false);
     (void)err;
     buf_printf(json, "{\"id\":%d,\"name\":", job->id);
     buf_json_string(json, job->ask.name);

@@ -51,6 +51,36 @@ static void too_few_gpus_are_counted_and_the_next_are_expected(void **unused)
     loopscene_close(&s);
 }
 
+/* What `firn ls` says of it. */
+static void expect_listed(struct loopscene *s, const char *name,
+                          const char *reason, const char *words)
+{
+    struct api_host host = loop_host(s->loop);
+    enum live_reason because = LIVE_BECAUSE_NONE;
+    char text[LIVE_TEXT];
+    host.waits(host.arg, loopscene_job(s, name), &because, text);
+    assert_string_equal(live_reason_name(because), reason);
+    assert_string_equal(text, words);
+}
+
+static void a_list_says_the_same_in_short(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT);
+    struct live_job *job = loopscene_submit(&s, "b", "gpus: 2");
+    loopscene_submit(&s, "c", "gpus: 9");
+    expect_listed(&s, "b", "new", "no round has seen it yet");
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.5, 2, 100);
+    expect_listed(&s, "b", "capacity", "waits for 2 GPUs; 1 free");
+    expect_listed(&s, "c", "never", loopscene_job(&s, "c")->why);
+    loopscene_hold(&s, job, true);
+    expect_listed(&s, "b", "held", "its user holds it back");
+    loopscene_close(&s);
+}
+
 static void gpus_of_others_are_counted_apart(void **unused)
 {
     (void)unused;
@@ -181,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(too_few_gpus_are_counted_and_the_next_are_expected),
         CASE(gpus_of_others_are_counted_apart),
+        CASE(a_list_says_the_same_in_short),
         CASE(types_memory_and_drains_have_reasons_of_their_own),
         CASE(held_and_hopeless_jobs_say_so),
         CASE(a_dry_run_tells_start_and_end_and_changes_nothing),

@@ -65,6 +65,11 @@ while run 0 why behind && grep -q 'reason: new' "$tmp/out"; do
 done
 out_has 'reason: capacity'
 out_has 'need: gpus 1'
+for all in '' --all; do # a list has the same reason
+    # shellcheck disable=SC2086 # none is no word
+    run 0 ls $all
+    grep -q ' behind .* capacity$' "$tmp/out" || fail "ls $all: no reason"
+done
 run 0 eta behind
 run 0 cancel behind
 run 0 ls
