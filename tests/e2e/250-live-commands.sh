@@ -86,11 +86,14 @@ run 0 cancel hel
 out_has '(held) is '
 
 # A followed log ends with its job, and an interrupt ends it at once.
-run 0 submit --name talks -- sh -c 'echo one; sleep 0.5; echo two'
+run 0 submit --name talks -- \
+    sh -c 'echo one; sleep 0.5; echo two; printf "a\000b\n"'
 timeout 20 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
     fail "the followed log does not end with its job"
 out_has one
 out_has two
+run 0 logs -o json talks # all of it, whatever is in it
+out_has 'a\u0000b'
 # To this process alone: what a leak checker starts at its end must not hear it.
 timeout --foreground -s INT 1 "$FIRN" events -f >"$tmp/out" 2>"$tmp/err"
 [ $? -eq 124 ] || fail "events -f ended by itself"
