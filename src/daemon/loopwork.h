@@ -320,6 +320,9 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
 
 /* --- the engine: loop_engine.c ------------------------------------------- */
 
+/* What a job of the round, or of a copy of it, needs when it is run so. */
+struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
+                           const struct firn_way *way, bool is_elastic);
 /* The engine as the round sees it, and the host as the engine does. */
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);

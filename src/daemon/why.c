@@ -162,6 +162,18 @@ static void needs_in_words(const struct loop *loop, const struct firn_job *job,
                  job->spec.mem_gib);
 }
 
+/* So many it could have at once, if nobody goes before it: that the policy
+ * knows, and a dry run asks it. */
+static void fewer(int ngpus, struct answer *a)
+{
+    if (ngpus > 0)
+        snprintf(a->next, sizeof a->next,
+                 "with %d GPU%s it may start now: firn plan tells", ngpus,
+                 ngpus > 1 ? "s" : "");
+    else
+        snprintf(a->next, sizeof a->next, "nothing to do but wait");
+}
+
 static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
@@ -195,10 +207,7 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
         snprintf(a->next, sizeof a->next,
                  "it starts when others leave enough GPUs");
     else
-        snprintf(a->next, sizeof a->next, "%s",
-                 job->spec.gpus_min > 1 && stock->suit_free > 0
-                     ? "it would start now with fewer GPUs"
-                     : "nothing to do but wait");
+        fewer(job->spec.gpus_min > 1 ? stock->suit_free : 0, a);
 }
 
 static int most_of(const int *by_type)
@@ -221,8 +230,7 @@ static void too_few_alike(const struct loop *loop, const struct stock *stock,
     a->reason = LIVE_BECAUSE_FRAGMENTED;
     snprintf(a->text, sizeof a->text, "waits for %s; %.90s are free", needs,
              frees.at);
-    snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
-             most_of(stock->free_of));
+    fewer(most_of(stock->free_of), a);
     buf_release(&frees);
 }
 
@@ -272,8 +280,7 @@ static void waits(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text,
                  "waits for %s; %d are free, at most %d on one node", needs,
                  stock.suit_free, stock.together);
-        snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
-                 stock.together);
+        fewer(stock.together, a);
     } else {
         bool is_new = round_is_due(loop->round);
         a->reason = is_new ? LIVE_BECAUSE_NEW : LIVE_BECAUSE_PRIORITY;

@@ -183,6 +183,67 @@ static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
     loopscene_close(&s);
 }
 
+static void the_smallest_change_is_told(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    char change[128];
+    loopscene_open(&s, "1x8:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 2\nduration: 100");
+    loopscene_turn(&s);
+    planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);
+    assert_string_equal(change, "with gpus: 6 it would start now");
+    loopscene_submit(&s, "b", "gpus: 7\nduration: 10"); /* goes before it */
+    loopscene_turn(&s);
+    planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);
+    assert_string_equal(change, "");
+    loopscene_close(&s);
+}
+
+/* A guest that fits beside its host in several passes of a step only. */
+static void a_dry_run_shares_as_the_round_does(void **unused)
+{
+    (void)unused;
+    static const char half[] = "share: allowed\nmemory: 8GiB\nbatch: 32\n"
+                               "duration: 10\nelastic: {threads: 1}";
+    struct loopscene s;
+    char change[128];
+    loopscene_open(&s, "1x1:v100@16", "sjf-bsbf", false);
+    loopscene_submit(&s, "host",
+                     "share: allowed\nmemory: 8GiB\nbatch: 32\n"
+                     "duration: 60\nelastic: {threads: 1}");
+    loopscene_turn(&s);
+    double start_s = planned(&s, half, "start_s", change, 128);
+    loopscene_submit(&s, "guest", half);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "host running n0[0]~; guest running n0[0]~");
+    assert_true(start_s == 0);
+    loopscene_close(&s);
+}
+
+/* Nodes have their names wherever they are told. */
+static void an_eta_has_the_names_of_nodes(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"gpu-a", "gpu-b"};
+    static const char *const jobs[] = {"soft", "rigid"};
+    struct loopscene s;
+    loopscene_play.names = names;
+    loopscene_open(&s, "2x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "soft", SOFT);
+    loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_turn(&s);
+    for (size_t i = 0; i < 2; i++) {
+        struct firn_buf json = {0};
+        struct firn_error err = {0};
+        dryrun_eta(s.loop, loopscene_job(&s, jobs[i]), &json, &err);
+        assert_non_null(strstr(json.at, names[i]));
+        buf_release(&json);
+    }
+    loopscene_close(&s);
+}
+
 static void an_eta_follows_the_queue(void **unused)
 {
     (void)unused;
@@ -215,6 +276,9 @@ int main(void)
         CASE(types_memory_and_drains_have_reasons_of_their_own),
         CASE(held_and_hopeless_jobs_say_so),
         CASE(a_dry_run_tells_start_and_end_and_changes_nothing),
+        CASE(the_smallest_change_is_told),
+        CASE(a_dry_run_shares_as_the_round_does),
+        CASE(an_eta_has_the_names_of_nodes),
         CASE(an_eta_follows_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
