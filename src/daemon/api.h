@@ -32,7 +32,7 @@ struct api_node {
     const char *name, *type;
     double mem_gib; /* of each GPU; 0: not known */
     int ngpus;      /* in all */
-    int nfree;      /* nobody has them, and jobs may */
+    int nfree;      /* nobody has them; unless it is drained, jobs may */
     int noutside;   /* used by somebody outside of firn */
     bool is_up, is_drained;
     const char *why; /* it is not up; "" for no word */

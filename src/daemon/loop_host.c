@@ -28,7 +28,9 @@ static size_t nodes(void *arg, const struct api_node **out)
             .type = type->name,
             .mem_gib = type->mem_gib,
             .ngpus = node->ngpus,
-            .nfree = state->map.node_free[i],
+            .nfree = loop->is_drained[i] && !loop->is_down[i]
+                         ? loop_node_idle(loop, i)
+                         : state->map.node_free[i],
             .noutside = loop_outside_count(loop, i),
             .is_up = !loop->is_down[i],
             .is_drained = loop->is_drained[i],

@@ -155,6 +155,28 @@ enum firn_status loop_node_follow(struct loop *loop, firn_node_id node,
     return status;
 }
 
+int loop_node_idle(const struct loop *loop, firn_node_id node)
+{
+    enum { BOARDS = FIRN_NODE_GPUS_MAX / FIRN_BOARD_GPUS + 1 };
+    uint64_t held[BOARDS] = {0}; /* two jobs may share one */
+    int idle = loop->cluster.nodes[node].ngpus - loop_outside_count(loop, node);
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        const struct track *track = loop->tracks.at[i];
+        const struct live_job *job =
+            track != NULL ? book_job(loop->book, track->id) : NULL;
+        struct firn_alloc has = {0};
+        if (job == NULL || !recover_alloc(job->held, &has))
+            continue;
+        for (int p = 0; p < has.nparts; p++)
+            if (has.parts[p].node == node && has.parts[p].board < BOARDS)
+                held[has.parts[p].board] |= has.parts[p].gpus;
+        mem_free(has.parts);
+    }
+    for (size_t b = 0; b < BOARDS; b++)
+        idle -= __builtin_popcountll(held[b]);
+    return idle > 0 ? idle : 0;
+}
+
 /* By name. */
 static enum firn_status keep_drained(struct loop *loop, struct firn_error *err)
 {

@@ -233,6 +233,8 @@ enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err);
 const char *loop_node_name(const struct loop *loop, firn_node_id node);
 /* Why the engine has it out; "" for no word. */
 const char *loop_node_why(const struct loop *loop, firn_node_id node);
+/* Its GPUs that nobody has, in the round or not. O(jobs). */
+int loop_node_idle(const struct loop *loop, firn_node_id node);
 bool loop_node_find(const struct loop *loop, const char *name,
                     firn_node_id *out);
 /* "n0[0-3] n7[1]" with the nodes' names, appended. */
