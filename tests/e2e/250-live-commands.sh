@@ -109,5 +109,12 @@ run 0 whatif --policy fifo,sjf
 out_has history
 run 0 ls --all -o json
 out_has '"state": "cancelled"'
+# The scheduler ends well while somebody follows.
+run 0 submit --name stays -- sleep 30
+"$FIRN" logs -f stays >/dev/null 2>&1 &
+follower=$!
+"$FIRN" events -f >/dev/null 2>&1 &
+sleep 0.5
 down
+kill $follower $!
 exit 0
