@@ -198,7 +198,8 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
     struct track *track = loop_track(loop, job->id);
-    if (track != NULL && track->is_pinned)
+    if (track != NULL && track->is_pinned && !job->is_ending &&
+        !loop_can_stop(job))
         return eta_pinned(loop, job, track, json);
     if (track == NULL || loop_round_job(loop, track) == NULL)
         return firn_fail(err, FIRN_EDATA,

@@ -445,6 +445,21 @@ void loop_close_epoch(struct loop *loop, struct live_job *job,
     loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
 }
 
+void loop_pin_leaving(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track(loop, job->id);
+    struct firn_alloc has = {0};
+    if (track->is_pinned || !recover_alloc(job->held, &has))
+        return;
+    if (has.nparts == 0 || has.is_shared) { /* its mate stays there */
+        mem_free(has.parts);
+        return;
+    }
+    mem_free(track->granted.parts);
+    track->granted = has;
+    loop_pin(loop, job);
+}
+
 /* It gave its GPUs up as planned. */
 static void on_left(struct loop *loop, struct live_job *job,
                     struct track *track)
@@ -462,6 +477,7 @@ static void on_left(struct loop *loop, struct live_job *job,
         return;
     }
     if (job->is_held) {
+        loop_unpin(loop, track);
         loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
                  "held back by its user");
         return;

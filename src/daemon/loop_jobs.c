@@ -410,8 +410,10 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
     loop_wrote(loop, status, &err);
     leave_round(loop, track, false);
     ride_check(loop);
-    if (!ride_rides(loop, job))
-        loop->engine->cancel(loop->engine_state, job->id);
+    if (ride_rides(loop, job))
+        return;
+    loop_pin_leaving(loop, job);
+    loop->engine->cancel(loop->engine_state, job->id);
 }
 
 /* A STOP that no round has planned. */
@@ -469,8 +471,10 @@ static void hold(struct loop *loop, struct live_job *job)
         LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
     loop_wrote(loop, status, &err);
     ride_check(loop);
-    if (is_there && !ride_rides(loop, job))
-        stop(loop, job);
+    if (!is_there || ride_rides(loop, job))
+        return;
+    loop_pin_leaving(loop, job);
+    stop(loop, job);
 }
 
 static bool is_outside(const struct live_job *job, const struct firn_job *as)

@@ -174,6 +174,9 @@ void loop_withdraw(struct loop *loop, struct track *track);
 void loop_readmit(struct loop *loop, struct live_job *job);
 void loop_pin(struct loop *loop, struct live_job *job);
 void loop_unpin(struct loop *loop, struct track *track);
+/* Its user takes it off its GPUs: until its processes are gone, which a
+ * stubborn one's grace may be, these are nobody's. loop_engine.c */
+void loop_pin_leaving(struct loop *loop, struct live_job *job);
 /* Off its GPUs by a checkpoint, to wait again. */
 void loop_send_away(struct loop *loop, struct live_job *job, const char *why);
 /* It is over, in that state. */
