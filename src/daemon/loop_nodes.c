@@ -177,13 +177,15 @@ int loop_node_idle(const struct loop *loop, firn_node_id node)
     return idle > 0 ? idle : 0;
 }
 
-/* By name. */
+/* By name; also those that are not here at present, for when they are back. */
 static enum firn_status keep_drained(struct loop *loop, struct firn_error *err)
 {
     struct firn_buf list = {0};
     for (int i = 0; i < loop->cluster.nnodes; i++)
         if (loop->is_drained[i])
             buf_printf(&list, "%s ", loop_node_name(loop, i));
+    if (loop->drained_away.n > 0)
+        buf_puts(&list, loop->drained_away.at);
     struct firn_bytes bytes = {list.n > 0 ? list.at : "", list.n};
     enum firn_status status =
         store_put_meta(loop->store, "drained", bytes, err);
@@ -232,7 +234,11 @@ enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err)
             firn_node_id node = 0;
             if (find_drained(loop, word, &node))
                 status = loop_drain(loop, node, true, err);
+            else
+                buf_printf(&loop->drained_away, "%s ", word);
         }
+        if (status == FIRN_OK && loop->drained_away.n > 0)
+            status = keep_drained(loop, err);
     }
     buf_release(&text);
     for (int i = 0; i < loop->cluster.nnodes && status == FIRN_OK; i++)
@@ -286,6 +292,7 @@ void loop_nodes_open(struct loop *loop)
 void loop_nodes_close(struct loop *loop)
 {
     loop_outside_close(loop);
+    buf_release(&loop->drained_away);
     vec_release(&loop->renumbered);
     mem_free(loop->is_drained);
     mem_free(loop->is_down);

@@ -112,8 +112,9 @@ struct loop {
     VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
     bool *is_drained, *is_down;    /* by node: its operator, the engine */
-    bool is_draining;              /* the steps of this moment are a drain's */
-    struct outside *outside;       /* GPUs that others use */
+    struct firn_buf drained_away; /* names of drained nodes that are not here */
+    bool is_draining;             /* the steps of this moment are a drain's */
+    struct outside *outside;      /* GPUs that others use */
     VEC(firn_node_id)
     renumbered;                /* by a node's number in the run before: its
                                 * number now, -1 for none; empty: the same */

@@ -213,6 +213,26 @@ static void what_the_round_does_not_take_back_leaves_its_gpus(void **unused)
     loopscene_close(&s);
 }
 
+static void
+a_drained_node_that_was_away_is_drained_when_it_is_back(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "3x1:v100@16", "fifo", false);
+    assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
+    assert_int_equal(loop_drain(s.loop, 2, true, &err), FIRN_OK);
+    loopscene_close(&s);
+    loopscene_open(&s, "2x1:v100@16", "fifo", true);
+    assert_true(s.loop->is_drained[0]);
+    assert_int_equal(loop_drain(s.loop, 0, false, &err), FIRN_OK);
+    loopscene_close(&s);
+    loopscene_open(&s, "3x1:v100@16", "fifo", true);
+    assert_false(s.loop->is_drained[0]);
+    assert_true(s.loop->is_drained[2]);
+    loopscene_close(&s);
+}
+
 static void fewer_gpus_than_before_are_no_crash(void **unused)
 {
     (void)unused;
@@ -362,6 +382,7 @@ int main(void)
         CASE(a_held_job_that_cannot_be_stopped_is_not_by_a_restart),
         CASE(a_job_on_a_hundred_nodes_is_taken_over),
         CASE(what_the_round_does_not_take_back_leaves_its_gpus),
+        CASE(a_drained_node_that_was_away_is_drained_when_it_is_back),
         CASE(fewer_gpus_than_before_are_no_crash),
         CASE(killed_at_any_moment_no_job_is_lost),
         CASE(ten_thousand_jobs_are_ready_within_two_seconds),
