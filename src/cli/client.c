@@ -39,6 +39,7 @@ struct client {
     CURLM *multi;
     CURL *easy;
     struct firn_buf url;
+    bool was_heard; /* the last transfer was taken, whatever became of it */
 };
 
 /* What came of one transfer. */
@@ -223,6 +224,7 @@ static void transfer(struct client *c, const struct client_request *request,
         curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
         curl.multi_remove_handle(c->multi, c->easy);
     }
+    c->was_heard = answer->http >= 200 && answer->http < 300;
     curl.slist_free_all(headers);
 }
 
@@ -386,6 +388,11 @@ enum firn_status client_stream(struct client *client, const char *path,
         status = understand(client, &answer, NULL, err);
     buf_release(&answer.body);
     return status;
+}
+
+bool client_was_heard(const struct client *client)
+{
+    return client->was_heard;
 }
 
 void client_escape(struct firn_buf *path, const char *word)

@@ -65,6 +65,8 @@ typedef bool client_taker(void *arg, struct firn_bytes piece);
 enum firn_status client_stream(struct client *client, const char *path,
                                client_taker *take, void *arg,
                                struct firn_error *err);
+/* Did the daemon begin to answer the last request, and well? */
+bool client_was_heard(const struct client *client);
 
 /* Appends `word` with everything but letters, digits and -._~ as %XX. */
 void client_escape(struct firn_buf *path, const char *word);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/live.h"
+#include "cli/livepatience.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
 #include <stdio.h>
@@ -20,8 +21,6 @@ struct args {
     long after;
     const char *job;
 };
-
-static const double away_s = 60;
 
 static const struct flag table[] = {
     {"follow", 'f', NULL, "goes on with what happens", flag_yes,
@@ -171,7 +170,6 @@ static int tell_coming(struct telling *t)
     for (;;) {
         struct firn_error err = {0};
         char path[96];
-        double before = t->seen;
         int n = snprintf(path, sizeof path, "/v1/events?follow=1&after=%.0f",
                          t->seen);
         if (t->job >= 0)
@@ -181,10 +179,8 @@ static int tell_coming(struct telling *t)
             client_stream(t->live->client, path, take, t, &err);
         if (t->rc != 0 || client_interrupted())
             return t->rc != 0 ? t->rc : 130;
-        if (status == FIRN_OK || t->seen > before)
-            heard_s = clock_elapsed_s();
-        if (status != FIRN_OK &&
-            (status != FIRN_EIO || clock_elapsed_s() - heard_s > away_s))
+        if (!live_bears(&heard_s, status, client_was_heard(t->live->client),
+                        clock_elapsed_s()))
             return live_failed(t->live, &err);
         if (!client_wait(0.5, -1))
             return 130;

@@ -8,7 +8,9 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "hold",
     .usage = "[options] JOB [JOB...]",
-    .about = "Keeps jobs from being started until 'firn release'.\n"
+    .about = "Keeps jobs from being started until 'firn release'. One that "
+             "runs leaves by a\ncheckpoint if it can be stopped, else at its "
+             "end.\n"
              "A JOB is a number, a name, or the beginning of a name that no "
              "other has.",
     .table = table,
@@ -20,6 +22,8 @@ int cmd_hold(int argc, char **argv)
                                           .what = "job",
                                           .before = "/v1/jobs/",
                                           .behind = "/hold",
-                                          .done = "is held"};
+                                          .done = "is held",
+                                          .begun = "is held as soon as it has "
+                                                   "left its GPUs"};
     return live_verb_run(&verb, argc, argv);
 }

@@ -7,11 +7,11 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/live.h"
+#include "cli/livepatience.h"
 #include "cli/safetext.h"
+#include <string.h>
 
 enum { PIECE = 1 << 20 }; /* the most that the daemon gives at once */
-
-static const double away_s = 60;
 
 struct args {
     struct live_args live;
@@ -108,12 +108,11 @@ static enum firn_status print_coming(struct printing *p, const char *job,
     double heard_s = clock_elapsed_s();
     enum firn_status status;
     for (;;) {
-        int64_t before = p->offset;
         make_path(&path, job, "follow=1&offset", p->offset);
         status = client_stream(p->live->client, path.at, print, p, err);
-        if (p->offset > before)
-            heard_s = clock_elapsed_s();
-        if (status != FIRN_EIO || clock_elapsed_s() - heard_s > away_s)
+        if (status != FIRN_EIO ||
+            !live_bears(&heard_s, status, client_was_heard(p->live->client),
+                        clock_elapsed_s()))
             break;
         if (!client_wait(0.5, -1)) {
             status = firn_fail(err, FIRN_EINTR, "interrupted");
@@ -124,13 +123,29 @@ static enum firn_status print_coming(struct printing *p, const char *job,
     return status;
 }
 
+/* As JSON, all of it: a log may have NULs. */
+static void put_json(struct firn_buf *out, const struct firn_buf *log)
+{
+    struct firn_buf part = {0};
+    buf_putc(out, '"');
+    for (size_t at = 0; at < log->n; at++) {
+        buf_clear(&part);
+        buf_json_string(&part, log->at + at);
+        buf_add(out, part.at + 1, part.n - 2); /* without its quotes */
+        at += strlen(log->at + at);
+        buf_puts(out, at < log->n ? "\\u0000" : "");
+    }
+    buf_putc(out, '"');
+    buf_release(&part);
+}
+
 /* What is left at the end: half a character; with -o json all of it. */
 static int finish(struct printing *p)
 {
     struct firn_buf text = {0};
     if (p->live->is_json) {
         buf_puts(&text, "{\n  \"log\": ");
-        buf_json_string(&text, p->out.n > 0 ? p->out.at : "");
+        put_json(&text, &p->out);
         buf_puts(&text, "\n}\n");
     } else {
         safe_feed_end(&p->feed, &text);

@@ -102,8 +102,11 @@ static void put_done(const struct live_verb *verb, const char *word,
     if (id >= 0)
         buf_printf(out, "%.0f (", id);
     safe_puts(out, *name != '\0' ? name : word);
-    bool is_under_way = verb->begun != NULL && said_yes(answer, "ending") &&
-                        strcmp(said_text(answer, "state"), "cancelled") != 0;
+    const char *state = said_text(answer, "state");
+    bool is_held = said_yes(answer, "held") && strcmp(state, "pending") != 0;
+    bool is_under_way = verb->begun != NULL &&
+                        strcmp(state, "cancelled") != 0 &&
+                        (said_yes(answer, "ending") || is_held);
     buf_printf(out, "%s %s\n", id >= 0 ? ")" : "",
                is_under_way ? verb->begun : verb->done);
 }

@@ -1,7 +1,7 @@
 /* livewait.c - a job followed to its end, by asking now and then.
  *
  * Asking is simple and bears a daemon that is started anew meanwhile: as long
- * as it is away no longer than AWAY_S, nothing is lost but time. The pauses
+ * as it is not away for too long, nothing is lost but time. The pauses
  * grow from a tenth of a second to one second, so that a short job is not
  * waited for longer than it takes and a long one costs nothing.
  */
@@ -9,12 +9,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "cli/livejobs.h"
+#include "cli/livepatience.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
 #include <stdio.h>
 #include <string.h>
 
-static const double away_s = 60, pause_first_s = 0.1, pause_last_s = 1;
+static const double pause_first_s = 0.1, pause_last_s = 1;
 
 static void say_state(const struct live *live, const json_t *job)
 {
@@ -47,16 +48,15 @@ int live_wait(struct live *live, long long id, json_t **job)
         struct firn_error err = {0};
         json_t *now = NULL;
         enum firn_status status = client_get(live->client, path, &now, &err);
+        if (!live_bears(&heard_s, status, false, clock_elapsed_s()))
+            return live_failed(live, &err);
         if (status == FIRN_OK) {
-            heard_s = clock_elapsed_s();
             if (is_news(*job, now))
                 say_state(live, now);
             json_decref(*job);
             *job = now;
             if (live_job_is_over(now))
                 return live_job_status(now);
-        } else if (status != FIRN_EIO || clock_elapsed_s() - heard_s > away_s) {
-            return live_failed(live, &err);
         }
         if (!client_wait(pause_s, -1))
             return 130;

@@ -7,6 +7,7 @@
 #include "cli/safetext.h"
 #include "cli/said.h"
 #include <stdio.h>
+#include <string.h>
 
 /* A text of the answer as a line of its own, when it is there. */
 static void put_line(const json_t *answer, const char *key, const char *label,
@@ -55,7 +56,11 @@ void live_why_page(const json_t *answer, struct firn_buf *out)
     put_line(answer, "text", "", out);
     said_fields(answer, told, out);
     if (next_s > 0) {
-        buf_puts(out, "GPUs free in: about ");
+        bool waits = strcmp(said_text(answer, "state"), "pending") == 0;
+        bool is_tried = strcmp(said_text(answer, "reason"), "retry") == 0;
+        buf_puts(out, !waits     ? "done in: about "
+                      : is_tried ? "tried again in: about "
+                                 : "GPUs free in: about ");
         buf_span(out, next_s);
         buf_putc(out, '\n');
     }

@@ -32,7 +32,7 @@ struct api_node {
     const char *name, *type;
     double mem_gib; /* of each GPU; 0: not known */
     int ngpus;      /* in all */
-    int nfree;      /* nobody has them, and jobs may */
+    int nfree;      /* nobody has them; unless it is drained, jobs may */
     int noutside;   /* used by somebody outside of firn */
     bool is_up, is_drained;
     const char *why; /* it is not up; "" for no word */
@@ -85,6 +85,10 @@ struct api_host {
                                    const struct api_setting *settings,
                                    size_t nsettings, struct firn_error *err);
 
+    /* Why a job that is PENDING waits at this moment; NULL: as the book has
+     * it. Asked for each job of a list. */
+    void (*waits)(void *arg, const struct live_job *job,
+                  enum live_reason *reason, char why[LIVE_TEXT]);
     enum firn_status (*why)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,

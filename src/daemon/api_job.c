@@ -159,7 +159,12 @@ static bool list_job(struct list *list, const struct live_job *job)
 
 static bool list_read(void *arg, struct live_job *job)
 {
-    bool goes_on = list_job(arg, job);
+    struct list *list = arg;
+    const struct live_job *living = /* of these memory knows more */
+        live_state_is_over(job->state)
+            ? NULL
+            : book_job(list->api->host.book, job->id);
+    bool goes_on = list_job(list, living != NULL ? living : job);
     live_job_free(job);
     return goes_on;
 }

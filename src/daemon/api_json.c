@@ -7,6 +7,7 @@
  */
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "daemon/apiwork.h"
 #include <firn/message.h>
 
@@ -106,6 +107,20 @@ void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
     buf_release(&named);
 }
 
+/* The book has what was last written of a job; why one waits changes with the
+ * others, and is found when it is asked for. */
+static void add_reason(struct firn_buf *out, const struct api *api,
+                       const struct live_job *job)
+{
+    enum live_reason reason = job->reason;
+    char why[LIVE_TEXT];
+    str_copy(why, sizeof why, job->why);
+    if (job->state == LIVE_PENDING && api->host.waits != NULL)
+        api->host.waits(api->host.arg, job, &reason, why);
+    api_json_text(out, "reason", live_reason_name(reason));
+    api_json_text(out, "why", why);
+}
+
 static void add_line(struct firn_buf *out, const struct api *api,
                      const struct live_job *job)
 {
@@ -115,8 +130,7 @@ static void add_line(struct firn_buf *out, const struct api *api,
     api_json_text(out, "queue", job->ask.queue);
     api_json_int(out, "priority", job->ask.priority);
     api_json_text(out, "state", live_state_name(job->state));
-    api_json_text(out, "reason", live_reason_name(job->reason));
-    api_json_text(out, "why", job->why);
+    add_reason(out, api, job);
     api_json_bool(out, "held", job->is_held);
     api_json_bool(out, "ending", job->is_ending);
     api_json_int(out, "gpus_min", job->ask.gpus_min);

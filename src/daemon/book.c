@@ -260,7 +260,7 @@ static struct live_job *make_job(struct book *book, struct live_ask *ask,
     job->state = LIVE_PENDING;
     job->reason = LIVE_BECAUSE_NEW;
     str_copy(job->why, sizeof job->why, "no round has seen it yet");
-    str_copy(job->held, sizeof job->held, "-");
+    job->held = mem_strdup("-");
     job->last = firn_trainer_report_unknown();
     job->orders = firn_orders_none();
     return job;
@@ -464,7 +464,8 @@ enum firn_status book_held(struct book *book, struct live_job *job,
         job->how = (struct firn_how){0};
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
-    str_copy(job->held, sizeof job->held, held);
+    mem_free(job->held);
+    job->held = mem_strdup(held);
     return book_change(book, job, moment_s(book), "gpus", job->held, err);
 }
 

@@ -161,6 +161,15 @@ enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
         held ? "its user holds it back" : "its user lets it go again", err);
 }
 
+/* Elastic threads that it has begun with, which its checkpoints keep to, or
+ * says; 0: as many as the most GPUs, once it starts. */
+static int threads_of(const struct live_job *job)
+{
+    bool has_begun = job->ask.is_elastic && job->epoch > 0;
+    return job->ask.threads > 0 || !has_begun ? job->ask.threads
+                                              : job->ask.gpus_max;
+}
+
 enum firn_status book_bounds(struct book *book, struct live_job *job,
                              int gpus_min, int gpus_max, double now_s,
                              struct firn_error *err)
@@ -182,12 +191,20 @@ enum firn_status book_bounds(struct book *book, struct live_job *job,
                          "job %d (%s) is not elastic: it takes one number of "
                          "GPUs, not %d..%d",
                          job->id, job->ask.name, gpus_min, gpus_max);
+    int threads = threads_of(job);
+    bool is_more = threads > 0 && gpus_max > threads;
+    if (is_more && job->ask.consistency[0] != '\0')
+        return firn_fail(err, FIRN_EINVAL,
+                         "job %d (%s) trains %d elastic threads: it cannot "
+                         "have %d GPUs",
+                         job->id, job->ask.name, threads, gpus_max);
     if (job->ask.gpus_min == gpus_min && job->ask.gpus_max == gpus_max)
         return FIRN_OK;
     snprintf(text, sizeof text, "from %d..%d to %d..%d GPUs", job->ask.gpus_min,
              job->ask.gpus_max, gpus_min, gpus_max);
     job->ask.gpus_min = gpus_min;
     job->ask.gpus_max = gpus_max;
+    job->ask.threads = is_more ? 0 : threads;
     return book_change(book, job, now_s, "bounds", text, err);
 }
 

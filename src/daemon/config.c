@@ -351,7 +351,19 @@ static enum firn_status default_state(struct config *config,
         config->state = join(config, home, ".local/state/firn");
     else
         return firn_fail(err, FIRN_EINVAL, "there is no HOME: say --state DIR");
+    config->is_usual = true;
     return FIRN_OK;
+}
+
+void config_make_parents(const struct config *config)
+{
+    struct firn_buf path = {0};
+    for (const char *at = config->is_usual ? config->state : ""; *at; at++) {
+        if (*at == '/' && path.n > 0)
+            (void)mkdir(path.at, 0700);
+        buf_putc(&path, *at);
+    }
+    buf_release(&path);
 }
 
 /* From the folder of now: jobs have theirs. */

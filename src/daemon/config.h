@@ -36,6 +36,7 @@ struct config {
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
+    bool is_usual; /* nobody said where the state is */
 };
 
 /* A line for each flag, for --help. */
@@ -52,6 +53,10 @@ enum firn_status config_text(struct config *config, struct firn_bytes text,
  * also for what does not go together. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
 void config_release(struct config *config);
+/* The folders above the usual place of the state, which a new user does not
+ * have; whether they could be made is seen when it is opened. Above a place
+ * that somebody named nothing is made. */
+void config_make_parents(const struct config *config);
 
 /* Where trainers report, appended: `callback`, or by `listen`, or over the
  * socket. `port` is what is listened on. FIRN_EINVAL when they are on other

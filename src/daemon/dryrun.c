@@ -41,6 +41,14 @@ static double now_s(void *state)
     return ((const struct dryrun *)state)->now_s;
 }
 
+void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held)
+{
+    struct firn_buf gpus = {0};
+    firn_alloc_print(held, &gpus);
+    loop_gpus_text(dry->loop, gpus.at, &dry->gpus);
+    buf_release(&gpus);
+}
+
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
@@ -48,11 +56,8 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     (void)err;
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
         isnan(dry->start_s)) {
-        struct firn_buf gpus = {0};
         dry->start_s = dry->now_s - dry->began_s;
-        firn_alloc_print(step->to, &gpus);
-        loop_gpus_text(dry->loop, gpus.at, &dry->gpus);
-        buf_release(&gpus);
+        dryrun_gpus(dry, step->to);
     }
     if (step->job->id != dry->job && (step->kind == FIRN_STEP_STOP ||
                                       step->to->ngpus < step->job->held.ngpus))
@@ -94,7 +99,9 @@ static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct dryrun *dry = state;
-    return liveforecast_load(dry->loop->forecast, book_id(dry, job), job, way);
+    const struct live_job *live = book_job(dry->loop->book, book_id(dry, job));
+    bool is_elastic = live != NULL ? live->ask.is_elastic : dry->is_elastic;
+    return loop_load(dry->loop, job, way, is_elastic);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -352,11 +359,12 @@ enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
         track != NULL ? loop_round_job(loop, track) : NULL;
     FIRN_TRY(open_copy(dry, loop, err));
     dry->is_known = q->is_known;
+    dry->is_elastic = q->is_elastic;
     dry->job = track != NULL ? track->round_id : (firn_job_id)loop->books.n;
     if (now != NULL && now->held.nparts > 0) {
         dry->rate = now->rate;
         dry->start_s = 0;
-        firn_alloc_print(&now->held, &dry->gpus);
+        dryrun_gpus(dry, &now->held);
     }
     expect_all(dry);
     if (q->job != NULL)

@@ -95,31 +95,47 @@ static void put_answer(const struct dryrun *dry, const struct range *range,
     buf_release(&because);
 }
 
-/* Fewer GPUs with which it would start at once; 0: none would. */
-static int smaller(struct loop *loop, const struct firn_job_spec *spec)
+static bool starts_with(struct loop *loop, const struct question *asked,
+                        int gpus)
 {
-    for (int gpus = spec->gpus_min - 1; gpus >= 1; gpus /= 2) {
-        struct firn_error err = {0};
-        struct dryrun dry = {.stretch = 1};
-        struct firn_job_spec less = *spec;
-        struct question q = {.spec = &less};
-        less.gpus = less.gpus_min = gpus;
-        less.gpus_max = less.gpus_max < gpus ? gpus : less.gpus_max;
-        bool starts = dryrun_open(&dry, loop, &q, &err) == FIRN_OK &&
-                      round_decide(dry.round, dry.now_s, &err) == FIRN_OK &&
-                      !isnan(dry.start_s);
-        dryrun_close(&dry);
-        if (starts)
-            return gpus;
+    struct firn_error err = {0};
+    struct dryrun dry = {.stretch = 1};
+    struct firn_job_spec less = *asked->spec;
+    struct question q = {.spec = &less, .is_elastic = asked->is_elastic};
+    less.gpus = less.gpus_min = gpus;
+    if (asked->spec->gpus_max <= asked->spec->gpus_min) /* takes one number */
+        less.gpus_max = gpus;
+    bool starts = dryrun_open(&dry, loop, &q, &err) == FIRN_OK &&
+                  round_decide(dry.round, dry.now_s, &err) == FIRN_OK &&
+                  !isnan(dry.start_s);
+    dryrun_close(&dry);
+    return starts;
+}
+
+/* The most GPUs, of fewer than it asks for, with which it would start at once;
+ * 0: none would. Found by halving, then by closing in. */
+static int smaller(struct loop *loop, const struct question *asked)
+{
+    int too_many = asked->spec->gpus_min, gpus = too_many - 1;
+    while (gpus >= 1 && !starts_with(loop, asked, gpus)) {
+        too_many = gpus;
+        gpus /= 2;
     }
-    return 0;
+    while (gpus >= 1 && too_many - gpus > 1) {
+        int middle = gpus + (too_many - gpus) / 2;
+        if (starts_with(loop, asked, middle))
+            gpus = middle;
+        else
+            too_many = middle;
+    }
+    return gpus;
 }
 
 static void put_plan(struct loop *loop, const struct dryrun *dry,
-                     const struct firn_job_spec *spec, struct firn_buf *json)
+                     const struct question *q, struct firn_buf *json)
 {
-    int fewer =
-        dry->start_s > 0 || isnan(dry->start_s) ? smaller(loop, spec) : 0;
+    const struct firn_job_spec *spec = q->spec;
+    int fewer = dry->start_s > 0 || isnan(dry->start_s) ? smaller(loop, q) : 0;
     buf_puts(json, ",\"memory_gib\":");
     buf_json_double(json, spec->mem_gib > 0 ? spec->mem_gib : (double)NAN);
     buf_printf(json, ",\"is_guess\":%s,\"change\":",
@@ -144,12 +160,13 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     if (spec.name == NULL || spec.name[0] == '\0')
         spec.name = "the job";
     struct question q = {.spec = &spec,
+                         .is_elastic = ask->is_elastic,
                          .is_known = ask->duration_s > 0 ||
                                      loop_guess_s(loop, ask) > 0};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
     if (status == FIRN_OK) {
         put_answer(&dry, &range, json);
-        put_plan(loop, &dry, &spec, json);
+        put_plan(loop, &dry, &q, json);
     }
     dryrun_close(&dry);
     return status;
@@ -168,7 +185,7 @@ static enum firn_status eta_pinned(struct loop *loop,
                          .hung = FIRN_NO_JOB};
     double by = left.reports ? 1.1 : 2;
     struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}};
-    firn_alloc_print(&track->granted, &dry.gpus);
+    dryrun_gpus(&dry, &track->granted);
     if (left.is_known)
         loop_guard_told(track, loop_now_s(loop), left.left_s);
     put_answer(&dry, &range, json);
@@ -181,7 +198,8 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
     struct track *track = loop_track(loop, job->id);
-    if (track != NULL && track->is_pinned)
+    if (track != NULL && track->is_pinned && !job->is_ending &&
+        !loop_can_stop(job))
         return eta_pinned(loop, job, track, json);
     if (track == NULL || loop_round_job(loop, track) == NULL)
         return firn_fail(err, FIRN_EDATA,

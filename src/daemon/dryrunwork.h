@@ -25,6 +25,7 @@ struct dryrun {
     int nslowed;      /* running jobs that lost GPUs for its start */
     double stretch;   /* of what jobs that do not report still need */
     bool is_known;    /* how long the job in question takes */
+    bool is_elastic;  /* of one that is in no book */
     firn_job_id hung; /* the book's id of a job without a duration that ended
                        * before the one in question began; FIRN_NO_JOB */
     bool gave_up;     /* too much went before it */
@@ -36,6 +37,7 @@ struct question {
     const struct live_job *job;       /* NULL: none yet */
     const struct firn_job_spec *spec; /* of one that is not */
     bool is_known;                    /* how long it takes */
+    bool is_elastic;                  /* as its ask has it */
 };
 
 /* A copy of the present state in which the question is asked; `stretch` is set.
@@ -43,6 +45,8 @@ struct question {
 enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
                              const struct question *q, struct firn_error *err);
 void dryrun_close(struct dryrun *dry);
+/* It starts, or is, on these: by the nodes' names. */
+void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held);
 
 /* The answer in `dry`, whose copy the caller closes, and the range. */
 struct range {

@@ -230,6 +230,8 @@ static ssize_t on_read(void *arg, uint64_t pos, char *to, size_t max)
         return (ssize_t)n;
     if (ex->is_ended)
         return MHD_CONTENT_READER_END_OF_STREAM;
+    if (ex->http->is_closing) /* nobody would wake it any more */
+        return MHD_CONTENT_READER_END_WITH_ERROR;
     suspend(ex);
     return 0;
 }

@@ -116,7 +116,7 @@ struct live_job {
     int nretries, exit_status;
     char gpu_type[FIRN_NAME_MAX]; /* that it keeps to, of one whose bits depend
                                    * on it; "": none yet, or any */
-    char held[512];      /* GPUs now, as firn_alloc_print has them; "-" */
+    char *held;          /* GPUs now, as firn_alloc_print has them; "-" */
     struct firn_how how; /* it is run on them; with ids of the book */
     struct firn_trainer_report last; /* its variance is `variance` */
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */

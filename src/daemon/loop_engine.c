@@ -170,21 +170,23 @@ static double slowdown(void *state, const struct firn_job *job,
 
 /* What goes with the batch is divided by the passes of a step; the rest, taken
  * to be half, is there whatever the batch. Elastic jobs take such orders. */
-static double in_passes(const struct live_job *job, double mem_gib, int passes)
+struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
+                           const struct firn_way *way, bool is_elastic)
 {
-    bool obeys = job != NULL && job->ask.is_elastic && passes > 1;
-    return obeys ? mem_gib * (FIXED + (1 - FIXED) / passes) : mem_gib;
+    struct firn_load load = liveforecast_load(
+        loop->forecast, loop_book_id(loop, job->id), job, way);
+    if (is_elastic && way->passes > 1)
+        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
+    return load;
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct loop *loop = state;
-    firn_job_id id = loop_book_id(loop, job->id);
-    struct firn_load load = liveforecast_load(loop->forecast, id, job, way);
-    load.mem_gib =
-        in_passes(book_job(loop->book, id), load.mem_gib, way->passes);
-    return load;
+    const struct live_job *live =
+        book_job(loop->book, loop_book_id(loop, job->id));
+    return loop_load(loop, job, way, live != NULL && live->ask.is_elastic);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -443,6 +445,21 @@ void loop_close_epoch(struct loop *loop, struct live_job *job,
     loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
 }
 
+void loop_pin_leaving(struct loop *loop, struct live_job *job)
+{
+    struct track *track = loop_track(loop, job->id);
+    struct firn_alloc has = {0};
+    if (track->is_pinned || !recover_alloc(job->held, &has))
+        return;
+    if (has.nparts == 0 || has.is_shared) { /* its mate stays there */
+        mem_free(has.parts);
+        return;
+    }
+    mem_free(track->granted.parts);
+    track->granted = has;
+    loop_pin(loop, job);
+}
+
 /* It gave its GPUs up as planned. */
 static void on_left(struct loop *loop, struct live_job *job,
                     struct track *track)
@@ -460,6 +477,7 @@ static void on_left(struct loop *loop, struct live_job *job,
         return;
     }
     if (job->is_held) {
+        loop_unpin(loop, track);
         loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
                  "held back by its user");
         return;

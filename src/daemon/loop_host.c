@@ -28,7 +28,9 @@ static size_t nodes(void *arg, const struct api_node **out)
             .type = type->name,
             .mem_gib = type->mem_gib,
             .ngpus = node->ngpus,
-            .nfree = state->map.node_free[i],
+            .nfree = loop->is_drained[i] && !loop->is_down[i]
+                         ? loop_node_idle(loop, i)
+                         : state->map.node_free[i],
             .noutside = loop_outside_count(loop, i),
             .is_up = !loop->is_down[i],
             .is_drained = loop->is_drained[i],
@@ -71,6 +73,12 @@ static void cancel(void *arg, struct live_job *job)
 static void reported(void *arg, struct live_job *job)
 {
     loop_reported(arg, job);
+}
+
+static void waits(void *arg, const struct live_job *job,
+                  enum live_reason *reason, char why[LIVE_TEXT])
+{
+    why_waits(arg, job, reason, why);
 }
 
 static enum firn_status why(void *arg, struct live_job *job,
@@ -170,6 +178,7 @@ struct api_host loop_host(struct loop *loop)
         .reported = reported,
         .policy = policy,
         .set_policy = set_policy,
+        .waits = waits,
         .why = why,
         .eta = eta,
         .plan = plan,

@@ -5,7 +5,9 @@
  * (2) a job comes into the round waiting only when the engine has nothing of
  *     it, so that a start never meets an epoch that is still leaving;
  * (3) every change of a job goes through the book; when the book cannot write,
- *     the loop is broken and ends, and nothing is answered.
+ *     the loop is broken and ends, and nothing is answered;
+ * (4) what the round does not have and nothing pins does not stay on GPUs that
+ *     the round takes to be free: it is sent away.
  *
  * Pinned jobs: what can neither write a checkpoint nor be started again from
  * scratch is never stopped once it runs. No policy sees it any more; its GPUs
@@ -296,8 +298,8 @@ void loop_readmit(struct loop *loop, struct live_job *job)
     held.parts = mem_new((size_t)held.nparts, sizeof *held.parts);
     memcpy(held.parts, before->held.parts,
            (size_t)held.nparts * sizeof *held.parts);
-    if (loop_restore(loop, job, &held, &err) != FIRN_OK)
-        log_warn("job %d: %s", job->id, err.text);
+    if (loop_restore(loop, job, &held, &err) != FIRN_OK) /* (4) */
+        loop_send_away(loop, job, err.text);
     mem_free(held.parts);
 }
 
@@ -407,8 +409,10 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
     loop_wrote(loop, status, &err);
     leave_round(loop, track, false);
     ride_check(loop);
-    if (!ride_rides(loop, job))
-        loop->engine->cancel(loop->engine_state, job->id);
+    if (ride_rides(loop, job))
+        return;
+    loop_pin_leaving(loop, job);
+    loop->engine->cancel(loop->engine_state, job->id);
 }
 
 /* A STOP that no round has planned. */
@@ -466,8 +470,10 @@ static void hold(struct loop *loop, struct live_job *job)
         LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
     loop_wrote(loop, status, &err);
     ride_check(loop);
-    if (is_there && !ride_rides(loop, job))
-        stop(loop, job);
+    if (!is_there || ride_rides(loop, job))
+        return;
+    loop_pin_leaving(loop, job);
+    stop(loop, job);
 }
 
 static bool is_outside(const struct live_job *job, const struct firn_job *as)

@@ -155,13 +155,37 @@ enum firn_status loop_node_follow(struct loop *loop, firn_node_id node,
     return status;
 }
 
-/* By name. */
+int loop_node_idle(const struct loop *loop, firn_node_id node)
+{
+    enum { BOARDS = FIRN_NODE_GPUS_MAX / FIRN_BOARD_GPUS + 1 };
+    uint64_t held[BOARDS] = {0}; /* two jobs may share one */
+    int idle = loop->cluster.nodes[node].ngpus - loop_outside_count(loop, node);
+    for (size_t i = 0; i < loop->tracks.n; i++) {
+        const struct track *track = loop->tracks.at[i];
+        const struct live_job *job =
+            track != NULL ? book_job(loop->book, track->id) : NULL;
+        struct firn_alloc has = {0};
+        if (job == NULL || !recover_alloc(job->held, &has))
+            continue;
+        for (int p = 0; p < has.nparts; p++)
+            if (has.parts[p].node == node && has.parts[p].board < BOARDS)
+                held[has.parts[p].board] |= has.parts[p].gpus;
+        mem_free(has.parts);
+    }
+    for (size_t b = 0; b < BOARDS; b++)
+        idle -= __builtin_popcountll(held[b]);
+    return idle > 0 ? idle : 0;
+}
+
+/* By name; also those that are not here at present, for when they are back. */
 static enum firn_status keep_drained(struct loop *loop, struct firn_error *err)
 {
     struct firn_buf list = {0};
     for (int i = 0; i < loop->cluster.nnodes; i++)
         if (loop->is_drained[i])
             buf_printf(&list, "%s ", loop_node_name(loop, i));
+    if (loop->drained_away.n > 0)
+        buf_puts(&list, loop->drained_away.at);
     struct firn_bytes bytes = {list.n > 0 ? list.at : "", list.n};
     enum firn_status status =
         store_put_meta(loop->store, "drained", bytes, err);
@@ -210,7 +234,11 @@ enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err)
             firn_node_id node = 0;
             if (find_drained(loop, word, &node))
                 status = loop_drain(loop, node, true, err);
+            else
+                buf_printf(&loop->drained_away, "%s ", word);
         }
+        if (status == FIRN_OK && loop->drained_away.n > 0)
+            status = keep_drained(loop, err);
     }
     buf_release(&text);
     for (int i = 0; i < loop->cluster.nnodes && status == FIRN_OK; i++)
@@ -264,6 +292,7 @@ void loop_nodes_open(struct loop *loop)
 void loop_nodes_close(struct loop *loop)
 {
     loop_outside_close(loop);
+    buf_release(&loop->drained_away);
     vec_release(&loop->renumbered);
     mem_free(loop->is_drained);
     mem_free(loop->is_down);

@@ -129,6 +129,16 @@ static void stop(struct loop *loop, struct live_job *job)
     engine_step(loop, job, FIRN_STEP_STOP, &nothing);
 }
 
+/* By the nodes' names. */
+static void put_gpus(const struct loop *loop, const struct firn_alloc *gpus,
+                     struct firn_buf *out)
+{
+    struct firn_buf text = {0};
+    firn_alloc_print(gpus, &text);
+    loop_gpus_text(loop, text.at, out);
+    buf_release(&text);
+}
+
 bool ride_takes_step(struct loop *loop, struct live_job *job,
                      const struct firn_step *step)
 {
@@ -137,11 +147,11 @@ bool ride_takes_step(struct loop *loop, struct live_job *job,
                            ? loop_book_id(loop, step->to->how.merged_with - 1)
                            : FIRN_NO_JOB;
     bool will_ride = with != FIRN_NO_JOB && with < job->id;
-    struct firn_buf to = {0};
+    struct firn_buf to = {0}, from = {0};
     char why[LIVE_TEXT];
     if (lead == NULL && !will_ride)
         return false;
-    firn_alloc_print(step->to, &to);
+    put_gpus(loop, step->to, &to);
     vec_add(&loop->riders, job->id);
     if (lead == NULL) {
         if (loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE)
@@ -153,10 +163,12 @@ bool ride_takes_step(struct loop *loop, struct live_job *job,
         loop_say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
                  "others go first; it is asked to leave its GPUs");
     } else {
-        snprintf(why, sizeof why, "from %.100s to %.100s", job->held, to.at);
+        loop_gpus_text(loop, job->held, &from);
+        snprintf(why, sizeof why, "from %.100s to %.100s", from.at, to.at);
         loop_say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
     }
     buf_release(&to);
+    buf_release(&from);
     return true;
 }
 
@@ -244,7 +256,7 @@ static void start_alone(struct loop *loop, struct live_job *job,
     char why[LIVE_TEXT];
     to.how = ride_how(loop, &in_round->held.how);
     engine_step(loop, job, FIRN_STEP_START, &to);
-    firn_alloc_print(&to, &text);
+    put_gpus(loop, &to, &text);
     snprintf(why, sizeof why, "starts on %.200s, alone", text.at);
     buf_release(&text);
     loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);

@@ -115,6 +115,8 @@ struct loop_left loop_left(const struct loop *loop, const struct live_job *job,
                                          job->ask.duration_s > 0 ||
                                          loop_guess_s(loop, &job->ask) > 0};
     double rate = rate_of(loop, track);
+    if (job->is_ending || (job->is_held && loop_can_stop(job))) /* it leaves */
+        return (struct loop_left){job->ask.grace_s, true, true};
     if (left.reports) {
         double since_s = loop_now_s(loop) - track->mark_s;
         double rest_s = track->duration_s - track->mark_done_s;

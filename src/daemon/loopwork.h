@@ -113,8 +113,9 @@ struct loop {
     VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
     bool *is_drained, *is_down;    /* by node: its operator, the engine */
-    bool is_draining;              /* the steps of this moment are a drain's */
-    struct outside *outside;       /* GPUs that others use */
+    struct firn_buf drained_away; /* names of drained nodes that are not here */
+    bool is_draining;             /* the steps of this moment are a drain's */
+    struct outside *outside;      /* GPUs that others use */
     VEC(firn_node_id)
     renumbered;                /* by a node's number in the run before: its
                                 * number now, -1 for none; empty: the same */
@@ -175,6 +176,9 @@ void loop_withdraw(struct loop *loop, struct track *track);
 void loop_readmit(struct loop *loop, struct live_job *job);
 void loop_pin(struct loop *loop, struct live_job *job);
 void loop_unpin(struct loop *loop, struct track *track);
+/* Its user takes it off its GPUs: until its processes are gone, which a
+ * stubborn one's grace may be, these are nobody's. loop_engine.c */
+void loop_pin_leaving(struct loop *loop, struct live_job *job);
 /* Off its GPUs by a checkpoint, to wait again. */
 void loop_send_away(struct loop *loop, struct live_job *job, const char *why);
 /* It is over, in that state. */
@@ -239,6 +243,8 @@ enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err);
 const char *loop_node_name(const struct loop *loop, firn_node_id node);
 /* Why the engine has it out; "" for no word. */
 const char *loop_node_why(const struct loop *loop, firn_node_id node);
+/* Its GPUs that nobody has, in the round or not. O(jobs). */
+int loop_node_idle(const struct loop *loop, firn_node_id node);
 bool loop_node_find(const struct loop *loop, const char *name,
                     firn_node_id *out);
 /* "n0[0-3] n7[1]" with the nodes' names, appended. */
@@ -326,6 +332,9 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
 
 /* --- the engine: loop_engine.c ------------------------------------------- */
 
+/* What a job of the round, or of a copy of it, needs when it is run so. */
+struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
+                           const struct firn_way *way, bool is_elastic);
 /* The engine as the round sees it, and the host as the engine does. */
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
@@ -431,6 +440,10 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err);
 
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err);
+/* The same in short, without when enough GPUs are free: cheap enough for every
+ * job of a list. */
+void why_waits(const struct loop *loop, const struct live_job *job,
+               enum live_reason *reason, char text[LIVE_TEXT]);
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,

@@ -40,6 +40,7 @@ static int run(struct config *config, int argc, char *const *argv)
     struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
     if (config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
+    config_make_parents(config);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,

@@ -190,6 +190,7 @@ static void take_over(struct loop *loop, struct live_job *job,
 {
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
+    bool is_refused = false; /* by the round */
     recover_how(held, job);
     held->tunes = loop->policy->tunes;
     track->granted = *held;
@@ -200,12 +201,10 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
         buf_release(&text);
     }
-    if (!job->is_ending && !job->is_held) {
-        if (!loop_can_stop(job))
-            loop_pin(loop, job);
-        else if (loop_restore(loop, job, held, &err) != FIRN_OK)
-            log_warn("job %d runs and is out of scheduling: %s", job->id,
-                     err.text);
+    if (!job->is_ending && !loop_can_stop(job)) {
+        loop_pin(loop, job); /* held or not: no hold stops it */
+    } else if (!job->is_ending && !job->is_held) {
+        is_refused = loop_restore(loop, job, held, &err) != FIRN_OK;
     }
     if (ride_rides(loop, job))
         return; /* by its lead's processes; ride_recover() */
@@ -216,6 +215,8 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_cancelled(loop, job);
     else if (job->is_held || loop_round_job(loop, track) != NULL)
         loop_changed(loop, job); /* also bounds that it had no time to keep */
+    else if (is_refused && track->open_epoch > 0)
+        loop_send_away(loop, job, err.text); /* invariant (4) of loop_jobs.c */
 }
 
 static void recover_job(struct loop *loop, struct live_job *job)

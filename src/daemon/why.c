@@ -16,7 +16,7 @@
  * When the GPUs that it needs are free next is what the jobs that hold them are
  * expected to need, one after the other; the policy may decide otherwise.
  *
- * Cost: O(nodes + running jobs log running jobs).
+ * Cost: O(nodes + running jobs log running jobs); in short O(nodes).
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -32,6 +32,7 @@ struct answer {
     int need, have; /* GPUs */
     double mem_gib;
     double next_s; /* seconds until `need` may be free; NaN: not known */
+    bool is_short; /* for a list: that is not looked for */
 };
 
 /* What the cluster has for a job. */
@@ -161,6 +162,18 @@ static void needs_in_words(const struct loop *loop, const struct firn_job *job,
                  job->spec.mem_gib);
 }
 
+/* So many it could have at once, if nobody goes before it: that the policy
+ * knows, and a dry run asks it. */
+static void fewer(int ngpus, struct answer *a)
+{
+    if (ngpus > 0)
+        snprintf(a->next, sizeof a->next,
+                 "with %d GPU%s it may start now: firn plan tells", ngpus,
+                 ngpus > 1 ? "s" : "");
+    else
+        snprintf(a->next, sizeof a->next, "nothing to do but wait");
+}
+
 static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
@@ -170,7 +183,8 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
                 : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
                                       : LIVE_BECAUSE_TYPE;
-    a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
+    if (!a->is_short)
+        a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
     if (stock->suit_outside > 0)
         snprintf(outside, sizeof outside, ", %d used by others than firn",
                  stock->suit_outside);
@@ -193,10 +207,7 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
         snprintf(a->next, sizeof a->next,
                  "it starts when others leave enough GPUs");
     else
-        snprintf(a->next, sizeof a->next, "%s",
-                 job->spec.gpus_min > 1 && stock->suit_free > 0
-                     ? "it would start now with fewer GPUs"
-                     : "nothing to do but wait");
+        fewer(job->spec.gpus_min > 1 ? stock->suit_free : 0, a);
 }
 
 static int most_of(const int *by_type)
@@ -219,8 +230,7 @@ static void too_few_alike(const struct loop *loop, const struct stock *stock,
     a->reason = LIVE_BECAUSE_FRAGMENTED;
     snprintf(a->text, sizeof a->text, "waits for %s; %.90s are free", needs,
              frees.at);
-    snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
-             most_of(stock->free_of));
+    fewer(most_of(stock->free_of), a);
     buf_release(&frees);
 }
 
@@ -270,8 +280,7 @@ static void waits(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text,
                  "waits for %s; %d are free, at most %d on one node", needs,
                  stock.suit_free, stock.together);
-        snprintf(a->next, sizeof a->next, "it would start now with %d GPUs",
-                 stock.together);
+        fewer(stock.together, a);
     } else {
         bool is_new = round_is_due(loop->round);
         a->reason = is_new ? LIVE_BECAUSE_NEW : LIVE_BECAUSE_PRIORITY;
@@ -316,12 +325,13 @@ static void is_away(const struct loop *loop, const struct live_job *job,
 }
 
 static struct answer explain(const struct loop *loop,
-                             const struct live_job *job)
+                             const struct live_job *job, bool is_short)
 {
     const struct track *track = loop_track(loop, job->id);
     const struct firn_job *in_round =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    struct answer a = {.next_s = NAN, .reason = job->reason};
+    struct answer a = {
+        .next_s = NAN, .reason = job->reason, .is_short = is_short};
     a.need = job->ask.gpus_min;
     if (job->state != LIVE_PENDING) {
         str_copy(a.text, sizeof a.text, job->why);
@@ -341,10 +351,18 @@ static struct answer explain(const struct loop *loop,
     return a;
 }
 
+void why_waits(const struct loop *loop, const struct live_job *job,
+               enum live_reason *reason, char text[LIVE_TEXT])
+{
+    struct answer a = explain(loop, job, true);
+    *reason = a.reason;
+    str_copy(text, LIVE_TEXT, a.text);
+}
+
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err)
 {
-    struct answer a = explain(loop, job);
+    struct answer a = explain(loop, job, false);
     (void)err;
     buf_printf(json, "{\"id\":%d,\"name\":", job->id);
     buf_json_string(json, job->ask.name);

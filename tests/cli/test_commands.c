@@ -404,8 +404,36 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
               "\"ending\": true}");
     assert_int_equal(cmd_firn("cancel c"), 0);
     assert_string_equal(cmd_ran.out, "job 8 (c) is being ended\n");
+    fake_tell(&cmd_fake, "POST /v1/jobs/c/hold", 200,
+              "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
+              "\"held\": true}");
+    assert_int_equal(cmd_firn("hold c"), 0);
+    assert_string_equal(cmd_ran.out,
+                        "job 8 (c) is held as soon as it has left its GPUs\n");
+    fake_tell(&cmd_fake, "POST /v1/jobs/d/hold", 200,
+              "{\"id\": 9, \"name\": \"d\", \"state\": \"pending\", "
+              "\"held\": true}");
+    assert_int_equal(cmd_firn("hold d"), 0);
+    assert_string_equal(cmd_ran.out, "job 9 (d) is held\n");
     assert_int_equal(cmd_firn("drain n0"), 0);
     assert_string_equal(cmd_ran.out, "node n0 is drained\n");
+}
+
+static void a_moment_is_named_for_what_comes_then(void **state)
+{
+    (void)state;
+    static const char *const answers[][2] = {
+        {"\"pending\", \"reason\": \"capacity\"", "GPUs free in: about 1m30s"},
+        {"\"pending\", \"reason\": \"retry\"", "tried again in: about 1m30s"},
+        {"\"running\", \"reason\": \"none\"", "done in: about 1m30s"}};
+    for (size_t i = 0; i < 3; i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{\"state\": %s, \"next_s\": 90}",
+                 answers[i][0]);
+        fake_tell(&cmd_fake, "GET /v1/jobs/7/why", 200, body);
+        assert_int_equal(cmd_firn("why 7"), 0);
+        cmd_out_has(answers[i][1]);
+    }
 }
 
 static void nodes_that_are_out_say_why_and_trouble_is_told(void **state)
@@ -476,6 +504,7 @@ int main(void)
         CASE(show_has_starts_report_and_file),
         CASE(why_says_the_sentence_first),
         CASE(verbs_go_to_each_and_tell_of_failures),
+        CASE(a_moment_is_named_for_what_comes_then),
         CASE(nodes_that_are_out_say_why_and_trouble_is_told),
         CASE(top_without_a_terminal_prints_one_page),
     };

@@ -80,7 +80,7 @@ struct live_job *job_scene(firn_job_id id)
     job->reason = LIVE_BECAUSE_FRAGMENTED;
     str_copy(job->token, sizeof job->token, "feed");
     str_copy(job->why, sizeof job->why, "because");
-    str_copy(job->held, sizeof job->held, "n0[0-3]");
+    job->held = mem_strdup("n0[0-3]");
     str_copy(job->gpu_type, sizeof job->gpu_type, "v100");
     job->last = firn_trainer_report_unknown();
     job->last.progress = 0.25;

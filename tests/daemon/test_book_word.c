@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/mem.h"
 #include <cmocka.h>
 #include <string.h>
 
@@ -29,6 +30,34 @@ static void bounds_and_priorities_that_cannot_be_are_refused(void **state)
     assert_int_equal(book_priority(d.book, job, 101, 1, &oops), FIRN_EINVAL);
     assert_int_equal(book_priority(d.book, job, 100, 1, &oops), FIRN_OK);
     assert_int_equal(job->ask.gpus_max, 2);
+    liveset_close(&d);
+}
+
+static void elastic_threads_stay_as_many_as_it_began_with(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    struct live_job *job = liveset_add(&d, "a");
+    int64_t epoch = 0;
+    job->ask.is_elastic = true;
+    job->ask.threads = 0;
+    mem_free(job->ask.consistency);
+    job->ask.consistency = mem_strdup(""); /* no 'elastic' in its file */
+    assert_int_equal(book_bounds(d.book, job, 1, 4, 1, &oops), FIRN_OK);
+    assert_int_equal(job->ask.threads, 0); /* none has begun */
+    assert_int_equal(book_next_epoch(d.book, job, &epoch, &oops), FIRN_OK);
+    assert_int_equal(book_bounds(d.book, job, 2, 2, 1, &oops), FIRN_OK);
+    liveset_reopen(&d);
+    job = book_job(d.book, 1);
+    assert_int_equal(job->ask.threads, 4);
+    assert_int_equal(book_bounds(d.book, job, 1, 5, 1, &oops), FIRN_OK);
+    assert_int_equal(book_bounds(d.book, job, 1, 4, 1, &oops), FIRN_OK);
+    assert_int_equal(job->ask.threads, 5);
+    mem_free(job->ask.consistency);
+    job->ask.consistency = mem_strdup("D1");
+    assert_int_equal(book_bounds(d.book, job, 1, 6, 1, &oops), FIRN_EINVAL);
+    assert_non_null(strstr(oops.text, "5 elastic threads"));
+    assert_int_equal(job->ask.gpus_max, 4);
     liveset_close(&d);
 }
 
@@ -130,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(bounds_and_priorities_that_cannot_be_are_refused),
+        CASE(elastic_threads_stay_as_many_as_it_began_with),
         CASE(a_retry_waits_again_and_may_want_more_memory),
         CASE(reports_that_cannot_be_are_refused_and_change_nothing),
         CASE(progress_may_fall_from_one_start_to_the_next),

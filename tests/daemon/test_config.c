@@ -50,6 +50,30 @@ static void nothing_has_to_be_said(void **unused)
     config_release(&config);
 }
 
+static void only_above_the_usual_place_folders_are_made(void **unused)
+{
+    (void)unused;
+    struct config config = {0};
+    struct firn_error err = {0};
+    struct stat st;
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", folder_path(), 1);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    config_make_parents(&config);
+    assert_int_equal(stat(folder_file(".local/state"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(stat(config.state, &st), -1); /* the store makes it */
+    config_release(&config);
+    assert_int_equal(
+        flags(&config, &err, "--state", folder_file("typing/error")), FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    config_make_parents(&config);
+    assert_int_equal(stat(folder_file("typing"), &st), -1);
+    config_release(&config);
+    unsetenv("HOME");
+    folder_empty(folder_path());
+}
+
 static void a_flag_goes_before_the_file(void **unused)
 {
     (void)unused;
@@ -246,6 +270,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_to_be_said),
+        cmocka_unit_test_setup_teardown(
+            only_above_the_usual_place_folders_are_made, folder_make,
+            folder_remove),
         cmocka_unit_test(a_flag_goes_before_the_file),
         cmocka_unit_test(wrong_flags_are_named),
         cmocka_unit_test(wrong_files_are_refused_with_their_line),

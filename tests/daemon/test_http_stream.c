@@ -186,6 +186,20 @@ static void closing_ends_streams_and_drops_what_is_kept(void **state)
     caller_close(&b);
 }
 
+static void closing_ends_a_stream_that_was_just_woken(void **state)
+{
+    (void)state;
+    struct caller c = http_dial();
+    open_stream(&c);
+    caller_wait(&c, 10);
+    http_scene_turns(10);
+    http_stream_wake(http_scene.stream); /* as a followed log is, each turn */
+    http_close(http_scene.http);
+    http_scene.http = NULL;
+    assert_int_equal(http_scene.ngone, 1);
+    caller_close(&c);
+}
+
 static void the_socket_is_private(void **state)
 {
     (void)state;
@@ -304,6 +318,7 @@ int main(void)
         CASE(a_source_is_read_as_fast_as_it_is_taken),
         CASE(who_waits_for_nothing_does_not_wake_the_loop),
         CASE(closing_ends_streams_and_drops_what_is_kept),
+        CASE(closing_ends_a_stream_that_was_just_woken),
         CASE(the_socket_is_private),
         CASE(a_second_daemon_is_refused_and_a_dead_ones_socket_replaced),
         CASE(a_config_that_cannot_be_is_refused),

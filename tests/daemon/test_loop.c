@@ -84,6 +84,40 @@ a_held_job_leaves_its_gpus_and_comes_back_when_released(void **unused)
     loopscene_close(&s);
 }
 
+static void gpus_of_who_is_made_to_leave_are_nobodys_until_then(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *a = loopscene_submit(&s, "a", SOFT);
+    loopscene_turn(&s);
+    loopscene_cancel(&s, a); /* and takes its time */
+    loopscene_submit(&s, "b", SOFT);
+    struct live_job *c = loopscene_submit(&s, "c", SOFT);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a completing n0[0]; b running n0[1]; c pending -");
+    assert_int_equal(c->epoch, 0);
+    assert_int_equal(
+        loop_new_round(s.loop, firn_policy_find("tiresias", &err), &err),
+        FIRN_OK);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s),
+                        "a cancelled -; b running n0[1]; c running n0[0]");
+    loopscene_hold(&s, c, true);
+    loopscene_submit(&s, "d", SOFT);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a cancelled -; b running n0[1]; c preempting n0[0]; "
+                        "d pending -");
+    loopscene_leave(&s, "c");
+    assert_string_equal(
+        loopscene_text(&s),
+        "a cancelled -; b running n0[1]; c pending -; d running n0[0]");
+    loopscene_close(&s);
+}
+
 static void what_cannot_be_stopped_is_pinned(void **unused)
 {
     (void)unused;
@@ -234,6 +268,30 @@ static void new_bounds_resize_a_job_that_runs(void **unused)
     loopscene_close(&s);
 }
 
+static void bounds_that_are_nowhere_take_a_job_off_its_gpus(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 2\nelastic: {threads: 8}");
+    loopscene_turn(&s);
+    book_bounds(s.loop->book, job, 8, 8, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_submit(&s, "b", SOFT);
+    loopscene_turn(&s);
+    assert_int_equal(job->state, LIVE_PREEMPTING);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a pending -; b running n0[0]");
+    assert_int_equal(job->reason, LIVE_BECAUSE_NEVER);
+    book_bounds(s.loop->book, job, 1, 1, 1, &err);
+    loop_changed(s.loop, job);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s), "a running n0[1]; b running n0[0]");
+    loopscene_close(&s);
+}
+
 static void a_job_that_can_never_run_says_so_and_blocks_nobody(void **unused)
 {
     (void)unused;
@@ -276,6 +334,7 @@ int main(void)
         CASE(gpus_are_given_once_and_the_next_waits),
         CASE(a_waiting_job_is_cancelled_at_once_a_running_one_when_gone),
         CASE(a_held_job_leaves_its_gpus_and_comes_back_when_released),
+        CASE(gpus_of_who_is_made_to_leave_are_nobodys_until_then),
         CASE(what_cannot_be_stopped_is_pinned),
         CASE(a_drained_node_is_left_and_not_used),
         CASE(failures_are_tried_again_as_often_as_the_job_says),
@@ -283,6 +342,7 @@ int main(void)
         CASE(the_next_try_is_kept_from_gpus_that_are_too_small),
         CASE(reports_become_rates_and_times_left),
         CASE(new_bounds_resize_a_job_that_runs),
+        CASE(bounds_that_are_nowhere_take_a_job_off_its_gpus),
         CASE(a_job_that_can_never_run_says_so_and_blocks_nobody),
         CASE(jobs_go_on_under_another_policy),
     };

@@ -430,6 +430,30 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     loopscene_close(&s);
 }
 
+static void gpus_of_a_drained_node_are_free_when_nobody_has_them(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    const struct api_node *nodes;
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    loopscene_submit(&s, "soft", "gpus: 1" SOFT);
+    loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_turn(&s);
+    struct api_host host = loop_host(s.loop);
+    assert_int_equal(host.drain(host.arg, "n0", true, &err), FIRN_OK);
+    host.nodes(host.arg, &nodes);
+    assert_int_equal(nodes[0].nfree, 2);
+    loopscene_leave(&s, "soft");
+    loopscene_taken(&s, 0, 8);
+    host.nodes(host.arg, &nodes);
+    assert_int_equal(nodes[0].nfree, 2);
+    loopscene_done(&s, "rigid");
+    host.nodes(host.arg, &nodes);
+    assert_int_equal(nodes[0].nfree, 3);
+    loopscene_close(&s);
+}
+
 static void workers_on_other_hosts_need_a_listener(void **unused)
 {
     (void)unused;
@@ -495,6 +519,7 @@ int main(void)
         CASE(nothing_is_decided_while_the_engine_is_in_trouble),
         CASE(who_would_share_and_cannot_is_told_why),
         CASE(people_see_and_say_the_nodes_own_names),
+        CASE(gpus_of_a_drained_node_are_free_when_nobody_has_them),
         CASE(workers_on_other_hosts_need_a_listener),
         CASE(nodes_may_be_numbered_anew_after_a_restart),
     };

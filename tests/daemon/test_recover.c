@@ -150,6 +150,89 @@ static void bounds_changed_just_before_the_end_are_kept(void **unused)
     loopscene_close(&s);
 }
 
+static void a_held_job_that_cannot_be_stopped_is_not_by_a_restart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_turn(&s);
+    loopscene_hold(&s, job, true);
+    loopscene_turn(&s);
+    loopscene_kill(&s);
+    loopscene_open(&s, "1x1:v100@16", "fifo", true);
+    loopscene_submit(&s, "next", SOFT);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "rigid running n0[0]; next pending -");
+    assert_true(loop_track(s.loop, loopscene_job(&s, "rigid")->id)->is_pinned);
+    loopscene_done(&s, "rigid");
+    assert_string_equal(loopscene_text(&s),
+                        "rigid succeeded -; next running n0[0]");
+    loopscene_close(&s);
+}
+
+static void a_job_on_a_hundred_nodes_is_taken_over(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "100x4:v100@16", "fifo", false);
+    loopscene_submit(&s, "wide", "gpus: 400\ncheckpoint: {grace: 10}");
+    loopscene_turn(&s);
+    assert_int_equal(loopscene_epochs(), 1);
+    loopscene_kill(&s);
+    loopscene_open(&s, "100x4:v100@16", "fifo", true);
+    loopscene_turn(&s);
+    struct live_job *job = loopscene_job(&s, "wide");
+    const struct firn_job *in_round =
+        loop_round_job(s.loop, loop_track(s.loop, job->id));
+    assert_int_equal(job->state, LIVE_RUNNING);
+    assert_int_equal(job->epoch, 1);
+    assert_non_null(in_round);
+    assert_int_equal(in_round->held.ngpus, 400);
+    loopscene_close(&s);
+}
+
+static void what_the_round_does_not_take_back_leaves_its_gpus(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct live_job *job =
+        loopscene_submit(&s, "a", "gpus: 2\nelastic: {threads: 8}");
+    loopscene_submit(&s, "b", SOFT);
+    loopscene_turn(&s);
+    book_bounds(s.loop->book, job, 8, 8, 1, &err);
+    store_commit(s.loop->store, &err);
+    loopscene_kill(&s); /* before the loop has heard of it */
+    loopscene_open(&s, "1x2:v100@16", "fifo", true);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "a pending -; b running n0[0]");
+    assert_int_equal(loopscene_job(&s, "a")->reason, LIVE_BECAUSE_NEVER);
+    loopscene_close(&s);
+}
+
+static void
+a_drained_node_that_was_away_is_drained_when_it_is_back(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "3x1:v100@16", "fifo", false);
+    assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
+    assert_int_equal(loop_drain(s.loop, 2, true, &err), FIRN_OK);
+    loopscene_close(&s);
+    loopscene_open(&s, "2x1:v100@16", "fifo", true);
+    assert_true(s.loop->is_drained[0]);
+    assert_int_equal(loop_drain(s.loop, 0, false, &err), FIRN_OK);
+    loopscene_close(&s);
+    loopscene_open(&s, "3x1:v100@16", "fifo", true);
+    assert_false(s.loop->is_drained[0]);
+    assert_true(s.loop->is_drained[2]);
+    loopscene_close(&s);
+}
+
 static void fewer_gpus_than_before_are_no_crash(void **unused)
 {
     (void)unused;
@@ -300,6 +383,10 @@ int main(void)
         CASE(a_job_that_vanished_meanwhile_is_lost_or_tried_again),
         CASE(a_cancel_is_not_forgotten),
         CASE(bounds_changed_just_before_the_end_are_kept),
+        CASE(a_held_job_that_cannot_be_stopped_is_not_by_a_restart),
+        CASE(a_job_on_a_hundred_nodes_is_taken_over),
+        CASE(what_the_round_does_not_take_back_leaves_its_gpus),
+        CASE(a_drained_node_that_was_away_is_drained_when_it_is_back),
         CASE(fewer_gpus_than_before_are_no_crash),
         CASE(killed_at_any_moment_no_job_is_lost),
         CASE(ten_thousand_jobs_are_ready_within_two_seconds),

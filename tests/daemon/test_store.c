@@ -58,7 +58,8 @@ static void a_change_of_all_that_changes_comes_back(void **state)
     job->is_held = job->is_ending = true;
     job->epoch = job->reported_epoch = 1ll << 40;
     job->nretries = job->exit_status = 3;
-    str_copy(job->held, sizeof job->held, "-");
+    mem_free(job->held);
+    job->held = mem_strdup("-");
     str_copy(job->why, sizeof job->why, "status 3");
     job->last.progress = 0.5;
     job->orders.nfrozen = 4;

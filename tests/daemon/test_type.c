@@ -217,7 +217,7 @@ static void why_says_what_is_free_of_each_type(void **unused)
         "waits for 2 GPUs of one type; 1 of v100 and 1 of t4 are free");
     assert_string_equal(text_of(&s, "a", "reason", words), "fragmented");
     assert_string_equal(text_of(&s, "a", "next", words),
-                        "it would start now with 1 GPUs");
+                        "with 1 GPU it may start now: firn plan tells");
     loopscene_done(&s, "x");
     assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);
     loopscene_submit(&s, "large", "gpus: 3\nelastic: {consistency: D1}");

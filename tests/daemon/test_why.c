@@ -55,6 +55,36 @@ static void too_few_gpus_are_counted_and_the_next_are_expected(void **unused)
     loopscene_close(&s);
 }
 
+/* What `firn ls` says of it. */
+static void expect_listed(struct loopscene *s, const char *name,
+                          const char *reason, const char *words)
+{
+    struct api_host host = loop_host(s->loop);
+    enum live_reason because = LIVE_BECAUSE_NONE;
+    char text[LIVE_TEXT];
+    host.waits(host.arg, loopscene_job(s, name), &because, text);
+    assert_string_equal(live_reason_name(because), reason);
+    assert_string_equal(text, words);
+}
+
+static void a_list_says_the_same_in_short(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT);
+    struct live_job *job = loopscene_submit(&s, "b", "gpus: 2");
+    loopscene_submit(&s, "c", "gpus: 9");
+    expect_listed(&s, "b", "new", "no round has seen it yet");
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.5, 2, 100);
+    expect_listed(&s, "b", "capacity", "waits for 2 GPUs; 1 free");
+    expect_listed(&s, "c", "never", loopscene_job(&s, "c")->why);
+    loopscene_hold(&s, job, true);
+    expect_listed(&s, "b", "held", "its user holds it back");
+    loopscene_close(&s);
+}
+
 static void gpus_of_others_are_counted_apart(void **unused)
 {
     (void)unused;
@@ -157,6 +187,67 @@ static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
     loopscene_close(&s);
 }
 
+static void the_smallest_change_is_told(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    char change[128];
+    loopscene_open(&s, "1x8:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 2\nduration: 100");
+    loopscene_turn(&s);
+    planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);
+    assert_string_equal(change, "with gpus: 6 it would start now");
+    loopscene_submit(&s, "b", "gpus: 7\nduration: 10"); /* goes before it */
+    loopscene_turn(&s);
+    planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);
+    assert_string_equal(change, "");
+    loopscene_close(&s);
+}
+
+/* A guest that fits beside its host in several passes of a step only. */
+static void a_dry_run_shares_as_the_round_does(void **unused)
+{
+    (void)unused;
+    static const char half[] = "share: allowed\nmemory: 8GiB\nbatch: 32\n"
+                               "duration: 10\nelastic: {threads: 1}";
+    struct loopscene s;
+    char change[128];
+    loopscene_open(&s, "1x1:v100@16", "sjf-bsbf", false);
+    loopscene_submit(&s, "host",
+                     "share: allowed\nmemory: 8GiB\nbatch: 32\n"
+                     "duration: 60\nelastic: {threads: 1}");
+    loopscene_turn(&s);
+    double start_s = planned(&s, half, "start_s", change, 128);
+    loopscene_submit(&s, "guest", half);
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "host running n0[0]~; guest running n0[0]~");
+    assert_true(start_s == 0);
+    loopscene_close(&s);
+}
+
+/* Nodes have their names wherever they are told. */
+static void an_eta_has_the_names_of_nodes(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"gpu-a", "gpu-b"};
+    static const char *const jobs[] = {"soft", "rigid"};
+    struct loopscene s;
+    loopscene_play.names = names;
+    loopscene_open(&s, "2x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "soft", SOFT);
+    loopscene_submit(&s, "rigid", "gpus: 1");
+    loopscene_turn(&s);
+    for (size_t i = 0; i < 2; i++) {
+        struct firn_buf json = {0};
+        struct firn_error err = {0};
+        dryrun_eta(s.loop, loopscene_job(&s, jobs[i]), &json, &err);
+        assert_non_null(strstr(json.at, names[i]));
+        buf_release(&json);
+    }
+    loopscene_close(&s);
+}
+
 static double lost_s; /* at each look at the clock */
 
 /* Instead of libc's: of a machine on which time passes while nothing is done.
@@ -217,9 +308,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(too_few_gpus_are_counted_and_the_next_are_expected),
         CASE(gpus_of_others_are_counted_apart),
+        CASE(a_list_says_the_same_in_short),
         CASE(types_memory_and_drains_have_reasons_of_their_own),
         CASE(held_and_hopeless_jobs_say_so),
         CASE(a_dry_run_tells_start_and_end_and_changes_nothing),
+        CASE(the_smallest_change_is_told),
+        CASE(a_dry_run_shares_as_the_round_does),
+        CASE(an_eta_has_the_names_of_nodes),
         CASE(an_eta_follows_the_queue),
         CASE(an_eta_is_known_on_a_busy_machine_too),
     };

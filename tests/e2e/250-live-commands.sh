@@ -63,6 +63,11 @@ is_seen()
 await "no round sees it" is_seen
 out_has 'reason: capacity'
 out_has 'need: gpus 1'
+for all in '' --all; do # a list has the same reason
+    # shellcheck disable=SC2086 # none is no word
+    run 0 ls $all
+    grep -q ' behind .* capacity$' "$tmp/out" || fail "ls $all: no reason"
+done
 run 0 eta behind
 run 0 cancel behind
 run 0 ls
@@ -79,11 +84,14 @@ run 0 cancel hel
 out_has '(held) is '
 
 # A followed log ends with its job, and an interrupt ends it at once.
-run 0 submit --name talks -- sh -c 'echo one; sleep 0.5; echo two'
+run 0 submit --name talks -- \
+    sh -c 'echo one; sleep 0.5; echo two; printf "a\000b\n"'
 timeout 90 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
     fail "the followed log does not end with its job"
 out_has one
 out_has two
+run 0 logs -o json talks # all of it, whatever is in it
+out_has 'a\u0000b'
 # To this process alone: what a leak checker starts at its end must not hear it.
 "$FIRN" events -f >"$tmp/out" 2>"$tmp/err" &
 await "no events" grep -q 'submitted' "$tmp/out"
@@ -106,5 +114,12 @@ run 0 whatif --policy fifo,sjf
 out_has history
 run 0 ls --all -o json
 out_has '"state": "cancelled"'
+# The scheduler ends well while somebody follows.
+run 0 submit --name stays -- sleep 30
+"$FIRN" logs -f stays >/dev/null 2>&1 &
+follower=$!
+"$FIRN" events -f >/dev/null 2>&1 &
+sleep 0.5
 down
+kill $follower $!
 exit 0

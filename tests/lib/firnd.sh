@@ -104,7 +104,10 @@ down()
 {
     kill "-${1:-TERM}" "$daemon"
     wait "$daemon" 2>/dev/null
+    ended=$?
     daemon=
+    [ "${1:-TERM}" != TERM ] || [ $ended -eq 0 ] ||
+        fail "the scheduler ended with status $ended"
 }
 
 # api METHOD PATH [BODY]: the answer's body; fails unless the status is 2xx.
