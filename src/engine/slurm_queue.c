@@ -116,8 +116,9 @@ static struct slurm_stray *stray_of(struct slurm *l, const struct slurm_job *at)
 
 static void cancel(struct slurm *l, struct slurm_stray *stray)
 {
-    char id[32];
-    const char *argv[] = {"scancel", "--quiet", id, NULL};
+    char id[32], mark[SLURM_TAG_MAX + 8];
+    const char *argv[] = {"scancel", "--quiet",
+                          slurm_mark_option(&stray->tag, mark), id, NULL};
     double now_s = slurm_now_s(l);
     if (stray->nseen < 2 || now_s < stray->cancel_s + stray_every_s)
         return;

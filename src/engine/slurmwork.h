@@ -195,6 +195,10 @@ const char *slurm_said(const struct command_done *done,
 /* scancel, not more often than every second. `is_gentle`: only while it
  * waits. */
 void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
+/* For scancel: "--name=firn:...". Its number alone may be another job's by
+ * now, since the controller may have crashed after its last answer. */
+const char *slurm_mark_option(const struct slurm_tag *tag,
+                              char out[SLURM_TAG_MAX + 8]);
 
 /* What squeue says: slurm_queue.c. */
 void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,

@@ -382,6 +382,19 @@ static void what_somebody_else_cancels_has_failed(void **state)
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
+/* The controller crashed after its last answer, and gave the number out again:
+ * whoever leaves then does not take the other with it. */
+static void who_leaves_cancels_nobody_else_of_its_number(void **state)
+{
+    (void)state;
+    start_alone("n0[0]", 1);
+    fakeslurm_line(1, "1|PENDING|None||(null)|train\n");
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_string_equal(fakeslurm_state(1), "PENDING");
+    assert_int_equal(fakeslurm_cancelled(), 0);
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -417,6 +430,7 @@ int main(int argc, char **argv)
         CASE(a_shepherd_that_is_killed_is_lost_with_its_workers),
         CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
         CASE(what_somebody_else_cancels_has_failed),
+        CASE(who_leaves_cancels_nobody_else_of_its_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

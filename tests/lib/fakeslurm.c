@@ -348,6 +348,23 @@ static void signal_all(long long id, int number)
         kill((pid_t)strtol(at, NULL, 10), number);
 }
 
+/* --name=: is that what the job is called? */
+static bool is_named(long long id, int argc, char **argv)
+{
+    char text[FAKE_TEXT];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--name=", 7) != 0)
+            continue;
+        if (!fake_get(fake_numbered("q", id), text))
+            return false;
+        const char *name = strrchr(text, '|');
+        size_t n = name != NULL ? strcspn(name + 1, "\n") : 0;
+        return strlen(argv[i] + 7) == n &&
+               strncmp(name + 1, argv[i] + 7, n) == 0;
+    }
+    return true;
+}
+
 /* SIGTERM, a second, SIGKILL. */
 static int scancel(int argc, char **argv)
 {
@@ -356,6 +373,8 @@ static int scancel(int argc, char **argv)
     char line[32];
     if (says("scancel", "away"))
         return away("scancel");
+    if (!is_named(id, argc, argv))
+        return 0;
     bool is_over = set_state(id, "PENDING", "CANCELLED") || is_gentle ||
                    !set_state(id, "RUNNING", "CANCELLED");
     /* Told last, in one piece: who counts these sees the state too. */
