@@ -100,6 +100,7 @@ void livehost_open(struct livehost *host, const char *engine, const char *gpus)
         set(host, "program", workers_program());
         set(host, "poll", "0.02");
         set(host, "state", folder_path());
+        set(host, "options", gpus);
     } else {
         set(host, "gpus", gpus);
         set(host, "shepherd", workers_program());

@@ -32,7 +32,8 @@ struct livehost {
 };
 
 /* An engine with these GPUs, this program being its shepherd. For the Slurm
- * engine there is a fakeslurm_open() before, whose GPUs it has. */
+ * engine there is a fakeslurm_open() before, whose GPUs it has, and `gpus` are
+ * the site's options of sbatch. */
 void livehost_open(struct livehost *host, const char *engine, const char *gpus);
 /* The engine is closed; jobs go on. */
 void livehost_close(struct livehost *host);
