@@ -6,7 +6,8 @@
  * last. Queue and nodes are two questions, and an epoch may end between them:
  * GPUs are said to be taken when two answers in a row show it. While a Slurm
  * job of ours is about whose GPUs nobody remembers (of before a restart, on its
- * way out), nothing new is said at all.
+ * way out), nothing new is said at all; but one that does not go (Slurm may
+ * have it COMPLETING for hours) is as good as somebody else's.
  *
  * A node that is missing from the answer is out. One of which Slurm does not
  * know what it is like (after a restart of the controller all are like that for
@@ -18,7 +19,8 @@
 #include <string.h>
 
 enum { BOARDS = 16 };
-static const double unclear_s = 30; /* longer than that a node is out */
+static const double unclear_s = 30;   /* longer than that a node is out */
+static const double dark_settles = 5; /* so long strays are waited for */
 
 static const struct slurm_node *
 find(const struct slurm *l, const struct slurm_nodes *nodes, const char *name)
@@ -224,7 +226,8 @@ static bool is_dark(const struct slurm *l)
 {
     for (size_t i = 0; i < l->strays.n; i++) {
         const struct slurm_tag *tag = &l->strays.at[i].tag;
-        bool is_known = false;
+        bool is_known = slurm_now_s(l) >= l->strays.at[i].since_s +
+                                              dark_settles * slurm_settle_s(l);
         for (size_t k = 0; k < l->rests.n; k++)
             is_known = is_known || (l->rests.at[k].tag.job == tag->job &&
                                     l->rests.at[k].tag.epoch == tag->epoch);

@@ -109,7 +109,8 @@ static struct slurm_stray *stray_of(struct slurm *l, const struct slurm_job *at)
             l->strays.at[i].tag.job == at->tag.job &&
             l->strays.at[i].tag.epoch == at->tag.epoch)
             return &l->strays.at[i];
-    struct slurm_stray stray = {.id = at->id, .tag = at->tag};
+    struct slurm_stray stray = {
+        .id = at->id, .tag = at->tag, .since_s = slurm_now_s(l)};
     vec_add(&l->strays, stray);
     return &l->strays.at[l->strays.n - 1];
 }

@@ -89,7 +89,7 @@ struct slurm_stray {
     int64_t id;
     struct slurm_tag tag;
     int nseen;
-    double cancel_s;
+    double since_s, cancel_s;
 };
 
 struct slurm_inbox;

@@ -283,6 +283,26 @@ static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
     assert_true(down.is_drained);
 }
 
+/* A job of ours that nobody remembers and that hangs on some node. */
+static void what_does_not_go_hides_gpus_of_others_for_a_while_only(void **s)
+{
+    (void)s;
+    char line[300];
+    livehost_work(&host, 0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n") - 1;
+    snprintf(line, sizeof line, "7|COMPLETING|None|n1|%.*s9|%.*s9\n", n, mark,
+             n, mark);
+    fakeslurm_line(7, line);
+    livehost_pass_ms(&host, 200);
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    assert_int_equal(taken.taken.gpus, 1);
+    assert_string_equal(fakeslurm_state(7), "COMPLETING");
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -315,6 +335,7 @@ int main(int argc, char **argv)
         CASE(what_was_submitted_last_of_all_runs_once),
         CASE(what_lives_on_a_node_that_is_taken_away_has_time),
         CASE(with_a_reservation_its_nodes_are_the_ones_in_use),
+        CASE(what_does_not_go_hides_gpus_of_others_for_a_while_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
