@@ -130,7 +130,6 @@ static bool is_refusal(const struct command_done *done)
 void slurm_submitted(struct slurm *l, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
-    char text[SLURM_EXCERPT];
     int64_t id = 0;
     if (job == NULL || job->base.held.nparts == 0 ||
         job->base.epoch != done->more || job->submit != SUBMIT_ASKED)
@@ -143,14 +142,17 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
         slurm_id_read(done->out, &id, NULL) == FIRN_OK) {
         job->slurm_id = id;
         job->submit = SUBMIT_DONE;
+        job->said[0] = '\0';
         return;
     }
     bool is_clear = is_refusal(done);
+    job->is_refused = is_clear;
+    slurm_said(done, job->said);
     job->submit = SUBMIT_UNSURE;
     job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch failed: %s", job->base.id, slurm_said(done, text));
+    log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
 }
 
 /* --- all of it ------------------------------------------------------------ */

@@ -54,13 +54,17 @@ struct slurmjob {
     double settle_s;  /* UNSURE: not before, if it is not there */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;      /* answers in a row without it */
-    int nrevived;      /* ... with it waiting, though it had run */
-    bool is_withdrawn; /* we cancel it, for no fault of its own */
-    double cancel_s;   /* the last scancel */
-    bool is_slow;      /* somebody was told that it waits */
-    double deserted_s; /* since when nobody is there, though Slurm has it
-                          running; 0: somebody is */
+    int nmissing;             /* answers in a row without it */
+    int nrevived;             /* ... with it waiting, though it had run */
+    bool is_withdrawn;        /* we cancel it, for no fault of its own */
+    bool is_refused;          /* sbatch said no */
+    int nlosses;              /* starts in a row that were lost, not refused */
+    char said[SLURM_EXCERPT]; /* by sbatch, when it said no last */
+    char reason[64];          /* why it waits in Slurm, in its words */
+    double cancel_s;          /* the last scancel */
+    bool is_slow;             /* somebody was told that it waits */
+    double deserted_s;        /* since when nobody is there, though Slurm has it
+                                 running; 0: somebody is */
 };
 
 /* A node of the cluster, by id. */
@@ -123,7 +127,7 @@ struct slurm {
     double queue_due_s, nodes_due_s;
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it does */
-    struct firn_buf trouble;
+    struct firn_buf trouble, word; /* word: of job_trouble() */
     bool is_kept; /* the nodes are those of the file, and unheard of yet */
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
