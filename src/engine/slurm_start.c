@@ -111,20 +111,24 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
 }
 
 /* Did the controller say no, in so many words? */
-static bool is_refusal(const struct command_done *done)
+static bool is_no(const struct command_done *done)
 {
     static const char *const unclear[] = {
         "ontact", "imed out", "ommunication", "onnect",
         "Zero",   "message",  "temporarily",  "nexpected"};
-    if (!done->has_run)
-        return true;
-    if (done->is_late || done->status == 0 || done->status > 128 ||
-        strstr(done->err.at, "Batch job submission failed") == NULL)
+    if (done->is_late || done->status == 0 || done->status > 128)
         return false;
     for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++)
         if (strstr(done->err.at, unclear[i]) != NULL)
             return false;
     return true;
+}
+
+static bool is_refusal(const struct command_done *done)
+{
+    return !done->has_run ||
+           (is_no(done) &&
+            strstr(done->err.at, "Batch job submission failed") != NULL);
 }
 
 void slurm_submitted(struct slurm *l, const struct command_done *done)
@@ -153,6 +157,16 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
     log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
+}
+
+void slurm_not_let_go(struct slurm *l, const struct command_done *done)
+{
+    struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
+    if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
+        job->base.epoch != done->more || !done->has_run || !is_no(done))
+        return;
+    slurm_seen(l, job, job->slurm_id, SLURM_LOST);
+    slurm_said(done, job->said);
 }
 
 /* --- all of it ------------------------------------------------------------ */
