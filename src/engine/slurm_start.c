@@ -92,7 +92,11 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
     struct slurm_words words = {0};
     struct arena text = {0};
     struct firn_buf script = {0};
-    FIRN_TRY(slurm_batch_script(l, job, &script, err));
+    enum firn_status status = slurm_batch_script(l, job, &script, err);
+    if (status != FIRN_OK) {
+        buf_release(&script);
+        return status;
+    }
     slurm_batch_words(l, job, is_per_node, &words, &text);
     job->submit = SUBMIT_ASKED;
     failpoint("engine.fork.before");

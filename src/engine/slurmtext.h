@@ -112,6 +112,7 @@ struct slurm_node {
     const char *why;    /* Reason=, or "". Of GPUs that firn has no use for (of
                          * several types, too many, not consumed): what about
                          * them; ngpus is 0 then, and is_usable false */
+    bool is_odd;        /* that is so */
     uint64_t used[16];  /* GPUs in use by anybody, whole or by shards, by
                          * index: bit i of used[b] is GPU 64 b + i */
     int nused;          /* how many; the indices may be unknown */

@@ -178,6 +178,7 @@ static void add_node(struct slurm_nodes *nodes, const struct words *words,
                                   slurm_keep(&nodes->text, words->partitions)};
     const char *why = gres_gpus(&node, gres, &nodes->text);
     read_state(words->state, &node);
+    node.is_odd = why != NULL;
     node.is_usable = node.is_usable && why == NULL;
     node.why = why != NULL ? why : slurm_keep(&nodes->text, words->why);
     gres_used(&node, used);

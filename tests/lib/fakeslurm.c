@@ -396,7 +396,8 @@ static int scancel(int argc, char **argv)
 
 static void show_node(const char *name)
 {
-    char file[64], text[FAKE_TEXT], *fields[3] = {"IDLE", "", ""};
+    char file[64], text[FAKE_TEXT], own[FAKE_TEXT];
+    char *fields[3] = {"IDLE", "", ""};
     bool is_plain = access(fake_path("plain"), F_OK) == 0;
     snprintf(file, sizeof file, "node-%s", name);
     if (fake_get(fake_path(file), text)) {
@@ -411,6 +412,9 @@ static void show_node(const char *name)
                  : "gpu:v100s0:1,gpu:v100s1:1,gpu:v100s2:1,gpu:v100s3:1,"
                    "shard:v100s0:4,shard:v100s1:4,shard:v100s2:4,"
                    "shard:v100s3:4";
+    snprintf(file, sizeof file, "gres-%s", name);
+    if (fake_get(fake_path(file), own))
+        gres = own;
     const char *none = is_plain ? "gpu:v100:0(IDX:N/A)"
                                 : "gpu:v100s0:0(IDX:N/A),gpu:v100s1:0(IDX:N/A),"
                                   "gpu:v100s2:0(IDX:N/A),gpu:v100s3:0(IDX:N/A)";
