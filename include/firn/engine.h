@@ -71,6 +71,9 @@ struct firn_engine_def {
     /* Why it cannot be asked to do anything at present, in a sentence; NULL
      * when it can. Steps are taken all the same, and wait. */
     const char *(*trouble)(void *state);
+    /* Why this one does not start though it has its GPUs, in the words of who
+     * keeps it waiting, until the next call; NULL: nothing does. */
+    const char *(*job_trouble)(void *state, firn_job_id job);
     /* Why no two jobs can share a GPU here; NULL: they can. */
     const char *(*no_sharing)(void *state);
     /* A node's own name; NULL: "n" and its number. */

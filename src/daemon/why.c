@@ -244,6 +244,22 @@ static void in_trouble(const struct loop *loop, struct answer *a)
              loop->engine->name);
 }
 
+/* It has its GPUs, and somebody else does not let it start. */
+static void in_line(const struct loop *loop, const struct live_job *job,
+                    struct answer *a)
+{
+    const char *word =
+        loop->engine->job_trouble != NULL
+            ? loop->engine->job_trouble(loop->engine_state, job->id)
+            : NULL;
+    if (word == NULL)
+        return;
+    a->reason = LIVE_BECAUSE_ENGINE;
+    snprintf(a->text, sizeof a->text, "%.250s", word);
+    snprintf(a->next, sizeof a->next, "it is tried until engine %s takes it",
+             loop->engine->name);
+}
+
 /* It waits in the round. */
 static void waits(const struct loop *loop, const struct firn_job *job,
                   struct answer *a)
@@ -339,6 +355,8 @@ static struct answer explain(const struct loop *loop,
             a.next_s = firn_job_left_s(in_round, loop_now_s(loop));
         if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
             in_trouble(loop, &a);
+        else if (job->state == LIVE_STARTING)
+            in_line(loop, job, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
         if (a.reason == LIVE_BECAUSE_CAPACITY && job->ask.may_share &&

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,11 +96,27 @@ bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
     return cage->folder >= 0;
 }
 
+static int remove_group(const char *path, const struct stat *st, int type,
+                        struct FTW *at)
+{
+    (void)st;
+    (void)at;
+    if (type == FTW_DP)
+        rmdir(path);
+    return 0;
+}
+
+/* With those that the job made in it. */
+static void remove_all(const char *path)
+{
+    nftw(path, remove_group, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void cage_remove(enum cage_mode mode, const char *name)
 {
     struct cage cage;
     if (find_path(&cage, mode, name))
-        rmdir(cage.path);
+        remove_all(cage.path);
 }
 
 static bool put(const struct cage *cage, const char *file, const char *text)
@@ -124,19 +141,40 @@ void cage_kill(const struct cage *cage)
     (void)put(cage, "cgroup.kill", "1");
 }
 
-uint64_t cage_ooms(const struct cage *cage)
+/* The number behind a word of one of its files; 0: there is none. */
+static uint64_t number_in(const struct cage *cage, const char *file,
+                          const char *word)
 {
     char text[1024];
     if (cage->folder < 0)
         return 0;
-    int fd = openat(cage->folder, "memory.events", O_RDONLY | O_CLOEXEC);
+    int fd = openat(cage->folder, file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *at = strstr(text, "oom_kill ");
-    return at != NULL ? strtoull(at + 9, NULL, 10) : 0;
+    const char *at = strstr(text, word);
+    return at != NULL ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+uint64_t cage_ooms(const struct cage *cage)
+{
+    return number_in(cage, "memory.events", "oom_kill ");
+}
+
+bool cage_end(enum cage_mode mode, const char *name)
+{
+    struct cage cage;
+    if (!find_path(&cage, mode, name))
+        return false;
+    cage.folder = open(cage.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cage.folder < 0)
+        return false;
+    bool is_killed = put(&cage, "cgroup.kill", "1");
+    bool is_there = number_in(&cage, "cgroup.events", "populated ") > 0;
+    close(cage.folder);
+    return is_killed && is_there;
 }
 
 void cage_close(struct cage *cage)
@@ -144,6 +182,6 @@ void cage_close(struct cage *cage)
     if (cage->folder < 0)
         return;
     close(cage->folder);
-    rmdir(cage->path);
+    remove_all(cage->path);
     cage->folder = -1;
 }

@@ -31,7 +31,10 @@ void cage_kill(const struct cage *cage);
 uint64_t cage_ooms(const struct cage *cage);
 /* Removes it; it is empty by then. */
 void cage_close(struct cage *cage);
-/* The same of one whose shepherd was killed, if it is there and empty. */
+/* Of one whose shepherd was killed: kills what is in it. True: somebody is
+ * still there. */
+bool cage_end(enum cage_mode mode, const char *name);
+/* Removes it, if it is there and empty. */
 void cage_remove(enum cage_mode mode, const char *name);
 
 #endif

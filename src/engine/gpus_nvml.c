@@ -67,9 +67,9 @@ void nvml_close(struct nvml *nvml)
  * after them. */
 static enum gpu_use use_of(pid_t pid)
 {
-    int is_epoch = procs_has_variable(pid, "FIRN_EPOCH=");
-    if (is_epoch == 1 || procs_is_named(pid, "nvidia-cuda-mps"))
+    if (procs_is_named(pid, "nvidia-cuda-mps"))
         return GPU_OURS;
+    int is_epoch = procs_has_variable(pid, "FIRN_EPOCH=");
     return is_epoch == 0 ? GPU_OTHERS : GPU_UNSURE;
 }
 

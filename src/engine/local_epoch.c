@@ -32,6 +32,7 @@
 #include "engine/shepherd.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -39,6 +40,7 @@
 #include <unistd.h>
 
 static const double start_limit_s = 30;
+static const double first_scan_s = 0.05, longest_scan_s = 10;
 
 void local_forget_epoch(struct local *l, struct localjob *job)
 {
@@ -50,6 +52,7 @@ void local_forget_epoch(struct local *l, struct localjob *job)
     job->start = 0;
     job->is_over = job->owes_signal = false;
     vec_release(&job->strays.ids);
+    job->scan_s = job->scan_wait_s = 0;
     job->base.is_planned = job->base.was_forced = false;
 }
 
@@ -72,18 +75,43 @@ void local_leave(struct local *l, struct localjob *job)
     roster_phase(&l->roster, &job->base, FIRN_PHASE_LEAVING);
 }
 
-/* Kills what belongs to the epoch without a shepherd; how many are still there.
- * `above` is the job's folder. */
-static size_t kill_strays(struct localjob *job, int above)
+static bool end_cage(const struct local *l, const struct localjob *job)
+{
+    char name[CAGE_NAME];
+    if (job->pid == 0)
+        return false;
+    cage_name(name, job->base.id, job->base.epoch, job->pid);
+    return cage_end((enum cage_mode)l->cage, name);
+}
+
+/* Kills what belongs to the epoch without a shepherd. False: a look over all
+ * processes of the host has found nobody. `above` is the job's folder. */
+static bool kill_strays(const struct local *l, struct localjob *job, int above)
 {
     struct stat st;
     char herd[EPOCH_HERD];
     if (fstatat(above, "lock", &st, 0) != 0)
-        return 0;
+        return false;
     epoch_herd(above, job->base.epoch, herd);
-    return procs_kill_marked(
-        &(struct procs_marks){st.st_dev, st.st_ino, job->pid, herd},
-        &job->strays);
+    bool is_caged = end_cage(l, job);
+    const struct procs_marks marks = {st.st_dev, st.st_ino, job->pid, herd,
+                                      job->start};
+    return procs_kill_marked(&marks, &job->strays) > 0 || is_caged;
+}
+
+/* The same, but a look costs, and who does not die now may hang for hours: it
+ * is rarer and rarer while nothing has changed. */
+static bool has_strays(const struct local *l, struct localjob *job, int above)
+{
+    double now_s = local_now_s(l);
+    bool had_some = job->strays.ids.n > 0;
+    bool has_some = procs_left(&job->strays) > 0;
+    if (now_s < job->scan_s && (has_some || !had_some))
+        return true;
+    double wait_s = fmax(first_scan_s, job->scan_wait_s);
+    job->scan_wait_s = fmin(2 * wait_s, longest_scan_s);
+    job->scan_s = now_s + wait_s;
+    return kill_strays(l, job, above);
 }
 
 /* Everything that belongs to the epoch, and the shepherd. */
@@ -94,7 +122,7 @@ static void force(struct local *l, struct localjob *job)
     if (job->pid != 0 && !job->is_over)
         procs_signal(job->pid, job->start, SIGKILL);
     if (above >= 0) {
-        kill_strays(job, above);
+        kill_strays(l, job, above);
         close(above);
     }
 }
@@ -207,7 +235,7 @@ static void settle(struct local *l, struct localjob *job)
     bool is_nowhere = above < 0 && errno == ENOENT;
     if (lock < 0 && !is_nowhere) {
         if (lock == -1 && job->is_over)
-            kill_strays(job, above);
+            has_strays(l, job, above);
         if (above >= 0)
             close(above);
         return;
@@ -216,7 +244,7 @@ static void settle(struct local *l, struct localjob *job)
     bool has_exit = folder >= 0 && epoch_exit_get(folder, &how) &&
                     how.epoch == job->base.epoch;
     bool has_run = folder >= 0 && faccessat(folder, "pid", F_OK, 0) == 0;
-    bool has_strays = !has_exit && has_run && kill_strays(job, above) > 0;
+    bool is_alone = has_exit || !has_run || !has_strays(l, job, above);
     bool is_fenced =
         has_exit || job->is_over || is_nowhere ||
         epoch_fence_raise(above, job->base.epoch + 1, NULL) == FIRN_OK;
@@ -226,7 +254,7 @@ static void settle(struct local *l, struct localjob *job)
         close(lock);
     if (above >= 0)
         close(above);
-    if (is_fenced && !has_strays)
+    if (is_fenced && is_alone)
         finish(l, job, has_exit ? &how : NULL, has_run);
 }
 

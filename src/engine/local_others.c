@@ -5,7 +5,8 @@
  * where the set of those that others use has changed. A start looks as well,
  * for a GPU may have been taken since: the job then waits.
  *
- * Of a process that nothing can be said of, it is said:
+ * Of a process that nothing can be said of, and of one that some firnd started,
+ * it is said:
  *
  *     an epoch of ours holds that GPU     it is ours
  *     else, seen by one look              a start waits, nobody is told

@@ -21,6 +21,8 @@ struct localjob {
     bool is_over;             /* the shepherd is */
     bool owes_signal;         /* asked to leave before its shepherd was known */
     struct procs_seen strays; /* killed when it had no shepherd any more */
+    double scan_s;            /* not before, strays are looked for again ... */
+    double scan_wait_s;       /* ... and so much later the next time */
 };
 
 /* A board of the driver's GPUs, and who else is on it: local_others.c. */

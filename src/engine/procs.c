@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "engine/procs.h"
+#include "base/buf.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 
 struct proc {
     pid_t pid, parent, session;
+    pid_t thread; /* of it, that lives: what it has is to be seen there */
     uint64_t start;
     bool is_ending; /* its memory is gone, files and GPUs may not be */
     bool is_below;
@@ -46,8 +48,25 @@ static ssize_t slurp(const char *path, char *out, size_t size)
     return (ssize_t)n;
 }
 
-/* /proc/PID/stat: "pid (any name) S ppid group session ... ", the start as
- * 22nd and then the bytes of its memory. */
+/* A thread of it besides the first; the first: there is none. */
+static pid_t other_thread(pid_t pid)
+{
+    char path[64];
+    pid_t found = pid;
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return pid;
+    for (struct dirent *e; found == pid && (e = readdir(folder)) != NULL;)
+        if (isdigit((unsigned char)e->d_name[0]))
+            found = (pid_t)strtol(e->d_name, NULL, 10);
+    closedir(folder);
+    return found;
+}
+
+/* /proc/PID/stat: "pid (any name) S ppid group session ... ", the number of
+ * threads as 20th, the start as 22nd and then the bytes of its memory. A
+ * process whose first thread has ended looks dead there while others work. */
 static bool look_at(pid_t pid, struct proc *out)
 {
     char path[64], text[1024];
@@ -62,16 +81,22 @@ static bool look_at(pid_t pid, struct proc *out)
     long parent = strtol(at, &at, 10);
     strtol(at, &at, 10);
     long session = strtol(at, &at, 10);
-    for (int field = 7; field < 22; field++) {
+    for (int field = 7; field < 20; field++) {
         at += strspn(at, " ");
         at += strcspn(at, " ");
     }
+    long nthreads = strtol(at, &at, 10);
+    strtol(at, &at, 10);
     *out = (struct proc){.pid = pid,
                          .parent = (pid_t)parent,
                          .session = (pid_t)session,
+                         .thread = pid,
                          .start = strtoull(at, &at, 10)};
     out->is_ending = strtoull(at, NULL, 10) == 0;
-    return state != 'Z' && state != 'X' && out->start > 0;
+    if (state == 'Z' && nthreads > 1)
+        out->thread = other_thread(pid);
+    bool is_over = (state == 'Z' && out->thread == pid) || state == 'X';
+    return !is_over && out->start > 0;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -230,18 +255,20 @@ static bool holds(pid_t pid, dev_t device, ino_t inode)
 
 int procs_has_variable(pid_t pid, const char *start)
 {
-    enum { ROOM = 1 << 17 };
-    char path[64];
+    char path[64], piece[4096];
+    struct firn_buf text = {0};
+    ssize_t got = -1;
     snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    char *text = mem_new(ROOM, 1);
-    errno = 0;
-    ssize_t n = slurp(path, text, ROOM);
-    bool is_hidden = n < 0 && (errno == EACCES || errno == EPERM);
-    int has = n > 0 || is_hidden ? 0 : -1;
-    for (ssize_t at = 0; at < n && has != 1;
-         at += (ssize_t)strlen(text + at) + 1)
-        has = strncmp(text + at, start, strlen(start)) == 0;
-    mem_free(text);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_hidden = fd < 0 && (errno == EACCES || errno == EPERM);
+    while (fd >= 0 && (got = read(fd, piece, sizeof piece)) > 0)
+        buf_add(&text, piece, (size_t)got);
+    if (fd >= 0)
+        close(fd);
+    int has = text.n > 0 || is_hidden ? 0 : -1;
+    for (size_t at = 0; at < text.n && has != 1; at += strlen(text.at + at) + 1)
+        has = strncmp(text.at + at, start, strlen(start)) == 0;
+    buf_release(&text);
     return has;
 }
 
@@ -249,9 +276,9 @@ static bool is_marked(const struct proc *proc, const struct procs_marks *marks)
 {
     return (marks->session > 0 && proc->session == marks->session &&
             proc->is_ending) ||
-           holds(proc->pid, marks->device, marks->inode) ||
+           holds(proc->thread, marks->device, marks->inode) ||
            (marks->variable != NULL &&
-            procs_has_variable(proc->pid, marks->variable) == 1);
+            procs_has_variable(proc->thread, marks->variable) == 1);
 }
 
 static void see(struct procs_seen *seen, const struct proc *proc)
@@ -263,23 +290,37 @@ static void see(struct procs_seen *seen, const struct proc *proc)
     vec_add(&seen->ids, ((struct procs_id){proc->pid, proc->start}));
 }
 
+/* On sight: who forks and ends at once is gone when all have been looked at. */
 size_t procs_kill_marked(const struct procs_marks *marks,
                          struct procs_seen *seen)
 {
-    struct picture picture;
+    DIR *folder = opendir("/proc");
     size_t n = 0;
-    take(&picture);
-    for (size_t i = 0; i < picture.procs.n; i++) {
-        const struct proc *proc = &picture.procs.at[i];
-        if (proc->pid == getpid() || !is_marked(proc, marks))
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
+        struct proc proc;
+        if (!isdigit((unsigned char)e->d_name[0]) ||
+            !look_at((pid_t)strtol(e->d_name, NULL, 10), &proc) ||
+            proc.pid == getpid() || proc.start < marks->since ||
+            !is_marked(&proc, marks))
             continue;
-        procs_signal(proc->pid, proc->start, SIGKILL);
+        procs_signal(proc.pid, proc.start, SIGKILL);
+        n++;
         if (seen != NULL)
-            see(seen, proc);
+            see(seen, &proc);
     }
-    vec_release(&picture.procs);
-    for (size_t i = 0; seen != NULL && i < seen->ids.n; i++)
-        n += procs_start(seen->ids.at[i].pid) == seen->ids.at[i].start;
+    if (folder != NULL)
+        closedir(folder);
+    size_t left = seen != NULL ? procs_left(seen) : 0;
+    return left > n ? left : n;
+}
+
+size_t procs_left(struct procs_seen *seen)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < seen->ids.n; i++)
+        if (procs_start(seen->ids.at[i].pid) == seen->ids.at[i].start)
+            seen->ids.at[n++] = seen->ids.at[i];
+    seen->ids.n = n;
     return n;
 }
 

@@ -41,6 +41,7 @@ struct procs_marks {
     ino_t inode;
     pid_t session;
     const char *variable;
+    uint64_t since; /* who started before is none of them; 0: anybody may be */
 };
 
 /* One that was seen, and is not taken for another of its number. */
@@ -53,11 +54,14 @@ struct procs_seen {
 };
 
 /* Kills all of them but the caller, and adds the new ones to `seen` (NULL:
- * nobody asks). How many of those seen, now or before, are still there: one at
- * its end has closed its files while its memory is still being given back, and
- * then nothing tells whose it was. */
+ * nobody asks). 0: there was nobody, and of those seen before nobody is left.
+ * Who was found counts though it is dead by now, since it may have forked in
+ * between; and one at its end has closed its files while its memory is still
+ * being given back, and then nothing tells whose it was. */
 size_t procs_kill_marked(const struct procs_marks *marks,
                          struct procs_seen *seen);
+/* How many of them are still there; the others are dropped. */
+size_t procs_left(struct procs_seen *seen);
 
 /* Does its environment have a variable whose beginning is `start`? 0 of a
  * process that we may not look into; -1: nothing is to be seen, for there is no

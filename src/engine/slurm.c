@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
+#include <string.h>
 
 enum { COMMANDS_MAX = 8 };
 
@@ -114,6 +115,7 @@ static void close_engine(void *state)
     buf_release(&l->spec);
     buf_release(&l->no_sharing);
     buf_release(&l->trouble);
+    buf_release(&l->word);
     firn_cluster_release(&l->cluster);
     arena_release(&l->text);
 }
@@ -254,6 +256,22 @@ static const char *trouble(void *state)
     return l->away_s > 0 ? l->trouble.at : NULL;
 }
 
+static const char *job_trouble(void *state, firn_job_id id)
+{
+    struct slurm *l = state;
+    const struct slurmjob *job = slurm_find(l, id);
+    buf_clear(&l->word);
+    if (job == NULL || job->has_pid)
+        return NULL;
+    if (job->said[0] != '\0')
+        buf_printf(&l->word, "Slurm does not take it: %s", job->said);
+    else if (job->is_seen && job->state == SLURM_PENDING &&
+             job->reason[0] != '\0' && strcmp(job->reason, "None") != 0)
+        buf_printf(&l->word, "Slurm has it waiting as its job %lld: %s",
+                   (long long)job->slurm_id, job->reason);
+    return l->word.n > 0 ? l->word.at : NULL;
+}
+
 static const char *no_sharing(void *state)
 {
     const struct slurm *l = state;
@@ -352,6 +370,7 @@ const struct firn_engine_def firn_engine_slurm = {
     .phase = phase,
     .is_remote = true,
     .trouble = trouble,
+    .job_trouble = job_trouble,
     .no_sharing = no_sharing,
     .node_name = node_name,
     .node_why = node_why,

@@ -231,9 +231,18 @@ void slurm_answers(struct slurm *l)
     } /* scancel: the next answer of squeue tells */
 }
 
+const char *slurm_mark_option(const struct slurm_tag *tag,
+                              char out[SLURM_TAG_MAX + 8])
+{
+    char mark[SLURM_TAG_MAX];
+    slurm_tag_print(tag, mark);
+    snprintf(out, SLURM_TAG_MAX + 8, "--name=%s", mark);
+    return out;
+}
+
 void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle)
 {
-    char id[32];
+    char id[32], mark[SLURM_TAG_MAX + 8];
     double now_s = slurm_now_s(l);
     if (job->inbox[0] != '\0') {
         slurm_inbox_cancel(l, job);
@@ -241,8 +250,9 @@ void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle)
     }
     if (job->slurm_id == 0 || now_s < job->cancel_s + cancel_every_s)
         return;
+    const struct slurm_tag tag = {l->cell, job->base.id, job->base.epoch};
     const char *argv[] = {"scancel", is_gentle ? "--state=PENDING" : "--quiet",
-                          id, NULL};
+                          slurm_mark_option(&tag, mark), id, NULL};
     job->cancel_s = now_s;
     snprintf(id, sizeof id, "%lld", (long long)job->slurm_id);
     slurm_run(l, argv,

@@ -22,7 +22,8 @@
  * a person), and waited for while it does not answer.
  *
  * What Slurm or a node took away is LEFT, not FAIL: it is started again as it
- * was, unless it was cancelled or that happened many times in a row.
+ * was, unless it was cancelled or that happened many times in a row. What Slurm
+ * did not even take (a limit, an account) waits, and is tried now and then.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -64,6 +65,8 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
+    job->is_refused = false;
+    job->reason[0] = '\0';
     job->base.is_planned = job->base.was_forced = false;
 }
 
@@ -133,7 +136,7 @@ static enum firn_event_kind kind_of(const struct slurmjob *job,
     if (end == FIRN_END_KILLED)
         may_leave = job->base.is_planned;
     if (end == FIRN_END_LOST)
-        may_leave = job->base.ntries < LOSSES_MAX;
+        may_leave = job->is_refused || job->nlosses < LOSSES_MAX;
     return may_leave && !job->base.is_cancelled ? FIRN_EVENT_LEFT
                                                 : FIRN_EVENT_FAIL;
 }
@@ -147,7 +150,10 @@ static void finish(struct slurm *l, struct slurmjob *job,
                                .end = how->end,
                                .exit_status = how->status};
     bool was_planned = job->base.is_planned;
+    if (job->base.ntries == 0)
+        job->nlosses = 0;
     event.kind = kind_of(job, (enum firn_end)how->end, has_run);
+    job->nlosses += how->end == FIRN_END_LOST && !job->is_refused;
     slurm_tell(l, event);
     slurm_forget_epoch(l, job);
     slurm_poll_soon(l);

@@ -487,10 +487,11 @@ void slurm_inbox_answer(struct slurm *l, const struct command_done *done)
         return;
     if (done->tag == CMD_LIST || done->tag == CMD_GUESTS)
         take(l, done);
-    else if (done->tag == CMD_UPDATE && (done->is_late || done->status != 0))
-        log_warn("job %d: scontrol %s: %s", (firn_job_id)done->about,
-                 done->is_late ? "took too long" : "failed",
-                 slurm_excerpt(done->err, text));
+    else if (done->tag == CMD_UPDATE && (done->is_late || done->status != 0)) {
+        log_warn("job %d: scontrol failed: %s", (firn_job_id)done->about,
+                 slurm_said(done, text));
+        slurm_not_let_go(l, done);
+    }
     if (done->tag == CMD_UPDATE || done->tag == CMD_END)
         l->inbox->guests_due_s = slurm_now_s(l);
 }

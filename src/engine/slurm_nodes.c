@@ -6,7 +6,8 @@
  * last. Queue and nodes are two questions, and an epoch may end between them:
  * GPUs are said to be taken when two answers in a row show it. While a Slurm
  * job of ours is about whose GPUs nobody remembers (of before a restart, on its
- * way out), nothing new is said at all.
+ * way out), nothing new is said at all; but one that does not go (Slurm may
+ * have it COMPLETING for hours) is as good as somebody else's.
  *
  * A node that is missing from the answer is out. One of which Slurm does not
  * know what it is like (after a restart of the controller all are like that for
@@ -18,7 +19,8 @@
 #include <string.h>
 
 enum { BOARDS = 16 };
-static const double unclear_s = 30; /* longer than that a node is out */
+static const double unclear_s = 30;   /* longer than that a node is out */
+static const double dark_settles = 5; /* so long strays are waited for */
 
 static const struct slurm_node *
 find(const struct slurm *l, const struct slurm_nodes *nodes, const char *name)
@@ -31,14 +33,28 @@ find(const struct slurm *l, const struct slurm_nodes *nodes, const char *name)
 
 /* --- up and down ---------------------------------------------------------- */
 
-/* Its processes live, and have time to leave. */
+/* Its processes live, and have time to leave: it is drained, or reserved for
+ * others, or to be booted when it is empty. */
 static bool is_drained(const struct slurm_node *node)
 {
-    return node != NULL && strstr(node->state, "DRAIN") != NULL &&
-           strstr(node->state, "DOWN") == NULL &&
-           strchr(node->state, '*') == NULL &&
-           strstr(node->state, "NOT_RESPONDING") == NULL &&
-           strstr(node->state, "FAIL") == NULL;
+    static const char *const dead[] = {
+        "NOT_RESPONDING", "FAIL",          "POWERED_DOWN",
+        "POWERING_",      "REBOOT_ISSUED", "UNKNOWN",
+        "FUTURE",         "INVAL",         "ERROR"};
+    if (node == NULL || strncmp(node->state, "DOWN", 4) == 0 ||
+        strpbrk(node->state, "*~#%^") != NULL)
+        return false;
+    for (size_t i = 0; i < sizeof dead / sizeof *dead; i++)
+        if (strstr(node->state, dead[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* With a reservation of our own, only what is reserved is ours to use. */
+static bool is_usable(const struct slurm *l, const struct slurm_node *node)
+{
+    return strstr(l->options, "--reservation") != NULL ? node->is_reserved
+                                                       : node->is_usable;
 }
 
 /* Slurm itself does not know: a controller that was just started, or a node
@@ -48,7 +64,7 @@ static bool is_unclear(const struct slurm_node *node)
     static const char *const clear[] = {"DOWN",   "DRAIN",  "FAIL",   "MAINT",
                                         "RESERV", "POWER",  "INVAL",  "ERROR",
                                         "REBOOT", "FUTURE", "BLOCKED"};
-    if (node == NULL || node->is_usable)
+    if (node == NULL || node->is_usable || node->is_reserved)
         return false;
     for (size_t i = 0; i < sizeof clear / sizeof *clear; i++)
         if (strstr(node->state, clear[i]) != NULL)
@@ -62,7 +78,7 @@ static void see_state(struct slurm *l, firn_node_id id,
                       const struct slurm_node *node)
 {
     struct slurm_host *host = &l->hosts.at[id];
-    bool is_up = node != NULL && node->is_usable;
+    bool is_up = node != NULL && is_usable(l, node);
     bool is_leaving = !is_up && is_drained(node);
     if (!is_unclear(node)) {
         host->unclear_s = 0;
@@ -76,6 +92,8 @@ static void see_state(struct slurm *l, firn_node_id id,
         host->why[0] = '\0';
     else if (node == NULL)
         str_copy(host->why, sizeof host->why, "Slurm does not have it");
+    else if (node->is_usable)
+        str_copy(host->why, sizeof host->why, "it is in no reservation");
     else
         snprintf(host->why, sizeof host->why, "%.60s%s%.120s", node->state,
                  node->why[0] != '\0' ? ": " : "", node->why);
@@ -208,7 +226,8 @@ static bool is_dark(const struct slurm *l)
 {
     for (size_t i = 0; i < l->strays.n; i++) {
         const struct slurm_tag *tag = &l->strays.at[i].tag;
-        bool is_known = false;
+        bool is_known = slurm_now_s(l) >= l->strays.at[i].since_s +
+                                              dark_settles * slurm_settle_s(l);
         for (size_t k = 0; k < l->rests.n; k++)
             is_known = is_known || (l->rests.at[k].tag.job == tag->job &&
                                     l->rests.at[k].tag.epoch == tag->epoch);

@@ -217,6 +217,17 @@ static void find_sharing(struct slurm *l)
         l->cluster.jobs_per_gpu = 1;
 }
 
+/* A node of the partition whose GPUs are of no use to firn is not passed over
+ * in silence. */
+static void name_odd(const struct slurm *l, const struct slurm_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->at.n; i++) {
+        const struct slurm_node *node = &nodes->at.at[i];
+        if (node->is_odd && is_listed(node->partitions, l->partition))
+            log_warn("node %s is not used: %s", node->name, node->why);
+    }
+}
+
 /* From what scontrol printed, now or when it was kept. */
 static enum firn_status take_nodes(struct slurm *l, const struct firn_buf *text,
                                    struct firn_error *err)
@@ -226,6 +237,8 @@ static enum firn_status take_nodes(struct slurm *l, const struct firn_buf *text,
     for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++)
         if (slurm_is_mine(l, &nodes.at.at[i]))
             add_host(l, &nodes.at.at[i]);
+    if (status == FIRN_OK)
+        name_odd(l, &nodes);
     if (status == FIRN_OK && l->hosts.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
                            "Slurm's partition '%.100s' has no node with GPUs",
@@ -292,8 +305,10 @@ static enum firn_status discover(struct slurm *l, struct firn_error *err)
 /* What would change what our commands do behind our back. */
 static void forget_settings(void)
 {
-    static const char *const heads[] = {"SBATCH_", "SQUEUE_", "SCANCEL_",
-                                        "SINFO_", "SLURM_TIME_FORMAT="};
+    static const char *const heads[] = {"SBATCH_",        "SQUEUE_",
+                                        "SCANCEL_",       "SCONTROL_",
+                                        "SINFO_",         "SLURM_TIME_FORMAT=",
+                                        "SLURM_CLUSTERS="};
     for (char **at = environ; at != NULL && *at != NULL;) {
         bool is_one = false;
         for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)

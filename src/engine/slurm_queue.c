@@ -32,6 +32,7 @@ void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
         job->look_s = 0;
     job->slurm_id = id;
     job->submit = SUBMIT_DONE;
+    job->said[0] = '\0';
     job->is_seen = true;
     job->state = state;
     job->nmissing = 0;
@@ -55,24 +56,25 @@ static enum slurm_state both(enum slurm_state a, enum slurm_state b)
 }
 
 /* (1) Of several jobs with one tag, the first that is not over. */
-static bool find(const struct slurm_jobs *jobs, const struct slurm_tag *tag,
-                 int64_t *id, enum slurm_state *state)
+static const struct slurm_job *find(const struct slurm_jobs *jobs,
+                                    const struct slurm_tag *tag, int64_t *id,
+                                    enum slurm_state *state)
 {
-    bool is_found = false;
+    const struct slurm_job *found = NULL;
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (!at->is_ours || at->tag.cell != tag->cell ||
             at->tag.job != tag->job || at->tag.epoch != tag->epoch)
             continue;
-        if (is_found && *id == at->id)
+        if (found != NULL && *id == at->id)
             *state = both(*state, at->state);
-        else if (!is_found || slurm_state_is_over(*state)) {
+        else if (found == NULL || slurm_state_is_over(*state)) {
             *id = at->id;
             *state = at->state;
+            found = at;
         }
-        is_found = true;
     }
-    return is_found;
+    return found;
 }
 
 static void look_for(struct slurm *l, struct slurmjob *job,
@@ -84,8 +86,10 @@ static void look_for(struct slurm *l, struct slurmjob *job,
     if (job->base.held.nparts == 0 || job->inbox[0] != '\0' ||
         job->submit == SUBMIT_NONE)
         return;
-    if (find(jobs, &tag, &id, &state)) {
+    const struct slurm_job *found = find(jobs, &tag, &id, &state);
+    if (found != NULL) {
         slurm_seen(l, job, id, state);
+        snprintf(job->reason, sizeof job->reason, "%.60s", found->reason);
     } else if (job->submit != SUBMIT_ASKED && asked_s >= job->known_s) {
         job->is_seen = false; /* (2) */
         job->nmissing++;
@@ -109,15 +113,17 @@ static struct slurm_stray *stray_of(struct slurm *l, const struct slurm_job *at)
             l->strays.at[i].tag.job == at->tag.job &&
             l->strays.at[i].tag.epoch == at->tag.epoch)
             return &l->strays.at[i];
-    struct slurm_stray stray = {.id = at->id, .tag = at->tag};
+    struct slurm_stray stray = {
+        .id = at->id, .tag = at->tag, .since_s = slurm_now_s(l)};
     vec_add(&l->strays, stray);
     return &l->strays.at[l->strays.n - 1];
 }
 
 static void cancel(struct slurm *l, struct slurm_stray *stray)
 {
-    char id[32];
-    const char *argv[] = {"scancel", "--quiet", id, NULL};
+    char id[32], mark[SLURM_TAG_MAX + 8];
+    const char *argv[] = {"scancel", "--quiet",
+                          slurm_mark_option(&stray->tag, mark), id, NULL};
     double now_s = slurm_now_s(l);
     if (stray->nseen < 2 || now_s < stray->cancel_s + stray_every_s)
         return;
@@ -164,8 +170,8 @@ static void drop_rests(struct slurm *l, const struct slurm_jobs *jobs,
         struct slurm_rest *rest = &l->rests.at[i];
         int64_t id = 0;
         enum slurm_state state = SLURM_PENDING;
-        bool is_there =
-            find(jobs, &rest->tag, &id, &state) && !slurm_state_is_over(state);
+        bool is_there = find(jobs, &rest->tag, &id, &state) != NULL &&
+                        !slurm_state_is_over(state);
         if (!is_there && asked_s > rest->since_s)
             holding_release(&rest->held);
         else

@@ -92,7 +92,11 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
     struct slurm_words words = {0};
     struct arena text = {0};
     struct firn_buf script = {0};
-    FIRN_TRY(slurm_batch_script(l, job, &script, err));
+    enum firn_status status = slurm_batch_script(l, job, &script, err);
+    if (status != FIRN_OK) {
+        buf_release(&script);
+        return status;
+    }
     slurm_batch_words(l, job, is_per_node, &words, &text);
     job->submit = SUBMIT_ASKED;
     failpoint("engine.fork.before");
@@ -111,15 +115,12 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
 }
 
 /* Did the controller say no, in so many words? */
-static bool is_refusal(const struct command_done *done)
+static bool is_no(const struct command_done *done)
 {
     static const char *const unclear[] = {
         "ontact", "imed out", "ommunication", "onnect",
         "Zero",   "message",  "temporarily",  "nexpected"};
-    if (!done->has_run)
-        return true;
-    if (done->is_late || done->status == 0 || done->status > 128 ||
-        strstr(done->err.at, "Batch job submission failed") == NULL)
+    if (done->is_late || done->status == 0 || done->status > 128)
         return false;
     for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++)
         if (strstr(done->err.at, unclear[i]) != NULL)
@@ -127,10 +128,16 @@ static bool is_refusal(const struct command_done *done)
     return true;
 }
 
+static bool is_refusal(const struct command_done *done)
+{
+    return !done->has_run ||
+           (is_no(done) &&
+            strstr(done->err.at, "Batch job submission failed") != NULL);
+}
+
 void slurm_submitted(struct slurm *l, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
-    char text[SLURM_EXCERPT];
     int64_t id = 0;
     if (job == NULL || job->base.held.nparts == 0 ||
         job->base.epoch != done->more || job->submit != SUBMIT_ASKED)
@@ -143,14 +150,27 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
         slurm_id_read(done->out, &id, NULL) == FIRN_OK) {
         job->slurm_id = id;
         job->submit = SUBMIT_DONE;
+        job->said[0] = '\0';
         return;
     }
     bool is_clear = is_refusal(done);
+    job->is_refused = is_clear;
+    slurm_said(done, job->said);
     job->submit = SUBMIT_UNSURE;
     job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
     if (is_clear && !done->has_run)
         job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch failed: %s", job->base.id, slurm_said(done, text));
+    log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
+}
+
+void slurm_not_let_go(struct slurm *l, const struct command_done *done)
+{
+    struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
+    if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
+        job->base.epoch != done->more || !done->has_run || !is_no(done))
+        return;
+    slurm_seen(l, job, job->slurm_id, SLURM_LOST);
+    slurm_said(done, job->said);
 }
 
 /* --- all of it ------------------------------------------------------------ */

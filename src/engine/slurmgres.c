@@ -2,7 +2,8 @@
  *
  * Three ways to name GPUs:
  *
- *     gpu:4                          no type, no indices when in use
+ *     gpu:4                          no type; in use "gpu:2", or, where cores
+ *                                    are bound to GPUs, "gpu:(null):2(IDX:0-1)"
  *     gpu:a100:4(S:0-1)              SLURM_COUNTS
  *     gpu:a100s0:1,gpu:a100s1:1      SLURM_SLOTS: 0 to n - 1, one of each
  *
@@ -22,6 +23,9 @@ static bool is(struct firn_bytes text, const char *name)
 {
     return strlen(name) == text.n && memcmp(text.at, name, text.n) == 0;
 }
+
+static const char no_type[] = "(null)";
+enum { NO_TYPE = sizeof no_type - 1 };
 
 static bool same(struct firn_bytes a, struct firn_bytes b)
 {
@@ -56,10 +60,13 @@ static bool read_words(struct firn_bytes text, struct gres *out)
         size_t n = colon != NULL ? (size_t)(colon - text.at) : text.n;
         struct firn_bytes word = {text.at, n};
         bool is_last = colon == NULL;
-        if (!slurm_is_name(word))
+        bool is_untyped = i == 1 && !is_last && is(word, no_type);
+        if (!slurm_is_name(word) && !is_untyped)
             return false;
         if (i == 0)
             out->kind = word;
+        else if (is_untyped)
+            out->type.n = 0;
         else if (is(word, "no_consume"))
             out->is_free = true;
         else if (is_last && read_count(word, &out->count))
@@ -87,7 +94,10 @@ static enum found gres_next(struct firn_bytes *rest, struct gres *out)
         return NONE;
     size_t n = 0, open = 0, close = 0;
     for (; n < rest->n && (open > close || rest->at[n] != ','); n++) {
-        if (rest->at[n] == '(' && open == 0)
+        if (n > 0 && rest->at[n - 1] == ':' && rest->n - n > NO_TYPE &&
+            memcmp(rest->at + n, no_type, NO_TYPE) == 0 && open == 0)
+            n += NO_TYPE - 1;
+        else if (rest->at[n] == '(' && open == 0)
             open = n;
         else if (rest->at[n] == ')' && open > 0 && close == 0)
             close = n;

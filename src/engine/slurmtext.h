@@ -107,10 +107,12 @@ struct slurm_node {
     bool is_mps;        /* the shards are gres/mps, 100 a GPU or what it says */
     bool is_usable;     /* not down, drained, failing, reserved, powered off,
                          * planned for maintenance, or without an answer */
+    bool is_reserved;   /* it would be usable, were it not reserved */
     const char *state;  /* as Slurm has it: "IDLE+DRAIN" */
     const char *why;    /* Reason=, or "". Of GPUs that firn has no use for (of
                          * several types, too many, not consumed): what about
                          * them; ngpus is 0 then, and is_usable false */
+    bool is_odd;        /* that is so */
     uint64_t used[16];  /* GPUs in use by anybody, whole or by shards, by
                          * index: bit i of used[b] is GPU 64 b + i */
     int nused;          /* how many; the indices may be unknown */

@@ -46,12 +46,12 @@ bool slurm_is_name(struct firn_bytes text)
 
 /* "MIXED+DRAIN", "IDLE*", "IDLE-": capitals, then signs that sinfo explains.
  * False: not a state. */
-static bool read_state(struct firn_bytes text, bool *is_usable)
+static bool read_state(struct firn_bytes text, struct slurm_node *out)
 {
     static const char *const harmless[] = {
         "IDLE",    "ALLOCATED", "MIXED",        "COMPLETING",
         "PLANNED", "CLOUD",     "DYNAMIC_NORM", "DYNAMIC_FUTURE"};
-    bool is_good = true;
+    bool is_good = true, is_reserved = false;
     for (size_t at = 0; at <= text.n;) {
         size_t n = 0, m = 0;
         while (at + n < text.n &&
@@ -70,10 +70,14 @@ static bool read_state(struct firn_bytes text, bool *is_usable)
         }
         if (n == 0)
             return false;
-        is_good = is_good && is_known;
+        if (is(word, "RESERVED") && m == 0)
+            is_reserved = true;
+        else
+            is_good = is_good && is_known;
         at += n + m + 1;
     }
-    *is_usable = is_good;
+    out->is_usable = is_good && !is_reserved;
+    out->is_reserved = is_good && is_reserved;
     return true;
 }
 
@@ -173,7 +177,8 @@ static void add_node(struct slurm_nodes *nodes, const struct words *words,
                               .partitions =
                                   slurm_keep(&nodes->text, words->partitions)};
     const char *why = gres_gpus(&node, gres, &nodes->text);
-    read_state(words->state, &node.is_usable);
+    read_state(words->state, &node);
+    node.is_odd = why != NULL;
     node.is_usable = node.is_usable && why == NULL;
     node.why = why != NULL ? why : slurm_keep(&nodes->text, words->why);
     gres_used(&node, used);
@@ -187,7 +192,7 @@ static enum firn_status read_node(struct slurm_nodes *nodes,
     struct words words;
     struct gres_list gres = {0}, used = {0};
     enum firn_status status = FIRN_OK;
-    bool is_usable = false;
+    struct slurm_node none = {0};
     char shown[SLURM_EXCERPT];
     if (!read_words(line, &words))
         return firn_fail(err, FIRN_EINVAL,
@@ -197,7 +202,7 @@ static enum firn_status read_node(struct slurm_nodes *nodes,
         status = odd("list of GRES", words.name, words.gres, err);
     else if (!gres_read(&used, words.used))
         status = odd("list of GRES in use", words.name, words.used, err);
-    else if (!read_state(words.state, &is_usable))
+    else if (!read_state(words.state, &none))
         status = odd("state", words.name, words.state, err);
     else
         add_node(nodes, &words, &gres, &used);

@@ -166,7 +166,20 @@ static bool read_limit(const char *text, double *out)
     return *out > 0;
 }
 
-/* "gres:gpu", "gres:gpu:2", "gres/gpu:a100:2"; false: it is more, or other. */
+/* Behind the cores for each task that later versions put in front of a list,
+ * "cpu=4,gres/gpu=1": it is no GPUs that these ask for. */
+static const char *past_cores(const char *text)
+{
+    if (strncmp(text, "cpu=", 4) != 0 && strncmp(text, "cpu:", 4) != 0)
+        return text;
+    size_t n = 4 + strspn(text + 4, "0123456789");
+    if (n == 4 || (text[n] != '\0' && text[n] != ','))
+        return text;
+    return text + n + (text[n] == ',');
+}
+
+/* "gres:gpu", "gres:gpu:2", "gres/gpu:a100:2", "gres/gpu=2"; false: it is
+ * more, or other. */
 static bool read_gpus(const char *text, char type[FIRN_NAME_MAX], int *out)
 {
     long n = 1;
@@ -175,7 +188,9 @@ static bool read_gpus(const char *text, char type[FIRN_NAME_MAX], int *out)
          strncmp(text, "gres/gpu", 8) != 0) ||
         !str_copy(word, sizeof word, text + 8))
         return false;
-    char *last = strrchr(word, ':');
+    char *last = strchr(word, '=');
+    if (last == NULL)
+        last = strrchr(word, ':');
     type[0] = '\0';
     if (last != NULL && str_int(last + 1, 1, GPUS_MOST, &n))
         *last = '\0';
@@ -202,11 +217,12 @@ static void read_request(const char *const *f, struct slurm_ticket *out)
     const char *request = NULL;
     enum field kind = PER_JOB;
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
-        if (is_none(f[asks[i]]))
+        const char *asked = past_cores(f[asks[i]]);
+        if (is_none(asked))
             continue;
         if (request != NULL)
             not_so(out, "it asks for GPUs in two ways at once");
-        request = f[asks[i]];
+        request = asked;
         kind = asks[i];
     }
     if (!is_none(f[PER_SOCKET]))
@@ -231,7 +247,8 @@ static void read_request(const char *const *f, struct slurm_ticket *out)
 
 static bool is_ready(const char *reason)
 {
-    static const char *const waits[] = {"JobHeld", "Dependency", "BeginTime"};
+    static const char *const waits[] = {"JobHeld", "Dependency", "BeginTime",
+                                        "JobArrayTaskLimit"};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
         if (strncmp(reason, waits[i], strlen(waits[i])) == 0)
             return false;

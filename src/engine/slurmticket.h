@@ -30,7 +30,8 @@ struct slurm_ticket {
     int nrestarts;  /* a requeued job has another moment of submission */
     enum slurm_state state;
     bool is_inside; /* in the inbox's partition */
-    bool is_ready;  /* not held, and it waits for no job and no hour */
+    bool is_ready;  /* not held, and it waits for no job and no hour, nor for
+                     * others of its array */
     int nnodes;     /* that it must have */
     int gpus;       /* on all of them */
     char type[FIRN_NAME_MAX];   /* "" for any */

@@ -54,13 +54,17 @@ struct slurmjob {
     double settle_s;  /* UNSURE: not before, if it is not there */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;      /* answers in a row without it */
-    int nrevived;      /* ... with it waiting, though it had run */
-    bool is_withdrawn; /* we cancel it, for no fault of its own */
-    double cancel_s;   /* the last scancel */
-    bool is_slow;      /* somebody was told that it waits */
-    double deserted_s; /* since when nobody is there, though Slurm has it
-                          running; 0: somebody is */
+    int nmissing;             /* answers in a row without it */
+    int nrevived;             /* ... with it waiting, though it had run */
+    bool is_withdrawn;        /* we cancel it, for no fault of its own */
+    bool is_refused;          /* sbatch said no */
+    int nlosses;              /* starts in a row that were lost, not refused */
+    char said[SLURM_EXCERPT]; /* by sbatch, when it said no last */
+    char reason[64];          /* why it waits in Slurm, in its words */
+    double cancel_s;          /* the last scancel */
+    bool is_slow;             /* somebody was told that it waits */
+    double deserted_s;        /* since when nobody is there, though Slurm has it
+                                 running; 0: somebody is */
 };
 
 /* A node of the cluster, by id. */
@@ -89,7 +93,7 @@ struct slurm_stray {
     int64_t id;
     struct slurm_tag tag;
     int nseen;
-    double cancel_s;
+    double since_s, cancel_s;
 };
 
 struct slurm_inbox;
@@ -123,7 +127,7 @@ struct slurm {
     double queue_due_s, nodes_due_s;
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it does */
-    struct firn_buf trouble;
+    struct firn_buf trouble, word; /* word: of job_trouble() */
     bool is_kept; /* the nodes are those of the file, and unheard of yet */
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
@@ -195,6 +199,10 @@ const char *slurm_said(const struct command_done *done,
 /* scancel, not more often than every second. `is_gentle`: only while it
  * waits. */
 void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
+/* For scancel: "--name=firn:...". Its number alone may be another job's by
+ * now, since the controller may have crashed after its last answer. */
+const char *slurm_mark_option(const struct slurm_tag *tag,
+                              char out[SLURM_TAG_MAX + 8]);
 
 /* What squeue says: slurm_queue.c. */
 void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
@@ -213,6 +221,9 @@ bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc);
 void slurm_start(struct slurm *l, struct slurmjob *job);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *l, const struct command_done *done);
+/* A job of the inbox could not be let go. If Slurm said no it is lost, some
+ * times in a row and then for good: GPUs that it cannot have are not kept. */
+void slurm_not_let_go(struct slurm *l, const struct command_done *done);
 /* The words of sbatch, for tests: slurm_batch.c. Texts lie in the arena. */
 struct slurm_words {
     VEC(const char *) at; /* ends with NULL, which is not counted */

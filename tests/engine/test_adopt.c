@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "base/rng.h"
+#include "engine/cage.h"
 #include "engine/epochfiles.h"
 #include "engine/localwork.h"
 #include "lib/folder.h"
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,11 +166,20 @@ static void a_job_nobody_knows_cannot_be_taken_over(void **state)
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
+/* Its environment is longer than any piece that is read at once. */
+static char large[2][100000];
+
 static void strays_are_gone_before_their_gpu_is_free(const char *what)
 {
     struct epoch_pid pid;
     pid_t pids[4];
     livehost_work(&host, 0, what, folder_file("ready"));
+    for (int i = 0; i < 2; i++) {
+        memset(large[i], 'x', sizeof large[i] - 1);
+        large[i][0] = (char)('A' + i);
+        large[i][1] = '=';
+        host.jobs[0].env[i] = large[i];
+    }
     livehost_work(&host, 1, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 3);
@@ -183,6 +194,9 @@ static void strays_are_gone_before_their_gpu_is_free(const char *what)
     assert_int_equal(end.end, FIRN_END_LOST);
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
+    int held = open(folder_file("ready.held"), O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), 0);
+    close(held);
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
@@ -199,6 +213,31 @@ static void orphans_without_the_lock_are_found_too(void **state)
 {
     (void)state;
     strays_are_gone_before_their_gpu_is_free("tree");
+}
+
+static void orphans_that_look_dead_and_are_not_are_found_too(void **state)
+{
+    (void)state;
+    strays_are_gone_before_their_gpu_is_free("headless");
+}
+
+/* Those that have nothing of ours are in their control group, if there is one.
+ */
+static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
+{
+    (void)state;
+    struct cage cage;
+    if (!cage_open(&cage, CAGE_ON, "firn-test-adopt")) {
+        print_message("no control group can be made here: skipped\n");
+        skip();
+    }
+    char path[sizeof cage.path];
+    memcpy(path, cage.path, sizeof path);
+    mkdirat(cage.folder, "inner", 0700); /* as the job itself may */
+    cage_close(&cage);
+    assert_int_equal(access(path, F_OK), -1);
+    ((struct local *)host.state)->cage = CAGE_ON;
+    strays_are_gone_before_their_gpu_is_free("bare");
 }
 
 /* Wherever a shepherd dies, the engine finds out what that means. */
@@ -384,6 +423,8 @@ int main(int argc, char **argv)
         CASE(a_start_that_takes_too_long_is_killed_and_made_again),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
         CASE(orphans_without_the_lock_are_found_too),
+        CASE(orphans_that_look_dead_and_are_not_are_found_too),
+        CASE(orphans_that_have_nothing_are_found_in_their_cage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

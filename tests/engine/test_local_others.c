@@ -87,7 +87,7 @@ static enum gpu_use use_of(pid_t first, pid_t second)
     return use;
 }
 
-static void a_process_is_ours_by_its_epoch(void **state)
+static void a_process_may_be_ours_by_its_epoch(void **state)
 {
     (void)state;
     pid_t ours = process("x", "FIRN_EPOCH=3");
@@ -96,8 +96,8 @@ static void a_process_is_ours_by_its_epoch(void **state)
     pid_t mps = process("nvidia-cuda-mps", "PATH=/bin");
     pid_t dead = ended();
     assert_int_equal(use_of(0, 0), GPU_OURS);
-    assert_int_equal(use_of(ours, 0), GPU_OURS);
-    assert_int_equal(use_of(ours, mps), GPU_OURS);
+    assert_int_equal(use_of(ours, 0), GPU_UNSURE);
+    assert_int_equal(use_of(mps, 0), GPU_OURS);
     assert_int_equal(use_of(other, 0), GPU_OTHERS);
     assert_int_equal(use_of(ours, other), GPU_OTHERS);
     assert_int_equal(use_of(ours, dead), GPU_UNSURE);
@@ -178,7 +178,6 @@ static int look(void)
 static void a_change_is_told_once(void **state)
 {
     (void)state;
-    pid_t ours = process("x", "FIRN_EPOCH=3");
     pid_t other = process("x", "A=1");
     host_open();
     assert_int_equal(look(), -1);
@@ -186,12 +185,11 @@ static void a_change_is_told_once(void **state)
     assert_int_equal(look(), 2);
     assert_int_equal(look(), -1);
     two[0].pids[0] = (unsigned)other;
-    two[1].pids[0] = (unsigned)ours;
+    two[1].pids[0] = 0;
     assert_int_equal(look(), 1);
     two[0].pids[0] = 0;
     assert_int_equal(look(), 0);
     livehost_close(&host);
-    bury(ours);
     bury(other);
 }
 
@@ -259,6 +257,21 @@ static void what_nothing_is_known_of_is_ours_beside_an_epoch(void **state)
     livehost_close(&host);
 }
 
+/* Two firnd of one user on one host. */
+static void what_another_firnd_started_is_not_ours(void **state)
+{
+    (void)state;
+    pid_t theirs = process("x", "FIRN_EPOCH=3");
+    host_open();
+    two[0].pids[0] = (unsigned)theirs;
+    assert_int_equal(look(), -1);
+    assert_int_equal(look(), 1);
+    two[0].pids[0] = 0;
+    assert_int_equal(look(), 0);
+    livehost_close(&host);
+    bury(theirs);
+}
+
 static void a_start_that_finds_others_tells_and_waits(void **state)
 {
     (void)state;
@@ -287,7 +300,7 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_process_is_ours_by_its_epoch),
+        cmocka_unit_test(a_process_may_be_ours_by_its_epoch),
         cmocka_unit_test(what_we_may_not_look_into_is_not_ours),
         cmocka_unit_test(a_change_is_told_once),
         cmocka_unit_test(nobody_looks_before_it_is_time),
@@ -298,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             a_start_that_finds_others_tells_and_waits, folder_make,
             workers_sweep),
+        cmocka_unit_test(what_another_firnd_started_is_not_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

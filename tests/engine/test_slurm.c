@@ -455,6 +455,58 @@ static void what_somebody_else_cancels_has_failed(void **state)
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
+/* The controller crashed after its last answer, and gave the number out again:
+ * whoever leaves then does not take the other with it. */
+static void who_leaves_cancels_nobody_else_of_its_number(void **state)
+{
+    (void)state;
+    start_alone("n0[0]", 1);
+    fakeslurm_line(1, "1|PENDING|None||(null)|train\n");
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_string_equal(fakeslurm_state(1), "PENDING");
+    assert_int_equal(fakeslurm_cancelled(), 0);
+}
+
+/* A limit of the site, an account that is not known: no fault of the job's,
+ * and nothing that more tries would tell. */
+static void what_slurm_refuses_waits_and_never_fails(void **state)
+{
+    (void)state;
+    livehost_work(&host, 0, "exit", "0");
+    for (int i = 0; i < 2; i++) {
+        fakeslurm_say("sbatch", "refuse");
+        livehost_step(&host, 0, "n0[0]");
+        if (i > 0) /* it was so for a long time */
+            slurm_find(host.state, 0)->base.ntries = 100;
+        livehost_await(&host, FIRN_EVENT_LEFT, 0);
+        assert_non_null(strstr(host.engine->job_trouble(host.state, 0),
+                               "Slurm does not take it: sbatch: error"));
+    }
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    assert_null(host.engine->job_trouble(host.state, 0));
+}
+
+static void what_waits_in_slurm_says_why(void **state)
+{
+    (void)state;
+    char line[300];
+    livehost_work(&host, 0, "exit", "0");
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);
+    livehost_pass_ms(&host, 100);
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|PENDING|QOSMaxGRESPerUser||%.*s|%.*s\n", n,
+             mark, n, mark);
+    fakeslurm_line(1, line);
+    livehost_pass_ms(&host, 100);
+    assert_string_equal(host.engine->job_trouble(host.state, 0),
+                        "Slurm has it waiting as its job 1: QOSMaxGRESPerUser");
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -491,6 +543,9 @@ int main(int argc, char **argv)
         CASE(a_shepherd_that_is_killed_is_lost_with_its_workers),
         CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
         CASE(what_somebody_else_cancels_has_failed),
+        CASE(who_leaves_cancels_nobody_else_of_its_number),
+        CASE(what_slurm_refuses_waits_and_never_fails),
+        CASE(what_waits_in_slurm_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

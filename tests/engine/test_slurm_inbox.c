@@ -368,6 +368,30 @@ static void an_inbox_has_a_name_of_its_own(void **state)
     assert_int_equal(commands_count(slurm.commands, -1), 0);
 }
 
+static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
+{
+    (void)state;
+    struct slurmjob *job = begin("17-1700000000", 1);
+    struct command_done done = {.tag = SLURM_CMD_INBOX + 2,
+                                .about = 7,
+                                .more = 1,
+                                .has_run = true,
+                                .status = 1};
+    static const char away[] = "Unable to contact slurm controller\n";
+    static const char no[] = "Invalid user id for job 17\n";
+    done.err = (struct firn_bytes){away, sizeof away - 1};
+    slurm_inbox_answer(&slurm, &done);
+    assert_false(job->is_seen);
+    done.err = (struct firn_bytes){no, sizeof no - 1};
+    done.more = 2; /* another start's */
+    slurm_inbox_answer(&slurm, &done);
+    assert_false(job->is_seen);
+    done.more = 1;
+    slurm_inbox_answer(&slurm, &done);
+    assert_true(job->is_seen && job->state == SLURM_LOST);
+    assert_string_equal(job->said, "Invalid user id for job 17");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -381,6 +405,7 @@ int main(void)
         CASE(gpus_on_other_nodes_than_it_must_have_are_refused),
         CASE(an_answer_that_cannot_be_read_changes_nothing),
         CASE(an_inbox_has_a_name_of_its_own),
+        CASE(one_that_may_not_be_let_go_does_not_keep_its_gpus),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

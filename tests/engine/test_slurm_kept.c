@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -300,6 +301,19 @@ static void at_the_first_start_slurm_is_waited_for(void **state)
     assert_true(is_kept(""));
 }
 
+static void a_node_whose_gpus_are_of_no_use_is_named(void **state)
+{
+    (void)state;
+    livehost_close(&host);
+    fakeslurm_gres("n1", "gpu:a100:2,gpu:v100:2");
+    setenv("SLURM_CLUSTERS", "elsewhere", 1); /* of another session's */
+    livehost_open(&host, "slurm", "");
+    assert_int_equal(count_gpus(), 4);
+    assert_non_null(
+        strstr(said, "node n1 is not used: it has GPUs of several"));
+    assert_null(getenv("SLURM_CLUSTERS"));
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -336,6 +350,7 @@ int main(int argc, char **argv)
         CASE(a_node_with_other_gpus_is_named),
         CASE(a_damaged_file_counts_as_none),
         CASE(at_the_first_start_slurm_is_waited_for),
+        CASE(a_node_whose_gpus_are_of_no_use_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

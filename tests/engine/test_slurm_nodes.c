@@ -252,6 +252,59 @@ static void what_was_submitted_last_of_all_runs_once(void **state)
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
+/* Slurm lets jobs run on there: they are asked to leave, not killed. */
+static void what_lives_on_a_node_that_is_taken_away_has_time(void **state)
+{
+    (void)state;
+    static const char *const alive[] = {"MIXED+MAINTENANCE+RESERVED",
+                                        "MIXED+REBOOT_REQUESTED", "MIXED@"};
+    static const char *const dead[] = {"IDLE+POWERED_DOWN",
+                                       "MIXED+REBOOT_ISSUED", "DOWN+DRAIN"};
+    for (int i = 0; i < 6; i++) {
+        fakeslurm_node("n1", i % 2 == 0 ? alive[i / 2] : dead[i / 2], "", "");
+        struct firn_event down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
+        assert_int_equal(down.is_drained, i % 2 == 0);
+    }
+}
+
+static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
+{
+    (void)state;
+    livehost_close(&host);
+    fakeslurm_node("n0", "IDLE+RESERVED", "", "");
+    livehost_open(&host, "slurm", "--reservation=ours");
+    struct firn_event down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
+    assert_int_equal(down.node, 1);
+    assert_non_null(strstr(host.engine->node_why(host.state, 1), "no reserv"));
+    livehost_work(&host, 0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    fakeslurm_node("n0", "IDLE", "", ""); /* it is over */
+    down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
+    assert_int_equal(down.node, 0);
+    assert_true(down.is_drained);
+}
+
+/* A job of ours that nobody remembers and that hangs on some node. */
+static void what_does_not_go_hides_gpus_of_others_for_a_while_only(void **s)
+{
+    (void)s;
+    char line[300];
+    livehost_work(&host, 0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n") - 1;
+    snprintf(line, sizeof line, "7|COMPLETING|None|n1|%.*s9|%.*s9\n", n, mark,
+             n, mark);
+    fakeslurm_line(7, line);
+    livehost_pass_ms(&host, 200);
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
+    assert_int_equal(taken.taken.gpus, 1);
+    assert_string_equal(fakeslurm_state(7), "COMPLETING");
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -282,6 +335,9 @@ int main(int argc, char **argv)
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),
         CASE(what_was_not_submitted_is_fenced_off_and_started_anew),
         CASE(what_was_submitted_last_of_all_runs_once),
+        CASE(what_lives_on_a_node_that_is_taken_away_has_time),
+        CASE(with_a_reservation_its_nodes_are_the_ones_in_use),
+        CASE(what_does_not_go_hides_gpus_of_others_for_a_while_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -423,6 +423,27 @@ static void a_spoiled_node_does_no_harm(void **state)
     }
 }
 
+/* As Slurm prints them where cores are bound to GPUs that have no type. */
+static void gpus_without_a_type_are_named_by_index(void **state)
+{
+    (void)state;
+    expect(
+        (struct line){.gres = "gpu:4(S:0-1)", .used = "gpu:(null):0(IDX:N/A)"},
+        "counts 'gpu' 4 used");
+    expect((struct line){.gres = "gpu:4(S:0-1)",
+                         .used = "gpu:(null):2(IDX:0,3),nvme:(null):0"},
+           "counts 'gpu' 4 used 0 3");
+    static const char *const odd[] = {"gpu:(null)", "gpu:a:(null):1",
+                                      "(null):1", "gpu:(null:1",
+                                      "gpu:(null)x:1"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct firn_buf text = {0};
+        put_line(&text, "n1", (struct line){.gres = "gpu:4", .used = odd[i]});
+        assert_non_null(strstr(node_error(text.at), "GRES in use"));
+        buf_release(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_line_that_is_no_node_is_refused),
         cmocka_unit_test(a_list_or_state_that_is_none_is_told_with_its_node),
         cmocka_unit_test(a_spoiled_node_does_no_harm),
+        cmocka_unit_test(gpus_without_a_type_are_named_by_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,15 @@ static void every_way_to_ask_is_counted(void **state)
         {"x@1@N/A@gres:gpu:1@N/A@N/A", 0, "no number of nodes"},
         {"60000@1@N/A@gres:gpu:60000@N/A@N/A", 0, "no number of GPUs"},
         {"1@1@N/A@gres:gpu:a:b:1@N/A@N/A", 0, "more than GPUs"},
+        {"1@1@N/A@gres/gpu:2@cpu=8@N/A", 2, ""}, /* 23.11 and newer */
+        {"1@1@N/A@gres/gpu:2@cpu:8@N/A", 2, ""},
+        {"1@3@N/A@N/A@cpu=7,gres/gpu=1@N/A", 3, ""},
+        {"1@3@N/A@N/A@gres/gpu:a100=2@N/A", 6, ""},
+        {"1@1@N/A@N/A@cpu=8@N/A", 0, "no GPUs"},
+        {"1@1@N/A@N/A@cpu=,gres/gpu=1@N/A", 0, "more than GPUs"},
+        {"1@1@N/A@N/A@cpu=1,license/x=1@N/A", 0, "more than GPUs"},
+        {"1@1@N/A@N/A@gres/gpu=1,gres/x=1@N/A", 0, "more than GPUs"},
+        {"1@1@N/A@gres/gpu:2@gres/gpu=1@N/A", 0, "two ways"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
@@ -125,6 +134,7 @@ static void times_ids_and_reasons_are_told_apart(void **state)
         {"7+1", "7", "10:00", "None", "7+1-5", "part of a job", 600, true},
         {"7_[1-3]", "N/A", "10:00", "None", "7.[1-3]-5", "part", 600, true},
         {"7", "N/A", "INVALID", "None", "7-5", "no time", 0, true},
+        {"7_4", "N/A", "10:00", "JobArrayTaskLimit", "7.4-5", "", 600, false},
         {"7", "N/A", "1:2:3:4", "None", "7-5", "no time", 0, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

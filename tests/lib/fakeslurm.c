@@ -353,6 +353,23 @@ static void signal_all(long long id, int number)
         kill((pid_t)strtol(at, NULL, 10), number);
 }
 
+/* --name=: is that what the job is called? */
+static bool is_named(long long id, int argc, char **argv)
+{
+    char text[FAKE_TEXT];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--name=", 7) != 0)
+            continue;
+        if (!fake_get(fake_numbered("q", id), text))
+            return false;
+        const char *name = strrchr(text, '|');
+        size_t n = name != NULL ? strcspn(name + 1, "\n") : 0;
+        return strlen(argv[i] + 7) == n &&
+               strncmp(name + 1, argv[i] + 7, n) == 0;
+    }
+    return true;
+}
+
 /* SIGTERM, a second, SIGKILL. */
 static int scancel(int argc, char **argv)
 {
@@ -361,6 +378,8 @@ static int scancel(int argc, char **argv)
     char line[32];
     if (says("scancel", "away"))
         return away("scancel", "");
+    if (!is_named(id, argc, argv))
+        return 0;
     bool is_over = set_state(id, "PENDING", "CANCELLED") || is_gentle ||
                    !set_state(id, "RUNNING", "CANCELLED");
     /* Told last, in one piece: who counts these sees the state too. */
@@ -382,7 +401,8 @@ static int scancel(int argc, char **argv)
 
 static void show_node(const char *name)
 {
-    char file[64], text[FAKE_TEXT], *fields[3] = {"IDLE", "", ""};
+    char file[64], text[FAKE_TEXT], own[FAKE_TEXT];
+    char *fields[3] = {"IDLE", "", ""};
     bool is_plain = access(fake_path("plain"), F_OK) == 0;
     snprintf(file, sizeof file, "node-%s", name);
     if (fake_get(fake_path(file), text)) {
@@ -397,6 +417,9 @@ static void show_node(const char *name)
                  : "gpu:v100s0:1,gpu:v100s1:1,gpu:v100s2:1,gpu:v100s3:1,"
                    "shard:v100s0:4,shard:v100s1:4,shard:v100s2:4,"
                    "shard:v100s3:4";
+    snprintf(file, sizeof file, "gres-%s", name);
+    if (fake_get(fake_path(file), own))
+        gres = own;
     const char *none = is_plain ? "gpu:v100:0(IDX:N/A)"
                                 : "gpu:v100s0:0(IDX:N/A),gpu:v100s1:0(IDX:N/A),"
                                   "gpu:v100s2:0(IDX:N/A),gpu:v100s3:0(IDX:N/A)";

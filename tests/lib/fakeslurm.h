@@ -41,6 +41,8 @@ void fakeslurm_hold(bool is_held);
 /* A node's State=, GresUsed= and Reason=. */
 void fakeslurm_node(const char *name, const char *state, const char *used,
                     const char *why);
+/* A node's Gres=. */
+void fakeslurm_gres(const char *name, const char *gres);
 /* The type of all GPUs without slots and shards. */
 void fakeslurm_plain(void);
 

@@ -144,6 +144,13 @@ void fakeslurm_node(const char *name, const char *state, const char *used,
     fake_put(fake_path(file), text);
 }
 
+void fakeslurm_gres(const char *name, const char *gres)
+{
+    char file[64];
+    snprintf(file, sizeof file, "gres-%s", name);
+    fake_put(fake_path(file), gres);
+}
+
 void fakeslurm_plain(void)
 {
     fake_put(fake_path("plain"), "");

@@ -103,6 +103,7 @@ static void open_once(struct livehost *host, const char *engine,
         set(host, "program", workers_program());
         set(host, "poll", "0.02");
         set(host, "state", folder_path());
+        set(host, "options", gpus);
     } else {
         set(host, "gpus", gpus);
         set(host, "shepherd", workers_program());

@@ -32,8 +32,9 @@ struct livehost {
 };
 
 /* An engine with these GPUs, this program being its shepherd. For the Slurm
- * engine there is a fakeslurm_open() before, whose GPUs it has: when its
- * commands answered too late to be believed it is opened again. */
+ * engine there is a fakeslurm_open() before, whose GPUs it has, and `gpus` are
+ * the site's options of sbatch; when its commands answered too late to be
+ * believed it is opened again. */
 void livehost_open(struct livehost *host, const char *engine, const char *gpus);
 /* The engine is closed; jobs go on. */
 void livehost_close(struct livehost *host);

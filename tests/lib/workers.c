@@ -14,12 +14,14 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LOOKS = 120000 / 5 }; /* so often, five milliseconds apart */
@@ -103,19 +105,43 @@ static void wait_for_death(void)
         pause();
 }
 
+static void *wait_on(void *arg)
+{
+    (void)arg;
+    wait_for_death();
+    return NULL;
+}
+
+/* Its first thread ends, another lives: /proc has it as a zombie. */
+static void lose_head(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, wait_on, NULL) == 0)
+        syscall(SYS_exit, 0);
+}
+
 /* Child: a session of its own; grandchild: takes no notice of SIGTERM. Both
  * may close all descriptors, as a daemon does. */
-static void grow(const char *file, bool closes)
+static void grow(const char *what, const char *file)
 {
+    char name[300], *none[] = {NULL};
+    char *again[] = {(char *)workers_program(), "--work", "idle", NULL};
     if (fork() != 0)
         return;
     setsid();
-    for (int fd = 3; closes && fd < 64; fd++)
+    for (int fd = 3; strcmp(what, "clan") != 0 && fd < 64; fd++)
         close(fd);
     signal(SIGTERM, SIG_IGN);
     if (fork() == 0)
         setsid();
+    snprintf(name, sizeof name, "%s.held", file);
+    if (strcmp(what, "clan") != 0) /* and of no lock of ours */
+        flock(open(name, O_RDWR | O_CREAT, 0600), LOCK_SH);
     ready(file);
+    if (strcmp(what, "headless") == 0)
+        lose_head();
+    if (strcmp(what, "bare") == 0)
+        execve(again[0], again, none);
     wait_for_death();
 }
 
@@ -157,6 +183,16 @@ static int alone(const char *file, const char *lock)
     return obey(file);
 }
 
+static bool is_parent(const char *what)
+{
+    static const char *const all[] = {"clan", "tree", "leave", "headless",
+                                      "bare"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(what, all[i]) == 0)
+            return true;
+    return false;
+}
+
 static int work(int argc, char **argv)
 {
     const char *what = argv[2], *file = argc > 3 ? argv[3] : "";
@@ -181,9 +217,10 @@ static int work(int argc, char **argv)
         return alone(file, argv[4]);
     if (strcmp(what, "stubborn") == 0)
         signal(SIGTERM, SIG_IGN);
-    bool is_clan = strcmp(what, "clan") == 0;
-    if (is_clan || strcmp(what, "tree") == 0 || strcmp(what, "leave") == 0) {
-        grow(file, !is_clan);
+    if (strcmp(what, "idle") == 0)
+        wait_for_death();
+    if (is_parent(what)) {
+        grow(what, file);
         while (workers_ready(file) < 2)
             poll(NULL, 0, 2);
         if (strcmp(what, "leave") == 0)

@@ -20,11 +20,14 @@
  *     tree FILE           has a child in a session of its own, whose child does
  *                         not care for SIGTERM; waits
  *     clan FILE           the same, but its descendants keep all descriptors
+ *     headless FILE       as tree, but of its descendants the first thread ends
+ *     bare FILE           as tree, but its descendants have no environment
  *     leave FILE          as tree, but ends with 0 at once
  *     alone FILE LOCK     as obey, but adds "TWICE" to FILE when another epoch
  *                         has LOCK
  *
  * A line is added to FILE for each process that is ready: "EPOCH RANK PID".
+ * Descendants that close all descriptors share a lock on FILE.held.
  */
 #ifndef LIB_WORKERS_H
 #define LIB_WORKERS_H
