@@ -37,11 +37,15 @@ struct firn_job_spec {
                         * sets no limit */
     bool may_share;    /* accepts half-shares */
     bool may_merge;    /* accepts to be trained together with another */
-    bool one_type;     /* its GPUs are all of one type, the same for its whole
-                        * life: its results depend on the type */
-    bool is_nominal;   /* duration_s was estimated from the application's name,
-                        * not recorded in the trace */
-    long line;         /* where in the trace; 0 for none */
+    const char *merge_key; /* what a job that is trained by another one's
+                            * processes cannot have of its own (program,
+                            * environment, folder): only with one that has the
+                            * same. NULL or "": nothing, as in every trace */
+    bool one_type;   /* its GPUs are all of one type, the same for its whole
+                      * life: its results depend on the type */
+    bool is_nominal; /* duration_s was estimated from the application's name,
+                      * not recorded in the trace */
+    long line;       /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {
@@ -82,6 +86,11 @@ FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
 /* Seconds until it is done: at its present rate, with the rest of a restart,
  * if it runs; on the GPUs it asked for if it waits. Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
+
+/* Can one set of processes train the two: do both accept it, with one key?
+ * Whether it is worth anything is firn_view_merge()'s to say. */
+FIRN_API bool firn_job_may_merge(const struct firn_job *a,
+                                 const struct firn_job *b);
 
 /* A gang: only ever runs on exactly the GPUs it asked for. */
 FIRN_API bool firn_job_is_gang(const struct firn_job *job);

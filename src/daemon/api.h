@@ -85,6 +85,9 @@ struct api_host {
                                    const struct api_setting *settings,
                                    size_t nsettings, struct firn_error *err);
 
+    /* A JSON list of sentences: why it is not trained together with others. */
+    void (*not_merged)(void *arg, const struct live_job *job,
+                       struct firn_buf *json);
     enum firn_status (*why)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,

@@ -73,6 +73,12 @@ static void reported(void *arg, struct live_job *job)
     loop_reported(arg, job);
 }
 
+static void not_merged(void *arg, const struct live_job *job,
+                       struct firn_buf *json)
+{
+    loop_not_merged(arg, job, json);
+}
+
 static enum firn_status why(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -170,6 +176,7 @@ struct api_host loop_host(struct loop *loop)
         .reported = reported,
         .policy = policy,
         .set_policy = set_policy,
+        .not_merged = not_merged,
         .why = why,
         .eta = eta,
         .plan = plan,

@@ -28,7 +28,12 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* --- who ----------------------------------------------------------------- */
 
@@ -162,6 +167,30 @@ bool ride_takes_step(struct loop *loop, struct live_job *job,
 
 /* --- a start ------------------------------------------------------------- */
 
+/* A rider writes nothing itself: its log says whose has its output. */
+static void tell_log(const struct loop *loop, const struct live_job *rider,
+                     const struct live_job *lead)
+{
+    struct firn_buf path = {0}, text = {0};
+    buf_printf(&path, "%s/jobs", loop->config->state);
+    mkdir(path.at, 0700); /* there already, or the next one fails */
+    mkdir(loop_job_folder(loop, rider->id, &path), 0700);
+    buf_puts(&path, "/log");
+    int fd = open(path.at,
+                  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                      O_NONBLOCK,
+                  0600);
+    buf_printf(&text,
+               "firn: trained by job %d (%s), whose log has its output\n",
+               lead->id, lead->ask.name);
+    if (fd < 0 || write(fd, text.at, text.n) != (ssize_t)text.n)
+        log_warn("%s: %s", path.at, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    buf_release(&path);
+    buf_release(&text);
+}
+
 static enum firn_status open_start(struct loop *loop, struct live_job *rider,
                                    const struct live_job *lead,
                                    struct firn_error *err)
@@ -184,6 +213,7 @@ static enum firn_status open_start(struct loop *loop, struct live_job *rider,
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = epoch;
         track->opened_s = loop_now_s(loop);
+        tell_log(loop, rider, lead);
     }
     return status;
 }

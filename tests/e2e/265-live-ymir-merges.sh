@@ -2,10 +2,15 @@
 # Two fine-tuning jobs over one base that ymir merges are one set of processes,
 # and both have weights and reports. A merge that does not pay is undone: both
 # go on alone, from their own checkpoints. Or one waits for the other's weights.
+# Jobs that differ in what processes have once (env) are never merged, and are
+# told so.
 . tests/lib/firnd.sh
+FIRN_SOCKET=$socket
+export FIRN_SOCKET
 cp README.md "$tmp/one.txt"
 cp HACKING.md "$tmp/two.txt"
 tuned="duration: 60
+workdir: $tmp
 checkpoint: {grace: 10}"
 
 # tune NAME TEXT OPTION...: a job that fine-tunes the base on that text.
@@ -18,18 +23,26 @@ finetune: {base: tiny, dataset: $text, sharing: allowed}" \
         "$gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
 }
 
-# pair OPTION...: a and b, held back until both are there, so that one round
-# sees them.
-pair()
+# both OPTION...: a and b, held back until both are there, so that one round
+# sees them. Their paths are meant where they run.
+both()
 {
     api POST /jobs "name: block
 run: [/bin/sleep, 60]
 gpus: 1
 checkpoint: {grace: 1}" >/dev/null || fail "no job"
     wait_state block running
-    tune a "$tmp/one.txt" "$@"
-    tune b "$tmp/two.txt" "$@"
+    tune a one.txt "$@"
+    [ -z "${differs:-}" ] || tuned="$tuned
+$differs"
+    tune b two.txt "$@"
     api POST /jobs/block/cancel "" >/dev/null
+}
+
+# pair OPTION...: the same, and both are trained as one.
+pair()
+{
+    both "$@"
     wait_state a running
     wait_state b running
     api GET /jobs/b | grep -q 'trained by job' || fail "b rides with nobody"
@@ -47,6 +60,28 @@ for job in 2 3; do
 done
 "$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*08.ckpt \
     "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out" && fail "both are the same"
+"$FIRN" logs b >"$tmp/out" || fail "no log of b"
+grep -q 'trained by job 2 (a), whose log' "$tmp/out" ||
+    fail "b's log does not say where its output is"
+down
+rm -rf "$tmp/state"
+
+# A variable that only b has.
+up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+whole=$tuned differs="env: {SEED: 1}"
+both --epochs 1 --samples 32 --pace 50
+tuned=$whole differs=
+wait_state a running
+"$FIRN" why b >"$tmp/out" || fail "nobody knows why"
+grep -q '^not merged with job 2 (a): env differs: SEED$' "$tmp/out" ||
+    fail "b is not told that it differs from a"
+"$FIRN" show a >"$tmp/out"
+grep -q '^not merged with job 3 (b): env differs: SEED$' "$tmp/out" ||
+    fail "a is not told that it differs from b"
+wait_state a succeeded
+wait_state b succeeded
+[ -e "$tmp/state/jobs/3/epoch-1" ] || fail "b had no processes of its own"
+[ "$(events | grep -c 'trained by')" = 0 ] || fail "they were merged"
 down
 rm -rf "$tmp/state"
 
@@ -71,9 +106,9 @@ rm -rf "$tmp/state"
 
 up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1 \
     --set ymir.spatial=no
-tune a "$tmp/one.txt" --epochs 3 --samples 32 --pace 100
+tune a one.txt --epochs 3 --samples 32 --pace 100
 wait_state a running
-tune b "$tmp/two.txt" --epochs 1 --samples 32
+tune b two.txt --epochs 1 --samples 32
 wait_state b succeeded
 grep -q 'begins with the weights of job 1' "$tmp/state/jobs/2/log" ||
     fail "b began with the base"
