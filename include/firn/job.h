@@ -31,21 +31,21 @@ struct firn_job_spec {
     int batch;         /* total batch; 0: not known */
     int priority;      /* higher is more urgent; 0 */
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
-    int threads;       /* elastic threads; 0: gpus_max of them */
-    int seq;           /* tokens of a sequence, of a language model; 0 */
+    const char *merge_key; /* what a job that is trained by another one's
+                            * processes cannot have of its own (program,
+                            * environment, folder): it is with one of the same
+                            * only. NULL or "": nothing, as in every trace */
+    int threads;           /* elastic threads; 0: gpus_max of them */
+    int seq;               /* tokens of a sequence, of a language model; 0 */
     double frozen_max; /* share of its layers that may be frozen, to 1; 0: it
                         * sets no limit */
     bool may_share;    /* accepts half-shares */
     bool may_merge;    /* accepts to be trained together with another */
-    const char *merge_key; /* what a job that is trained by another one's
-                            * processes cannot have of its own (program,
-                            * environment, folder): only with one that has the
-                            * same. NULL or "": nothing, as in every trace */
-    bool one_type;   /* its GPUs are all of one type, the same for its whole
-                      * life: its results depend on the type */
-    bool is_nominal; /* duration_s was estimated from the application's name,
-                      * not recorded in the trace */
-    long line;       /* where in the trace; 0 for none */
+    bool one_type;     /* its GPUs are all of one type, the same for its whole
+                        * life: its results depend on the type */
+    bool is_nominal;   /* duration_s was estimated from the application's name,
+                        * not recorded in the trace */
+    long line;         /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {

@@ -334,11 +334,17 @@ void ride_ended(struct loop *loop, struct live_job *lead,
 void ride_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event)
 {
-    char why[LIVE_TEXT];
+    char why[LIVE_TEXT], how[64];
+    int status = event->exit_status;
     loop_track(loop, job->id)->is_lone = true;
+    snprintf(how, sizeof how, status > 128 ? "by signal %d" : "with status %d",
+             status > 128 ? status - 128 : status);
+    if (event->end == FIRN_END_LOST)
+        snprintf(how, sizeof how, "as its supervisor or host vanished");
+    else if (event->end == FIRN_END_MEMORY)
+        snprintf(how, sizeof how, "for want of memory");
     snprintf(why, sizeof why,
-             "the training of two jobs ended with status %d; goes on alone",
-             event->exit_status);
+             "the training of two jobs ended %s; goes on alone", how);
     wait_again(loop, job, LIVE_BECAUSE_RETRY, why);
 }
 

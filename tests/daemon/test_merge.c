@@ -175,6 +175,49 @@ static void a_rider_says_in_its_log_whose_has_its_output(void **unused)
     loopscene_close(&s);
 }
 
+struct search {
+    firn_job_id job;
+    const char *text;
+    bool is_found;
+};
+
+static bool look_at(void *arg, const struct store_event *event)
+{
+    struct search *search = arg;
+    if (event->job == search->job && strstr(event->text, search->text) != NULL)
+        search->is_found = true;
+    return true;
+}
+
+static void how_a_training_of_two_failed_is_said_of_both(void **unused)
+{
+    (void)unused;
+    static const struct {
+        enum firn_end end;
+        int status;
+        const char *why;
+    } ends[] = {{FIRN_END_FAILED, 3, "ended with status 3; goes on alone"},
+                {FIRN_END_FAILED, 137, "ended by signal 9; goes"},
+                {FIRN_END_MEMORY, 1, "ended for want of memory; goes"},
+                {FIRN_END_LOST, 0, "supervisor or host vanished; goes"}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct loopscene s;
+        struct firn_error err = {0};
+        open_pair(&s);
+        loopscene_fail(&s, "a", ends[i].end, ends[i].status);
+        for (firn_job_id id = 1; id <= 2; id++) {
+            struct search search = {id, ends[i].why, false};
+            store_each_event(s.loop->store, 0, 100, look_at, &search, &err);
+            if (!search.is_found)
+                fail_msg("job %d: nobody says %s", id, ends[i].why);
+        }
+        assert_non_null(strstr(said_of(&s, "a"), "another job failed"));
+        loopscene_close(&s);
+        loopscene_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
 static void a_pair_has_the_longer_grace(void **unused)
 {
     (void)unused;
@@ -236,6 +279,7 @@ int main(void)
         CASE(variables_in_another_order_are_the_same),
         CASE(a_job_of_another_environment_may_begin_with_weights),
         CASE(a_rider_says_in_its_log_whose_has_its_output),
+        CASE(how_a_training_of_two_failed_is_said_of_both),
         CASE(a_pair_has_the_longer_grace),
         CASE(new_bounds_of_one_part_them),
     };
