@@ -19,9 +19,10 @@
  * has no processes of its own: none is started while it rides, and it rides
  * only when the engine has nothing of it. (3) When the training is done, the
  * rider is done if its last report says so; else it goes on alone. (A trainer
- * that knows nothing of mates thus harms nobody.) (4) A training of two that
- * fails is nobody's failure: neither is charged a retry, both go on alone and
- * are not merged again until the scheduler is started anew.
+ * that knows nothing of mates thus harms nobody; and one that reports for the
+ * lead alone is found out: SILENT_S later the two are parted.) (4) A training
+ * of two that fails is nobody's failure: neither is charged a retry, both go on
+ * alone and are not merged again until the scheduler is started anew.
  *
  * Cost: each check looks at the riders only.
  */
@@ -34,6 +35,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static const double SILENT_S = 600; /* of a rider whose lead reports */
 
 /* --- who ----------------------------------------------------------------- */
 
@@ -287,7 +290,11 @@ static void left(struct loop *loop, struct live_job *job)
     const struct live_job *other = wanted(loop, job);
     bool has_gpus = in_round != NULL && in_round->held.nparts > 0 &&
                     !job->is_ending && !job->is_held;
-    if (has_gpus && other != NULL && other->id < job->id)
+    if (track->is_lone)
+        wait_again(loop, job, LIVE_BECAUSE_RETRY,
+                   "the job that was to train it reports nothing of it; goes "
+                   "on alone");
+    else if (has_gpus && other != NULL && other->id < job->id)
         loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
                  "starts again when its GPUs are free");
     else if (has_gpus && in_round->held.how.merged_with == 0)
@@ -350,17 +357,37 @@ void ride_failed(struct loop *loop, struct live_job *job,
 
 /* --- all of them --------------------------------------------------------- */
 
+/* Has its present start reported? */
+static bool is_heard(const struct live_job *job)
+{
+    return job->reported_s > 0 && job->reported_epoch == job->epoch;
+}
+
+/* For long, its lead has reported and it has not. */
+static bool is_untrained(const struct loop *loop, const struct live_job *job,
+                         const struct live_job *lead)
+{
+    struct track *track = loop_track(loop, job->id);
+    double now_s = loop_now_s(loop);
+    if (is_heard(job) || !is_heard(lead))
+        track->unheard_s = 0;
+    else if (track->unheard_s <= 0)
+        track->unheard_s = now_s;
+    return track->unheard_s > 0 && now_s >= track->unheard_s + SILENT_S;
+}
+
 /* Is it still of interest? */
 static bool check(struct loop *loop, struct live_job *job)
 {
     struct live_job *lead = lead_of(loop, job);
     struct live_job *other = wanted(loop, job);
-    const struct track *track = loop_track(loop, job->id);
+    struct track *track = loop_track(loop, job->id);
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (lead != NULL) {
         enum firn_phase phase =
             loop->engine->phase(loop->engine_state, lead->id);
-        if (other != lead && phase != FIRN_PHASE_LEAVING &&
+        track->is_lone = track->is_lone || is_untrained(loop, job, lead);
+        if ((other != lead || track->is_lone) && phase != FIRN_PHASE_LEAVING &&
             phase != FIRN_PHASE_GONE)
             stop(loop, lead);
         return true;

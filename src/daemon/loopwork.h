@@ -47,6 +47,7 @@ struct track {
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
     bool is_lone;       /* not to be merged any more */
+    double unheard_s;   /* since when its lead reports and it does not; 0 */
     int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
     double opened_s;
     struct state_past past;     /* when it is not in the round */

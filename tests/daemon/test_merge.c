@@ -218,6 +218,73 @@ static void how_a_training_of_two_failed_is_said_of_both(void **unused)
     }
 }
 
+/* A report of so many seconds of training, half of the time; one of ten
+ * seconds of twenty is its own step. */
+static void say(struct loopscene *s, const char *name, double trained_s)
+{
+    struct live_job *job = loopscene_job(s, name);
+    struct firn_error err = {0};
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.progress = trained_s / 2 / 3600;
+    report.step = (uint64_t)(trained_s / 20);
+    report.step_s = 20;
+    report.part_s[FIRN_STEP_BACKWARD] = 10;
+    if (book_report(s->loop->book, job, job->epoch, &report,
+                    loop_now_s(s->loop), &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    loop_reported(s->loop, job);
+    loopscene_turn(s);
+}
+
+/* Of two minutes each. */
+static void rounds(struct loopscene *s, int n)
+{
+    while (n-- > 0)
+        loopscene_pass(s, 120);
+}
+
+/* A program that knows nothing of mates: it is told apart from one that is
+ * slow to begin, and from one that trains both. */
+static void a_mate_that_is_not_trained_is_parted_from_its_lead(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    const struct live_job *a = loopscene_job(&s, "a");
+    const struct live_job *b = loopscene_job(&s, "b");
+    loopscene_pass(&s, 700);
+    say(&s, "a", 700);
+    rounds(&s, 5);
+    assert_string_equal(loopscene_text(&s), merged);
+    rounds(&s, 2);
+    loopscene_leave(&s, "a");
+    loopscene_pass(&s, 130);
+    assert_int_equal(loopscene_epochs(), 1);
+    const char *first = a->state == LIVE_RUNNING ? "a" : "b";
+    const char *second = a->state == LIVE_RUNNING ? "b" : "a";
+    assert_int_equal(loopscene_mate(&s, first), 0);
+    assert_non_null(strstr(said_of(&s, "b"), "did not train it"));
+    assert_int_equal(a->nretries + b->nretries, 0);
+    loopscene_done(&s, first);
+    loopscene_pass(&s, 130);
+    assert_int_equal(loopscene_mate(&s, second), 0);
+    loopscene_close(&s);
+}
+
+static void a_mate_that_reports_stays(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_pair(&s);
+    loopscene_pass(&s, 700);
+    say(&s, "a", 700);
+    rounds(&s, 4);
+    say(&s, "b", 1200);
+    rounds(&s, 8);
+    assert_string_equal(loopscene_text(&s), merged);
+    loopscene_close(&s);
+}
+
 static void a_pair_has_the_longer_grace(void **unused)
 {
     (void)unused;
@@ -280,6 +347,8 @@ int main(void)
         CASE(a_job_of_another_environment_may_begin_with_weights),
         CASE(a_rider_says_in_its_log_whose_has_its_output),
         CASE(how_a_training_of_two_failed_is_said_of_both),
+        CASE(a_mate_that_is_not_trained_is_parted_from_its_lead),
+        CASE(a_mate_that_reports_stays),
         CASE(a_pair_has_the_longer_grace),
         CASE(new_bounds_of_one_part_them),
     };
