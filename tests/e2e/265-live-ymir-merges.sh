@@ -13,12 +13,15 @@ tuned="duration: 60
 workdir: $tmp
 checkpoint: {grace: 10}"
 
-# tune NAME TEXT OPTION...: a job that fine-tunes the base on that text.
+for_a='' for_b='' # lines of their files, beside those of both
+
+# tune NAME TEXT MORE OPTION...: a job that fine-tunes the base on that text.
 tune()
 {
-    name=$1 text=$2
-    shift 2
+    name=$1 text=$2 more=$3
+    shift 3
     submit "$name" 1 "$tuned
+$more
 finetune: {base: tiny, dataset: $text, sharing: allowed}" \
         "$gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
 }
@@ -32,10 +35,8 @@ run: [/bin/sleep, 60]
 gpus: 1
 checkpoint: {grace: 1}" >/dev/null || fail "no job"
     wait_state block running
-    tune a one.txt "$@"
-    [ -z "${differs:-}" ] || tuned="$tuned
-$differs"
-    tune b two.txt "$@"
+    tune a one.txt "$for_a" "$@"
+    tune b two.txt "$for_b" "$@"
     api POST /jobs/block/cancel "" >/dev/null
 }
 
@@ -49,7 +50,9 @@ pair()
 }
 
 up --gpus 1x1:v100@16 --policy ymir
+for_a="elastic: {threads: 2}"
 pair --epochs 2 --samples 32
+for_a=
 wait_state a succeeded
 wait_state b succeeded
 [ "$(field a epoch)$(field b epoch)" = 11 ] || fail "not one start of each"
@@ -60,6 +63,10 @@ for job in 2 3; do
 done
 "$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*08.ckpt \
     "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out" && fail "both are the same"
+"$FIRN" train show "$tmp/state/jobs/2/ckpt/"*08.ckpt >"$tmp/out"
+grep -q '^thread/1' "$tmp/out" || fail "a has not its two threads"
+"$FIRN" train show "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out"
+grep -q '^thread/1' "$tmp/out" && fail "b was trained by a's threads"
 "$FIRN" logs b >"$tmp/out" || fail "no log of b"
 grep -q 'trained by job 2 (a), whose log' "$tmp/out" ||
     fail "b's log does not say where its output is"
@@ -68,9 +75,9 @@ rm -rf "$tmp/state"
 
 # A variable that only b has.
 up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
-whole=$tuned differs="env: {SEED: 1}"
+for_b="env: {SEED: 1}"
 both --epochs 1 --samples 32 --pace 50
-tuned=$whole differs=
+for_b=
 wait_state a running
 "$FIRN" why b >"$tmp/out" || fail "nobody knows why"
 grep -q '^not merged with job 2 (a): env differs: SEED$' "$tmp/out" ||
@@ -106,9 +113,9 @@ rm -rf "$tmp/state"
 
 up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1 \
     --set ymir.spatial=no
-tune a one.txt --epochs 3 --samples 32 --pace 100
+tune a one.txt "" --epochs 3 --samples 32 --pace 100
 wait_state a running
-tune b two.txt --epochs 1 --samples 32
+tune b two.txt "" --epochs 1 --samples 32
 wait_state b succeeded
 grep -q 'begins with the weights of job 1' "$tmp/state/jobs/2/log" ||
     fail "b began with the base"
