@@ -272,7 +272,7 @@ static enum firn_status open_train(struct loop *loop,
                                    struct firn_error *err)
 {
     const struct options *o = &loop->options;
-    const char *asked = getenv("FIRN_THREADS");
+    const char *asked = as == NULL ? getenv("FIRN_THREADS") : NULL;
     const char *world = getenv("WORLD_SIZE");
     struct firn_train_config config = {
         .nthreads = o->nthreads,

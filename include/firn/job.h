@@ -31,8 +31,12 @@ struct firn_job_spec {
     int batch;         /* total batch; 0: not known */
     int priority;      /* higher is more urgent; 0 */
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
-    int threads;       /* elastic threads; 0: gpus_max of them */
-    int seq;           /* tokens of a sequence, of a language model; 0 */
+    const char *merge_key; /* what a job that is trained by another one's
+                            * processes cannot have of its own (program,
+                            * environment, folder): it is with one of the same
+                            * only. NULL or "": nothing, as in every trace */
+    int threads;           /* elastic threads; 0: gpus_max of them */
+    int seq;               /* tokens of a sequence, of a language model; 0 */
     double frozen_max; /* share of its layers that may be frozen, to 1; 0: it
                         * sets no limit */
     bool may_share;    /* accepts half-shares */
@@ -82,6 +86,11 @@ FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
 /* Seconds until it is done: at its present rate, with the rest of a restart,
  * if it runs; on the GPUs it asked for if it waits. Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
+
+/* Can one set of processes train the two: do both accept it, with one key?
+ * Whether it is worth anything is firn_view_merge()'s to say. */
+FIRN_API bool firn_job_may_merge(const struct firn_job *a,
+                                 const struct firn_job *b);
 
 /* A gang: only ever runs on exactly the GPUs it asked for. */
 FIRN_API bool firn_job_is_gang(const struct firn_job *job);

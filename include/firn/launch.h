@@ -38,7 +38,7 @@ struct firn_launch {
     const char *freeze;  /* off, penalty, freezeout; "" for no word */
     int threads;         /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
-                            there to SIGKILL */
+                            there to SIGKILL; with a mate, the longer one */
     bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
     bool is_per_node;    /* one process a node, not one a GPU */
     const char *inbox;   /* firn_inbox.key of a job that the engine has already

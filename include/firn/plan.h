@@ -74,7 +74,7 @@ FIRN_API int firn_plan_room(const struct firn_plan *plan,
 
 /* Trains the two together: `job` gets half-shares of exactly the GPUs of
  * `host`, which must hold half-shares in this plan and nobody else on them.
- * False, and no change, when it cannot. */
+ * False, and no change, when it cannot, or firn_job_may_merge() says no. */
 FIRN_API bool firn_plan_merge(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_job *host);

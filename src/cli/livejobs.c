@@ -415,10 +415,10 @@ static void put_ask(const json_t *job, struct firn_buf *out)
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
-        "id",        "name",        "user",     "state",  "why",
-        "gpus_min",  "gpus_max",    "gpus",     "ask",    "report",
-        "started_s", "submitted_s", "ended_s",  "epochs", "file",
-        "request",   "reported_s",  "progress", NULL};
+        "id",        "name",        "user",     "state",      "why",
+        "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
+        "started_s", "submitted_s", "ended_s",  "epochs",     "file",
+        "request",   "reported_s",  "progress", "not_merged", NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = said_number(answer, "progress", -1);
     put_head(answer, out);
@@ -430,6 +430,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    said_lines(answer, "not_merged", out);
     said_fields(answer, told, out);
     put_ask(answer, out);
     if (json_object_size(json_object_get(answer, "report")) > 0)

@@ -202,6 +202,18 @@ void said_fields(const json_t *object, const char *const *told,
     }
 }
 
+void said_lines(const json_t *object, const char *key, struct firn_buf *out)
+{
+    const json_t *list = said_list(object, key);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (text == NULL)
+            continue;
+        safe_puts(out, text);
+        buf_putc(out, '\n');
+    }
+}
+
 void buf_span(struct firn_buf *out, double span_s)
 {
     if (!isfinite(span_s) || span_s < 0 || span_s > 1e11) {

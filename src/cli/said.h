@@ -33,6 +33,9 @@ void said_cell(struct table *table, const char *text);
 void said_fields(const json_t *object, const char *const *told,
                  struct firn_buf *out);
 
+/* The texts of a list, a line each. */
+void said_lines(const json_t *object, const char *key, struct firn_buf *out);
+
 /* "45s", "12m", "3h20m", "2d4h"; "-" when it is not known (not finite, below
  * 0). */
 void buf_span(struct firn_buf *out, double span_s);

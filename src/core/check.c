@@ -124,21 +124,28 @@ static const char *beyond(const struct firn_step *step, unsigned does)
     return NULL;
 }
 
-/* Two jobs that are merged name each other and hold the same GPUs. */
-static bool is_unrequited(const struct firn_plan *plan,
-                          const struct firn_step *step)
+/* Two jobs that are merged name each other, hold the same GPUs, and have
+ * nothing of which each needs its own. */
+static const char *badly_merged(const struct firn_plan *plan,
+                                const struct firn_step *step)
 {
+    static const char unrequited[] =
+        "is merged with a job that is not merged with it";
     int with = step->to->how.merged_with;
     const struct firn_job *other =
         with > 0 ? state_job(plan->state, with - 1) : NULL;
     if (with == 0)
-        return false;
+        return NULL;
     if (other == NULL || other == step->job)
-        return true;
+        return unrequited;
     struct firn_alloc theirs = *firn_plan_of(plan, other);
     bool names_it = theirs.how.merged_with == step->job->id + 1;
     theirs.how = step->to->how;
-    return !names_it || !firn_alloc_equal(&theirs, step->to);
+    if (!names_it || !firn_alloc_equal(&theirs, step->to))
+        return unrequited;
+    return firn_job_may_merge(step->job, other)
+               ? NULL
+               : "would be merged with a job it cannot be trained with";
 }
 
 static const char *wrong(const struct firn_plan *plan,
@@ -149,8 +156,8 @@ static const char *wrong(const struct firn_plan *plan,
         what = malformed(&plan->state->cluster, step->to);
         if (what == NULL)
             what = unsuitable(&plan->state->cluster, step->job, step->to);
-        if (what == NULL && is_unrequited(plan, step))
-            what = "is merged with a job that is not merged with it";
+        if (what == NULL)
+            what = badly_merged(plan, step);
     }
     return what ? what : beyond(step, plan->state->policy->does);
 }

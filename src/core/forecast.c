@@ -103,7 +103,8 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
 {
     const struct firn_forecast_def *forecast = view->forecast;
     if (forecast == NULL || forecast->merge == NULL || a == b ||
-        !a->spec.may_merge || !b->spec.may_merge)
+        !a->spec.may_merge || !b->spec.may_merge ||
+        (kind == FIRN_MERGE_TOGETHER && !firn_job_may_merge(a, b)))
         return false;
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }

@@ -32,6 +32,14 @@ double firn_job_left_s(const struct firn_job *job, double now_s)
     return restart_s + left_s / job->rate;
 }
 
+bool firn_job_may_merge(const struct firn_job *a, const struct firn_job *b)
+{
+    const char *one = a->spec.merge_key != NULL ? a->spec.merge_key : "";
+    const char *two = b->spec.merge_key != NULL ? b->spec.merge_key : "";
+    return a != b && a->spec.may_merge && b->spec.may_merge &&
+           strcmp(one, two) == 0;
+}
+
 bool firn_job_is_gang(const struct firn_job *job)
 {
     return job->spec.gpus_min == job->spec.gpus_max;

@@ -372,8 +372,7 @@ static void mark_merged(struct firn_plan *plan, const struct firn_job *job,
 bool firn_plan_merge(struct firn_plan *plan, const struct firn_job *job,
                      const struct firn_job *host)
 {
-    if (!job->spec.may_merge || !host->spec.may_merge ||
-        !firn_plan_share(plan, job, host))
+    if (!firn_job_may_merge(job, host) || !firn_plan_share(plan, job, host))
         return false;
     mark_merged(plan, job, host);
     mark_merged(plan, host, job);

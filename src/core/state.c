@@ -85,14 +85,17 @@ static const char *intern(struct state *state, const char *text)
     return *text ? map_name(&state->names, map_add(&state->names, text)) : "";
 }
 
-static const char *copy_name(struct state_job *sj, const char *name)
+/* The name, and behind it the key: texts that no other job has. */
+static void copy_texts(struct state_job *sj, const struct firn_job_spec *spec)
 {
-    size_t n = strlen(name) + 1;
-    if (n > sj->name_cap) {
-        sj->name = mem_grow(sj->name, 0, 2 * n, 1);
-        sj->name_cap = 2 * n;
+    const char *key = spec->merge_key != NULL ? spec->merge_key : "";
+    size_t n = strlen(spec->name) + 1, nkey = key[0] ? strlen(key) + 1 : 0;
+    if (n + nkey > sj->name_cap) {
+        sj->name = mem_grow(sj->name, 0, 2 * (n + nkey), 1);
+        sj->name_cap = 2 * (n + nkey);
     }
-    return memcpy(sj->name, name, n);
+    sj->job.spec.name = memcpy(sj->name, spec->name, n);
+    sj->job.spec.merge_key = nkey > 0 ? memcpy(sj->name + n, key, nkey) : "";
 }
 
 /* A fresh job in a slot whose memory may be used again. */
@@ -103,7 +106,7 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     struct firn_alloc held = {.parts = job->held.parts};
     *job = (struct firn_job){.id = id, .slot = job->slot, .spec = *spec};
     job->held = held;
-    job->spec.name = copy_name(sj, spec->name);
+    copy_texts(sj, spec);
     job->spec.app = intern(state, spec->app);
     job->spec.group = intern(state, spec->group);
     job->spec.types = intern(state, spec->types);

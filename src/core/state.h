@@ -19,7 +19,7 @@ struct state_job {
     struct firn_job job;
     struct state_job *before, *after; /* list of the living, by id */
     int parts_cap;                    /* room in job.held.parts */
-    char *name; /* of the job; kept with the slot for the next one */
+    char *name; /* and merge key of the job; kept with the slot for the next */
     size_t name_cap;
 };
 

@@ -89,6 +89,9 @@ struct api_host {
      * it. Asked for each job of a list. */
     void (*waits)(void *arg, const struct live_job *job,
                   enum live_reason *reason, char why[LIVE_TEXT]);
+    /* A JSON list of sentences: why it is not trained together with others. */
+    void (*not_merged)(void *arg, const struct live_job *job,
+                       struct firn_buf *json);
     enum firn_status (*why)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,

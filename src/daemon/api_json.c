@@ -212,6 +212,18 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
     return true;
 }
 
+/* Left out when there is nothing to say. */
+static void add_not_merged(struct firn_buf *out, const struct api *api,
+                           const struct live_job *job)
+{
+    struct firn_buf list = {0};
+    if (api->host.not_merged != NULL)
+        api->host.not_merged(api->host.arg, job, &list);
+    if (list.n > 2)
+        api_json_raw(out, "not_merged", list.at);
+    buf_release(&list);
+}
+
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job)
 {
@@ -220,6 +232,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_line(out, api, job);
     if (live_state_is_over(job->state))
         api_json_int(out, "exit_status", job->exit_status);
+    add_not_merged(out, api, job);
     add_ask(out, &job->ask);
     add_report(out, job);
     struct epochs epochs = {out, api};

@@ -187,6 +187,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     loop->argv = setup->argv;
     loop->metrics = metrics_new();
     loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
+    loop->merge_key = mem_new(1, sizeof *loop->merge_key);
     struct firn_error why = {0};
     enum firn_status status = open_all(loop, setup, &why);
     if (status != FIRN_OK) {
@@ -221,6 +222,9 @@ static void free_parts(struct loop *loop)
     buf_release(&loop->url);
     mem_free(loop->nodes);
     mem_free(loop->types_text);
+    if (loop->merge_key != NULL)
+        buf_release(loop->merge_key);
+    mem_free(loop->merge_key);
     vec_release(&loop->settings);
     config_release(&loop->reread);
     vec_release(&loop->shown);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "daemon/loopwork.h"
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -303,6 +304,11 @@ static int threads_of(const struct live_ask *ask)
                             : (ask->is_elastic ? ask->gpus_max : 0);
 }
 
+static double grace_of(const struct live_ask *ask)
+{
+    return ask->grace_s > 0 ? ask->grace_s : GRACE_S;
+}
+
 /* The one who rides with it, and whose weights it begins with. */
 static void launch_others(struct loop *loop, const struct live_job *job,
                           struct firn_launch *out)
@@ -322,6 +328,7 @@ static void launch_others(struct loop *loop, const struct live_job *job,
             .token = mate->token,
             .threads = threads_of(&mate->ask)};
         out->mate = &loop->launch->mate;
+        out->grace_s = fmax(out->grace_s, grace_of(&mate->ask));
     }
     if (first != NULL && first->state == LIVE_SUCCEEDED) {
         out->after = ckpt_folder(loop, first);
@@ -356,7 +363,7 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
         .ckpt = ckpt_folder(loop, job),
         .freeze = freeze_of(loop, job),
         .threads = threads_of(ask),
-        .grace_s = ask->grace_s > 0 ? ask->grace_s : GRACE_S,
+        .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
         .inbox = ask->inbox,
         .after = "",

@@ -81,6 +81,12 @@ static void waits(void *arg, const struct live_job *job,
     why_waits(arg, job, reason, why);
 }
 
+static void not_merged(void *arg, const struct live_job *job,
+                       struct firn_buf *json)
+{
+    loop_not_merged(arg, job, json);
+}
+
 static enum firn_status why(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -179,6 +185,7 @@ struct api_host loop_host(struct loop *loop)
         .policy = policy,
         .set_policy = set_policy,
         .waits = waits,
+        .not_merged = not_merged,
         .why = why,
         .eta = eta,
         .plan = plan,

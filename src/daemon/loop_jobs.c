@@ -23,6 +23,7 @@
 #include "core/llmjobs.h"
 #include "daemon/jobfile.h"
 #include "daemon/loopwork.h"
+#include "daemon/mergekey.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,6 +157,11 @@ void loop_spec(const struct loop *loop, const struct live_job *job,
         out->may_share = false; /* loop_guard.c */
     if (track != NULL && track->is_lone)
         out->may_merge = false;
+    if (out->may_merge) {
+        buf_clear(loop->merge_key);
+        mergekey_text(&job->ask, job->id, loop->merge_key);
+        out->merge_key = loop->merge_key->at;
+    }
 }
 
 /* The share of its work that a new start begins with. */
@@ -453,7 +459,9 @@ void loop_send_away(struct loop *loop, struct live_job *job, const char *why)
                    loop_now_s(loop), why, &err);
     loop_wrote(loop, status, &err);
     metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
-    stop(loop, job);
+    ride_check(loop);
+    if (!ride_rides(loop, job))
+        stop(loop, job);
 }
 
 /* Its user holds it back: off its GPUs if it can be, and out of the round. */

@@ -1,9 +1,16 @@
 /* loop_merge.c - which two jobs may be merged, and what their reports say.
  *
- * Two fine-tuning jobs can be trained as one when they name the same base and
- * different datasets, are run by the same program (one of them will train
- * both), and both allow it. What that is worth is liveforecast_merge.c's to
- * say.
+ * Two fine-tuning jobs can be merged when both allow it and can write
+ * checkpoints, and they name the same base and different datasets. To be
+ * trained together they must also have one merge key (mergekey.h), to which
+ * core holds every policy, and fit on the GPUs that suit both, side by side.
+ * One that begins with the other's weights has processes of its own: it only
+ * has to be run by the same program. What either is worth is
+ * liveforecast_merge.c's to say.
+ *
+ * Users are told what stands against it, of each job of the same base: the
+ * first thing that does. What the policy makes of jobs that could be merged is
+ * its own business, and not told here.
  *
  * A trainer of two reports for each of them how long a step of it takes by the
  * clock, which counts the other one's steps in between, and how long its parts
@@ -21,10 +28,14 @@
  * asks: has the metric got better in the last two epochs? While it does in
  * both, `epoch_s` stays unknown and the pair together. More is better.
  */
+#include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include "daemon/mergekey.h"
 #include <math.h>
 #include <string.h>
+
+enum { TOLD = 8 }; /* jobs that one is told of */
 
 static double epochs_said(const struct live_job *job)
 {
@@ -61,10 +72,24 @@ static bool look_at(const struct loop *loop, const struct firn_job *job,
     return rate > 0;
 }
 
-static bool is_same_program(const struct live_job *a, const struct live_job *b)
+/* What stands against the GPUs of a pair; NULL: nothing. They may be given any
+ * that suit both, so both have to fit on each of those. */
+static const char *no_gpus(const struct loop *loop, const struct firn_job *a,
+                           const struct firn_job *b)
 {
-    return a->ask.argv[0] != NULL && b->ask.argv[0] != NULL &&
-           strcmp(a->ask.argv[0], b->ask.argv[0]) == 0;
+    uint32_t mask = a->type_mask & b->type_mask;
+    double need = a->spec.mem_gib + b->spec.mem_gib;
+    if (mask == 0)
+        return "no GPU type suits both";
+    if (a->spec.gpus_min > b->spec.gpus_max ||
+        b->spec.gpus_min > a->spec.gpus_max)
+        return "no number of GPUs suits both";
+    for (int t = 0; t < loop->cluster.ntypes; t++) {
+        double gib = loop->cluster.types[t].mem_gib;
+        if ((mask >> t & 1) != 0 && gib > 0 && need > gib)
+            return "a GPU has not the memory for both";
+    }
+    return NULL;
 }
 
 bool loop_merge(struct loop *loop, const struct loop_pair *pair,
@@ -80,8 +105,10 @@ bool loop_merge(struct loop *loop, const struct loop_pair *pair,
         book_job(loop->book, loop_book_id(loop, a->id));
     const struct live_job *two =
         book_job(loop->book, loop_book_id(loop, b->id));
-    if (!is_same_program(one, two) ||
-        !livemerge_expect(loop->merges, side, pair->kind, out))
+    bool can = pair->kind == FIRN_MERGE_TOGETHER
+                   ? no_gpus(loop, a, b) == NULL
+                   : mergekey_same_program(&one->ask, &two->ask);
+    if (!can || !livemerge_expect(loop->merges, side, pair->kind, out))
         return false;
     if (ride_other(loop, one) == two) {
         double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
@@ -129,4 +156,93 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
     if (its != NULL && its->turn > 0 && !pays && !is_early)
         livemerge_saw(loop->merges, side, track->turn + its->turn);
     return true;
+}
+
+/* --- in words ------------------------------------------------------------- */
+
+/* May it be merged with anybody? NULL: yes. */
+static const char *bar_to_all(const struct loop *loop,
+                              const struct live_job *job)
+{
+    const struct track *track = loop_track(loop, job->id);
+    if (job->ask.dataset[0] == '\0')
+        return "its finetune names no dataset";
+    if (!job->ask.can_checkpoint)
+        return "it can write no checkpoint (checkpoint)";
+    if (track != NULL && track->is_lone)
+        return "a training of it and another job failed, or did not train it";
+    return NULL;
+}
+
+/* Appends what stands against these two; false: nothing. */
+static bool bar_between(const struct loop *loop, const struct live_job *job,
+                        const struct live_job *other, struct firn_buf *out)
+{
+    const struct track *a = loop_track(loop, job->id);
+    const struct track *b = loop_track(loop, other->id);
+    const struct firn_job *one = a != NULL ? loop_round_job(loop, a) : NULL;
+    const struct firn_job *two = b != NULL ? loop_round_job(loop, b) : NULL;
+    const char *why = bar_to_all(loop, other);
+    if (why == NULL && strcmp(job->ask.dataset, other->ask.dataset) == 0)
+        why = "it has the same dataset";
+    if (why == NULL && mergekey_differs(job, other, out))
+        return true;
+    if (why == NULL && one != NULL && two != NULL)
+        why = no_gpus(loop, one, two);
+    buf_puts(out, why != NULL ? why : "");
+    return why != NULL;
+}
+
+static void add_sentence(struct firn_buf *json, const char *text)
+{
+    if (json->at[json->n - 1] != '[')
+        buf_putc(json, ',');
+    buf_json_string(json, text);
+}
+
+static void tell_others(const struct loop *loop, const struct live_job *job,
+                        struct firn_buf *json)
+{
+    struct firn_buf text = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < book_count(loop->book); i++) {
+        const struct live_job *other = book_at(loop->book, i);
+        if (other == job || live_state_is_over(other->state) ||
+            !other->ask.may_merge ||
+            strcmp(job->ask.base, other->ask.base) != 0)
+            continue;
+        buf_clear(&text);
+        buf_printf(&text, "not merged with job %d (%s): ", other->id,
+                   other->ask.name);
+        if (bar_between(loop, job, other, &text) && n++ < TOLD)
+            add_sentence(json, text.at);
+    }
+    if (n > TOLD) {
+        buf_clear(&text);
+        buf_printf(&text, "not merged with %zu more", n - TOLD);
+        add_sentence(json, text.at);
+    }
+    buf_release(&text);
+}
+
+void loop_not_merged(const struct loop *loop, const struct live_job *job,
+                     struct firn_buf *json)
+{
+    struct firn_buf text = {0};
+    buf_putc(json, '[');
+    if (job->ask.may_merge && !live_state_is_over(job->state) &&
+        ride_other(loop, job) == NULL) {
+        const char *why = bar_to_all(loop, job);
+        if ((loop->policy->does & FIRN_DOES_MERGE) == 0)
+            buf_printf(&text, "not merged: policy %s merges no jobs",
+                       loop->policy->name);
+        else if (why != NULL)
+            buf_printf(&text, "not merged: %s", why);
+        if (text.n > 0)
+            add_sentence(json, text.at);
+        else
+            tell_others(loop, job, json);
+    }
+    buf_putc(json, ']');
+    buf_release(&text);
 }

@@ -19,16 +19,24 @@
  * has no processes of its own: none is started while it rides, and it rides
  * only when the engine has nothing of it. (3) When the training is done, the
  * rider is done if its last report says so; else it goes on alone. (A trainer
- * that knows nothing of mates thus harms nobody.) (4) A training of two that
- * fails is nobody's failure: neither is charged a retry, both go on alone and
- * are not merged again until the scheduler is started anew.
+ * that knows nothing of mates thus harms nobody; and one that reports for the
+ * lead alone is found out: SILENT_S later the two are parted.) (4) A training
+ * of two that fails is nobody's failure: neither is charged a retry, both go on
+ * alone and are not merged again until the scheduler is started anew.
  *
  * Cost: each check looks at the riders only.
  */
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const double SILENT_S = 600; /* of a rider whose lead reports */
 
 /* --- who ----------------------------------------------------------------- */
 
@@ -174,6 +182,30 @@ bool ride_takes_step(struct loop *loop, struct live_job *job,
 
 /* --- a start ------------------------------------------------------------- */
 
+/* A rider writes nothing itself: its log says whose has its output. */
+static void tell_log(const struct loop *loop, const struct live_job *rider,
+                     const struct live_job *lead)
+{
+    struct firn_buf path = {0}, text = {0};
+    buf_printf(&path, "%s/jobs", loop->config->state);
+    mkdir(path.at, 0700); /* there already, or the next one fails */
+    mkdir(loop_job_folder(loop, rider->id, &path), 0700);
+    buf_puts(&path, "/log");
+    int fd = open(path.at,
+                  O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                      O_NONBLOCK,
+                  0600);
+    buf_printf(&text,
+               "firn: trained by job %d (%s), whose log has its output\n",
+               lead->id, lead->ask.name);
+    if (fd < 0 || write(fd, text.at, text.n) != (ssize_t)text.n)
+        log_warn("%s: %s", path.at, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    buf_release(&path);
+    buf_release(&text);
+}
+
 static enum firn_status open_start(struct loop *loop, struct live_job *rider,
                                    const struct live_job *lead,
                                    struct firn_error *err)
@@ -196,6 +228,7 @@ static enum firn_status open_start(struct loop *loop, struct live_job *rider,
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = epoch;
         track->opened_s = loop_now_s(loop);
+        tell_log(loop, rider, lead);
     }
     return status;
 }
@@ -269,7 +302,11 @@ static void left(struct loop *loop, struct live_job *job)
     const struct live_job *other = wanted(loop, job);
     bool has_gpus = in_round != NULL && in_round->held.nparts > 0 &&
                     !job->is_ending && !job->is_held;
-    if (has_gpus && other != NULL && other->id < job->id)
+    if (track->is_lone)
+        wait_again(loop, job, LIVE_BECAUSE_RETRY,
+                   "the job that was to train it reports nothing of it; goes "
+                   "on alone");
+    else if (has_gpus && other != NULL && other->id < job->id)
         loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
                  "starts again when its GPUs are free");
     else if (has_gpus && in_round->held.how.merged_with == 0)
@@ -316,27 +353,53 @@ void ride_ended(struct loop *loop, struct live_job *lead,
 void ride_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event)
 {
-    char why[LIVE_TEXT];
+    char why[LIVE_TEXT], how[64];
+    int status = event->exit_status;
     loop_track(loop, job->id)->is_lone = true;
+    snprintf(how, sizeof how, status > 128 ? "by signal %d" : "with status %d",
+             status > 128 ? status - 128 : status);
+    if (event->end == FIRN_END_LOST)
+        snprintf(how, sizeof how, "as its supervisor or host vanished");
+    else if (event->end == FIRN_END_MEMORY)
+        snprintf(how, sizeof how, "for want of memory");
     snprintf(why, sizeof why,
-             "the training of two jobs ended with status %d; goes on alone",
-             event->exit_status);
+             "the training of two jobs ended %s; goes on alone", how);
     wait_again(loop, job, LIVE_BECAUSE_RETRY, why);
 }
 
 /* --- all of them --------------------------------------------------------- */
+
+/* Has its present start reported? */
+static bool is_heard(const struct live_job *job)
+{
+    return job->reported_s > 0 && job->reported_epoch == job->epoch;
+}
+
+/* For long, its lead has reported and it has not. */
+static bool is_untrained(const struct loop *loop, const struct live_job *job,
+                         const struct live_job *lead)
+{
+    struct track *track = loop_track(loop, job->id);
+    double now_s = loop_now_s(loop);
+    if (is_heard(job) || !is_heard(lead))
+        track->unheard_s = 0;
+    else if (track->unheard_s <= 0)
+        track->unheard_s = now_s;
+    return track->unheard_s > 0 && now_s >= track->unheard_s + SILENT_S;
+}
 
 /* Is it still of interest? */
 static bool check(struct loop *loop, struct live_job *job)
 {
     struct live_job *lead = lead_of(loop, job);
     struct live_job *other = wanted(loop, job);
-    const struct track *track = loop_track(loop, job->id);
+    struct track *track = loop_track(loop, job->id);
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (lead != NULL) {
         enum firn_phase phase =
             loop->engine->phase(loop->engine_state, lead->id);
-        if (other != lead && phase != FIRN_PHASE_LEAVING &&
+        track->is_lone = track->is_lone || is_untrained(loop, job, lead);
+        if ((other != lead || track->is_lone) && phase != FIRN_PHASE_LEAVING &&
             phase != FIRN_PHASE_GONE)
             stop(loop, lead);
         return true;

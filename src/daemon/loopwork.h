@@ -48,6 +48,7 @@ struct track {
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
     bool is_lone;       /* not to be merged any more */
+    double unheard_s;   /* since when its lead reports and it does not; 0 */
     int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
     double opened_s;
     struct state_past past;     /* when it is not in the round */
@@ -136,7 +137,8 @@ struct loop {
     VEC(struct api_setting) shown; /* to the API */
     struct arena shown_text;
     volatile int wants_stop;
-    char *types_text; /* of the last language model's spec */
+    char *types_text;           /* of the last language model's spec */
+    struct firn_buf *merge_key; /* of the last spec that has one */
 };
 
 enum { LOOP_ROUND_MS = 50 };
@@ -159,7 +161,8 @@ bool loop_can_stop(const struct live_job *job);
 
 /* --- a job's life: loop_jobs.c ------------------------------------------- */
 
-/* What the round shall schedule it by. Strings are the job's. */
+/* What the round shall schedule it by. Strings are the job's, or live until
+ * the next call. */
 void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out);
 void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
@@ -325,6 +328,11 @@ struct loop_pair {
 bool loop_merge(struct loop *loop, const struct loop_pair *pair,
                 const struct firn_way *way, double now_s,
                 struct firn_merge *out);
+/* Appends a JSON list of sentences: why it is not trained together with other
+ * jobs, of one whose user allows that and that is not. Empty: nothing stands
+ * against it. O(jobs). */
+void loop_not_merged(const struct loop *loop, const struct live_job *job,
+                     struct firn_buf *json);
 /* A report of a job that is trained together with another; false: it is
  * trained alone. */
 bool loop_merge_reported(struct loop *loop, struct live_job *job,

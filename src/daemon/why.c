@@ -398,6 +398,8 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
     buf_json_string(json, a.next);
     buf_puts(json, ",\"next_s\":");
     buf_json_double(json, a.next_s);
+    buf_puts(json, ",\"not_merged\":");
+    loop_not_merged(loop, job, json);
     buf_putc(json, '}');
     return FIRN_OK;
 }

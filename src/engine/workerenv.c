@@ -280,7 +280,10 @@ void workerenv_tell(const struct workerenv *of,
         vec_add(&out->common, "OMP_NUM_THREADS=1");   /* as torchrun does */
     if (of->alloc->is_shared && launch->mate == NULL) /* else with itself */
         add_share(of, &places, out);
-    if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node) {
+    bool is_of_all = launch->mate == NULL || /* one layout, for both */
+                     launch->mate->threads == launch->threads;
+    if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
+        is_of_all) {
         const char *spread = layout(&places, launch->threads, out);
         if (spread != NULL)
             vec_add(&out->common, spread);

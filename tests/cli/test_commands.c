@@ -364,12 +364,14 @@ static void show_has_starts_report_and_file(void **state)
               "{\"loss\": 0.25, \"variance\": [1, 2]}, \"epochs\": "
               "[{\"epoch\": 1, \"started_s\": 1000, \"ended_s\": 1090, "
               "\"gpus\": \"n0[0]\", \"end\": \"checkpoint\", "
-              "\"exit_status\": 85}], \"file\": \"run: x\\n\", \"novel\": 5}");
+              "\"exit_status\": 85}], \"file\": \"run: x\\n\", \"novel\": 5, "
+              "\"not_merged\": [\"not merged with job 8\"]}");
     assert_int_equal(cmd_firn("show res"), 0);
     cmd_out_has("job 7 (resnet) of root: running");
     cmd_out_has("started: 1970-01-01 00:16:40");
     cmd_out_has("loss: 0.25");
     cmd_out_has("novel: 5");
+    cmd_out_has("\nnot merged with job 8\n");
     cmd_out_has("1m30s  n0[0]  checkpoint      85");
     cmd_out_has("As it was sent:\n\nrun: x\n");
     assert_null(strstr(cmd_ran.out, "variance"));
@@ -380,11 +382,12 @@ static void why_says_the_sentence_first(void **state)
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/why", 200,
               "{\"reason\": \"capacity\", \"text\": \"waits for 4 GPUs\", "
-              "\"need\": 4, \"have\": 3, \"next\": \"ask for 3\"}");
+              "\"need\": 4, \"have\": 3, \"next\": \"ask for 3\", "
+              "\"not_merged\": [\"not merged with job 8\", 5, \"nor 9\"]}");
     assert_int_equal(cmd_firn("why 7"), 0);
     assert_int_equal(strncmp(cmd_ran.out, "waits for 4 GPUs\n", 17), 0);
     cmd_out_has("need: 4\nhave: 3\n");
-    cmd_out_has("next: ask for 3\n");
+    cmd_out_has("next: ask for 3\nnot merged with job 8\nnor 9\n");
 }
 
 static void verbs_go_to_each_and_tell_of_failures(void **state)

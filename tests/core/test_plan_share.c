@@ -125,6 +125,38 @@ static void a_crowd_is_no_larger_than_wanted(void **unused)
     desk_close(&desk);
 }
 
+/* Exactly the host's GPUs, and only with one whose key is the same. */
+static void jobs_of_one_key_are_merged(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = desk_open(
+        &desk, "1 node x 4 gpus; A wants 2 merges one; B wants 2 merges one; "
+               "C wants 2 merges two; D wants 2 merges -; E wants 2; "
+               "F wants 2 merges -");
+    const struct firn_job *a = desk_job(&desk, "A"), *b = desk_job(&desk, "B");
+    const struct firn_job *d = desk_job(&desk, "D");
+    struct firn_want half = {.gpus = 2, .shared = true};
+    assert_true(firn_plan_give_want(plan, a, &half));
+    assert_false(firn_plan_merge(plan, a, a));
+    for (const char *name = "CDE"; *name; name++) {
+        const struct firn_job *other = desk_job(&desk, (char[]){*name, 0});
+        assert_false(firn_job_may_merge(a, other));
+        assert_false(firn_job_may_merge(other, a));
+        assert_false(firn_plan_merge(plan, other, a));
+        assert_string_equal(desk_has(&desk, (char[]){*name, 0}), "-");
+    }
+    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, 0);
+    assert_true(firn_job_may_merge(a, b));
+    assert_true(firn_plan_merge(plan, b, a));
+    assert_string_equal(desk_has(&desk, "B"), "n0[0-1]~");
+    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, b->id + 1);
+    assert_int_equal(firn_plan_of(plan, b)->how.merged_with, a->id + 1);
+    assert_true(firn_plan_give_want(plan, d, &half));
+    assert_true(firn_plan_merge(plan, desk_job(&desk, "F"), d));
+    desk_close(&desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +164,7 @@ int main(void)
         cmocka_unit_test(a_job_joins_several_hosts_and_free_gpus),
         cmocka_unit_test(a_join_that_cannot_be_changes_nothing),
         cmocka_unit_test(a_crowd_is_no_larger_than_wanted),
+        cmocka_unit_test(jobs_of_one_key_are_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

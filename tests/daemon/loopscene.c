@@ -23,6 +23,7 @@ struct actor {
     enum firn_phase phase;
     bool is_asked, is_cancelled;
     firn_job_id mate, after; /* as its launch names them; 0: none */
+    double grace_s;
 };
 
 struct loopscene_play loopscene_play;
@@ -86,7 +87,8 @@ static void start(struct fake *f, firn_job_id id)
                             .epoch = epoch,
                             .phase = FIRN_PHASE_RUNNING,
                             .mate = launch.mate != NULL ? launch.mate->job : 0,
-                            .after = launch.after_job};
+                            .after = launch.after_job,
+                            .grace_s = launch.grace_s};
     if (launch.mate != NULL)
         assert_int_equal(
             launch.mate->epoch,
@@ -508,4 +510,10 @@ firn_job_id loopscene_after(struct loopscene *s, const char *name)
 {
     const struct actor *actor = actor_of(loopscene_job(s, name)->id);
     return actor != NULL ? actor->after : FIRN_NO_JOB;
+}
+
+double loopscene_grace_s(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    return actor != NULL ? actor->grace_s : -1;
 }

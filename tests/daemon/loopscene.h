@@ -77,6 +77,8 @@ int loopscene_epochs(void);
  * nobody, FIRN_NO_JOB: it has no processes. */
 firn_job_id loopscene_mate(struct loopscene *s, const char *name);
 firn_job_id loopscene_after(struct loopscene *s, const char *name);
+/* The time its processes have to leave; -1: it has none. */
+double loopscene_grace_s(struct loopscene *s, const char *name);
 
 extern const struct firn_engine_def loopscene_engine;
 

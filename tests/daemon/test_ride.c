@@ -14,7 +14,7 @@
 
 #define TASK(set)                                                       \
     "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\nfinetune: {base: " \
-    "base, dataset: " set ", sharing: allowed}"
+    "base, dataset: " set ", sharing: allowed}\nworkdir: /tmp"
 
 static const char gpu[] = "1x1:v100@16";
 static const char merged[] = "a running n0[0]~; b running n0[0]~";

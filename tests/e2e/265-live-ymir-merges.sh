@@ -2,10 +2,15 @@
 # Two fine-tuning jobs over one base that ymir merges are one set of processes,
 # and both have weights and reports. A merge that does not pay is undone: both
 # go on alone, from their own checkpoints. Or one waits for the other's weights.
+# Jobs that differ in what processes have once (env) are never merged, and are
+# told so.
 . tests/lib/firnd.sh
+FIRN_SOCKET=$socket
+export FIRN_SOCKET
 cp README.md "$tmp/one.txt"
 cp HACKING.md "$tmp/two.txt"
 tuned="duration: 60
+workdir: $tmp
 checkpoint: {grace: 10}"
 
 # Waits for a word. Its second start is as fast as can be.
@@ -17,35 +22,47 @@ exec "$gpt" "\$@"
 END
 chmod +x "$tmp/gpt"
 
-# tune NAME TEXT OPTION...: a job that fine-tunes the base on that text.
+for_a='' for_b='' # lines of their files, beside those of both
+
+# tune NAME TEXT MORE OPTION...: a job that fine-tunes the base on that text.
 tune()
 {
-    name=$1 text=$2
-    shift 2
+    name=$1 text=$2 more=$3
+    shift 3
     submit "$name" 1 "$tuned
+$more
 finetune: {base: tiny, dataset: $text, sharing: allowed}" \
         "$tmp/gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
 }
 
-# pair OPTION...: a and b, held back until both are there, so that one round
-# sees them, by a job that nobody but its user can stop.
-pair()
+# both OPTION...: a and b, held back until both are there, so that one round
+# sees them, by a job that nobody but its user can stop. Their paths are meant
+# where they run.
+both()
 {
     rm -f "$tmp/go"
     api POST /jobs "name: block
 run: [/bin/sleep, 600]
 gpus: 1" >/dev/null || fail "no job"
     wait_state block running
-    tune a "$tmp/one.txt" "$@"
-    tune b "$tmp/two.txt" "$@"
+    tune a one.txt "$for_a" "$@"
+    tune b two.txt "$for_b" "$@"
     api POST /jobs/block/cancel "" >/dev/null
+}
+
+# pair OPTION...: the same, and both are trained as one.
+pair()
+{
+    both "$@"
     wait_state a running
     wait_state b running
     api GET /jobs/b | grep -q 'trained by job' || fail "b rides with nobody"
 }
 
 up --gpus 1x1:v100@16 --policy ymir
+for_a="elastic: {threads: 2}"
 pair --epochs 2 --samples 32
+for_a=
 touch "$tmp/go"
 wait_state a succeeded
 wait_state b succeeded
@@ -57,6 +74,33 @@ for job in 2 3; do
 done
 "$FIRN" train diff "$tmp/state/jobs/2/ckpt/"*08.ckpt \
     "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out" && fail "both are the same"
+"$FIRN" train show "$tmp/state/jobs/2/ckpt/"*08.ckpt >"$tmp/out"
+grep -q '^thread/1' "$tmp/out" || fail "a has not its two threads"
+"$FIRN" train show "$tmp/state/jobs/3/ckpt/"*08.ckpt >"$tmp/out"
+grep -q '^thread/1' "$tmp/out" && fail "b was trained by a's threads"
+"$FIRN" logs b >"$tmp/out" || fail "no log of b"
+grep -q 'trained by job 2 (a), whose log' "$tmp/out" ||
+    fail "b's log does not say where its output is"
+down
+rm -rf "$tmp/state"
+
+# A variable that only b has.
+up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+for_b="env: {SEED: 1}"
+both --epochs 1 --samples 32
+for_b=
+wait_state a running
+"$FIRN" why b >"$tmp/out" || fail "nobody knows why"
+grep -q '^not merged with job 2 (a): env differs: SEED$' "$tmp/out" ||
+    fail "b is not told that it differs from a"
+"$FIRN" show a >"$tmp/out"
+grep -q '^not merged with job 3 (b): env differs: SEED$' "$tmp/out" ||
+    fail "a is not told that it differs from b"
+touch "$tmp/go"
+wait_state a succeeded
+wait_state b succeeded
+[ -e "$tmp/state/jobs/3/epoch-1" ] || fail "b had no processes of its own"
+[ "$(events | grep -c 'trained by')" = 0 ] || fail "they were merged"
 down
 rm -rf "$tmp/state"
 
@@ -83,9 +127,9 @@ rm -rf "$tmp/state"
 up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1 \
     --set ymir.spatial=no
 rm "$tmp/go"
-tune a "$tmp/one.txt" --epochs 3 --samples 32
+tune a one.txt "" --epochs 3 --samples 32
 wait_state a running
-tune b "$tmp/two.txt" --epochs 1 --samples 32
+tune b two.txt "" --epochs 1 --samples 32
 wait_field b reason '[!n]*' # some round has seen it
 touch "$tmp/go"
 wait_state b succeeded

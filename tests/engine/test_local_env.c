@@ -170,6 +170,14 @@ faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
     b.launch.threads = 2; /* one each at least */
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,1");
+    struct firn_launch_mate mate = {.job = 7, .ckpt = "", .threads = 2};
+    b.launch.mate = &mate;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,1");
+    mate.threads = 4; /* a layout of two would be wrong for it */
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_LAYOUT"));
+    b.launch.mate = NULL;
     b.launch.threads = 1; /* which is the trainer's to refuse */
     bench_tell(&b);
     assert_null(value(&b, -1, "FIRN_LAYOUT"));

@@ -182,6 +182,27 @@ static void crowd(const struct stage *s)
     firn_plan_place(s->plan, s->job, &s->host->held);
 }
 
+/* The first two that wait as one training. */
+static void merge(const struct stage *s)
+{
+    const struct firn_job *two[2] = {s->job, firn_view_waiting(s->view)[1]};
+    struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
+    for (int i = 0; i < 2; i++) {
+        struct firn_alloc alloc = {&part, 1, s->job->spec.gpus, true, 0, {0}};
+        alloc.how.merged_with = two[1 - i]->id + 1;
+        firn_plan_place(s->plan, two[i], &alloc);
+    }
+}
+
+/* The second knows nothing of it. */
+static void merge_with_nobody(const struct stage *s)
+{
+    struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
+    struct firn_alloc alloc = {&part, 1, s->job->spec.gpus, true, 0, {0}};
+    alloc.how.merged_with = firn_view_waiting(s->view)[1]->id + 1;
+    firn_plan_place(s->plan, s->job, &alloc);
+}
+
 static void reject(const struct stage *s)
 {
     firn_plan_reject(s->plan, s->job, "not liked");
@@ -217,6 +238,8 @@ static void fail_without_words(const struct stage *s)
     X("share", share)                         \
     X("share-a-whole-one", share_a_whole_one) \
     X("crowd", crowd)                         \
+    X("merge", merge)                         \
+    X("merge-with-nobody", merge_with_nobody) \
     X("reject", reject)                       \
     X("fail", fail_without_words)
 

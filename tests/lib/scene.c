@@ -114,7 +114,23 @@ static double forecast_slowdown(void *state, const struct firn_job *job,
     return 1.1;
 }
 
+static bool forecast_merge(void *state, const struct firn_job *a,
+                           const struct firn_job *b, enum firn_merge_kind kind,
+                           const struct firn_way *way, double now_s,
+                           struct firn_merge *out)
+{
+    double both_s = 0;
+    const struct firn_job *two[] = {a, b};
+    for (int i = 0; i < 2; i++)
+        both_s += (two[i]->spec.duration_s - firn_job_done_s(two[i], now_s)) /
+                  forecast_rate(state, two[i], way, now_s);
+    *out = (struct firn_merge){
+        .left_s = {both_s / 2, both_s / 2}, .weight = 1.5, .epoch_s = both_s};
+    return kind == FIRN_MERGE_TOGETHER;
+}
+
 static const struct firn_forecast_def forecast = {
+    .merge = forecast_merge,
     .rate = forecast_rate,
     .slowdown = forecast_slowdown,
 };

@@ -17,6 +17,8 @@
  *     types v100|t4  GPU types it accepts
  *     mem 32         GiB it needs on each GPU
  *     shares         accepts half-shares
+ *     merges KEY     may be trained together with those of the same key; - for
+ *                    none
  *     alike          its GPUs are of one type, the same for its whole life
  *     served 40      GPU-seconds held before the scene begins
  *     took 10        seconds with GPUs before the scene begins
@@ -26,7 +28,8 @@
  * A scene drives core's round with an engine of its own: it applies nothing,
  * writes down the steps, and every job goes at rate 1 while it holds GPUs,
  * from `restart_s` after each change on. What it forecasts is `speed`, against
- * the GPUs a job asked for, and a slowdown of 1.1 for any two jobs that share.
+ * the GPUs a job asked for, a slowdown of 1.1 for any two jobs that share, and
+ * that two are trained together in half the time of both.
  * Wrong texts fail the test.
  */
 #ifndef LIB_SCENE_H

@@ -91,6 +91,8 @@ static bool read_pair(struct scene_said *said, const char *key, char **at)
         said->done_s = number(at, key);
     else if (strcmp(key, "types") == 0)
         spec->types = word(at);
+    else if (strcmp(key, "merges") == 0)
+        spec->merge_key = word(at), spec->may_merge = true;
     else if (strcmp(key, "on") == 0)
         said->on = *at;
     else
@@ -125,6 +127,8 @@ struct scene_said scene_said(char *clause)
         if (said.on != NULL)
             break;
     }
+    if (spec->merge_key != NULL && strcmp(spec->merge_key, "-") == 0)
+        spec->merge_key = NULL;
     said.is_old = said.served_gpu_s > 0 || said.held_s > 0 || said.done_s > 0 ||
                   said.on != NULL;
     return said;

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "lib/drive.h"
 #include "lib/play.h"
+#include "lib/scene.h"
 #include <firn/policy.h>
 #include <math.h>
 #include <setjmp.h>
@@ -155,6 +156,38 @@ static void who_does_not_accept_it_is_left_alone(void **state)
     assert_false(has(&play, "~"));
     expect(&play, "a", 852.21);
     play_close(&play);
+}
+
+/* The same four jobs; only those of one key are trained together. */
+static void jobs_of_different_keys_are_not_merged(void **state)
+{
+    (void)state;
+    static const char *const keys[][5] = {
+        {"-", "-", "-", "-", "A: n0[0]~  B: n0[0]~  C: n0[1]~  D: n0[1]~"},
+        {"x", "y", "x", "y", "A: n0[0]~  B: n0[1]~  C: n0[0]~  D: n0[1]~"},
+        {"x", "y", "y", "z", NULL},
+        {"v", "x", "y", "z", "A: n0[0]  B: n0[1]  C: -  D: -"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct firn_buf text = {0};
+        buf_puts(&text, "1 node x 2 gpus");
+        for (int k = 0; k < 4; k++)
+            buf_printf(&text, "; %c wants 1 merges %s", 'A' + k, keys[i][k]);
+        struct firn_error err = {0};
+        struct scene *scene =
+            scene_new(text.at, firn_policy_find("ymir", &err), NULL);
+        scene_decide(scene, 0);
+        if (keys[i][4] != NULL) {
+            assert_string_equal(scene_text(scene), keys[i][4]);
+        } else {
+            const struct firn_job *b = scene_job(scene, "B");
+            assert_int_equal(b->held.how.merged_with,
+                             scene_job(scene, "C")->id + 1);
+            assert_false(scene_job(scene, "A")->held.is_shared);
+            assert_false(scene_job(scene, "D")->held.is_shared);
+        }
+        scene_free(scene);
+        buf_release(&text);
+    }
 }
 
 /* b comes when a has run for a round: a has made progress. */
@@ -412,6 +445,7 @@ int main(void)
         cmocka_unit_test(two_that_gain_are_trained_together),
         cmocka_unit_test(two_that_gain_too_little_are_not),
         cmocka_unit_test(who_does_not_accept_it_is_left_alone),
+        cmocka_unit_test(jobs_of_different_keys_are_not_merged),
         cmocka_unit_test(nobody_joins_who_has_made_progress),
         cmocka_unit_test(a_merge_that_does_not_pay_is_undone),
         cmocka_unit_test(a_job_waits_for_weights_that_pay),
