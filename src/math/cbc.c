@@ -4,9 +4,10 @@
  * cbc's solution file. Both are files that lost their name right after they
  * were made; the child finds them as /dev/fd/3 and /dev/fd/4, so there is
  * nothing to clean up however either process ends. No shell is involved. The
- * child is the leader of its own process group, and the group is killed when
- * the deadline is over; cbc is told the deadline as well, so that it ends even
- * when this process is killed meanwhile.
+ * child is the leader of its own process group. cbc is told the deadline, which
+ * it takes for processor time: what it answers is the same on a busy machine.
+ * The group is killed when three times as much has passed by the clock, which
+ * is for a program that hangs or gets no time at all.
  *
  * Invariants:
  * (1) when cbc_solve() returns, the child has been waited for;
@@ -38,6 +39,7 @@ enum {
     MODEL_FD = 3, /* in the child */
     ANSWER_FD = 4,
     ANSWER_MAX = 1 << 26, /* bytes; more is no answer */
+    PATIENCE = 3,         /* deadlines */
 };
 
 static const double tolerance = 1e-6;
@@ -303,7 +305,7 @@ static bool ends_by(pid_t pid, double end_s)
 static enum cbc_answer await(pid_t pid, double deadline_s)
 {
     int status = 0;
-    bool is_late = !ends_by(pid, clock_elapsed_s() + deadline_s);
+    bool is_late = !ends_by(pid, clock_elapsed_s() + PATIENCE * deadline_s);
     kill(-pid, SIGKILL); /* and whatever it started itself */
     pid_t got;
     do {

@@ -57,7 +57,7 @@ enum cbc_answer {
     CBC_CRASHED,    /* ended by a signal or with a failing status */
     CBC_GARBLED,    /* its answer cannot be read, or there is none */
     CBC_LIED,       /* not a solution, or not of the value it claims */
-    CBC_LATE,       /* not done by the deadline; it was killed */
+    CBC_LATE,       /* not done by the deadline, or killed */
     CBC_ANSWERS,
 };
 
@@ -68,7 +68,8 @@ const char *cbc_answer_text(enum cbc_answer answer);
  * one. */
 struct cbc {
     const char *program; /* NULL: cbc, looked for along PATH */
-    double deadline_s;   /* > 0, wall clock, for each call */
+    double deadline_s;   /* > 0, of processor time, for each call; at the
+                            latest it ends when thrice that has passed */
     double gap;          /* relative: good enough; 0: the optimum */
     long counts[CBC_ANSWERS];
 };
