@@ -373,8 +373,9 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             core/test_freemap core/test_place core/test_offer core/test_view \
             trace/test_synth trace/test_data trace/test_write \
             cli/test_pool daemon/test_store_kill daemon/test_store_file \
-            daemon/test_guard daemon/test_ride daemon/test_why \
-            daemon/test_type daemon/test_recover daemon/test_loop \
+            daemon/test_guard daemon/test_ride daemon/test_merge \
+            daemon/test_why daemon/test_type daemon/test_recover \
+            daemon/test_loop \
             train/test_train train/test_group% train/test_mate \
             train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd engine/test_slurm \

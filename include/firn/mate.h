@@ -4,10 +4,14 @@
  * starts the processes of one, the lead, and tells them of the other, the mate:
  *
  *   FIRN_MATE_JOB, FIRN_MATE_EPOCH, FIRN_MATE_TOKEN   for reports in its name
- *   FIRN_MATE_DIR      its folder of checkpoints
+ *   FIRN_MATE_DIR      its folder of checkpoints, from the root
  *   FIRN_MATE_DATA     its dataset, as its job file has it
- *   FIRN_MATE_THREADS  its V
+ *   FIRN_MATE_THREADS  its V; not set: as many as there are processes
  *   FIRN_MATE_ARGV     its command, the words with a 0x1f between them
+ *
+ * User, program, folder and environment are the lead's, and the scheduler
+ * merges only jobs that have them in common: a path in the mate's command means
+ * here what it would mean to it alone.
  *
  * Each job has a session of its own (firn/train.h), hence checkpoints and
  * reports like those of a job that is trained alone: the scheduler can part

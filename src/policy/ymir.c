@@ -30,7 +30,8 @@
  *               to be compared with policies that have no such thing.
  *
  * Which jobs can be merged is the engine's to know (firn_view_merge): the same
- * model, different datasets, and both accept it.
+ * model, different datasets, and both accept it; together only where their keys
+ * are equal (firn_job_spec.merge_key).
  *
  * Between rounds, which the paper does not have, running jobs stay as they are
  * and waiting ones may have what is free (`between`).
