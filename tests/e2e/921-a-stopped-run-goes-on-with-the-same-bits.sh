@@ -19,37 +19,44 @@ slowly="--every 1 --pace 600"
 
 train whole 1 "" "$cnn" $small
 
-# came NAME STEPS: it has written that checkpoint or a later one.
-came()
+# steps NAME: how far its newest checkpoint is.
+steps()
 {
-    ls "$tmp/$1" | sed -n 's/.*-0*\([0-9]*\)\.ckpt/\1/p' |
-        awk -v n="$2" '$1 >= n { found = 1 } END { exit !found }'
+    ls "$tmp/$1" 2>/dev/null | sed -n 's/.*-0*\([0-9]*\)\.ckpt$/\1/p' |
+        tail -n 1
 }
 
-wait_for()
+is_further()
 {
-    await "run $1 never came to step $2" came "$@"
+    [ "$(steps "$1")" != "$2" ]
+}
+
+# begin NAME P LAYOUT: as start, until it has done a step: before, nobody can
+# count on its hearing a signal.
+begin()
+{
+    before=$(steps "$1")
+    # shellcheck disable=SC2086 # words
+    start "$1" "$2" "$3" "$cnn" $small $slowly
+    await "run $1 stays at step $before" is_further "$1" "$before"
 }
 
 # 4 -> 2 -> 1 -> 3 processes, each but the last stopped by its signal.
-start resized 4 "" "$cnn" $small $slowly
-wait_for resized 1
+begin resized 4 ""
 kill -USR1 $pids
 finish 83
-start resized 2 1,0,0,1 "$cnn" $small $slowly
-wait_for resized 3
+begin resized 2 1,0,0,1
 kill -USR1 $pids
 finish 83
-start resized 1 "" "$cnn" $small $slowly
-wait_for resized 5
+begin resized 1 ""
 kill -USR1 $pids
 finish 83
 train resized 3 "" "$cnn" $small
 same whole resized
 
 # Killed without a word, between two checkpoints; and the newest one torn.
-start killed 2 "" "$cnn" $small $slowly
-wait_for killed 2
+begin killed 2 ""
+await "run killed stays there" is_further killed "$(steps killed)" # two of them
 kill -9 $pids
 for pid in $pids; do wait "$pid"; done
 file=$(newest killed)
