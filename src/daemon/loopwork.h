@@ -102,7 +102,8 @@ struct loop {
     struct livehistory *history;
     double looked_s; /* whether somebody takes longer than guessed */
     struct livemerge *merges;
-    VEC(struct track *) tracks;    /* by book id; NULL: none */
+    VEC(struct track *) tracks; /* by book id from first_id on; NULL: none */
+    firn_job_id first_id;
     VEC(firn_job_id) books;        /* by round id */
     VEC(struct refused) refused;   /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
