@@ -121,7 +121,10 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         liveforecast_load_pairs(loop->forecast, pairs.at);
     buf_release(&pairs);
     loop->merges = livemerge_new();
-    return loop_new_round(loop, policy, err);
+    enum firn_status status = loop_new_round(loop, policy, err);
+    if (status != FIRN_OK && loop_unchoose(loop, err, &policy))
+        status = loop_new_round(loop, policy, err);
+    return status;
 }
 
 static enum firn_status open_http(struct loop *loop,
