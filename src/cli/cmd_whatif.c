@@ -96,6 +96,7 @@ static int whatif(struct live *live, const struct args *args, double last_s)
     const char *tmp = getenv("TMPDIR");
     struct firn_error err = {0};
     struct firn_buf folder = {0}, path = {0}, cluster = {0};
+    size_t njobs = 0;
     int rc = 1;
     buf_printf(&folder, "%s/firn-whatif.XXXXXX",
                tmp != NULL && *tmp != '\0' ? tmp : "/tmp");
@@ -105,10 +106,11 @@ static int whatif(struct live *live, const struct args *args, double last_s)
     } else {
         buf_printf(&path, "%s/history.csv", folder.at);
         if (put_cluster(live, &cluster, &err) == FIRN_OK &&
-            live_trace_write(live, path.at, last_s, &err) == FIRN_OK)
-            rc = simulate(live, args, path.at, cluster.at);
-        else
-            rc = live_failed(live, &err);
+            live_trace_write(live, path.at, last_s, &njobs, &err) == FIRN_OK &&
+            njobs == 0)
+            firn_fail(&err, FIRN_EDATA, "no job that came then has run");
+        rc = err.status == FIRN_OK ? simulate(live, args, path.at, cluster.at)
+                                   : live_failed(live, &err);
         unlink(path.at);
         rmdir(folder.at);
     }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "cli/said.h"
 #include "cli/sink.h"
+#include <math.h>
 
 enum { CHUNK = 1 << 16 };
 
@@ -11,6 +12,7 @@ struct fetching {
     struct sink sink;
     const char *path;
     bool is_open;
+    size_t nlines;
     enum firn_status status;
     struct firn_error *err;
 };
@@ -23,20 +25,24 @@ static bool take(void *arg, struct firn_bytes piece)
     if (f->status != FIRN_OK)
         return false;
     f->is_open = true;
+    for (size_t i = 0; i < piece.n; i++)
+        f->nlines += piece.at[i] == '\n';
     buf_add(&f->sink.buf, piece.at, piece.n);
     sink_flush(&f->sink, CHUNK);
     return !f->sink.has_failed;
 }
 
 enum firn_status live_trace_write(struct live *live, const char *path,
-                                  double last_s, struct firn_error *err)
+                                  double last_s, size_t *njobs,
+                                  struct firn_error *err)
 {
+    enum { HEAD_LINES = 2 };
     struct fetching f = {.path = path, .err = err};
     struct firn_buf query = {0};
     struct firn_error closing = {0};
     buf_puts(&query, "/v1/trace");
     if (last_s > 0)
-        buf_printf(&query, "?since=%.0f", moment_now_s() - last_s);
+        buf_printf(&query, "?since=%.0f", fmax(moment_now_s() - last_s, 0));
     enum firn_status status =
         client_stream(live->client, query.at, take, &f, err);
     buf_release(&query);
@@ -45,5 +51,7 @@ enum firn_status live_trace_write(struct live *live, const char *path,
     if (f.is_open && sink_close(&f.sink, &closing) != FIRN_OK &&
         status == FIRN_OK)
         status = firn_fail(err, closing.status, "%s", closing.text);
+    if (njobs != NULL)
+        *njobs = f.nlines > HEAD_LINES ? f.nlines - HEAD_LINES : 0;
     return status;
 }

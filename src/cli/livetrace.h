@@ -6,8 +6,10 @@
 
 /* Into `path`, or to standard output when that is NULL. `last_s` above 0: only
  * jobs that came so many seconds ago or later. The file is made when the first
- * bytes have come, so that a failure before leaves what was there. */
+ * bytes have come, so that a failure before leaves what was there. `njobs`, if
+ * not NULL: rows of it. */
 enum firn_status live_trace_write(struct live *live, const char *path,
-                                  double last_s, struct firn_error *err);
+                                  double last_s, size_t *njobs,
+                                  struct firn_error *err);
 
 #endif

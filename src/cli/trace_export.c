@@ -60,7 +60,7 @@ int trace_export(int argc, char **argv)
     args.live.format = NULL;
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
-        rc = live_trace_write(&live, out, args.last_s, &err) == FIRN_OK
+        rc = live_trace_write(&live, out, args.last_s, NULL, &err) == FIRN_OK
                  ? 0
                  : live_failed(&live, &err);
     live_close(&live);

@@ -68,7 +68,8 @@ struct bad {
 struct liveforecast {
     const struct firn_cluster *cluster;
     struct liveprior *prior;
-    VEC(struct seen *) jobs; /* by id */
+    VEC(struct seen *) jobs; /* by id from first_id on */
+    firn_job_id first_id;
     struct map apps;
     struct firn_pairs pairs;
     double *pairs_storage; /* NULL: nothing was seen of any pair */
@@ -84,12 +85,17 @@ struct liveforecast *liveforecast_new(const struct firn_cluster *cluster)
     return f;
 }
 
+void liveforecast_first(struct liveforecast *f, firn_job_id id)
+{
+    f->first_id = id;
+}
+
 void liveforecast_free(struct liveforecast *f)
 {
     if (f == NULL)
         return;
     for (size_t i = 0; i < f->jobs.n; i++)
-        liveforecast_forget(f, (firn_job_id)i);
+        liveforecast_forget(f, f->first_id + (firn_job_id)i);
     vec_release(&f->jobs);
     vec_release(&f->bad);
     mem_free(f->pairs_storage);
@@ -100,18 +106,20 @@ void liveforecast_free(struct liveforecast *f)
 
 static struct seen *find(const struct liveforecast *f, firn_job_id id)
 {
-    return id >= 0 && (size_t)id < f->jobs.n ? f->jobs.at[id] : NULL;
+    size_t i = (size_t)(id - f->first_id);
+    return id >= f->first_id && i < f->jobs.n ? f->jobs.at[i] : NULL;
 }
 
 static struct seen *find_or_make(struct liveforecast *f, firn_job_id id)
 {
     struct seen *seen = find(f, id);
-    if (seen != NULL || id < 0)
+    if (seen != NULL || id < f->first_id)
         return seen;
-    vec_reserve(&f->jobs, (size_t)id + 1);
-    if (f->jobs.n <= (size_t)id)
-        f->jobs.n = (size_t)id + 1;
-    return f->jobs.at[id] = mem_new(1, sizeof *seen);
+    size_t i = (size_t)(id - f->first_id);
+    vec_reserve(&f->jobs, i + 1);
+    if (f->jobs.n <= i)
+        f->jobs.n = i + 1;
+    return f->jobs.at[i] = mem_new(1, sizeof *seen);
 }
 
 void liveforecast_forget(struct liveforecast *f, firn_job_id id)
@@ -121,7 +129,7 @@ void liveforecast_forget(struct liveforecast *f, firn_job_id id)
         return;
     vec_release(&seen->ways);
     mem_free(seen);
-    f->jobs.at[id] = NULL;
+    f->jobs.at[id - f->first_id] = NULL;
 }
 
 bool liveforecast_is_seen(const struct liveforecast *f, firn_job_id id)

@@ -13,6 +13,8 @@ struct liveforecast;
 /* `cluster` is borrowed. */
 struct liveforecast *liveforecast_new(const struct firn_cluster *cluster);
 void liveforecast_free(struct liveforecast *forecast);
+/* No job has a lower id than this; before any is told of. 0 at first. */
+void liveforecast_first(struct liveforecast *forecast, firn_job_id id);
 
 /* How a job went with what it holds now. */
 struct liveforecast_run {

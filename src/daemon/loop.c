@@ -113,6 +113,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
     FIRN_TRY(loop_choose_policy(loop, &policy, err));
     loop_engine_init(loop);
     loop->forecast = liveforecast_new(&loop->cluster);
+    liveforecast_first(loop->forecast, loop->first_id);
     struct firn_buf pairs = {0};
     struct firn_error none = {0};
     if (store_get_meta(loop->store, "bad-pairs", &pairs, &none) == FIRN_OK &&
@@ -120,7 +121,10 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         liveforecast_load_pairs(loop->forecast, pairs.at);
     buf_release(&pairs);
     loop->merges = livemerge_new();
-    return loop_new_round(loop, policy, err);
+    enum firn_status status = loop_new_round(loop, policy, err);
+    if (status != FIRN_OK && loop_unchoose(loop, err, &policy))
+        status = loop_new_round(loop, policy, err);
+    return status;
 }
 
 static enum firn_status open_http(struct loop *loop,
@@ -158,6 +162,7 @@ static enum firn_status open_all(struct loop *loop,
         store_open(&loop->store, setup->config->state, said, sizeof said, err));
     if (said[0] != '\0')
         log_warn("%s", said);
+    loop->first_id = store_first_id(loop->store);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
@@ -203,7 +208,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
 static void free_parts(struct loop *loop)
 {
     for (size_t i = 0; i < loop->tracks.n; i++)
-        loop_track_drop(loop, (firn_job_id)i);
+        loop_track_drop(loop, loop->first_id + (firn_job_id)i);
     vec_release(&loop->tracks);
     vec_release(&loop->books);
     vec_release(&loop->refused);

@@ -123,6 +123,20 @@ enum firn_status loop_choose_policy(struct loop *loop,
     return *out != NULL ? FIRN_OK : err->status;
 }
 
+bool loop_unchoose(struct loop *loop, const struct firn_error *why,
+                   const struct firn_policy_def **out)
+{
+    struct firn_error none = {0};
+    if (loop->settings.n == loop->said->nsettings &&
+        strcmp((*out)->name, loop->said->policy) == 0)
+        return false;
+    log_warn("what the API had set is forgotten: %s", why->text);
+    loop->settings.n = loop->said->nsettings;
+    forget_choice(loop);
+    *out = firn_policy_find(loop->said->policy, &none);
+    return *out != NULL;
+}
+
 /* --- while it runs ------------------------------------------------------- */
 
 static bool is_other(const char *a, const char *b)

@@ -37,7 +37,9 @@ double loop_now_s(const struct loop *loop)
 
 struct track *loop_track(const struct loop *loop, firn_job_id id)
 {
-    return id >= 0 && (size_t)id < loop->tracks.n ? loop->tracks.at[id] : NULL;
+    size_t i = (size_t)(id - loop->first_id);
+    return id >= loop->first_id && i < loop->tracks.n ? loop->tracks.at[i]
+                                                      : NULL;
 }
 
 struct track *loop_track_make(struct loop *loop, firn_job_id id)
@@ -45,12 +47,13 @@ struct track *loop_track_make(struct loop *loop, firn_job_id id)
     struct track *track = loop_track(loop, id);
     if (track != NULL)
         return track;
-    vec_reserve(&loop->tracks, (size_t)id + 1);
-    if ((size_t)id >= loop->tracks.n)
-        loop->tracks.n = (size_t)id + 1;
+    size_t i = (size_t)(id - loop->first_id);
+    vec_reserve(&loop->tracks, i + 1);
+    if (i >= loop->tracks.n)
+        loop->tracks.n = i + 1;
     track = mem_new(1, sizeof *track);
     *track = (struct track){.id = id, .round_id = FIRN_NO_JOB};
-    return loop->tracks.at[id] = track;
+    return loop->tracks.at[i] = track;
 }
 
 void loop_track_drop(struct loop *loop, firn_job_id id)
@@ -61,7 +64,7 @@ void loop_track_drop(struct loop *loop, firn_job_id id)
     mem_free(track->granted.parts);
     mem_free(track->blocked.parts);
     mem_free(track);
-    loop->tracks.at[id] = NULL;
+    loop->tracks.at[id - loop->first_id] = NULL;
 }
 
 firn_job_id loop_book_id(const struct loop *loop, firn_job_id round_id)

@@ -104,7 +104,8 @@ struct loop {
     struct livehistory *history;
     double looked_s; /* whether somebody takes longer than guessed */
     struct livemerge *merges;
-    VEC(struct track *) tracks;    /* by book id; NULL: none */
+    VEC(struct track *) tracks; /* by book id from first_id on; NULL: none */
+    firn_job_id first_id;
     VEC(firn_job_id) books;        /* by round id */
     VEC(struct refused) refused;   /* steps that the engine would not take */
     VEC(firn_job_id) started;      /* in this round, to be pinned behind it */
@@ -429,6 +430,11 @@ void loop_save_policy(struct loop *loop, bool is_last);
 enum firn_status loop_choose_policy(struct loop *loop,
                                     const struct firn_policy_def **out,
                                     struct firn_error *err);
+/* With that policy no round can be made, as `why` says: if the API had a part
+ * in it, as before an upgrade that knows an option no more, it is forgotten,
+ * and the operator's word is in `out`. False: it was the operator's own. */
+bool loop_unchoose(struct loop *loop, const struct firn_error *why,
+                   const struct firn_policy_def **out);
 /* The API sets "owner.option=value"; then keeps that and the policy. */
 void loop_set(struct loop *loop, const char *setting);
 void loop_keep_choice(struct loop *loop);

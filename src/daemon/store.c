@@ -198,6 +198,11 @@ firn_job_id store_next_id(const struct store *store)
     return store->next_id;
 }
 
+firn_job_id store_first_id(const struct store *store)
+{
+    return store->first_id;
+}
+
 /* --- reading ------------------------------------------------------------- */
 
 /* Shows every row to `fn` until it returns false. */

@@ -40,6 +40,8 @@ unsigned store_rollbacks(const struct store *store);
 
 /* The id the next new job gets: above all there ever were. */
 firn_job_id store_next_id(const struct store *store);
+/* None has a lower id; millions, where another file was lost before. */
+firn_job_id store_first_id(const struct store *store);
 
 /* A new job, whole. */
 enum firn_status store_add_job(struct store *store, const struct live_job *job,

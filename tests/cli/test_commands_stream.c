@@ -94,6 +94,19 @@ static void the_history_becomes_a_trace(void **state)
     assert_int_equal(fread(got, 1, sizeof got - 1, file), sizeof csv - 1);
     fclose(file);
     assert_string_equal(got, csv);
+    /* Longer ago than there are years is all of it. */
+    fake_tell(&cmd_fake, "GET /v1/trace?since=0", 200, csv);
+    assert_int_equal(cmd_firn("trace export --last 99999d"), 0);
+    assert_string_equal(cmd_ran.out, csv);
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200,
+              "{\"nodes\": [{\"type\": \"v100\", \"gpus\": 2}]}");
+    assert_int_equal(cmd_firn("whatif --policy fifo"), 0);
+    cmd_out_has("history");
+    fake_tell(&cmd_fake, "GET /v1/trace", 200,
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n");
+    assert_int_equal(cmd_firn("whatif --policy fifo"), 1);
+    assert_string_equal(cmd_ran.err,
+                        "firn whatif: no job that came then has run\n");
     /* A failure leaves what was there. */
     fake_tell(&cmd_fake, "GET /v1/trace", 500,
               "{\"error\": {\"code\": \"x\", \"text\": \"no disk\"}}");

@@ -75,6 +75,27 @@ static void what_the_api_set_holds_over_a_restart(void **unused)
     loopscene_close(&s);
 }
 
+static void
+what_the_api_set_and_is_no_more_keeps_nobody_from_starting(void **unused)
+{
+    (void)unused;
+    static const char kept[] = "fifo\n\ntiresias\ntiresias.of-old=1\n";
+    struct loopscene s;
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    store_put_meta(s.loop->store, "policy",
+                   (struct firn_bytes){kept, sizeof kept - 1}, &err);
+    logged[0] = '\0';
+    log_set_sink(note, NULL);
+    reopen(&s, "fifo", true);
+    log_set_sink(NULL, NULL);
+    assert_string_equal(s.loop->policy->name, "fifo");
+    assert_non_null(strstr(logged, "no option 'of-old'"));
+    reopen(&s, "fifo", true); /* forgotten for good */
+    assert_string_equal(s.loop->policy->name, "fifo");
+    loopscene_close(&s);
+}
+
 static void another_word_of_the_operator_is_the_later_one(void **unused)
 {
     (void)unused;
@@ -184,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(what_the_api_set_holds_over_a_restart),
+        CASE(what_the_api_set_and_is_no_more_keeps_nobody_from_starting),
         CASE(another_word_of_the_operator_is_the_later_one),
         CASE(hang_up_reads_the_file_again),
         CASE(the_wait_before_a_retry_goes_on_over_a_restart),

@@ -233,6 +233,26 @@ a_drained_node_that_was_away_is_drained_when_it_is_back(void **unused)
     loopscene_close(&s);
 }
 
+static void behind_a_file_that_was_lost_jobs_cost_no_more(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    FILE *file = fopen(folder_file("firn.db"), "wb");
+    assert_non_null(file);
+    fprintf(file, "this is no database, and never was one");
+    fclose(file);
+    for (int i = 0; i < 2; i++) { /* begun anew, and the next start */
+        loopscene_open(&s, "1x1:v100@16", "fifo", i > 0);
+        struct live_job *job = loopscene_submit(&s, i ? "b" : "a", SOFT);
+        assert_true(job->id > 100000000);
+        assert_true(s.loop->tracks.n < 10);
+        loopscene_turn(&s);
+        loopscene_report(&s, "a", 0.5, 2, 100);
+        assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);
+        loopscene_close(&s);
+    }
+}
+
 static void fewer_gpus_than_before_are_no_crash(void **unused)
 {
     (void)unused;
@@ -386,6 +406,7 @@ int main(void)
         CASE(a_held_job_that_cannot_be_stopped_is_not_by_a_restart),
         CASE(a_job_on_a_hundred_nodes_is_taken_over),
         CASE(what_the_round_does_not_take_back_leaves_its_gpus),
+        CASE(behind_a_file_that_was_lost_jobs_cost_no_more),
         CASE(a_drained_node_that_was_away_is_drained_when_it_is_back),
         CASE(fewer_gpus_than_before_are_no_crash),
         CASE(killed_at_any_moment_no_job_is_lost),
