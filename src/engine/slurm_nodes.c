@@ -68,6 +68,8 @@ static bool is_unclear(const struct slurm *l, const struct slurm_node *node)
     static const char *const clear[] = {"DOWN",    "DRAIN", "FAIL",  "MAINT",
                                         "POWER",   "INVAL", "ERROR", "REBOOT",
                                         "BLOCKED", "FUTURE"};
+    if (node != NULL && node->is_usable && has_reservation(l))
+        return l->has_looked; /* a new controller finds reservations late */
     if (node == NULL || node->is_usable || node->is_reserved ||
         (!has_reservation(l) && strstr(node->state, "RESERV") != NULL))
         return false;
