@@ -16,6 +16,7 @@
  */
 #include "base/buf.h"
 #include "engine/slurmwork.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,19 @@ static void add_environment(const struct slurm *l, struct slurm_words *out,
                                          : "sbatch");
 }
 
+/* A checkpoint is asked for before it is too late, but not before half of the
+ * time is over: a start that is asked at once would get nowhere. */
+static void add_limit(const struct slurm *l, const struct slurmjob *job,
+                      struct slurm_words *out, struct arena *text)
+{
+    enum { LONGEST_S = 65535 }; /* that sbatch takes */
+    int minutes = (int)(l->limit_s / 60) + (l->limit_s >= 60 ? 0 : 1);
+    double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
+    vec_add(&out->at, text_of(text, "--time=%d", minutes));
+    vec_add(&out->at, text_of(text, "--signal=B:USR1@%d",
+                              (int)fmin(before_s, LONGEST_S)));
+}
+
 void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
                        bool is_per_node, struct slurm_words *out,
                        struct arena *text)
@@ -180,12 +194,8 @@ void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
     add_environment(l, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (l->limit_s > 0) { /* a checkpoint before it is too late */
-        int minutes = (int)(l->limit_s / 60) + (l->limit_s > 60 ? 0 : 1);
-        vec_add(&out->at, text_of(text, "--time=%d", minutes));
-        vec_add(&out->at, text_of(text, "--signal=B:USR1@%d",
-                                  (int)job->base.grace_s + 60));
-    }
+    if (l->limit_s > 0)
+        add_limit(l, job, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
             continue;

@@ -50,21 +50,28 @@ static bool is_drained(const struct slurm_node *node)
     return true;
 }
 
+static bool has_reservation(const struct slurm *l)
+{
+    return strstr(l->options, "--reservation") != NULL;
+}
+
 /* With a reservation of our own, only what is reserved is ours to use. */
 static bool is_usable(const struct slurm *l, const struct slurm_node *node)
 {
-    return strstr(l->options, "--reservation") != NULL ? node->is_reserved
-                                                       : node->is_usable;
+    return has_reservation(l) ? node->is_reserved : node->is_usable;
 }
 
 /* Slurm itself does not know: a controller that was just started, or a node
  * that was asked and did not answer yet. */
-static bool is_unclear(const struct slurm_node *node)
+static bool is_unclear(const struct slurm *l, const struct slurm_node *node)
 {
-    static const char *const clear[] = {"DOWN",   "DRAIN",  "FAIL",   "MAINT",
-                                        "RESERV", "POWER",  "INVAL",  "ERROR",
-                                        "REBOOT", "FUTURE", "BLOCKED"};
-    if (node == NULL || node->is_usable || node->is_reserved)
+    static const char *const clear[] = {"DOWN",    "DRAIN", "FAIL",  "MAINT",
+                                        "POWER",   "INVAL", "ERROR", "REBOOT",
+                                        "BLOCKED", "FUTURE"};
+    if (node != NULL && node->is_usable && has_reservation(l))
+        return l->has_looked; /* a new controller finds reservations late */
+    if (node == NULL || node->is_usable || node->is_reserved ||
+        (!has_reservation(l) && strstr(node->state, "RESERV") != NULL))
         return false;
     for (size_t i = 0; i < sizeof clear / sizeof *clear; i++)
         if (strstr(node->state, clear[i]) != NULL)
@@ -80,7 +87,7 @@ static void see_state(struct slurm *l, firn_node_id id,
     struct slurm_host *host = &l->hosts.at[id];
     bool is_up = node != NULL && is_usable(l, node);
     bool is_leaving = !is_up && is_drained(node);
-    if (!is_unclear(node)) {
+    if (!is_unclear(l, node)) {
         host->unclear_s = 0;
     } else if (host->is_up) {
         double now_s = slurm_now_s(l);

@@ -507,6 +507,26 @@ static void what_waits_in_slurm_says_why(void **state)
                         "Slurm has it waiting as its job 1: QOSMaxGRESPerUser");
 }
 
+static void the_word_before_the_time_limit_leaves_time_to_work(void **state)
+{
+    (void)state;
+    static const struct {
+        double limit_s, grace_s;
+        const char *words;
+    } cases[] = {
+        {86400, 2, "\n--time=1440\n--signal=B:USR1@62\n"},
+        {60, 2, "\n--time=1\n--signal=B:USR1@30\n"},
+        {1e8, 2e6, "\n--signal=B:USR1@65535\n"},
+    };
+    for (int i = 0; i < 3; i++) {
+        ((struct slurm *)host.state)->limit_s = cases[i].limit_s;
+        livehost_work(&host, i, "exit", "0")->grace_s = cases[i].grace_s;
+        livehost_step(&host, i, "n0[0]");
+        livehost_await(&host, FIRN_EVENT_DONE, i);
+        assert_non_null(strstr(fakeslurm_words(), cases[i].words));
+    }
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -546,6 +566,7 @@ int main(int argc, char **argv)
         CASE(who_leaves_cancels_nobody_else_of_its_number),
         CASE(what_slurm_refuses_waits_and_never_fails),
         CASE(what_waits_in_slurm_says_why),
+        CASE(the_word_before_the_time_limit_leaves_time_to_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,14 @@ static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
     livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
-    fakeslurm_node("n0", "IDLE", "", ""); /* it is over */
+    host.seen[0] = '\0';
+    fakeslurm_node("n0", "IDLE+RESERVED+NOT_RESPONDING", "", "");
+    livehost_pass_ms(&host, 200);
+    assert_false(livehost_has_seen(&host, "DOWN")); /* for a while */
+    fakeslurm_node("n0", "IDLE", "", ""); /* the controller was started */
+    livehost_pass_ms(&host, 200);
+    assert_false(livehost_has_seen(&host, "DOWN"));
+    fakeslurm_node("n0", "IDLE+DRAIN+RESERVED", "", "");
     down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
     assert_int_equal(down.node, 0);
     assert_true(down.is_drained);
