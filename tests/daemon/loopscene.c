@@ -23,6 +23,7 @@ struct actor {
     enum firn_phase phase;
     bool is_asked, is_cancelled;
     firn_job_id mate, after; /* as its launch names them; 0: none */
+    char told[200];          /* loopscene_told() */
 };
 
 struct loopscene_play loopscene_play;
@@ -87,6 +88,11 @@ static void start(struct fake *f, firn_job_id id)
                             .phase = FIRN_PHASE_RUNNING,
                             .mate = launch.mate != NULL ? launch.mate->job : 0,
                             .after = launch.after_job};
+    snprintf(actor->told, sizeof actor->told,
+             "freeze '%s' %g, threads %d, grace %g, every %g%s, mate %g",
+             launch.freeze, launch.freeze_max, launch.threads, launch.grace_s,
+             launch.ckpt_every_s, launch.can_checkpoint ? "" : " never",
+             launch.mate != NULL ? launch.mate->freeze_max : 0);
     if (launch.mate != NULL)
         assert_int_equal(
             launch.mate->epoch,
@@ -508,4 +514,11 @@ firn_job_id loopscene_after(struct loopscene *s, const char *name)
 {
     const struct actor *actor = actor_of(loopscene_job(s, name)->id);
     return actor != NULL ? actor->after : FIRN_NO_JOB;
+}
+
+const char *loopscene_told(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    assert_non_null(actor);
+    return actor->told;
 }
