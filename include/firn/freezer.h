@@ -62,6 +62,8 @@ struct firn_freezer_config {
     struct firn_freezeout freezeout; /* freezeout */
     firn_freezer_user *user;
     void *arg;
+    double frozen_max; /* the most that any rule freezes, as a share of the
+                          layers, to 1; 0: no limit of its own */
 };
 FIRN_API enum firn_status firn_freezer_new(struct firn_freezer **out,
                                            const struct firn_freezer_config *c,
@@ -84,7 +86,8 @@ enum {
 /* Decides (or takes the replay's word, up to its last step) and appends to the
  * log: also a decision that changes nothing, for psi may change and a replay
  * has to know that nothing else did. Rule `off` decides nothing and logs
- * nothing. The frozen layers from now on in *nfrozen. FIRN_EINVAL for numbers
+ * nothing. The frozen layers from now on in *nfrozen; a rule that wants more
+ * than firn_freezer_most() gets those. FIRN_EINVAL for numbers
  * that are not finite, a step before the last decision's, and a user's rule
  * that freezes everything; frozen layers, psi and log are as before then. */
 FIRN_API enum firn_status
@@ -93,11 +96,18 @@ firn_freezer_decide(struct firn_freezer *freezer,
                     struct firn_error *err);
 /* A decision of somebody else (the scheduler's order, process 0's broadcast,
  * a change of passes); it is logged and takes effect, during a replay too. psi
- * 0 with frozen layers: worked out from the variances here. */
+ * 0 with frozen layers: worked out from the variances here. It is taken as it
+ * is: who passes an order on asks firn_freezer_most() first. */
 FIRN_API enum firn_status firn_freezer_set(struct firn_freezer *freezer,
                                            const struct firn_decision *decision,
                                            struct firn_error *err);
 FIRN_API size_t firn_freezer_frozen(const struct firn_freezer *freezer);
+/* The most layers that may be frozen: frozen_max of them, rounded down, and one
+ * less than all in any case. A replay, and a checkpoint of a run that had
+ * another limit, may have more frozen: the log of a replay is obeyed as it
+ * is; after a resume the trainer thaws what is too much, by firn_freezer_set()
+ * at the first boundary, so that the log has it. */
+FIRN_API size_t firn_freezer_most(const struct firn_freezer *freezer);
 /* In (0, 1]; below 0.01 counts as 0.01; 1 where nothing was measured. */
 FIRN_API double firn_freezer_psi(const struct firn_freezer *freezer);
 /* Sub-batches as last decided; 0: no word. */

@@ -21,6 +21,7 @@ struct firn_launch_mate {
     const char *ckpt;        /* where its checkpoints are, and are to go */
     const char *token;       /* for reports in its name */
     int threads;             /* as below */
+    double freeze_max;       /* as below */
 };
 
 /* Borrowed from the host until the next call of `launch`. */
@@ -36,6 +37,8 @@ struct firn_launch {
     const char *token;   /* that they show; of this job alone */
     const char *ckpt;    /* folder of checkpoints; "" for none */
     const char *freeze;  /* off, penalty, freezeout; "" for no word */
+    double freeze_max;   /* share of layers that may be frozen; 0: no word */
+    double ckpt_every_s; /* it shall write one by itself so often; 0: no word */
     int threads;         /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
                             there to SIGKILL; with a mate, the longer one */

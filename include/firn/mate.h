@@ -7,6 +7,7 @@
  *   FIRN_MATE_DIR      its folder of checkpoints, from the root
  *   FIRN_MATE_DATA     its dataset, as its job file has it
  *   FIRN_MATE_THREADS  its V; not set: as many as there are processes
+ *   FIRN_MATE_FREEZE_MAX  the share of its layers that may be frozen
  *   FIRN_MATE_ARGV     its command, the words with a 0x1f between them
  *
  * User, program, folder and environment are the lead's, and the scheduler
@@ -52,6 +53,7 @@ struct firn_mate {
     int nthreads;      /* 0: no word */
     int argc;          /* of its command; 0: no word */
     char **argv, *all; /* ends with NULL; owned */
+    double frozen_max; /* a share of its layers; 0: no word */
 };
 /* What the environment says; false: there is no mate, and nothing to free.
  * Without memory for its command there is none either. */

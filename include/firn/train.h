@@ -39,7 +39,12 @@
  *   FIRN_THREADS   V
  *   FIRN_LAYOUT    owner of each thread, "0,0,1,2"
  *   FIRN_DIR       folder of checkpoints
+ *   FIRN_CKPT_EVERY_S  seconds between two, by process 0's clock: one is
+ *                  written at the first boundary after them; the config's
+ *                  every_steps holds beside it
  *   FIRN_FREEZE    off | penalty | freezeout
+ *   FIRN_FREEZE_MAX  the share of layers that may be frozen, by whatever rule
+ *                  or order; it holds beside the config's own
  *   FIRN_PASSES    sub-batches of a batch
  * Without FIRN_TOKEN the name of the group is its token: it keeps other jobs
  * out, not enemies. Jobs of more than one process that run on a host at once

@@ -241,6 +241,7 @@ class FreezerConfig(ctypes.Structure):
         ("freezeout", FreezeOut),
         ("user", FREEZER_USER),
         ("arg", c_void_p),
+        ("frozen_max", c_double),
     ]
 
 
@@ -386,6 +387,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "firn_freezer_set": ("status", [c_void_p, POINTER(Decision)]),
     "firn_freezer_frozen": (c_size, [c_void_p]),
+    "firn_freezer_most": (c_size, [c_void_p]),
     "firn_freezer_psi": (c_double, [c_void_p]),
     "firn_freezer_passes": (c_uint, [c_void_p]),
     "firn_freezer_step": (c_uint, [c_void_p, POINTER(c_double)]),

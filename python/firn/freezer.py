@@ -48,6 +48,10 @@ class Options:
     rule: "str | Callable[[Known], int]" = "off"
     warmup_epochs: int = 3
     max_share: float = 0.9
+    """Of layers that "penalty" freezes."""
+    frozen_max: float = 0.0
+    """Of layers that any rule or order freezes; 0: no limit. Where
+    FIRN_FREEZE_MAX is set too, both limits hold."""
     hysteresis: float = 0.0
     first: float = 0.8
     cubic: bool = True
@@ -77,6 +81,7 @@ class Freezer:
             warmup_epochs=options.warmup_epochs,
             freezeout=FreezeOut(options.first, options.cubic, options.scaled),
             user=self._user,
+            frozen_max=options.frozen_max,
         )
         if options.flops is not None:
             config.flops = (c_double * n)(*options.flops)
@@ -129,6 +134,11 @@ class Freezer:
     def nfrozen(self) -> int:
         """Frozen layers."""
         return lib().firn_freezer_frozen(self._handle)
+
+    @property
+    def most(self) -> int:
+        """The most layers that may be frozen."""
+        return lib().firn_freezer_most(self._handle)
 
     @property
     def psi(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
@@ -26,6 +26,22 @@ def number_of(name: str, default: int, low: int, high: int) -> int:
         value = low - 1
     if not low <= value <= high:
         raise FirnError(f"{name} is '{word[:40]}', not a number from {low} to {high}")
+    return value
+
+
+def amount_of(name: str, most: float, env: Mapping[str, str] = os.environ) -> float:
+    """A number of the environment, above 0 and up to most; 0: it is not set."""
+    word = env.get(name, "")
+    if not word:
+        return 0.0
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        raise FirnError(
+            f"{name} is '{word[:40]}', not a number above 0 and up to {most:g}"
+        )
     return value
 
 

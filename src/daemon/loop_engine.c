@@ -326,9 +326,13 @@ static void launch_others(struct loop *loop, const struct live_job *job,
             .dataset = mate->ask.dataset,
             .ckpt = ckpt_folder(loop, mate),
             .token = mate->token,
-            .threads = threads_of(&mate->ask)};
+            .threads = threads_of(&mate->ask),
+            .freeze_max = mate->ask.freeze_max};
         out->mate = &loop->launch->mate;
         out->grace_s = fmax(out->grace_s, grace_of(&mate->ask));
+        double its_s = mate->ask.ckpt_every_s; /* both write at once */
+        if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
+            out->ckpt_every_s = its_s;
     }
     if (first != NULL && first->state == LIVE_SUCCEEDED) {
         out->after = ckpt_folder(loop, first);
@@ -361,7 +365,9 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
         .url = loop->http != NULL ? loop->url.at : "",
         .token = job->token,
         .ckpt = ckpt_folder(loop, job),
+        .ckpt_every_s = ask->ckpt_every_s,
         .freeze = freeze_of(loop, job),
+        .freeze_max = ask->freeze_max,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,

@@ -178,16 +178,22 @@ static void add_said(struct launchfile *out, const char *name,
         vec_add(&out->common, text_of(out, "%s=%s", name, value));
 }
 
+static void add_number(struct launchfile *out, const char *name, double value)
+{
+    char number[BUF_DOUBLE_MAX];
+    if (value > 0)
+        add_said(out, name, double_text(value, number));
+}
+
 /* Of a GPU that it shares, a job may count on its part of the memory. Under
  * CUDA's multi-process service the limit is held by force. */
 static void add_share(const struct workerenv *of, const struct places *places,
                       struct launchfile *out)
 {
     double share = 1.0 / of->cluster->jobs_per_gpu;
-    char number[BUF_DOUBLE_MAX];
     struct firn_buf limits = {0};
     vec_add(&out->common, "FIRN_SHARE=1");
-    add_said(out, "FIRN_MEM_SHARE", double_text(share, number));
+    add_number(out, "FIRN_MEM_SHARE", share);
     for (size_t i = 0; of->has_driver && i < places->at.n; i++)
         buf_printf(&limits, "%s%zu=%.0fM", i > 0 ? "," : "", i,
                    places->at.at[i].gpu.mem_gib * 1024 * share);
@@ -238,6 +244,7 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
     if (mate->threads > 0)
         vec_add(&out->common,
                 text_of(out, "FIRN_MATE_THREADS=%d", mate->threads));
+    add_number(out, "FIRN_MATE_FREEZE_MAX", mate->freeze_max);
     buf_release(&words);
 }
 
@@ -256,7 +263,9 @@ static void add_common(const struct workerenv *of,
     add_said(out, "FIRN_URL", launch->url);
     add_said(out, "FIRN_TOKEN", launch->token);
     add_said(out, "FIRN_DIR", launch->ckpt);
+    add_number(out, "FIRN_CKPT_EVERY_S", launch->ckpt_every_s);
     add_said(out, "FIRN_FREEZE", launch->freeze);
+    add_number(out, "FIRN_FREEZE_MAX", launch->freeze_max);
     if (launch->threads > 0)
         vec_add(&out->common, text_of(out, "FIRN_THREADS=%d", launch->threads));
     if (alloc->how.passes > 0)

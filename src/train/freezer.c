@@ -24,7 +24,9 @@
  * (3) owed < 1 after every step: whole steps are moved to `due`;
  * (4) steps taken and psi alone determine owed, due and effective, so a replay
  *     with the same log gives the same extra steps;
- * (5) a call that fails has changed neither frozen layers nor psi nor log.
+ * (5) a call that fails has changed neither frozen layers nor psi nor log;
+ * (6) no rule's decision is above `most`. What others decided (replays, a
+ *     checkpoint's state) is taken as it is: bits depend on it.
  *
  * Cost: a decision O(nlayers * counts seen), a step O(1). It knows no clock and
  * no randomness. The bytes of a checkpoint are made in freezersave.c.
@@ -64,6 +66,11 @@ static enum firn_status check_config(const struct firn_freezer_config *c,
                          "the layer tuner's max_share %g, warmup %g or "
                          "hysteresis %g is out of range",
                          t->max_share, t->warmup, t->hysteresis);
+    if (!(c->frozen_max >= 0 && c->frozen_max <= 1))
+        return firn_fail(err, FIRN_EINVAL,
+                         "the share of layers that may be frozen is %g, not "
+                         "within 0 and 1",
+                         c->frozen_max);
     for (size_t i = 0; c->flops != NULL && i < c->nlayers; i++)
         if (!isfinite(c->flops[i]) || c->flops[i] < 0)
             return firn_fail(err, FIRN_EINVAL, "the FLOPs of layer %zu are %g",
@@ -99,6 +106,15 @@ static void fill_shares(struct firn_freezer *f,
     shares_left(f->omega, c->nlayers);
 }
 
+/* A half of 4 layers is 2, and 0.29 of 100 is 29, whatever the rounding. */
+static size_t most_of(const struct firn_freezer_config *c)
+{
+    double most = floor(c->frozen_max * (double)c->nlayers + 1e-9);
+    if (!(c->frozen_max > 0) || most >= (double)c->nlayers)
+        return c->nlayers - 1;
+    return (size_t)most;
+}
+
 enum firn_status firn_freezer_new(struct firn_freezer **out,
                                   const struct firn_freezer_config *c,
                                   struct firn_error *err)
@@ -116,6 +132,9 @@ enum firn_status firn_freezer_new(struct firn_freezer **out,
     f->tuner = c->tuner;
     if (!(f->tuner.max_share > 0))
         f->tuner.max_share = firn_tuner_default().max_share;
+    if (c->frozen_max > 0) /* the best of what may be, not the best cut off */
+        f->tuner.max_share = fmin(f->tuner.max_share, c->frozen_max);
+    f->most = most_of(c);
     f->warmup_epochs = c->warmup_epochs;
     f->freezeout = c->freezeout;
     f->user = c->user;
@@ -451,6 +470,8 @@ enum firn_status firn_freezer_decide(struct firn_freezer *freezer,
     } else if (freezer->rule != FIRN_FREEZER_OFF) {
         size_t wanted = 0;
         FIRN_TRY(by_rule(freezer, ask, &wanted, err));
+        if (wanted > freezer->most)
+            wanted = freezer->most; /* (6) */
         FIRN_TRY(make_room(freezer, 1, err));
         apply(freezer, (struct firn_decision){.step = ask->step,
                                               .epoch = ask->epoch,
@@ -468,6 +489,11 @@ enum firn_status firn_freezer_decide(struct firn_freezer *freezer,
 size_t firn_freezer_frozen(const struct firn_freezer *freezer)
 {
     return freezer->freeze.nfrozen;
+}
+
+size_t firn_freezer_most(const struct firn_freezer *freezer)
+{
+    return freezer->most;
 }
 
 double firn_freezer_psi(const struct firn_freezer *freezer)

@@ -11,6 +11,7 @@ enum { FIRN_FREEZER_LAYERS = 1 << 20 };
 struct firn_freezer {
     enum firn_freezer_rule rule;
     struct firn_tuner tuner;
+    size_t most; /* layers that a rule may freeze */
     uint64_t warmup_epochs;
     struct firn_freezeout freezeout;
     firn_freezer_user *user;

@@ -17,6 +17,7 @@
  * Times: a report of one of two says how long a step of it takes by the clock,
  * the other's steps in between included; the parts of a step are its own.
  */
+#include "base/str.h"
 #include "train/trainwork.h"
 #include <errno.h>
 #include <firn/mate.h>
@@ -47,6 +48,13 @@ static int64_t number_of(const char *name, int64_t most)
     long long n = strtoll(text, &end, 10);
     return errno == 0 && end > text && *end == '\0' && n >= 0 && n <= most ? n
                                                                            : 0;
+}
+
+static double share_of(const char *name)
+{
+    double share = 0;
+    bool is_share = str_double(word_of(name), &share) && share > 0;
+    return is_share && share <= 1 ? share : 0;
 }
 
 static bool read_words(struct firn_mate *mate, const char *text)
@@ -80,6 +88,7 @@ bool firn_mate_find(struct firn_mate *mate)
         return false;
     found.epoch = number_of("FIRN_MATE_EPOCH", INT64_MAX);
     found.nthreads = (int)number_of("FIRN_MATE_THREADS", 1 << 20);
+    found.frozen_max = share_of("FIRN_MATE_FREEZE_MAX");
     if (words[0] != '\0' && !read_words(&found, words)) {
         firn_mate_free(&found);
         return false;

@@ -60,6 +60,8 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
         .stop = orders.stop > 0,
         .nfrozen = t->rank == 0 ? orders.nfrozen : -1,
         .passes = t->rank == 0 ? orders.passes : -1,
+        .save = t->rank == 0 && t->every_s > 0 &&
+                firn_train_now_s() - t->saved_s >= t->every_s,
     };
     memcpy(t->pulse, &own, sizeof own);
     FIRN_TRY(firn_group_allgather(t->group, t->pulse, t->pulse_bytes, t->pulses,
@@ -123,8 +125,8 @@ static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
     if (!done)
         FIRN_TRY(firn_train_decide(t, &decided, err));
     bool last = done || t->stop;
-    bool often =
-        t->every_steps > 0 && t->step > 0 && t->step % t->every_steps == 0;
+    bool often = t->word.save != 0 || (t->every_steps > 0 && t->step > 0 &&
+                                       t->step % t->every_steps == 0);
     if (last || often || decided)
         FIRN_TRY(save(t, last, err));
     if (t->rank == 0 && t->step > 0 &&

@@ -195,12 +195,22 @@ static enum firn_status set(struct firn_train *t, uint32_t kind, int value,
     return firn_freezer_set(t->freezer, &d, err);
 }
 
-/* Orders, as all processes know them; false: nothing new in them. */
-static bool orders_frozen(const struct firn_train *t)
+/* Frozen layers by the scheduler's order, else as they are; in any case no more
+ * than may be: an order is cut off there, and a job that was resumed with more
+ * (its limit was another then) thaws the rest. The same in all processes. */
+static size_t frozen_due(const struct firn_train *t)
 {
     int n = t->word.nfrozen;
-    return n >= 0 && (size_t)n < t->nlayers &&
-           (size_t)n != firn_freezer_frozen(t->freezer);
+    size_t most = firn_freezer_most(t->freezer);
+    size_t due = n >= 0 && (size_t)n < t->nlayers
+                     ? (size_t)n
+                     : firn_freezer_frozen(t->freezer);
+    return due < most ? due : most;
+}
+
+static bool refreezes(const struct firn_train *t)
+{
+    return frozen_due(t) != firn_freezer_frozen(t->freezer);
 }
 
 static int passes_ordered(const struct firn_train *t)
@@ -219,8 +229,8 @@ static enum firn_status take(struct firn_train *t, bool at_epoch,
         FIRN_TRY(firn_freezer_follow(t->freezer, t->step, err));
     if (at_epoch && (replays || t->word.nfrozen < 0))
         FIRN_TRY(by_rule(t, err));
-    if (!replays && orders_frozen(t))
-        FIRN_TRY(set(t, FIRN_DECIDED_FROZEN, t->word.nfrozen, err));
+    if (!replays && refreezes(t))
+        FIRN_TRY(set(t, FIRN_DECIDED_FROZEN, (int)frozen_due(t), err));
     if (!replays && passes_ordered(t) > 0)
         FIRN_TRY(set(t, FIRN_DECIDED_PASSES, passes_ordered(t), err));
     return FIRN_OK;
@@ -262,7 +272,7 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
     *decided = false;
     if (at_epoch)
         FIRN_TRY(close_epoch(t, err));
-    if (!at_epoch && !t->replays && !orders_frozen(t) && passes_ordered(t) == 0)
+    if (!at_epoch && !t->replays && !refreezes(t) && passes_ordered(t) == 0)
         return FIRN_OK;
     enum firn_status taken = FIRN_OK;
     if (t->rank == 0)

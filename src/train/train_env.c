@@ -4,6 +4,7 @@
  * is none is refused by its variable's name; a program's own config goes
  * before the environment.
  */
+#include "base/str.h"
 #include "train/trainwork.h"
 #include <errno.h>
 #include <stdio.h>
@@ -81,6 +82,22 @@ static enum firn_status rule(struct train_env *env, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* Leaves *value when the variable is not set. */
+static enum firn_status amount(double *value, const char *name, double most,
+                               struct firn_error *err)
+{
+    const char *text = word_of(name);
+    double n = 0;
+    if (text == NULL)
+        return FIRN_OK;
+    if (!str_double(text, &n) || !(n > 0 && n <= most))
+        return firn_fail(err, FIRN_EINVAL,
+                         "%s is '%.40s', not a number above 0 and up to %g",
+                         name, text, most);
+    *value = n;
+    return FIRN_OK;
+}
+
 static enum firn_status names(struct train_env *env,
                               const struct firn_train_config *c,
                               struct firn_error *err)
@@ -140,5 +157,9 @@ enum firn_status firn_train_env(struct train_env *env,
     FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
+    FIRN_TRY(amount(&env->frozen_max, "FIRN_FREEZE_MAX", 1, err));
+    if (c->as != NULL) /* the limit of a mate is its own */
+        env->frozen_max = c->as->frozen_max;
+    FIRN_TRY(amount(&env->every_s, "FIRN_CKPT_EVERY_S", 1e9, err));
     return c->as != NULL ? FIRN_OK : layout(env, err);
 }

@@ -75,6 +75,8 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->nepochs = c->nepochs;
     t->steps_per_epoch = c->steps_per_epoch;
     t->every_steps = c->every_steps;
+    t->every_s = env->every_s;
+    t->saved_s = firn_train_now_s();
     t->keep = c->keep;
     t->report_every = c->report_every > 0 ? c->report_every : 10;
     t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
@@ -123,6 +125,9 @@ static enum firn_status open_freezer(struct firn_train *t,
     }
     if (f.freezeout.first <= 0) /* what its authors advise */
         f.freezeout = (struct firn_freezeout){0.8, true, true};
+    if (env->frozen_max > 0 &&
+        !(f.frozen_max > 0 && f.frozen_max < env->frozen_max))
+        f.frozen_max = env->frozen_max; /* both limits hold */
     f.nlayers = t->nlayers;
     if (f.nelements == NULL)
         f.nelements = nelements;

@@ -137,6 +137,7 @@ enum firn_status firn_train_save(struct firn_train *t, bool *written,
         *err = why;
         return why.status;
     }
+    t->saved_s = firn_train_now_s();
     *written = failed == 0;
     t->nsaves += *written;
     if (*written)

@@ -27,6 +27,8 @@ struct train_env {
     int rank, nprocs, local_rank, local_nprocs, port, nthreads, passes;
     int *owner; /* of each thread; NULL: even */
     enum firn_freezer_rule rule;
+    double frozen_max; /* a share of the layers; 0: no word */
+    double every_s;    /* between checkpoints; 0: no word */
 };
 
 struct train_shared {
@@ -40,7 +42,7 @@ struct train_shared {
 struct train_pulse {
     int32_t stop;            /* ordered, or signalled to this process */
     int32_t nfrozen, passes; /* process 0: ordered; negative: no word */
-    int32_t spare;
+    int32_t save;            /* process 0: a checkpoint is due by its clock */
 };
 
 enum train_state { TRAIN_RUNS, TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };
@@ -68,6 +70,8 @@ struct firn_train {
     uint64_t decided; /* 1 + the step of the last decision at an epoch's end */
     uint64_t saved;   /* 1 + the step of the last checkpoint */
     uint64_t nsaves;  /* checkpoints written */
+    double saved_s;   /* when one was last tried, or training began */
+    double every_s;   /* FIRN_CKPT_EVERY_S; 0: no word */
     bool is_finished; /* by the trainer, before its epochs are over */
     bool is_paired;   /* one of two that take turns: mate.c */
     uint64_t both[2]; /* steps of both, as the next checkpoint says */

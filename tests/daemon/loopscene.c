@@ -24,6 +24,7 @@ struct actor {
     bool is_asked, is_cancelled;
     firn_job_id mate, after; /* as its launch names them; 0: none */
     double grace_s;
+    char told[200]; /* loopscene_told() */
 };
 
 struct loopscene_play loopscene_play;
@@ -89,6 +90,11 @@ static void start(struct fake *f, firn_job_id id)
                             .mate = launch.mate != NULL ? launch.mate->job : 0,
                             .after = launch.after_job,
                             .grace_s = launch.grace_s};
+    snprintf(actor->told, sizeof actor->told,
+             "freeze '%s' %g, threads %d, grace %g, every %g%s, mate %g",
+             launch.freeze, launch.freeze_max, launch.threads, launch.grace_s,
+             launch.ckpt_every_s, launch.can_checkpoint ? "" : " never",
+             launch.mate != NULL ? launch.mate->freeze_max : 0);
     if (launch.mate != NULL)
         assert_int_equal(
             launch.mate->epoch,
@@ -516,4 +522,11 @@ double loopscene_grace_s(struct loopscene *s, const char *name)
 {
     const struct actor *actor = actor_of(loopscene_job(s, name)->id);
     return actor != NULL ? actor->grace_s : -1;
+}
+
+const char *loopscene_told(struct loopscene *s, const char *name)
+{
+    const struct actor *actor = actor_of(loopscene_job(s, name)->id);
+    assert_non_null(actor);
+    return actor->told;
 }

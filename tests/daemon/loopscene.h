@@ -79,6 +79,10 @@ firn_job_id loopscene_mate(struct loopscene *s, const char *name);
 firn_job_id loopscene_after(struct loopscene *s, const char *name);
 /* The time its processes have to leave; -1: it has none. */
 double loopscene_grace_s(struct loopscene *s, const char *name);
+/* What its processes were told of freezing, threads and checkpoints: "freeze
+ * 'penalty' 0.5, threads 4, grace 10, every 60, mate 0"; "never": they write
+ * none. */
+const char *loopscene_told(struct loopscene *s, const char *name);
 
 extern const struct firn_engine_def loopscene_engine;
 

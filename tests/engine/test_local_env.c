@@ -68,8 +68,10 @@ static void what_is_not_known_is_not_said(void **state)
     bench_open(&b, "1x2:v100", "n0[1]");
     bench_tell(&b);
     static const char *const silent[] = {
-        "FIRN_URL",     "FIRN_TOKEN",  "FIRN_DIR",       "FIRN_FREEZE",
-        "FIRN_THREADS", "FIRN_PASSES", "FIRN_MEM_SHARE", "OMP_NUM_THREADS"};
+        "FIRN_URL",         "FIRN_TOKEN",      "FIRN_DIR",
+        "FIRN_FREEZE",      "FIRN_THREADS",    "FIRN_PASSES",
+        "FIRN_MEM_SHARE",   "OMP_NUM_THREADS", "FIRN_FREEZE_MAX",
+        "FIRN_CKPT_EVERY_S"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         assert_null(value(&b, -1, silent[i]));
     assert_string_equal(value(&b, -1, "WORLD_SIZE"), "1");
@@ -77,10 +79,14 @@ static void what_is_not_known_is_not_said(void **state)
     assert_string_equal(value(&b, 0, "CUDA_VISIBLE_DEVICES"), "1");
     b.launch.ckpt = "/ckpt";
     b.launch.freeze = "penalty";
+    b.launch.freeze_max = 0.3;
+    b.launch.ckpt_every_s = 1800;
     b.job.base.want.how.passes = 3;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_DIR"), "/ckpt");
     assert_string_equal(value(&b, -1, "FIRN_FREEZE"), "penalty");
+    assert_string_equal(value(&b, -1, "FIRN_FREEZE_MAX"), "0.3");
+    assert_string_equal(value(&b, -1, "FIRN_CKPT_EVERY_S"), "1800");
     assert_string_equal(value(&b, -1, "FIRN_PASSES"), "3");
     bench_close(&b);
 }
@@ -96,7 +102,8 @@ static void of_a_mate_all_is_told_and_no_sharing(void **state)
                                     .dataset = "squad",
                                     .ckpt = "/seven",
                                     .token = "secret",
-                                    .threads = 4};
+                                    .threads = 4,
+                                    .freeze_max = 0.25};
     struct bench b;
     bench_open(&b, "1x2:v100", "n0[1]");
     b.job.base.want.is_shared = true;
@@ -104,6 +111,7 @@ static void of_a_mate_all_is_told_and_no_sharing(void **state)
     assert_null(value(&b, -1, "FIRN_MATE_JOB"));
     assert_null(value(&b, -1, "FIRN_AFTER"));
     assert_non_null(value(&b, -1, "FIRN_SHARE"));
+    assert_null(value(&b, -1, "FIRN_MATE_FREEZE_MAX"));
     b.launch.mate = &mate;
     b.launch.after = "/three";
     b.launch.after_job = 3;
@@ -114,6 +122,8 @@ static void of_a_mate_all_is_told_and_no_sharing(void **state)
     assert_string_equal(value(&b, -1, "FIRN_MATE_DIR"), "/seven");
     assert_string_equal(value(&b, -1, "FIRN_MATE_DATA"), "squad");
     assert_string_equal(value(&b, -1, "FIRN_MATE_THREADS"), "4");
+    assert_string_equal(value(&b, -1, "FIRN_MATE_FREEZE_MAX"), "0.25");
+    assert_null(value(&b, -1, "FIRN_FREEZE_MAX")); /* that one's, not ours */
     assert_string_equal(value(&b, -1, "FIRN_MATE_ARGV"),
                         "/bin/tune\x1f--text\x1f"
                         "a b");

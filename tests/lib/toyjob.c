@@ -127,6 +127,10 @@ static void set_environment(const struct toyjob *job, int rank)
         set_number("MASTER_PORT", job->port - 1);
     if (job->passes > 0)
         set_number("FIRN_PASSES", job->passes);
+    if (job->freeze_max != NULL)
+        setenv("FIRN_FREEZE_MAX", job->freeze_max, 1);
+    if (job->every_s != NULL)
+        setenv("FIRN_CKPT_EVERY_S", job->every_s, 1);
     snprintf(text, sizeof text, "http://127.0.0.1:%d", job->url_port);
     if (job->url_port > 0)
         setenv("FIRN_URL", text, 1);

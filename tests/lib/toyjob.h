@@ -38,6 +38,8 @@ struct toyjob {
     int url_port; /* a scheduler to report to and to obey; from its fourth
                      step on the job waits for passes or a stop */
     enum firn_freezer_rule rule; /* user: the epoch, then 1 */
+    const char *freeze_max;      /* FIRN_FREEZE_MAX; NULL: none */
+    const char *every_s;         /* FIRN_CKPT_EVERY_S */
     bool watch_frozen;           /* checks that frozen weights rest */
     const char *expects;         /* a failure of resume; it ends with 0 then */
     const struct firn_decision *replay;

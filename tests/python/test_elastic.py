@@ -164,6 +164,26 @@ class Stops(unittest.TestCase):
         found.pop("steps")
         self.assertEqual(farm.differing(whole, found), [])
 
+    def test_checkpoints_are_written_as_time_goes_by(self) -> None:
+        def kept(every_s: str) -> list[str]:
+            """Checkpoints of a job that is killed in its fourth step."""
+            count = iter(range(100))
+
+            def update() -> None:
+                if next(count) == 3:
+                    os.kill(os.getpid(), 9)
+
+            work = lambda: scene.elastic(  # noqa: E731
+                folder=self.folder, update=update
+            )
+            env = {"FIRN_JOB": "often", "FIRN_CKPT_EVERY_S": every_s}
+            with self.assertRaisesRegex(AssertionError, "ended with -9"):
+                farm.finish(farm.start(2, work, **env))
+            return sorted(f for f in os.listdir(self.folder) if f[0] != ".")
+
+        self.assertEqual(kept("1e9"), [])
+        self.assertEqual(kept("1e-9")[-1], "often-000000000003.ckpt")
+
     def test_a_torn_checkpoint_is_passed_over(self) -> None:
         whole = elastic(1)
         self.part(1, 3)

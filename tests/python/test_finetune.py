@@ -177,13 +177,14 @@ class Mates(unittest.TestCase):
                 "FIRN_MATE_DIR": "/seven",
                 "FIRN_MATE_DATA": "squad",
                 "FIRN_MATE_THREADS": "many",
+                "FIRN_MATE_FREEZE_MAX": "0.25",
                 "FIRN_MATE_ARGV": "tune\x1f--text\x1fa b",
             }
         )
         self.assertEqual(
             mate,
             finetune.Mate(
-                "7", 2, "secret", "/seven", "squad", 0, ("tune", "--text", "a b")
+                "7", 2, "secret", "/seven", "squad", 0, ("tune", "--text", "a b"), 0.25
             ),
         )
 

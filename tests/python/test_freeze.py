@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from firn.freezer import Decided
 from firn.torch import Elastic
-from firn.torch.freeze import Options, Profile, layers_of, param_groups
+from firn.torch.freeze import Freezer, Options, Profile, layers_of, param_groups
 from firn.torch.reduce import Flat
 
 
@@ -167,10 +167,10 @@ class Freezing(unittest.TestCase):
         twin = farm.run(1, lambda: frozen_run("off", replay=other))
         self.assertNotEqual(twin["weights"], told["weights"])
 
-    def test_stopped_while_frozen_it_goes_on_as_if_not(self) -> None:
+    def stop_frozen(self) -> str:
+        """Stopped with two layers frozen; the folder of its checkpoint."""
         folder = tempfile.mkdtemp(prefix="firn")
         self.addCleanup(shutil.rmtree, folder)
-        whole = farm.run(1, lambda: frozen_run(two_after_one))
 
         def stopped() -> dict:
             count = iter(range(100))
@@ -198,10 +198,51 @@ class Freezing(unittest.TestCase):
             return {}
 
         farm.finish(farm.start(1, stopped, FIRN_JOB="frozen"), 83)
+        return folder
+
+    def test_stopped_while_frozen_it_goes_on_as_if_not(self) -> None:
+        folder = self.stop_frozen()
+        whole = farm.run(1, lambda: frozen_run(two_after_one))
         found = farm.run(
             2, lambda: frozen_run(two_after_one, folder=folder), FIRN_JOB="frozen"
         )
         self.assertEqual(found["weights"], whole["weights"])
+
+    def test_resumed_under_a_lower_limit_it_thaws_and_logs_that(self) -> None:
+        folder = self.stop_frozen()
+        told = farm.run(
+            2,
+            lambda: frozen_run(two_after_one, folder=folder),
+            FIRN_JOB="frozen",
+            FIRN_FREEZE_MAX="0.25",
+        )
+        frozen = [d["value"] for d in told["log"]]
+        self.assertEqual(frozen[:2], [2, 1])
+        self.assertGreater(told["log"][1]["step"], told["log"][0]["step"])
+        self.assertEqual(max(frozen[1:]), 1)
+        self.assertEqual(told["log"], told["log 1"])
+        self.assertEqual(told["weights"], told["weights 1"])
+
+    def test_no_rule_freezes_more_than_the_environment_lets_it(self) -> None:
+        def most(rule: object, **env: str) -> int:
+            told = farm.run(1, lambda: frozen_run(rule), **env)
+            return max(d["value"] for d in told["log"])
+
+        self.assertEqual(most(two_after_one, FIRN_FREEZE_MAX="0.5"), 2)
+        self.assertEqual(most(two_after_one, FIRN_FREEZE_MAX="0.49"), 1)
+        self.assertEqual(most("freezeout"), 3)
+        self.assertEqual(most("freezeout", FIRN_FREEZE_MAX="0.5"), 2)
+        with self.assertRaisesRegex(AssertionError, "FIRN_FREEZE_MAX is '90%'"):
+            most("off", FIRN_FREEZE_MAX="90%")
+
+    def test_a_program_may_have_a_limit_of_its_own(self) -> None:
+        def most(own: float) -> int:
+            freezer = Freezer(Options(frozen_max=own), [1, 1, 1, 1])
+            found = freezer.most
+            freezer.close()
+            return found
+
+        self.assertEqual([most(0), most(0.5), most(0.3), most(1)], [3, 2, 1, 3])
 
     def test_a_rule_that_raises_is_told(self) -> None:
         with self.assertRaisesRegex(AssertionError, "no idea"):
@@ -212,7 +253,7 @@ class Freezing(unittest.TestCase):
         raise RuntimeError("no idea")
 
     def test_freezeout_freezes_by_its_schedule_and_anneals_each_layer(self) -> None:
-        def work() -> dict:
+        def work(most: float = 0.0) -> dict:
             model = scene.network()
             layers = layers_of(model)
             optimizer = torch.optim.SGD(param_groups(layers, 0.1), lr=0.1)
@@ -225,7 +266,9 @@ class Freezing(unittest.TestCase):
                 batch_size=4,
                 epochs=6,
                 layers=layers,
-                freeze=Options(rule="freezeout", first=0.5, cubic=False),
+                freeze=Options(
+                    rule="freezeout", first=0.5, cubic=False, frozen_max=most
+                ),
                 on_epoch=lambda j: rates.append(
                     [j.freezer.nfrozen] + [g["lr"] for g in optimizer.param_groups]
                 ),
@@ -240,6 +283,11 @@ class Freezing(unittest.TestCase):
         self.assertEqual(frozen, sorted(frozen))
         self.assertEqual(frozen[0], 0)
         self.assertEqual(frozen[-1], 3)
+        self.assertLess(rates[1][1], rates[1][4])
+        # With one layer at most the others train on to the end, as the last.
+        rates = farm.run(1, lambda: work(0.25), FIRN_FREEZE_MAX="0.5")["rates"]
+        self.assertEqual(max(row[0] for row in rates), 1)
+        self.assertEqual(rates[1][2:4], [rates[1][4]] * 2)
         self.assertLess(rates[1][1], rates[1][4])
 
 

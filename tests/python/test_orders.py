@@ -6,6 +6,7 @@ import http.server
 import json
 import threading
 import unittest
+from typing import Callable
 
 import farm
 import scene
@@ -34,8 +35,8 @@ class Scheduler(http.server.BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
-def job() -> dict:
-    """Trains until it is told to freeze, and a little on."""
+def job(last: int = 1) -> dict:
+    """Trains until it is told to freeze up to this layer, and a little on."""
     model = scene.network()
     told: dict = {}
     elastic = Elastic(
@@ -53,7 +54,7 @@ def job() -> dict:
             elastic.backward(cross_entropy(model(part), labels) * weight)
             passes += 1
         frozen = [layer.params[0].grad is None for layer in elastic.layers]
-        if frozen[1] and passes == 2 and elastic.epoch >= 2:
+        if frozen[last] and passes == 2 and elastic.epoch >= 2:
             rank = elastic.place.rank
             told = {f"frozen {rank}": frozen, f"at {rank}": elastic.step}
             break
@@ -65,17 +66,29 @@ def job() -> dict:
 class Orders(unittest.TestCase):
     """Over HTTP."""
 
-    def test_two_processes_freeze_at_the_same_step_when_ordered(self) -> None:
+    def ordered(self, nprocs: int, work: Callable[[], dict], **env: str) -> dict:
+        """What the processes say that were given orders."""
         if not can_send():
             self.skipTest("built without libcurl")
+        Scheduler.heard = []
         server = http.server.HTTPServer(("127.0.0.1", 0), Scheduler)
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        children = farm.start(2, job, FIRN_URL=url, FIRN_JOB="ordered")
+        children = farm.start(nprocs, work, FIRN_URL=url, FIRN_JOB="ordered", **env)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         found = farm.finish(children)
         server.shutdown()
         server.server_close()
+        return found
+
+    def test_an_order_beyond_the_limit_is_cut_off_there(self) -> None:
+        found = self.ordered(1, lambda: job(0), FIRN_FREEZE_MAX="0.25")
+        self.assertEqual(found["frozen 0"], [True, False, False, False])
+        kinds = {d["kind"]: d["value"] for d in found["log 0"]}
+        self.assertEqual(kinds, {"frozen": 1, "passes": 2})
+
+    def test_two_processes_freeze_at_the_same_step_when_ordered(self) -> None:
+        found = self.ordered(2, job)
         self.assertEqual(found["frozen 0"], [True, True, False, False])
         self.assertEqual(found["at 0"], found["at 1"])
         self.assertEqual(found["log 0"], found["log 1"])

@@ -418,6 +418,8 @@ static void wrong_numbers_are_named(void **state)
     const double flops[] = {1, NAN};
     c = (struct firn_freezer_config){.nlayers = 2, .flops = flops};
     assert_says(firn_freezer_new(&f, &c, &err), &err, "FLOPs of layer 2");
+    c = (struct firn_freezer_config){.nlayers = 2, .frozen_max = 1.5};
+    assert_says(firn_freezer_new(&f, &c, &err), &err, "may be frozen is 1.5");
     assert_null(f);
 
     f = freezing_penalty(2, 0);

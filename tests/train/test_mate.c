@@ -378,6 +378,7 @@ static void the_environment_names_the_mate(void **state)
     setenv("FIRN_MATE_JOB", "12", 1);
     setenv("FIRN_MATE_EPOCH", "3", 1);
     setenv("FIRN_MATE_THREADS", "x", 1);
+    setenv("FIRN_MATE_FREEZE_MAX", "0.4", 1);
     setenv("FIRN_MATE_ARGV",
            "prog\x1f--text\x1f\x1f"
            "a b",
@@ -387,6 +388,7 @@ static void the_environment_names_the_mate(void **state)
     assert_string_equal(mate.token, "");
     assert_int_equal(mate.epoch, 3);
     assert_int_equal(mate.nthreads, 0);
+    assert_true(mate.frozen_max == 0.4);
     assert_int_equal(mate.argc, 4);
     assert_string_equal(mate.argv[1], "--text");
     assert_string_equal(mate.argv[2], "");
@@ -396,6 +398,7 @@ static void the_environment_names_the_mate(void **state)
     unsetenv("FIRN_MATE_JOB");
     unsetenv("FIRN_MATE_EPOCH");
     unsetenv("FIRN_MATE_THREADS");
+    unsetenv("FIRN_MATE_FREEZE_MAX");
     unsetenv("FIRN_MATE_ARGV");
 }
 

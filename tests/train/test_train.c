@@ -142,6 +142,31 @@ static void a_killed_job_goes_on_from_its_last_checkpoint(void **state)
     assert_same(reference(), &run);
 }
 
+/* Killed within step 9, with this interval; the step it can go on from. */
+static uint64_t kept_step(const char *every_s)
+{
+    struct toyjob run = toyjob_of("interval", 2);
+    struct firn_ckpt *ckpt = NULL;
+    struct firn_error refused, err;
+    int status[8];
+    uint64_t step = 0;
+    run.every_s = every_s;
+    run.kill_at = 9;
+    toyjob_run(&run, status);
+    assert_int_equal(status[0], 128 + SIGKILL);
+    if (firn_ckpt_open_newest(&ckpt, run.dir, "toy", &refused, &err) == FIRN_OK)
+        step = firn_ckpt_step(ckpt);
+    firn_ckpt_close(ckpt);
+    return step;
+}
+
+static void checkpoints_are_written_as_time_goes_by(void **state)
+{
+    (void)state;
+    assert_int_equal(kept_step("1e-9"), 9); /* always over */
+    assert_int_equal(kept_step("1e9"), 0);
+}
+
 static void a_damaged_checkpoint_is_passed_over(void **state)
 {
     (void)state;
@@ -338,6 +363,75 @@ static void orders_are_obeyed_logged_and_can_be_replayed(void **state)
         strstr(toyjob_differences(reference(), &again, true).text, "weights"));
 }
 
+/* The most that was ever frozen, by the log. */
+static uint32_t most_frozen(const struct toyjob *job)
+{
+    struct firn_decision log[32];
+    uint32_t most = 0;
+    size_t n = toyjob_log(job, log, 32);
+    for (size_t i = 0; i < n; i++)
+        if (log[i].kind == FIRN_DECIDED_FROZEN && log[i].value > most)
+            most = log[i].value;
+    return most;
+}
+
+static void an_order_beyond_the_limit_is_cut_off_there(void **state)
+{
+    (void)state;
+    if (!firn_reporter_can_send())
+        skip();
+    struct toyjob run = toyjob_of("ordered", 2);
+    run.freeze_max = "0.3"; /* one layer of five */
+    run.watch_frozen = true;
+    int pid = toyjob_scheduler("{\"nfrozen\":2,\"passes\":2}", &run.url_port);
+    toyjob_go(&run, 0);
+    toyjob_scheduler_end(pid);
+    assert_int_equal(most_frozen(&run), 1);
+}
+
+static void the_environments_limit_holds_for_the_programs_rule(void **state)
+{
+    (void)state;
+    struct toyjob free = toyjob_of("free", 2), bound = toyjob_of("bound", 2);
+    free.rule = bound.rule = FIRN_FREEZER_USER;
+    bound.freeze_max = "0.2";
+    bound.watch_frozen = true;
+    toyjob_go(&free, 0);
+    toyjob_go(&bound, 0);
+    assert_int_equal(most_frozen(&free), 2);
+    assert_int_equal(most_frozen(&bound), 1);
+}
+
+/* Resumed under a lower limit it thaws at once, by a decision of the log: a
+ * replay has the same bits. */
+static void a_resumed_job_with_too_many_frozen_layers_thaws(void **state)
+{
+    (void)state;
+    struct firn_decision log[32];
+    struct toyjob run = toyjob_of("thaws", 2), again = toyjob_of("replays", 3);
+    run.rule = FIRN_FREEZER_USER; /* two from the second epoch on */
+    run.stop_at = 15;
+    toyjob_go(&run, FIRN_EXIT_CHECKPOINT);
+    assert_int_equal(most_frozen(&run), 2);
+    size_t before = toyjob_log(&run, log, 32);
+    uint64_t step = toyjob_last_step(&run);
+    run.stop_at = -1;
+    run.nprocs = 3;
+    run.freeze_max = "0.2";
+    toyjob_go(&run, 0);
+    again.nreplay = toyjob_log(&run, log, 32);
+    assert_true(again.nreplay > before);
+    assert_int_equal(log[before].kind, FIRN_DECIDED_FROZEN);
+    assert_int_equal(log[before].value, 1);
+    assert_int_equal(log[before].step, step);
+    for (size_t i = before; i < again.nreplay; i++)
+        assert_true(log[i].value <= 1);
+    again.replay = log;
+    again.freeze_max = "0.2"; /* a replay is beyond it where the log is */
+    toyjob_go(&again, 0);
+    assert_same_training(&run, &again);
+}
+
 static void an_order_to_stop_is_obeyed(void **state)
 {
     (void)state;
@@ -379,11 +473,14 @@ static int wrong_body(int rank, void *arg)
 static void a_wrong_environment_is_named(void **state)
 {
     (void)state;
-    struct wrong wrong[] = {{"WORLD_SIZE", "0"},      {"RANK", "1"},
-                            {"LOCAL_RANK", "x"},      {"MASTER_PORT", "70000"},
-                            {"FIRN_THREADS", "4x"},   {"FIRN_LAYOUT", "0,0"},
-                            {"FIRN_FREEZE", "maybe"}, {"FIRN_PASSES", "-1"},
-                            {"FIRN_EPOCH", "soon"}};
+    struct wrong wrong[] = {
+        {"WORLD_SIZE", "0"},        {"RANK", "1"},
+        {"LOCAL_RANK", "x"},        {"MASTER_PORT", "70000"},
+        {"FIRN_THREADS", "4x"},     {"FIRN_LAYOUT", "0,0"},
+        {"FIRN_FREEZE", "maybe"},   {"FIRN_PASSES", "-1"},
+        {"FIRN_EPOCH", "soon"},     {"FIRN_FREEZE_MAX", "0"},
+        {"FIRN_FREEZE_MAX", "1.1"}, {"FIRN_FREEZE_MAX", "90%"},
+        {"FIRN_CKPT_EVERY_S", "-1"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         forks_run_well(1, wrong_body, &wrong[i]);
 }
@@ -408,6 +505,7 @@ int main(void)
         cmocka_unit_test(several_hosts_train_the_same_bits),
         cmocka_unit_test(a_job_is_stopped_and_goes_on_with_other_processes),
         cmocka_unit_test(a_killed_job_goes_on_from_its_last_checkpoint),
+        cmocka_unit_test(checkpoints_are_written_as_time_goes_by),
         cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
         cmocka_unit_test(many_random_resizes_change_nothing),
         cmocka_unit_test(leaving_something_out_shows_and_is_named),
@@ -417,6 +515,9 @@ int main(void)
         cmocka_unit_test(measured_decisions_survive_a_kill),
         cmocka_unit_test(passes_are_exposed_and_kept),
         cmocka_unit_test(orders_are_obeyed_logged_and_can_be_replayed),
+        cmocka_unit_test(an_order_beyond_the_limit_is_cut_off_there),
+        cmocka_unit_test(the_environments_limit_holds_for_the_programs_rule),
+        cmocka_unit_test(a_resumed_job_with_too_many_frozen_layers_thaws),
         cmocka_unit_test(an_order_to_stop_is_obeyed),
         cmocka_unit_test(a_wrong_environment_is_named),
         cmocka_unit_test(a_checkpoint_of_other_threads_is_refused),

@@ -7,6 +7,7 @@ from there on it is an input like any other.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
@@ -31,14 +32,23 @@ class Decides:
     looked: dict
     looked_steps: int
     variance: Any
+    _every_s: float
+    _saved_s: float
 
-    def _orders(self) -> tuple[bool, int, int]:
-        """The scheduler's and SIGUSR1's, agreed upon by all processes."""
+    def _orders(self) -> tuple[bool, bool, int, int]:
+        """The scheduler's and SIGUSR1's, and whether a checkpoint is due by
+        process 0's clock, agreed upon by all processes."""
         heard = self.reporter.orders()
-        word = (heard.stop > 0) << 48
+        due = self.place.rank == 0 and 0 < self._every_s <= self._unsaved_s()
+        word = (heard.stop > 0) << 49 | due << 48
         word |= (max(heard.nfrozen, -1) + 1) << 24 | (max(heard.passes, -1) + 1)
         word = self.group.max(word)
-        return bool(word >> 48), (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
+        frozen, passes = (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
+        return bool(word >> 49), bool(word >> 48 & 1), frozen, passes
+
+    def _unsaved_s(self) -> float:
+        """Seconds since the last checkpoint, or since it began."""
+        return time.monotonic() - self._saved_s
 
     def _obey(self, frozen: int, passes: int) -> bool:
         """Orders, or the log that is replayed; did anything change?"""
@@ -48,6 +58,9 @@ class Decides:
                 self.freezer.follow(self.step)
             return self._share_log(before)
         now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
+        if not 0 <= frozen < len(self.layers):
+            frozen = now[FROZEN]  # no order
+        frozen = min(frozen, self.freezer.most)
         most = {FROZEN: len(self.layers) - 1, PASSES: 1 << 20}
         least = {FROZEN: 0, PASSES: 1}
         new = [

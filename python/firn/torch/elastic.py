@@ -28,6 +28,7 @@ import math
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Any, Iterator
 
 import torch
@@ -35,7 +36,7 @@ from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.group import Alone, Group, Place, number_of
+from firn.group import Alone, Group, Place, amount_of, number_of
 from firn.report import Reporter
 from firn.torch import reduce, states
 from firn.torch.buffers import Buffers
@@ -77,6 +78,8 @@ class Elastic(Decides):
         self.place = Place.of_environment(o.threads, o.layout)
         self.name = self.place.job
         self.folder = o.folder or os.environ.get("FIRN_DIR") or None
+        self._every_s = amount_of("FIRN_CKPT_EVERY_S", 1e9)
+        self._saved_s = time.monotonic()
         self.device = next(model.parameters()).device
         keep_to_share(self.device)
         self.step = self.ordinary = self._due = 0
@@ -108,6 +111,9 @@ class Elastic(Decides):
         rule = o.freeze if o.freeze is not None else os.environ.get("FIRN_FREEZE")
         if not isinstance(rule, FreezeOptions):
             rule = FreezeOptions(rule=rule or "off")
+        most = amount_of("FIRN_FREEZE_MAX", 1)
+        if most > 0 and not 0 < rule.frozen_max < most:
+            rule = replace(rule, frozen_max=most)
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
         if o.replay:
             if self.place.rank == 0:
@@ -407,7 +413,7 @@ class Elastic(Decides):
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        stop, frozen, passes = self._orders()
+        stop, due, frozen, passes = self._orders()
         o = self.options
         decided = False
         if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
@@ -420,7 +426,8 @@ class Elastic(Decides):
         if stop:
             self.stopped = True
             return False
-        if decided or (o.every_steps and self.step and self.step % o.every_steps == 0):
+        often = o.every_steps and self.step and self.step % o.every_steps == 0
+        if decided or often or due:
             self.save()
         return True
 
@@ -466,6 +473,7 @@ class Elastic(Decides):
         if self.folder:
             self._leave()
             save(self)
+            self._saved_s = time.monotonic()
 
     def _end(self) -> None:
         """Trained to the end, or told to stop."""

@@ -31,6 +31,7 @@ from torch.utils.data import DataLoader
 from firn import FirnError
 from firn._lib import SWITCH_PREPARE, SwitchStage, SwitchTimes, TaskGuard, TaskMix
 from firn._lib import c_double, c_u64, c_void_p, call, lib
+from firn.group import amount_of
 
 MODES = ("normal", "temporal", "spatial")
 VERDICTS = ("too early", "pays", "undo")
@@ -136,6 +137,8 @@ class Mate:
     """0: no word."""
     argv: tuple[str, ...]
     """Its command; empty: no word."""
+    frozen_max: float = 0.0
+    """The share of its layers that may be frozen; 0: no word."""
 
 
 def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
@@ -157,6 +160,7 @@ def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
         data=env.get("FIRN_MATE_DATA", ""),
         nthreads=number("FIRN_MATE_THREADS"),
         argv=tuple(words.split("\x1f")) if words else (),
+        frozen_max=amount_of("FIRN_MATE_FREEZE_MAX", 1, env),
     )
 
 

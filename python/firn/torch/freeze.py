@@ -239,15 +239,19 @@ class Freezing:
             m.eval()
 
     def learning_rates(self, optimizer: torch.optim.Optimizer, done: float) -> None:
-        """FreezeOut's rates, for groups that param_groups() made."""
+        """FreezeOut's rates, for groups that param_groups() made. Layers that
+        may not be frozen train to the end, as the last one does."""
         if self.freezer.rule != "freezeout":
             return
-        o = self.options
+        o, last = self.options, len(self.layers) - 1
         rule = FreezeOut(o.first, o.cubic, o.scaled)
         for group in optimizer.param_groups:
             if "layer" in group:
+                layer = group["layer"]
+                if layer >= self.freezer.most:
+                    layer = last
                 factor = lib().firn_freezeout_lr(
-                    ctypes.byref(rule), len(self.layers), group["layer"], done
+                    ctypes.byref(rule), len(self.layers), layer, done
                 )
                 group["lr"] = group["base_lr"] * factor
 
