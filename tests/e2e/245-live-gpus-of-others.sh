@@ -33,8 +33,9 @@ await_told()
     await "firn does not say '$1'" told "$@"
 }
 
-sleep 300 &
+sleep 3600 &
 other=$!
+trap 'kill "$other" 2>/dev/null; cleanup' EXIT
 gpus "$other" ''
 LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -42,12 +43,12 @@ up --policy fifo --set local.others-s=0.2
 await_told 'n0    up     t4       2     1        1' nodes
 
 # The other GPU is given out; a job that needs both waits, and knows for whom.
-run 0 submit --name one -- sh -c 'echo $$ >"$1"; sleep 300' x "$tmp/one"
+run 0 submit --name one -- sh -c 'echo $$ >"$1"; sleep 3600' x "$tmp/one"
 wait_state one running
 run 0 show one
 out_has 'n0[1]'
 await "it does not say who it is" [ -s "$tmp/one" ]
-run 0 submit --name both --gpus 2 -- sleep 300
+run 0 submit --name both --gpus 2 -- sleep 3600
 await_told 'waits for 2 GPUs; 0 free, 1 used by others than firn' why both
 out_has 'it starts when others leave enough GPUs'
 
@@ -64,6 +65,5 @@ gpus "$other" ''
 await_told 'n0    up     t4       2     0        1' nodes
 [ "$(field both state)" = running ] || fail "a stranger stopped a job"
 run 0 cancel both
-kill "$other"
 down
 exit 0

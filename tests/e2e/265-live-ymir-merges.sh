@@ -28,14 +28,13 @@ finetune: {base: tiny, dataset: $text, sharing: allowed}" \
 }
 
 # pair OPTION...: a and b, held back until both are there, so that one round
-# sees them.
+# sees them, by a job that nobody but its user can stop.
 pair()
 {
     rm -f "$tmp/go"
     api POST /jobs "name: block
 run: [/bin/sleep, 600]
-gpus: 1
-checkpoint: {grace: 1}" >/dev/null || fail "no job"
+gpus: 1" >/dev/null || fail "no job"
     wait_state block running
     tune a "$tmp/one.txt" "$@"
     tune b "$tmp/two.txt" "$@"

@@ -76,7 +76,6 @@ api POST /jobs/deaf/cancel "" >/dev/null || fail "not cancelled"
 wait_state deaf cancelled
 took=$(($(date +%s) - since))
 [ "$took" -ge 1 ] || fail "it had $took s"
-[ "$took" -le 45 ] || fail "it took $took s"
 for file in hidden deafpid; do
     ! kill -0 "$(cat "$tmp/$file")" 2>/dev/null || fail "$file is still there"
 done

@@ -26,6 +26,8 @@ up --gpus 1x2:v100@16 --policy fifo
 submit job 1..1 "elastic: {threads: 2}
 checkpoint: {grace: 60}
 duration: 60" "$tmp/train"
+"$tmp/train" >"$tmp/alone" 2>&1 &
+alone=$!
 await "no epoch" says /jobs/job/logs 'epoch 1: '
 api PATCH /jobs/job '{"gpus": 2}' >/dev/null || fail "no new bounds"
 wait_state job succeeded
@@ -34,7 +36,7 @@ wait_state job succeeded
 [ "$(reported job step)" = 12 ] || fail "$(api GET /jobs/job)"
 api GET /jobs/job/logs | grep '^weights ' >"$tmp/live" || fail "no weights"
 down
-"$tmp/train" >"$tmp/out" 2>&1 || fail "the run alone failed"
-grep '^weights ' "$tmp/out" | cmp -s - "$tmp/live" ||
+wait "$alone" || fail "the run alone failed: $(cat "$tmp/alone")"
+grep '^weights ' "$tmp/alone" | cmp -s - "$tmp/live" ||
     fail "the weights differ: $(cat "$tmp/live")"
 exit 0
