@@ -108,6 +108,8 @@ expect "others live" on_node n1
 expect "the controller dies" "$bed" kill ctld --dir "$tmp/b"
 expect "and is started" "$bed" start ctld --dir "$tmp/b"
 expect "and the node" "$bed" start n0 --dir "$tmp/b"
+expect "who was just started can be killed" "$bed" kill n0 --dir "$tmp/b"
+expect "and who was just killed be started" "$bed" start n0 --dir "$tmp/b"
 expect "both are well" run_there n0
 (unset SLURM_CONF && exec "$bed" down --dir "$tmp/b") >/dev/null
 SLURM_CONF=
