@@ -352,6 +352,8 @@ void loop_event(struct loop *loop, const struct firn_event *event);
 void loop_close_epoch(struct loop *loop, struct live_job *job,
                       const struct firn_event *event);
 void loop_launch_free(struct loop *loop);
+/* The host's `launch`: loop_launch.c. */
+bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out);
 /* Where a job's epochs, log and checkpoints are; in `out`. */
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
                             struct firn_buf *out);

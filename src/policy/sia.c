@@ -34,8 +34,9 @@
  * are and arrivals are assigned what is free. cbc is asked where the gap stays
  * above 1 %, because it costs a process each time: never in the rounds of the
  * published workloads tried, 175 times in traces/quickstart.csv on 64 GPUs,
- * whose plans are the same without it. With `cbc=no` a plan never depends on its
- * deadline. Left out: jobs with pipeline stages, and mixing types within a job.
+ * whose plans are the same without it. With `cbc=no` a plan never depends on
+ * its deadline. Left out: jobs with pipeline stages, and mixing types within a
+ * job.
  *
  * Cost: O(jobs * configurations) forecasts a round, and the solver.
  */
