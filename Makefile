@@ -380,7 +380,8 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             train/test_ring train/test_task engine/test_local \
             engine/test_adopt engine/test_shepherd engine/test_slurm \
             engine/test_slurm_live engine/test_slurm_nodes \
-            engine/test_slurm_kept engine/test_childcmd daemon/test_outside
+            engine/test_slurm_kept engine/test_slurm_refused \
+            engine/test_childcmd daemon/test_outside
 VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
     $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
 valgrind: $(TESTS)

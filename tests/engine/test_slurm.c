@@ -468,65 +468,6 @@ static void who_leaves_cancels_nobody_else_of_its_number(void **state)
     assert_int_equal(fakeslurm_cancelled(), 0);
 }
 
-/* A limit of the site, an account that is not known: no fault of the job's,
- * and nothing that more tries would tell. */
-static void what_slurm_refuses_waits_and_never_fails(void **state)
-{
-    (void)state;
-    livehost_work(&host, 0, "exit", "0");
-    for (int i = 0; i < 2; i++) {
-        fakeslurm_say("sbatch", "refuse");
-        livehost_step(&host, 0, "n0[0]");
-        if (i > 0) /* it was so for a long time */
-            slurm_find(host.state, 0)->base.ntries = 100;
-        livehost_await(&host, FIRN_EVENT_LEFT, 0);
-        assert_non_null(strstr(host.engine->job_trouble(host.state, 0),
-                               "Slurm does not take it: sbatch: error"));
-    }
-    livehost_step(&host, 0, "n0[0]");
-    livehost_await(&host, FIRN_EVENT_DONE, 0);
-    assert_null(host.engine->job_trouble(host.state, 0));
-}
-
-static void what_waits_in_slurm_says_why(void **state)
-{
-    (void)state;
-    char line[300];
-    livehost_work(&host, 0, "exit", "0");
-    fakeslurm_hold(true);
-    livehost_step(&host, 0, "n0[0]");
-    livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);
-    livehost_pass_ms(&host, 100);
-    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
-    int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "1|PENDING|QOSMaxGRESPerUser||%.*s|%.*s\n", n,
-             mark, n, mark);
-    fakeslurm_line(1, line);
-    livehost_pass_ms(&host, 100);
-    assert_string_equal(host.engine->job_trouble(host.state, 0),
-                        "Slurm has it waiting as its job 1: QOSMaxGRESPerUser");
-}
-
-static void the_word_before_the_time_limit_leaves_time_to_work(void **state)
-{
-    (void)state;
-    static const struct {
-        double limit_s, grace_s;
-        const char *words;
-    } cases[] = {
-        {86400, 2, "\n--time=1440\n--signal=B:USR1@62\n"},
-        {60, 2, "\n--time=1\n--signal=B:USR1@30\n"},
-        {1e8, 2e6, "\n--signal=B:USR1@65535\n"},
-    };
-    for (int i = 0; i < 3; i++) {
-        ((struct slurm *)host.state)->limit_s = cases[i].limit_s;
-        livehost_work(&host, i, "exit", "0")->grace_s = cases[i].grace_s;
-        livehost_step(&host, i, "n0[0]");
-        livehost_await(&host, FIRN_EVENT_DONE, i);
-        assert_non_null(strstr(fakeslurm_words(), cases[i].words));
-    }
-}
-
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -564,9 +505,6 @@ int main(int argc, char **argv)
         CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
         CASE(what_somebody_else_cancels_has_failed),
         CASE(who_leaves_cancels_nobody_else_of_its_number),
-        CASE(what_slurm_refuses_waits_and_never_fails),
-        CASE(what_waits_in_slurm_says_why),
-        CASE(the_word_before_the_time_limit_leaves_time_to_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,120 @@
+/* test_slurm_refused.c - the Slurm engine when Slurm will not, or not yet: what
+ * a job is told that has to wait, and what one that is limited has left. */
+#include "engine/shepherd.h"
+#include "engine/slurmwork.h"
+#include "lib/fakeslurm.h"
+#include "lib/livehost.h"
+#include "lib/workers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct livehost host;
+
+/* A limit of the site, an account that is not known: no fault of the job's,
+ * and nothing that more tries would tell. */
+static void what_slurm_refuses_waits_and_never_fails(void **state)
+{
+    (void)state;
+    livehost_work(&host, 0, "exit", "0");
+    for (int i = 0; i < 2; i++) {
+        fakeslurm_say("sbatch", "refuse");
+        livehost_step(&host, 0, "n0[0]");
+        if (i > 0) /* it was so for a long time */
+            slurm_find(host.state, 0)->base.ntries = 100;
+        livehost_await(&host, FIRN_EVENT_LEFT, 0);
+        assert_non_null(strstr(host.engine->job_trouble(host.state, 0),
+                               "Slurm does not take it: sbatch: error"));
+    }
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    assert_null(host.engine->job_trouble(host.state, 0));
+}
+
+/* Lets the engine work until it says so of job 0, two minutes at most. */
+static void until_trouble(const char *text)
+{
+    for (int i = 0; i < 24000; i++) {
+        const char *said = host.engine->job_trouble(host.state, 0);
+        if (said != NULL && strcmp(said, text) == 0)
+            return;
+        livehost_drain(&host);
+        poll(NULL, 0, 5);
+    }
+    const char *said = host.engine->job_trouble(host.state, 0);
+    fail_msg("it says %s", said != NULL ? said : "nothing");
+}
+
+static void what_waits_in_slurm_says_why(void **state)
+{
+    (void)state;
+    char line[300];
+    livehost_work(&host, 0, "exit", "0");
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    for (int i = 0; i < 24000 && strcmp(fakeslurm_state(1), "PENDING") != 0;
+         i++) {
+        livehost_drain(&host);
+        poll(NULL, 0, 5);
+    }
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|PENDING|QOSMaxGRESPerUser||%.*s|%.*s\n", n,
+             mark, n, mark);
+    fakeslurm_line(1, line);
+    until_trouble("Slurm has it waiting as its job 1: QOSMaxGRESPerUser");
+}
+
+static void the_word_before_the_time_limit_leaves_time_to_work(void **state)
+{
+    (void)state;
+    static const struct {
+        double limit_s, grace_s;
+        const char *words;
+    } cases[] = {
+        {86400, 2, "\n--time=1440\n--signal=B:USR1@62\n"},
+        {60, 2, "\n--time=1\n--signal=B:USR1@30\n"},
+        {1e8, 2e6, "\n--signal=B:USR1@65535\n"},
+    };
+    for (int i = 0; i < 3; i++) {
+        ((struct slurm *)host.state)->limit_s = cases[i].limit_s;
+        livehost_work(&host, i, "exit", "0")->grace_s = cases[i].grace_s;
+        livehost_step(&host, i, "n0[0]");
+        livehost_await(&host, FIRN_EVENT_DONE, i);
+        assert_non_null(strstr(fakeslurm_words(), cases[i].words));
+    }
+}
+
+static int set_up(void **state)
+{
+    return livehost_set_up(&host, "slurm", "", state);
+}
+
+static int tear_down(void **state)
+{
+    return livehost_tear_down(&host, state);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    int code = fakeslurm_main(argc, argv);
+    if (code < 0)
+        code = workers_main(argc, argv);
+    if (code >= 0)
+        return code;
+    const struct CMUnitTest tests[] = {
+        CASE(what_slurm_refuses_waits_and_never_fails),
+        CASE(what_waits_in_slurm_says_why),
+        CASE(the_word_before_the_time_limit_leaves_time_to_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
