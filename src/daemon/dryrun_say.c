@@ -5,9 +5,12 @@
  * null, and `unknown` says why.
  */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "daemon/dryrunwork.h"
 #include <math.h>
 #include <stdio.h>
+
+static const double SMALLER_S = 0.3; /* of work, for the smallest change */
 
 /* --- answers ------------------------------------------------------------- */
 
@@ -113,15 +116,17 @@ static bool starts_with(struct loop *loop, const struct question *asked,
 }
 
 /* The most GPUs, of fewer than it asks for, with which it would start at once;
- * 0: none would. Found by halving, then by closing in. */
+ * 0: none would. Found by halving, then by closing in, as far as the time goes:
+ * a round with a long queue costs. */
 static int smaller(struct loop *loop, const struct question *asked)
 {
     int too_many = asked->spec->gpus_min, gpus = too_many - 1;
+    double until_s = clock_cpu_s() + SMALLER_S;
     while (gpus >= 1 && !starts_with(loop, asked, gpus)) {
         too_many = gpus;
-        gpus /= 2;
+        gpus = clock_cpu_s() < until_s ? gpus / 2 : 0;
     }
-    while (gpus >= 1 && too_many - gpus > 1) {
+    while (gpus >= 1 && too_many - gpus > 1 && clock_cpu_s() < until_s) {
         int middle = gpus + (too_many - gpus) / 2;
         if (starts_with(loop, asked, middle))
             gpus = middle;

@@ -165,7 +165,8 @@ int loop_node_idle(const struct loop *loop, firn_node_id node)
         const struct live_job *job =
             track != NULL ? book_job(loop->book, track->id) : NULL;
         struct firn_alloc has = {0};
-        if (job == NULL || !recover_alloc(job->held, &has))
+        if (job == NULL || job->held[0] == '-' || /* nothing; most wait */
+            !recover_alloc(job->held, &has))
             continue;
         for (int p = 0; p < has.nparts; p++)
             if (has.parts[p].node == node && has.parts[p].board < BOARDS)

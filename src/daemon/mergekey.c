@@ -6,12 +6,12 @@
  * of two jobs: so the key and the sentence cannot disagree.
  *
  * In the key: the user, the base, the program, the folder, the environment,
- * how layers are frozen (FIRN_FREEZE), a language model's shape. Not in it:
- * what a mate is told of its own (command, dataset, checkpoints, threads:
- * FIRN_MATE_*); what the scheduler sees to (bounds, types, priority, queue,
- * retries, consistency: the GPUs of a pair suit both); the grace, of which a
- * pair has the longer; and memory, of which a pair needs the sum
- * (loop_merge.c).
+ * the rule of freezing (FIRN_FREEZE), a language model's shape. Not in it: what
+ * a mate is told of its own (command, dataset, checkpoints, threads, the most
+ * that may be frozen: FIRN_MATE_*); what the scheduler sees to (bounds, types,
+ * priority, queue, retries, consistency: the GPUs of a pair suit both); the
+ * grace, of which a pair has the longer; and memory, of which a pair needs the
+ * sum (loop_merge.c).
  *
  * The program is the first word of the command, unless that runs another one:
  * then all words up to the script or module, or, if none is to be seen, the
@@ -194,7 +194,6 @@ static void put_freeze(const struct live_ask *ask, firn_job_id id,
 {
     (void)id;
     put_text(out, ask->freeze);
-    buf_double(out, ask->freeze_max);
 }
 
 static void put_model(const struct live_ask *ask, firn_job_id id,
@@ -210,7 +209,7 @@ static const struct part parts[] = {
     {"the program differs (run)", put_program},
     {"workdir differs", put_folder},
     {"env differs", put_env},
-    {"freeze differs", put_freeze},
+    {"the rule of freezing differs", put_freeze},
     {"model differs", put_model},
 };
 enum { NPARTS = sizeof parts / sizeof *parts };

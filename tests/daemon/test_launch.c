@@ -51,9 +51,9 @@ static void threads_and_checkpoints_are_told(void **state)
           "freeze '' 0, threads 6, grace 120, every 1800, mate 0");
 }
 
-#define TASK(set, more)                                           \
-    "gpus: 1\nduration: 1h\nfinetune: {base: base, dataset: " set \
-    ", sharing: allowed}\n" more
+#define TASK(set, more)                      \
+    "gpus: 1\nduration: 1h\nworkdir: /tmp\n" \
+    "finetune: {base: base, dataset: " set ", sharing: allowed}\n" more
 
 /* Each has its own limit; both write when the first of them is to. */
 static void of_two_in_one_training_each_keeps_its_limit(void **state)
