@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "lib/fakeslurm.h"
+#include "base/buf.h"
 #include "lib/fakeslurmwork.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -173,7 +174,8 @@ static void run_batch(long long id, const struct component *parts, int n)
 
 static long long take_job(const struct component *parts, int n)
 {
-    char text[FAKE_TEXT], lines[FAKE_TEXT] = "";
+    char text[FAKE_TEXT];
+    struct firn_buf lines = {0};
     int lock = open(fake_path("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) != 0)
         return 0;
@@ -185,11 +187,11 @@ static long long take_job(const struct component *parts, int n)
         char part[16] = "";
         if (n > 1)
             snprintf(part, sizeof part, "+%d", i);
-        snprintf(lines + strlen(lines), sizeof lines - strlen(lines),
-                 "%lld%s|PENDING|None|%s|%s|%s\n", id, part, parts[i].nodes,
-                 parts[i].tag, parts[i].tag);
+        buf_printf(&lines, "%lld%s|PENDING|None|%s|%s|%s\n", id, part,
+                   parts[i].nodes, parts[i].tag, parts[i].tag);
     }
-    fake_put(fake_numbered("q", id), lines);
+    fake_put(fake_numbered("q", id), lines.at);
+    buf_release(&lines);
     FILE *out = fopen(fake_numbered("script", id), "w");
     for (int c; (c = getchar()) != EOF;)
         fputc(c, out);
