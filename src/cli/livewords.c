@@ -50,8 +50,8 @@ static void put_moment(const json_t *answer, const char *what,
 
 void live_why_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {"id",     "name",       "text", "next",
-                                       "next_s", "not_merged", NULL};
+    static const char *const told[] = {"id",     "name", "text",       "next",
+                                       "next_s", "note", "not_merged", NULL};
     double next_s = said_number(answer, "next_s", -1);
     put_line(answer, "text", "", out);
     said_fields(answer, told, out);
@@ -64,6 +64,7 @@ void live_why_page(const json_t *answer, struct firn_buf *out)
         buf_span(out, next_s);
         buf_putc(out, '\n');
     }
+    put_line(answer, "note", "", out);
     put_line(answer, "next", "next: ", out);
     said_lines(answer, "not_merged", out);
 }

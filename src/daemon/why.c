@@ -377,6 +377,24 @@ void why_waits(const struct loop *loop, const struct live_job *job,
     str_copy(text, LIVE_TEXT, a.text);
 }
 
+/* What the policy said of a job that waits, where that is not the reason: it
+ * may lack GPUs and be kept from them too. Left out when it said nothing. */
+static void add_note(const struct loop *loop, const struct live_job *job,
+                     const struct answer *a, struct firn_buf *json)
+{
+    const struct track *track = loop_track(loop, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? loop_round_job(loop, track) : NULL;
+    char text[LIVE_TEXT];
+    if (job->state != LIVE_PENDING || a->reason == LIVE_BECAUSE_POLICY ||
+        in_round == NULL || in_round->note[0] == '\0')
+        return;
+    snprintf(text, sizeof text, "policy %s: %s", loop->policy->name,
+             in_round->note);
+    buf_puts(json, ",\"note\":");
+    buf_json_string(json, text);
+}
+
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err)
 {
@@ -398,6 +416,7 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
     buf_json_string(json, a.next);
     buf_puts(json, ",\"next_s\":");
     buf_json_double(json, a.next_s);
+    add_note(loop, job, &a, json);
     buf_puts(json, ",\"not_merged\":");
     loop_not_merged(loop, job, json);
     buf_putc(json, '}');

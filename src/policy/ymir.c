@@ -438,13 +438,15 @@ static void note(const struct meeting *m)
     for (size_t i = 0; i < m->n && told < NOTES; i++) {
         const struct merger_unit *unit = &m->units[i];
         const struct bond *bond = bond_of(m->y, unit->job);
+        const struct firn_job *first =
+            bond != NULL && !bond->is_ready ? job_of(m, bond->first) : NULL;
         if (unit->gpus > 0)
             continue;
         told++;
-        if (bond != NULL && !bond->is_ready)
+        if (first != NULL) /* by name: numbers are the round's own */
             firn_plan_note(m->plan, unit->job,
-                           "waits for the weights of job %d: %.2f times faster",
-                           bond->first, bond->gain);
+                           "waits for the weights of %.20s: %.2f times faster",
+                           first->spec.name, bond->gain);
         else
             firn_plan_note(m->plan, unit->job,
                            "a GPU is worth %.3g to others, more than to it",

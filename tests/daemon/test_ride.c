@@ -1,5 +1,6 @@
 /* test_ride.c - two jobs in one training, through the loop.
  */
+#include "base/buf.h"
 #include "lib/folder.h"
 #include "loopscene.h"
 
@@ -450,7 +451,13 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     const struct live_job *b = loopscene_submit(&s, "b", TASK("two"));
     loopscene_pass(&s, 120);
     assert_int_equal(b->state, LIVE_PENDING);
-    assert_non_null(strstr(b->why, "waits for the weights of job"));
+    assert_non_null(strstr(b->why, "waits for the weights of a: "));
+    struct firn_buf json = {0}; /* it lacks a GPU, and is told both */
+    assert_int_equal(why_job(s.loop, loopscene_job(&s, "b"), &json, &err),
+                     FIRN_OK);
+    assert_non_null(strstr(json.at, "\"reason\":\"capacity\""));
+    assert_non_null(strstr(json.at, "\"note\":\"policy ymir: waits for the w"));
+    buf_release(&json);
     firn_job_id round_id = loop_track(s.loop, a->id)->round_id, first = a->id;
     loopscene_done(&s, "a");
     loopscene_turn(&s);

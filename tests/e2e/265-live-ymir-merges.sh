@@ -130,7 +130,7 @@ rm "$tmp/go"
 tune a one.txt "" --epochs 3 --samples 32
 wait_state a running
 tune b two.txt "" --epochs 1 --samples 32
-wait_field b reason '[!n]*' # some round has seen it
+wait_why b 'policy ymir: waits for the weights of a: '
 touch "$tmp/go"
 wait_state b succeeded
 grep -q 'begins with the weights of job 1' "$tmp/state/jobs/2/log" ||
