@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct arena_chunk {
@@ -51,6 +53,20 @@ char *arena_strdup(struct arena *arena, const char *text)
 {
     size_t n = strlen(text) + 1;
     return memcpy(arena_alloc(arena, n), text, n);
+}
+
+char *arena_printf(struct arena *arena, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *text = arena_alloc(arena, n < 0 ? 1 : (size_t)n + 1);
+    if (n > 0)
+        vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
 }
 
 static void free_below(struct arena_chunk *chunk)

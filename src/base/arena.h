@@ -19,6 +19,8 @@ struct arena {
 void arena_init(struct arena *arena);
 void *arena_alloc(struct arena *arena, size_t bytes);
 char *arena_strdup(struct arena *arena, const char *text);
+char *arena_printf(struct arena *arena, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Everything handed out is gone; the memory is kept for reuse. */
 void arena_reset(struct arena *arena);
 void arena_release(struct arena *arena);

@@ -11,7 +11,6 @@
 #include "daemon/loopwork.h"
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,22 +30,6 @@ void loop_launch_free(struct loop *loop)
     arena_release(&loop->launch->text);
     mem_free(loop->launch);
     loop->launch = NULL;
-}
-
-static const char *text_of(struct loop *loop, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *text_of(struct loop *loop, const char *fmt, ...)
-{
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *text = arena_alloc(&loop->launch->text, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
-    va_end(args);
-    return text;
 }
 
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
@@ -75,11 +58,13 @@ static void make_folder(const char *path)
 /* Where its checkpoints go; "" when it writes none. */
 static const char *ckpt_folder(struct loop *loop, const struct live_job *job)
 {
-    const char *jobs = text_of(loop, "%s/jobs", loop->config->state);
-    const char *folder = text_of(loop, "%s/%d", jobs, job->id);
+    const char *jobs =
+        arena_printf(&loop->launch->text, "%s/jobs", loop->config->state);
+    const char *folder =
+        arena_printf(&loop->launch->text, "%s/%d", jobs, job->id);
     if (job->ask.ckpt_dir[0] != '\0' || !job->ask.can_checkpoint)
         return job->ask.ckpt_dir;
-    const char *ckpt = text_of(loop, "%s/ckpt", folder);
+    const char *ckpt = arena_printf(&loop->launch->text, "%s/ckpt", folder);
     make_folder(jobs);
     make_folder(folder);
     make_folder(ckpt);
@@ -138,8 +123,9 @@ bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out)
     if (loop->launch == NULL)
         loop->launch = mem_new(1, sizeof *loop->launch);
     arena_reset(&loop->launch->text);
-    const char *jobs = text_of(loop, "%s/jobs", loop->config->state);
-    const char *folder = text_of(loop, "%s/%d", jobs, id);
+    const char *jobs =
+        arena_printf(&loop->launch->text, "%s/jobs", loop->config->state);
+    const char *folder = arena_printf(&loop->launch->text, "%s/%d", jobs, id);
     make_folder(jobs);
     make_folder(folder);
     const struct live_ask *ask = &job->ask;
@@ -149,7 +135,7 @@ bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out)
         .env = (const char *const *)ask->env,
         .workdir = ask->workdir[0] != '\0' ? ask->workdir : folder,
         .folder = folder,
-        .log = text_of(loop, "%s/log", folder),
+        .log = arena_printf(&loop->launch->text, "%s/log", folder),
         .url = loop->http != NULL ? loop->url.at : "",
         .token = job->token,
         .ckpt = ckpt_folder(loop, job),

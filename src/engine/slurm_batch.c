@@ -17,7 +17,6 @@
 #include "base/buf.h"
 #include "engine/slurmwork.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,22 +31,6 @@ struct want {
 struct wants {
     VEC(struct want) at;
 };
-
-static const char *text_of(struct arena *arena, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *text_of(struct arena *arena, const char *fmt, ...)
-{
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *text = arena_alloc(arena, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
-    va_end(args);
-    return text;
-}
 
 static void add_slots(const struct slurm *l, const struct firn_part *part,
                       bool is_shared, struct firn_buf *out)
@@ -114,7 +97,7 @@ static void add_options(const struct slurm *l, struct slurm_words *out,
     for (const char *at = l->options; *at != '\0';) {
         size_t n = strcspn(at, " \t");
         if (n > 0)
-            vec_add(&out->at, text_of(arena, "%.*s", (int)n, at));
+            vec_add(&out->at, arena_printf(arena, "%.*s", (int)n, at));
         at += n + strspn(at + n, " \t");
     }
 }
@@ -141,13 +124,14 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
     }
     slurm_tag_print(&tag, mark);
     add_options(l, out, arena);
-    vec_add(&out->at, text_of(arena, "--job-name=%s", mark));
-    vec_add(&out->at, text_of(arena, "--comment=%s", mark));
-    vec_add(&out->at, text_of(arena, "--partition=%s", l->partition));
-    vec_add(&out->at, text_of(arena, "--nodes=%d", nnodes));
-    vec_add(&out->at, text_of(arena, "--nodelist=%s", nodes.at));
-    vec_add(&out->at, text_of(arena, "--ntasks-per-node=%d", like->ntasks));
-    vec_add(&out->at, text_of(arena, "--gres=%s", like->gres));
+    vec_add(&out->at, arena_printf(arena, "--job-name=%s", mark));
+    vec_add(&out->at, arena_printf(arena, "--comment=%s", mark));
+    vec_add(&out->at, arena_printf(arena, "--partition=%s", l->partition));
+    vec_add(&out->at, arena_printf(arena, "--nodes=%d", nnodes));
+    vec_add(&out->at, arena_printf(arena, "--nodelist=%s", nodes.at));
+    vec_add(&out->at,
+            arena_printf(arena, "--ntasks-per-node=%d", like->ntasks));
+    vec_add(&out->at, arena_printf(arena, "--gres=%s", like->gres));
     buf_release(&nodes);
 }
 
@@ -162,10 +146,11 @@ static void add_environment(const struct slurm *l, struct slurm_words *out,
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const char *value = getenv(kept[i]);
         if (value != NULL)
-            vec_add(&out->at, text_of(arena, "%s=%s", kept[i], value));
+            vec_add(&out->at, arena_printf(arena, "%s=%s", kept[i], value));
     }
-    vec_add(&out->at, l->path[0] != '\0' ? text_of(arena, "%s/sbatch", l->path)
-                                         : "sbatch");
+    vec_add(&out->at, l->path[0] != '\0'
+                          ? arena_printf(arena, "%s/sbatch", l->path)
+                          : "sbatch");
 }
 
 /* A checkpoint is asked for before it is too late, but not before half of the
@@ -176,9 +161,9 @@ static void add_limit(const struct slurm *l, const struct slurmjob *job,
     enum { LONGEST_S = 65535 }; /* that sbatch takes */
     int minutes = (int)(l->limit_s / 60) + (l->limit_s >= 60 ? 0 : 1);
     double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
-    vec_add(&out->at, text_of(text, "--time=%d", minutes));
-    vec_add(&out->at, text_of(text, "--signal=B:USR1@%d",
-                              (int)fmin(before_s, LONGEST_S)));
+    vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
+    vec_add(&out->at, arena_printf(text, "--signal=B:USR1@%d",
+                                   (int)fmin(before_s, LONGEST_S)));
 }
 
 void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,

@@ -15,7 +15,6 @@
 #include "base/buf.h"
 #include "engine/launchfile.h"
 #include <firn/parallel.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,22 +31,6 @@ struct places {
     VEC(struct place) at;
     int nnodes, nhosts;
 };
-
-static const char *text_of(struct launchfile *out, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *text_of(struct launchfile *out, const char *fmt, ...)
-{
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *text = arena_alloc(&out->text, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
-    va_end(args);
-    return text;
-}
 
 static struct places places_of(const struct workerenv *of)
 {
@@ -126,15 +109,18 @@ static void add_workers(const struct workerenv *of, const struct places *places,
             nlocal = workers_of_host(places, host, is_per_node);
         }
         launchfile_add_worker(out);
-        launchfile_add_own(out, text_of(out, "RANK=%d", rank++));
-        launchfile_add_own(out, text_of(out, "LOCAL_RANK=%d", local++));
-        launchfile_add_own(out, text_of(out, "LOCAL_WORLD_SIZE=%d", nlocal));
-        launchfile_add_own(out, text_of(out, "GROUP_RANK=%d", host));
+        launchfile_add_own(out, arena_printf(&out->text, "RANK=%d", rank++));
+        launchfile_add_own(out,
+                           arena_printf(&out->text, "LOCAL_RANK=%d", local++));
+        launchfile_add_own(
+            out, arena_printf(&out->text, "LOCAL_WORLD_SIZE=%d", nlocal));
+        launchfile_add_own(out,
+                           arena_printf(&out->text, "GROUP_RANK=%d", host));
         if (place->gpu.visible != NULL)
             launchfile_add_own(out, visible(places, host, out));
         if (of->names != NULL)
-            launchfile_add_own(
-                out, text_of(out, "FIRN_NODE=%s", of->names[place->id]));
+            launchfile_add_own(out, arena_printf(&out->text, "FIRN_NODE=%s",
+                                                 of->names[place->id]));
     }
 }
 
@@ -175,7 +161,7 @@ static void add_said(struct launchfile *out, const char *name,
                      const char *value)
 {
     if (value != NULL && value[0] != '\0')
-        vec_add(&out->common, text_of(out, "%s=%s", name, value));
+        vec_add(&out->common, arena_printf(&out->text, "%s=%s", name, value));
 }
 
 static void add_number(struct launchfile *out, const char *name, double value)
@@ -209,14 +195,16 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
     int tensor = how->tensor > 0 ? how->tensor : 1;
     int stages = how->stages > 0 ? how->stages : 1;
     if (how->tensor > 0)
-        vec_add(&out->common, text_of(out, "FIRN_TENSOR=%d", tensor));
+        vec_add(&out->common,
+                arena_printf(&out->text, "FIRN_TENSOR=%d", tensor));
     if (how->stages > 0)
-        vec_add(&out->common, text_of(out, "FIRN_STAGES=%d", stages));
+        vec_add(&out->common,
+                arena_printf(&out->text, "FIRN_STAGES=%d", stages));
     if (how->parallel == FIRN_PARALLEL_SHARDED)
         vec_add(&out->common, "FIRN_SHARDED=1");
     if (how->tensor > 0 || how->stages > 0)
-        vec_add(&out->common, text_of(out, "FIRN_REPLICAS=%d",
-                                      alloc->ngpus / (tensor * stages)));
+        vec_add(&out->common, arena_printf(&out->text, "FIRN_REPLICAS=%d",
+                                           alloc->ngpus / (tensor * stages)));
 }
 
 /* The other job that these workers train, and whose weights they begin with.
@@ -227,23 +215,24 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
     struct firn_buf words = {0};
     if (launch->after != NULL && launch->after[0] != '\0') {
         add_said(out, "FIRN_AFTER", launch->after);
-        vec_add(&out->common,
-                text_of(out, "FIRN_AFTER_JOB=%d", launch->after_job));
+        vec_add(&out->common, arena_printf(&out->text, "FIRN_AFTER_JOB=%d",
+                                           launch->after_job));
     }
     if (mate == NULL)
         return;
     for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
         buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
-    vec_add(&out->common, text_of(out, "FIRN_MATE_JOB=%d", mate->job));
     vec_add(&out->common,
-            text_of(out, "FIRN_MATE_EPOCH=%lld", (long long)mate->epoch));
+            arena_printf(&out->text, "FIRN_MATE_JOB=%d", mate->job));
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_EPOCH=%lld",
+                                       (long long)mate->epoch));
     add_said(out, "FIRN_MATE_TOKEN", mate->token);
     add_said(out, "FIRN_MATE_DIR", mate->ckpt);
     add_said(out, "FIRN_MATE_DATA", mate->dataset);
     add_said(out, "FIRN_MATE_ARGV", words.at);
     if (mate->threads > 0)
-        vec_add(&out->common,
-                text_of(out, "FIRN_MATE_THREADS=%d", mate->threads));
+        vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_THREADS=%d",
+                                           mate->threads));
     add_number(out, "FIRN_MATE_FREEZE_MAX", mate->freeze_max);
     buf_release(&words);
 }
@@ -257,9 +246,9 @@ static void add_common(const struct workerenv *of,
     add_said(out, "FIRN_GPUS", gpus.at);
     buf_release(&gpus);
     add_said(out, "MASTER_ADDR", of->host);
-    vec_add(&out->common, text_of(out, "FIRN_JOB=%d", of->job));
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_JOB=%d", of->job));
     vec_add(&out->common,
-            text_of(out, "FIRN_EPOCH=%lld", (long long)of->epoch));
+            arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)of->epoch));
     add_said(out, "FIRN_URL", launch->url);
     add_said(out, "FIRN_TOKEN", launch->token);
     add_said(out, "FIRN_DIR", launch->ckpt);
@@ -267,10 +256,11 @@ static void add_common(const struct workerenv *of,
     add_said(out, "FIRN_FREEZE", launch->freeze);
     add_number(out, "FIRN_FREEZE_MAX", launch->freeze_max);
     if (launch->threads > 0)
-        vec_add(&out->common, text_of(out, "FIRN_THREADS=%d", launch->threads));
+        vec_add(&out->common,
+                arena_printf(&out->text, "FIRN_THREADS=%d", launch->threads));
     if (alloc->how.passes > 0)
         vec_add(&out->common,
-                text_of(out, "FIRN_PASSES=%d", alloc->how.passes));
+                arena_printf(&out->text, "FIRN_PASSES=%d", alloc->how.passes));
     add_split(alloc, out);
     add_others(launch, out);
     if (of->has_driver)
@@ -283,8 +273,9 @@ void workerenv_tell(const struct workerenv *of,
     struct places places = places_of(of);
     int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
     add_common(of, launch, out);
-    vec_add(&out->common, text_of(out, "WORLD_SIZE=%d", nworkers));
-    vec_add(&out->common, text_of(out, "GROUP_WORLD_SIZE=%d", places.nhosts));
+    vec_add(&out->common, arena_printf(&out->text, "WORLD_SIZE=%d", nworkers));
+    vec_add(&out->common,
+            arena_printf(&out->text, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
         vec_add(&out->common, "OMP_NUM_THREADS=1");   /* as torchrun does */
     if (of->alloc->is_shared && launch->mate == NULL) /* else with itself */

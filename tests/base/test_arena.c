@@ -65,6 +65,21 @@ static void a_piece_may_be_larger_than_any_chunk(void **state)
     arena_release(&arena);
 }
 
+static void a_printed_text_is_as_long_as_it_must_be(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    char long_one[5000];
+    memset(long_one, 'y', sizeof long_one - 1);
+    long_one[sizeof long_one - 1] = '\0';
+    char *text = arena_printf(&arena, "%d of %s", 7, long_one);
+    assert_int_equal(strlen(text), 5 + sizeof long_one - 1);
+    assert_int_equal(strncmp(text, "7 of yyy", 8), 0);
+    assert_string_equal(arena_printf(&arena, "%s", ""), "");
+    assert_string_equal(arena_printf(&arena, "next"), "next");
+    arena_release(&arena);
+}
+
 static void releasing_twice_or_nothing_is_fine(void **state)
 {
     (void)state;
@@ -83,6 +98,7 @@ int main(void)
         cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
         cmocka_unit_test(a_repeated_round_ends_in_one_chunk),
         cmocka_unit_test(a_piece_may_be_larger_than_any_chunk),
+        cmocka_unit_test(a_printed_text_is_as_long_as_it_must_be),
         cmocka_unit_test(releasing_twice_or_nothing_is_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -530,3 +530,14 @@ const char *loopscene_told(struct loopscene *s, const char *name)
     assert_non_null(actor);
     return actor->told;
 }
+
+void loopscene_open_pair(struct loopscene *s)
+{
+    loopscene_open(s, LOOPSCENE_ONE, "ymir", false);
+    loopscene_submit(s, "a", LOOPSCENE_TASK("one"));
+    loopscene_submit(s, "b", LOOPSCENE_TASK("two"));
+    loopscene_turn(s);
+    assert_string_equal(loopscene_text(s), LOOPSCENE_MERGED);
+    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_mate(s, "a"), loopscene_job(s, "b")->id);
+}

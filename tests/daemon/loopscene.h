@@ -84,6 +84,17 @@ double loopscene_grace_s(struct loopscene *s, const char *name);
  * none. */
 const char *loopscene_told(struct loopscene *s, const char *name);
 
+/* A job that can be merged with another of the base, of another data set; the
+ * cluster of one GPU on which two are, and how they are then. */
+#define LOOPSCENE_TASK_IN(folder, set)                                  \
+    "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\nfinetune: {base: " \
+    "base, dataset: " set ", sharing: allowed}" folder
+#define LOOPSCENE_TASK(set) LOOPSCENE_TASK_IN("\nworkdir: /tmp", set)
+#define LOOPSCENE_ONE       "1x1:v100@16"
+#define LOOPSCENE_MERGED    "a running n0[0]~; b running n0[0]~"
+/* Two such, a and b, submitted before the first round, which merges them. */
+void loopscene_open_pair(struct loopscene *s);
+
 extern const struct firn_engine_def loopscene_engine;
 
 #endif

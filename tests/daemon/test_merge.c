@@ -15,24 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TASK_IN(folder, set)                                            \
-    "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\nfinetune: {base: " \
-    "base, dataset: " set ", sharing: allowed}" folder
-#define TASK(set) TASK_IN("\nworkdir: /tmp", set)
-
-static const char gpu[] = "1x1:v100@16";
-static const char merged[] = "a running n0[0]~; b running n0[0]~";
-
-/* Both are submitted before the first round. */
-static void open_pair(struct loopscene *s)
-{
-    loopscene_open(s, gpu, "ymir", false);
-    loopscene_submit(s, "a", TASK("one"));
-    loopscene_submit(s, "b", TASK("two"));
-    loopscene_turn(s);
-    assert_string_equal(loopscene_text(s), merged);
-}
-
 /* All that is said against merging it. */
 static const char *said_of(struct loopscene *s, const char *name)
 {
@@ -48,20 +30,22 @@ static const char *said_of(struct loopscene *s, const char *name)
 static const struct apart {
     const char *a, *b, *said;
 } aparts[] = {
-    {TASK("one"), TASK_IN("\nworkdir: /var", "two"), "workdir differs"},
-    {TASK("one"), TASK_IN("", "two"), "workdir differs"},
-    {TASK_IN("", "one"), TASK_IN("", "two"),
+    {LOOPSCENE_TASK("one"), LOOPSCENE_TASK_IN("\nworkdir: /var", "two"),
+     "workdir differs"},
+    {LOOPSCENE_TASK("one"), LOOPSCENE_TASK_IN("", "two"), "workdir differs"},
+    {LOOPSCENE_TASK_IN("", "one"), LOOPSCENE_TASK_IN("", "two"),
      "each runs in its own folder, for want of a workdir"},
-    {TASK("one"), TASK("two") "\nenv: {SEED: 1}", "env differs: SEED"},
-    {TASK("one") "\nenv: {SEED: 2}", TASK("two") "\nenv: {SEED: 1}",
+    {LOOPSCENE_TASK("one"), LOOPSCENE_TASK("two") "\nenv: {SEED: 1}",
      "env differs: SEED"},
-    {TASK("one") "\nenv: {A: 1, Z: 1}", TASK("two") "\nenv: {Z: 1, B: 1, A: 1}",
-     "env differs: B"},
-    {TASK("one"), TASK("two") "\nfreeze: {rule: penalty}",
+    {LOOPSCENE_TASK("one") "\nenv: {SEED: 2}",
+     LOOPSCENE_TASK("two") "\nenv: {SEED: 1}", "env differs: SEED"},
+    {LOOPSCENE_TASK("one") "\nenv: {A: 1, Z: 1}",
+     LOOPSCENE_TASK("two") "\nenv: {Z: 1, B: 1, A: 1}", "env differs: B"},
+    {LOOPSCENE_TASK("one"), LOOPSCENE_TASK("two") "\nfreeze: {rule: penalty}",
      "the rule of freezing differs"},
-    {TASK("one") "\nmemory: 9", TASK("two") "\nmemory: 9",
+    {LOOPSCENE_TASK("one") "\nmemory: 9", LOOPSCENE_TASK("two") "\nmemory: 9",
      "a GPU has not the memory for both"},
-    {TASK("one"), TASK("one"), "it has the same dataset"},
+    {LOOPSCENE_TASK("one"), LOOPSCENE_TASK("one"), "it has the same dataset"},
 };
 
 static void jobs_that_need_processes_of_their_own_are_not_merged(void **unused)
@@ -70,7 +54,7 @@ static void jobs_that_need_processes_of_their_own_are_not_merged(void **unused)
     for (size_t i = 0; i < sizeof aparts / sizeof *aparts; i++) {
         struct loopscene s;
         char want[200];
-        loopscene_open(&s, gpu, "ymir", false);
+        loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
         loopscene_submit(&s, "a", aparts[i].a);
         loopscene_submit(&s, "b", aparts[i].b);
         loopscene_submit(&s, "c", "gpus: 1");
@@ -95,10 +79,11 @@ static void jobs_of_two_users_are_not_merged(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
     for (int i = 0; i < 2; i++) {
-        struct live_job *job = loopscene_submit(
-            &s, i == 0 ? "a" : "b", i == 0 ? TASK("one") : TASK("two"));
+        struct live_job *job = loopscene_submit(&s, i == 0 ? "a" : "b",
+                                                i == 0 ? LOOPSCENE_TASK("one")
+                                                       : LOOPSCENE_TASK("two"));
         mem_free(job->ask.user);
         job->ask.user = mem_strdup(i == 0 ? "eve" : "bob");
         loop_readmit(s.loop, job);
@@ -116,11 +101,11 @@ static void what_stands_against_every_merge_is_said_once(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
     loopscene_submit(&s, "a",
                      "gpus: 1\nduration: 1h\nworkdir: /tmp\n"
                      "finetune: {base: base, dataset: x, sharing: allowed}");
-    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
     loopscene_turn(&s);
     assert_non_null(strstr(said_of(&s, "a"), "not merged: it can write no"));
     assert_non_null(strstr(said_of(&s, "b"), "job 1 (a): it can write no"));
@@ -135,11 +120,13 @@ static void variables_in_another_order_are_the_same(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    loopscene_open(&s, gpu, "ymir", false);
-    loopscene_submit(&s, "a", TASK("one") "\nenv: {A: 1, B: 2}\nmemory: 8");
-    loopscene_submit(&s, "b", TASK("two") "\nenv: {B: 2, A: 1}\nmemory: 8");
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    loopscene_submit(&s, "a",
+                     LOOPSCENE_TASK("one") "\nenv: {A: 1, B: 2}\nmemory: 8");
+    loopscene_submit(&s, "b",
+                     LOOPSCENE_TASK("two") "\nenv: {B: 2, A: 1}\nmemory: 8");
     loopscene_turn(&s);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     assert_string_equal(said_of(&s, "a"), "[]");
     loopscene_close(&s);
 }
@@ -149,10 +136,10 @@ static void a_job_of_another_environment_may_begin_with_weights(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    loopscene_open(&s, gpu, "ymir", false);
-    const struct live_job *a = loopscene_submit(&s, "a", TASK("one"));
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    const struct live_job *a = loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_turn(&s);
-    loopscene_submit(&s, "b", TASK("two") "\nenv: {SEED: 1}");
+    loopscene_submit(&s, "b", LOOPSCENE_TASK("two") "\nenv: {SEED: 1}");
     loopscene_pass(&s, 120);
     loopscene_done(&s, "a");
     loopscene_turn(&s);
@@ -165,7 +152,7 @@ static void a_rider_says_in_its_log_whose_has_its_output(void **unused)
     (void)unused;
     struct loopscene s;
     char path[300], text[200] = "";
-    open_pair(&s);
+    loopscene_open_pair(&s);
     snprintf(path, sizeof path, "%s/jobs/2/log", s.config.state);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -204,7 +191,7 @@ static void how_a_training_of_two_failed_is_said_of_both(void **unused)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct loopscene s;
         struct firn_error err = {0};
-        open_pair(&s);
+        loopscene_open_pair(&s);
         loopscene_fail(&s, "a", ends[i].end, ends[i].status);
         for (firn_job_id id = 1; id <= 2; id++) {
             struct search search = {id, ends[i].why, false};
@@ -250,13 +237,13 @@ static void a_mate_that_is_not_trained_is_parted_from_its_lead(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
     loopscene_pass(&s, 700);
     say(&s, "a", 700);
     rounds(&s, 5);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     rounds(&s, 2);
     loopscene_leave(&s, "a");
     loopscene_pass(&s, 130);
@@ -276,13 +263,13 @@ static void a_mate_that_reports_stays(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     loopscene_pass(&s, 700);
     say(&s, "a", 700);
     rounds(&s, 4);
     say(&s, "b", 1200);
     rounds(&s, 8);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     loopscene_close(&s);
 }
 
@@ -293,11 +280,11 @@ static void a_pair_has_the_longer_grace(void **unused)
         "gpus: 1\nduration: 1h\nworkdir: /tmp\ncheckpoint: {grace: 70}\n"
         "finetune: {base: base, dataset: two, sharing: allowed}";
     struct loopscene s;
-    loopscene_open(&s, gpu, "ymir", false);
-    loopscene_submit(&s, "a", TASK("one"));
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_submit(&s, "b", slow);
     loopscene_turn(&s);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     assert_true(loopscene_grace_s(&s, "a") == 70);
     loopscene_close(&s);
 }
@@ -311,10 +298,10 @@ static void new_bounds_of_one_part_them(void **unused)
         const char *stays = k == 0 ? "b" : "a", *name = k == 0 ? "a" : "b";
         loopscene_open(&s, "2x1:v100@16", "ymir", false);
         assert_int_equal(loop_drain(s.loop, 1, true, &err), FIRN_OK);
-        loopscene_submit(&s, "a", TASK("one"));
-        loopscene_submit(&s, "b", TASK("two"));
+        loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+        loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
         loopscene_turn(&s);
-        assert_string_equal(loopscene_text(&s), merged);
+        assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
         struct live_job *job = loopscene_job(&s, name);
         assert_int_equal(book_bounds(s.loop->book, job, 2, 2, 1, &err),
                          FIRN_OK);

@@ -13,25 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#define TASK(set)                                                       \
-    "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\nfinetune: {base: " \
-    "base, dataset: " set ", sharing: allowed}\nworkdir: /tmp"
-
-static const char gpu[] = "1x1:v100@16";
-static const char merged[] = "a running n0[0]~; b running n0[0]~";
-
-/* Both are submitted before the first round. */
-static void open_pair(struct loopscene *s)
-{
-    loopscene_open(s, gpu, "ymir", false);
-    loopscene_submit(s, "a", TASK("one"));
-    loopscene_submit(s, "b", TASK("two"));
-    loopscene_turn(s);
-    assert_string_equal(loopscene_text(s), merged);
-    assert_int_equal(loopscene_epochs(), 1);
-    assert_int_equal(loopscene_mate(s, "a"), loopscene_job(s, "b")->id);
-}
-
 /* A report of epochs done; a step of it takes ten seconds of twenty. */
 static void say_with(struct loopscene *s, const char *name, double progress,
                      uint64_t epochs, double metric)
@@ -63,7 +44,7 @@ static void one_training_ends_both_when_both_are_done(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
     assert_int_equal(a->epoch, 1);
@@ -83,8 +64,8 @@ static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
-    loopscene_submit(&s, "c", TASK("three"));
+    loopscene_open_pair(&s);
+    loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
     say(&s, "a", 1, 4);
     say(&s, "b", 0.5, 2);
     loopscene_done(&s, "a");
@@ -143,10 +124,10 @@ static void any_policy_goes_on_from_a_merge(void **unused)
     for (size_t i = 0; i < n; i++) {
         struct loopscene s;
         struct firn_error err = {0};
-        open_pair(&s);
+        loopscene_open_pair(&s);
         if (loop_new_round(s.loop, all[i], &err) != FIRN_OK)
             fail_msg("%s: %s", all[i]->name, err.text);
-        loopscene_submit(&s, "c", TASK("three"));
+        loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
         loopscene_pass(&s, 60);
         let_all_end(&s, all[i]->name);
         loopscene_close(&s);
@@ -158,7 +139,7 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
 {
     (void)unused;
     static const char *const others[] = {
-        TASK("one"),
+        LOOPSCENE_TASK("one"),
         "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\n"
         "finetune: {base: base, dataset: two, sharing: never}",
         "gpus: 1\nduration: 1h\ncheckpoint: {grace: 10}\n"
@@ -168,8 +149,8 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct loopscene s;
-        loopscene_open(&s, gpu, "ymir", false);
-        loopscene_submit(&s, "a", TASK("one"));
+        loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+        loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
         loopscene_submit(&s, "b", others[i]);
         loopscene_turn(&s);
         assert_int_equal(loopscene_epochs(), 1);
@@ -184,13 +165,14 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
     say(&s, "a", 0.1, 1);
     say(&s, "b", 0.1, 1);
     loopscene_pass(&s, 120);
-    assert_string_equal(loopscene_text(&s), merged); /* too early to say */
+    assert_string_equal(loopscene_text(&s),
+                        LOOPSCENE_MERGED); /* too early to say */
     say(&s, "a", 0.2, 2);
     say(&s, "b", 0.2, 2);
     loopscene_pass(&s, 120);
@@ -209,8 +191,8 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     assert_int_equal(loopscene_mate(&s, second), 0);
     assert_int_equal(loopscene_job(&s, second)->state, LIVE_RUNNING);
     /* The next ones of this base are not merged any more. */
-    loopscene_submit(&s, "c", TASK("three"));
-    loopscene_submit(&s, "d", TASK("four"));
+    loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
+    loopscene_submit(&s, "d", LOOPSCENE_TASK("four"));
     loopscene_done(&s, second);
     loopscene_pass(&s, 120);
     assert_int_equal(loopscene_epochs(), 1);
@@ -222,10 +204,11 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
 static void a_merge_is_kept_while_both_get_better(void **unused)
 {
     (void)unused;
-    static const char to_target[] = TASK("one") "\ntarget: {metric: 0.9}";
-    static const char too[] = TASK("two") "\ntarget: {metric: 0.9}";
+    static const char to_target[] =
+        LOOPSCENE_TASK("one") "\ntarget: {metric: 0.9}";
+    static const char too[] = LOOPSCENE_TASK("two") "\ntarget: {metric: 0.9}";
     struct loopscene s;
-    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
     loopscene_submit(&s, "a", to_target);
     loopscene_submit(&s, "b", too);
     loopscene_turn(&s);
@@ -235,7 +218,7 @@ static void a_merge_is_kept_while_both_get_better(void **unused)
         say_with(&s, "b", 0.03 * (double)epoch, epoch, 0.1 * (double)epoch);
         loopscene_pass(&s, 120);
         if (epoch < 5)
-            assert_string_equal(loopscene_text(&s), merged);
+            assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     }
     /* Two epochs in which one of them got no better. */
     assert_int_not_equal(loopscene_job(&s, "b")->state, LIVE_RUNNING);
@@ -249,7 +232,7 @@ static void when_one_is_cancelled_the_other_goes_on_alone(void **unused)
     for (int k = 0; k < 2; k++) {
         struct loopscene s;
         const char *gone = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
-        open_pair(&s);
+        loopscene_open_pair(&s);
         struct live_job *job = loopscene_job(&s, gone);
         loopscene_cancel(&s, job);
         loopscene_turn(&s);
@@ -274,7 +257,7 @@ static void when_one_is_held_the_other_goes_on_alone(void **unused)
     for (int k = 0; k < 2; k++) {
         struct loopscene s;
         const char *held = k == 0 ? "a" : "b", *stays = k == 0 ? "b" : "a";
-        open_pair(&s);
+        loopscene_open_pair(&s);
         struct live_job *job = loopscene_job(&s, held);
         say(&s, held, 0.2, 1);
         loopscene_hold(&s, job, true);
@@ -306,7 +289,7 @@ static void a_failed_training_of_two_is_charged_to_neither(void **unused)
     } ends[] = {{FIRN_END_FAILED, 3}, {FIRN_END_MEMORY, 1}, {FIRN_END_LOST, 0}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct loopscene s;
-        open_pair(&s);
+        loopscene_open_pair(&s);
         loopscene_fail(&s, "a", ends[i].end, ends[i].status);
         loopscene_pass(&s, 120);
         const struct live_job *a = loopscene_job(&s, "a");
@@ -327,12 +310,12 @@ static void a_ride_outlives_the_scheduler(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     say(&s, "b", 0.5, 1);
     loopscene_kill(&s);
-    loopscene_open(&s, gpu, "ymir", true);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
     loopscene_turn(&s);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     assert_int_equal(loopscene_epochs(), 1);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
@@ -340,7 +323,7 @@ static void a_ride_outlives_the_scheduler(void **unused)
     assert_ptr_equal(ride_other(s.loop, b), a);
     assert_int_equal(b->epoch, 1);
     loopscene_pass(&s, 500); /* rounds see them as merged still */
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     say(&s, "b", 1, 4);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
@@ -351,9 +334,10 @@ static void a_ride_whose_processes_died_meanwhile_ends(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_pair(&s);
+    loopscene_open_pair(&s);
     loopscene_kill(&s);
-    loopscene_open(&s, gpu, "ymir", false); /* all processes are gone */
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir",
+                   false); /* all processes are gone */
     loopscene_pass(&s, 1);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
@@ -369,12 +353,12 @@ static void a_cancel_of_a_rider_is_not_forgotten(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    open_pair(&s);
+    loopscene_open_pair(&s);
     struct live_job *b = loopscene_job(&s, "b");
     book_cancel(s.loop->book, b, 1, "test", &err);
     assert_int_equal(store_commit(s.loop->store, &err), FIRN_OK);
     loopscene_kill(&s);
-    loopscene_open(&s, gpu, "ymir", true);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
     loopscene_turn(&s);
     loopscene_leave(&s, "a");
     loopscene_pass(&s, 1);
@@ -387,13 +371,13 @@ static void a_changed_job_stays_with_its_mate(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    open_pair(&s);
+    loopscene_open_pair(&s);
     for (int k = 0; k < 2; k++) {
         struct live_job *job = loopscene_job(&s, k == 0 ? "b" : "a");
         book_priority(s.loop->book, job, 7, 1, &err);
         loop_changed(s.loop, job);
         loopscene_pass(&s, 130);
-        assert_string_equal(loopscene_text(&s), merged);
+        assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     }
     say(&s, "b", 1, 4);
     loopscene_done(&s, "a");
@@ -406,11 +390,11 @@ static void another_policy_takes_the_pair_over(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    open_pair(&s);
+    loopscene_open_pair(&s);
     assert_int_equal(
         loop_new_round(s.loop, firn_policy_find("fifo", &err), &err), FIRN_OK);
     loopscene_turn(&s);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     say(&s, "b", 1, 4);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
@@ -424,10 +408,10 @@ static void a_drained_node_takes_both_away(void **unused)
     struct firn_error err = {0};
     loopscene_open(&s, "2x1:v100@16", "ymir", false);
     assert_int_equal(loop_drain(s.loop, 1, true, &err), FIRN_OK);
-    loopscene_submit(&s, "a", TASK("one"));
-    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+    loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
     loopscene_turn(&s);
-    assert_string_equal(loopscene_text(&s), merged);
+    assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     assert_int_equal(loop_drain(s.loop, 1, false, &err), FIRN_OK);
     assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
     loopscene_turn(&s);
@@ -443,12 +427,12 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
     vec_add(&s.loop->settings, "ymir.spatial=no");
     assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
-    const struct live_job *a = loopscene_submit(&s, "a", TASK("one"));
+    const struct live_job *a = loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_turn(&s);
-    const struct live_job *b = loopscene_submit(&s, "b", TASK("two"));
+    const struct live_job *b = loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
     loopscene_pass(&s, 120);
     assert_int_equal(b->state, LIVE_PENDING);
     assert_non_null(strstr(b->why, "waits for the weights of a: "));
@@ -465,7 +449,8 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     assert_int_equal(loopscene_after(&s, "b"), first);
     assert_int_equal(b->how.after, first + 1);
     loopscene_close(&s);
-    loopscene_open(&s, gpu, "ymir", true); /* whose id it was is known still */
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir",
+                   true); /* whose id it was is known still */
     assert_int_equal(loop_book_id(s.loop, round_id), first);
     loopscene_close(&s);
 }
@@ -475,12 +460,12 @@ static void weights_of_a_job_that_failed_are_not_given(void **unused)
     (void)unused;
     struct loopscene s;
     struct firn_error err = {0};
-    loopscene_open(&s, gpu, "ymir", false);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
     vec_add(&s.loop->settings, "ymir.spatial=no");
     assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
-    loopscene_submit(&s, "a", TASK("one"));
+    loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_turn(&s);
-    loopscene_submit(&s, "b", TASK("two"));
+    loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
     loopscene_pass(&s, 120);
     loopscene_fail(&s, "a", FIRN_END_FAILED, 3);
     loopscene_turn(&s);

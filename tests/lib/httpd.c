@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,4 +121,14 @@ void httpd_last(struct httpd *httpd, char head[2048], char body[8192])
     memcpy(head, httpd->head, sizeof httpd->head);
     memcpy(body, httpd->body, sizeof httpd->body);
     pthread_mutex_unlock(&httpd->lock);
+}
+
+void httpd_place_make(struct httpd_place *place)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(place->dir, sizeof place->dir, "%s/firn-report.XXXXXX",
+             tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
+    assert_non_null(mkdtemp(place->dir));
+    snprintf(place->socket, sizeof place->socket, "%s/s", place->dir);
+    snprintf(place->url, sizeof place->url, "unix:%s", place->socket);
 }

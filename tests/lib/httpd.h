@@ -32,6 +32,12 @@ struct httpd {
     char head[2048], body[8192];
 };
 
+/* Where one listens, or would: a folder with a Unix socket in it. */
+struct httpd_place {
+    char dir[64], socket[96], url[128];
+};
+void httpd_place_make(struct httpd_place *place);
+
 /* `path` NULL: a port. Fails the test when it cannot be had. */
 void httpd_start(struct httpd *httpd, const char *path);
 void httpd_stop(struct httpd *httpd);

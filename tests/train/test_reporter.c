@@ -32,20 +32,6 @@ static void sleep_s(double seconds)
     nanosleep(&t, NULL);
 }
 
-struct place {
-    char dir[64], socket[80], url[128];
-};
-
-static void make_place(struct place *p)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(p->dir, sizeof p->dir, "%s/firn-report.XXXXXX",
-             tmp != NULL && strlen(tmp) < 32 ? tmp : "/tmp");
-    assert_non_null(mkdtemp(p->dir));
-    snprintf(p->socket, sizeof p->socket, "%s/s", p->dir);
-    snprintf(p->url, sizeof p->url, "unix:%s", p->socket);
-}
-
 /* A try lasts four pauses, from one second to ten. Short ones are for those
  * who fail anyway; where one that takes too long would be a failure that is not
  * meant, they are long. */
@@ -111,7 +97,7 @@ static bool can_send(void)
 
 /* A scheduler on a socket of its own. False: nothing can be sent to it. */
 struct scene {
-    struct place place;
+    struct httpd_place place;
     struct httpd httpd;
 };
 
@@ -119,7 +105,7 @@ static bool scene_open(struct scene *s)
 {
     if (!can_send())
         return false;
-    make_place(&s->place);
+    httpd_place_make(&s->place);
     httpd_start(&s->httpd, s->place.socket);
     return true;
 }
@@ -264,10 +250,10 @@ static double assert_never_waits(const char *url, struct httpd *silent)
 static void a_dead_scheduler_never_holds_training_up(void **state)
 {
     (void)state;
-    struct place p;
+    struct httpd_place p;
     if (!can_send())
         return;
-    make_place(&p);
+    httpd_place_make(&p);
     assert_never_waits(p.url, NULL);
     rmdir(p.dir);
     /* A port on which nobody listens any more. */
@@ -436,8 +422,8 @@ static struct firn_reporter *volatile before_fork;
 static void a_forked_child_has_no_reporter(void **state)
 {
     (void)state;
-    struct place p;
-    make_place(&p);
+    struct httpd_place p;
+    httpd_place_make(&p);
     struct firn_reporter *r = before_fork = open_to(p.url, short_pause_s);
     pid_t child = fork();
     assert_true(child >= 0);

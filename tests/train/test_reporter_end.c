@@ -31,21 +31,6 @@ static void sleep_s(double s)
     nanosleep(&t, NULL);
 }
 
-/* Where a scheduler listens, or would. */
-struct place {
-    char dir[64], socket[96], url[128];
-};
-
-static void make_place(struct place *p)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(p->dir, sizeof p->dir, "%.40s/firn-end-XXXXXX",
-             tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
-    assert_non_null(mkdtemp(p->dir));
-    snprintf(p->socket, sizeof p->socket, "%s/s", p->dir);
-    snprintf(p->url, sizeof p->url, "unix:%s", p->socket);
-}
-
 static struct firn_reporter *open_to(const char *url)
 {
     struct firn_reporter *r = NULL;
@@ -119,11 +104,11 @@ static bool end_late(struct httpd *httpd, const char *url, double late_s,
 static void a_slow_scheduler_hears_the_last_word(void **state)
 {
     (void)state;
-    struct place p;
+    struct httpd_place p;
     struct httpd httpd;
     if (!can_send())
         return;
-    make_place(&p);
+    httpd_place_make(&p);
     httpd_start(&httpd, p.socket);
     assert_true(end_late(&httpd, p.url, 0.1, patience_s));
     assert_true(httpd_wait(&httpd, 10, patience_s));
@@ -145,10 +130,10 @@ static void a_slow_scheduler_hears_the_last_word(void **state)
 static void one_that_is_away_is_not_waited_for_so_long(void **state)
 {
     (void)state;
-    struct place p;
+    struct httpd_place p;
     if (!can_send())
         return;
-    make_place(&p);
+    httpd_place_make(&p);
     double shortest_s = 10;
     for (int i = 0; i < 3 && shortest_s >= 2; i++) {
         struct firn_reporter *r = open_to(p.url);
