@@ -248,7 +248,7 @@ const char *gres_gpus(struct slurm_node *out, const struct gres_list *list,
         return "the name of its GPU type is too long";
     out->ngpus = (int)ngpus;
     out->naming = by_slots ? SLURM_SLOTS : SLURM_COUNTS;
-    out->type = type.n > 0 ? slurm_keep(arena, type) : ngpus > 0 ? "gpu" : "";
+    out->type = ngpus == 0 ? "" : type.n > 0 ? slurm_keep(arena, type) : "gpu";
     if (by_slots) {
         set_shares(out, list, "mps");
         set_shares(out, list, "shard"); /* of both, this one */

@@ -194,6 +194,8 @@ static void gpus_in_use_that_nobody_can_name_are_counted(void **state)
            "slots 'a' 2 used any 1");
     expect((struct line){.gres = "(null)", .used = "gpu:3(IDX:0-5000)"},
            "counts '' 0 used any 0");
+    expect((struct line){.gres = "gpu:a100:0(S:0-1)", .used = "gpu:a100:0"},
+           "counts '' 0 used"); /* a type of none */
 }
 
 static void three_hundred_gpus_are_read(void **state)
