@@ -7,8 +7,8 @@
  *
  *     lock taken, shepherd lives     it runs (or is about to: no pid file yet)
  *     lock taken, shepherd is gone   strays: they are killed, known by the lock
- *                                    file that they have open and by a
- *                                    variable of their environment
+ *                                    file that they have open, a variable of
+ *                                    their environment and the control group
  *     lock free, exit file           it ended so
  *     lock free, no exit, a pid      LOST: its shepherd was killed; first all
  *                                    strays are waited for
