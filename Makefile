@@ -422,14 +422,14 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
 
-# Whatever has several processes, or threads, slow in all of them: SLOW is the
+# Whatever has several processes, or threads, slow in all of them: DELAYS is the
 # share of calls that are delayed, and by how many milliseconds at most.
-SLOW ?= 0.03,60
+DELAYS ?= 0.03,60
 SLOW_TESTS = $(filter $(addprefix $(BUILD)/tests/,engine/% daemon/% fault/% \
                train/% cli/%),$(TESTS)) $(filter tests/e2e/2%,$(E2E))
 slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
 	$(Q)$(RUN) -t 3600 -w "env LD_PRELOAD=$(abspath $(SLOWCALLS)) \
-	    SLOW_CALLS=$(SLOW)" $(SLOW_TESTS)
+	    SLOW_CALLS=$(DELAYS)" $(SLOW_TESTS)
 
 soak: all $(TESTS) $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
@@ -438,7 +438,7 @@ soak: all $(TESTS) $(FAKENVML)
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) slow
-	$(Q)$(MAKE) slow SLOW=0.005,1500
+	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
 bench: all $(BENCHES)
@@ -519,7 +519,8 @@ help:
 
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
-        valgrind tidy fuzz fuzzers fuzz-run slow soak bench results plots install \
+        valgrind tidy fuzz fuzzers fuzz-run slow soak bench results plots \
+        install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
