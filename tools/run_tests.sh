@@ -81,11 +81,15 @@ one()
     cat "$log.say"
 }
 
-# The output of a failed test, without the cases that passed.
+# The output of a failed test, without the cases that passed: first what it
+# says of its failures, which a long log would hide.
 show()
 {
-    grep -hv '^ok [0-9]' "$1.out" | tail -n 200 | sed 's/^/       /'
-    tail -n 100 "$1.err" | sed 's/^/       /'
+    {
+        grep -hv '^ok [0-9]' "$1.out" | tail -n 200
+        grep -h '^ERROR: ' "$1.err" | head -n 20
+        tail -n 60 "$1.err"
+    } | sed 's/^/       /'
 }
 
 if [ "$1" = --one ]; then

@@ -6,7 +6,11 @@
  * by the kernel's word, not by his own.
  *
  * (1) A file that is no socket is never removed, nor is a socket that
- *     somebody answers on.
+ *     somebody answers on. A daemon killed while it started a process is
+ *     nobody, though its child has its sockets too until it comes to its own
+ *     program: the kernel still says who listens, and that he is no more.
+ *     Where it does not (TCP; a process that nobody has reaped) the child is
+ *     given a moment.
  * (2) Two daemons that start at the same moment are kept apart by the lock of
  *     the store, which is taken before.
  * (3) Secrets are compared as digests of one length, all of it, whatever the
@@ -14,11 +18,14 @@
  */
 #define _GNU_SOURCE /* struct ucred */
 #include "daemon/http_sock.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +34,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512 };
+enum { BACKLOG = 512, LOOK_MS = 5 };
+static const double moment_s = 2; /* from a fork to a program, at most */
 
 static enum firn_status torn(int fd, struct firn_error *err, const char *what,
                              const char *name)
@@ -61,6 +69,30 @@ static enum firn_status private_folder(const char *path, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* The one who called listen(), by the other end of a connection to him. */
+static bool is_listener_gone(int fd)
+{
+    struct ucred peer = {0};
+    socklen_t n = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+           peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Invariant (1). */
+static enum firn_status look(const struct sockaddr_un *at, bool *answers,
+                             struct firn_error *err)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return torn(fd, err, "cannot make a socket for", at->sun_path);
+    if (connect(fd, (const struct sockaddr *)at, sizeof *at) == 0)
+        *answers = !is_listener_gone(fd);
+    else
+        *answers = errno == EAGAIN; /* alive, and busy */
+    close(fd);
+    return FIRN_OK;
+}
+
 /* Nothing stands at `path` afterwards: invariant (1). */
 static enum firn_status clear_path(const struct sockaddr_un *at,
                                    struct firn_error *err)
@@ -72,12 +104,13 @@ static enum firn_status clear_path(const struct sockaddr_un *at,
         return firn_fail(err, FIRN_EINVAL,
                          "'%s' is there already and is no socket",
                          at->sun_path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return torn(fd, err, "cannot make a socket for", at->sun_path);
-    bool answers = connect(fd, (const struct sockaddr *)at, sizeof *at) == 0 ||
-                   errno == EAGAIN; /* alive, and busy */
-    close(fd);
+    bool answers = false;
+    double until_s = clock_elapsed_s() + moment_s;
+    FIRN_TRY(look(at, &answers, err));
+    while (answers && clock_elapsed_s() < until_s) {
+        poll(NULL, 0, LOOK_MS);
+        FIRN_TRY(look(at, &answers, err));
+    }
     if (answers)
         return firn_fail(err, FIRN_EIO, "another daemon listens on '%s'",
                          at->sun_path);
@@ -149,6 +182,23 @@ static int port_of(int fd)
                                               : at.four.sin_port);
 }
 
+/* -1, and errno. */
+static int try_address(const struct addrinfo *at)
+{
+    int one = 1;
+    int fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    int code = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = code;
+    return -1;
+}
+
 enum firn_status sock_listen_address(int *out, int *port, const char *address,
                                      struct firn_error *err)
 {
@@ -165,18 +215,16 @@ enum firn_status sock_listen_address(int *out, int *port, const char *address,
                          "address '%s' is not like 127.0.0.1:7070 or "
                          "[::1]:7070",
                          address);
-    int one = 1;
-    int fd =
-        socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool listens =
-        fd >= 0 &&
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-        bind(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-        listen(fd, BACKLOG) == 0;
+    double until_s = clock_elapsed_s() + moment_s;
+    int fd = try_address(found);
+    while (fd < 0 && errno == EADDRINUSE && clock_elapsed_s() < until_s) {
+        poll(NULL, 0, LOOK_MS); /* (1) */
+        fd = try_address(found);
+    }
     int code = errno;
     freeaddrinfo(found);
     errno = code;
-    if (!listens)
+    if (fd < 0)
         return torn(fd, err, "cannot listen on", address);
     *port = port_of(fd);
     *out = fd;

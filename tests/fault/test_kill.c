@@ -52,7 +52,8 @@ enum {
     TEXT = ASKFIRND_TEXT,
     PATH = 400,
     LOAD = 10,
-    LONGEST_S = 120 /* that anything is waited for */
+    LOG_SHOWN = 3000, /* bytes of firnd's, after a failure */
+    LONGEST_S = 120   /* that anything is waited for */
 };
 
 /* In firnd itself: each must kill it. */
@@ -386,7 +387,8 @@ static int make_folder(void **state)
     return mkdtemp(s.folder) == NULL;
 }
 
-/* After a failure firnd and its state are gone too, but its log is shown. */
+/* After a failure firnd and its state are gone too, but the end of its log is
+ * shown. */
 static int remove_folder(void **state)
 {
     (void)state;
@@ -399,6 +401,8 @@ static int remove_folder(void **state)
         char path[PATH], line[300];
         path_of(path, "err");
         FILE *f = fopen(path, "r");
+        if (f != NULL && fseek(f, -LOG_SHOWN, SEEK_END) != 0)
+            rewind(f);
         while (f != NULL && fgets(line, sizeof line, f) != NULL)
             print_error("%s", line);
         if (f != NULL)
