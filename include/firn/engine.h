@@ -65,6 +65,10 @@ struct firn_engine_def {
     /* Ends a job for good: grace, then force. Its FAIL or DONE still comes. */
     void (*cancel)(void *state, firn_job_id job);
     enum firn_phase (*phase)(void *state, firn_job_id job);
+    /* How the fullest and the busiest of the GPUs that a job holds are used at
+     * present, by whomever. False: no word; `out` is then untouched. MAY be
+     * NULL. */
+    bool (*load)(void *state, firn_job_id job, struct firn_load *out);
 
     /* Live engines that reach beyond this host; any MAY be NULL. */
     bool is_remote; /* workers are on other hosts: they report over TCP */

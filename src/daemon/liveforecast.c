@@ -22,7 +22,9 @@
  * Slowdowns beside another: the pair table of firn/sharing.h by application,
  * begun with the profile's measurement where there is one and with BESIDE
  * where there is none. Applications without a name are of one kind. Pairs that
- * were parted as bad ones stay bad.
+ * were parted as bad ones stay bad. What alone is, a job has shown itself,
+ * before or (once, when it has settled) after; or others of its application
+ * have, by steps of the same shape.
  *
  * Invariant: answers depend on what was seen, not on who asked what before.
  * Cost: that of the prior, and O(ways tried); a handful.
@@ -33,6 +35,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "core/llmjobs.h"
+#include "daemon/liveload.h"
 #include "daemon/liveprior.h"
 #include <firn/sharing.h>
 #include <math.h>
@@ -42,7 +45,7 @@
 #define REPORT_RATE 0.5
 #define SLOWER      0.9 /* of the rate on fewer GPUs */
 
-enum { SETTLED = 3, PAIR_APPS = 256, BAD_MAX = 4096 };
+enum { SETTLED = 3, SAMPLES_MIN = 2, PAIR_APPS = 256, BAD_MAX = 4096 };
 
 /* The job was run so. */
 struct run_way {
@@ -57,7 +60,12 @@ struct run_way {
 struct seen {
     VEC(struct run_way) ways;
     struct prior_setting setting; /* by its last report */
-    double mem_gib, util;
+    double mem_gib, util;         /* as it said */
+    struct firn_load sampled;     /* as the engine saw it */
+    int nsampled;
+    /* Beside another before it was ever alone: share of its work a second. */
+    struct run_way beside;
+    int beside_app, nbeside, nalone;
 };
 
 /* Applications by number, or -1 - id for a job that names none. */
@@ -68,6 +76,7 @@ struct bad {
 struct liveforecast {
     const struct firn_cluster *cluster;
     struct liveprior *prior;
+    struct liveload *loads;
     VEC(struct seen *) jobs; /* by id from first_id on */
     firn_job_id first_id;
     struct map apps;
@@ -82,6 +91,7 @@ struct liveforecast *liveforecast_new(const struct firn_cluster *cluster)
     struct liveforecast *f = mem_new(1, sizeof *f);
     f->cluster = cluster;
     f->prior = liveprior_new(cluster);
+    f->loads = liveload_new(cluster->ntypes);
     return f;
 }
 
@@ -101,6 +111,7 @@ void liveforecast_free(struct liveforecast *f)
     mem_free(f->pairs_storage);
     map_release(&f->apps);
     liveprior_free(f->prior);
+    liveload_free(f->loads);
     mem_free(f);
 }
 
@@ -204,15 +215,18 @@ struct firn_way liveforecast_held(const struct liveforecast *f,
         .gpus = held->ngpus, .type = worst, .tensor = held->how.tensor};
 }
 
+static bool is_same_way(const struct run_way *a, const struct run_way *b)
+{
+    return a->gpus == b->gpus && a->type == b->type && a->tensor == b->tensor;
+}
+
 /* Takes a way in; what was seen alone drives out what was not. */
 static void keep(struct seen *seen, const struct run_way *way)
 {
     size_t i = 0;
     if (seen->ways.n > 0 && !seen->ways.at[0].is_alone && way->is_alone)
         seen->ways.n = 0;
-    while (i < seen->ways.n && (seen->ways.at[i].gpus != way->gpus ||
-                                seen->ways.at[i].type != way->type ||
-                                seen->ways.at[i].tensor != way->tensor))
+    while (i < seen->ways.n && !is_same_way(&seen->ways.at[i], way))
         i++;
     if (i == seen->ways.n)
         vec_add(&seen->ways, *way);
@@ -336,6 +350,50 @@ static void saw_step(struct liveforecast *f, const struct liveforecast_run *run,
     liveprior_saw(f->prior, &step);
 }
 
+static void saw_pair(struct liveforecast *f, int a, int b, double slower)
+{
+    if (a >= 0 && b >= 0 && slower > 0)
+        firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
+}
+
+static void saw_alone(struct liveforecast *f, struct seen *seen,
+                      const struct liveforecast_run *run,
+                      const struct run_way *way)
+{
+    keep(seen, way);
+    saw_step(f, run, &way->setting);
+    /* The first report after the other has left may be of both times. */
+    if (seen->nbeside == 0 || ++seen->nalone < SAMPLES_MIN)
+        return;
+    seen->nbeside = 0;
+    if (is_same_way(&seen->beside, way))
+        saw_pair(f, app_of(f, run->job, run->job->spec.app), seen->beside_app,
+                 way->share / seen->beside.share);
+}
+
+/* Beside another, and never seen alone. */
+static void saw_beside(struct liveforecast *f, struct seen *seen,
+                       const struct liveforecast_run *run, struct run_way *way)
+{
+    int a = app_of(f, run->job, run->job->spec.app);
+    int b = app_of(f, run->job, run->beside);
+    const struct prior_step step = {.job = run->job,
+                                    .setting = way->setting,
+                                    .passes = run->passes,
+                                    .step_s = run->step_s};
+    double alone_s = liveprior_alone_s(f->prior, &step);
+    if (alone_s > 0)
+        saw_pair(f, a, b, run->step_s / alone_s);
+    if (b != seen->beside_app || !is_same_way(&seen->beside, way))
+        seen->nbeside = 0;
+    seen->beside_app = b;
+    if (seen->nbeside++ == 0)
+        seen->beside = *way;
+    seen->beside.share += REPORT_RATE * (way->share - seen->beside.share);
+    way->share /= FIRN_SHARING_LAMBDA;
+    keep(seen, way);
+}
+
 void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                       const struct liveforecast_run *run)
 {
@@ -356,19 +414,14 @@ void liveforecast_saw(struct liveforecast *f, firn_job_id id,
     }
     way.setting = seen->setting;
     if (way.is_alone) {
-        keep(seen, &way);
-        saw_step(f, run, &way.setting);
-        return;
+        saw_alone(f, seen, run, &way);
+    } else if (!liveforecast_is_seen(f, id)) {
+        saw_beside(f, seen, run, &way);
+    } else {
+        double slower = liveforecast_rate(f, id, job, &held) / run->rate;
+        saw_pair(f, app_of(f, job, job->spec.app), app_of(f, job, run->beside),
+                 slower);
     }
-    if (!liveforecast_is_seen(f, id)) {
-        way.share /= FIRN_SHARING_LAMBDA;
-        keep(seen, &way);
-        return;
-    }
-    double slower = liveforecast_rate(f, id, job, &held) / run->rate;
-    int a = app_of(f, job, job->spec.app), b = app_of(f, job, run->beside);
-    if (a >= 0 && b >= 0 && slower > 0)
-        firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
 }
 
 /* --- the rest ------------------------------------------------------------ */
@@ -429,6 +482,22 @@ void liveforecast_load_seen(struct liveforecast *f, firn_job_id id,
         seen->util = utilisation;
 }
 
+void liveforecast_sampled(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job,
+                          const struct firn_load *load)
+{
+    struct seen *seen = find_or_make(f, id);
+    if (seen == NULL || !(load->util >= 0) || !(load->mem_gib >= 0))
+        return;
+    if (seen->nsampled++ == 0)
+        seen->sampled = *load;
+    seen->sampled.util += REPORT_RATE * (load->util - seen->sampled.util);
+    seen->sampled.mem_gib = fmax(seen->sampled.mem_gib, load->mem_gib);
+    if (seen->nsampled >= SAMPLES_MIN)
+        liveload_saw(f->loads, job->spec.app, liveforecast_held(f, job).type,
+                     &seen->sampled);
+}
+
 double liveforecast_memory(const struct liveforecast *f, firn_job_id id)
 {
     const struct seen *seen = find(f, id);
@@ -446,10 +515,22 @@ struct firn_load liveforecast_load(const struct liveforecast *f, firn_job_id id,
         whole = *way;
     whole.passes = 0; /* what passes save is the caller's to say */
     struct firn_load load = liveprior_load(f->prior, job, &whole, &setting);
+    struct firn_load others = liveload_of(
+        f->loads, job->spec.app,
+        whole.type >= 0 ? whole.type : liveprior_type(f->prior, job));
+    if (isnan(load.util))
+        load.util = others.util;
+    if (isnan(load.mem_gib))
+        load.mem_gib = others.mem_gib;
     if (job->spec.mem_gib > 0)
         load.mem_gib = job->spec.mem_gib;
     if (seen != NULL && seen->mem_gib > 0 && !(load.mem_gib > seen->mem_gib))
         load.mem_gib = seen->mem_gib;
+    bool is_sampled = seen != NULL && seen->nsampled >= SAMPLES_MIN;
+    if (is_sampled && isnan(load.mem_gib))
+        load.mem_gib = seen->sampled.mem_gib;
+    if (is_sampled)
+        load.util = seen->sampled.util;
     if (seen != NULL && seen->util > 0)
         load.util = seen->util;
     return load;

@@ -30,6 +30,11 @@ void liveforecast_saw(struct liveforecast *forecast, firn_job_id id,
 /* What a GPU of it was seen to need; negative: no word. The most counts. */
 void liveforecast_load_seen(struct liveforecast *forecast, firn_job_id id,
                             double memory_mib, double utilisation);
+/* What a GPU of it, alone on what it holds, is seen to be used at present; it
+ * counts less than the job's own word, and for others of its application. */
+void liveforecast_sampled(struct liveforecast *forecast, firn_job_id id,
+                          const struct firn_job *job,
+                          const struct firn_load *load);
 /* GiB; 0: nothing was seen. */
 double liveforecast_memory(const struct liveforecast *forecast, firn_job_id id);
 void liveforecast_forget(struct liveforecast *forecast, firn_job_id id);

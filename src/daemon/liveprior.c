@@ -399,13 +399,19 @@ static bool is_same(const struct firn_shape *a, const struct firn_shape *b)
            a->omega == b->omega;
 }
 
-/* Takes a step time in; true: it is news. */
-static bool take(struct on_type *on, const struct firn_shape *shape,
-                 double step_s)
+static size_t find(const struct on_type *on, const struct firn_shape *shape)
 {
     size_t i = 0;
     while (i < on->seen.n && !is_same(&on->seen.at[i].obs.shape, shape))
         i++;
+    return i;
+}
+
+/* Takes a step time in; true: it is news. */
+static bool take(struct on_type *on, const struct firn_shape *shape,
+                 double step_s)
+{
+    size_t i = find(on, shape);
     if (i == SHAPES_MAX)
         return false;
     if (i == on->seen.n) {
@@ -466,17 +472,17 @@ static int fullest(const struct firn_alloc *held)
     return most;
 }
 
-void liveprior_saw(struct liveprior *prior, const struct prior_step *step)
+/* How a step was run; false: in a way that is not fitted. */
+static bool shape_of(const struct app *app, const struct prior_step *step,
+                     struct firn_shape *out)
 {
     const struct firn_alloc *held = &step->job->held;
-    firn_type_id type = held_type(prior, held);
-    struct app *app = app_of(prior, step->job->spec.app);
-    if (app == NULL || type < 0 || step->passes > 1 || held->ngpus < 1 ||
+    if (app == NULL || step->passes > 1 || held->ngpus < 1 ||
         !(step->step_s > 0) || !isfinite(step->step_s) ||
         llmjobs_is(&step->job->spec))
-        return;
+        return false;
     double batch = batch_of(app, step->job, &step->setting);
-    struct firn_shape shape = {.nodes = firn_alloc_nodes(held),
+    *out = (struct firn_shape){.nodes = firn_alloc_nodes(held),
                                .gpus = held->ngpus,
                                .gpus_on_fullest = fullest(held),
                                .batch_per_gpu = ceil(batch / held->ngpus),
@@ -484,13 +490,34 @@ void liveprior_saw(struct liveprior *prior, const struct prior_step *step)
                                .theta = 1,
                                .omega = 1};
     if (!(batch > 0) || (step->setting.nfrozen > 0 && app->profile == NULL))
-        return;
+        return false;
     if (step->setting.nfrozen > 0) {
         struct firn_profile_frozen left =
             firn_profile_unfrozen(app->profile, step->setting.nfrozen);
-        shape.theta = left.theta;
-        shape.omega = left.omega;
+        out->theta = left.theta;
+        out->omega = left.omega;
     }
-    if (take(&app->types[type], &shape, step->step_s))
+    return true;
+}
+
+void liveprior_saw(struct liveprior *prior, const struct prior_step *step)
+{
+    firn_type_id type = held_type(prior, &step->job->held);
+    struct app *app = app_of(prior, step->job->spec.app);
+    struct firn_shape shape;
+    if (type >= 0 && shape_of(app, step, &shape) &&
+        take(&app->types[type], &shape, step->step_s))
         refit(&app->types[type]);
+}
+
+double liveprior_alone_s(struct liveprior *prior, const struct prior_step *step)
+{
+    firn_type_id type = held_type(prior, &step->job->held);
+    const struct app *app = app_of(prior, step->job->spec.app);
+    struct firn_shape shape;
+    if (type < 0 || !shape_of(app, step, &shape))
+        return 0;
+    const struct on_type *on = &app->types[type];
+    size_t i = find(on, &shape);
+    return i < on->seen.n ? on->seen.at[i].obs.step_s : 0;
 }

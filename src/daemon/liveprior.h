@@ -48,5 +48,8 @@ struct prior_step {
     double step_s;
 };
 void liveprior_saw(struct liveprior *prior, const struct prior_step *step);
+/* How long steps run so were seen to take alone; 0: never. */
+double liveprior_alone_s(struct liveprior *prior,
+                         const struct prior_step *step);
 
 #endif

@@ -79,6 +79,16 @@ static void judge_forecast(struct loop *loop, const struct track *track,
                     fabs(expected - track->rate) / track->rate);
 }
 
+/* What its GPUs are used, by the engine's word. */
+static void look_at_gpus(struct loop *loop, firn_job_id id,
+                         const struct firn_job *in_round)
+{
+    struct firn_load load;
+    if (loop->engine->load != NULL &&
+        loop->engine->load(loop->engine_state, id, &load))
+        liveforecast_sampled(loop->forecast, id, in_round, &load);
+}
+
 /* It runs on what the round gave it, and said how fast. */
 static void learn(struct loop *loop, const struct live_job *job,
                   struct track *track, const struct firn_job *in_round)
@@ -94,9 +104,10 @@ static void learn(struct loop *loop, const struct live_job *job,
     judge_forecast(loop, track, in_round, mate);
     if (in_round->held.how.merged_with != 0)
         return; /* it is trained together with another */
-    if (run.sharers == 0)
+    if (run.sharers == 0) {
         loop_guard_alone(track, track->rate);
-    else if (run.sharers == 1 && mate != NULL)
+        look_at_gpus(loop, job->id, in_round);
+    } else if (run.sharers == 1 && mate != NULL)
         loop_guard_share(loop, track, mate, track->rate);
     liveforecast_saw(loop->forecast, job->id, &run);
 }

@@ -9,6 +9,7 @@
 #define ENGINE_GPUS_H
 #include "base/vec.h"
 #include <firn/cluster.h>
+#include <firn/forecast.h>
 #include <stdbool.h>
 
 /* What we need of NVIDIA's management library; see gpus_nvml.c. */
@@ -22,6 +23,7 @@ struct nvml {
     int (*uuid)(void *device, char *out, unsigned size);
     int (*memory)(void *device, void *out);                   /* 3 u64 */
     int (*processes)(void *device, unsigned *n, void *infos); /* may be NULL */
+    int (*utilisation)(void *device, void *out); /* 2 unsigned; may be NULL */
 };
 
 /* FIRN_ENOENT: there is no driver. */
@@ -40,6 +42,9 @@ enum gpu_use {
     GPU_OTHERS  /* somebody else */
 };
 enum gpu_use nvml_use(const struct nvml *nvml, unsigned index);
+
+/* How a GPU is used at present; false: the driver does not tell. */
+bool nvml_load(const struct nvml *nvml, unsigned index, struct firn_load *out);
 
 struct gpu {
     int node, index; /* in the cluster */

@@ -33,6 +33,7 @@ static bool load_all(struct nvml *n)
     void *from = n->library;
     if (!load(from, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes))
         load(from, "nvmlDeviceGetComputeRunningProcesses_v2", &n->processes);
+    load(from, "nvmlDeviceGetUtilizationRates", &n->utilisation);
     return load(from, "nvmlInit_v2", &n->init) &&
            load(from, "nvmlShutdown", &n->shutdown) &&
            load(from, "nvmlDeviceGetCount_v2", &n->count) &&
@@ -89,4 +90,19 @@ enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
         use = one > use ? one : use;
     }
     return use;
+}
+
+bool nvml_load(const struct nvml *nvml, unsigned index, struct firn_load *out)
+{
+    unsigned percent[2] = {0};          /* of the time; of its memory's */
+    unsigned long long memory[3] = {0}; /* total, free, used */
+    const double gib = 1024.0 * 1024 * 1024;
+    void *device = NULL;
+    if (nvml->utilisation == NULL || nvml->handle(index, &device) != 0 ||
+        nvml->utilisation(device, percent) != 0 || percent[0] > 100 ||
+        nvml->memory(device, memory) != 0)
+        return false;
+    out->util = percent[0] / 100.0;
+    out->mem_gib = (double)memory[2] / gib;
+    return true;
 }

@@ -19,6 +19,7 @@
 #include "engine/cage.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
+#include <math.h>
 
 static struct localjob *find(const struct local *l, firn_job_id id)
 {
@@ -212,6 +213,32 @@ static enum firn_phase phase(void *state, firn_job_id id)
     return job == NULL ? FIRN_PHASE_GONE : job->base.phase;
 }
 
+static bool load(void *state, firn_job_id id, struct firn_load *out)
+{
+    const struct local *l = state;
+    const struct localjob *job = find(l, id);
+    struct firn_load most = {-1, -1}, one;
+    if (job == NULL || !l->gpus.has_nvml)
+        return false;
+    for (int i = 0; i < job->base.held.nparts; i++) {
+        const struct firn_part *part = &job->base.held.parts[i];
+        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
+            if ((part->gpus >> k & 1) == 0)
+                continue;
+            const struct gpu *gpu = gpus_at(&l->gpus, part->node,
+                                            FIRN_BOARD_GPUS * part->board + k);
+            if (gpu == NULL || !nvml_load(&l->gpus.nvml, gpu->device, &one))
+                return false;
+            most.util = fmax(most.util, one.util);
+            most.mem_gib = fmax(most.mem_gib, one.mem_gib);
+        }
+    }
+    if (most.util < 0)
+        return false;
+    *out = most;
+    return true;
+}
+
 static const char *const cage_words[] = {
     [CAGE_AUTO] = "auto", [CAGE_ON] = "on", [CAGE_OFF] = "off", NULL};
 
@@ -266,4 +293,5 @@ const struct firn_engine_def firn_engine_local = {
     .wake_fd = wake_fd,
     .cancel = cancel,
     .phase = phase,
+    .load = load,
 };

@@ -179,6 +179,109 @@ static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
     close_scene(&s);
 }
 
+/* The first report alone may still be of the time before. */
+static void a_job_alone_at_last_tells_what_its_pair_cost(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("left", 1), b = job_of("right", 1);
+    struct liveforecast_job one = {1, &a}, two = {2, &b}, three = {3, &a};
+    struct liveforecast_run alone = {.rate = 1};
+    struct liveforecast_run beside = {
+        .rate = 1 / 2.2, .sharers = 1, .beside = "right"};
+    saw(&s, 1, &a, &beside, 1);
+    saw(&s, 1, &a, &beside, 1);
+    saw(&s, 1, &a, &alone, 1);
+    assert_true(liveforecast_slowdown(s.f, three, two) == 1.5);
+    saw(&s, 1, &a, &alone, 1);
+    double learned = liveforecast_slowdown(s.f, three, two);
+    assert_true(learned > 1.8 && learned <= 2.2);
+    saw(&s, 1, &a, &alone, 1); /* once */
+    assert_true(liveforecast_slowdown(s.f, one, two) == learned);
+
+    /* On other GPUs alone than beside it tells nothing. */
+    struct firn_job c = job_of("third", 2);
+    struct liveforecast_job four = {4, &c};
+    beside.beside = "fourth";
+    struct firn_job d = job_of("fourth", 1);
+    struct liveforecast_job five = {5, &d};
+    saw(&s, 4, &c, &beside, 1);
+    double before = liveforecast_slowdown(s.f, four, five);
+    for (int i = 0; i < 4; i++)
+        saw(&s, 4, &c, &alone, 2);
+    assert_true(liveforecast_slowdown(s.f, four, five) == before);
+    close_scene(&s);
+}
+
+static void steps_of_others_alone_tell_what_a_pair_costs(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("left", 1), b = job_of("right", 1);
+    struct liveforecast_job one = {1, &a}, two = {2, &b};
+    struct liveforecast_run alone = {
+        .rate = 1, .step_s = 0.1, .batch = 32, .passes = 1};
+    struct liveforecast_run beside = {.rate = 1,
+                                      .step_s = 0.25,
+                                      .batch = 32,
+                                      .passes = 1,
+                                      .sharers = 1,
+                                      .beside = "right"};
+    saw(&s, 2, &a, &beside, 1);
+    assert_true(liveforecast_slowdown(s.f, one, two) == 1.5);
+    saw(&s, 1, &a, &alone, 1);
+    beside.batch = 64; /* a step of another shape */
+    saw(&s, 3, &a, &beside, 1);
+    assert_true(liveforecast_slowdown(s.f, one, two) == 1.5);
+    beside.batch = 32;
+    for (int i = 0; i < 10; i++)
+        saw(&s, 4, &a, &beside, 1);
+    assert_true(fabs(liveforecast_slowdown(s.f, one, two) - 2.5) < 0.15);
+    close_scene(&s);
+}
+
+/* A GPU of the job, alone on node 0, is used so. */
+static void sample(struct scene *s, firn_job_id id, struct firn_job *job,
+                   struct firn_load load)
+{
+    struct firn_part part = {0, 0, 1};
+    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 1};
+    liveforecast_sampled(s->f, id, job, &load);
+    job->held = (struct firn_alloc){0};
+}
+
+static void gpus_of_an_application_are_used_as_they_were_seen(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:t4@16,1x4:v100@16");
+    struct firn_job a = job_of("seen", 1), b = job_of("unseen", 1);
+    struct firn_way fast = {.gpus = 1, .type = 1};
+    sample(&s, 1, &a, (struct firn_load){.util = 0.9, .mem_gib = 1});
+    assert_true(isnan(liveforecast_load(s.f, 1, &a, NULL).util));
+    sample(&s, 1, &a, (struct firn_load){.util = 0.3, .mem_gib = 5});
+    struct firn_load load = liveforecast_load(s.f, 1, &a, NULL);
+    assert_true(fabs(load.util - 0.6) < 1e-12 && load.mem_gib == 5);
+    sample(&s, 1, &a, (struct firn_load){.util = 0.3, .mem_gib = 4});
+    load = liveforecast_load(s.f, 2, &a, NULL); /* another of it */
+    assert_true(load.util > 0.3 && load.util < 0.6 && load.mem_gib == 5);
+    assert_true(isnan(liveforecast_load(s.f, 2, &a, &fast).util));
+    assert_true(isnan(liveforecast_load(s.f, 3, &b, NULL).util));
+    b.spec.app = "";
+    sample(&s, 4, &b, (struct firn_load){.util = 0.3, .mem_gib = 4});
+    sample(&s, 4, &b, (struct firn_load){.util = 0.3, .mem_gib = 4});
+    assert_true(liveforecast_load(s.f, 4, &b, NULL).util == 0.3);
+    assert_true(isnan(liveforecast_load(s.f, 5, &b, NULL).util));
+
+    a.spec.mem_gib = 7; /* its own word goes before */
+    liveforecast_load_seen(s.f, 1, -1, 0.8);
+    load = liveforecast_load(s.f, 1, &a, NULL);
+    assert_true(load.util == 0.8 && load.mem_gib == 7);
+    close_scene(&s);
+}
+
 static void jobs_without_a_name_are_bad_for_themselves_only(void **unused)
 {
     (void)unused;
@@ -216,6 +319,9 @@ int main(void)
         cmocka_unit_test(memory_load_freezing_and_pairs_are_the_profiles),
         cmocka_unit_test(jobs_of_an_application_teach_the_next_one),
         cmocka_unit_test(what_a_pair_was_seen_to_do_corrects_it),
+        cmocka_unit_test(a_job_alone_at_last_tells_what_its_pair_cost),
+        cmocka_unit_test(steps_of_others_alone_tell_what_a_pair_costs),
+        cmocka_unit_test(gpus_of_an_application_are_used_as_they_were_seen),
         cmocka_unit_test(jobs_without_a_name_are_bad_for_themselves_only),
         cmocka_unit_test(more_gpus_that_made_it_slower_are_of_no_use),
     };

@@ -21,7 +21,7 @@ static void gives(const char *name, double gib, const char *spec)
 {
     struct gpus gpus;
     struct firn_error err;
-    struct fakegpu one = {name, gib, {0}};
+    struct fakegpu one = {.name = name, .gib = gib, .pids = {0}};
     assert_int_equal(ask(&gpus, &one, 1, &err), FIRN_OK);
     assert_string_equal(gpus.spec.at, spec);
     gpus_close(&gpus);
@@ -46,10 +46,10 @@ static void each_kind_is_a_node_and_keeps_its_devices(void **state)
 {
     (void)state;
     static const struct fakegpu mixed[] = {
-        {"NVIDIA A100-PCIE-40GB", 39.5, {0}},
-        {"Tesla T4", 14.75, {0}},
-        {"NVIDIA A100-PCIE-40GB", 39.5, {0}},
-        {"NVIDIA A100-SXM4-80GB", 79.25, {0}}};
+        {.name = "NVIDIA A100-PCIE-40GB", .gib = 39.5, .pids = {0}},
+        {.name = "Tesla T4", .gib = 14.75, .pids = {0}},
+        {.name = "NVIDIA A100-PCIE-40GB", .gib = 39.5, .pids = {0}},
+        {.name = "NVIDIA A100-SXM4-80GB", .gib = 79.25, .pids = {0}}};
     struct gpus gpus;
     struct firn_error err;
     assert_int_equal(ask(&gpus, mixed, 4, &err), FIRN_OK);
@@ -69,7 +69,7 @@ static void a_driver_without_gpus_is_named(void **state)
     (void)state;
     struct gpus gpus;
     struct firn_error err = {0};
-    struct fakegpu busy = {"Tesla T4", 15, {1}};
+    struct fakegpu busy = {.name = "Tesla T4", .gib = 15, .pids = {1}};
     assert_int_equal(ask(&gpus, &busy, 1, &err), FIRN_OK);
     assert_int_equal(gpus.at.n, 1);
     gpus_close(&gpus);
@@ -110,6 +110,25 @@ static void without_a_word_the_driver_is_asked(void **state)
     assert_int_equal(err.status, FIRN_ENOENT);
 }
 
+static void the_driver_says_how_a_gpu_is_used(void **state)
+{
+    (void)state;
+    const struct fakegpu two[] = {
+        {.name = "Tesla T4", .gib = 15, .used_gib = 3.5, .percent = 42},
+        {.name = "Tesla T4", .gib = 15, .percent = 101}};
+    struct nvml nvml = fakenvml_use(two, 2);
+    struct firn_load load = {-1, -1};
+    assert_true(nvml_load(&nvml, 0, &load));
+    assert_true(load.util == 0.42 && load.mem_gib == 3.5);
+    load = (struct firn_load){-1, -1};
+    assert_false(nvml_load(&nvml, 1, &load)); /* no share of anything */
+    assert_false(nvml_load(&nvml, 2, &load)); /* is not there */
+    nvml.utilisation = NULL;                  /* of an old driver */
+    assert_false(nvml_load(&nvml, 0, &load));
+    assert_true(load.util == -1 && load.mem_gib == -1);
+    nvml_close(&nvml);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +137,7 @@ int main(void)
         cmocka_unit_test(a_driver_without_gpus_is_named),
         cmocka_unit_test(declared_gpus_need_no_driver),
         cmocka_unit_test(without_a_word_the_driver_is_asked),
+        cmocka_unit_test(the_driver_says_how_a_gpu_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

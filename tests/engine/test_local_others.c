@@ -80,7 +80,9 @@ static void bury(pid_t pid)
 
 static enum gpu_use use_of(pid_t first, pid_t second)
 {
-    struct fakegpu gpu = {"Tesla T4", 15, {(unsigned)first, (unsigned)second}};
+    struct fakegpu gpu = {.name = "Tesla T4",
+                          .gib = 15,
+                          .pids = {(unsigned)first, (unsigned)second}};
     struct nvml nvml = fakenvml_use(&gpu, 1);
     enum gpu_use use = nvml_use(&nvml, 0);
     nvml_close(&nvml);
@@ -152,7 +154,8 @@ static void host_open(void)
     livehost_open(&host, "local", "1x2:t4@15");
     l = engine();
     gpus_close(&l->gpus);
-    two[0] = two[1] = (struct fakegpu){"Tesla T4", 15, {0}};
+    two[0] = two[1] =
+        (struct fakegpu){.name = "Tesla T4", .gib = 15, .pids = {0}};
     struct nvml nvml = fakenvml_use(two, 2);
     assert_int_equal(gpus_ask(&l->gpus, &nvml, &host.err), FIRN_OK);
     local_others_open(l);

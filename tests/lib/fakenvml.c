@@ -28,6 +28,7 @@ SHOWN int nvmlDeviceGetUUID(void *device, char *out, unsigned size);
 SHOWN int nvmlDeviceGetMemoryInfo(void *device, void *out);
 SHOWN int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n,
                                                   void *infos);
+SHOWN int nvmlDeviceGetUtilizationRates(void *device, void *out);
 
 static bool read_line(const char *line, unsigned at)
 {
@@ -36,6 +37,12 @@ static bool read_line(const char *line, unsigned at)
     char *colon = strchr(rest, ':');
     if (rest == line || colon == NULL)
         return false;
+    if (*rest == '/')
+        gpu.used_gib = strtod(rest + 1, &rest);
+    if (strchr(line, '%') != NULL) {
+        gpu.percent = (unsigned)strtoul(rest, &rest, 10);
+        rest++;
+    }
     snprintf(names[at], LINE, "%.*s", (int)(colon - rest - 1), rest + 1);
     gpu.name = names[at];
     rest = colon + 1;
@@ -102,9 +109,19 @@ int nvmlDeviceGetUUID(void *device, char *out, unsigned size)
 
 int nvmlDeviceGetMemoryInfo(void *device, void *out)
 {
-    unsigned long long total =
-        (unsigned long long)(((struct fakegpu *)device)->gib * (1 << 30));
-    memcpy(out, &total, sizeof total);
+    const struct fakegpu *gpu = device;
+    const unsigned long long memory[3] = {
+        (unsigned long long)(gpu->gib * (1 << 30)),
+        (unsigned long long)((gpu->gib - gpu->used_gib) * (1 << 30)),
+        (unsigned long long)(gpu->used_gib * (1 << 30))};
+    memcpy(out, memory, sizeof memory);
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, void *out)
+{
+    const unsigned percent[2] = {((struct fakegpu *)device)->percent, 0};
+    memcpy(out, percent, sizeof percent);
     return 0;
 }
 
@@ -133,7 +150,8 @@ struct nvml fakenvml_use(const struct fakegpu *of, unsigned n)
                          .name = nvmlDeviceGetName,
                          .uuid = nvmlDeviceGetUUID,
                          .memory = nvmlDeviceGetMemoryInfo,
-                         .processes = nvmlDeviceGetComputeRunningProcesses_v3};
+                         .processes = nvmlDeviceGetComputeRunningProcesses_v3,
+                         .utilisation = nvmlDeviceGetUtilizationRates};
 }
 
 int fakenvml_nopen(void)

@@ -6,6 +6,7 @@
  * each question:
  *
  *     15.5 Tesla T4: 123 456       GiB, name, processes at work there
+ *     15.5/4 30% Tesla T4: 123     of which 4 are in use; busy 30 % of the time
  */
 #ifndef LIB_FAKENVML_H
 #define LIB_FAKENVML_H
@@ -16,6 +17,8 @@ struct fakegpu {
     const char *name;
     double gib;
     unsigned pids[FAKE_PIDS]; /* at work there; 0: nobody */
+    double used_gib;
+    unsigned percent; /* of the time */
 };
 
 struct nvml;
