@@ -357,9 +357,13 @@ void loop_stop(struct loop *loop)
 static void watch_signal(struct waiting *w, uv_signal_t *handle,
                          struct loop *loop, int number)
 {
+    sigset_t set;
     uv_signal_init(&w->uv, handle);
     handle->data = loop;
     uv_signal_start(handle, on_signal, number);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* one may wait since we started */
 }
 
 static enum firn_status begin(struct waiting *w, struct loop *loop,
