@@ -416,8 +416,10 @@ static void wait_until(struct waiting *w, struct loop *loop, double next_s)
         wait_s = fmin(wait_s, 1e-3 * http_ms);
     uint64_t ms = wait_s > 0 ? (uint64_t)ceil(1000 * wait_s) : 0;
     uv_update_time(&w->uv);
-    /* A timer of 0 fires before libuv polls, which would then wait for ever. */
-    uv_timer_start(&w->timer, on_timer, ms, 0);
+    /* A timer that is due when uv_run() begins, for it is one of 0 or we stood
+     * still meanwhile, fires before libuv polls, which then waits for the next:
+     * there must be one, or it would wait for ever. */
+    uv_timer_start(&w->timer, on_timer, ms, 1);
     uv_run(&w->uv, ms > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 
