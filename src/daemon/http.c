@@ -451,10 +451,10 @@ void http_run(struct http *http)
             conn->exchange->is_stream)
             exchange_cut(conn->exchange); /* its reader hung up */
     }
-    sweep(http);
     http->is_woken = false;
     for (int i = 0; i < http->nservers; i++)
         MHD_run(http->servers[i]);
+    sweep(http); /* after it: what came while we did other things is in */
 }
 
 int http_port(const struct http *http)

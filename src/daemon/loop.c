@@ -357,9 +357,13 @@ void loop_stop(struct loop *loop)
 static void watch_signal(struct waiting *w, uv_signal_t *handle,
                          struct loop *loop, int number)
 {
+    sigset_t set;
     uv_signal_init(&w->uv, handle);
     handle->data = loop;
     uv_signal_start(handle, on_signal, number);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* one may wait since we started */
 }
 
 static enum firn_status begin(struct waiting *w, struct loop *loop,
@@ -412,8 +416,10 @@ static void wait_until(struct waiting *w, struct loop *loop, double next_s)
         wait_s = fmin(wait_s, 1e-3 * http_ms);
     uint64_t ms = wait_s > 0 ? (uint64_t)ceil(1000 * wait_s) : 0;
     uv_update_time(&w->uv);
-    /* A timer of 0 fires before libuv polls, which would then wait for ever. */
-    uv_timer_start(&w->timer, on_timer, ms, 0);
+    /* A timer that is due when uv_run() begins, for it is one of 0 or we stood
+     * still meanwhile, fires before libuv polls, which then waits for the next:
+     * there must be one, or it would wait for ever. */
+    uv_timer_start(&w->timer, on_timer, ms, 1);
     uv_run(&w->uv, ms > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 

@@ -33,6 +33,16 @@ static int wrong(const struct firn_error *err, int status)
     return status;
 }
 
+/* Until the loop takes it: whoever asks for a new look at the configuration
+ * while we start does not end us. */
+static void hold_back(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static int run(struct config *config, int argc, char *const *argv)
 {
     struct firn_error err = {0};
@@ -41,6 +51,7 @@ static int run(struct config *config, int argc, char *const *argv)
     if (config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
     config_make_parents(config);
+    hold_back(SIGHUP);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,

@@ -45,17 +45,25 @@ static bool mount_point(char out[PATH_SIZE])
     return is_found;
 }
 
-static bool own_group(char out[PATH_SIZE])
+/* The path behind such a word of a line. */
+static bool group_of(const char *word, char out[CAGE_GROUP])
 {
     struct lines *lines;
     bool is_found = false;
     if (lines_open(&lines, "/proc/self/cgroup", NULL) != FIRN_OK)
         return false;
-    for (char *line; !is_found && (line = lines_next(lines)) != NULL;)
-        is_found =
-            strncmp(line, "0::/", 4) == 0 && str_copy(out, PATH_SIZE, line + 3);
+    for (char *line; !is_found && (line = lines_next(lines)) != NULL;) {
+        const char *at = strchr(line, ':');
+        is_found = at != NULL && strncmp(at, word, strlen(word)) == 0 &&
+                   str_copy(out, CAGE_GROUP, at + strlen(word));
+    }
     lines_close(lines);
     return is_found;
+}
+
+bool cage_memory_group(char out[CAGE_GROUP])
+{
+    return group_of(":memory:", out) || group_of("::", out);
 }
 
 static bool is_delegated(const char *path)
@@ -75,9 +83,9 @@ void cage_name(char out[CAGE_NAME], int64_t job, int64_t epoch, int64_t pid)
 /* Where the group of that name is, or would be. */
 static bool find_path(struct cage *cage, enum cage_mode mode, const char *name)
 {
-    char mount[PATH_SIZE], group[PATH_SIZE], path[sizeof cage->path];
+    char mount[PATH_SIZE], group[CAGE_GROUP], path[sizeof cage->path];
     *cage = (struct cage){.folder = -1};
-    if (mode == CAGE_OFF || !mount_point(mount) || !own_group(group))
+    if (mode == CAGE_OFF || !mount_point(mount) || !group_of("::", group))
         return false;
     int n = snprintf(path, sizeof path, "%s%s", mount, group);
     if (n < 0 || (size_t)n >= sizeof path ||
@@ -141,21 +149,37 @@ void cage_kill(const struct cage *cage)
     (void)put(cage, "cgroup.kill", "1");
 }
 
-/* The number behind a word of one of its files; 0: there is none. */
-static uint64_t number_in(const struct cage *cage, const char *file,
-                          const char *word)
+/* The number behind a word of a file, which is closed; false: there is none. */
+static bool find_number(int fd, const char *word, uint64_t *out)
 {
     char text[1024];
-    if (cage->folder < 0)
-        return 0;
-    int fd = openat(cage->folder, file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return false;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *at = strstr(text, word);
-    return at != NULL ? strtoull(at + strlen(word), NULL, 10) : 0;
+    if (at != NULL)
+        *out = strtoull(at + strlen(word), NULL, 10);
+    return at != NULL;
+}
+
+/* The same of one of its files; 0: there is none. */
+static uint64_t number_in(const struct cage *cage, const char *file,
+                          const char *word)
+{
+    uint64_t number = 0;
+    if (cage->folder >= 0)
+        find_number(openat(cage->folder, file, O_RDONLY | O_CLOEXEC), word,
+                    &number);
+    return number;
+}
+
+bool cage_own_ooms(uint64_t *out)
+{
+    struct cage own;
+    return find_path(&own, CAGE_ON, "memory.events") &&
+           find_number(open(own.path, O_RDONLY | O_CLOEXEC), "oom_kill ", out);
 }
 
 uint64_t cage_ooms(const struct cage *cage)

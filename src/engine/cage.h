@@ -29,6 +29,13 @@ bool cage_enter(const struct cage *cage);
 void cage_kill(const struct cage *cage);
 /* How many the kernel killed in it for want of memory. */
 uint64_t cage_ooms(const struct cage *cage);
+/* The group that the caller's memory is counted for, "/a/b", of whichever
+ * version; false: it has none. */
+enum { CAGE_GROUP = 512 };
+bool cage_memory_group(char out[CAGE_GROUP]);
+/* How many were killed so in the caller's own group and below; false: nobody
+ * counts them. */
+bool cage_own_ooms(uint64_t *out);
 /* Removes it; it is empty by then. */
 void cage_close(struct cage *cage);
 /* Of one whose shepherd was killed: kills what is in it. True: somebody is

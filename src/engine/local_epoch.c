@@ -143,9 +143,10 @@ static void see_pid(struct local *l, struct localjob *job)
     if (job->pid == 0) {
         job->pid = (pid_t)pid.pid;
         job->start = pid.start;
+        local_watch_pid(l, job); /* then looked at: it is nobody else's */
         job->is_over = procs_start(job->pid) != job->start;
-        if (!job->is_over)
-            local_watch_pid(l, job);
+        if (job->is_over)
+            local_unwatch_pid(job);
     }
     if (job->owes_signal)
         send_request(job);
@@ -153,14 +154,23 @@ static void see_pid(struct local *l, struct localjob *job)
         roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
+/* Is the shepherd over? One that was when it was first looked at has no start.
+ */
+static bool is_ended(const struct localjob *job)
+{
+    struct pollfd fd = {.fd = job->pidfd, .events = POLLIN};
+    if (job->pidfd >= 0)
+        return poll(&fd, 1, 0) == 1;
+    uint64_t start = procs_start(job->pid);
+    return start == 0 || (job->start != 0 && start != job->start);
+}
+
 static void see_end(struct localjob *job)
 {
     int status = 0;
     if (job->pid == 0 || job->is_over)
         return;
-    struct pollfd fd = {.fd = job->pidfd, .events = POLLIN};
-    job->is_over = job->pidfd >= 0 ? poll(&fd, 1, 0) == 1
-                                   : procs_start(job->pid) != job->start;
+    job->is_over = is_ended(job);
     if (!job->is_over)
         return;
     if (waitpid(job->pid, &status, WNOHANG) == job->pid && status != 0)
@@ -168,9 +178,7 @@ static void see_end(struct localjob *job)
                  job->base.id, (long long)job->base.epoch,
                  WIFEXITED(status) ? WEXITSTATUS(status)
                                    : 128 + WTERMSIG(status));
-    if (job->pidfd >= 0)
-        close(job->pidfd);
-    job->pidfd = -1;
+    local_unwatch_pid(job);
 }
 
 /* What the end means, for what was wanted of the job. */
@@ -206,15 +214,17 @@ static void finish(struct local *l, struct localjob *job,
                                .epoch = job->base.epoch,
                                .phase = FIRN_PHASE_GONE};
     bool was_planned = job->base.is_planned;
-    /* A start that took too long is no fault of the job's: it never ran. */
-    bool was_killed = job->base.was_forced && (has_run || was_planned);
+    bool was_killed = job->base.was_forced && was_planned;
+    /* A start that took too long is no fault of the job's, also when it came
+     * to run in the very moment that it was killed. */
+    bool was_late = job->base.was_forced && !was_planned && how == NULL;
     event.end = how != NULL  ? how->end
                 : was_killed ? (int)FIRN_END_KILLED
                              : (int)FIRN_END_LOST;
     event.exit_status = how != NULL  ? how->status
                         : was_killed ? 128 + SIGKILL
                                      : 0;
-    event.kind = kind_of(job, (enum firn_end)event.end, has_run);
+    event.kind = kind_of(job, (enum firn_end)event.end, has_run && !was_late);
     if (how == NULL)
         clean_up(l, job);
     roster_tell(&l->roster, event);

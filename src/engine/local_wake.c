@@ -44,10 +44,15 @@ void local_watch_pid(struct local *l, struct localjob *job)
     }
 }
 
-void local_unwatch(struct local *l, struct localjob *job)
+void local_unwatch_pid(struct localjob *job)
 {
     if (job->pidfd >= 0)
         close(job->pidfd); /* and out of the set */
     job->pidfd = -1;
+}
+
+void local_unwatch(struct local *l, struct localjob *job)
+{
+    local_unwatch_pid(job);
     roster_unwatch(&l->roster, &job->base);
 }

@@ -77,6 +77,7 @@ bool local_others_are_on(struct local *l, const struct firn_alloc *want);
 /* Sets the timer for the next thing that is due. */
 void local_wake_arm(struct local *l);
 void local_watch_pid(struct local *l, struct localjob *job);
+void local_unwatch_pid(struct localjob *job);
 void local_unwatch(struct local *l, struct localjob *job);
 
 #endif

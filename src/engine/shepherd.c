@@ -197,6 +197,7 @@ static int enter(struct shepherd *s, const char *path)
         return SHEPHERD_IO;
     s->log = open(s->launch.log, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     s->log_start = s->log >= 0 ? lseek(s->log, 0, SEEK_END) : 0;
+    s->kernel = shepherd_kernel(); /* before they are counted */
     s->ooms = shepherd_ooms();
     code = publish_pid(s);
     failpoint("shepherd.pid.after");
@@ -401,6 +402,7 @@ static int run(const char *folder, enum shepherd_kind kind)
                          .lock = -1,
                          .log = -1,
                          .signals = -1,
+                         .kernel = -1,
                          .cage = {.folder = -1},
                          .bad_status = -1,
                          .ended_status = -1};

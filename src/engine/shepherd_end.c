@@ -8,13 +8,16 @@
  * checkpoint; else all is done.
  *
  * Out of memory is believed when the kernel says that it killed for want of
- * memory, in our control group or, for a worker that died of SIGKILL, anywhere
- * on this host since the epoch began; or when the last the job said in its log
- * was so.
+ * memory in the epoch's control group; or, for a worker that died of SIGKILL,
+ * in our own since the epoch began; or when the last the job said in its log
+ * was so. Where nobody counts for our own group (it is the root, say) it is
+ * anywhere on this host, less those of whom the kernel's log says that they
+ * were somebody else's, if we may read it.
  */
 #define _GNU_SOURCE
 #include "engine/shepherdwork.h"
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <firn/launch.h>
 #include <firn/report.h>
@@ -29,6 +32,9 @@ uint64_t shepherd_ooms(void)
 {
     enum { ROOM = 1 << 15 };
     static const char name[] = "\noom_kill ";
+    uint64_t own = 0;
+    if (cage_own_ooms(&own))
+        return own;
     int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
@@ -42,6 +48,63 @@ uint64_t shepherd_ooms(void)
     uint64_t count = at != NULL ? strtoull(at + sizeof name - 1, NULL, 10) : 0;
     mem_free(text);
     return count;
+}
+
+int shepherd_kernel(void)
+{
+    uint64_t own = 0;
+    if (cage_own_ooms(&own))
+        return -1; /* nobody asks */
+    int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && lseek(fd, 0, SEEK_END) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool is_worker(const struct shepherd *s, long pid)
+{
+    for (size_t i = 0; s->workers != NULL && i < s->launch.workers.n; i++)
+        if (s->workers[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* "...;oom-kill:constraint=...,task_memcg=/a/b,task=tail,pid=71,uid=0". The
+ * group may be above ours: where nobody counts for a group, one above does. */
+bool shepherd_is_foreign(const struct shepherd *s, const char *group,
+                         const char *record)
+{
+    static const char of[] = ",task_memcg=", who[] = ",pid=";
+    const char *at = strstr(record, ";oom-kill:");
+    const char *in = at != NULL ? strstr(at, of) : NULL;
+    const char *pid = in != NULL ? strstr(in, who) : NULL;
+    if (pid == NULL)
+        return false;
+    in += sizeof of - 1;
+    size_t n = strcspn(in, ",\n");
+    bool is_above = n <= 1 || (strncmp(group, in, n) == 0 &&
+                               (group[n] == '/' || group[n] == '\0'));
+    return !is_above && !is_worker(s, strtol(pid + sizeof who - 1, NULL, 10));
+}
+
+/* A record is written before its killing is counted. */
+static uint64_t foreign_ooms(const struct shepherd *s)
+{
+    char record[8192], group[CAGE_GROUP];
+    uint64_t n = 0;
+    if (s->kernel < 0 || !cage_memory_group(group))
+        return 0;
+    for (;;) {
+        ssize_t got = read(s->kernel, record, sizeof record - 1);
+        if (got < 0 && (errno == EPIPE || errno == EINTR))
+            continue; /* some are gone already */
+        if (got <= 0)
+            return n;
+        record[got] = '\0';
+        n += shepherd_is_foreign(s, group, record);
+    }
 }
 
 /* The end of what this epoch wrote, in small letters. */
@@ -79,7 +142,8 @@ static bool is_memory(const struct shepherd *s)
 {
     if (cage_ooms(&s->cage) > 0)
         return true;
-    if (s->bad_status == 128 + SIGKILL && shepherd_ooms() > s->ooms)
+    uint64_t ooms = s->bad_status == 128 + SIGKILL ? shepherd_ooms() : 0;
+    if (ooms > s->ooms && ooms - s->ooms > foreign_ooms(s))
         return true;
     return says_so(s);
 }

@@ -83,6 +83,7 @@ static int enter(struct shepherd *s, const char *folder)
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
     s->log = fcntl(1, F_DUPFD_CLOEXEC, 3);
+    s->kernel = shepherd_kernel(); /* before they are counted */
     s->ooms = shepherd_ooms();
     return SHEPHERD_OVER;
 }
@@ -109,6 +110,7 @@ int shepherd_one(const char *folder, const char *port)
                          .lock = -1,
                          .log = -1,
                          .signals = -1,
+                         .kernel = -1,
                          .cage = {.folder = -1},
                          .bad_status = -1,
                          .ended_status = -1};

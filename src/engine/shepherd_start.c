@@ -88,11 +88,12 @@ static bool is_port_free(int port)
 }
 
 /* A port whose neighbour is free too (firn's trainers talk there), below those
- * that the system hands out, other ones for other epochs. */
-static int pick_port(const struct launchfile *launch)
+ * that the system hands out. It is taken only when the first worker listens:
+ * shepherds that start at the same time have numbers that differ by less than
+ * there are ports, and so never begin with the same one. */
+static int pick_port(void)
 {
-    uint64_t seed = (uint64_t)launch->job * 7919 +
-                    (uint64_t)launch->epoch * 104729 + (uint64_t)getpid();
+    uint64_t seed = (uint64_t)getpid();
     for (int i = 0; i < PORT_TRIES; i++) {
         int port =
             PORT_FIRST + 2 * (int)((seed + (uint64_t)i * 613) % (PORTS / 2));
@@ -104,7 +105,7 @@ static int pick_port(const struct launchfile *launch)
 
 void shepherd_pick_port(struct shepherd *s)
 {
-    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", pick_port(&s->launch));
+    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", pick_port());
 }
 
 static bool is_program(const char *path)

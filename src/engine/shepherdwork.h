@@ -39,7 +39,8 @@ struct shepherd {
     bool has_checkpoint;
     int bad_status;        /* of the first that failed by itself; -1: none */
     int ended_status;      /* of the first that our signals ended; -1: none */
-    uint64_t ooms;         /* of the whole system, at the start */
+    uint64_t ooms;         /* shepherd_ooms() at the start */
+    int kernel;            /* its log since then; -1: not ours to read */
     char port[32];         /* "MASTER_PORT=..." */
     char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
@@ -94,8 +95,15 @@ void shepherd_note(struct shepherd *s, struct herded *worker, int status);
 /* SIGTERM to all, then `grace_s`. */
 void shepherd_end(struct shepherd *s, double grace_s);
 
-/* The kernel's count of processes killed for want of memory. */
+/* The kernel's count of processes killed for want of memory: in our control
+ * group, or where nobody counts them there on the whole host. */
 uint64_t shepherd_ooms(void);
+/* The kernel's log, to be read from now on; -1: it is not ours to read. */
+int shepherd_kernel(void);
+/* Does this record of it tell of somebody else who was killed so: no worker of
+ * ours, and in a group of others? Ours is `group`, "/a/b". */
+bool shepherd_is_foreign(const struct shepherd *s, const char *group,
+                         const char *record);
 /* How it all ended. */
 struct epoch_exit shepherd_verdict(const struct shepherd *s);
 

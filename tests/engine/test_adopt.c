@@ -227,7 +227,9 @@ static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
 {
     (void)state;
     struct cage cage;
-    if (!cage_open(&cage, CAGE_ON, "firn-test-adopt")) {
+    char name[CAGE_NAME];
+    cage_name(name, 0, 0, getpid()); /* nobody else's */
+    if (!cage_open(&cage, CAGE_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
@@ -304,10 +306,10 @@ static void use_shepherd(const char *path)
                      FIRN_OK);
 }
 
-/* On a machine that does nothing for long, say. */
-static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
+/* One that does nothing, as on a machine that does nothing for long: its time
+ * is over. */
+static pid_t start_slowly(void)
 {
-    (void)state;
     const struct local *engine = host.state;
     pid_t pids[2];
     FILE *out = fopen(folder_file("slow"), "w");
@@ -319,13 +321,39 @@ static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
     livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 1);
+    livehost_drain(&host);
     roster_find(&engine->roster, 0)->until_s = 0;
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
+    return pids[0];
+}
+
+static void is_made_again(void)
+{
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
-    workers_await_gone(pids[0]);
     use_shepherd(workers_program());
     assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
+}
+
+static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
+{
+    (void)state;
+    pid_t slow = start_slowly();
+    is_made_again();
+    workers_await_gone(slow);
+}
+
+/* It comes to run when its end has been decided. */
+static void a_start_killed_when_it_is_done_is_made_again_too(void **state)
+{
+    (void)state;
+    pid_t slow = start_slowly();
+    struct epoch_pid pid = {1, slow, procs_start(slow)};
+    livehost_drain(&host);
+    int folder = epoch_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(epoch_pid_put(folder, &pid, &host.err), FIRN_OK);
+    close(folder);
+    is_made_again();
 }
 
 static const char *const places[] = {"n0[0-1]", "n1[0-2]", "n0[0] n1[3]",
@@ -421,6 +449,7 @@ int main(int argc, char **argv)
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
         CASE(a_start_that_takes_too_long_is_killed_and_made_again),
+        CASE(a_start_killed_when_it_is_done_is_made_again_too),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
         CASE(orphans_without_the_lock_are_found_too),
         CASE(orphans_that_look_dead_and_are_not_are_found_too),
