@@ -50,6 +50,7 @@ struct shepherd {
     pid_t runner;         /* FAR: srun */
     enum epoch_word told; /* FAR: to the workers */
     double killed_s;      /* FAR: since when */
+    double vanished_s;    /* FAR: since when no worker is there; 0: some is */
     bool is_lost;         /* FAR: some worker did not say how it ended */
     bool is_memory;       /* FAR: a worker says that it ran out of it */
     size_t worker;        /* ONE: which */
