@@ -79,7 +79,7 @@ static struct {
     int of_job[REQUESTS]; /* 1 + the request, by the job's id */
     struct tickledger_death deaths[KILLS];
     int ndeaths, nkills[8];
-} s;
+} s = {.bed = "/tmp/firn-bed.XXXXXX"}; /* its sockets need short names */
 
 static void pause_s(double t)
 {
@@ -142,14 +142,15 @@ static bool has_slurm(void)
 
 static void bed_up(void)
 {
-    char conf[PATH + 20], number[8];
-    const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
-                        "--nodes",         number, "--gpus", "4",
-                        "--types",         "v100", NULL,     NULL};
+    char conf[PATH + 20], cluster[16];
+    const char *up[] = {
+        "tools/slurm-bed", "up", "--dir", s.bed, "--cluster", cluster,
+        "--credentials",   "5",  NULL,    NULL};
     if (getenv("FIRND_HOSTS") != NULL)
-        up[10] = "--hosts";
-    snprintf(number, sizeof number, "%d", NODES);
-    s.has_bed = true;
+        up[8] = "--hosts";
+    snprintf(cluster, sizeof cluster, "%dx4:v100", NODES);
+    s.has_bed = mkdtemp(s.bed) != NULL;
+    assert_true(s.has_bed);
     assert_int_equal(run(up), 0);
     snprintf(conf, sizeof conf, "%s/etc/slurm.conf", s.bed);
     setenv("SLURM_CONF", conf, 1);
@@ -460,13 +461,12 @@ static int make_folder(void **state)
     (void)state;
     const char *tmp = getenv("TMPDIR"), *firn = getenv("FIRN");
     char token[PATH];
-    snprintf(s.folder, sizeof s.folder, "%.60s/firn-slurm-XXXXXX",
+    snprintf(s.folder, sizeof s.folder, "%.75s/firn-slurm-XXXXXX",
              tmp != NULL ? tmp : "/tmp");
     if (firn != NULL)
         snprintf(s.firnd, sizeof s.firnd, "%.180sd", firn);
     if (mkdtemp(s.folder) == NULL)
         return 1;
-    path_of(s.bed, "bed");
     path_of(s.work, "work");
     path_of(token, "token");
     s.node = -1;

@@ -11,7 +11,8 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-bed.XXXXXX") || exit 1
 # Not below $TMPDIR: the names of Slurm's sockets must be short.
 at=$(mktemp -d /tmp/firn-bed.XXXXXX) || exit 1
 other=
-trap 'kill $other 2>/dev/null; "$bed" down --dir "$at"; rm -rf "$tmp" "$at"' EXIT
+trap 'kill $other 2>/dev/null; "$bed" down --dir "$at"
+    rm -rf "$tmp" "$at"' EXIT
 trap 'exit 130' INT TERM
 n=0
 
