@@ -41,6 +41,7 @@ struct shepherd {
     int ended_status;      /* of the first that our signals ended; -1: none */
     uint64_t ooms;         /* of the whole system, at the start */
     char port[32];         /* "MASTER_PORT=..." */
+    int promise;           /* of it: engine/ports.h */
     char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
     enum shepherd_kind kind;
