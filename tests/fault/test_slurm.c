@@ -156,18 +156,13 @@ static void bed_up(void)
     setenv("SLURM_CONF", conf, 1);
 }
 
-static void node_name(char out[8])
-{
-    snprintf(out, 8, "n%d", s.node % NODES);
-}
-
 /* With all that runs there, or its slurmd alone: then the job goes on, though
  * nobody can be asked about it. */
 static void kill_node(void)
 {
     struct tickledger_death *d = &s.deaths[s.ndeaths];
     s.node = (int)rng_below(&s.rng, NODES);
-    node_name(d->node);
+    snprintf(d->node, sizeof d->node, "n%d", s.node % NODES);
     if (rng_below(&s.rng, 3) == 0) {
         assert_int_equal(bed("kill", d->node, NULL), 0);
         return;
@@ -326,9 +321,10 @@ static void load_for(double time_s)
 
 static void kill_one(enum victim victim)
 {
-    if (victim == CTLD)
+    if (victim == CTLD) { /* what it forgot may be ended at any time later */
+        s.deaths[s.ndeaths++] = (struct tickledger_death){"", 0, INFINITY};
         assert_int_equal(bed("kill", "ctld", NULL), 0);
-    else if (victim == NODE)
+    } else if (victim == NODE)
         kill_node();
     else
         kill_firnd();
@@ -353,7 +349,7 @@ static void start_one(enum victim victim)
         assert_int_equal(bed("start", "ctld", NULL), 0);
         s.is_ctld_dead = false;
     } else if (victim == NODE && s.node >= 0) {
-        node_name(name);
+        snprintf(name, sizeof name, "n%d", s.node % NODES);
         if (!s.is_ctld_dead && rng_below(&s.rng, 2) == 0)
             give_up(name);
         assert_int_equal(bed("start", name, NULL), 0);
