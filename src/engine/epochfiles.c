@@ -302,15 +302,39 @@ static const char *worker_name(size_t worker, char out[WORKER_NAME])
     return out;
 }
 
+static enum firn_status worker_say(int folder, size_t worker, const char *word,
+                                   struct firn_error *err)
+{
+    char name[WORKER_NAME], line[LINE];
+    snprintf(line, sizeof line, "%-*s\n", LINE - 2, word);
+    struct firn_bytes text = {line, LINE - 1};
+    if (!write_draft(folder, worker_name(worker, name), OVER, text))
+        return failed(name, err);
+    return FIRN_OK;
+}
+
 enum firn_status epoch_worker_reserve(int folder, size_t worker,
                                       struct firn_error *err)
 {
-    char name[WORKER_NAME], line[LINE];
-    snprintf(line, sizeof line, "%*s\n", LINE - 2, "");
-    struct firn_bytes text = {line, LINE - 1};
-    if (!write_draft(folder, worker_name(worker, name), 0, text))
-        return failed(name, err);
-    return FIRN_OK;
+    return worker_say(folder, worker, "", err);
+}
+
+enum firn_status epoch_worker_begin(int folder, size_t worker,
+                                    struct firn_error *err)
+{
+    return worker_say(folder, worker, "begun", err);
+}
+
+bool epoch_worker_has_begun(int folder, size_t worker)
+{
+    char name[WORKER_NAME], first = ' ';
+    int fd = openat(folder, worker_name(worker, name),
+                    O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool is_read = read(fd, &first, 1) == 1;
+    close(fd);
+    return is_read && first != ' ';
 }
 
 enum firn_status epoch_worker_put(int folder, size_t worker,

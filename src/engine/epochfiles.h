@@ -11,7 +11,7 @@
  *     <job folder>/workers          locked, shared, while any worker is there
  *     <job folder>/epoch-N/ask      a word of the engine to the shepherd
  *     <job folder>/epoch-N/order    a word of the shepherd to the workers
- *     <job folder>/epoch-N/worker-K how worker K ended
+ *     <job folder>/epoch-N/worker-K that worker K began, and how it ended
  *
  * Each is written whole under another name and renamed, so that a reader sees
  * all of it or none. What a shepherd says of itself (pid, exit) is synced too,
@@ -108,9 +108,13 @@ enum epoch_word epoch_word_get(int folder, const char *name);
  * else: as epoch_lock(). */
 int epoch_workers_lock(int job_folder, bool is_shared);
 
-/* How a worker ended; reserved before it is started. */
+/* How a worker ended; reserved before it is started. A worker that has its lock
+ * says that it began: it keeps the lock until its end is written. */
 enum firn_status epoch_worker_reserve(int folder, size_t worker,
                                       struct firn_error *err);
+enum firn_status epoch_worker_begin(int folder, size_t worker,
+                                    struct firn_error *err);
+bool epoch_worker_has_begun(int folder, size_t worker);
 enum firn_status epoch_worker_put(int folder, size_t worker,
                                   const struct epoch_exit *how,
                                   struct firn_error *err);

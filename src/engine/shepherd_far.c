@@ -11,9 +11,11 @@
  * of milliseconds; elsewhere files are looked at once a second.
  *
  * A worker without an end, when srun is over, was killed with its host or never
- * came to be. The rest is told to go, and the epoch is over when nobody has the
- * workers' lock: then it is lost. If the lock stays taken nothing is said: the
- * engine waits for the lock too.
+ * came to be. So was one that began, has no end and is not there: srun may wait
+ * for it for minutes, when its host is back before Slurm has found out, and is
+ * not waited for. The rest is told to go, and the epoch is over when nobody has
+ * the workers' lock: then it is lost. If the lock stays taken nothing is said:
+ * the engine waits for the lock too.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -29,6 +31,7 @@
 
 enum { WORDS = 16, PATH_SIZE = 4096 };
 static const double remains_s = 20; /* for the last to go */
+static const double late_s = 1;     /* an end may be seen so much later */
 
 void shepherd_tell(struct shepherd *s, enum epoch_word word)
 {
@@ -67,6 +70,36 @@ static void gather(struct shepherd *s)
         shepherd_end(s, shepherd_short_grace_s(s));
 }
 
+/* All that are left had begun, and nobody has the lock. */
+static bool have_vanished(struct shepherd *s)
+{
+    for (size_t i = 0; i < s->launch.workers.n; i++)
+        if (!s->workers[i].is_over && !epoch_worker_has_begun(s->folder, i))
+            return false;
+    int lock = epoch_workers_lock(s->above, false);
+    if (lock < 0)
+        return false;
+    close(lock);
+    gather(s); /* who had the lock has written its end */
+    return s->nleft > 0;
+}
+
+static void look_for_vanished(struct shepherd *s)
+{
+    double now_s = clock_elapsed_s();
+    if (s->workers == NULL || s->nleft == 0 || s->stage == STAGE_KILLED)
+        return;
+    if (!have_vanished(s)) {
+        s->vanished_s = 0;
+        return;
+    }
+    s->vanished_s = s->vanished_s > 0 ? s->vanished_s : now_s;
+    if (now_s < s->vanished_s + late_s)
+        return;
+    s->stage = STAGE_KILLED;
+    s->killed_s = s->vanished_s - remains_s; /* there is nobody to be told */
+}
+
 void shepherd_listen(struct shepherd *s)
 {
     char room[4096];
@@ -76,6 +109,7 @@ void shepherd_listen(struct shepherd *s)
     if (s->kind == HERD_FAR) {
         shepherd_obey(s, ask);
         gather(s);
+        look_for_vanished(s);
         return;
     }
     shepherd_obey(s, epoch_word_get(s->folder, "order"));

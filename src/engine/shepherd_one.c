@@ -82,6 +82,7 @@ static int enter(struct shepherd *s, const char *folder)
     setsid();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
+    (void)epoch_worker_begin(s->folder, s->worker, NULL); /* good to know */
     s->log = fcntl(1, F_DUPFD_CLOEXEC, 3);
     s->kernel = shepherd_kernel(); /* before they are counted */
     s->ooms = shepherd_ooms();

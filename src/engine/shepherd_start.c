@@ -13,20 +13,19 @@
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
+#include "engine/ports.h"
 #include "engine/shepherdwork.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PORT_FIRST = 10000, PORTS = 20000, PORT_TRIES = 200, PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096 };
 
 struct variables {
     VEC(const char *) at;
@@ -75,37 +74,13 @@ static struct variables variables_of(const struct shepherd *s,
     return env;
 }
 
-static bool is_port_free(int port)
-{
-    struct sockaddr_in where = {.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return true;
-    bool is_free = bind(fd, (struct sockaddr *)&where, sizeof where) == 0;
-    close(fd);
-    return is_free;
-}
-
-/* A port whose neighbour is free too (firn's trainers talk there), below those
- * that the system hands out. It is taken only when the first worker listens:
- * shepherds that start at the same time have numbers that differ by less than
- * there are ports, and so never begin with the same one. */
-static int pick_port(void)
-{
-    uint64_t seed = (uint64_t)getpid();
-    for (int i = 0; i < PORT_TRIES; i++) {
-        int port =
-            PORT_FIRST + 2 * (int)((seed + (uint64_t)i * 613) % (PORTS / 2));
-        if (is_port_free(port) && is_port_free(port + 1))
-            return port;
-    }
-    return PORT_FIRST;
-}
-
+/* Other ones for other epochs; the promise goes with us. */
 void shepherd_pick_port(struct shepherd *s)
 {
-    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", pick_port());
+    uint64_t seed = (uint64_t)s->launch.job * 7919 +
+                    (uint64_t)s->launch.epoch * 104729 + (uint64_t)getpid();
+    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d",
+             ports_pick(seed, &s->promise));
 }
 
 static bool is_program(const char *path)

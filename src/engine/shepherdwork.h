@@ -42,6 +42,7 @@ struct shepherd {
     uint64_t ooms;         /* shepherd_ooms() at the start */
     int kernel;            /* its log since then; -1: not ours to read */
     char port[32];         /* "MASTER_PORT=..." */
+    int promise;           /* of it: engine/ports.h */
     char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
     enum shepherd_kind kind;
@@ -51,6 +52,7 @@ struct shepherd {
     pid_t runner;         /* FAR: srun */
     enum epoch_word told; /* FAR: to the workers */
     double killed_s;      /* FAR: since when */
+    double vanished_s;    /* FAR: since when no worker is there; 0: some is */
     bool is_lost;         /* FAR: some worker did not say how it ended */
     bool is_memory;       /* FAR: a worker says that it ran out of it */
     size_t worker;        /* ONE: which */

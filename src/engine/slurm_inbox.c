@@ -374,6 +374,7 @@ static void update(struct slurm *l, struct slurmjob *job)
     char number[SLURM_TICKET_ID];
     int n = 0;
     if (slurm_now_s(l) < job->cancel_s + again_s ||
+        l->inbox->guests_asked_s < job->cancel_s || /* that is old news */
         !slurm_key_id(job->inbox, number))
         return;
     job->cancel_s = slurm_now_s(l); /* of no other use while it waits */

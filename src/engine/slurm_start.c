@@ -163,11 +163,24 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
 }
 
+/* It runs or has run, by an earlier command that was slow, or it is gone: who
+ * asks for it next hears which. */
+static bool is_too_late(const struct command_done *done)
+{
+    static const char *const words[] = {"no longer pending", "already complet",
+                                        "nvalid job id"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(done->err.at, words[i]) != NULL)
+            return true;
+    return false;
+}
+
 void slurm_not_let_go(struct slurm *l, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
     if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
-        job->base.epoch != done->more || !done->has_run || !is_no(done))
+        job->base.epoch != done->more || !done->has_run || !is_no(done) ||
+        is_too_late(done))
         return;
     slurm_seen(l, job, job->slurm_id, SLURM_LOST);
     slurm_said(done, job->said);

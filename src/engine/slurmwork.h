@@ -222,7 +222,8 @@ void slurm_start(struct slurm *l, struct slurmjob *job);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *l, const struct command_done *done);
 /* A job of the inbox could not be let go. If Slurm said no it is lost, some
- * times in a row and then for good: GPUs that it cannot have are not kept. */
+ * times in a row and then for good: GPUs that it cannot have are not kept. But
+ * one that is too late to be let go has them, or is over. */
 void slurm_not_let_go(struct slurm *l, const struct command_done *done);
 /* The words of sbatch, for tests: slurm_batch.c. Texts lie in the arena. */
 struct slurm_words {

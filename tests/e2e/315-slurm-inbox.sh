@@ -90,7 +90,10 @@ grep -q "job $odd of the inbox is left alone" "$tmp/err" || fail "not said"
     fail "not one job for each"
 # Whoever is slow may have been told so, but has not talked nonsense.
 grep 'does not answer' "$tmp/err" | grep -v -e 'too long' -e 'imed out' \
-    -e 'ontact' && fail "a name was taken for an answer"
+    -e 'ontact' -e 'onnect' -e 'Zero Bytes' -e 'ommunication' &&
+    fail "a name was taken for an answer"
+grep 'cannot be read: squeue printed' "$tmp/err" &&
+    fail "a name was taken for a record"
 [ "$own" -gt 0 ] || fail "no number"
 down
 exit 0

@@ -423,6 +423,27 @@ static pid_t parent_of(int pid)
     return parent;
 }
 
+/* Its hosts died and were back before Slurm found out. */
+static void workers_that_vanish_are_lost_though_srun_waits(void **state)
+{
+    (void)state;
+    pid_t pids[4];
+    start_alone("n0[0] n1[0]", 2);
+    fakeslurm_say("srun", "hang");
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
+    for (int i = 0; i < 2; i++) {
+        kill(parent_of(pids[i]), SIGKILL);
+        kill(pids[i], SIGKILL);
+    }
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    assert_int_equal(left.epoch, 1);
+    fakeslurm_say("srun", "");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(folder_file("ready"), 4);
+    is_never_twice();
+}
+
 static void what_is_gone_with_its_slurmd_is_lost_before_slurm_knows(void **s)
 {
     (void)s;
@@ -502,6 +523,7 @@ int main(int argc, char **argv)
         CASE(what_was_cancelled_and_comes_back_is_cancelled_again),
         CASE(a_batch_step_that_comes_back_finds_the_fence),
         CASE(a_shepherd_that_is_killed_is_lost_with_its_workers),
+        CASE(workers_that_vanish_are_lost_though_srun_waits),
         CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
         CASE(what_somebody_else_cancels_has_failed),
         CASE(who_leaves_cancels_nobody_else_of_its_number),

@@ -379,9 +379,18 @@ static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
                                 .status = 1};
     static const char away[] = "Unable to contact slurm controller\n";
     static const char no[] = "Invalid user id for job 17\n";
+    static const char *const late[] = {
+        "Job is no longer pending execution for job 17\n",
+        "Job/step already completing or completed for job 17\n",
+        "Invalid job id specified for job 17\n"};
     done.err = (struct firn_bytes){away, sizeof away - 1};
     slurm_inbox_answer(&slurm, &done);
     assert_false(job->is_seen);
+    for (int i = 0; i < 3; i++) { /* the second of two commands */
+        done.err = (struct firn_bytes){late[i], strlen(late[i])};
+        slurm_inbox_answer(&slurm, &done);
+        assert_false(job->is_seen);
+    }
     done.err = (struct firn_bytes){no, sizeof no - 1};
     done.more = 2; /* another start's */
     slurm_inbox_answer(&slurm, &done);

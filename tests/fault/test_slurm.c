@@ -79,7 +79,7 @@ static struct {
     int of_job[REQUESTS]; /* 1 + the request, by the job's id */
     struct tickledger_death deaths[KILLS];
     int ndeaths, nkills[8];
-} s;
+} s = {.bed = "/tmp/firn-bed.XXXXXX"}; /* its sockets need short names */
 
 static void pause_s(double t)
 {
@@ -142,22 +142,18 @@ static bool has_slurm(void)
 
 static void bed_up(void)
 {
-    char conf[PATH + 20], number[8];
-    const char *up[] = {"tools/slurm-bed", "up",   "--dir",  s.bed,
-                        "--nodes",         number, "--gpus", "4",
-                        "--types",         "v100", NULL,     NULL};
+    char conf[PATH + 20], cluster[16];
+    const char *up[] = {
+        "tools/slurm-bed", "up", "--dir", s.bed, "--cluster", cluster,
+        "--credentials",   "5",  NULL,    NULL};
     if (getenv("FIRND_HOSTS") != NULL)
-        up[10] = "--hosts";
-    snprintf(number, sizeof number, "%d", NODES);
-    s.has_bed = true;
+        up[8] = "--hosts";
+    snprintf(cluster, sizeof cluster, "%dx4:v100", NODES);
+    s.has_bed = mkdtemp(s.bed) != NULL;
+    assert_true(s.has_bed);
     assert_int_equal(run(up), 0);
     snprintf(conf, sizeof conf, "%s/etc/slurm.conf", s.bed);
     setenv("SLURM_CONF", conf, 1);
-}
-
-static void node_name(char out[8])
-{
-    snprintf(out, 8, "n%d", s.node % NODES);
 }
 
 /* With all that runs there, or its slurmd alone: then the job goes on, though
@@ -166,7 +162,7 @@ static void kill_node(void)
 {
     struct tickledger_death *d = &s.deaths[s.ndeaths];
     s.node = (int)rng_below(&s.rng, NODES);
-    node_name(d->node);
+    snprintf(d->node, sizeof d->node, "n%d", s.node % NODES);
     if (rng_below(&s.rng, 3) == 0) {
         assert_int_equal(bed("kill", d->node, NULL), 0);
         return;
@@ -325,9 +321,10 @@ static void load_for(double time_s)
 
 static void kill_one(enum victim victim)
 {
-    if (victim == CTLD)
+    if (victim == CTLD) { /* what it forgot may be ended at any time later */
+        s.deaths[s.ndeaths++] = (struct tickledger_death){"", 0, INFINITY};
         assert_int_equal(bed("kill", "ctld", NULL), 0);
-    else if (victim == NODE)
+    } else if (victim == NODE)
         kill_node();
     else
         kill_firnd();
@@ -352,7 +349,7 @@ static void start_one(enum victim victim)
         assert_int_equal(bed("start", "ctld", NULL), 0);
         s.is_ctld_dead = false;
     } else if (victim == NODE && s.node >= 0) {
-        node_name(name);
+        snprintf(name, sizeof name, "n%d", s.node % NODES);
         if (!s.is_ctld_dead && rng_below(&s.rng, 2) == 0)
             give_up(name);
         assert_int_equal(bed("start", name, NULL), 0);
@@ -460,13 +457,12 @@ static int make_folder(void **state)
     (void)state;
     const char *tmp = getenv("TMPDIR"), *firn = getenv("FIRN");
     char token[PATH];
-    snprintf(s.folder, sizeof s.folder, "%.60s/firn-slurm-XXXXXX",
+    snprintf(s.folder, sizeof s.folder, "%.75s/firn-slurm-XXXXXX",
              tmp != NULL ? tmp : "/tmp");
     if (firn != NULL)
         snprintf(s.firnd, sizeof s.firnd, "%.180sd", firn);
     if (mkdtemp(s.folder) == NULL)
         return 1;
-    path_of(s.bed, "bed");
     path_of(s.work, "work");
     path_of(token, "token");
     s.node = -1;

@@ -144,16 +144,22 @@ static void an_end_that_nobody_wrote_down_was_not_heard(void **state)
 {
     (void)state;
     const struct tickledger_death other = {"n2", 20, 21},
-                                  death = {"n1", 20, 21}, before = {"n1", 3, 4};
+                                  death = {"n1", 20, 21}, before = {"n1", 3, 4},
+                                  controller = {"", 20, 21},
+                                  one_before = {"", 3, 4};
     has_state = true;
     make("state");
-    make("state/job-1");
-    make("state/job-1/epoch-1");
+    make("state/jobs");
+    make("state/jobs/1");
+    make("state/jobs/1/epoch-1");
     assert_true(is_good(OTHER FIRST ENDS AGAIN, &death));
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &other));
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &before));
-    make("state/job-1/epoch-1/exit");
+    assert_true(is_good(OTHER FIRST ENDS AGAIN, &controller));
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &one_before));
+    make("state/jobs/1/epoch-1/exit");
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &death));
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &controller));
     has_state = false;
 }
 

@@ -75,6 +75,14 @@ static bool set_state(long long id, const char *from, const char *to)
     return is_set;
 }
 
+/* Goes with its parent, also with one that is gone already. */
+static void die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != parent)
+        _exit(127);
+}
+
 /* --- sbatch and the batch step ---------------------------------------------
  */
 
@@ -157,10 +165,10 @@ static void run_batch(long long id, const struct component *parts, int n)
         snprintf(number, sizeof number, "%d", n);
         setenv("SLURM_HET_SIZE", number, 1);
     }
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
         const char *script = fake_numbered("script", id);
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        die_with(self);
         snprintf(line, sizeof line, "%ld\n", (long)getpid());
         fake_add(fake_numbered("pid", id), line); /* before its tasks' */
         execl("/bin/sh", "sh", script, (char *)NULL);
@@ -255,7 +263,6 @@ static void run_task(char **argv, int rank, int local, const char *node,
                      const char *gpus)
 {
     char number[32];
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     snprintf(number, sizeof number, "%d", rank);
     setenv("SLURM_PROCID", number, 1);
     snprintf(number, sizeof number, "%d", local);
@@ -294,9 +301,11 @@ static int srun(int argc, char **argv)
         char *count = strchr(node, ':'), *gpus = strchr(count + 1, ':');
         *count = *gpus = '\0';
         for (long i = strtol(count + 1, NULL, 10); i-- > 0 && ntasks < TASKS;) {
-            pid_t pid = fork();
-            if (pid == 0)
+            pid_t self = getpid(), pid = fork();
+            if (pid == 0) {
+                die_with(self);
                 run_task(argv + first, ntasks, (int)i, node, gpus + 1);
+            }
             tasks[ntasks++] = pid;
             snprintf(line, sizeof line, "%ld\n", (long)pid);
             fake_add(fake_numbered("pid", strtoll(id, NULL, 10)), line);
@@ -309,6 +318,8 @@ static int srun(int argc, char **argv)
         if (pid > 0 && status != 0)
             worst = 1;
     }
+    while (says("srun", "hang"))
+        poll(NULL, 0, 5);
     return worst;
 }
 

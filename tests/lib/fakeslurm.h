@@ -29,7 +29,8 @@ const char *fakeslurm_path(void); /* of the commands */
  *     babble  it prints what nobody understands
  *     refuse  sbatch: the controller says no, once
  *     deaf    sbatch: the job is taken, but the answer is lost, once
- *     hang    sbatch: the job is taken, and nothing is heard, once
+ *     hang    sbatch: the job is taken, and nothing is heard, once;
+ *             srun: it does not notice that its tasks are gone
  */
 void fakeslurm_say(const char *command, const char *how);
 /* Is scontrol told to be "away"? */

@@ -205,6 +205,9 @@ shepherds()
     for file in "$tmp"/state/jobs/*/epoch-*/pid; do
         [ -f "$file" ] && [ ! -s "${file%pid}exit" ] || continue
         pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
+        # Numbers are given out again: it must have begun when it says.
+        began=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -d ' ' -f 20)
+        [ "$began" = "$(tr ' ' '\n' <"$file" | sed -n 5p)" ] || continue
         [ ! -e "/proc/$pid/exe" ] || echo "$pid" # and no zombie
     done
 }

@@ -18,7 +18,7 @@ struct life {
 static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
 {
     char path[500];
-    snprintf(path, sizeof path, "%.300s/job-%ld/epoch-%ld/exit", of->state,
+    snprintf(path, sizeof path, "%.300s/jobs/%ld/epoch-%ld/exit", of->state,
              l->job, l->epoch);
     return access(path, F_OK) == 0;
 }
@@ -26,12 +26,14 @@ static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
 static bool is_excused(const struct tickledger *of,
                        const struct tickjob_line *l)
 {
-    for (size_t i = 0; i < of->ndeaths; i++)
-        if (strcmp(of->deaths[i].node, l->node) == 0 &&
-            l->at_s <= of->deaths[i].to_s &&
-            (l->at_s >= of->deaths[i].from_s - 1 ||
-             (of->state != NULL && !has_exit(of, l))))
+    for (size_t i = 0; i < of->ndeaths; i++) {
+        const struct tickledger_death *d = &of->deaths[i];
+        bool is_node = strcmp(d->node, l->node) == 0;
+        bool is_recent = is_node && l->at_s >= d->from_s - 1;
+        if ((is_node || d->node[0] == '\0') && l->at_s <= d->to_s &&
+            (is_recent || (of->state != NULL && !has_exit(of, l))))
             return true;
+    }
     return false;
 }
 

@@ -6,7 +6,8 @@
  * (3) epochs of a job never go back;
  * (4) a job whose workers all said their end is not begun again, unless a node
  *     died on which it was said, in that very second, or before their shepherd
- *     had written how the epoch ended: nobody may have heard;
+ *     had written how the epoch ended: nobody may have heard. So it is when a
+ *     controller died: nodes end at once what the next one has never heard of;
  * (5) nobody ran who is not known.
  */
 #ifndef TESTS_LIB_TICKLEDGER_H
@@ -14,7 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A node that died with all that ran there, in that span of time. */
+/* A node that died with all that ran there, or, "", the controller, in that
+ * span of time. */
 struct tickledger_death {
     char node[20];
     double from_s, to_s; /* of tickjob_now_s() */

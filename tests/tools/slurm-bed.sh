@@ -8,7 +8,11 @@ command -v slurmctld >/dev/null && command -v sbatch >/dev/null || {
     exit 77
 }
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-bed.XXXXXX") || exit 1
-trap '"$bed" down --dir "$tmp/b"; rm -rf "$tmp"' EXIT
+# Not below $TMPDIR: the names of Slurm's sockets must be short.
+at=$(mktemp -d /tmp/firn-bed.XXXXXX) || exit 1
+other=
+trap 'kill $other 2>/dev/null; "$bed" down --dir "$at"
+    rm -rf "$tmp" "$at"' EXIT
 trap 'exit 130' INT TERM
 n=0
 
@@ -85,15 +89,15 @@ run_there()
 
 nobody()
 {
-    ! grep -qs -e "$tmp/b" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+    ! grep -qs -e "$at" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
 }
 
 expect "a wrong word is refused" refuses "$bed" up --nodes many
-expect "a bed comes up" "$bed" up --dir "$tmp/b" --cluster 1x2:a100,1x4:v100
-expect "once more does no harm" "$bed" up --dir "$tmp/b" \
+expect "a bed comes up" "$bed" up --dir "$at" --cluster 1x2:a100,1x4:v100
+expect "once more does no harm" "$bed" up --dir "$at" \
     --cluster 1x2:a100,1x4:v100
-expect "it is not made another" refuses "$bed" up --dir "$tmp/b" --nodes 5
-SLURM_CONF=$tmp/b/etc/slurm.conf
+expect "it is not made another" refuses "$bed" up --dir "$at" --nodes 5
+SLURM_CONF=$at/etc/slurm.conf
 export SLURM_CONF
 job a -w n1 --gres=gpu:v100s1:1
 job two -w n0 --gres=gpu:a100s0:1,gpu:a100s1:1
@@ -101,19 +105,29 @@ expect "a job has the slot that it named" said a "n1 1"
 expect "or several" said two "n0 0,1"
 expect "two jobs run on the shards of the same GPUs" both_run
 expect "a node that is not there is not killed" \
-    refuses "$bed" kill n7 --dir "$tmp/b"
-expect "a node dies with its steps" "$bed" kill n0 --steps --dir "$tmp/b"
+    refuses "$bed" kill n7 --dir "$at"
+expect "a node dies with its steps" "$bed" kill n0 --steps --dir "$at"
 expect "and its processes" refuses on_node n0
 expect "others live" on_node n1
-expect "the controller dies" "$bed" kill ctld --dir "$tmp/b"
-expect "and is started" "$bed" start ctld --dir "$tmp/b"
-expect "and the node" "$bed" start n0 --dir "$tmp/b"
-expect "who was just started can be killed" "$bed" kill n0 --dir "$tmp/b"
-expect "and who was just killed be started" "$bed" start n0 --dir "$tmp/b"
+expect "the controller dies" "$bed" kill ctld --dir "$at"
+expect "and is started" "$bed" start ctld --dir "$at"
+expect "and the node" "$bed" start n0 --dir "$at"
+expect "who was just started can be killed" "$bed" kill n0 --dir "$at"
+cp "$(command -v sleep)" "$tmp/slurmd"
+(unset SLURM_CONF && exec "$tmp/slurmd" 900) &
+other=$!
+until [ "$(cat "/proc/$other/comm")" = slurmd ]; do
+    sleep 0.01
+done
+echo $other >"$at/run/slurmd.n0.pid" # numbers are given out again
+expect "another's process is not killed for it" \
+    refuses "$bed" kill n0 --dir "$at"
+expect "and who was just killed be started" "$bed" start n0 --dir "$at"
+expect "the other lives" kill -0 $other
 expect "both are well" run_there n0
-(unset SLURM_CONF && exec "$bed" down --dir "$tmp/b") >/dev/null
+(unset SLURM_CONF && exec "$bed" down --dir "$at") >/dev/null
 SLURM_CONF=
-expect "no file is left" test ! -e "$tmp/b"
+expect "no file is left" test ! -e "$at"
 expect "no process is left" nobody
-expect "nothing is left to take down" "$bed" down --dir "$tmp/b"
+expect "nothing is left to take down" "$bed" down --dir "$at"
 echo "1..$n"
