@@ -220,8 +220,8 @@ static enum firn_status look_round(struct firn_group *g, const struct wait *w,
         const struct grp_proc *proc = &g->control->proc[q];
         if (q == g->local || !is_late(g, w, q))
             continue;
-        bool left = atomic_load(&proc->left) != 0;
         bool gone = atomic_load(&proc->pid) != 0 && is_dead(proc);
+        bool left = atomic_load(&proc->left) != 0; /* it leaves, then ends */
         /* It may have come, and left, since it was looked for. */
         if ((left || gone) && is_late(g, w, q))
             return firn_grp_fail(g, err, "process %d %s", g->first + q,

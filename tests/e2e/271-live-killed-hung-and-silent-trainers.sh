@@ -29,11 +29,21 @@ while :; do sleep 0.1; done
 END
 chmod +x "$tmp/deaf"
 
+# there PID: is it? A stranger who has its number by now was told of no folder.
+cat >"$tmp/there" <<END
+#!/bin/sh
+case \$(tr '\\0' ' ' 2>/dev/null <"/proc/\$1/environ") in
+*"$tmp/"* | '') kill -0 "\$1" ;; # or it is just ending
+*) exit 1 ;;
+esac 2>/dev/null
+END
+chmod +x "$tmp/there"
+
 # Looks whether that one is gone.
 cat >"$tmp/silent" <<END
 #!/bin/sh
 for file in hidden deafpid; do
-    ! kill -0 "\$(cat "$tmp/\$file")" || : >"$tmp/early"
+    ! "$tmp/there" "\$(cat "$tmp/\$file")" || : >"$tmp/early"
 done
 END
 chmod +x "$tmp/silent"
@@ -71,13 +81,14 @@ wait_state kept failed # one retry, no more
 # Asked, told, killed: a second each, and its GPU is another's only then.
 await "deaf does not hide its child" [ -s "$tmp/hidden" ]
 await "deaf hears" [ -s "$tmp/deafpid" ]
+"$tmp/there" "$(cat "$tmp/deafpid")" || fail "deaf is not there"
 since=$(date +%s)
 api POST /jobs/deaf/cancel "" >/dev/null || fail "not cancelled"
 wait_state deaf cancelled
 took=$(($(date +%s) - since))
 [ "$took" -ge 1 ] || fail "it had $took s"
 for file in hidden deafpid; do
-    ! kill -0 "$(cat "$tmp/$file")" 2>/dev/null || fail "$file is still there"
+    ! "$tmp/there" "$(cat "$tmp/$file")" || fail "$file is still there"
 done
 wait_state silent succeeded
 [ ! -e "$tmp/early" ] || fail "a GPU was given out too early"

@@ -198,17 +198,15 @@ events()
 /g'
 }
 
-# shepherds: the processes that watch over jobs on this host.
+# shepherds: the processes that watch over jobs on this host. They are known by
+# their words: the number of one that was killed may be a stranger's by now.
 shepherds()
 {
     [ -z "$bed" ] || return 0
     for file in "$tmp"/state/jobs/*/epoch-*/pid; do
         [ -f "$file" ] && [ ! -s "${file%pid}exit" ] || continue
         pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
-        # Numbers are given out again: it must have begun when it says.
-        began=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -d ' ' -f 20)
-        [ "$began" = "$(tr ' ' '\n' <"$file" | sed -n 5p)" ] || continue
-        [ ! -e "/proc/$pid/exe" ] || echo "$pid" # and no zombie
+        ! grep -qsF -e "${tmp##*/}/" "/proc/$pid/cmdline" || echo "$pid"
     done
 }
 

@@ -29,11 +29,13 @@ took()
 ms=$(took SLOW_CALLS=1,20) && [ "$ms" -ge 300 ]
 say $? every_call_is_delayed
 
-best=100000
-for i in 1 2 3 4 5 6 7 8 9 10; do
-    ms=$(took SLOW=none) && [ "$ms" -lt "$best" ] && best=$ms
+# A busy machine has many chances; one that is not needs one.
+tries=0 ms=300
+until [ "$ms" -lt 300 ] || [ "$tries" -eq 100 ]; do
+    tries=$((tries + 1))
+    ms=$(took SLOW=none) || ms=300
 done
-[ "$best" -lt 300 ]
+[ "$ms" -lt 300 ]
 say $? nothing_is_delayed_without_the_variable
 
 [ "$(wc -c <"$tmp/out")" -eq 20 ] && [ "$(LD_PRELOAD=$tmp/slow.so \
