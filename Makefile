@@ -331,7 +331,8 @@ style:
 e2e: all $(FAKENVML)
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
 
-test-e2e: all tests $(FAKENVML)
+test-e2e-built: all tests $(FAKENVML)
+test-e2e: test-e2e-built
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
 
 # One summary for all of it: each part adds its counts to the tally.
@@ -351,18 +352,22 @@ CHECKED = OPT=-O1 DEBUG=-g1 WERROR=
 # tried them all, and here each costs ten to thirty times as much.
 asan tsan valgrind: export FIRN_QUICK = 1
 
-asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
-asan:
+# X-built makes what X runs: ./check has that done while other tests wait.
+asan asan-built: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
+asan-built:
+	$(Q)$(MAKE) $(SUB) test-e2e-built
+asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
 # Only trainers have threads: no other folder of the library does.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
-tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
+tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
     $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
-tsan:
+tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
+tsan: tsan-built
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
 
 # Numbers in, numbers out (math to examples), tests that start many processes,
@@ -400,8 +405,9 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) src/engine/slurmgres.c' \
        DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
-fuzz:
+fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
+fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
 fuzzers: $(FUZZERS)
 fuzz-run: $(FUZZERS)
@@ -518,8 +524,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
-        valgrind tidy fuzz fuzzers fuzz-run slow soak bench results plots \
+.PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+        e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
+        fuzzers fuzz-run slow soak bench results plots \
         install \
         uninstall format clean help FORCE
 
