@@ -254,7 +254,10 @@ $(BUILD)/libtest.a: $(TLIBOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-link_test = $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
+# There are hundreds of them: by the fastest linker there is.
+TESTLD := $(firstword $(foreach ld,lld gold,$(if $(shell \
+            command -v ld.$(ld)),-fuse-ld=$(ld))))
+link_test = $(CC) $(ALL_CFLAGS) $(TESTLD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
     $(LIBS)
 
 # Tests of the examples are linked with them.
