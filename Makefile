@@ -213,7 +213,11 @@ $(BUILD)/libfirn_d2.so: $(BLASOBJ)
 $(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
 $(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 
-$(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
+# There is as much of the tests as of the library, and little that they do
+# takes long: a compiler spends half as much on them with less optimisation.
+TESTOPT := $(if $(filter -O2,$(OPT)),-O1)
+$(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
+$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
@@ -319,8 +323,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 # Rewritten only when it differs, so that its date tells when flags changed.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || \
-	    echo '$(CC) $(ALL_CFLAGS)' >$@
+	$(Q)echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' | cmp -s - $@ || \
+	    echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' >$@
 
 # --- tests -----------------------------------------------------------------
 
@@ -349,7 +353,7 @@ export TALLY
 # UBSan and ASan together. What a compiler warns of with its sanitizers on is
 # often not so; warnings are errors in the plain build. Lines are all that a
 # sanitizer's report needs; with all of -g gcc takes almost twice as long.
-CHECKED = OPT=-O1 DEBUG=-g1 WERROR=
+CHECKED = OPT=-O1 TESTOPT=-O0 DEBUG=-g1 WERROR=
 
 # Under a checker the property tests try fewer random scenes: the plain run has
 # tried them all, and here each costs ten to thirty times as much.
