@@ -213,7 +213,11 @@ $(BUILD)/libfirn_d2.so: $(BLASOBJ)
 $(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
 $(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 
-$(BUILD)/obj/tests/%.o $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
+# There is as much of the tests as of the library, and little that they do
+# takes long: a compiler spends half as much on them with less optimisation.
+TESTOPT := $(if $(filter -O2,$(OPT)),-O1)
+$(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
+$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
@@ -254,7 +258,10 @@ $(BUILD)/libtest.a: $(TLIBOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-link_test = $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
+# There are hundreds of them: by the fastest linker there is.
+TESTLD := $(firstword $(foreach ld,lld gold,$(if $(shell \
+            command -v ld.$(ld)),-fuse-ld=$(ld))))
+link_test = $(CC) $(ALL_CFLAGS) $(TESTLD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
     $(LIBS)
 
 # Tests of the examples are linked with them.
@@ -316,8 +323,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 # Rewritten only when it differs, so that its date tells when flags changed.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || \
-	    echo '$(CC) $(ALL_CFLAGS)' >$@
+	$(Q)echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' | cmp -s - $@ || \
+	    echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' >$@
 
 # --- tests -----------------------------------------------------------------
 
@@ -331,7 +338,8 @@ style:
 e2e: all $(FAKENVML)
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
 
-test-e2e: all tests $(FAKENVML)
+test-e2e-built: all tests $(FAKENVML)
+test-e2e: test-e2e-built
 	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
 
 # One summary for all of it: each part adds its counts to the tally.
@@ -345,24 +353,28 @@ export TALLY
 # UBSan and ASan together. What a compiler warns of with its sanitizers on is
 # often not so; warnings are errors in the plain build. Lines are all that a
 # sanitizer's report needs; with all of -g gcc takes almost twice as long.
-CHECKED = OPT=-O1 DEBUG=-g1 WERROR=
+CHECKED = OPT=-O1 TESTOPT=-O0 DEBUG=-g1 WERROR=
 
 # Under a checker the property tests try fewer random scenes: the plain run has
 # tried them all, and here each costs ten to thirty times as much.
 asan tsan valgrind: export FIRN_QUICK = 1
 
-asan: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
-asan:
+# X-built makes what X runs: ./check has that done while other tests wait.
+asan asan-built: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
+asan-built:
+	$(Q)$(MAKE) $(SUB) test-e2e-built
+asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
 # Only trainers have threads: no other folder of the library does.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
-tsan: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
+tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
     $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
-tsan:
+tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
+tsan: tsan-built
 	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
 
 # Numbers in, numbers out (math to examples), tests that start many processes,
@@ -400,8 +412,9 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) src/engine/slurmgres.c' \
        DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
-fuzz:
+fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
+fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
 fuzzers: $(FUZZERS)
 fuzz-run: $(FUZZERS)
@@ -518,8 +531,9 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn firnd train d2 tests benches test test-e2e style e2e check asan tsan \
-        valgrind tidy fuzz fuzzers fuzz-run slow soak bench results plots \
+.PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+        e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
+        fuzzers fuzz-run slow soak bench results plots \
         install \
         uninstall format clean help FORCE
 

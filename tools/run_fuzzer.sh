@@ -24,7 +24,9 @@ for dir in "tests/fuzz/corpus/$target" \
     [ -d "$dir" ] && seeds="$seeds $dir"
 done
 
-"$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+# libFuzzer ends one second after the one it is given; 0 would be without end.
+until=$((seconds > 1 ? seconds - 1 : 1))
+"$program" -max_total_time="$until" -timeout=10 -rss_limit_mb=2048 \
     -max_len=16384 -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     -close_fd_mask=1 "$kept" $seeds >"$folder/$target.log" 2>&1
 rc=$?
