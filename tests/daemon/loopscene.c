@@ -320,6 +320,7 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
         memset(actors, 0, sizeof actors);
     engine = loopscene_engine;
     engine.is_remote = loopscene_play.is_remote;
+    engine.load = loopscene_play.load;
     s->config = (struct config){0};
     char *argv[] = {"firnd",      "--state",  state,          "--gpus",
                     (char *)gpus, "--policy", (char *)policy, NULL};

@@ -33,6 +33,8 @@ struct loopscene_play {
     const char *node_why;
     unsigned nodes_down; /* when they are discovered; a bit for each */
     int ninbox_cancels;  /* of jobs that it has not begun */
+    /* What GPUs are used; set before a loop is opened. */
+    bool (*load)(void *state, firn_job_id job, struct firn_load *out);
 };
 extern struct loopscene_play loopscene_play;
 

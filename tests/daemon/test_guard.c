@@ -63,6 +63,53 @@ static void a_bad_share_is_undone_once_and_not_repeated(void **unused)
     loopscene_close(&s);
 }
 
+static double busy; /* share of the time that GPUs compute; 0: no word */
+
+static bool load(void *state, firn_job_id id, struct firn_load *out)
+{
+    (void)state;
+    (void)id;
+    if (busy > 0)
+        *out = (struct firn_load){.util = busy, .mem_gib = 2};
+    return busy > 0;
+}
+
+/* Nobody says how busy its jobs keep a GPU, but the engine does. */
+static const char *pair_when(double seen)
+{
+    static char text[100];
+    struct loopscene s;
+    const char *job = "gpus: 1\nshare: allowed\napp: x\nduration: 1000s\n"
+                      "checkpoint: {grace: 10}";
+    busy = seen;
+    loopscene_play.load = load;
+    loopscene_open(&s, "1x1:v100@16", "icefrog", false);
+    loopscene_submit(&s, "a", job);
+    loopscene_turn(&s);
+    for (int i = 1; i <= 3; i++) {
+        loopscene_pass(&s, 10);
+        loopscene_report(&s, "a", 0.01 * i, 10, -1);
+    }
+    loopscene_done(&s, "a");
+    loopscene_submit(&s, "b", job);
+    loopscene_submit(&s, "c", job);
+    loopscene_pass(&s, 400); /* the GPUs are divided anew */
+    snprintf(text, sizeof text, "%s", loopscene_text(&s));
+    loopscene_close(&s);
+    loopscene_remove_state();
+    return text;
+}
+
+static void jobs_share_where_the_engine_sees_room_for_both(void **unused)
+{
+    (void)unused;
+    static const char both[] = "a succeeded -; b running n0[0]~; "
+                               "c running n0[0]~";
+    assert_string_equal(pair_when(0.45), both);
+    assert_string_not_equal(pair_when(0.55), both);
+    assert_string_not_equal(pair_when(0), both); /* not known */
+}
+
 static void bad_pairs_are_remembered_over_a_restart(void **unused)
 {
     (void)unused;
@@ -244,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_bad_share_is_undone_once_and_not_repeated),
+        CASE(jobs_share_where_the_engine_sees_room_for_both),
         CASE(bad_pairs_are_remembered_over_a_restart),
         CASE(a_good_share_stays),
         CASE(one_slow_report_parts_nobody),

@@ -260,6 +260,33 @@ static void what_nothing_is_known_of_is_ours_beside_an_epoch(void **state)
     livehost_close(&host);
 }
 
+static void the_busiest_and_the_fullest_gpu_of_a_job_are_told(void **state)
+{
+    (void)state;
+    char work[400], file[300];
+    struct firn_load load = {-1, -1};
+    snprintf(file, sizeof file, "%s/ready", folder_path());
+    snprintf(work, sizeof work, "obey %s", file);
+    host_open();
+    two[0].percent = 70;
+    two[0].used_gib = 1;
+    two[1].percent = 20;
+    two[1].used_gib = 3;
+    livehost_job(&host, 0, work);
+    assert_false(host.engine->load(host.state, 0, &load)); /* it has none */
+    livehost_step(&host, 0, "n0[0-1]");
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(file, 1);
+    assert_true(host.engine->load(host.state, 0, &load));
+    assert_true(load.util == 0.7 && load.mem_gib == 3);
+    assert_false(host.engine->load(host.state, 1, &load)); /* nobody */
+    two[1].percent = 200; /* no share of anything */
+    assert_false(host.engine->load(host.state, 0, &load));
+    livehost_step(&host, 0, "");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    livehost_close(&host);
+}
+
 /* Two firnd of one user on one host. */
 static void what_another_firnd_started_is_not_ours(void **state)
 {
@@ -310,6 +337,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_nothing_is_known_of_is_told_when_it_stays),
         cmocka_unit_test_setup_teardown(
             what_nothing_is_known_of_is_ours_beside_an_epoch, folder_make,
+            workers_sweep),
+        cmocka_unit_test_setup_teardown(
+            the_busiest_and_the_fullest_gpu_of_a_job_are_told, folder_make,
             workers_sweep),
         cmocka_unit_test_setup_teardown(
             a_start_that_finds_others_tells_and_waits, folder_make,
