@@ -12,6 +12,7 @@
 # PyTorch and a GPU that nobody else uses.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. bench/gpu/firnd.sh
 bin=$(cd "${1:?the folder of firn and firnd}" && pwd)
 out=${2:-.}
 firn=$bin/firn
@@ -32,26 +33,6 @@ say()
         echo "FAIL  $1${3:+: $3}"
         nfailed=$((nfailed + 1))
     fi
-}
-
-up()
-{
-    "$bin/firnd" --state "$tmp/state" --socket "$FIRN_SOCKET" "$@" \
-        2>>"$out/firnd.log" &
-    daemon=$!
-    for _ in $(seq 100); do
-        "$firn" nodes >/dev/null 2>&1 && return
-        sleep 0.1
-    done
-    echo "firnd does not answer" >&2
-    exit 1
-}
-
-down()
-{
-    kill "$daemon" 2>/dev/null
-    wait "$daemon" 2>/dev/null
-    rm -rf "$tmp/state"
 }
 
 trap 'kill "$daemon" 2>/dev/null; rm -rf "$tmp"' EXIT

@@ -14,6 +14,7 @@
 # declared GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. bench/gpu/firnd.sh
 bin=$(cd "${1:?the folder of firn and firnd}" && pwd)
 out=$(cd "${2:?the folder for queue.csv}" && pwd)
 shift 2
@@ -24,26 +25,15 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-queue.XXXXXX")
 export FIRN_SOCKET="$tmp/firn.sock" CUBLAS_WORKSPACE_CONFIG=:4096:8
 export PYTHONPATH="$PWD/python" FIRN_TRAIN_LIB="$bin/libfirn_train.so"
 daemon=
+declared=
+[ "$device" = cuda ] || declared="--gpus 1x1:v100@16"
 trap 'kill "$daemon" 2>/dev/null; rm -rf "$tmp"' EXIT
-
-up()
-{
-    [ "$device" = cuda ] || set -- "$@" --gpus 1x1:v100@16
-    "$bin/firnd" --state "$tmp/state" --socket "$FIRN_SOCKET" "$@" \
-        2>>"$out/firnd.log" &
-    daemon=$!
-    for _ in $(seq 100); do
-        "$bin/firn" nodes >/dev/null 2>&1 && return
-        sleep 0.1
-    done
-    echo "firnd does not answer" >&2
-    exit 1
-}
 
 # one RUN POLICY: the queue from the first submit to the last end.
 one()
 {
-    up --policy "$2"
+    # shellcheck disable=SC2086 # two words, or none
+    up --policy "$2" $declared
     for epochs in 6 10 3 8 4 9 5 7; do
         "$bin/firn" submit --name "e$epochs" --app cnn --gpus 1 --share --elastic \
             --threads 1 -e FIRN_TRAIN_LIB -e PYTHONPATH \
@@ -61,9 +51,7 @@ one()
         "$bin/firn" logs "e$epochs" | sed -n 's/^weights //p' | tail -n 1 \
             >"$tmp/weights.$epochs"
     done
-    kill "$daemon"
-    wait "$daemon"
-    rm -rf "$tmp/state"
+    down
     python3 - "$1" "$2" "$tmp" "$out/queue.csv" <<'PYTHON'
 import json, sys
 run, policy, folder, table = sys.argv[1:]
