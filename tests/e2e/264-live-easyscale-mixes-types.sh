@@ -30,6 +30,9 @@ api PATCH /jobs/job '{"gpus": 1}' >/dev/null || fail "no new bounds"
 wait_field job gpus 'n?\[0\]'
 wait_field job epoch 2
 wait_state job running
+# It is running once Slurm has started it; its program has begun a little later.
+await "its second start says nothing" grep -qs '^1 ' "$tmp/layouts"
+saved 1
 before=$step
 await "it goes no further than step $before" saved 1 "$before"
 touch "$tmp/fast"
