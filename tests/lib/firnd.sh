@@ -8,7 +8,8 @@
 # (tools/slurm-bed), made for the test at its first `up`; nodes have the same
 # names. A test that only makes sense on one engine says so by `only ENGINE`.
 # With FIRND_HOSTS=1 too, each node is a host with an address and processes of
-# its own; the test must have a network namespace to itself.
+# its own; the test must have a network namespace to itself. With FIRND_SLOW=MS
+# Slurm takes up to so many milliseconds for whatever it does.
 #
 # A test never takes time for an event. It waits for what it means, and for long:
 # that costs nothing when all is well. Any process may stand still for seconds at
@@ -40,13 +41,15 @@ slurm_up()
         skip "Slurm is not installed"
     # Not below $tmp: the names of Slurm's sockets must be short.
     bed=$(mktemp -d /tmp/firn-bed.XXXXXX) || fail "no folder for Slurm"
-    tools/slurm-bed up --dir "$bed" ${FIRND_HOSTS:+--hosts} --cluster "$@" \
+    tools/slurm-bed up --dir "$bed" ${FIRND_HOSTS:+--hosts} \
+        ${FIRND_SLOW:+--slow "$FIRND_SLOW"} --cluster "$@" \
         >"$tmp/out" 2>"$tmp/err" || fail "no Slurm of $1"
     # Slurm has no word for a GPU's memory: 2x4:v100@16 is v100:16.
     bed_memory=$(echo "$1" | tr ',' '\n' |
         sed -n 's/^[^:]*:\([^@]*\)@\(.*\)/\1:\2/p' | sort -u | paste -s -d , -)
     SLURM_CONF=$bed/etc/slurm.conf
-    export SLURM_CONF
+    [ -z "${FIRND_SLOW:-}" ] || PATH=$bed/bin:$PATH
+    export SLURM_CONF PATH
     (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
 }
 
