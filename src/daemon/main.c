@@ -51,7 +51,6 @@ static int run(struct config *config, int argc, char *const *argv)
     if (config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
     config_make_parents(config);
-    hold_back(SIGHUP);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,
@@ -71,6 +70,7 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     signal(SIGPIPE, SIG_IGN);
+    hold_back(SIGHUP);
     log_set_sink(to_stderr, NULL);
     bool is_wrong = config_flags(&config, argc, argv, &err) != FIRN_OK;
     bool is_asked = config.wants_help || config.wants_version;
