@@ -304,6 +304,30 @@ static void a_client_that_dribbles_is_dropped(void **state)
     caller_close(&c);
 }
 
+/* One that began in time, and was all sent while the server did other things
+ * for longer than a request may take. A machine that stands still in the midst
+ * of it proves nothing: the next try may. */
+static void what_came_while_the_server_was_busy_is_answered(void **state)
+{
+    (void)state;
+    const char head[] = "GET /who HTTP/1.1\r\nHost: x\r\n", end[] = "\r\n";
+    bool is_answered = false;
+    for (int i = 0; i < 20 && !is_answered; i++) {
+        struct timespec busy = {.tv_nsec = 400000000};
+        struct caller c = http_dial();
+        caller_send(&c, head, sizeof head - 1);
+        http_scene_turns(2);
+        nanosleep(&busy, NULL);
+        if (caller_send(&c, end, sizeof end - 1)) {
+            struct reply r = caller_reply(&c);
+            is_answered = r.status == 200;
+            reply_release(&r);
+        }
+        caller_close(&c);
+    }
+    assert_true(is_answered);
+}
+
 static void the_socket_tells_who_calls(void **state)
 {
     (void)state;
@@ -369,6 +393,7 @@ int main(void)
         CASE(mutations_of_a_request_harm_nobody),
         CASE(a_head_without_end_is_refused),
         HURRIED(a_client_that_dribbles_is_dropped),
+        HURRIED(what_came_while_the_server_was_busy_is_answered),
         CASE(the_socket_tells_who_calls),
         CASE(a_port_wants_a_token),
     };
