@@ -207,6 +207,11 @@ static void find_sharing(struct slurm *l)
                        "(gres/gpu %ss0, %ss1 ...): which one two jobs share "
                        "is not ours to say",
                        host->name, host->type, host->type);
+        else if (host->is_mps && host->ngpus > 1)
+            buf_printf(&l->no_sharing,
+                       "Slurm gives gres/mps of one GPU of a node at a time, "
+                       "and node %s has %d: gres/shard has no such limit",
+                       host->name, host->ngpus);
         else if (host->shards_per_gpu < l->cluster.jobs_per_gpu)
             buf_printf(&l->no_sharing,
                        "node %s has no gres/shard or gres/mps of at least %d "

@@ -196,7 +196,8 @@ static bool are_slots(const struct gres_list *list, int64_t ngpus,
     return true;
 }
 
-/* Shares of every GPU, when all have as many. */
+/* Shares of every GPU, when all have as many. Of gres/mps Slurm gives out one
+ * GPU of a node at a time: where there are more, nobody can count on it. */
 static void set_shares(struct slurm_node *out, const struct gres_list *list,
                        const char *kind)
 {
@@ -217,8 +218,8 @@ static void set_shares(struct slurm_node *out, const struct gres_list *list,
     }
     if (count_bits(seen) != out->ngpus)
         return;
-    out->shards_per_gpu = (int)each;
     out->is_mps = strcmp(kind, "mps") == 0;
+    out->shards_per_gpu = out->is_mps && out->ngpus > 1 ? 0 : (int)each;
 }
 
 const char *gres_gpus(struct slurm_node *out, const struct gres_list *list,

@@ -103,7 +103,7 @@ struct slurm_node {
     int ngpus;
     enum slurm_naming naming;
     int shards_per_gpu; /* of every GPU; 0: none, or not the same for all, or
-                         * not by slots */
+                         * not by slots, or gres/mps of several GPUs */
     bool is_mps;        /* the shards are gres/mps, 100 a GPU or what it says */
     bool is_usable;     /* not down, drained, failing, reserved, powered off,
                          * planned for maintenance, or without an answer */

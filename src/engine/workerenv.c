@@ -78,6 +78,34 @@ static const char *visible(const struct places *places, int host,
     return copy;
 }
 
+/* Does it share its GPUs with another, not with the job that it trains too? */
+static bool is_sharing(const struct workerenv *of,
+                       const struct firn_launch *launch)
+{
+    return of->alloc->is_shared && launch->mate == NULL;
+}
+
+/* CUDA's multi-process service holds a job to its part of the memory; it
+ * numbers GPUs as its workers see them, on each host from 0. */
+static const char *limits(const struct workerenv *of,
+                          const struct places *places, int host,
+                          struct launchfile *out)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=");
+    int n = 0;
+    for (size_t i = 0; i < places->at.n; i++)
+        if (places->at.at[i].host == host) {
+            buf_printf(&text, "%s%d=%.0fM", n > 0 ? "," : "", n,
+                       places->at.at[i].gpu.mem_gib * 1024 /
+                           of->cluster->jobs_per_gpu);
+            n++;
+        }
+    const char *copy = arena_strdup(&out->text, text.at);
+    buf_release(&text);
+    return copy;
+}
+
 /* Which places have a worker. */
 static bool has_worker(const struct places *places, size_t i, bool is_per_node)
 {
@@ -96,8 +124,10 @@ static int workers_of_host(const struct places *places, int host,
 }
 
 static void add_workers(const struct workerenv *of, const struct places *places,
-                        bool is_per_node, struct launchfile *out)
+                        const struct firn_launch *launch,
+                        struct launchfile *out)
 {
+    bool is_per_node = launch->is_per_node;
     int rank = 0, local = 0, host = -1, nlocal = 0;
     for (size_t i = 0; i < places->at.n; i++) {
         const struct place *place = &places->at.at[i];
@@ -118,6 +148,8 @@ static void add_workers(const struct workerenv *of, const struct places *places,
                            arena_printf(&out->text, "GROUP_RANK=%d", host));
         if (place->gpu.visible != NULL)
             launchfile_add_own(out, visible(places, host, out));
+        if (of->has_driver && is_sharing(of, launch))
+            launchfile_add_own(out, limits(of, places, host, out));
         if (of->names != NULL)
             launchfile_add_own(out, arena_printf(&out->text, "FIRN_NODE=%s",
                                                  of->names[place->id]));
@@ -171,20 +203,11 @@ static void add_number(struct launchfile *out, const char *name, double value)
         add_said(out, name, double_text(value, number));
 }
 
-/* Of a GPU that it shares, a job may count on its part of the memory. Under
- * CUDA's multi-process service the limit is held by force. */
-static void add_share(const struct workerenv *of, const struct places *places,
-                      struct launchfile *out)
+/* Of a GPU that it shares, a job may count on its part of the memory. */
+static void add_share(const struct workerenv *of, struct launchfile *out)
 {
-    double share = 1.0 / of->cluster->jobs_per_gpu;
-    struct firn_buf limits = {0};
     vec_add(&out->common, "FIRN_SHARE=1");
-    add_number(out, "FIRN_MEM_SHARE", share);
-    for (size_t i = 0; of->has_driver && i < places->at.n; i++)
-        buf_printf(&limits, "%s%zu=%.0fM", i > 0 ? "," : "", i,
-                   places->at.at[i].gpu.mem_gib * 1024 * share);
-    add_said(out, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits.at);
-    buf_release(&limits);
+    add_number(out, "FIRN_MEM_SHARE", 1.0 / of->cluster->jobs_per_gpu);
 }
 
 /* How a model is split, where the policy says it: GPUs of a layer, stages, and
@@ -277,9 +300,9 @@ void workerenv_tell(const struct workerenv *of,
     vec_add(&out->common,
             arena_printf(&out->text, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
-        vec_add(&out->common, "OMP_NUM_THREADS=1");   /* as torchrun does */
-    if (of->alloc->is_shared && launch->mate == NULL) /* else with itself */
-        add_share(of, &places, out);
+        vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
+    if (is_sharing(of, launch))
+        add_share(of, out);
     bool is_of_all = launch->mate == NULL || /* one layout, for both */
                      launch->mate->threads == launch->threads;
     if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
@@ -288,6 +311,6 @@ void workerenv_tell(const struct workerenv *of,
         if (spread != NULL)
             vec_add(&out->common, spread);
     }
-    add_workers(of, &places, launch->is_per_node, out);
+    add_workers(of, &places, launch, out);
     vec_release(&places.at);
 }

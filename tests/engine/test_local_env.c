@@ -217,7 +217,7 @@ static void the_drivers_gpus_are_all_of_one_host(void **state)
     assert_string_equal(value(&b, 1, "CUDA_VISIBLE_DEVICES"), "GPU-1,GPU-2");
     assert_string_equal(value(&b, -1, "GROUP_WORLD_SIZE"), "1");
     assert_string_equal(value(&b, -1, "FIRN_SHARE"), "1");
-    assert_string_equal(value(&b, -1, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+    assert_string_equal(value(&b, 1, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
                         "0=8192M,1=8192M");
     bench_close(&b);
 }

@@ -151,7 +151,10 @@ static void gpus_by_slots_have_their_indices_in_their_types(void **state)
                                  "mps:a100s1:100",
                          .used = "gpu:a100s0:0(IDX:N/A),gpu:a100s1:0(IDX:N/A),"
                                  "mps:a100s0:0(IDX:N/A),mps:a100s1:1(IDX:1)"},
-           "slots 'a100' 2 mps 100 used 1");
+           "slots 'a100' 2 used 1"); /* of one GPU at a time */
+    expect((struct line){.gres = "gpu:a100s0:1,mps:a100s0:100",
+                         .used = "gpu:a100s0:0(IDX:N/A),mps:a100s0:1(IDX:0)"},
+           "slots 'a100' 1 mps 100 used 0");
     expect((struct line){.gres = "gpu:a100s0:1", .used = "gpu:a100s0:0"},
            "slots 'a100' 1 used");
     expect((struct line){.gres = "gpu:xs1:1,gpu:xs0:1", .used = "gpu:xs1:1"},
