@@ -21,7 +21,7 @@ suite="tests/e2e/310-*.sh tests/e2e/220-*.sh tests/e2e/330-*.sh" limit=550
 [ -z "${FIRN_SOAK:-}" ] || {
     suite=$(ls tests/e2e/2??-live-*.sh tests/e2e/3[1-5]?-*.sh \
         "${FIRN%/firn}/tests/fault/test_slurm" |
-        grep -v -e clock-jumps -e killed-hung)
+        grep -v -e clock-jumps -e killed-hung -e control-groups)
     limit=5400
 }
 unset TALLY

@@ -9,7 +9,8 @@
 # names. A test that only makes sense on one engine says so by `only ENGINE`.
 # With FIRND_HOSTS=1 too, each node is a host with an address and processes of
 # its own; the test must have a network namespace to itself. With FIRND_SLOW=MS
-# Slurm takes up to so many milliseconds for whatever it does.
+# Slurm takes up to so many milliseconds for whatever it does, with
+# FIRND_CGROUPS=1 it follows jobs by control groups: one such test at a time.
 #
 # A test never takes time for an event. It waits for what it means, and for long:
 # that costs nothing when all is well. Any process may stand still for seconds at
@@ -42,7 +43,8 @@ slurm_up()
     # Not below $tmp: the names of Slurm's sockets must be short.
     bed=$(mktemp -d /tmp/firn-bed.XXXXXX) || fail "no folder for Slurm"
     tools/slurm-bed up --dir "$bed" ${FIRND_HOSTS:+--hosts} \
-        ${FIRND_SLOW:+--slow "$FIRND_SLOW"} --cluster "$@" \
+        ${FIRND_SLOW:+--slow "$FIRND_SLOW"} ${FIRND_CGROUPS:+--cgroups} \
+        --cluster "$@" \
         >"$tmp/out" 2>"$tmp/err" || fail "no Slurm of $1"
     # Slurm has no word for a GPU's memory: 2x4:v100@16 is v100:16.
     bed_memory=$(echo "$1" | tr ',' '\n' |
