@@ -436,13 +436,16 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
 	    $(WERROR) -o $@ $^ $(LIBS)
 
 # Whatever has several processes, or threads, slow in all of them: DELAYS is the
-# share of calls that are delayed, and by how many milliseconds at most.
+# share of calls that are delayed, and by how many milliseconds at most. Then the
+# tests on Slurm, with one that takes up to SLURM_MS for whatever it does.
 DELAYS ?= 0.03,60
+SLURM_MS ?= 1500
 SLOW_TESTS = $(filter $(addprefix $(BUILD)/tests/,engine/% daemon/% fault/% \
                train/% cli/%),$(TESTS)) $(filter tests/e2e/2%,$(E2E))
 slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
 	$(Q)$(RUN) -t 3600 -w "env LD_PRELOAD=$(abspath $(SLOWCALLS)) \
 	    SLOW_CALLS=$(DELAYS)" $(SLOW_TESTS)
+	$(Q)FIRND_SLOW=$(SLURM_MS) $(RUN) -t 3600 $(filter tests/e2e/3%,$(E2E))
 
 soak: all $(TESTS) $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
