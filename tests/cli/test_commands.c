@@ -231,7 +231,7 @@ static void what_would_be_sent_is_printed_wherever_the_daemon_is(void **state)
     unsetenv("HOME");
     unsetenv("FIRN_SOCKET");
     assert_int_equal(cmd_firn("submit --dry-run --gpus 2 -- true"), 0);
-    cmd_out_has("gpus: 2\n");
+    cmd_out_has("gpus: \"2\"\n");
     assert_int_equal(cmd_firn("submit --gpus 2 -- true"), 1);
     cmd_err_has("name the daemon's socket by --socket or FIRN_SOCKET");
     if (*home != '\0')
