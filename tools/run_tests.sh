@@ -113,10 +113,34 @@ while getopts j:t:w: opt; do
 done
 shift $((OPTIND - 1))
 
-# A test that calls make, or this script, starts afresh.
+# own FOLDER: that one, if its name leaves room for the names of sockets and
+# shells need no quotes for it; else /tmp.
+own()
+{
+    case $1 in
+    *[!A-Za-z0-9/._-]* | [!/]*) echo /tmp ;;
+    *) [ ${#1} -le 20 ] && echo "$1" || echo /tmp ;;
+    esac
+}
+
+# A test that calls make, or this script, starts afresh; nor is it in a job of
+# firn's, torchrun's or Slurm's.
 tally=$TALLY
 unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT DEBUG SAN WERROR JOBS TALLY
-dir=$(mktemp -d "${TMPDIR:-/tmp}/firn-tests.XXXXXX") || exit 2
+for name in $(env | sed -n 's/^\([A-Z0-9_]*\)=.*/\1/p'); do
+    case $name in
+    RANK | WORLD_SIZE | LOCAL_* | GROUP_* | MASTER_* | SLURM* | SBATCH_* | \
+        FIRN_AFTER* | FIRN_API_* | FIRN_CKPT_* | FIRN_DIR | FIRN_EPOCH | \
+        FIRN_FAILPOINT | FIRN_FREEZE* | FIRN_GPUS | FIRN_HERD | FIRN_JOB | \
+        FIRN_LAYOUT | FIRN_MATE_* | FIRN_MEM_SHARE | FIRN_NODE | \
+        FIRN_PASSES | FIRN_REPLICAS | FIRN_SHARDED | FIRN_SHARE | \
+        FIRN_SOCKET | FIRN_STAGES | FIRN_TENSOR | FIRN_THREADS | \
+        FIRN_TOKEN | FIRN_TRAIN_LIB | FIRN_URL)
+        unset "$name"
+        ;;
+    esac
+done
+dir=$(mktemp -d "$(own "${TMPDIR:-/tmp}")/firn-tests.XXXXXX") || exit 2
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 [ $# -gt 0 ] && printf '%s\n' "$@" |

@@ -22,7 +22,8 @@ int live_open(struct live *live, const struct flags_page *page,
     if (format < 0)
         return 2;
     live->is_json = format == 1;
-    if (client_open(&live->client, &args->where, &err) != FIRN_OK)
+    if (!args->asks_nobody &&
+        client_open(&live->client, &args->where, &err) != FIRN_OK)
         return live_failed(live, &err);
     return -1;
 }

@@ -14,6 +14,7 @@
 struct live_args {
     struct client_where where;
     const char *format; /* NULL: table */
+    bool asks_nobody;   /* there is no client then, and no daemon need be */
 };
 
 /* clang-format off */

@@ -253,14 +253,18 @@ static bool holds(pid_t pid, dev_t device, ino_t inode)
     return is_found;
 }
 
+/* At its end a process has no environment, and what there was of it belongs to
+ * root, whosever it was. */
 int procs_has_variable(pid_t pid, const char *start)
 {
     char path[64], piece[4096];
+    struct proc proc;
     struct firn_buf text = {0};
     ssize_t got = -1;
     snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_hidden = fd < 0 && (errno == EACCES || errno == EPERM);
+    bool is_hidden = fd < 0 && (errno == EACCES || errno == EPERM) &&
+                     look_at(pid, &proc) && !proc.is_ending;
     while (fd >= 0 && (got = read(fd, piece, sizeof piece)) > 0)
         buf_add(&text, piece, (size_t)got);
     if (fd >= 0)

@@ -12,7 +12,8 @@
  * in our own since the epoch began; or when the last the job said in its log
  * was so. Where nobody counts for our own group (it is the root, say) it is
  * anywhere on this host, less those of whom the kernel's log says that they
- * were somebody else's, if we may read it.
+ * were somebody else's, if we may read it and have the numbers and names that
+ * it has: not in a container with its own.
  */
 #define _GNU_SOURCE
 #include "engine/shepherdwork.h"
@@ -50,11 +51,22 @@ uint64_t shepherd_ooms(void)
     return count;
 }
 
+/* Are processes and control groups called here as the kernel's log calls them?
+ * Its first namespaces have had these numbers since there have been any. */
+static bool has_kernels_names(void)
+{
+    static const ino_t cgroup = 0xeffffffb, pid = 0xeffffffc;
+    struct stat pids, groups;
+    return stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino == pid &&
+           (stat("/proc/self/ns/cgroup", &groups) != 0 ||
+            groups.st_ino == cgroup);
+}
+
 int shepherd_kernel(void)
 {
     uint64_t own = 0;
-    if (cage_own_ooms(&own))
-        return -1; /* nobody asks */
+    if (cage_own_ooms(&own) || !has_kernels_names())
+        return -1; /* nobody asks, or nobody could understand it */
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && lseek(fd, 0, SEEK_END) < 0) {
         close(fd);

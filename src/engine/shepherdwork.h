@@ -100,7 +100,8 @@ void shepherd_end(struct shepherd *s, double grace_s);
 /* The kernel's count of processes killed for want of memory: in our control
  * group, or where nobody counts them there on the whole host. */
 uint64_t shepherd_ooms(void);
-/* The kernel's log, to be read from now on; -1: it is not ours to read. */
+/* The kernel's log, to be read from now on; -1: it is not ours to read, or has
+ * other numbers for our processes than we have. */
 int shepherd_kernel(void);
 /* Does this record of it tell of somebody else who was killed so: no worker of
  * ours, and in a group of others? Ours is `group`, "/a/b". */

@@ -222,6 +222,23 @@ static void an_interrupt_leaves_the_job_and_ends_with_130(void **state)
     cmd_err_has("job 7 goes on; 'firn cancel 7' ends it");
 }
 
+static void what_would_be_sent_is_printed_wherever_the_daemon_is(void **state)
+{
+    (void)state;
+    char home[400] = "";
+    if (getenv("HOME") != NULL)
+        snprintf(home, sizeof home, "%s", getenv("HOME"));
+    unsetenv("HOME");
+    unsetenv("FIRN_SOCKET");
+    assert_int_equal(cmd_firn("submit --dry-run --gpus 2 -- true"), 0);
+    cmd_out_has("gpus: \"2\"\n");
+    assert_int_equal(cmd_firn("submit --gpus 2 -- true"), 1);
+    cmd_err_has("name the daemon's socket by --socket or FIRN_SOCKET");
+    if (*home != '\0')
+        setenv("HOME", home, 1);
+    assert_int_equal(fake_count(&cmd_fake), 0);
+}
+
 static void a_held_job_is_held(void **state)
 {
     (void)state;
@@ -496,6 +513,7 @@ int main(void)
         CASE(of_several_files_the_good_ones_are_sent),
         CASE(waiting_ends_with_the_jobs_own_status),
         CASE(an_interrupt_leaves_the_job_and_ends_with_130),
+        CASE(what_would_be_sent_is_printed_wherever_the_daemon_is),
         CASE(a_held_job_is_held),
         CASE(a_plan_is_asked_for_by_the_same_options),
         CASE(each_shell_has_its_script),

@@ -136,6 +136,27 @@ static void what_we_may_not_look_into_is_not_ours(void **state)
     assert_int_equal(status, 0);
 }
 
+/* By a process that is not root, too. */
+static void who_has_just_ended_is_not_taken_for_anothers(void **state)
+{
+    (void)state;
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (geteuid() == 0 && setuid(NOBODY) != 0)
+            _exit(77);
+        pid_t dead = ended();
+        int has = procs_has_variable(dead, "FIRN_EPOCH=");
+        bury(dead);
+        _exit(has == -1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 /* --- the engine ----------------------------------------------------------- */
 
 static struct livehost host;
@@ -332,6 +353,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_may_be_ours_by_its_epoch),
         cmocka_unit_test(what_we_may_not_look_into_is_not_ours),
+        cmocka_unit_test(who_has_just_ended_is_not_taken_for_anothers),
         cmocka_unit_test(a_change_is_told_once),
         cmocka_unit_test(nobody_looks_before_it_is_time),
         cmocka_unit_test(what_nothing_is_known_of_is_told_when_it_stays),

@@ -8,7 +8,6 @@
 #include "engine/launchfile.h"
 #include "engine/procs.h"
 #include "engine/shepherd.h"
-#include "engine/shepherdwork.h"
 #include "lib/folder.h"
 #include "lib/workers.h"
 #include <firn/launch.h>
@@ -224,34 +223,6 @@ static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
     assert_non_null(strstr(log.at, "assertion failed"));
     buf_release(&log);
     bench_close(&b);
-}
-
-#define OOM(group)                                                    \
-    "6,8961,72763707821,-;oom-kill:constraint=CONSTRAINT_MEMCG,"      \
-    "nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/x,task_memcg" \
-    "=" group ",task=tail,pid=18150,uid=0\n"
-
-static void who_was_killed_in_another_group_is_not_ours(void **state)
-{
-    (void)state;
-    struct shepherd s = {0};
-    struct herded workers[2] = {{.pid = 7}, {.pid = 1815}};
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/x", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/b", OOM("/a/bc")));
-    assert_true(shepherd_is_foreign(&s, "/a/bc", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
-    launchfile_add_worker(&s.launch);
-    launchfile_add_worker(&s.launch);
-    s.workers = workers;
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
-    workers[1].pid = 18150; /* it has gone to a group by itself */
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/x")));
-    launchfile_release(&s.launch);
 }
 
 static void a_memory_word_in_a_good_run_is_no_failure(void **state)
@@ -520,7 +491,6 @@ int main(int argc, char **argv)
         CASE(a_text_that_is_no_program_is_not_given_to_a_shell),
         CASE(out_of_memory_is_recognised_by_what_was_said_last),
         CASE(what_an_earlier_epoch_said_is_not_this_ones_end),
-        CASE(who_was_killed_in_another_group_is_not_ours),
         CASE(a_memory_word_in_a_good_run_is_no_failure),
         CASE(sigusr1_reaches_all_workers_and_they_leave),
         CASE(who_cannot_hear_yet_is_asked_when_it_can),

@@ -45,6 +45,9 @@ script tidy 'f=$(mktemp) && rm "$f"'
 script untidy 'mktemp'
 script untidy_and_bad 'mktemp; exit 3'
 script second 'sleep 1.1'
+script alone '[ -z "${RANK:-}${SLURM_JOB_ID:-}${FIRN_URL:-}${FIRN_MATE_JOB:-}" ]'
+script asked '[ "${FIRN_DATA:-}${FIRN_QUICK:-}${FIRND_ENGINE:-}" = abc ]'
+script short '[ ${#TMPDIR} -le 47 ] && case $TMPDIR in *" "*) exit 1 ;; esac'
 
 expect 0 "1 passed, 0 failed, 0 skipped" a_script_is_one_case "$tmp/good"
 expect 1 "1 passed, 1 failed, 0 skipped" a_status_is_a_failure \
@@ -81,6 +84,19 @@ if grep -q "^  slowest: .*$tmp/second [0-9]*\.[0-9] s" "$tmp/said"; then
 else
     echo "not ok $n - the_slowest_tests_are_named"
 fi
+export RANK=1 SLURM_JOB_ID=7 FIRN_URL=http://x FIRN_MATE_JOB=4
+expect 0 "1 passed, 0 failed, 0 skipped" a_test_is_no_part_of_a_job "$tmp/alone"
+unset RANK SLURM_JOB_ID FIRN_URL FIRN_MATE_JOB
+export FIRN_DATA=a FIRN_QUICK=b FIRND_ENGINE=c
+expect 0 "1 passed, 0 failed, 0 skipped" a_test_hears_what_it_is_asked \
+    "$tmp/asked"
+mkdir "$tmp/a b" "$tmp/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+for folder in "$tmp/a b" "$tmp"/aaa*; do
+    export TMPDIR="$folder"
+    expect 0 "1 passed, 0 failed, 0 skipped" names_of_sockets_have_room \
+        "$tmp/short"
+done
+unset TMPDIR
 TALLY=$tmp/tally "$run" "$tmp/three" "$tmp/bad" >/dev/null
 n=$((n + 1))
 if [ "$("$run" --sum "$tmp/tally")" = "2 passed, 1 failed, 1 skipped" ]; then

@@ -1,5 +1,6 @@
 /* test_reporter.c - reports arrive, orders come back, and nothing that a
  * scheduler does or fails to do holds training up. */
+#include "forks.h"
 #include "httpd.h"
 #include <firn/report.h>
 #include <math.h>
@@ -256,12 +257,9 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     httpd_place_make(&p);
     assert_never_waits(p.url, NULL);
     rmdir(p.dir);
-    /* A port on which nobody listens any more. */
-    struct httpd httpd;
+    /* A port on which nobody listens, and which nobody else can have. */
     char url[64];
-    httpd_start(&httpd, NULL);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", httpd.at.port);
-    httpd_stop(&httpd);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", forks_free_port());
     assert_never_waits(url, NULL);
 }
 
