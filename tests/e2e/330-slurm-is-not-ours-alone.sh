@@ -55,7 +55,12 @@ wait_state two running
 starts=$(field two epoch)
 timeout 60 scontrol update JobId="$others" Comment=from-now-on ||
     fail "not updated"
-await "Slurm writes nothing down" grep -qsa from-now-on "$bed/ctld/job_state"
+timeout 60 scontrol update NodeName=n1 Comment=from-now-on ||
+    fail "not updated"
+for of in job node; do # one after the other
+    await "Slurm writes no ${of}s down" \
+        grep -qsa from-now-on "$bed/ctld/${of}_state"
+done
 tools/slurm-bed kill ctld --dir "$bed" || fail "not killed"
 submit late 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_why late slurmctld
