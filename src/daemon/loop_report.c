@@ -113,12 +113,12 @@ static void learn(struct loop *loop, const struct live_job *job,
 }
 
 static void tell_round(struct loop *loop, const struct track *track,
-                       double done_s, double now_s)
+                       const struct firn_report *report)
 {
     struct firn_event event = {.kind = FIRN_EVENT_REPORT,
-                               .at_s = now_s,
+                               .at_s = report->resumes_s,
                                .job = track->round_id,
-                               .report = {done_s, track->rate, now_s}};
+                               .report = *report};
     struct firn_error err = {0};
     if (round_event(loop->round, &event, &err) != FIRN_OK)
         log_warn("job %d: %s", track->id, err.text);
@@ -147,9 +147,12 @@ void loop_reported(struct loop *loop, struct live_job *job)
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (in_round == NULL || in_round->held.nparts == 0)
         return;
-    tell_round(loop, track, done_s, now_s);
-    /* One that is leaving speaks of GPUs that the round has given away. */
-    if (loop_phase(loop, job) == FIRN_PHASE_RUNNING &&
+    /* One that is leaving speaks of GPUs that the round has given away: how far
+     * it came, not how fast it is. */
+    enum firn_phase phase = loop_phase(loop, job);
+    double rate = phase == FIRN_PHASE_LEAVING ? in_round->rate : track->rate;
+    tell_round(loop, track, &(struct firn_report){done_s, rate, now_s});
+    if (phase == FIRN_PHASE_RUNNING &&
         !loop_merge_reported(loop, job, in_round))
         learn(loop, job, track, in_round);
 }

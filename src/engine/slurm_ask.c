@@ -197,8 +197,10 @@ static void see_nodes(struct slurm *l, const struct slurm_nodes *nodes)
     if (is_first)
         slurm_kept_compare(l, nodes);
     slurm_nodes_take(l, nodes);
-    if (is_first)
+    if (is_first) {
+        slurm_nodes_use(l, 0);
         slurm_nodes_first(l);
+    }
     came_back(l);
 }
 

@@ -408,7 +408,7 @@ static void miss(struct slurm *l, struct slurmjob *job)
     if ((job->is_seen && slurm_state_is_over(job->state)) ||
         l->inbox->guests_asked_s < job->base.began_s || ++job->nmissing < 2)
         return;
-    bool has_run = job->is_seen && job->state != SLURM_PENDING;
+    bool has_run = job->is_seen && job->state > SLURM_BOOTING;
     slurm_seen(l, job, job->slurm_id,
                has_run ? SLURM_COMPLETED : SLURM_CANCELLED);
 }

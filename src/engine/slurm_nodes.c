@@ -3,11 +3,13 @@
  * GPUs that Slurm counts as used and that no epoch of ours holds are others'.
  * Where Slurm tells which ones (slots), these; where it only counts, as many of
  * those that we do not hold, the ones that were said before first, then the
- * last. Queue and nodes are two questions, and an epoch may end between them:
- * GPUs are said to be taken when two answers in a row show it. While a Slurm
- * job of ours is about whose GPUs nobody remembers (of before a restart, on its
- * way out), nothing new is said at all; but one that does not go (Slurm may
- * have it COMPLETING for hours) is as good as somebody else's.
+ * last. Queue and nodes are two questions, and an epoch may begin or end
+ * between them. So an answer about nodes is laid beside a queue that was asked
+ * for after it: who waits there had none of the GPUs that were used. And GPUs
+ * are said to be taken when two answers in a row show it. While a Slurm job of
+ * ours is about whose GPUs nobody remembers (of before a restart, on its way
+ * out), nothing new is said at all; but one that does not go (Slurm may have it
+ * COMPLETING for hours) is as good as somebody else's.
  *
  * A node that is missing from the answer is out. One of which Slurm does not
  * know what it is like (after a restart of the controller all are like that for
@@ -124,8 +126,8 @@ static void add_held(const struct firn_alloc *held, firn_node_id id,
             ours[held->parts[i].board] |= held->parts[i].gpus;
 }
 
-/* It waits in Slurm, and that for a while: what is used of its GPUs is used by
- * others. */
+/* It waits in Slurm, and that for a while: what was used of its GPUs before the
+ * queue was asked for is used by others. */
 static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
 {
     return job->base.phase == FIRN_PHASE_STARTING && !job->has_pid &&
@@ -133,11 +135,12 @@ static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
            slurm_now_s(l) >= job->base.began_s + slurm_settle_s(l);
 }
 
-static void find_ours(const struct slurm *l, firn_node_id id,
+/* `is_sure`: the queue is the later answer. */
+static void find_ours(const struct slurm *l, firn_node_id id, bool is_sure,
                       uint64_t ours[BOARDS])
 {
     for (size_t i = 0; i < l->roster.jobs.n; i++)
-        if (!is_waiting(l, slurm_at(l, i)))
+        if (!is_sure || !is_waiting(l, slurm_at(l, i)))
             add_held(&l->roster.jobs.at[i]->held, id, ours);
     for (size_t i = 0; i < l->rests.n; i++)
         add_held(&l->rests.at[i].held, id, ours);
@@ -190,17 +193,16 @@ bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc)
     return false;
 }
 
-static void see_used(struct slurm *l, firn_node_id id,
-                     const struct slurm_node *node)
+static void see_used(struct slurm *l, firn_node_id id, bool is_sure)
 {
     struct slurm_host *host = &l->hosts.at[id];
     uint64_t ours[BOARDS] = {0}, now[BOARDS] = {0};
-    find_ours(l, id, ours);
-    if (host->naming == SLURM_SLOTS && node->has_indices)
+    find_ours(l, id, is_sure, ours);
+    if (host->naming == SLURM_SLOTS && host->has_indices)
         for (int b = 0; b < BOARDS; b++)
-            now[b] = node->used[b] & ~ours[b];
+            now[b] = host->used[b] & ~ours[b];
     else
-        pick(host, node->nused - count(ours), ours, now);
+        pick(host, host->nused - count(ours), ours, now);
     for (int b = 0; b < BOARDS; b++) {
         uint64_t taken = (host->taken[b] | host->seen[b]) & now[b];
         host->seen[b] = now[b];
@@ -212,7 +214,7 @@ void slurm_nodes_first(struct slurm *l)
 {
     for (size_t i = 0; i < l->hosts.n; i++) {
         uint64_t ours[BOARDS] = {0};
-        find_ours(l, (firn_node_id)i, ours);
+        find_ours(l, (firn_node_id)i, false, ours);
         for (int b = 0; b < BOARDS; b++)
             tell(l, (firn_node_id)i, b, l->hosts.at[i].seen[b] & ~ours[b]);
     }
@@ -244,14 +246,46 @@ static bool is_dark(const struct slurm *l)
     return false;
 }
 
+void slurm_nodes_use(struct slurm *l, double asked_s)
+{
+    bool is_sure = asked_s >= l->used_s;
+    if (!(l->used_s > 0) || (!is_sure && asked_s > 0))
+        return;
+    l->used_s = 0;
+    bool is_blind = is_dark(l);
+    for (size_t i = 0; i < l->hosts.n; i++)
+        if (l->hosts.at[i].is_there && !is_blind)
+            see_used(l, (firn_node_id)i, is_sure);
+    if (is_sure)
+        give_up(l);
+}
+
+static void keep_used(struct slurm_host *host, const struct slurm_node *node)
+{
+    host->is_there = node != NULL;
+    if (node == NULL)
+        return;
+    for (int b = 0; b < BOARDS; b++)
+        host->used[b] = node->used[b];
+    host->nused = node->nused;
+    host->has_indices = node->has_indices;
+}
+
+/* An answer that nobody looked at yet stays: a slow queue would never be asked
+ * for after the last one. */
 void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes)
 {
-    bool is_blind = is_dark(l);
+    bool is_new = !(l->used_s > 0);
     for (size_t i = 0; i < l->hosts.n; i++) {
         const struct slurm_node *node = find(l, nodes, l->hosts.at[i].name);
         see_state(l, (firn_node_id)i, node);
-        if (node != NULL && !is_blind)
-            see_used(l, (firn_node_id)i, node);
+        if (is_new)
+            keep_used(&l->hosts.at[i], node);
     }
-    give_up(l);
+    if (is_new)
+        l->used_s = slurm_now_s(l);
+    if (l->cell == 0)
+        slurm_nodes_use(l, 0); /* nothing of ours is in the queue */
+    else
+        slurm_poll_soon(l);
 }

@@ -36,7 +36,7 @@ void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
     job->is_seen = true;
     job->state = state;
     job->nmissing = 0;
-    bool is_revived = state == SLURM_PENDING && job->has_pid;
+    bool is_revived = state <= SLURM_BOOTING && job->has_pid;
     job->nrevived = is_revived ? job->nrevived + 1 : 0;
     if (l->away_s > 0)
         job->look_s = 0;
@@ -187,6 +187,7 @@ void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
         return; /* no job of ours was ever there */
     for (size_t i = 0; i < l->roster.jobs.n; i++)
         look_for(l, slurm_at(l, i), jobs, asked_s);
+    slurm_nodes_use(l, asked_s); /* while what was there then is remembered */
     sweep(l, jobs);
     drop_rests(l, jobs, asked_s);
 }

@@ -41,7 +41,8 @@ bool slurm_number_read(struct firn_bytes text, int64_t max, int64_t *out);
 
 /* Slurm's states, as far as they make a difference to us. */
 enum slurm_state {
-    SLURM_PENDING,    /* also CONFIGURING, REQUEUED, RESV_DEL_HOLD ... */
+    SLURM_PENDING,    /* also REQUEUED, RESV_DEL_HOLD ... */
+    SLURM_BOOTING,    /* CONFIGURING: it has its GPUs, their nodes come up */
     SLURM_RUNNING,    /* also SUSPENDED, SIGNALING, STAGE_OUT, STOPPED */
     SLURM_COMPLETING, /* over, but processes may be there */
     SLURM_COMPLETED,

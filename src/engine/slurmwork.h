@@ -79,6 +79,9 @@ struct slurm_host {
     char why[200];
     uint64_t taken[16], seen[16]; /* by others: as told; as of the answer
                                      before, for it must be seen twice */
+    uint64_t used[16];            /* by whomever, as of the last answer, */
+    int nused;                    /* and how many */
+    bool has_indices, is_there;   /* which ones; at all */
 };
 
 /* GPUs of an epoch that is gone, which Slurm may still count. */
@@ -125,6 +128,7 @@ struct slurm {
 
     double queue_asked_s; /* of the question under way */
     double queue_due_s, nodes_due_s;
+    double used_s;       /* when the hosts' `used` came; 0: it was looked at */
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it does */
     struct firn_buf trouble, word; /* word: of job_trouble() */
@@ -207,11 +211,14 @@ const char *slurm_mark_option(const struct slurm_tag *tag,
 /* What squeue says: slurm_queue.c. */
 void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
                       double asked_s);
-/* Slurm has the job in this state: as of a question asked at `asked_s`. */
+/* Slurm has the job in this state. */
 void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
                 enum slurm_state state);
 /* What scontrol says: slurm_nodes.c. */
 void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes);
+/* What of it is others', by a queue that was asked for at `asked_s`; 0: by what
+ * we hold, whether it waits or not. */
+void slurm_nodes_use(struct slurm *l, double asked_s);
 /* What is known from the beginning of GPUs of others, once. */
 void slurm_nodes_first(struct slurm *l);
 /* Do others use one of these? */

@@ -287,6 +287,32 @@ static void ends_are_held_against_what_was_told(void **unused)
     loopscene_close(&s);
 }
 
+/* What it says before it has left is about the GPUs that it had. */
+static void more_gpus_are_not_judged_by_a_start_that_leaves(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "easyscale", false);
+    loopscene_submit(&s, "b", "gpus: 1\nduration: 1000s");
+    loopscene_submit(&s, "a",
+                     "gpus: 1..2\nelastic: {threads: 2}\n"
+                     "checkpoint: {grace: 10}\nduration: 10000s");
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.1, 100, 4096);
+    loopscene_done(&s, "b");
+    loopscene_pass(&s, 600);
+    assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RESIZING);
+    loopscene_report(&s, "a", 0.11, 100, 4096);
+    loopscene_pass(&s, 600); /* a round, in which it is judged */
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "b succeeded -; a running n0[0-1]");
+    loopscene_report(&s, "a", 0.12, 100, 4096); /* but now it is not faster */
+    loopscene_pass(&s, 600);
+    loopscene_leave(&s, "a");
+    assert_string_equal(loopscene_text(&s), "b succeeded -; a running n0[0]");
+    loopscene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +326,7 @@ int main(void)
         CASE(a_bad_resize_goes_back_and_stays),
         CASE(a_good_resize_stays),
         CASE(ends_are_held_against_what_was_told),
+        CASE(more_gpus_are_not_judged_by_a_start_that_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

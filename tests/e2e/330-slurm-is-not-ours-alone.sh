@@ -39,13 +39,24 @@ wait_state two running
 [ "$(field two epoch)" = 2 ] || fail "start $(field two epoch)"
 api GET /nodes >"$tmp/out"
 out_has 'new fan'
-timeout 60 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
 
 # A machine dies, somebody tells Slurm, and it comes back empty.
 tools/slurm-bed kill n0 --steps --dir "$bed" || fail "not killed"
 timeout 60 scontrol update NodeName=n0 State=DOWN Reason="no power" ||
     fail "not down"
 tools/slurm-bed start n0 --dir "$bed" || fail "not started"
+is_back()
+{
+    [ -n "$(timeout 20 sinfo -h -r -n n0 -t idle,mixed,allocated -o %N)" ]
+}
+await "n0 does not come back" is_back
+# Who has heard of this has heard of n0 what there was to hear.
+timeout 60 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
+is_mended()
+{
+    api GET /nodes >"$tmp/out" && ! grep -q 'new fan' "$tmp/out"
+}
+await "n2 is still out" is_mended
 wait_field two epoch '[3-9]' # more than 3: once more there before it was told
 wait_state two running
 [ "$(field one epoch)" = 1 ] || fail "another job was touched"
@@ -55,7 +66,12 @@ wait_state two running
 starts=$(field two epoch)
 timeout 60 scontrol update JobId="$others" Comment=from-now-on ||
     fail "not updated"
-await "Slurm writes nothing down" grep -qsa from-now-on "$bed/ctld/job_state"
+timeout 60 scontrol update NodeName=n1 Comment=from-now-on ||
+    fail "not updated"
+for of in job node; do # one after the other
+    await "Slurm writes no ${of}s down" \
+        grep -qsa from-now-on "$bed/ctld/${of}_state"
+done
 tools/slurm-bed kill ctld --dir "$bed" || fail "not killed"
 submit late 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_why late slurmctld

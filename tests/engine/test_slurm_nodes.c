@@ -128,6 +128,64 @@ static void what_waits_for_gpus_of_others_is_given_back(void **state)
     workers_await(folder_file("ready"), 1);
 }
 
+/* Job 0 waits in Slurm on n0[0]; its line of the queue from now on. */
+static void queue_says(const char *state_and_reason)
+{
+    char line[300];
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|%s|n0|%.*s|%.*s\n", state_and_reason, n,
+             mark, n, mark);
+    fakeslurm_line(1, line);
+}
+
+static void let_wait(void)
+{
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    while (fakeslurm_state(1)[0] == '\0')
+        livehost_pass_ms(&host, 5);
+    queue_says("PENDING|Resources");
+    while (host.engine->job_trouble(host.state, 0) == NULL)
+        livehost_pass_ms(&host, 5);
+}
+
+static void check_left_alone(void)
+{
+    assert_false(livehost_has_seen(&host, "TAKEN"));
+    assert_false(livehost_has_seen(&host, "LEFT"));
+    assert_int_equal(fakeslurm_cancelled(), 0);
+}
+
+/* A queue of before its start, and nodes of after it. */
+static void gpus_that_a_job_has_got_meanwhile_are_no_others(void **state)
+{
+    (void)state;
+    let_wait();
+    fakeslurm_say("squeue", "slow");
+    while (!fakeslurm_was_away("squeue"))
+        livehost_pass_ms(&host, 5);
+    queue_says("RUNNING|None");
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    livehost_pass_ms(&host, 300);
+    fakeslurm_say("squeue", "");
+    livehost_pass_ms(&host, 100);
+    check_left_alone();
+}
+
+static void gpus_whose_node_is_made_ready_are_no_others(void **state)
+{
+    (void)state;
+    let_wait();
+    queue_says("CONFIGURING|None");
+    while (host.engine->job_trouble(host.state, 0) != NULL)
+        livehost_pass_ms(&host, 5);
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    livehost_pass_ms(&host, 300);
+    check_left_alone();
+}
+
 static void where_slurm_only_counts_nobody_shares(void **state)
 {
     (void)state;
@@ -337,6 +395,8 @@ int main(int argc, char **argv)
         CASE(gpus_that_others_use_are_told),
         CASE(gpus_that_others_have_from_the_beginning_are_told_first),
         CASE(what_waits_for_gpus_of_others_is_given_back),
+        CASE(gpus_that_a_job_has_got_meanwhile_are_no_others),
+        CASE(gpus_whose_node_is_made_ready_are_no_others),
         CASE(where_slurm_only_counts_nobody_shares),
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),

@@ -170,7 +170,7 @@ static void states_are_known_by_their_whole_name(void **state)
         bool is_over;
     } cases[] = {
         {"PENDING", SLURM_PENDING, false},
-        {"CONFIGURING", SLURM_PENDING, false},
+        {"CONFIGURING", SLURM_BOOTING, false},
         {"REQUEUE_HOLD", SLURM_PENDING, false},
         {"RUNNING", SLURM_RUNNING, false},
         {"SUSPENDED", SLURM_RUNNING, false},

@@ -29,13 +29,15 @@ const char *fakeslurm_path(void); /* of the commands */
  *     babble  it prints what nobody understands
  *     refuse  sbatch: the controller says no, once
  *     deaf    sbatch: the job is taken, but the answer is lost, once
+ *     slow    squeue: the answer is of now, and is heard when all is well
  *     hang    sbatch: the job is taken, and nothing is heard, once;
  *             srun: it does not notice that its tasks are gone
  */
 void fakeslurm_say(const char *command, const char *how);
 /* Is scontrol told to be "away"? */
 bool fakeslurm_is_away(void);
-/* Did this command say that there is no controller, since it was told to? */
+/* Did this command say that there is no controller, or is it slow, since it was
+ * told to? */
 bool fakeslurm_was_away(const char *command);
 /* Jobs wait as long as this is so. */
 void fakeslurm_hold(bool is_held);
