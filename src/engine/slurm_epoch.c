@@ -64,6 +64,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->word = EPOCH_GO;
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
+    job->seen_s = job->contested_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->is_refused = false;
     job->reason[0] = '\0';

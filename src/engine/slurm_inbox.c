@@ -428,6 +428,7 @@ static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
             !job->base.is_planned)
             update(l, job);
         slurm_seen(l, job, its->number, its->state);
+        job->seen_s = l->inbox->guests_asked_s;
     }
 }
 

@@ -4,10 +4,12 @@
  * Where Slurm tells which ones (slots), these; where it only counts, as many of
  * those that we do not hold, the ones that were said before first, then the
  * last. Queue and nodes are two questions, and an epoch may end between them:
- * GPUs are said to be taken when two answers in a row show it. While a Slurm
- * job of ours is about whose GPUs nobody remembers (of before a restart, on its
- * way out), nothing new is said at all; but one that does not go (Slurm may
- * have it COMPLETING for hours) is as good as somebody else's.
+ * GPUs are said to be taken when two answers in a row show it. It may begin,
+ * too: GPUs that an epoch waits for are others' once the queue, asked after
+ * they were found in use, still has it waiting. While a Slurm job of ours is
+ * about whose GPUs nobody remembers (of before a restart, on its way out),
+ * nothing new is said at all; but one that does not go (Slurm may have it
+ * COMPLETING for hours) is as good as somebody else's.
  *
  * A node that is missing from the answer is out. One of which Slurm does not
  * know what it is like (after a restart of the controller all are like that for
@@ -124,8 +126,8 @@ static void add_held(const struct firn_alloc *held, firn_node_id id,
             ours[held->parts[i].board] |= held->parts[i].gpus;
 }
 
-/* It waits in Slurm, and that for a while: what is used of its GPUs is used by
- * others. */
+/* It waits in Slurm, and that for a while: by what is known, which may be old.
+ */
 static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
 {
     return job->base.phase == FIRN_PHASE_STARTING && !job->has_pid &&
@@ -133,11 +135,20 @@ static bool is_waiting(const struct slurm *l, const struct slurmjob *job)
            slurm_now_s(l) >= job->base.began_s + slurm_settle_s(l);
 }
 
+/* What is used of its GPUs is used by others. */
+static bool is_kept_out(const struct slurm *l, const struct slurmjob *job)
+{
+    return is_waiting(l, job) && job->contested_s > 0 &&
+           job->seen_s >= job->contested_s;
+}
+
+typedef bool without(const struct slurm *l, const struct slurmjob *job);
+
 static void find_ours(const struct slurm *l, firn_node_id id,
-                      uint64_t ours[BOARDS])
+                      without *is_without, uint64_t ours[BOARDS])
 {
     for (size_t i = 0; i < l->roster.jobs.n; i++)
-        if (!is_waiting(l, slurm_at(l, i)))
+        if (!is_without(l, slurm_at(l, i)))
             add_held(&l->roster.jobs.at[i]->held, id, ours);
     for (size_t i = 0; i < l->rests.n; i++)
         add_held(&l->rests.at[i].held, id, ours);
@@ -190,17 +201,52 @@ bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc)
     return false;
 }
 
+/* Beyond what is ours. */
+static void find_others(const struct slurm *l, firn_node_id id,
+                        const struct slurm_node *node, without *is_without,
+                        uint64_t out[BOARDS])
+{
+    const struct slurm_host *host = &l->hosts.at[id];
+    uint64_t ours[BOARDS] = {0};
+    find_ours(l, id, is_without, ours);
+    if (host->naming == SLURM_SLOTS && node->has_indices)
+        for (int b = 0; b < BOARDS; b++)
+            out[b] = node->used[b] & ~ours[b];
+    else
+        pick(host, node->nused - count(ours), ours, out);
+}
+
+/* Is one of these of the part, as far as Slurm tells which they are? */
+static bool is_touched(const struct slurm *l, const struct firn_part *part,
+                       const uint64_t gpus[BOARDS])
+{
+    return l->hosts.at[part->node].naming != SLURM_SLOTS ||
+           (part->board < BOARDS && (gpus[part->board] & part->gpus) != 0);
+}
+
+/* Who waits for GPUs of this node that are used by whomever. */
+static void contest(struct slurm *l, firn_node_id id,
+                    const struct slurm_node *node)
+{
+    uint64_t now[BOARDS] = {0};
+    find_others(l, id, node, is_waiting, now);
+    for (size_t i = 0; count(now) > 0 && i < l->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(l, i);
+        const struct firn_alloc *held = &job->base.held;
+        for (int k = 0; is_waiting(l, job) && k < held->nparts; k++)
+            job->is_contested =
+                job->is_contested || (held->parts[k].node == id &&
+                                      is_touched(l, &held->parts[k], now));
+    }
+}
+
 static void see_used(struct slurm *l, firn_node_id id,
                      const struct slurm_node *node)
 {
     struct slurm_host *host = &l->hosts.at[id];
-    uint64_t ours[BOARDS] = {0}, now[BOARDS] = {0};
-    find_ours(l, id, ours);
-    if (host->naming == SLURM_SLOTS && node->has_indices)
-        for (int b = 0; b < BOARDS; b++)
-            now[b] = node->used[b] & ~ours[b];
-    else
-        pick(host, node->nused - count(ours), ours, now);
+    uint64_t now[BOARDS] = {0};
+    contest(l, id, node);
+    find_others(l, id, node, is_kept_out, now);
     for (int b = 0; b < BOARDS; b++) {
         uint64_t taken = (host->taken[b] | host->seen[b]) & now[b];
         host->seen[b] = now[b];
@@ -212,7 +258,7 @@ void slurm_nodes_first(struct slurm *l)
 {
     for (size_t i = 0; i < l->hosts.n; i++) {
         uint64_t ours[BOARDS] = {0};
-        find_ours(l, (firn_node_id)i, ours);
+        find_ours(l, (firn_node_id)i, is_kept_out, ours);
         for (int b = 0; b < BOARDS; b++)
             tell(l, (firn_node_id)i, b, l->hosts.at[i].seen[b] & ~ours[b]);
     }
@@ -223,7 +269,7 @@ static void give_up(struct slurm *l)
 {
     for (size_t i = 0; i < l->roster.jobs.n; i++) {
         struct slurmjob *job = slurm_at(l, i);
-        if (is_waiting(l, job) && slurm_is_taken(l, &job->base.held))
+        if (is_kept_out(l, job) && slurm_is_taken(l, &job->base.held))
             slurm_withdraw(l, job);
     }
 }
@@ -247,6 +293,8 @@ static bool is_dark(const struct slurm *l)
 void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes)
 {
     bool is_blind = is_dark(l);
+    for (size_t i = 0; i < l->roster.jobs.n; i++)
+        slurm_at(l, i)->is_contested = false;
     for (size_t i = 0; i < l->hosts.n; i++) {
         const struct slurm_node *node = find(l, nodes, l->hosts.at[i].name);
         see_state(l, (firn_node_id)i, node);
@@ -254,4 +302,11 @@ void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes)
             see_used(l, (firn_node_id)i, node);
     }
     give_up(l);
+    for (size_t i = 0; i < l->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(l, i);
+        if (!job->is_contested)
+            job->contested_s = 0;
+        else if (!(job->contested_s > 0))
+            job->contested_s = slurm_now_s(l);
+    }
 }

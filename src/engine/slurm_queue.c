@@ -89,6 +89,7 @@ static void look_for(struct slurm *l, struct slurmjob *job,
     const struct slurm_job *found = find(jobs, &tag, &id, &state);
     if (found != NULL) {
         slurm_seen(l, job, id, state);
+        job->seen_s = asked_s;
         snprintf(job->reason, sizeof job->reason, "%.60s", found->reason);
     } else if (job->submit != SUBMIT_ASKED && asked_s >= job->known_s) {
         job->is_seen = false; /* (2) */

@@ -54,6 +54,10 @@ struct slurmjob {
     double settle_s;  /* UNSURE: not before, if it is not there */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
+    double seen_s;            /* when that was asked for */
+    bool is_contested;        /* it waits, and GPUs are used where it is to go,
+                                 by the last answer */
+    double contested_s;       /* since when that is so; 0: it is not */
     int nmissing;             /* answers in a row without it */
     int nrevived;             /* ... with it waiting, though it had run */
     bool is_withdrawn;        /* we cancel it, for no fault of its own */
@@ -207,7 +211,7 @@ const char *slurm_mark_option(const struct slurm_tag *tag,
 /* What squeue says: slurm_queue.c. */
 void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
                       double asked_s);
-/* Slurm has the job in this state: as of a question asked at `asked_s`. */
+/* Slurm has the job in this state. */
 void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
                 enum slurm_state state);
 /* What scontrol says: slurm_nodes.c. */

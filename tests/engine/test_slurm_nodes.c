@@ -128,6 +128,28 @@ static void what_waits_for_gpus_of_others_is_given_back(void **state)
     workers_await(folder_file("ready"), 1);
 }
 
+/* What is used then are its own. */
+static void what_begins_while_squeue_is_slow_keeps_its_gpus(void **state)
+{
+    (void)state;
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    livehost_pass_ms(&host, 300); /* squeue has it waiting */
+    fakeslurm_say("squeue", "hang");
+    fakeslurm_node("n0", "MIXED", OTHERS, "");
+    livehost_pass_ms(&host, 300);
+    assert_false(livehost_has_seen(&host, "TAKEN"));
+    fakeslurm_hold(false);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    fakeslurm_say("squeue", "");
+    workers_await(folder_file("ready"), 1);
+    livehost_pass_ms(&host, 100);
+    assert_false(livehost_has_seen(&host, "TAKEN"));
+    assert_false(livehost_has_seen(&host, "LEFT"));
+    assert_int_equal(fakeslurm_submitted(), 1);
+}
+
 static void where_slurm_only_counts_nobody_shares(void **state)
 {
     (void)state;
@@ -337,6 +359,7 @@ int main(int argc, char **argv)
         CASE(gpus_that_others_use_are_told),
         CASE(gpus_that_others_have_from_the_beginning_are_told_first),
         CASE(what_waits_for_gpus_of_others_is_given_back),
+        CASE(what_begins_while_squeue_is_slow_keeps_its_gpus),
         CASE(where_slurm_only_counts_nobody_shares),
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),

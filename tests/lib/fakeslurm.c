@@ -348,6 +348,8 @@ static int squeue(void)
         puts("JOBID PARTITION hello");
         return 0;
     }
+    while (says("squeue", "hang"))
+        poll(NULL, 0, 5);
     int n = scandir(fake_where, &names, is_job, by_number);
     for (int i = 0; i < n; i++) {
         if (fake_get(fake_path(names[i]->d_name), text))

@@ -30,7 +30,8 @@ const char *fakeslurm_path(void); /* of the commands */
  *     refuse  sbatch: the controller says no, once
  *     deaf    sbatch: the job is taken, but the answer is lost, once
  *     hang    sbatch: the job is taken, and nothing is heard, once;
- *             srun: it does not notice that its tasks are gone
+ *             srun: it does not notice that its tasks are gone;
+ *             squeue: it answers when it is told otherwise
  */
 void fakeslurm_say(const char *command, const char *how);
 /* Is scontrol told to be "away"? */
