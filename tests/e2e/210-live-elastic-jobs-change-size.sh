@@ -8,7 +8,7 @@ up --gpus 1x4:v100@16 --policy icefrog --set icefrog.interval=1 \
 elastic="elastic: {threads: 4}
 checkpoint: {grace: 10}
 freeze: {rule: off}"
-small="--threads 4 --epochs 10 --samples 256 --judge 0"
+small="--threads 4 --batch 16 --epochs 20 --samples 128 --judge 0"
 
 # Trains slowly, a checkpoint a step, until it is told otherwise.
 cat >"$tmp/cnn" <<END
@@ -30,12 +30,14 @@ wait_state job running
 api PATCH /jobs/job '{"gpus": 4}' >/dev/null ||
     fail "no new bounds"
 wait_field job gpus 'n0\[0-3\]'
+saved 1 # the last that the start before has left
 before=$step
 await "it goes no further than step $before" saved 1 "$before"
 wait_state job running
 api PATCH /jobs/job '{"gpus": 2}' >/dev/null ||
     fail "no new bounds"
 wait_field job gpus 'n0\[0-1\]'
+saved 1 # the last that the start before has left
 before=$step
 await "it goes no further than step $before" saved 1 "$before"
 wait_state job running
