@@ -457,15 +457,17 @@ static void gpus_of_a_drained_node_are_free_when_nobody_has_them(void **unused)
 static void workers_on_other_hosts_need_a_listener(void **unused)
 {
     (void)unused;
-    char state[300];
+    char state[300], socket[320];
     struct firn_engine_def engine = loopscene_engine;
     struct config config = {0};
     struct firn_error err = {0};
     struct loop *loop = NULL;
     snprintf(state, sizeof state, "%s", folder_path());
-    char *argv[] = {"firnd", "--state", state, "--gpus", "1x1:v100@16", NULL};
+    snprintf(socket, sizeof socket, "%s/s", state); /* not the user's own */
+    char *argv[] = {"firnd", "--state", state,         "--socket",
+                    socket,  "--gpus",  "1x1:v100@16", NULL};
     engine.is_remote = true;
-    assert_int_equal(config_flags(&config, 5, argv, &err), FIRN_OK);
+    assert_int_equal(config_flags(&config, 7, argv, &err), FIRN_OK);
     assert_int_equal(config_finish(&config, &err), FIRN_OK);
     struct loop_setup setup = {.config = &config, .engine = &engine};
     assert_int_equal(loop_open(&loop, &setup, &err), FIRN_EINVAL);

@@ -40,7 +40,7 @@ T
     await "the small run does not end" small_is_over
     printf '\003'
     await "the shell on the terminal does not go on" [ -f "$tmp/rc" ]
-} | script -qc "sh $tmp/go" /dev/null >"$tmp/terminal"
+} | SHELL=/bin/sh script -qc "sh $tmp/go" /dev/null >"$tmp/terminal"
 [ -f "$tmp/rc" ] || fail "the shell on the terminal did not go on"
 [ "$(cat "$tmp/rc")" -eq 130 ] || fail "status $(cat "$tmp/rc"), not 130"
 out_has "small.csv,sia,"

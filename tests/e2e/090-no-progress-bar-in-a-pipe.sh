@@ -6,6 +6,7 @@ trace "$tmp/jobs.csv" "$([ -z "${FIRN_QUICK:-}" ] && echo 60000 || echo 12000)"
 run 0 sim --trace "$tmp/jobs.csv" --cluster 2x8:v100 --policy fifo,srtf
 err_is_empty
 command -v script >/dev/null 2>&1 || skip "no script(1) to make a terminal"
+export SHELL=/bin/sh # which script(1) runs, whatever the user's is
 cat >"$tmp/go" <<T
 exec "$FIRN" sim --trace "$tmp/jobs.csv" --cluster 2x8:v100 \\
     --policy fifo,srtf >"$tmp/out"

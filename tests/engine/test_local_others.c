@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -125,8 +126,8 @@ static void what_we_may_not_look_into_is_not_ours(void **state)
         bool is_nobody = geteuid() != 0 || setuid(NOBODY) == 0;
         snprintf(path, sizeof path, "/proc/%ld/environ", (long)of);
         FILE *in = fopen(path, "r");
-        if (!is_nobody || in != NULL)
-            _exit(77); /* this system hides nothing */
+        if (!is_nobody || in != NULL || errno == ENOENT)
+            _exit(77); /* this system hides nothing, or even who is there */
         _exit(procs_has_variable(of, "FIRN_EPOCH=") == 0 ? 0 : 1);
     }
     int status = 0;
