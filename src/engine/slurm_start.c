@@ -163,12 +163,13 @@ void slurm_submitted(struct slurm *l, const struct command_done *done)
     log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
 }
 
-/* It runs or has run, by an earlier command that was slow, or it is gone: who
- * asks for it next hears which. */
+/* It runs or has run, by an earlier command that was slow, or it is gone, or
+ * busy: who asks for it next hears which. */
 static bool is_too_late(const struct command_done *done)
 {
-    static const char *const words[] = {"no longer pending", "already complet",
-                                        "nvalid job id"};
+    static const char *const words[] = {"no longer pending", "not pending nor",
+                                        "already ", "nvalid job id",
+                                        "try again"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(done->err.at, words[i]) != NULL)
             return true;

@@ -382,11 +382,16 @@ static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
     static const char *const late[] = {
         "Job is no longer pending execution for job 17\n",
         "Job/step already completing or completed for job 17\n",
+        "Job has already finished for job 17\n",
+        "Job has already started for job 17\n",
+        "Job is not pending nor running for job 17\n",
+        "Job can not be altered now, try again later for job 17\n",
         "Invalid job id specified for job 17\n"};
     done.err = (struct firn_bytes){away, sizeof away - 1};
     slurm_inbox_answer(&slurm, &done);
     assert_false(job->is_seen);
-    for (int i = 0; i < 3; i++) { /* the second of two commands */
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+        /* the second of two commands */
         done.err = (struct firn_bytes){late[i], strlen(late[i])};
         slurm_inbox_answer(&slurm, &done);
         assert_false(job->is_seen);
