@@ -147,10 +147,12 @@ void loop_reported(struct loop *loop, struct live_job *job)
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (in_round == NULL || in_round->held.nparts == 0)
         return;
-    /* One that is leaving speaks of GPUs that the round has given away: how far
-     * it came, not how fast it is. */
+    /* One that is leaving, or has left, speaks of GPUs that the round has given
+     * away: how far it came, not how fast it is. */
     enum firn_phase phase = loop_phase(loop, job);
-    double rate = phase == FIRN_PHASE_LEAVING ? in_round->rate : track->rate;
+    bool is_on_them =
+        phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_RUNNING;
+    double rate = is_on_them ? track->rate : in_round->rate;
     tell_round(loop, track, &(struct firn_report){done_s, rate, now_s});
     if (phase == FIRN_PHASE_RUNNING &&
         !loop_merge_reported(loop, job, in_round))
