@@ -189,8 +189,7 @@ double slurm_inbox_due_s(const struct slurm *l)
     return due_s;
 }
 
-/* --- what waits
- * --------------------------------------------------------------- */
+/* --- what waits --------------------------------------------------------- */
 
 static struct guest *find(const struct slurm_inbox *in, const char *key)
 {
@@ -334,8 +333,7 @@ static void take_list(struct slurm *l, const struct slurm_tickets *tickets)
     in->has_listed = true;
 }
 
-/* --- what was let go
- * ---------------------------------------------------------- */
+/* --- what was let go ---------------------------------------------------- */
 
 /* How many nodes it has. */
 static int count_nodes(const struct firn_alloc *alloc)
@@ -431,8 +429,7 @@ static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
     }
 }
 
-/* --- answers
- * ------------------------------------------------------------------ */
+/* --- answers ------------------------------------------------------------ */
 
 /* Once, until all is well again. */
 static void complain(struct slurm *l, const char *why)
@@ -497,8 +494,7 @@ void slurm_inbox_answer(struct slurm *l, const struct command_done *done)
         l->inbox->guests_due_s = slurm_now_s(l);
 }
 
-/* --- what the engine asks
- * ----------------------------------------------------- */
+/* --- what the engine asks ----------------------------------------------- */
 
 void slurm_inbox_start(struct slurm *l, struct slurmjob *job)
 {

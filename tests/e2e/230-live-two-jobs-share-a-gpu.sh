@@ -1,15 +1,9 @@
 #!/bin/sh
-# Two jobs that accept it run on one GPU at once; one that does not waits. Under
-# sjf-bsbf the second brings gradient accumulation with it when memory asks for
-# it.
+# Two jobs that accept it run on one GPU at once; one that does not waits.
 . tests/lib/firnd.sh
 up --gpus 1x1:v100@16 --policy sjf-ffs
-share="share: allowed
-memory: 4
-duration: 60
-checkpoint: {grace: 10}"
-submit one 1 "$share" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
-submit two 1 "$share" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit one 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit two 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
 submit lone 1 "duration: 60" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state one running
 wait_state two running

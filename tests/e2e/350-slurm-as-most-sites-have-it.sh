@@ -14,13 +14,9 @@ while [ ! -e "$tmp/go" ]; do
 done
 END
 chmod +x "$tmp/tell"
-share="share: allowed
-memory: 4
-duration: 60
-checkpoint: {grace: 10}"
 submit two 2 "" "$tmp/tell" two
-submit one 1 "$share" "$tmp/tell" one
-submit other 1 "$share" "$tmp/tell" other
+submit one 1 "$sharing" "$tmp/tell" one
+submit other 1 "$sharing" "$tmp/tell" other
 wait_state two running
 wait_state one running
 wait_why other 'have no types of their own'

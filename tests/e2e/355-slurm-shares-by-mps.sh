@@ -15,12 +15,8 @@ until [ -e "$tmp/go" ]; do
 done
 END
 chmod +x "$tmp/tell"
-share="share: allowed
-memory: 4
-duration: 60
-checkpoint: {grace: 10}"
-submit one 2 "$share" "$tmp/tell" one
-submit two 2 "$share" "$tmp/tell" two
+submit one 2 "$sharing" "$tmp/tell" one
+submit two 2 "$sharing" "$tmp/tell" two
 for name in one two; do
     for rank in 0 1; do
         file=$tmp/saw.$name.$rank
@@ -39,8 +35,8 @@ bed=
 
 slurm_up 1x2:v100@16 --mps
 up --policy sjf-ffs
-submit one 2 "$share" "$tmp/tell" one
-submit two 2 "$share" "$tmp/tell" two
+submit one 2 "$sharing" "$tmp/tell" one
+submit two 2 "$sharing" "$tmp/tell" two
 wait_state one running
 wait_why two 'gres/mps of one GPU of a node at a time, and node n0 has 2'
 [ "$(field two state)" = pending ] || fail "two is $(field two state)"

@@ -201,8 +201,7 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     return job;
 }
 
-/* --- cases
- * --------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------- */
 
 static void what_waits_is_told_once_and_what_is_gone_too(void **state)
 {

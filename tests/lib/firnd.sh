@@ -26,6 +26,11 @@ unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
 socket=$tmp/sock
 daemon='' bed='' bed_memory='' without_slurm=fail
 endless=100000 # epochs of a trainer that is there to be stopped
+# Lines of a job that may be one of two on a GPU.
+sharing="share: allowed
+memory: 4
+duration: 60
+checkpoint: {grace: 10}"
 
 # only ENGINE WHY: the test is skipped on others.
 only()
