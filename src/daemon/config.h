@@ -10,9 +10,11 @@
  *     token-file: /etc/firn/token
  *     callback: http://head:7070  # where trainers on other hosts report
  *     settings: [icefrog.interval=60, local.cgroup=off]
+ *     allow-root: no            # yes: start although the user is root
  *
  * Each key is a flag too (--token-file FILE); `settings` is --set, once for
- * each. Nothing has to be said: state then is $XDG_STATE_HOME/firn or
+ * each; --allow-root needs no value. Nothing has to be said: state then is
+ * $XDG_STATE_HOME/firn or
  * ~/.local/state/firn, the socket $XDG_RUNTIME_DIR/firn.sock or firn.sock in
  * the state folder, and trainers report to `listen` where the engine runs them
  * on other hosts, else to the socket. Unknown keys, keys given twice and empty
@@ -25,6 +27,7 @@
 #include <firn/status.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Texts lie in the arena; NULL: not said. */
 struct config {
@@ -33,7 +36,8 @@ struct config {
     const char *engine, *policy, *state, *socket, *listen, *token_file;
     const char *callback;
     const char *gpus;
-    const char **settings; /* "owner.option=value" */
+    const char *allow_root; /* "yes" or "no" */
+    const char **settings;  /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
     bool is_usual; /* nobody said where the state is */
@@ -52,6 +56,15 @@ enum firn_status config_text(struct config *config, struct firn_bytes text,
 /* Reads the file, if one is named, then fills what nobody said. FIRN_EINVAL
  * also for what does not go together. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
+/* Values that are one of a few words: FIRN_EINVAL names a wrong one. Called by
+ * config_finish(). */
+enum firn_status config_check_values(const struct config *config,
+                                     struct firn_error *err);
+/* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
+ * not allow: jobs run as firnd's own user, so that every submitted command
+ * would run as root. */
+enum firn_status config_check_user(const struct config *config, uid_t uid,
+                                   struct firn_error *err);
 void config_release(struct config *config);
 /* The folders above the usual place of the state, which a new user does not
  * have; whether they could be made is seen when it is opened. Above a place

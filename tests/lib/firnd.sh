@@ -106,7 +106,8 @@ up()
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
-    "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
+    "$firnd" --state "$tmp/state" --socket "$socket" --allow-root "$@" \
+        2>>"$tmp/err" &
     daemon=$!
     await "firnd does not answer" answers
 }
