@@ -42,7 +42,8 @@ enum firn_status book_submit(struct book *book, struct live_ask *ask,
 /* By id; NULL: none. Borrowed until it is over and the next submit. */
 struct live_job *book_job(struct book *book, firn_job_id id);
 /* By number, name, or unique beginning of a name, of the living first; the
- * newest of that name. FIRN_ENOENT, FIRN_EINVAL (several: names them). */
+ * newest of that name. A word of digits only is a number and nothing else.
+ * FIRN_ENOENT, FIRN_EINVAL (several: names them). */
 enum firn_status book_find(struct book *book, const char *word,
                            struct live_job **out, struct firn_error *err);
 /* The jobs in memory by rising id. */

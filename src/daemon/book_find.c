@@ -3,6 +3,8 @@
  * Names are looked up on disk, which has all jobs that ever were and sees the
  * open transaction too; so what is in memory makes no difference. A beginning
  * of a name means one of the living, if any begins so; else one that is over.
+ * A word of digits only is a number: it never means a name or its beginning,
+ * so that `firn cancel 77` cannot cancel a job named 77-prod.
  *
  * Tokens are 32 random bytes. A search compares none of them byte by byte
  * with what a stranger sent: a hash under a secret key finds the place, and
@@ -102,24 +104,41 @@ static bool could_be_a_name(const char *word)
     return n > 0 && n <= LIVE_NAME_MAX && word[n] == '\0';
 }
 
+static bool is_number(const char *word)
+{
+    return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0';
+}
+
+static enum firn_status by_number(struct book *book, const char *word,
+                                  struct live_job **out, struct firn_error *err)
+{
+    long number = 0;
+    struct live_job *job = str_int(word, 1, INT_MAX, &number)
+                               ? book_job(book, (firn_job_id)number)
+                               : NULL;
+    if (job == NULL)
+        return firn_fail(err, FIRN_ENOENT,
+                         "there is no job %.20s; digits alone name a job by "
+                         "its number, never by its name",
+                         word);
+    *out = job;
+    return FIRN_OK;
+}
+
 enum firn_status book_find(struct book *book, const char *word,
                            struct live_job **out, struct firn_error *err)
 {
-    long number = 0;
     firn_job_id id = FIRN_NO_JOB;
     if (!could_be_a_name(word))
         return firn_fail(err, FIRN_ENOENT,
                          "a job is named by its number or by letters, digits "
                          "and . _ -");
-    struct live_job *job = NULL;
-    if (str_int(word, 1, INT_MAX, &number))
-        job = book_job(book, (firn_job_id)number);
-    if (job == NULL) {
-        FIRN_TRY(store_find_name(book->store, word, &id, err));
-        if (id == FIRN_NO_JOB)
-            FIRN_TRY(by_beginning(book, word, &id, err));
-        job = book_job(book, id);
-    }
+    if (is_number(word))
+        return by_number(book, word, out, err);
+    FIRN_TRY(store_find_name(book->store, word, &id, err));
+    if (id == FIRN_NO_JOB)
+        FIRN_TRY(by_beginning(book, word, &id, err));
+    struct live_job *job = book_job(book, id);
     if (job == NULL)
         return firn_fail(err, FIRN_EDATA,
                          "what is kept of job %d cannot be understood", id);

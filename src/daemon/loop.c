@@ -28,6 +28,9 @@
 
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
 
+/* The engine's events that one turn takes in at most. */
+enum { MOST_EVENTS = 10000 };
+
 /* libmicrohttpd 0.9 watches a connection again that was answered late only
  * after some more runs, and its timeout does not say so: it is run often for a
  * while after each answer. */
@@ -287,12 +290,18 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     if (loop->http != NULL)
         http_run(loop->http);
     double now_s = loop_now_s(loop);
-    while (loop->engine->next(loop->engine_state, now_s, &event, &said))
+    int nevents = 0;
+    while (nevents < MOST_EVENTS &&
+           loop->engine->next(loop->engine_state, now_s, &event, &said)) {
         loop_event(loop, &event);
+        nevents++;
+    }
     if (said.status != FIRN_OK)
         log_warn("engine %s: %s", loop->engine->name, said.text);
     loop_span_look(loop, now_s);
     *next_s = loop_retry(loop, now_s);
+    if (nevents == MOST_EVENTS)
+        *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
     failpoint("loop.commit.before");

@@ -382,6 +382,12 @@ void loop_span_recover(struct loop *loop);
 /* Now and then: those that take longer than was guessed. */
 void loop_span_look(struct loop *loop, double now_s);
 
+/* The duration of a job that has done `done_s` of its work and does not report
+ * progress: `duration_s`, or half as much again as often as the job has nearly
+ * used it up. A duration that is zero, negative or NaN counts as an hour. Ends
+ * for every pair of numbers. */
+double loop_stretched(double duration_s, double done_s);
+
 struct loop_left {
     double left_s;
     bool reports;  /* it says how far it is */

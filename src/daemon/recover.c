@@ -191,8 +191,11 @@ static void take_over(struct loop *loop, struct live_job *job,
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
     bool is_refused = false; /* by the round */
+    struct firn_job_spec spec;
     recover_how(held, job);
     held->tunes = loop->policy->tunes;
+    loop_spec(loop, job, &spec);
+    track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;
     track->open_epoch = job->epoch;
     if (loop->renumbered.n > 0) {
@@ -255,6 +258,10 @@ static void recover_job(struct loop *loop, struct live_job *job)
 
 /* --- all of them --------------------------------------------------------- */
 
+/* Ids of a round, each of which takes four bytes here. A number above that is
+ * a damaged one, or firnd has run for years: the policy begins afresh. */
+enum { MOST_IDS = 1 << 24 };
+
 struct turn {
     firn_job_id round_id, book_id;
 };
@@ -281,7 +288,7 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
         text->at[n] != ' ')
         return text->n;
     const char *count = text->at + n + 1;
-    if (!read_number(&count, INT_MAX / 2, &ids) || *count != '\n')
+    if (!read_number(&count, MOST_IDS, &ids) || *count != '\n')
         return text->n;
     *nids = (size_t)ids;
     while (at < text->n && text->at[at] != '\n')

@@ -100,7 +100,7 @@ static void a_job_is_found_by_number_name_and_beginning(void **state)
         const char *word;
         firn_job_id want;
     } cases[] = {{"1", 1},    {"resnet", 4},  {"resnet-50", 2},
-                 {"b", 3},    {"resnet-", 2}, {"77", 5},
+                 {"b", 3},    {"resnet-", 2}, {"77-", 5},
                  {"gone", 6}, {"go", 6},      {"resnet-50-", -1}};
     struct liveset d = liveset_open();
     static const char *const names[] = {"resnet", "resnet-50", "bert",
@@ -124,6 +124,27 @@ static void a_job_is_found_by_number_name_and_beginning(void **state)
                                         "res\n"};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(book_find(d.book, wrong[i], &job, &oops), FIRN_ENOENT);
+    liveset_close(&d);
+}
+
+static void digits_alone_name_a_job_by_its_number_only(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    static const char *const none[] = {
+        "77", "7", "0", "00", "3", "2147483648", "99999999999999999999"};
+    struct live_job *job = NULL;
+    liveset_add(&d, "77-prod");
+    liveset_add(&d, "2147483648-prod");
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(book_find(d.book, none[i], &job, &oops), FIRN_ENOENT);
+        assert_non_null(strstr(oops.text, "digits alone name a job by its "
+                                          "number"));
+    }
+    assert_int_equal(book_find(d.book, "2", &job, &oops), FIRN_OK);
+    assert_int_equal(job->id, 2);
+    assert_int_equal(book_find(d.book, "77-", &job, &oops), FIRN_OK);
+    assert_int_equal(job->id, 1);
     liveset_close(&d);
 }
 
@@ -418,6 +439,7 @@ int main(void)
         CASE(a_request_makes_one_job_also_across_restarts),
         CASE(a_request_id_of_strange_letters_is_refused),
         CASE(a_job_is_found_by_number_name_and_beginning),
+        CASE(digits_alone_name_a_job_by_its_number_only),
         CASE(many_names_are_not_all_listed),
         CASE(a_token_is_its_jobs_alone),
         CASE(every_change_is_an_event_on_disk_and_for_the_listener),
