@@ -37,7 +37,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 32 << 10, CONNECTIONS = 1000, EVENTS = 64 };
+enum { CONNECTIONS = 1000, EVENTS = 64 };
 
 /* --- connections ------------------------------------------------------- */
 
@@ -188,11 +188,19 @@ static bool is_plain_path(const char *path)
 }
 
 /* The refusals that need no body: invariant (1). */
-static void look(struct http_exchange *ex)
+static void look(struct http_exchange *ex, const char *version)
 {
-    const char *length = http_header(ex, "Content-Length");
+    const char *length = http_header(ex, "Content-Length"), *wrong;
     double n;
-    if (!know_caller(ex)) {
+    int status = http_head_wrong(ex, version, &wrong);
+    if (status != 0) {
+        http_set_header(ex, "Connection", "close");
+        http_refuse(ex, status,
+                    status == MHD_HTTP_NOT_IMPLEMENTED ? "not-here"
+                    : status == MHD_HTTP_BAD_REQUEST   ? "invalid-input"
+                                                       : "too-large",
+                    wrong);
+    } else if (!know_caller(ex)) {
         http_set_header(ex, "WWW-Authenticate", "Bearer");
         http_refuse(ex, MHD_HTTP_UNAUTHORIZED, "unauthorised",
                     "a token that this daemon knows is needed: "
@@ -238,7 +246,6 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
                                   const char *version, const char *data,
                                   size_t *ndata, void **context)
 {
-    (void)version;
     struct http_exchange *ex = *context;
     if (ex == NULL) {
         *context = ex = exchange_new(arg, mhd);
@@ -246,7 +253,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
         ex->request.method = method;
         const struct http_config *config = &ex->http->config;
         http_watch(ex, config->refused, config->arg, -1);
-        look(ex);
+        look(ex, version);
         return ex->phase == HTTP_ANSWERED ? exchange_proceed(ex) : MHD_YES;
     }
     if (*ndata > 0) {
@@ -309,7 +316,7 @@ static enum firn_status serve(struct http *http, int fd, struct firn_error *err)
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, timeout_s, MHD_OPTION_STRICT_FOR_CLIENT,
         1, MHD_OPTION_END);
     if (server == NULL) {

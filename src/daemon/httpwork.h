@@ -8,7 +8,7 @@
 #include "daemon/http.h"
 #include <microhttpd.h>
 
-enum { HTTP_HEADERS = 4 };
+enum { HTTP_HEADERS = 4, HTTP_HEAD_BYTES = 32 << 10 };
 
 /* A connection, from accept to close. */
 struct http_conn {
@@ -62,6 +62,11 @@ struct http {
     struct http_conn *conns;
     struct http_exchange *exchanges;
 };
+
+/* The HTTP status of a head that two readers can take for different requests,
+ * with a sentence; 0: the head is in order. See http_head.c. */
+int http_head_wrong(struct http_exchange *ex, const char *version,
+                    const char **text);
 
 /* Wakes the loop by what the connection waits for now. */
 void conn_watch(struct http_conn *conn);
