@@ -19,6 +19,7 @@
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ void api_free(struct api *api)
     for (size_t i = 0; i < api->waiting.n; i++)
         buf_release(&api->waiting.at[i].body);
     vec_release(&api->waiting);
+    mem_free(api->refusals);
     mem_free(api);
 }
 
@@ -146,6 +148,15 @@ static void no_route(struct api_call *call, const char *path)
     buf_release(&allowed);
 }
 
+/* "ann", "token, 10.0.0.5", "job 7, 10.0.0.5". */
+static void name_caller(struct book *book, const struct http_caller *caller)
+{
+    char name[BOOK_CALLER];
+    snprintf(name, sizeof name, "%s%s%s", caller->user,
+             caller->address[0] != '\0' ? ", " : "", caller->address);
+    book_caller(book, name);
+}
+
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request)
 {
@@ -159,11 +170,15 @@ void api_handle(void *arg, struct http_exchange *exchange,
             !matches(table[i].path, path, call.word))
             continue;
         http_watch(exchange, api_count, arg, i);
-        if (may_call(&table[i], &call))
+        if (may_call(&table[i], &call)) {
+            name_caller(call.api->host.book, &request->caller);
             table[i].handle(&call);
-        else
+            book_caller(call.api->host.book, "");
+        } else {
+            api_turned_away(arg, HTTP_REFUSED_RIGHT, &request->caller);
             http_refuse(exchange, 403, "forbidden",
                         "this caller may not do that");
+        }
         return;
     }
     http_watch(exchange, api_count, arg, -1);
@@ -427,11 +442,12 @@ bool api_stream_write(struct api_stream *stream, struct firn_bytes data)
 
 bool api_wants_tick(const struct api *api)
 {
-    return api->streams != NULL;
+    return api->streams != NULL || refusals_are_left(api);
 }
 
 void api_tick(struct api *api)
 {
     for (struct api_stream *s = api->streams; s != NULL; s = s->next)
         s->tick(s);
+    refusals_say(api);
 }

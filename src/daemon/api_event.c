@@ -30,6 +30,8 @@ static void add_event(struct firn_buf *out, const struct api *api,
         api_json_gpus(out, api, "text", event->text);
     else
         api_json_text(out, "text", event->text);
+    if (event->caller != NULL && event->caller[0] != '\0')
+        api_json_text(out, "caller", event->caller);
     api_json_close(out, '}');
 }
 

@@ -37,8 +37,11 @@ struct api_stream {
     int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
 };
 
+struct api_refusals; /* see api_refusal.c */
+
 struct api {
     struct api_host host;
+    struct api_refusals *refusals; /* NULL: none so far */
     VEC(struct api_waiting) waiting;
     struct api_stream *streams;
     int nstreams;
@@ -82,6 +85,10 @@ struct api_stream *api_stream_open(struct api_call *call, const char *type,
                                    void (*more)(void *arg));
 /* False: the reader does not keep up; the stream is ended. */
 bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
+
+/* Refusals that were counted and not said yet; says those that are due. */
+bool refusals_are_left(const struct api *api);
+void refusals_say(struct api *api);
 
 /* The last event there is. */
 enum firn_status api_last_event(struct store *store, int64_t *out,

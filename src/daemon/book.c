@@ -182,16 +182,31 @@ enum firn_status book_may_change(const struct book *book,
     return in_step(book, err);
 }
 
+void book_caller(struct book *book, const char *caller)
+{
+    str_copy(book->caller, sizeof book->caller, caller);
+}
+
 static enum firn_status tell(struct book *book, const struct live_job *job,
                              double now_s, const char *kind, const char *text,
                              struct firn_error *err)
 {
-    struct store_event event = {
-        .at_s = now_s, .job = job->id, .kind = kind, .text = text};
+    struct store_event event = {.at_s = now_s,
+                                .job = job != NULL ? job->id : FIRN_NO_JOB,
+                                .kind = kind,
+                                .text = text,
+                                .caller = book->caller};
     FIRN_TRY(store_add_event(book->store, &event, err));
     if (book->listener != NULL)
         book->listener(book->listener_arg, &event);
     return FIRN_OK;
+}
+
+enum firn_status book_tell(struct book *book, double now_s, const char *kind,
+                           const char *text, struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    return tell(book, NULL, now_s, kind, text, err);
 }
 
 enum firn_status book_change(struct book *book, const struct live_job *job,

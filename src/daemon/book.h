@@ -26,6 +26,12 @@ enum firn_status book_open(struct book **out, struct store *store,
 void book_close(struct book *book);
 /* Told when a change is made, which is before it is committed. */
 void book_listen(struct book *book, book_listener *listener, void *arg);
+/* The caller that the events from now on are because of; "": firnd itself. */
+enum { BOOK_CALLER = 128 };
+void book_caller(struct book *book, const char *caller);
+/* An event of no job: "drained", "policy", ... */
+enum firn_status book_tell(struct book *book, double now_s, const char *kind,
+                           const char *text, struct firn_error *err);
 /* How many jobs that are over stay in memory: BOOK_KEEP at first. */
 enum { BOOK_KEEP = 10000 };
 void book_keep(struct book *book, size_t keep);

@@ -29,6 +29,7 @@ struct book {
     void *listener_arg;
     book_now *now_s; /* NULL: the time of day */
     void *now_arg;
+    char caller[BOOK_CALLER]; /* "": firnd itself */
 };
 
 /* The place of a job in memory, or of the first above it. */

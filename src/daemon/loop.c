@@ -144,6 +144,7 @@ static enum firn_status open_http(struct loop *loop,
                                  .job_of_token = api_job_of_token,
                                  .handle = api_handle,
                                  .refused = api_count,
+                                 .turned_away = api_turned_away,
                                  .arg = loop->api};
     FIRN_TRY(http_open(&loop->http, &config, err));
     return config_url(setup->config, loop->engine->is_remote,

@@ -36,9 +36,9 @@ static const char *const texts[SQL_N] = {
                       " exit_status = ?6, held = ?7",
     [SQL_EACH_EPOCH] = "SELECT epoch, started_s, ended_s, how, exit_status,"
                        " held FROM epochs WHERE job = ?1 ORDER BY epoch",
-    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text)"
-                      " VALUES (?1, ?2, ?3, ?4)",
-    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text FROM events"
+    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller)"
+                      " VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text, caller FROM events"
                        " WHERE id > ?1 ORDER BY id LIMIT ?2",
     [SQL_ADD_REPORT] = "INSERT INTO reports (job, epoch, at_s, report)"
                        " VALUES (?1, ?2, ?3, ?4)",
@@ -341,6 +341,7 @@ enum firn_status store_add_event(struct store *store, struct store_event *event,
     sqlite3_bind_int(sql, 2, event->job);
     store_bind(sql, 3, event->kind);
     store_bind(sql, 4, event->text);
+    store_bind(sql, 5, event->caller);
     FIRN_TRY(store_step(store, sql, err));
     event->id = sqlite3_last_insert_rowid(store->db);
     return FIRN_OK;
@@ -354,9 +355,12 @@ struct event_look {
 static bool show_event(void *arg, sqlite3_stmt *row)
 {
     const struct event_look *look = arg;
-    struct store_event event = {
-        sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1),
-        sqlite3_column_int(row, 2), column(row, 3), column(row, 4)};
+    struct store_event event = {sqlite3_column_int64(row, 0),
+                                sqlite3_column_double(row, 1),
+                                sqlite3_column_int(row, 2),
+                                column(row, 3),
+                                column(row, 4),
+                                column(row, 5)};
     return look->fn(look->arg, &event);
 }
 

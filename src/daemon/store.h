@@ -86,6 +86,9 @@ struct store_event {
     firn_job_id job;  /* FIRN_NO_JOB: of no job */
     const char *kind; /* "submitted", "started", ... */
     const char *text; /* one sentence */
+    /* The caller that asked for it: "ann" by the Unix socket, "token, ADDRESS"
+     * or "job 7, ADDRESS" by TCP, "SIGHUP". "" or NULL: firnd itself. */
+    const char *caller;
 };
 enum firn_status store_add_event(struct store *store, struct store_event *event,
                                  struct firn_error *err);

@@ -75,6 +75,8 @@ static const char *const schema[] = {
     "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
     /* 4: the GPU type that a job keeps to */
     "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT ''",
+    /* 5: the caller that asked for what an event tells */
+    "ALTER TABLE events ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
 };
 
 /* What opening came to. */
