@@ -166,6 +166,12 @@ static enum firn_status open_all(struct loop *loop,
     if (said[0] != '\0')
         log_warn("%s", said);
     loop->first_id = store_first_id(loop->store);
+    int nclosed = 0;
+    FIRN_TRY(store_close_over(loop->store, &nclosed, err));
+    if (nclosed > 0)
+        log_warn("%d attempts of finished jobs had no end; they are closed as "
+                 "lost",
+                 nclosed);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
