@@ -141,6 +141,10 @@ static void add_line(struct firn_buf *out, const struct api *api,
     add_time(out, "submitted_s", job->submitted_s);
     add_time(out, "started_s", job->started_s);
     add_time(out, "ended_s", job->ended_s);
+    if (job->epoch > 0)
+        api_json_double(
+            out, "ran_s",
+            book_ran_s(api->host.book, job, api->host.now_s(api->host.arg)));
     if (job->reported_s > 0 && job->last.progress >= 0)
         api_json_double(out, "progress", job->last.progress);
 }

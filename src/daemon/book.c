@@ -349,6 +349,8 @@ enum firn_status book_state(struct book *book, struct live_job *job,
                             struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
+    if (live_state_is_over(state))
+        FIRN_TRY(book_close_all(book, job, state, now_s, err));
     bool is_other = job->state != state;
     bool is_same = !is_other && job->reason == reason;
     job->state = state;
@@ -430,6 +432,7 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
                                 .end = -1,
                                 .held = job->held};
     job->epoch = start.epoch;
+    job->is_ran_known = false;
     snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
     FIRN_TRY(store_put_epoch(book->store, &start, err));
     FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
@@ -463,6 +466,7 @@ enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
     bool is_named =
         epoch->end >= 0 && (size_t)epoch->end < sizeof ends / sizeof *ends;
     FIRN_TRY(store_put_epoch(book->store, epoch, err));
+    job->is_ran_known = false;
     if (epoch->epoch == job->epoch)
         job->exit_status = epoch->exit_status;
     snprintf(text, sizeof text, "start %lld ended: %s, status %d",

@@ -88,6 +88,14 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
 enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
                                   const struct store_epoch *epoch,
                                   struct firn_error *err);
+/* Ends its open attempts up to last->epoch, as `last` says, with an event; an
+ * end that is known stays. Nothing happens when there is none. book_attempt.c
+ */
+enum firn_status book_close_attempts(struct book *book, struct live_job *job,
+                                     const struct store_epoch *last,
+                                     struct firn_error *err);
+/* How long it has had GPUs, in all its attempts, up to `now_s`. */
+double book_ran_s(struct book *book, const struct live_job *job, double now_s);
 /* What it holds now, as text; with "-" nobody runs it in any way either. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);

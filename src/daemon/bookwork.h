@@ -49,5 +49,9 @@ enum firn_status book_may_change(const struct book *book,
 enum firn_status book_change(struct book *book, const struct live_job *job,
                              double now_s, const char *kind, const char *text,
                              struct firn_error *err);
+/* All attempts of a job that is about to be over in that state have an end. */
+enum firn_status book_close_all(struct book *book, struct live_job *job,
+                                enum live_state state, double now_s,
+                                struct firn_error *err);
 
 #endif

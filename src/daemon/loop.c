@@ -167,6 +167,12 @@ static enum firn_status open_all(struct loop *loop,
     if (said[0] != '\0')
         log_warn("%s", said);
     loop->first_id = store_first_id(loop->store);
+    int nclosed = 0;
+    FIRN_TRY(store_close_over(loop->store, &nclosed, err));
+    if (nclosed > 0)
+        log_warn("%d attempts of finished jobs had no end; they are closed as "
+                 "lost",
+                 nclosed);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
@@ -408,8 +414,22 @@ static void close_handle(uv_handle_t *handle, void *arg)
         uv_close(handle, NULL);
 }
 
+/* From here to the end of the process: libuv gives the signals back to the
+ * system, and a second one would end firnd before loop_close() has committed.
+ */
+static void hold_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static void end(struct waiting *w)
 {
+    hold_signals();
     uv_walk(&w->uv, close_handle, NULL);
     uv_run(&w->uv, UV_RUN_DEFAULT);
     uv_loop_close(&w->uv);

@@ -348,6 +348,10 @@ struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* What a job that was stopped is told: whether its work was kept. `ran_s` is
+ * the length of its attempt, NaN: it had none. */
+void loop_stopped_text(const struct live_job *job, int end, double ran_s,
+                       char out[LIVE_TEXT]);
 /* The end of a job's present start, written down once. */
 void loop_close_epoch(struct loop *loop, struct live_job *job,
                       const struct firn_event *event);

@@ -122,6 +122,8 @@ struct history {
     const struct loop *loop;
     struct track *track;
     firn_node_id node; /* of the last start on one that is still there; -1 */
+    int64_t last;      /* of the attempts that cannot be running any more */
+    bool has_open;     /* one of these has no end */
 };
 
 /* What it was served, start by start. */
@@ -130,6 +132,8 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
     struct history *history = arg;
     struct state_past *past = &history->track->past;
     struct firn_alloc held = {0};
+    history->has_open =
+        history->has_open || (epoch->end < 0 && epoch->epoch <= history->last);
     if (!recover_alloc(epoch->held, &held))
         return true;
     if (past->starts++ == 0)
@@ -222,14 +226,39 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_send_away(loop, job, err.text); /* invariant (4) of loop_jobs.c */
 }
 
+/* What it was served, and its last node. An attempt before the one that holds
+ * GPUs is over, whether its end was written down or not: it gets one. */
+static struct history read_history(struct loop *loop, struct live_job *job)
+{
+    struct firn_error err = {0};
+    struct track *track = loop_track_make(loop, job->id);
+    bool may_run = strcmp(job->held, "-") != 0;
+    struct history history = {.loop = loop, .track = track, .node = -1};
+    history.last = may_run ? job->epoch - 1 : job->epoch;
+    if (job->epoch == 0)
+        return history;
+    enum firn_status status =
+        store_each_epoch(loop->store, job->id, add_epoch, &history, &err);
+    if (status == FIRN_OK && history.has_open) {
+        struct store_epoch last = {.epoch = history.last,
+                                   .ended_s = loop_now_s(loop),
+                                   .end = FIRN_END_LOST};
+        status = book_close_attempts(loop->book, job, &last, &err);
+        track->past = (struct state_past){0};
+        if (loop_wrote(loop, status, &err))
+            status = store_each_epoch(loop->store, job->id, add_epoch, &history,
+                                      &err);
+    }
+    if (status != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    return history;
+}
+
 static void recover_job(struct loop *loop, struct live_job *job)
 {
     struct firn_alloc held = {0};
     struct firn_error err = {0};
-    struct history history = {loop, loop_track_make(loop, job->id), -1};
-    if (job->epoch > 0 && store_each_epoch(loop->store, job->id, add_epoch,
-                                           &history, &err) != FIRN_OK)
-        log_warn("job %d: %s", job->id, err.text);
+    struct history history = read_history(loop, job);
     if (history.node >= 0) /* an older firnd did not write that */
         loop_wrote(loop, loop_type_keep(loop, job, history.node, &err), &err);
     if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {

@@ -18,6 +18,18 @@
 #include <string.h>
 
 static const char *const texts[SQL_N] = {
+    [SQL_CLOSE_EPOCHS] = "UPDATE epochs SET how = ?4, exit_status = ?5,"
+                         " ended_s = max(started_s, ifnull((SELECT"
+                         " min(n.started_s) FROM epochs AS n WHERE"
+                         " n.job = epochs.job AND n.epoch > epochs.epoch),"
+                         " ?3)) WHERE job = ?1 AND epoch <= ?2 AND how < 0",
+    [SQL_CLOSE_OVER] = "UPDATE epochs SET how = ?1, ended_s = max(started_s,"
+                       " ifnull((SELECT min(n.started_s) FROM epochs AS n"
+                       " WHERE n.job = epochs.job AND n.epoch > epochs.epoch),"
+                       " (SELECT j.ended_s FROM jobs AS j WHERE"
+                       " j.id = epochs.job))) WHERE how < 0 AND EXISTS (SELECT"
+                       " 1 FROM jobs AS j WHERE j.id = epochs.job AND"
+                       " j.over = 1)",
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",

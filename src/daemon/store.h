@@ -79,6 +79,17 @@ enum firn_status store_put_epoch(struct store *store,
                                  const struct store_epoch *epoch,
                                  struct firn_error *err);
 
+/* Ends the open attempts of last->job up to last->epoch as `last` says; each at
+ * the start of the next one, the last of all at last->ended_s. *nclosed: how
+ * many there were. */
+enum firn_status store_close_attempts(struct store *store,
+                                      const struct store_epoch *last,
+                                      int *nclosed, struct firn_error *err);
+/* Ends the open attempts of all finished jobs as lost: once, when it is opened.
+ * *nclosed: how many there were. */
+enum firn_status store_close_over(struct store *store, int *nclosed,
+                                  struct firn_error *err);
+
 /* One line of history. `id` is given by the store, rising by one. */
 struct store_event {
     int64_t id;

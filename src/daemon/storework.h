@@ -33,6 +33,8 @@ enum store_sql {
     SQL_GET_META,
     SQL_TRIM_REPORTS,
     SQL_TRIM_EVENTS,
+    SQL_CLOSE_EPOCHS,
+    SQL_CLOSE_OVER,
     SQL_N
 };
 

@@ -392,10 +392,7 @@ void loopscene_pass(struct loopscene *s, double seconds)
     loopscene_turn(s);
 }
 
-static struct fake *fake_of(struct loopscene *s)
-{
-    return s->loop->engine_state;
-}
+#define fake_of(s) ((struct fake *)(s)->loop->engine_state)
 
 static void finish(struct loopscene *s, const char *name,
                    enum firn_event_kind kind, enum firn_end end, int status)
@@ -459,13 +456,21 @@ void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,
     finish(s, name, FIRN_EVENT_FAIL, end, status);
 }
 
-void loopscene_leave(struct loopscene *s, const char *name)
+void loopscene_leave_as(struct loopscene *s, const char *name,
+                        enum firn_end end, int status)
 {
     const struct actor *actor = actor_of(loopscene_job(s, name)->id);
     if (actor == NULL || (!actor->is_asked && !actor->is_cancelled))
         fail_msg("job %s was not asked to leave", name);
-    finish(s, name, actor->is_cancelled ? FIRN_EVENT_FAIL : FIRN_EVENT_LEFT,
-           actor->is_cancelled ? FIRN_END_KILLED : FIRN_END_CHECKPOINT, 83);
+    if (actor->is_cancelled)
+        finish(s, name, FIRN_EVENT_FAIL, FIRN_END_KILLED, status);
+    else
+        finish(s, name, FIRN_EVENT_LEFT, end, status);
+}
+
+void loopscene_leave(struct loopscene *s, const char *name)
+{
+    loopscene_leave_as(s, name, FIRN_END_CHECKPOINT, 83);
 }
 
 void loopscene_report(struct loopscene *s, const char *name, double progress,
