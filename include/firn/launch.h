@@ -31,7 +31,8 @@ struct firn_launch {
     const char *const *env;  /* "NAME=value", ends with NULL; on top of the
                                 engine's own and of FIRN_*, torchrun's */
     const char *workdir;
-    const char *folder;  /* the job's own, absolute: epochs, locks, log */
+    const char *folder;  /* of its control files, absolute: epochs, locks. Not
+                            a folder that the job is told of */
     const char *log;     /* standard output and error go there, appended */
     const char *url;     /* where trainers report; "" for nowhere */
     const char *token;   /* that they show; of this job alone */
@@ -50,10 +51,16 @@ struct firn_launch {
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
     firn_job_id after_job; /* which one that is */
+    bool
+        has_run; /* of a job that is taken over: its last start was seen to
+                    run, so it is not to be run again when its files are gone */
 };
 
 struct firn_engine_host {
     void *arg;
+    /* Of the state folder, drawn once: letters and digits that all processes of
+     * its jobs have in their environment (engine/herd.h). NULL: none. */
+    const char *mark;
     /* False: no such job any more. */
     bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
     /* The number of the next start, on disk when this returns. */

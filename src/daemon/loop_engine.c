@@ -239,6 +239,9 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
     struct firn_buf held = {0};
     struct firn_how how = ride_how(loop, &track->granted.how);
+    if (job->state == LIVE_RUNNING) /* RUNNING is said of its last start only */
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
+                 "starts again when its GPUs are free");
     FIRN_TRY(ride_open(loop, job, &how, err));
     firn_alloc_print(&track->granted, &held);
     enum firn_status status =
@@ -259,7 +262,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
 
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
 {
-    struct firn_engine_host host = {loop, loop_launch, next_epoch};
+    FIRN_TRY(loop_mark(loop, err));
+    struct firn_engine_host host = {loop, loop->mark, loop_launch, next_epoch};
     return loop->engine->attach(loop->engine_state, &host, err);
 }
 

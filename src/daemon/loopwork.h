@@ -57,6 +57,7 @@ struct track {
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
     int64_t mark_epoch;
+    bool is_older;    /* its control files are where an older firnd had them */
     bool is_told;     /* of an inbox's job: the engine has it, too */
     firn_job_id mate; /* beside whom it is watched; 0: nobody */
     struct firn_share_watch watch;
@@ -130,6 +131,7 @@ struct loop {
     double last_round_s;       /* that it took */
     double saved_s;            /* the policy's state was kept then */
     struct launchtext *launch; /* behind the host's `launch` */
+    char mark[17];             /* of all processes of its jobs */
     struct firn_error broken;  /* a write failed: the loop ends */
     VEC(const char *)
     settings; /* of policies and engines: as said, then as
@@ -358,7 +360,13 @@ void loop_close_epoch(struct loop *loop, struct live_job *job,
 void loop_launch_free(struct loop *loop);
 /* The host's `launch`: loop_launch.c. */
 bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out);
-/* Where a job's epochs, log and checkpoints are; in `out`. */
+/* The mark of this state folder (engine/herd.h): read, or drawn. */
+enum firn_status loop_mark(struct loop *loop, struct firn_error *err);
+/* Finds where the control files are of a job that was started before. FIRN_EIO:
+ * that cannot be looked at; the scheduler must not start. */
+enum firn_status loop_layout(struct loop *loop, const struct live_job *job,
+                             struct firn_error *err);
+/* Where a job's log and checkpoints are; in `out`. */
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
                             struct firn_buf *out);
 

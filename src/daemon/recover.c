@@ -362,6 +362,23 @@ static void recover_gone(struct loop *loop)
     buf_release(&text);
 }
 
+/* All tracks first: the end of one job may be that of another. */
+static enum firn_status begin_tracks(struct loop *loop,
+                                     const struct turn *turns, size_t n,
+                                     struct firn_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct live_job *job = book_job(loop->book, turns[i].book_id);
+        struct track *track = loop_track_make(loop, job->id);
+        if (job->epoch == 0)
+            continue;
+        if (strcmp(job->held, "-") != 0)
+            track->open_epoch = job->epoch;
+        FIRN_TRY(loop_layout(loop, job, err));
+    }
+    return FIRN_OK;
+}
+
 enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
 {
     struct firn_buf text = {0};
@@ -372,11 +389,10 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         if (!live_state_is_over(job->state))
             turns[n++] = (struct turn){INT_MAX, job->id};
     }
-    for (size_t i = 0; i < n; i++) { /* one's end may be another's */
-        const struct live_job *job = book_job(loop->book, turns[i].book_id);
-        struct track *track = loop_track_make(loop, job->id);
-        if (job->epoch > 0 && strcmp(job->held, "-") != 0)
-            track->open_epoch = job->epoch;
+    enum firn_status status = begin_tracks(loop, turns, n, err);
+    if (status != FIRN_OK) {
+        mem_free(turns);
+        return status;
     }
     size_t at = read_ids(loop, &text, turns, n, &nids);
     qsort(turns, n, sizeof *turns, by_round_id);

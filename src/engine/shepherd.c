@@ -33,6 +33,7 @@
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,8 +95,9 @@ static int take_lock(struct shepherd *s)
             return SHEPHERD_OVER;
         if (s->lock == -2)
             return SHEPHERD_IO;
-        int64_t fence = epoch_fence(s->above);
-        if (fence > s->launch.epoch)
+        int64_t fence = 0;
+        if (epoch_fence(s->above, &fence) == EPOCH_PRESENT &&
+            fence > s->launch.epoch)
             return SHEPHERD_FENCED;
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_LOCKED;
@@ -107,23 +109,36 @@ static int read_launch(struct shepherd *s)
 {
     struct firn_buf text = {0};
     enum firn_status status = FIRN_EIO;
-    if (epoch_get(s->folder, "launch", &text))
+    enum epoch_found found = epoch_get(s->folder, "launch", &text);
+    if (found == EPOCH_PRESENT)
         status = launchfile_read(&s->launch,
                                  (struct firn_bytes){text.at, text.n}, NULL);
     buf_release(&text);
+    if (found == EPOCH_UNKNOWN)
+        return SHEPHERD_IO;
     return status == FIRN_OK ? SHEPHERD_OVER : SHEPHERD_BAD;
+}
+
+/* Was this never written? A file that cannot be looked at may be there. */
+static int check_absent(const struct shepherd *s, const char *name)
+{
+    struct stat st;
+    if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return SHEPHERD_FENCED;
+    return errno == ENOENT ? SHEPHERD_OVER : SHEPHERD_IO;
 }
 
 /* (1) */
 int shepherd_check_fence(const struct shepherd *s)
 {
-    int64_t fence = epoch_fence(s->above);
-    if (fence < 0 || s->launch.epoch < fence)
+    int64_t fence = 0;
+    enum epoch_found found = epoch_fence(s->above, &fence);
+    if (found == EPOCH_UNKNOWN)
+        return SHEPHERD_IO;
+    if (found != EPOCH_PRESENT || s->launch.epoch < fence)
         return SHEPHERD_FENCED;
-    if ((s->kind != HERD_ONE && faccessat(s->folder, "pid", F_OK, 0) == 0) ||
-        faccessat(s->folder, "exit", F_OK, 0) == 0)
-        return SHEPHERD_FENCED; /* was run before */
-    return SHEPHERD_OVER;
+    int code = s->kind != HERD_ONE ? check_absent(s, "pid") : SHEPHERD_OVER;
+    return code == SHEPHERD_OVER ? check_absent(s, "exit") : code;
 }
 
 static void take_signals(struct shepherd *s)
@@ -153,7 +168,7 @@ int shepherd_open(struct shepherd *s, const char *path)
 {
     tidy_descriptors();
     take_signals(s);
-    s->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->folder >= 0)
         s->above = openat(s->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->above < 0 || s->signals < 0)
@@ -383,7 +398,9 @@ static int leave(struct shepherd *s)
     cage_close(&s->cage);
     failpoint("shepherd.exit.before");
     while (epoch_exit_put(s->folder, &how, NULL) != FIRN_OK) {
-        if (clock_elapsed_s() >= until_s)
+        struct stat st; /* a folder that was deleted does not come back */
+        bool is_deleted = fstat(s->folder, &st) == 0 && st.st_nlink == 0;
+        if (is_deleted || clock_elapsed_s() >= until_s)
             return SHEPHERD_IO;
         shepherd_pause(1);
     }

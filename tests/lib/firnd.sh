@@ -216,7 +216,7 @@ events()
 shepherds()
 {
     [ -z "$bed" ] || return 0
-    for file in "$tmp"/state/jobs/*/epoch-*/pid; do
+    for file in "$tmp"/state/control/*/epoch-*/pid; do
         [ -f "$file" ] && [ ! -s "${file%pid}exit" ] || continue
         pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
         ! grep -qsF -e "${tmp##*/}/" "/proc/$pid/cmdline" || echo "$pid"
