@@ -35,12 +35,18 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
-# Trainers report over HTTP where libcurl is there; all else needs libc alone.
+# Trainers report over HTTP where libcurl is there, and meet over several hosts
+# where libsodium is there; all else needs libc alone.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
+SODIUM := $(shell pkg-config --exists libsodium 2>/dev/null && echo yes)
 ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
-TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
+TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) \
+             $(if $(SODIUM),$(shell pkg-config --libs libsodium)) -lm -lpthread
 ifdef CURL
 PKGFLAGS += -DFIRN_WITH_CURL
+endif
+ifdef SODIUM
+PKGFLAGS += -DFIRN_WITH_SODIUM $(shell pkg-config --cflags libsodium)
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
         -lcminpack -llapacke $(TRAINLIBS) -ldl
@@ -156,6 +162,8 @@ TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
      d2 $(EXAMPLES) firnd
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
+	$(if $(SODIUM),,$(Q)echo 'there is no libsodium: libfirn_train is built \
+	    without groups of processes on several hosts')
 d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
 firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
@@ -489,7 +497,8 @@ install: all
 	    ln -sf $$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so || exit 1; done
 	for pc in firn firn_train; do \
 	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
-	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' tools/$$pc.pc.in \
+	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' \
+	        -e 's|@SODIUM@|$(if $(SODIUM),-lsodium)|' tools/$$pc.pc.in \
 	        >$(LIBDIR)/pkgconfig/$$pc.pc || exit 1; done
 	install -m 644 docs/firn.1 $(MANDIR)/
 

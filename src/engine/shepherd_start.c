@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include "base/failpoint.h"
 #include "base/str.h"
-#include "engine/ports.h"
 #include "engine/shepherdwork.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -75,13 +74,17 @@ static struct variables variables_of(const struct shepherd *s,
     return env;
 }
 
-/* Other ones for other epochs; the promise goes with us. */
+/* Other ports for other attempts; they are held until this process ends. */
 void shepherd_pick_port(struct shepherd *s)
 {
     uint64_t seed = (uint64_t)s->launch.job * 7919 +
                     (uint64_t)s->launch.epoch * 104729 + (uint64_t)getpid();
-    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d",
-             ports_pick(seed, &s->promise));
+    if (!ports_hold(&s->ports, seed))
+        shepherd_say(s,
+                     "no three free ports were found: MASTER_PORT %d is "
+                     "not held for this job",
+                     s->ports.first);
+    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", s->ports.first);
 }
 
 static bool is_program(const char *path)

@@ -5,6 +5,7 @@
 #include "engine/cage.h"
 #include "engine/epochfiles.h"
 #include "engine/launchfile.h"
+#include "engine/ports.h"
 #include <signal.h>
 
 enum shepherd_stage {
@@ -42,7 +43,7 @@ struct shepherd {
     uint64_t ooms;         /* shepherd_ooms() at the start */
     int kernel;            /* its log since then; -1: not ours to read */
     char port[32];         /* "MASTER_PORT=..." */
-    int promise;           /* of it: engine/ports.h */
+    struct ports ports;    /* it, and those above it, held for the workers */
     char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
     enum shepherd_kind kind;
