@@ -31,14 +31,15 @@ struct firn_launch {
     const char *const *env;  /* "NAME=value", ends with NULL; on top of the
                                 engine's own and of FIRN_*, torchrun's */
     const char *workdir;
-    const char *folder;  /* of its control files, absolute: epochs, locks. Not
-                            a folder that the job is told of */
-    const char *log;     /* standard output and error go there, appended */
-    const char *url;     /* where trainers report; "" for nowhere */
-    const char *token;   /* that they show; of this job alone */
-    const char *ckpt;    /* folder of checkpoints; "" for none */
-    const char *freeze;  /* off, penalty, freezeout; "" for no word */
-    double freeze_max;   /* share of layers that may be frozen; 0: no word */
+    const char *folder;    /* of its control files, absolute: epochs, locks. Not
+                              a folder that the job is told of */
+    const char *log;       /* standard output and error go there, appended */
+    int64_t log_max_bytes; /* the newest of it that are kept; 0: all */
+    const char *url;       /* where trainers report; "" for nowhere */
+    const char *token;     /* that they show; of this job alone */
+    const char *ckpt;      /* folder of checkpoints; "" for none */
+    const char *freeze;    /* off, penalty, freezeout; "" for no word */
+    double freeze_max;     /* share of layers that may be frozen; 0: no word */
     double ckpt_every_s; /* it shall write one by itself so often; 0: no word */
     int threads;         /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from

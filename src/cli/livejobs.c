@@ -421,13 +421,26 @@ static void put_ask(const json_t *job, struct firn_buf *out)
     json_decref(ask);
 }
 
+/* How much of its output is kept. */
+static void put_log(const json_t *job, struct firn_buf *out)
+{
+    const json_t *log = json_object_get(job, "log");
+    double dropped = said_number(log, "dropped_bytes", 0);
+    if (log == NULL)
+        return;
+    buf_printf(out, "log: %.0f bytes kept", said_number(log, "kept_bytes", 0));
+    if (dropped > 0)
+        buf_printf(out, ", the oldest %.0f dropped", dropped);
+    buf_putc(out, '\n');
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
-        "id",        "name",        "user",     "state",      "why",
-        "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
-        "started_s", "submitted_s", "ended_s",  "epochs",     "file",
-        "request",   "reported_s",  "progress", "not_merged", NULL};
+        "id",         "name",   "user", "state",   "why",        "gpus_min",
+        "gpus_max",   "gpus",   "ask",  "report",  "started_s",  "submitted_s",
+        "ended_s",    "epochs", "file", "request", "reported_s", "progress",
+        "not_merged", "log",    NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = said_number(answer, "progress", -1);
     put_head(answer, out);
@@ -439,6 +452,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    put_log(answer, out);
     said_lines(answer, "not_merged", out);
     said_fields(answer, told, out);
     put_ask(answer, out);

@@ -239,6 +239,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_not_merged(out, api, job);
     add_ask(out, &job->ask);
     add_report(out, job);
+    api_json_log(out, api, job);
     struct epochs epochs = {out, api};
     api_json_open(out, "epochs", '[');
     store_each_epoch(api->host.store, job->id, add_epoch, &epochs, &ignored);

@@ -114,6 +114,9 @@ void api_json_job(struct firn_buf *out, const struct api *api,
                   const struct live_job *job);
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job);
+/* How much of its output is kept and dropped; nothing where it has none. */
+void api_json_log(struct firn_buf *out, const struct api *api,
+                  const struct live_job *job);
 
 /* --- handlers ---------------------------------------------------------- */
 

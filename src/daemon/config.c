@@ -39,6 +39,13 @@ const char config_help[] =
     "read\n"
     "  --callback URL     where trainers on other hosts report, such as\n"
     "                     http://head:7070; without, by --listen\n"
+    "  --log-mib N        MiB kept of each job's output, the newest: 64\n"
+    "  --keep-jobs N      folders kept of finished jobs, the newest: 10000\n"
+    "  --keep-jobs-days N removes folders of jobs finished N days ago: 30\n"
+    "  --keep-rows N      finished jobs kept in the database, the newest: "
+    "100000\n"
+    "  --keep-events-days N removes events and reports after N days: 30\n"
+    "                     0 in any of these five keeps all\n"
     "  --set NAME=VALUE   an option of a policy or an engine: fifo.skip=1\n"
     "  --allow-root       start although the user is root: every job runs as "
     "root\n"
@@ -62,6 +69,12 @@ static const struct key keys[] = {
     {"gpus", offsetof(struct config, gpus), true, false},
     {"callback", offsetof(struct config, callback), true, false},
     {"allow-root", offsetof(struct config, allow_root), true, true},
+    {"log-mib", offsetof(struct config, log_mib), true, false},
+    {"keep-jobs", offsetof(struct config, keep_jobs), true, false},
+    {"keep-jobs-days", offsetof(struct config, keep_jobs_days), true, false},
+    {"keep-rows", offsetof(struct config, keep_rows), true, false},
+    {"keep-events-days", offsetof(struct config, keep_events_days), true,
+     false},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 
@@ -426,6 +439,7 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
                          "--listen needs a token: say --token-file FILE");
     if (config->callback != NULL)
         FIRN_TRY(check_callback(config->callback, err));
+    FIRN_TRY(config_keep_read(config, err));
     return config_check_values(config, err);
 }
 

@@ -221,6 +221,7 @@ bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out)
         .workdir = workdir(loop, job),
         .folder = control_folder(loop, job),
         .log = arena_printf(&loop->launch->text, "%s/log", folder),
+        .log_max_bytes = loop->said->keep.log_mib << 20,
         .url = loop->http != NULL ? loop->url.at : "",
         .token = job->token,
         .ckpt = ckpt_folder(loop, job),

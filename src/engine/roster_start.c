@@ -28,6 +28,7 @@ void roster_launch_begin(const struct rosterjob *job,
                             .epoch = job->epoch,
                             .workdir = launch->workdir ? launch->workdir : "/",
                             .log = launch->log ? launch->log : "/dev/null",
+                            .log_max_bytes = launch->log_max_bytes,
                             .grace_s = launch->grace_s,
                             .can_checkpoint = launch->can_checkpoint};
     for (const char *const *at = launch->argv; *at != NULL; at++)

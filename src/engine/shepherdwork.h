@@ -4,6 +4,7 @@
 #define ENGINE_SHEPHERDWORK_H
 #include "engine/cage.h"
 #include "engine/epochfiles.h"
+#include "engine/joblog.h"
 #include "engine/launchfile.h"
 #include "engine/ports.h"
 #include <signal.h>
@@ -30,8 +31,9 @@ struct herded {
 struct shepherd {
     struct launchfile launch;
     pid_t self;
-    int folder, above, lock, log, signals;
-    off_t log_start;
+    int folder, above, lock, signals;
+    int log;              /* what workers write to: output.out; ONE: srun's */
+    struct joblog output; /* not of ONE */
     struct cage cage;
     struct herded *workers;
     int nleft; /* workers still there */
@@ -73,7 +75,7 @@ double shepherd_short_grace_s(const struct shepherd *s);
 void shepherd_pause(double s);
 
 /* A remark into the job's log: "firn: ...". */
-void shepherd_say(const struct shepherd *s, const char *fmt, ...)
+void shepherd_say(struct shepherd *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Starts all workers; one that cannot be started has failed. */
