@@ -17,7 +17,7 @@ enum metric {
 };
 
 /* The values of labels. Jobs go by enum live_state, steps by enum
- * firn_step_kind, ends by enum firn_end. */
+ * firn_step_kind, ends by enum firn_end, the disk by enum room. */
 enum metric_gpu {
     METRIC_GPU_FREE,
     METRIC_GPU_HELD,
