@@ -9,8 +9,10 @@
  *     api_settle(api, status, &err);       answers go out, streams are woken
  *     api_tick(api);                       followed logs, signs of life
  *
- * (1) Nothing is shown that is not on disk: an answer that was made while the
- *     store has changes waits for api_settle(). So api_settle() is called at
+ * (1) Nothing is acknowledged that is not on disk: an answer that was made
+ * while the store has changes waits for api_settle(). Only while the disk takes
+ * no writes are answers to GET given at once, which then show what is in
+ *     memory. So api_settle() is called at
  *     the end of every turn, whether something changed or not, and api_tick()
  *     at least four times a second while api_wants_tick().
  * (2) Every route says who may call it (routes.def); the check is in one place,
@@ -122,7 +124,8 @@ void api_turned_away(void *arg, enum http_refusal why,
 void api_count(void *arg, int number, int status);
 
 /* The turn's commit has gone so: answers that waited for it are given, or
- * become failures with the sentence of `err`. */
+ * become failures with the sentence of `err`. FIRN_EUNSAVED: what was only read
+ * is answered, what was changed waits a few seconds for the next call. */
 void api_settle(struct api *api, enum firn_status commit,
                 const struct firn_error *err);
 /* Are there answers that wait for a commit? */

@@ -15,6 +15,7 @@ struct api_call {
     struct http_exchange *exchange;
     const struct http_request *request;
     char word[128]; /* what stood for ":id" or ":name" */
+    bool is_read;   /* the route changes nothing */
 };
 
 /* An answer that waits for its commit. */
@@ -23,6 +24,8 @@ struct api_waiting {
     int status;
     const char *type;
     struct firn_buf body;
+    bool is_read;
+    double since_s; /* by clock_elapsed_s() */
 };
 
 /* An answer without end. */
@@ -89,10 +92,6 @@ bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
 /* Refusals that were counted and not said yet; says those that are due. */
 bool refusals_are_left(const struct api *api);
 void refusals_say(struct api *api);
-
-/* The last event there is. */
-enum firn_status api_last_event(struct store *store, int64_t *out,
-                                struct firn_error *err);
 
 /* --- JSON: a comma is put where one is missing ------------------------- */
 

@@ -42,6 +42,7 @@ static const struct label END = {
     "how", {"done", "checkpoint", "failed", "killed", "memory", "lost"}};
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
+static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
 static const struct label UNDO = {"kind", {"share", "resize"}};
 
 static const struct {

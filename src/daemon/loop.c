@@ -3,10 +3,16 @@
  * Opening: the state, the engine, the policy, what ran before, and last the
  * socket, so that nobody is answered before the picture is whole.
  *
- * (1) What a turn changed is on disk before anybody is answered. (2) When it
- * cannot be written the loop ends: memory and disk would tell different
- * stories. Jobs go on meanwhile, and the next start takes them over. (3) Time
- * is the engine's, which never goes back.
+ * (1) What a turn changed is on disk before a change is acknowledged. (2) When
+ * the disk takes no writes (it is full, it fails), the changes of the turn stay
+ * pending in the store and the loop goes on: it notices ends, shows, cancels,
+ * refuses new work, starts nothing, and commits when the disk can be written
+ * again (store_redo.c has the argument). The processes of a cancelled job are
+ * ended before the cancel is on disk: a firnd that is killed in between comes
+ * back to a job that was ended, which harms less than one that cannot be ended
+ * while it fills the disk. (3) When the state is damaged the loop ends: memory
+ * and disk would tell different stories. Jobs go on meanwhile, and the next
+ * start takes them over. (4) Time is the engine's, which never goes back.
  *
  * libuv only waits here: for the engine's descriptor, for the HTTP server's,
  * for signals and for the next moment at which something is due.
@@ -166,6 +172,7 @@ static enum firn_status open_all(struct loop *loop,
         store_open(&loop->store, setup->config->state, said, sizeof said, err));
     if (said[0] != '\0')
         log_warn("%s", said);
+    store_look(loop->store);
     loop->first_id = store_first_id(loop->store);
     int nclosed = 0;
     FIRN_TRY(store_close_over(loop->store, &nclosed, err));
@@ -181,7 +188,9 @@ static enum firn_status open_all(struct loop *loop,
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(loop_nodes_begin(loop, err));
-    FIRN_TRY(store_commit(loop->store, err));
+    enum firn_status status = store_commit(loop->store, err);
+    if (status != FIRN_OK && status != FIRN_EUNSAVED)
+        return status;
     loop->saved_s = loop_now_s(loop);
     FIRN_TRY(open_http(loop, setup, err));
     metrics_set(loop->metrics, METRIC_START_S, 0, loop_now_s(loop));
@@ -272,6 +281,22 @@ void loop_close(struct loop *loop)
 
 /* --- a turn -------------------------------------------------------------- */
 
+/* What the disk has room for, and when to look or to write again. */
+static void look_at_disk(struct loop *loop, double *next_s)
+{
+    double elapsed_s = clock_elapsed_s(), now_s = loop_now_s(loop);
+    double look_s = store_look(loop->store);
+    bool is_ample = store_room(loop->store) == ROOM_AMPLE;
+    for (enum room r = 0; r < ROOM_N; r++)
+        metrics_set(loop->metrics, METRIC_ROOM, (int)r,
+                    store_room(loop->store) == r);
+    if (!is_ample)
+        *next_s = fmin(*next_s, now_s + fmax(look_s - elapsed_s, 0));
+    if (store_is_stalled(loop->store))
+        *next_s = fmin(*next_s,
+                       now_s + fmax(store_retry_s(loop->store) - elapsed_s, 0));
+}
+
 static enum firn_status commit(struct loop *loop, struct firn_error *err)
 {
     if (loop->broken.status != FIRN_OK) {
@@ -318,6 +343,10 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     if (has_answers)
         failpoint("loop.answer.before");
     api_settle(loop->api, status, err);
+    look_at_disk(loop, next_s);
+    has_answers = has_answers && !api_is_waiting(loop->api);
+    if (status == FIRN_EUNSAVED)
+        status = FIRN_OK; /* (2) */
     if (loop->http != NULL && has_answers)
         http_run(loop->http); /* they go out */
     if (has_answers) {
@@ -330,7 +359,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         api_tick(loop->api);
         *next_s = fmin(*next_s, now_s + TICK_S);
     }
-    return status; /* (2) */
+    return status; /* (3) */
 }
 
 /* --- waiting ------------------------------------------------------------- */

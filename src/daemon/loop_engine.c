@@ -229,6 +229,23 @@ void loop_engine_init(struct loop *loop)
 
 /* --- the host as the engine sees it -------------------------------------- */
 
+/* The number of a start could not be written, so no process gets it. It is
+ * written with its end, when there is room: no start is without one. */
+static void never_started(struct loop *loop, struct live_job *job,
+                          struct track *track)
+{
+    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                              .job = job->id,
+                              .epoch = job->epoch,
+                              .end = FIRN_END_LOST};
+    struct live_job *rider = ride_other(loop, job);
+    if (rider != NULL)
+        ride_ended(loop, job, rider, &lost);
+    track->open_epoch = job->epoch;
+    track->opened_s = loop_now_s(loop);
+    loop_close_epoch(loop, job, &lost);
+}
+
 static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
                                    struct firn_error *err)
 {
@@ -237,6 +254,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     struct track *track = loop_track(loop, id);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
+    if (store_trouble(loop->store) != NULL)
+        return firn_fail(err, FIRN_EUNSAVED, "%s", store_trouble(loop->store));
     struct firn_buf held = {0};
     struct firn_how how = ride_how(loop, &track->granted.how);
     if (job->state == LIVE_RUNNING) /* RUNNING is said of its last start only */
@@ -253,6 +272,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         status = loop_type_keep(loop, job, track->granted.parts[0].node, err);
     if (status == FIRN_OK)
         status = book_next_epoch(loop->book, job, epoch, err);
+    if (status == FIRN_EUNSAVED)
+        never_started(loop, job, track);
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = *epoch;
         track->opened_s = loop_now_s(loop);

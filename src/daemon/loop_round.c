@@ -108,6 +108,8 @@ struct round_watch loop_watch(struct loop *loop)
 
 const char *loop_trouble(const struct loop *loop)
 {
+    if (store_trouble(loop->store) != NULL)
+        return store_trouble(loop->store);
     return loop->engine->trouble != NULL
                ? loop->engine->trouble(loop->engine_state)
                : NULL;
@@ -253,7 +255,8 @@ void loop_save_policy(struct loop *loop, bool is_last)
     struct firn_buf text = {0};
     struct firn_error err = {0};
     double now_s = loop_now_s(loop);
-    if (!is_last && now_s < loop->saved_s + SAVE_EVERY_S)
+    if (!is_last && (now_s < loop->saved_s + SAVE_EVERY_S ||
+                     store_room(loop->store) != ROOM_AMPLE))
         return;
     loop->saved_s = now_s;
     buf_printf(&text, "%s %zu\n", loop->policy->name, loop->books.n);

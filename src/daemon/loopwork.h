@@ -427,7 +427,8 @@ void loop_guard_ended(struct loop *loop, const struct track *track);
 
 /* --- a round: loop_round.c ----------------------------------------------- */
 
-/* Why the engine can start nothing at present; NULL: it can. */
+/* Why nothing can be started at present, by the disk or the engine; NULL: it
+ * can. */
 const char *loop_trouble(const struct loop *loop);
 /* Why no two jobs can share a GPU here; NULL: they can. */
 const char *loop_no_sharing(const struct loop *loop);

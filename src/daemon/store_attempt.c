@@ -14,29 +14,33 @@
  */
 #include "daemon/storework.h"
 
+/* Rows that the change just applied has changed; 0 when it is pending. */
+static int nchanged(const struct store *store)
+{
+    return store->is_stalled ? 0 : sqlite3_changes(store->db);
+}
+
 enum firn_status store_close_attempts(struct store *store,
                                       const struct store_epoch *last,
                                       int *nclosed, struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, SQL_CLOSE_EPOCHS);
-    sqlite3_bind_int(sql, 1, last->job);
-    sqlite3_bind_int64(sql, 2, last->epoch);
-    sqlite3_bind_double(sql, 3, last->ended_s);
-    sqlite3_bind_int(sql, 4, last->end);
-    sqlite3_bind_int(sql, 5, last->exit_status);
-    FIRN_TRY(store_step(store, sql, err));
-    *nclosed = sqlite3_changes(store->db);
+    struct store_change change = store_change(store, SQL_CLOSE_EPOCHS, 5);
+    store_give_int(&change, 1, last->job);
+    store_give_int(&change, 2, last->epoch);
+    store_give_real(&change, 3, last->ended_s);
+    store_give_int(&change, 4, last->end);
+    store_give_int(&change, 5, last->exit_status);
+    FIRN_TRY(store_apply(store, &change, err));
+    *nclosed = nchanged(store);
     return FIRN_OK;
 }
 
 enum firn_status store_close_over(struct store *store, int *nclosed,
                                   struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, SQL_CLOSE_OVER);
-    sqlite3_bind_int(sql, 1, FIRN_END_LOST);
-    FIRN_TRY(store_step(store, sql, err));
-    *nclosed = sqlite3_changes(store->db);
+    struct store_change change = store_change(store, SQL_CLOSE_OVER, 1);
+    store_give_int(&change, 1, FIRN_END_LOST);
+    FIRN_TRY(store_apply(store, &change, err));
+    *nclosed = nchanged(store);
     return FIRN_OK;
 }
