@@ -72,7 +72,7 @@ DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
 DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
-               bench/submit.c \
+               bench/submit.c bench/restart.c \
                tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
@@ -308,7 +308,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit: \
+$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
+$(BUILD)/bench/restart: \
   $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
   $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
