@@ -367,10 +367,12 @@ asan-built:
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
-# Only trainers have threads: no other folder of the library does.
+# Only trainers have threads, and the daemon while its policy thinks; the
+# latter is built for that when there is time.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
-    $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
+    $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
+    $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
     $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
 tsan-built:

@@ -90,11 +90,11 @@ static void attempt(struct book *book, struct live_job *job, double at_s)
     int64_t number = 0;
     must(book_held(book, job, "n0[0]", &err));
     must(book_ride(book, job, &number, &err));
-    must(book_state(book, job, LIVE_RUNNING, LIVE_BECAUSE_POLICY, at_s, "", &err));
+    must(book_state(book, job, LIVE_RUNNING, LIVE_BECAUSE_POLICY, at_s, "",
+                    &err));
     report.step = 1000;
     report.progress = 0.5;
-    must(book_report(book, job, number, &report, at_s + 60,
-                     &err));
+    must(book_report(book, job, number, &report, at_s + 60, &err));
     struct store_epoch epoch = {.job = job->id,
                                 .epoch = number,
                                 .started_s = at_s,
@@ -282,8 +282,8 @@ int main(int argc, char **argv)
     }
     kill_hard(daemon);
     end_children();
-    printf("%d living jobs, %s: of which run\t%d\t-\t-\tjobs\n", living,
-           policy, nrunning);
+    printf("%d living jobs, %s: of which run\t%d\t-\t-\tjobs\n", living, policy,
+           nrunning);
     printf("%d living jobs, %s: answers after kill -9\t%.17g\t<=\t2\ts\n",
            living, policy, wall_s);
     printf("%d living jobs, %s: CPU until then\t%.17g\t-\t-\ts\n", living,
