@@ -78,7 +78,7 @@ DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
 DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
-               bench/submit.c \
+               bench/submit.c bench/restart.c \
                tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
@@ -316,7 +316,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit: \
+$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
+$(BUILD)/bench/restart: \
   $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
   $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -374,10 +375,12 @@ asan-built:
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
-# Only trainers have threads: no other folder of the library does.
+# Only trainers have threads, and the daemon while its policy thinks; the
+# latter is built for that when there is time.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
-    $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
+    $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
+    $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
     $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
 tsan-built:

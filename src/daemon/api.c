@@ -8,6 +8,9 @@
  * (1) A call is answered once, or became a stream.
  * (2) No text of a client is used but by comparing it, reading it as a number
  *     or giving it to the book, which knows what a name is.
+ * (3) While a decision is on its way, a submit is handled, which asks the host
+ *     for nothing but to be told of it, and what the daemon says of itself;
+ *     other requests wait, in their order.
  *
  * Cost: a walk over some twenty routes for each request.
  */
@@ -72,6 +75,7 @@ void api_free(struct api *api)
         buf_release(&api->waiting.at[i].body);
     vec_release(&api->waiting);
     mem_free(api->refusals);
+    vec_release(&api->parked);
     mem_free(api);
 }
 
@@ -179,11 +183,20 @@ static bool has_no_room(const struct api_route *route, const struct api *api)
            route->handle != api_job_cancel;
 }
 
+/* (3) */
+static bool can_do_now(const struct api *api, const struct api_route *route)
+{
+    return !api->is_paused || route->handle == api_job_submit ||
+           route->handle == api_self_health ||
+           route->handle == api_self_version;
+}
+
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request)
 {
+    struct api *api = arg;
     struct api_call call = {
-        .api = arg, .exchange = exchange, .request = request};
+        .api = api, .exchange = exchange, .request = request};
     const char *path = request->path;
     if (strncmp(path, "/v1/", 4) == 0)
         path += 3;
@@ -191,6 +204,11 @@ void api_handle(void *arg, struct http_exchange *exchange,
         if (strcmp(table[i].method, request->method) != 0 ||
             !matches(table[i].path, path, call.word))
             continue;
+        if (!can_do_now(api, &table[i])) {
+            struct api_parked parked = {exchange, request};
+            vec_add(&api->parked, parked);
+            return;
+        }
         http_watch(exchange, api_count, arg, i);
         call.is_read = is_read(&table[i]);
         if (!may_call(&table[i], &call)) {
@@ -209,6 +227,19 @@ void api_handle(void *arg, struct http_exchange *exchange,
     }
     http_watch(exchange, api_count, arg, -1);
     no_route(&call, path);
+}
+
+void api_pause(struct api *api)
+{
+    api->is_paused = true;
+}
+
+void api_resume(struct api *api)
+{
+    api->is_paused = false;
+    for (size_t i = 0; i < api->parked.n; i++)
+        api_handle(api, api->parked.at[i].exchange, api->parked.at[i].request);
+    api->parked.n = 0;
 }
 
 /* --- answers ----------------------------------------------------------- */

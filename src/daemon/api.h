@@ -123,6 +123,12 @@ void api_turned_away(void *arg, enum http_refusal why,
 /* Told of an answer's status, for counting: http_watch(). */
 void api_count(void *arg, int number, int status);
 
+/* While the host decides: submits are handled, whose `changed` the host has to
+ * put off, and what the daemon says of itself; other requests wait until it
+ * goes on. `waits` is then not asked. */
+void api_pause(struct api *api);
+void api_resume(struct api *api);
+
 /* The turn's commit has gone so: answers that waited for it are given, or
  * become failures with the sentence of `err`. FIRN_EUNSAVED: what was only read
  * is answered, what was changed waits a few seconds for the next call. */

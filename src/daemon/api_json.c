@@ -115,7 +115,8 @@ static void add_reason(struct firn_buf *out, const struct api *api,
     enum live_reason reason = job->reason;
     char why[LIVE_TEXT];
     str_copy(why, sizeof why, job->why);
-    if (job->state == LIVE_PENDING && api->host.waits != NULL)
+    if (job->state == LIVE_PENDING && api->host.waits != NULL &&
+        !api->is_paused)
         api->host.waits(api->host.arg, job, &reason, why);
     api_json_text(out, "reason", live_reason_name(reason));
     api_json_text(out, "why", why);

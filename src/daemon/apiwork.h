@@ -28,6 +28,12 @@ struct api_waiting {
     double since_s; /* by clock_elapsed_s() */
 };
 
+/* A request that waits for the end of a decision. */
+struct api_parked {
+    struct http_exchange *exchange;
+    const struct http_request *request;
+};
+
 /* An answer without end. */
 struct api_stream {
     struct api_stream *next, *before;
@@ -46,6 +52,8 @@ struct api {
     struct api_host host;
     struct api_refusals *refusals; /* NULL: none so far */
     VEC(struct api_waiting) waiting;
+    bool is_paused;
+    VEC(struct api_parked) parked; /* while paused */
     struct api_stream *streams;
     int nstreams;
     int64_t heard_id, settled_id; /* of events: the last, the last on disk */

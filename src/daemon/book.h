@@ -35,6 +35,12 @@ enum firn_status book_tell(struct book *book, double now_s, const char *kind,
 /* How many jobs that are over stay in memory: BOOK_KEEP at first. */
 enum { BOOK_KEEP = 10000 };
 void book_keep(struct book *book, size_t keep);
+/* From here on no job that is in memory changes, moves or leaves by a submit,
+ * so that another thread may look jobs up by their ids; until it goes on. New
+ * jobs are found too, by the thread that submits them. Nothing but submits,
+ * holds of new jobs and reading is allowed meanwhile. */
+void book_pause(struct book *book);
+void book_resume(struct book *book);
 
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
  * user's same request id gives the job it made before, and *is_new false. An

@@ -40,8 +40,12 @@ size_t book_place(const struct book *book, firn_job_id id)
 static struct live_job *in_memory(const struct book *book, firn_job_id id)
 {
     size_t i = book_place(book, id);
-    bool is_there = i < book->jobs.n && book->jobs.at[i]->id == id;
-    return is_there ? book->jobs.at[i] : NULL;
+    if (i < book->jobs.n && book->jobs.at[i]->id == id)
+        return book->jobs.at[i];
+    for (i = book->arrived.n; i > 0; i--)
+        if (book->arrived.at[i - 1]->id == id)
+            return book->arrived.at[i - 1];
+    return NULL;
 }
 
 struct live_job *book_job(struct book *book, firn_job_id id)
@@ -168,10 +172,10 @@ static void set_cell(struct book *book, const struct live_job *job)
     book->nused++;
 }
 
-static void remake(struct book *book)
+void book_tokens(struct book *book)
 {
     size_t n = 64;
-    while (n < 4 * (book->jobs.n + 1))
+    while (n < 4 * (book->jobs.n + book->arrived.n + 1))
         n *= 2;
     mem_free(book->cells);
     book->cells = mem_new(n, sizeof *book->cells);
@@ -179,12 +183,14 @@ static void remake(struct book *book)
     book->nused = 0;
     for (size_t i = 0; i < book->jobs.n; i++)
         set_cell(book, book->jobs.at[i]);
+    for (size_t i = 0; i < book->arrived.n; i++)
+        set_cell(book, book->arrived.at[i]);
 }
 
 void book_token_add(struct book *book, const struct live_job *job)
 {
     if (2 * (book->nused + 1) > book->ncells)
-        remake(book); /* has it, if it is in memory already */
+        book_tokens(book); /* has it, if it is in memory already */
     else
         set_cell(book, job);
 }

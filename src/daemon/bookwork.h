@@ -19,8 +19,10 @@ struct book {
     struct store *store;
     unsigned rollbacks;          /* of the store when it was read */
     VEC(struct live_job *) jobs; /* by rising id */
-    VEC(firn_job_id) over;       /* in memory, in the order they came to be */
-    size_t over_first;           /* those before have left */
+    bool is_paused;
+    VEC(struct live_job *) arrived; /* while paused */
+    VEC(firn_job_id) over; /* in memory, in the order they came to be */
+    size_t over_first;     /* those before have left */
     size_t keep;
     unsigned char key[16];
     struct token_cell *cells; /* open addressing, a power of two */
@@ -36,6 +38,8 @@ struct book {
 size_t book_place(const struct book *book, firn_job_id id);
 /* Remembers its token. */
 void book_token_add(struct book *book, const struct live_job *job);
+/* Remembers those of all jobs in memory, and no others. */
+void book_tokens(struct book *book);
 /* A new one, from the system's random numbers. */
 void book_token_make(char out[65]);
 /* Puts it into memory, in its place. */

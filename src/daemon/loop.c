@@ -209,6 +209,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     loop->config = loop->said = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
+    loop->think_from = LOOP_THINK_FROM;
     loop->metrics = metrics_new();
     loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
     loop->merge_key = mem_new(1, sizeof *loop->merge_key);
@@ -233,6 +234,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->refused);
     vec_release(&loop->started);
     vec_release(&loop->rejected);
+    vec_release(&loop->arrived);
     vec_release(&loop->later);
     vec_release(&loop->rebound);
     vec_release(&loop->watched);
@@ -314,6 +316,27 @@ static enum firn_status commit(struct loop *loop, struct firn_error *err)
     return status;
 }
 
+enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
+{
+    failpoint("loop.commit.before");
+    enum firn_status status = commit(loop, err); /* (1) */
+    failpoint("loop.commit.after");
+    bool has_answers = api_is_waiting(loop->api);
+    if (has_answers)
+        failpoint("loop.answer.before");
+    api_settle(loop->api, status, err);
+    has_answers = has_answers && !api_is_waiting(loop->api);
+    if (status == FIRN_EUNSAVED)
+        status = FIRN_OK; /* (2) */
+    if (loop->http != NULL && has_answers)
+        http_run(loop->http); /* they go out */
+    if (has_answers) {
+        failpoint("loop.answer.after");
+        loop->answered_s = loop_now_s(loop);
+    }
+    return status;
+}
+
 enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
@@ -336,23 +359,8 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
-    failpoint("loop.commit.before");
-    enum firn_status status = commit(loop, err); /* (1) */
-    failpoint("loop.commit.after");
-    bool has_answers = api_is_waiting(loop->api);
-    if (has_answers)
-        failpoint("loop.answer.before");
-    api_settle(loop->api, status, err);
+    enum firn_status status = loop_answer(loop, err);
     look_at_disk(loop, next_s);
-    has_answers = has_answers && !api_is_waiting(loop->api);
-    if (status == FIRN_EUNSAVED)
-        status = FIRN_OK; /* (2) */
-    if (loop->http != NULL && has_answers)
-        http_run(loop->http); /* they go out */
-    if (has_answers) {
-        failpoint("loop.answer.after");
-        loop->answered_s = now_s;
-    }
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
         *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);
     if (api_wants_tick(loop->api)) {

@@ -102,8 +102,11 @@ static void on_step(void *arg, const struct firn_step *step)
 
 struct round_watch loop_watch(struct loop *loop)
 {
-    return (struct round_watch){
-        .arg = loop, .step = on_step, .end = on_end, .note = on_note};
+    return (struct round_watch){.arg = loop,
+                                .step = on_step,
+                                .end = on_end,
+                                .note = on_note,
+                                .run = loop_think};
 }
 
 const char *loop_trouble(const struct loop *loop)
@@ -150,6 +153,7 @@ double loop_decide(struct loop *loop, double now_s)
     loop_guard(loop);
     loop_keep_bounds(loop);
     ride_check(loop);
+    loop_thought(loop);
     if (status != FIRN_OK) {
         metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);
         log_warn("round: %s", err.text);

@@ -115,6 +115,9 @@ struct loop {
     VEC(firn_job_id) watched;      /* share GPUs */
     VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
+    size_t think_from;             /* jobs of a decision with its own thread */
+    bool is_thinking;              /* in it, at this moment */
+    VEC(firn_job_id) arrived;      /* meanwhile */
     bool *is_drained, *is_down;    /* by node: its operator, the engine */
     struct firn_buf drained_away; /* names of drained nodes that are not here */
     bool is_draining;             /* the steps of this moment are a drain's */
@@ -144,7 +147,7 @@ struct loop {
     struct firn_buf *merge_key; /* of the last spec that has one */
 };
 
-enum { LOOP_ROUND_MS = 50 };
+enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 
 double loop_now_s(const struct loop *loop);
 struct track *loop_track(const struct loop *loop, firn_job_id id);
@@ -444,6 +447,17 @@ enum firn_status loop_copy_round(struct loop *loop, struct round *to,
 struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
+
+/* Commits what was changed and answers those who wait for it: loop.c. */
+enum firn_status loop_answer(struct loop *loop, struct firn_error *err);
+
+/* --- a decision with a thread of its own: loop_think.c -------------------- */
+
+/* A round's `run`. Submits are answered meanwhile. */
+void loop_think(void *arg, void (*work)(void *what), void *what);
+/* Behind the decision's steps: who came meanwhile enters the round, and other
+ * requests are handled. */
+void loop_thought(struct loop *loop);
 
 /* --- the operator's word and the API's: loop_config.c -------------------- */
 

@@ -313,8 +313,9 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
                     bool keeps)
 {
     struct firn_error err = {0};
-    char state[512];
+    char state[512], socket[512];
     snprintf(state, sizeof state, "%s", folder_path());
+    snprintf(socket, sizeof socket, "%s", folder_file("s"));
     static struct firn_engine_def engine;
     if (!keeps)
         memset(actors, 0, sizeof actors);
@@ -323,11 +324,13 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     engine.load = loopscene_play.load;
     s->config = (struct config){0};
     char *argv[] = {"firnd",      "--state",  state,          "--gpus",
-                    (char *)gpus, "--policy", (char *)policy, NULL};
-    assert_int_equal(config_flags(&s->config, 7, argv, &err), FIRN_OK);
+                    (char *)gpus, "--policy", (char *)policy, "--socket",
+                    socket,       NULL};
+    assert_int_equal(config_flags(&s->config, 9, argv, &err), FIRN_OK);
     assert_int_equal(config_finish(&s->config, &err), FIRN_OK);
-    struct loop_setup setup = {
-        .config = &s->config, .engine = &engine, .is_deaf = true};
+    struct loop_setup setup = {.config = &s->config,
+                               .engine = &engine,
+                               .is_deaf = !loopscene_play.hears};
     if (loop_open(&s->loop, &setup, &err) != FIRN_OK)
         fail_msg("%s", err.text);
 }

@@ -28,6 +28,7 @@ struct loopscene {
 struct loopscene_play {
     bool is_stuck; /* nothing is started: all stays queued */
     bool is_remote;
+    bool hears; /* requests, on the socket "s" in the folder */
     const char *trouble, *no_sharing;
     const char *const *names; /* of nodes; NULL: none */
     const char *node_why;
