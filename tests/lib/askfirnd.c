@@ -74,3 +74,15 @@ int askfirnd_submit(const char *socket, const char *key, const char *job,
              key, strlen(job), job);
     return ask(socket, text, until_s, reply);
 }
+
+int askfirnd_send(const char *socket, const char *method, const char *target,
+                  const char *body, double until_s, char reply[ASKFIRND_TEXT])
+{
+    char text[ASKFIRND_TEXT];
+    snprintf(text, sizeof text,
+             "%.8s /v1%.200s HTTP/1.1\r\nHost: firn\r\nConnection: close\r\n"
+             "Content-Type: application/json\r\n"
+             "Content-Length: %zu\r\n\r\n%s",
+             method, target, strlen(body), body);
+    return ask(socket, text, until_s, reply);
+}

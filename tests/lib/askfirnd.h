@@ -14,5 +14,8 @@ int askfirnd_get(const char *socket, const char *target, double until_s,
 /* A job file, with the name that makes sending it twice harmless. */
 int askfirnd_submit(const char *socket, const char *key, const char *job,
                     double until_s, char reply[ASKFIRND_TEXT]);
+/* POST or PATCH of another target, with a body that may be empty. */
+int askfirnd_send(const char *socket, const char *method, const char *target,
+                  const char *body, double until_s, char reply[ASKFIRND_TEXT]);
 
 #endif
