@@ -378,12 +378,12 @@ FAIL(int, -1, WAIT, epoll_pwait, NULL, fd,
 FAIL(int, -1, WAIT, poll, NULL, -1, (struct pollfd * fds, nfds_t n, int ms),
      (fds, n, ms))
 
-/* Only what is added may not fit. */
+/* What is added takes memory of the kernel's; libuv aborts without. */
 OURS int epoll_ctl(int on, int what, int fd, struct epoll_event *event)
 {
     FIND(epoll_ctl);
     if (what == EPOLL_CTL_ADD &&
-        refuse(strike(FAULT_EVENT, "epoll_ctl", NULL, fd)))
+        refuse(strike(FAULT_MEMORY, "epoll_ctl", NULL, fd)))
         return -1;
     return real(on, what, fd, event);
 }
