@@ -123,6 +123,11 @@ static bool is_full(void)
     return plan != NULL && plan->is_disk_full != 0 && role != FAULT_TRAINER;
 }
 
+static bool is_nowhere(int at, const char *path)
+{
+    return is_full() && syscall(SYS_faccessat, at, path, F_OK) != 0;
+}
+
 /* Pipes and events fail in other ways than files: they are interrupted. */
 static enum fault_call kind_of(int fd, enum fault_call of_file)
 {
@@ -175,26 +180,20 @@ static bool is_made(int how)
     return (how & O_CREAT) != 0 || (how & O_TMPFILE) == O_TMPFILE;
 }
 
-static bool is_new(int at, const char *path, int how)
-{
-    return is_full() && (how & O_CREAT) != 0 &&
-           syscall(SYS_faccessat, at, path, F_OK) != 0;
-}
-
-#define OPEN(name, at, parameters, arguments)                  \
-    OURS int name parameters                                   \
-    {                                                          \
-        FIND(name);                                            \
-        va_list rest;                                          \
-        va_start(rest, how);                                   \
-        mode_t mode = is_made(how) ? va_arg(rest, mode_t) : 0; \
-        va_end(rest);                                          \
-        int error = strike(FAULT_OPEN, #name, path, -1);       \
-        if (error == 0 && is_new(at, path, how))               \
-            error = ENOSPC;                                    \
-        if (refuse(error))                                     \
-            return -1;                                         \
-        return real arguments;                                 \
+#define OPEN(name, at, parameters, arguments)                   \
+    OURS int name parameters                                    \
+    {                                                           \
+        FIND(name);                                             \
+        va_list rest;                                           \
+        va_start(rest, how);                                    \
+        mode_t mode = is_made(how) ? va_arg(rest, mode_t) : 0;  \
+        va_end(rest);                                           \
+        int error = strike(FAULT_OPEN, #name, path, -1);        \
+        if (error == 0 && is_made(how) && is_nowhere(at, path)) \
+            error = ENOSPC;                                     \
+        if (refuse(error))                                      \
+            return -1;                                          \
+        return real arguments;                                  \
     }
 OPEN(open, AT_FDCWD, (const char *path, int how, ...), (path, how, mode))
 OPEN(open64, AT_FDCWD, (const char *path, int how, ...), (path, how, mode))
@@ -296,17 +295,19 @@ TRUNCATE(ftruncate64)
 ALLOCATE(posix_fallocate)
 ALLOCATE(posix_fallocate64)
 
-#define MKDIR(name, parameters, arguments)                    \
-    OURS int name parameters                                  \
-    {                                                         \
-        FIND(name);                                           \
-        int error = strike(FAULT_MKDIR, #name, path, -1);     \
-        if (refuse(error == 0 && is_full() ? ENOSPC : error)) \
-            return -1;                                        \
-        return real arguments;                                \
+#define MKDIR(name, at, parameters, arguments)            \
+    OURS int name parameters                              \
+    {                                                     \
+        FIND(name);                                       \
+        int error = strike(FAULT_MKDIR, #name, path, -1); \
+        if (error == 0 && is_nowhere(at, path))           \
+            error = ENOSPC;                               \
+        if (refuse(error))                                \
+            return -1;                                    \
+        return real arguments;                            \
     }
-MKDIR(mkdir, (const char *path, mode_t mode), (path, mode))
-MKDIR(mkdirat, (int at, const char *path, mode_t mode), (at, path, mode))
+MKDIR(mkdir, AT_FDCWD, (const char *path, mode_t mode), (path, mode))
+MKDIR(mkdirat, at, (int at, const char *path, mode_t mode), (at, path, mode))
 
 FAIL(int, -1, UNLINK, unlink, path, -1, (const char *path), (path))
 FAIL(int, -1, UNLINK, unlinkat, path, -1, (int at, const char *path, int how),

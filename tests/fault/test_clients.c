@@ -374,6 +374,20 @@ static void end_all(void)
             fail_msg("%d processes are left", oncejob_processes(s.bed.folder));
 }
 
+/* All that was asked of the job that the checker names. */
+static void show_history(const char *said, size_t n)
+{
+    int key;
+    char line[200];
+    if (sscanf(said, "job %d", &key) != 1)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (s.shared->ops[i].key == key) {
+            history_say(&s.shared->ops[i], line);
+            print_error("%s\n", line);
+        }
+}
+
 /* (1), (2) */
 static size_t check(void)
 {
@@ -384,8 +398,10 @@ static size_t check(void)
         rules[key] = rule_of(key);
     if (n > OPS)
         n = OPS;
-    if (!history_is_good(s.shared->ops, n, rules, KEYS, said))
+    if (!history_is_good(s.shared->ops, n, rules, KEYS, said)) {
+        show_history(said, n);
         fail_msg("%s", said);
+    }
     memset(&s.ledger, 0, sizeof s.ledger);
     oncejob_read(&s.ledger, s.bed.folder);
     for (long id = 0; id < ONCEJOB_MAX; id++) {

@@ -119,13 +119,13 @@ static int kill_one(void)
         assert_true(firndbed_kill(&s.bed, NULL));
         s.nfirnd++;
         /* Shepherds die without a scheduler, too. */
-        int n = firndbed_signal_shepherd(&s.bed, (unsigned)rng_u64(&s.rng),
-                                         SIGKILL) != 0;
+        int n = firndbed_signal(&s.bed, "--shepherd", (unsigned)rng_u64(&s.rng),
+                                SIGKILL) != 0;
         revive();
         return n;
     }
-    return firndbed_signal_shepherd(&s.bed, (unsigned)rng_u64(&s.rng),
-                                    SIGKILL) != 0;
+    return firndbed_signal(&s.bed, "--shepherd", (unsigned)rng_u64(&s.rng),
+                           SIGKILL) != 0;
 }
 
 static void drain(void)

@@ -82,11 +82,11 @@ static int find(const struct firndbed *bed, const char *word, pid_t out[MOST])
     return n;
 }
 
-pid_t firndbed_signal_shepherd(const struct firndbed *bed, unsigned draw,
-                               int number)
+pid_t firndbed_signal(const struct firndbed *bed, const char *word,
+                      unsigned draw, int number)
 {
     pid_t all[MOST];
-    int n = find(bed, "--shepherd", all);
+    int n = find(bed, word, all);
     pid_t pid = n > 0 ? all[draw % (unsigned)n] : 0;
     return pid > 0 && kill(pid, number) == 0 ? pid : 0;
 }
@@ -127,9 +127,12 @@ static void become(const struct firndbed *bed, const char *failpoint)
         setenv("LD_PRELOAD", bed->preload, 1);
         setenv("FAULT_PLAN", plan, 1);
     }
+    const char *argv[16] = {"firnd",  "--state", state,      "--socket", sock,
+                            "--gpus", bed->gpus, "--policy", bed->policy};
+    for (int i = 0; i < 4 && bed->more[i] != NULL; i++)
+        argv[9 + i] = bed->more[i];
     if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
-        execl(bed->firnd, "firnd", "--state", state, "--socket", sock, "--gpus",
-              bed->gpus, "--policy", bed->policy, (char *)NULL);
+        execv(bed->firnd, (char *const *)argv);
     _exit(127);
 }
 

@@ -18,6 +18,7 @@ enum { FIRNDBED_PATH = 400 };
 
 struct firndbed {
     const char *gpus, *policy;  /* as firnd's options have them */
+    const char *more[4];        /* further options; NULL behind the last */
     char self[PATH_MAX];        /* the test program */
     char folder[FIRNDBED_PATH]; /* "": none */
     char firnd[FIRNDBED_PATH], preload[FIRNDBED_PATH];
@@ -59,10 +60,11 @@ long firndbed_submit(const struct firndbed *bed, const char *key, double work_s,
 /* The value of the first "name": in a reply, without quotes. */
 bool firndbed_field(const char *reply, const char *name, char out[64]);
 
-/* Sends a signal to a random shepherd of the bed, chosen by `draw`; its number,
- * or 0: there is none. */
-pid_t firndbed_signal_shepherd(const struct firndbed *bed, unsigned draw,
-                               int number);
+/* Sends a signal to a random process of the bed, chosen by `draw`, that has
+ * `word` among its words: "--shepherd", or "work" for a job. Its number, or 0:
+ * there is none. */
+pid_t firndbed_signal(const struct firndbed *bed, const char *word,
+                      unsigned draw, int number);
 /* Shows the end of firnd's log on standard error. */
 void firndbed_show_log(const struct firndbed *bed);
 

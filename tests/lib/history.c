@@ -258,6 +258,11 @@ static size_t say_op(char *out, size_t room, const struct history_op *op)
     return n > 0 ? (size_t)n : 0;
 }
 
+void history_say(const struct history_op *op, char out[200])
+{
+    say_op(out, 200, op);
+}
+
 /* The last that were explained and the first that were not. */
 static void tell(const struct search *s, int key, char said[HISTORY_SAID])
 {

@@ -84,5 +84,7 @@ struct history_rule {
 bool history_is_good(const struct history_op *ops, size_t n,
                      const struct history_rule *rules, int nkeys,
                      char said[HISTORY_SAID]);
+/* One operation in words. */
+void history_say(const struct history_op *op, char out[200]);
 
 #endif
