@@ -294,6 +294,13 @@ $(SLOWCALLS): $(BUILD)/obj/tests/slow/slowcalls.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
 
+# What makes calls of a program fail, one after the other: tests/fault.
+FAULTCALLS := $(BUILD)/tests/fault/faultcalls.so
+$(FAULTCALLS): $(BUILD)/obj/tests/fault/faultcalls.o
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
+
 DAEMONTLIB := $(call obj,$(filter-out tests/daemon/test_%, \
                 $(wildcard tests/daemon/*.c)))
 $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
@@ -309,7 +316,8 @@ $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
 
 # These run the program itself.
 $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
-$(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd
+$(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd $(FAULTCALLS) \
+  $(EXAMPLES)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -468,6 +476,11 @@ soak: all $(TESTS) $(FAKENVML)
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz FUZZ_S=600
 
+# Thousands of kill -9; FIRN_KILLS, FIRN_SHEPHERD_KILLS and FIRN_SLURM_CRASHES
+# say how many. What passed is kept in $(BUILD)/kills: it goes on where it was.
+kills: all $(patsubst %,$(BUILD)/tests/fault/test_%,kill shepherds slurm)
+	$(Q)tools/run_kills.sh -j $(JOBS) $(BUILD)
+
 bench: all $(BENCHES)
 	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
@@ -535,6 +548,8 @@ help:
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'
 	@echo '                slow, ten minutes per fuzz target'
+	@echo 'make kills      10 000 kill -9 of firnd, 2000 of shepherds, 200 of'
+	@echo '                slurmctld, and one table'
 	@echo 'make slow       tests of the live parts, made slow at random calls'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
@@ -548,7 +563,7 @@ help:
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
-        fuzzers fuzz-run slow soak bench results plots \
+        fuzzers fuzz-run slow soak kills bench results plots \
         install \
         uninstall format clean help FORCE
 

@@ -20,13 +20,16 @@
  * (controller), 2 (nodes) and 4 (firnd). With FIRND_HOSTS each node is a host
  * of its own (slurm-bed --hosts), in a network namespace that the caller made.
  *
- * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak.
+ * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak. With
+ * FIRN_SLURM_CRASHES=n the controller is killed in every round, n times in all
+ * (`make kills`).
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/rng.h"
 #include "lib/askfirnd.h"
 #include "lib/oncejob.h"
+#include "lib/slurmbed.h"
 #include "lib/tickjob.h"
 #include "lib/tickledger.h"
 #include <fcntl.h>
@@ -69,17 +72,19 @@ struct request {
 
 static struct {
     char folder[PATH / 2], firnd[PATH / 2], self[PATH_MAX];
-    char bed[PATH], work[PATH]; /* of Slurm, of the jobs */
-    pid_t pid;                  /* 0: none */
-    int node;                   /* that is dead; -1: none */
-    bool is_ctld_dead, has_bed, is_good;
+    struct slurmbed bed;
+    char work[PATH]; /* the jobs' folder */
+    pid_t pid;       /* 0: none */
+    int node;        /* that is dead; -1: none */
+    bool is_ctld_dead, is_good;
     struct rng rng;
     int n, ndone; /* requests; the last may be without an answer */
     struct request all[REQUESTS];
     int of_job[REQUESTS]; /* 1 + the request, by the job's id */
     struct tickledger_death deaths[KILLS];
     int ndeaths, nkills[8];
-} s = {.bed = "/tmp/firn-bed.XXXXXX"}; /* its sockets need short names */
+    double ready_most_s; /* the longest that firnd took to answer */
+} s;
 
 static void pause_s(double t)
 {
@@ -92,69 +97,7 @@ static void path_of(char out[PATH], const char *name)
     snprintf(out, PATH, "%s/%s", s.folder, name);
 }
 
-static void exec_logged(const char *const *argv)
-{
-    char err[PATH];
-    path_of(err, "err");
-    int fd = open(err, O_WRONLY | O_APPEND | O_CREAT, 0600);
-    if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
-        execvp(argv[0], (char *const *)argv);
-    _exit(127);
-}
-
-/* Another program, to its end; its status. */
-static int run(const char *const *argv)
-{
-    int status = -1;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        exec_logged(argv);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 /* --- the bed -------------------------------------------------------------- */
-
-static int bed(const char *verb, const char *what, const char *more)
-{
-    const char *argv[] = {
-        "tools/slurm-bed", verb, "--dir", s.bed, NULL, NULL, NULL};
-    int n = 4;
-    if (what != NULL) { /* it stands behind the verb */
-        argv[2] = what;
-        argv[3] = "--dir";
-        argv[n++] = s.bed;
-    }
-    if (more != NULL)
-        argv[n++] = more;
-    return run(argv);
-}
-
-static bool has_slurm(void)
-{
-    const char *look[] = {"sh", "-c",
-                          "PATH=$PATH:/usr/sbin; command -v slurmctld && "
-                          "command -v munged && command -v sbatch",
-                          NULL};
-    return run(look) == 0;
-}
-
-static void bed_up(void)
-{
-    char conf[PATH + 20], cluster[16];
-    const char *up[] = {
-        "tools/slurm-bed", "up", "--dir", s.bed, "--cluster", cluster,
-        "--credentials",   "5",  NULL,    NULL};
-    if (getenv("FIRND_HOSTS") != NULL)
-        up[8] = "--hosts";
-    snprintf(cluster, sizeof cluster, "%dx4:v100", NODES);
-    s.has_bed = mkdtemp(s.bed) != NULL;
-    assert_true(s.has_bed);
-    assert_int_equal(run(up), 0);
-    snprintf(conf, sizeof conf, "%s/etc/slurm.conf", s.bed);
-    setenv("SLURM_CONF", conf, 1);
-}
 
 /* With all that runs there, or its slurmd alone: then the job goes on, though
  * nobody can be asked about it. */
@@ -164,28 +107,16 @@ static void kill_node(void)
     s.node = (int)rng_below(&s.rng, NODES);
     snprintf(d->node, sizeof d->node, "n%d", s.node % NODES);
     if (rng_below(&s.rng, 3) == 0) {
-        assert_int_equal(bed("kill", d->node, NULL), 0);
+        assert_int_equal(slurmbed_tell(&s.bed, "kill", d->node, NULL), 0);
         return;
     }
     d->from_s = tickjob_now_s();
-    assert_int_equal(bed("kill", d->node, "--steps"), 0);
+    assert_int_equal(slurmbed_tell(&s.bed, "kill", d->node, "--steps"), 0);
     d->to_s = tickjob_now_s();
     s.ndeaths++;
 }
 
 /* --- firnd ---------------------------------------------------------------- */
-
-/* The first word of a file of the bed, or what it is without. */
-static void bed_word(const char *name, const char *otherwise, char out[32])
-{
-    char path[PATH + 16];
-    snprintf(path, sizeof path, "%s/%s", s.bed, name);
-    FILE *f = fopen(path, "r");
-    if (f == NULL || fscanf(f, "%31s", out) != 1)
-        snprintf(out, 32, "%s", otherwise);
-    if (f != NULL)
-        fclose(f);
-}
 
 static void begin_life(void)
 {
@@ -194,8 +125,8 @@ static void begin_life(void)
     snprintf(state, sizeof state, "--state=%s/state", s.folder);
     snprintf(sock, sizeof sock, "--socket=%s/sock", s.folder);
     snprintf(token, sizeof token, "--token-file=%s/token", s.folder);
-    bed_word("address", "127.0.0.1", address);
-    bed_word("port", "?", port);
+    slurmbed_word(&s.bed, "address", "127.0.0.1", address);
+    slurmbed_word(&s.bed, "port", "?", port);
     snprintf(listen, sizeof listen, "--listen=%s:%s", address, port);
     const char *argv[] = {s.firnd, state,          sock,
                           token,   listen,         "--engine=slurm",
@@ -203,7 +134,7 @@ static void begin_life(void)
     s.pid = fork();
     assert_true(s.pid >= 0);
     if (s.pid == 0)
-        exec_logged(argv);
+        slurmbed_exec(&s.bed, argv);
 }
 
 static int get(const char *target, double until_s, char reply[TEXT])
@@ -236,13 +167,14 @@ static void kill_firnd(void)
 static void wait_ready(void)
 {
     char reply[TEXT];
-    double until_s = clock_elapsed_s() + LONGEST_S;
+    double began_s = clock_elapsed_s(), until_s = began_s + LONGEST_S;
     while (get("/health", until_s, reply) != 200) {
         check_alive();
         if (clock_elapsed_s() >= until_s)
             fail_msg("firnd does not answer");
         pause_s(0.01);
     }
+    s.ready_most_s = fmax(s.ready_most_s, clock_elapsed_s() - began_s);
 }
 
 /* --- load ----------------------------------------------------------------- */
@@ -324,7 +256,7 @@ static void kill_one(enum victim victim)
 {
     if (victim == CTLD) { /* what it forgot may be ended at any time later */
         s.deaths[s.ndeaths++] = (struct tickledger_death){"", 0, INFINITY};
-        assert_int_equal(bed("kill", "ctld", NULL), 0);
+        assert_int_equal(slurmbed_tell(&s.bed, "kill", "ctld", NULL), 0);
     } else if (victim == NODE)
         kill_node();
     else
@@ -340,20 +272,20 @@ static void give_up(const char *name)
     snprintf(text, sizeof text,
              "timeout 15 scontrol update NodeName=%s State=DOWN Reason=dead",
              name);
-    run(argv);
+    slurmbed_run(&s.bed, argv);
 }
 
 static void start_one(enum victim victim)
 {
     char name[8];
     if (victim == CTLD && s.is_ctld_dead) {
-        assert_int_equal(bed("start", "ctld", NULL), 0);
+        assert_int_equal(slurmbed_tell(&s.bed, "start", "ctld", NULL), 0);
         s.is_ctld_dead = false;
     } else if (victim == NODE && s.node >= 0) {
         snprintf(name, sizeof name, "n%d", s.node % NODES);
         if (!s.is_ctld_dead && rng_below(&s.rng, 2) == 0)
             give_up(name);
-        assert_int_equal(bed("start", name, NULL), 0);
+        assert_int_equal(slurmbed_tell(&s.bed, "start", name, NULL), 0);
         s.node = -1;
     } else if (victim == FIRND && s.pid == 0) {
         begin_life();
@@ -370,7 +302,7 @@ static void mend(void)
                           "sort -u); do timeout 15 scontrol update "
                           "NodeName=$n State=RESUME; done",
                           NULL};
-    run(argv);
+    slurmbed_run(&s.bed, argv);
 }
 
 static void round_of_faults(void)
@@ -378,6 +310,8 @@ static void round_of_faults(void)
     static const enum victim all[] = {CTLD, NODE, FIRND};
     const char *only = getenv("FIRN_VICTIMS");
     unsigned victims = 1 + (unsigned)rng_below(&s.rng, 7);
+    if (getenv("FIRN_SLURM_CRASHES") != NULL)
+        victims |= CTLD;
     if (only != NULL)
         victims &= (unsigned)strtoul(only, NULL, 10);
     int first = (int)rng_below(&s.rng, 3);
@@ -442,7 +376,7 @@ static void check_nobody(void)
     double until_s = clock_elapsed_s() + LONGEST_S;
     path_of(state, "state");
     kill_firnd();
-    while (run(queue) != 0 || oncejob_processes(s.work) > 0 ||
+    while (slurmbed_run(&s.bed, queue) != 0 || oncejob_processes(s.work) > 0 ||
            oncejob_processes(state) > 0) {
         if (clock_elapsed_s() > until_s)
             fail_msg("%d processes are left, or jobs in Slurm's queue",
@@ -465,6 +399,7 @@ static int make_folder(void **state)
     if (mkdtemp(s.folder) == NULL)
         return 1;
     path_of(s.work, "work");
+    path_of(s.bed.log, "err");
     path_of(token, "token");
     s.node = -1;
     s.is_good = false;
@@ -483,9 +418,7 @@ static int remove_folder(void **state)
         waitpid(s.pid, NULL, 0);
     }
     s.pid = 0;
-    if (s.has_bed)
-        bed("down", NULL, NULL);
-    s.has_bed = false;
+    slurmbed_down(&s.bed);
     if (!s.is_good) {
         char path[PATH], line[300];
         path_of(path, "err");
@@ -504,12 +437,14 @@ static void killed_at_random_nothing_is_lost_or_doubled(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED");
+    const char *number = getenv("FIRN_SLURM_CRASHES");
     uint64_t seed =
         said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
-    int n = getenv("FIRN_SOAK") != NULL    ? 200
+    int n = number != NULL                 ? (int)strtol(number, NULL, 10)
+            : getenv("FIRN_SOAK") != NULL  ? 200
             : getenv("FIRN_QUICK") != NULL ? 2
                                            : 10;
-    if (access(s.firnd, X_OK) != 0 || !has_slurm()) {
+    if (access(s.firnd, X_OK) != 0 || !slurmbed_is_possible(&s.bed)) {
         print_message("# Slurm or firnd is not here\n");
         s.is_good = true;
         skip();
@@ -517,7 +452,7 @@ static void killed_at_random_nothing_is_lost_or_doubled(void **state)
     print_message("# seed %llu\n", (unsigned long long)seed);
     rng_seed(&s.rng, seed);
     double began_s = clock_elapsed_s();
-    bed_up();
+    assert_true(slurmbed_up(&s.bed, NODES));
     begin_life();
     wait_ready();
     for (int i = 0; i < n; i++)
@@ -529,6 +464,10 @@ static void killed_at_random_nothing_is_lost_or_doubled(void **state)
                   "%d; %d jobs, %zu lines in their ledger, %.1f s in all\n",
                   n, s.nkills[CTLD], s.nkills[NODE], s.nkills[FIRND], s.n,
                   nlines, clock_elapsed_s() - began_s);
+    /* What is lost, doubled or on a GPU of another has failed above. */
+    print_message("# figures: slurmctld %d %d %d 0 0 %.3f %.1f\n",
+                  s.nkills[CTLD], s.n, s.n - s.ndone, s.ready_most_s,
+                  clock_elapsed_s() - began_s);
     s.is_good = true;
 }
 
