@@ -146,6 +146,17 @@ static void no_route(struct api_call *call, const char *path)
     buf_release(&allowed);
 }
 
+/* The host hears how long it took. */
+static void call_route(const struct api_route *route, struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    double began_s = clock_elapsed_s();
+    route->handle(call);
+    if (host->handled != NULL)
+        host->handled(host->arg, route->method, route->path,
+                      clock_elapsed_s() - began_s);
+}
+
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request)
 {
@@ -160,7 +171,7 @@ void api_handle(void *arg, struct http_exchange *exchange,
             continue;
         http_watch(exchange, api_count, arg, i);
         if (may_call(&table[i], &call))
-            table[i].handle(&call);
+            call_route(&table[i], &call);
         else
             http_refuse(exchange, 403, "forbidden",
                         "this caller may not do that");
