@@ -13,6 +13,7 @@
 #include "core/round.h"
 #include "core/check.h"
 #include "core/diff.h"
+#include "core/spare.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -398,6 +399,8 @@ enum firn_status round_decide(struct round *round, double now_s,
     plan_open(&round->plan, &view);
     enum firn_status status =
         policy->decide(round->policy_state, &view, &round->plan);
+    if (status == FIRN_OK && !round->config.is_literal)
+        spare_stops(&round->plan);
     plan_close(&round->plan);
     if (status != FIRN_OK)
         firn_fail(err, status, "policy %s failed: %s", policy->name,
