@@ -10,7 +10,8 @@
  * (1) A handler sees whole requests only, of callers who have shown who they
  *     are; everybody else has his refusal before his body is read.
  * (2) What one client can make us hold: 32 KiB of head, body_max of body, one
- *     answer, one MiB of a stream; and there are CONNECTIONS of them.
+ *     answer, one MiB of a stream; and there are CONNECTIONS of them at most,
+ *     or as many as leave enough descriptors to the rest (base/fdlimit.h).
  * (3) A connection has timeout_s to send a whole request, counted from its
  *     first byte or from the end of the one before; sending a little now and
  *     then gains nothing. A reader that takes nothing is dropped after as long.
@@ -22,6 +23,7 @@
 #include "daemon/http.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/fdlimit.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -308,7 +310,7 @@ static enum firn_status serve(struct http *http, int fd, struct firn_error *err)
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+        MHD_OPTION_CONNECTION_LIMIT, fdlimit_http_share(CONNECTIONS, 2),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, timeout_s, MHD_OPTION_STRICT_FOR_CLIENT,
         1, MHD_OPTION_END);

@@ -5,6 +5,7 @@
  * (engine/shepherd.h). Exit status: 0 after a signal to stop, 2 for wrong
  * options, 1 for the rest.
  */
+#include "base/fdlimit.h"
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/loop.h"
@@ -69,6 +70,7 @@ int main(int argc, char **argv)
     int code = shepherd_args(argc, argv);
     if (code >= 0)
         return code;
+    fdlimit_raise();
     signal(SIGPIPE, SIG_IGN);
     hold_back(SIGHUP);
     log_set_sink(to_stderr, NULL);

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
+#include "base/fdlimit.h"
 #include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
@@ -81,7 +82,9 @@ static int spawn(const struct local *l, const char *folder,
         &files, 1, said, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     failpoint("engine.fork.before");
+    fdlimit_child_begin();
     int error = posix_spawn(pid, l->shepherd, &files, &how, argv, variables);
+    fdlimit_child_end();
     failpoint("engine.fork.after");
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
