@@ -119,11 +119,11 @@ static void a_job_of_an_older_firnd_keeps_its_folders(void **state)
     loopscene_open(&s, gpus, "fifo", false);
     loopscene_submit(&s, "a", "gpus: 1\ncheckpoint: {grace: 60}");
     loopscene_turn(&s);
-    loopscene_kill(&s);
     snprintf(path, sizeof path, "%s/control/1", s.config.state);
     assert_int_equal(rmdir(path), 0);
     snprintf(path, sizeof path, "%s/jobs/1/lock", s.config.state);
     fclose(fopen(path, "w"));
+    loopscene_kill(&s);
     loopscene_open(&s, gpus, "fifo", true);
     assert_true(loop_launch(s.loop, 1, &launch));
     check_below(&s, launch.folder, "jobs/1");
