@@ -18,6 +18,7 @@
 #include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
+#include "engine/passenv.h"
 #include "engine/procs.h"
 #include "engine/workerenv.h"
 #include <fcntl.h>
@@ -104,7 +105,8 @@ static enum firn_status start_shepherd(struct local *l, struct localjob *job,
     herd_shepherd(mark, l->host.mark, job->base.id, job->base.epoch);
     VEC(char *) variables = {0};
     for (char **at = environ; *at != NULL; at++)
-        vec_add(&variables, *at);
+        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, l->pass_env))
+            vec_add(&variables, *at); /* workers get none of FIRN_ */
     if (mark[0] != '\0')
         vec_add(&variables, mark);
     vec_add(&variables, NULL);

@@ -105,6 +105,7 @@ struct slurm_inbox;
 
 struct slurm {
     /* Options. */
+    char pass_env[FIRN_TEXT_MAX]; /* engine/passenv.h */
     char partition[FIRN_TEXT_MAX], options[FIRN_TEXT_MAX];
     char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
