@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/loop.h"
+#include "daemon/ownfolder.h"
 #include "engine/shepherd.h"
 #include <firn/version.h>
 #include <signal.h>
@@ -52,6 +53,8 @@ static int run(struct config *config, int argc, char *const *argv)
     if (config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
     config_make_parents(config);
+    if (ownfolder_make(config->state, OWNFOLDER_STATE, &err) != FIRN_OK)
+        return wrong(&err, 2);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,
