@@ -34,6 +34,8 @@
 #include <uv.h>
 
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
+/* A disk that fills while nothing happens is seen after so long. */
+static const double LOOK_S = 5;
 
 /* The engine's events that one turn takes in at most. */
 enum { MOST_EVENTS = 10000 };
@@ -293,8 +295,8 @@ static void look_at_disk(struct loop *loop, double *next_s)
     for (enum room r = 0; r < ROOM_N; r++)
         metrics_set(loop->metrics, METRIC_ROOM, (int)r,
                     store_room(loop->store) == r);
-    if (!is_ample)
-        *next_s = fmin(*next_s, now_s + fmax(look_s - elapsed_s, 0));
+    *next_s = fmin(*next_s,
+                   now_s + (is_ample ? LOOK_S : fmax(look_s - elapsed_s, 0)));
     if (store_is_stalled(loop->store))
         *next_s = fmin(*next_s,
                        now_s + fmax(store_retry_s(loop->store) - elapsed_s, 0));
