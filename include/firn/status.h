@@ -21,7 +21,8 @@
     X(ENOMEM, "out of memory", 500)            \
     X(EREFUSED, "plan refused", 409)           \
     X(ESTALLED, "nothing left to happen", 500) \
-    X(EINTR, "interrupted", 503)
+    X(EINTR, "interrupted", 503)               \
+    X(ELIMIT, "above a limit", 429)
 
 enum firn_status {
 #define X(code, text, http) FIRN_##code,

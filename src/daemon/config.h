@@ -11,6 +11,8 @@
  *     callback: http://head:7070  # where trainers on other hosts report
  *     settings: [icefrog.interval=60, local.cgroup=off]
  *     allow-root: no            # yes: start although the user is root
+ *     jobs-max: 200000          # jobs that wait or run; more are refused
+ *     user-jobs-max: 0          # of one user; 0: no limit of its own
  *
  * Each key is a flag too (--token-file FILE); `settings` is --set, once for
  * each; --allow-root needs no value. Nothing has to be said: state then is
@@ -36,8 +38,9 @@ struct config {
     const char *engine, *policy, *state, *socket, *listen, *token_file;
     const char *callback;
     const char *gpus;
-    const char *allow_root; /* "yes" or "no" */
-    const char **settings;  /* "owner.option=value" */
+    const char *allow_root;               /* "yes" or "no" */
+    const char *jobs_max, *user_jobs_max; /* whole numbers */
+    const char **settings;                /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
     bool is_usual; /* nobody said where the state is */
@@ -60,6 +63,10 @@ enum firn_status config_finish(struct config *config, struct firn_error *err);
  * config_finish(). */
 enum firn_status config_check_values(const struct config *config,
                                      struct firn_error *err);
+/* How many jobs may wait or run, in all and of one user; 0: any number. After
+ * config_finish(). */
+void config_job_limits(const struct config *config, size_t *jobs_max,
+                       size_t *user_jobs_max);
 /* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
  * not allow: jobs run as firnd's own user, so that every submitted command
  * would run as root. */

@@ -122,7 +122,11 @@ struct live_job {
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
     double reported_s;               /* since the epoch; 0: never */
     int64_t reported_epoch;          /* of the start that it came from */
-    struct firn_orders orders;       /* what its trainer shall be told */
+    int64_t nreports;                /* on disk; 0: not counted yet */
+    /* How many reports it may send at once, at that moment; see api_report.c.
+     */
+    double reports_left, reports_left_s;
+    struct firn_orders orders; /* what its trainer shall be told */
 };
 /* With all that it owns. */
 void live_job_free(struct live_job *job);
