@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "core/llmjobs.h"
 #include "daemon/loopwork.h"
+#include "daemon/retain.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -219,6 +220,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->watched);
     vec_release(&loop->riders);
     loop_launch_free(loop);
+    retain_free(loop->retain);
     liveforecast_free(loop->forecast);
     livehistory_free(loop->history);
     livemerge_free(loop->merges);
@@ -295,6 +297,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     *next_s = loop_retry(loop, now_s);
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
+    *next_s = fmin(*next_s, retain_turn(loop, now_s));
     failpoint("loop.commit.before");
     enum firn_status status = commit(loop, err); /* (1) */
     failpoint("loop.commit.after");

@@ -130,6 +130,7 @@ struct loop {
     double last_round_s;       /* that it took */
     double saved_s;            /* the policy's state was kept then */
     struct launchtext *launch; /* behind the host's `launch` */
+    struct retain *retain;     /* what is removed at present; NULL: nothing */
     struct firn_error broken;  /* a write failed: the loop ends */
     VEC(const char *)
     settings; /* of policies and engines: as said, then as

@@ -1,7 +1,7 @@
 /* storework.h - what the parts of the store share; for store*.c and its tests.
  *
  * store_open.c makes a connection, store.c keeps transactions and statements,
- * store_job.c turns jobs into rows and back.
+ * store_job.c turns jobs into rows and back, store_trim.c deletes old rows.
  */
 #ifndef DAEMON_STOREWORK_H
 #define DAEMON_STOREWORK_H
@@ -33,6 +33,13 @@ enum store_sql {
     SQL_GET_META,
     SQL_TRIM_REPORTS,
     SQL_TRIM_EVENTS,
+    SQL_OLD_REPORTS,
+    SQL_OLD_EVENTS,
+    SQL_EACH_END,
+    SQL_FORGET_REPORTS,
+    SQL_HAS_REPORTS,
+    SQL_FORGET_EPOCHS,
+    SQL_FORGET_JOB,
     SQL_N
 };
 
