@@ -31,7 +31,7 @@
 #include "daemon/loopwork.h"
 #include <math.h>
 
-static const double STEP_S = 0.004, PAUSE_S = 0.02, FIRST_S = 60, PASS_S = 600,
+static const double STEP_S = 0.005, PAUSE_S = 0.01, FIRST_S = 60, PASS_S = 600,
                     SOON_S = 60, YOUNG_S = 600, DAY_S = 86400;
 enum { ROWS = 200, FILES = 200 };
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- epochs, events, reports, meta --------------------------------------- */
@@ -73,6 +74,39 @@ static void events_are_numbered_for_ever(void **state)
     struct store_event event = {.kind = "", .text = ""};
     assert_int_equal(store_add_event(store, &event, &oops), FIRN_OK);
     assert_int_equal(event.id, 11);
+    store_close(store);
+}
+
+/* Pages of deleted rows are used again. */
+static void a_file_that_is_trimmed_stops_growing(void **state)
+{
+    (void)state;
+    enum { CYCLES = 6, EVENTS = 5000 };
+    struct store *store = store_scene();
+    struct stat st;
+    long long sizes[CYCLES];
+    double at_s = 0;
+    for (int i = 0; i < CYCLES; i++) {
+        for (int k = 0; k < EVENTS; k++) {
+            struct store_event event = {.at_s = ++at_s,
+                                        .job = FIRN_NO_JOB,
+                                        .kind = "kind",
+                                        .text = "a sentence of some length"};
+            assert_int_equal(store_add_event(store, &event, &oops), FIRN_OK);
+        }
+        scene_commit(store);
+        trim(store, at_s - EVENTS);
+        scene_commit(store);
+        assert_int_equal(sqlite3_wal_checkpoint_v2(store->db, NULL,
+                                                   SQLITE_CHECKPOINT_TRUNCATE,
+                                                   NULL, NULL),
+                         SQLITE_OK);
+        assert_int_equal(stat(store->path, &st), 0);
+        sizes[i] = (long long)st.st_size;
+    }
+    print_message("%lld, %lld, then %lld bytes\n", sizes[0], sizes[1],
+                  sizes[CYCLES - 1]);
+    assert_true(sizes[CYCLES - 1] <= sizes[1] + sizes[1] / 10);
     store_close(store);
 }
 
@@ -281,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(events_are_numbered_for_ever),
+        CASE(a_file_that_is_trimmed_stops_growing),
         CASE(an_epoch_is_written_twice_and_kept_once),
         CASE(reports_come_back_in_their_order),
         CASE(small_things_are_kept_by_name),
