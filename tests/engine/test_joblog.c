@@ -116,7 +116,7 @@ static void output_below_the_limit_is_the_file(void **state)
 static void a_half_ends_at_a_line_and_never_above_its_limit(void **state)
 {
     (void)state;
-    for (size_t n = 1; n <= 70; n++) {
+    for (size_t n = 5; n <= 70; n += n < 60 ? 11 : 1) {
         struct joblog log;
         char line[80];
         int64_t total = 0, offset = 0;
