@@ -428,6 +428,10 @@ static void put_log(const json_t *job, struct firn_buf *out)
     double dropped = said_number(log, "dropped_bytes", 0);
     if (log == NULL)
         return;
+    if (said_yes(log, "removed")) {
+        buf_puts(out, "log: removed (keep-jobs, keep-jobs-days of firnd)\n");
+        return;
+    }
     buf_printf(out, "log: %.0f bytes kept", said_number(log, "kept_bytes", 0));
     if (dropped > 0)
         buf_printf(out, ", the oldest %.0f dropped", dropped);

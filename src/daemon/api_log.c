@@ -79,16 +79,29 @@ static int64_t tail_offset(const struct joblog_view *view, int64_t nlines)
     return least;
 }
 
+/* A job that has run had a log; when it is finished its log is not kept for
+ * ever. One of the inbox never had one. */
+static bool was_removed(const struct live_job *job,
+                        const struct joblog_view *view)
+{
+    return view->fd[0] < 0 && view->fd[1] < 0 &&
+           live_state_is_over(job->state) && job->epoch > 0 &&
+           job->ask.inbox[0] == '\0';
+}
+
 void api_json_log(struct firn_buf *out, const struct api *api,
                   const struct live_job *job)
 {
     struct joblog_view view;
     if (api->host.log_path == NULL)
         return;
-    if (open_log(&api->host, job, &view, NULL) && view.end > 0) {
+    bool is_read = open_log(&api->host, job, &view, NULL);
+    bool is_removed = is_read && was_removed(job, &view);
+    if (is_read && (view.end > 0 || is_removed)) {
         api_json_open(out, "log", '{');
         api_json_int(out, "kept_bytes", view.end - view.first);
         api_json_int(out, "dropped_bytes", view.first);
+        api_json_bool(out, "removed", is_removed);
         api_json_close(out, '}');
     }
     joblog_view_close(&view);
@@ -212,6 +225,12 @@ void api_log_get(struct api_call *call)
     if (!open_log(host, job, &view, &err)) {
         api_fail(call, &err);
         joblog_view_close(&view);
+        return;
+    }
+    if (was_removed(job, &view)) {
+        http_refuse(call->exchange, 410, "gone",
+                    "the job's log was removed: those of finished jobs are "
+                    "kept for a time (keep-jobs, keep-jobs-days)");
         return;
     }
     if (tail >= 0)

@@ -78,6 +78,11 @@ static void leave(struct book *book)
     }
 }
 
+void book_forget(struct book *book, firn_job_id id)
+{
+    drop(book, id); /* its place among those that are over goes with time */
+}
+
 void book_keep(struct book *book, size_t keep)
 {
     book->keep = keep;

@@ -25,6 +25,7 @@
 #include "core/llmjobs.h"
 #include "daemon/loopwork.h"
 #include "daemon/notify.h"
+#include "daemon/retain.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -244,6 +245,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->watched);
     vec_release(&loop->riders);
     loop_launch_free(loop);
+    retain_free(loop->retain);
     liveforecast_free(loop->forecast);
     livehistory_free(loop->history);
     livemerge_free(loop->merges);
@@ -381,6 +383,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
     turnwatch_part(watch, TURN_DECISION);
+    *next_s = fmin(*next_s, retain_turn(loop, now_s));
     enum firn_status status = loop_answer(loop, err);
     look_at_disk(loop, next_s);
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)

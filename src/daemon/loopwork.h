@@ -137,6 +137,7 @@ struct loop {
     double saved_s;            /* the policy's state was kept then */
     struct launchtext *launch; /* behind the host's `launch` */
     char mark[17];             /* of all processes of its jobs */
+    struct retain *retain;     /* what is removed at present; NULL: nothing */
     struct firn_error broken;  /* a write failed: the loop ends */
     VEC(const char *)
     settings; /* of policies and engines: as said, then as

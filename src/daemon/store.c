@@ -78,12 +78,23 @@ static const char *const texts[SQL_N] = {
     [SQL_PUT_META] = "INSERT INTO meta (key, value) VALUES (?1, ?2)"
                      " ON CONFLICT (key) DO UPDATE SET value = ?2",
     [SQL_GET_META] = "SELECT value FROM meta WHERE key = ?1",
-    [SQL_TRIM_REPORTS] = "DELETE FROM reports WHERE id < ifnull((SELECT id"
-                         " FROM reports WHERE at_s >= ?1 ORDER BY id LIMIT 1),"
-                         " 9223372036854775807)",
-    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE id < ifnull((SELECT id"
-                        " FROM events WHERE at_s >= ?1 ORDER BY id LIMIT 1),"
-                        " 9223372036854775807)",
+    [SQL_TRIM_REPORTS] = "DELETE FROM reports WHERE id > ?1 AND id <= ?2"
+                         " AND at_s < ?3 AND NOT EXISTS (SELECT 1 FROM"
+                         " jobs WHERE jobs.id = reports.job AND over = 0)",
+    [SQL_OLD_REPORTS] = "SELECT max(id), min(at_s) FROM (SELECT id, at_s"
+                        " FROM reports WHERE id > ?1 ORDER BY id LIMIT ?2)",
+    [SQL_TRIM_EVENTS] = "DELETE FROM events WHERE id > ?1 AND id <= ?2"
+                        " AND at_s < ?3 AND NOT EXISTS (SELECT 1 FROM"
+                        " jobs WHERE jobs.id = events.job AND over = 0)",
+    [SQL_OLD_EVENTS] = "SELECT max(id), min(at_s) FROM (SELECT id, at_s"
+                       " FROM events WHERE id > ?1 ORDER BY id LIMIT ?2)",
+    [SQL_EACH_END] = "SELECT id, over, ended_s, epoch FROM jobs"
+                     " WHERE id > ?1 ORDER BY id LIMIT ?2",
+    [SQL_FORGET_REPORTS] = "DELETE FROM reports WHERE id IN (SELECT id FROM"
+                           " reports WHERE job = ?1 LIMIT ?2)",
+    [SQL_HAS_REPORTS] = "SELECT id FROM reports WHERE job = ?1 LIMIT 1",
+    [SQL_FORGET_EPOCHS] = "DELETE FROM epochs WHERE job = ?1",
+    [SQL_FORGET_JOB] = "DELETE FROM jobs WHERE id = ?1 AND over = 1",
 };
 
 /* --- statements ---------------------------------------------------------- */
@@ -425,17 +436,5 @@ enum firn_status store_get_meta(struct store *store, const char *key,
     FIRN_TRY(each(store, sql, take_meta, &look, err));
     if (!look.is_there)
         return firn_fail(err, FIRN_ENOENT, "nothing is kept as '%.100s'", key);
-    return FIRN_OK;
-}
-
-enum firn_status store_trim(struct store *store, double before_s,
-                            struct firn_error *err)
-{
-    static const enum store_sql both[] = {SQL_TRIM_REPORTS, SQL_TRIM_EVENTS};
-    for (size_t i = 0; i < 2; i++) {
-        struct store_change change = store_change(store, both[i], 1);
-        store_give_real(&change, 1, before_s);
-        FIRN_TRY(store_apply(store, &change, err));
-    }
     return FIRN_OK;
 }

@@ -136,7 +136,7 @@ enum firn_status store_count_reports(struct store *store, firn_job_id job,
                                      int64_t *out, struct firn_error *err);
 /* A job that has more than so many loses every second of its older reports;
  * `nreports` is how many it has, before and after. */
-enum { STORE_REPORTS = 2000 };
+enum { STORE_REPORTS_MOST = 2000 };
 enum firn_status store_thin_reports(struct store *store, firn_job_id job,
                                     int64_t *nreports, struct firn_error *err);
 
@@ -175,9 +175,36 @@ enum firn_status store_each_report(struct store *store, firn_job_id job,
                                    store_report_fn *fn, void *arg,
                                    struct firn_error *err);
 
-/* Forgets reports and events from the oldest on until the first that is not
- * older than `before_s`; not jobs. */
-enum firn_status store_trim(struct store *store, double before_s,
+/* --- what is forgotten: store_trim.c -------------------------------------- */
+
+/* Where the deletion of old events or reports is; zeroed at the beginning. */
+struct store_trim {
+    int64_t after; /* rows up to this id were looked at */
+    bool is_done;  /* no older ones are left */
+};
+enum store_list { STORE_EVENTS, STORE_REPORTS };
+/* Looks at the next `most` rows from the oldest on, and deletes those that are
+ * older than `before_s` and of no living job. */
+enum firn_status store_trim(struct store *store, enum store_list list,
+                            double before_s, size_t most, struct store_trim *at,
                             struct firn_error *err);
+
+/* Jobs by rising id behind `after`, `most` of them. */
+struct store_end {
+    firn_job_id id;
+    bool is_over;
+    double ended_s;
+    int64_t epoch; /* its last start */
+};
+typedef bool store_end_fn(void *arg, const struct store_end *end);
+enum firn_status store_each_end(struct store *store, firn_job_id after,
+                                size_t most, store_end_fn *fn, void *arg,
+                                struct firn_error *err);
+/* Deletes a job that is over, with its starts and reports, of which at most
+ * `most` at a time: *is_gone is false while some are left. Its events go by
+ * their age. */
+enum firn_status store_forget_job(struct store *store, firn_job_id id,
+                                  size_t most, bool *is_gone,
+                                  struct firn_error *err);
 
 #endif

@@ -3,7 +3,8 @@
  * store_open.c makes a connection, store_schema.c compares a file's schema with
  * the expected one, store_redo.c keeps transactions, store_room.c the reserve
  * file, store.c has history and small things, store_job.c turns jobs into rows
- * and back, store_judge.c says which values a row may have.
+ * and back, store_judge.c says which values a row may have, store_trim.c
+ * deletes old rows.
  */
 #ifndef DAEMON_STOREWORK_H
 #define DAEMON_STOREWORK_H
@@ -48,6 +49,13 @@ enum store_sql {
     SQL_TRIM_EVENTS,
     SQL_CLOSE_EPOCHS,
     SQL_CLOSE_OVER,
+    SQL_OLD_REPORTS,
+    SQL_OLD_EVENTS,
+    SQL_EACH_END,
+    SQL_FORGET_REPORTS,
+    SQL_HAS_REPORTS,
+    SQL_FORGET_EPOCHS,
+    SQL_FORGET_JOB,
     SQL_N
 };
 

@@ -127,7 +127,9 @@ static bool open_half(struct joblog *log)
 }
 
 /* The new file is made first, so that there is a `log` all the time but for a
- * moment; where there is no room for one more, the oldest half goes first. */
+ * moment; where there is no room for one more, it is made when the oldest half
+ * is gone. That one is deleted and not replaced by rename(): ext4 writes a file
+ * that replaces another to disk at once, also when it is gone a moment later. */
 static bool rotate(struct joblog *log)
 {
     char older[PATH_SIZE], draft[PATH_SIZE];
@@ -137,6 +139,7 @@ static bool rotate(struct joblog *log)
         return false;
     unlink(draft);
     int fd = open_plain(draft, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
+    unlink(older);
     bool is_moved = rename(log->path, older) == 0 || errno == ENOENT;
     if (is_moved && fd >= 0 && rename(draft, log->path) == 0) {
         close(log->fd);

@@ -32,9 +32,9 @@ int64_t joblog_base(const char *text, size_t n)
         return 0;
     size_t first = at;
     for (; at < n && text[at] >= '0' && text[at] <= '9'; at++) {
-        base = 10 * base + (text[at] - '0');
-        if (base > BASE_MAX)
+        if (base > BASE_MAX / 10)
             return 0;
+        base = 10 * base + (text[at] - '0');
     }
     if (at == first || n - at < sizeof behind - 1 ||
         memcmp(text + at, behind, sizeof behind - 1) != 0)

@@ -53,6 +53,8 @@ void shepherd_say(struct shepherd *s, const char *fmt, ...)
     if (size > sizeof text - 2)
         size = sizeof text - 2;
     text[size++] = '\n';
+    if (s->kind != HERD_ONE && s->output.is_in_line)
+        joblog_write(&s->output, (struct firn_bytes){"\n", 1});
     if (s->kind != HERD_ONE)
         joblog_write(&s->output, (struct firn_bytes){text, size});
     else if (s->log >= 0 && write(s->log, text, size) < 0)

@@ -161,10 +161,10 @@ static void old_reports_are_thinned_and_new_ones_are_whole(void **state)
     kept.n = 0;
     assert_int_equal(store_each_report(api_scene.store, 1, keep, &kept, &err),
                      FIRN_OK);
-    assert_true(kept.n <= STORE_REPORTS);
+    assert_true(kept.n <= STORE_REPORTS_MOST);
     assert_int_equal(kept.n, job->nreports);
     assert_int_equal(kept.steps[0], 1);
-    for (int i = 0; i < STORE_REPORTS / 2; i++)
+    for (int i = 0; i < STORE_REPORTS_MOST / 2; i++)
         assert_int_equal(kept.steps[kept.n - 1 - i], REPORTS - i);
     for (int i = 1; i < kept.n; i++)
         assert_true(kept.steps[i] > kept.steps[i - 1]);

@@ -131,6 +131,66 @@ static void a_log_that_is_a_link_is_not_followed(void **state)
     reply_release(&r);
 }
 
+/* The halves of a log of which 1000 bytes were dropped. */
+static void offsets_stay_when_the_oldest_bytes_are_dropped(void **state)
+{
+    (void)state;
+    char older[400];
+    static const char first[] = "firn: %d bytes of output came before this "
+                                "line; this log keeps the newest 1 MiB\n";
+    api_just("POST", "/v1/jobs", api_simple, 201);
+    snprintf(older, sizeof older, "%s.1", api_scene.log);
+    FILE *file = fopen(older, "w");
+    assert_non_null(file);
+    int n = fprintf(file, first, 1000);
+    n += fprintf(file, "old\n");
+    fclose(file);
+    file = fopen(api_scene.log, "w");
+    int end = 1000 + n + fprintf(file, first, 1000 + n);
+    end += fprintf(file, "new\n");
+    fclose(file);
+    char query[64], header[64];
+    snprintf(header, sizeof header, "Firn-Size: %d\r\n", end);
+    expect_log("?tail=1&limit=100", "new\n", header);
+    snprintf(header, sizeof header, "Firn-Next-Offset: %d\r\n", end);
+    expect_log("?tail=1&limit=100", "new\n", header);
+    snprintf(query, sizeof query, "?offset=%d&limit=4", 1000 + n - 4);
+    expect_log(query, "old\n", "Firn-Dropped: 1000\r\n");
+    expect_log("?offset=0&limit=5", "firn:", "Firn-Offset: 1000\r\n");
+    expect_log("?offset=0&limit=5", "firn:", "Firn-Next-Offset: 1005\r\n");
+    snprintf(query, sizeof query, "?offset=%d", end - 4);
+    expect_log(query, "new\n", "Firn-Offset: ");
+    struct reply r = /* both halves, one behind the other */
+        caller_ask(&api_scene.caller, "GET", "/v1/jobs/1/logs", NULL, "");
+    assert_int_equal(r.nbody, end - 1000);
+    reply_release(&r);
+    snprintf(query, sizeof query, "log.kept_bytes=%d log.dropped_bytes=1000",
+             end - 1000);
+    api_says("GET", "/v1/jobs/1", query);
+}
+
+static void a_log_that_was_removed_is_said_to_be(void **state)
+{
+    (void)state;
+    struct firn_error err;
+    int64_t epoch;
+    api_just("POST", "/v1/jobs", api_simple, 201);
+    struct live_job *job = api_job_of(1);
+    expect_log("", "", NULL);
+    assert_int_equal(book_next_epoch(api_scene.book, job, &epoch, &err),
+                     FIRN_OK);
+    expect_log("", "", NULL); /* it is to come */
+    assert_int_equal(book_state(api_scene.book, job, LIVE_FAILED,
+                                LIVE_BECAUSE_EXIT, 5000, "it ended", &err),
+                     FIRN_OK);
+    struct reply r =
+        caller_ask(&api_scene.caller, "GET", "/v1/jobs/1/logs", NULL, "");
+    assert_int_equal(r.status, 410);
+    assert_non_null(strstr(r.body, "the job's log was removed"));
+    reply_release(&r);
+    api_says("GET", "/v1/jobs/1", "log.removed=true log.kept_bytes=0");
+}
+
 static void a_long_log_comes_whole(void **state)
 {
     (void)state;
@@ -383,6 +443,8 @@ int main(void)
         CASE(reports_that_cannot_be_change_nothing),
         CASE(logs_come_in_pieces_or_from_their_end),
         CASE(a_log_that_is_a_link_is_not_followed),
+        CASE(offsets_stay_when_the_oldest_bytes_are_dropped),
+        CASE(a_log_that_was_removed_is_said_to_be),
         CASE(a_long_log_comes_whole),
         CASE(a_followed_log_ends_with_its_job),
         CASE(events_come_in_pages),

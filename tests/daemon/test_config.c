@@ -50,6 +50,36 @@ static void nothing_has_to_be_said(void **unused)
     config_release(&config);
 }
 
+static void numbers_of_what_is_kept_are_checked(void **unused)
+{
+    (void)unused;
+    struct config config = {0};
+    struct firn_error err = {0};
+    setenv("XDG_STATE_HOME", "/var/x", 1);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_int_equal(config.keep.log_mib, 64);
+    assert_int_equal(config.keep.jobs, 10000);
+    assert_int_equal(config.keep.jobs_days, 30);
+    assert_int_equal(config.keep.rows, 100000);
+    assert_int_equal(config.keep.events_days, 30);
+    config_release(&config);
+    assert_int_equal(flags(&config, &err, "--log-mib=0", "--keep-rows=7"),
+                     FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_int_equal(config.keep.log_mib, 0);
+    assert_int_equal(config.keep.rows, 7);
+    config_release(&config);
+    static const char *const wrong[] = {"-1", "x", "1.5", "99999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(flags(&config, &err, "--keep-jobs-days", wrong[i]),
+                         FIRN_OK);
+        assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "keep-jobs-days '"));
+        config_release(&config);
+    }
+    unsetenv("XDG_STATE_HOME");
+}
+
 static void only_above_the_usual_place_folders_are_made(void **unused)
 {
     (void)unused;
@@ -335,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_to_be_said),
+        cmocka_unit_test(numbers_of_what_is_kept_are_checked),
         cmocka_unit_test_setup_teardown(
             only_above_the_usual_place_folders_are_made, folder_make,
             folder_remove),

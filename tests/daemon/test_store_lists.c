@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- epochs, events, reports, meta --------------------------------------- */
@@ -30,6 +31,16 @@ static bool see_event(void *arg, const struct store_event *event)
     snprintf(seen->text, sizeof seen->text, "%d %g %s %s", event->job,
              event->at_s, event->kind, event->text);
     return seen->n < seen->most;
+}
+
+/* All events and reports that are older, a few at a time. */
+static void trim(struct store *store, double before_s)
+{
+    for (int list = STORE_EVENTS; list <= STORE_REPORTS; list++)
+        for (struct store_trim at = {0}; !at.is_done;)
+            assert_int_equal(store_trim(store, (enum store_list)list, before_s,
+                                        3, &at, &oops),
+                             FIRN_OK);
 }
 
 static void events_are_numbered_for_ever(void **state)
@@ -51,18 +62,51 @@ static void events_are_numbered_for_ever(void **state)
     seen = (struct seen){.most = 2};
     store_each_event(store, 0, 100, see_event, &seen, &oops);
     assert_int_equal(seen.n, 2);
-    assert_int_equal(store_trim(store, 5, &oops), FIRN_OK);
+    trim(store, 5);
     scene_commit(store);
     seen = (struct seen){.most = 100};
     store_each_event(store, 0, 100, see_event, &seen, &oops);
     assert_int_equal(seen.n, 6);
-    assert_int_equal(store_trim(store, 1e9, &oops), FIRN_OK);
+    trim(store, 1e9);
     scene_commit(store);
     store_close(store);
     store = store_scene();
     struct store_event event = {.kind = "", .text = ""};
     assert_int_equal(store_add_event(store, &event, &oops), FIRN_OK);
     assert_int_equal(event.id, 11);
+    store_close(store);
+}
+
+/* Pages of deleted rows are used again. */
+static void a_file_that_is_trimmed_stops_growing(void **state)
+{
+    (void)state;
+    enum { CYCLES = 6, EVENTS = 5000 };
+    struct store *store = store_scene();
+    struct stat st;
+    long long sizes[CYCLES];
+    double at_s = 0;
+    for (int i = 0; i < CYCLES; i++) {
+        for (int k = 0; k < EVENTS; k++) {
+            struct store_event event = {.at_s = ++at_s,
+                                        .job = FIRN_NO_JOB,
+                                        .kind = "kind",
+                                        .text = "a sentence of some length"};
+            assert_int_equal(store_add_event(store, &event, &oops), FIRN_OK);
+        }
+        scene_commit(store);
+        trim(store, at_s - EVENTS);
+        scene_commit(store);
+        assert_int_equal(sqlite3_wal_checkpoint_v2(store->db, NULL,
+                                                   SQLITE_CHECKPOINT_TRUNCATE,
+                                                   NULL, NULL),
+                         SQLITE_OK);
+        assert_int_equal(stat(store->path, &st), 0);
+        sizes[i] = (long long)st.st_size;
+    }
+    print_message("%lld, %lld, then %lld bytes\n", sizes[0], sizes[1],
+                  sizes[CYCLES - 1]);
+    assert_true(sizes[CYCLES - 1] <= sizes[1] + sizes[1] / 10);
     store_close(store);
 }
 
@@ -271,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(events_are_numbered_for_ever),
+        CASE(a_file_that_is_trimmed_stops_growing),
         CASE(an_epoch_is_written_twice_and_kept_once),
         CASE(reports_come_back_in_their_order),
         CASE(small_things_are_kept_by_name),
