@@ -91,6 +91,18 @@ static void restart_engine(void)
     host.jobs[0].grace_s = job.grace_s;
 }
 
+/* Also one that was told before. */
+static void await_phase(enum firn_phase phase)
+{
+    for (int i = 0; i < LOOKS && livehost_phase(&host, 0) != phase &&
+                    !livehost_has_seen(&host, "LEFT");
+         i++)
+        livehost_pass_ms(&host, 5);
+    if (livehost_phase(&host, 0) != phase)
+        fail_msg("phase %d, seen: %s", (int)livehost_phase(&host, 0),
+                 host.seen);
+}
+
 static void await_no_shepherd(const struct epoch_pid *pid)
 {
     for (int i = 0; i < LOOKS && procs_start((pid_t)pid->pid) == pid->start;
@@ -136,8 +148,7 @@ a_running_job_is_not_given_up_when_descriptors_are_short(void **state)
                          FIRN_OK);
         livehost_pass_ms(&host, 60);
         leave_all();
-        while (livehost_phase(&host, 0) != FIRN_PHASE_RUNNING)
-            livehost_pass_ms(&host, 5);
+        await_phase(FIRN_PHASE_RUNNING);
         assert_false(livehost_has_seen(&host, "LEFT"));
         assert_false(livehost_has_seen(&host, "FAIL"));
         assert_false(workers_is_gone(worker));
@@ -225,15 +236,13 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
         restart_engine();
         host.seen[0] = '\0';
         assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
-        while (livehost_phase(&host, 0) != FIRN_PHASE_RUNNING)
-            livehost_pass_ms(&host, 5);
+        await_phase(FIRN_PHASE_RUNNING);
         livehost_pass_ms(&host, 50);
         assert_false(workers_is_gone(worker));
         assert_int_equal(workers_ready(folder_file("ready")), 1);
         assert_int_equal(livehost_epoch(&host, 0), pid.epoch);
         livehost_step(&host, 0, ""); /* it can still be asked to leave */
-        while (livehost_phase(&host, 0) != FIRN_PHASE_GONE)
-            livehost_pass_ms(&host, 5);
+        await_phase(FIRN_PHASE_GONE);
         assert_true(workers_is_gone(worker));
         remove(folder_file("ready"));
     }
@@ -248,8 +257,7 @@ an_end_whose_files_were_deleted_is_lost_and_not_a_new_start(void **state)
     delete ("");
     restart_engine();
     assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
-    while (livehost_phase(&host, 0) != FIRN_PHASE_RUNNING)
-        livehost_pass_ms(&host, 5);
+    await_phase(FIRN_PHASE_RUNNING);
     kill((pid_t)pid.pid, SIGTERM);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
@@ -301,7 +309,9 @@ a_job_waits_for_marked_processes_of_it_before_it_starts(void **state)
     livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     int status = 0;
-    while (waitpid(old, &status, WNOHANG) == 0)
+    for (int i = 0; i < LOOKS && waitpid(old, &status, WNOHANG) == 0 &&
+                    !livehost_has_seen(&host, "DONE");
+         i++)
         livehost_pass_ms(&host, 5);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     livehost_await(&host, FIRN_EVENT_DONE, 0);
