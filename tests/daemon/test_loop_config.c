@@ -174,6 +174,16 @@ static void hang_up_reads_the_file_again(void **unused)
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), "a running n0[0]");
 
+    struct live_ask ask = {.gpus_min = 1, .gpus_max = 1};
+    struct live_job *job;
+    bool is_new;
+    strcat(text, "jobs-max: 1\n");
+    write_file("firn.yaml", text, path, sizeof path);
+    loop_reload(s.loop);
+    assert_int_equal(
+        book_submit(s.loop->book, &ask, "", "", 1, &job, &is_new, &err),
+        FIRN_ELIMIT); /* the job 'a' is the one */
+
     write_file("firn.yaml", "policy: nonesuch\n", path, sizeof path);
     logged[0] = '\0';
     loop_reload(s.loop);
@@ -188,6 +198,7 @@ static void hang_up_reads_the_file_again(void **unused)
         store_each_event(s.loop->store, 0, 100, note_reload, &events, &err),
         FIRN_OK);
     assert_string_equal(events.at, "reloaded by SIGHUP\nreloaded by SIGHUP\n"
+                                   "reloaded by SIGHUP\n"
                                    "not-reloaded by SIGHUP\n"
                                    "not-reloaded by SIGHUP\n");
     buf_release(&events);
