@@ -310,8 +310,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 
 $(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
 $(BUILD)/bench/restart: \
-  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
-  $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirndtest.a \
+  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
