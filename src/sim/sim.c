@@ -351,7 +351,11 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
         .engine = sim->def->engine,
         .engine_state = sim->world,
         .place = sim->def->place,
-        .watch = {sim, on_step, on_end, on_changed, on_note},
+        .watch = {.arg = sim,
+                  .step = on_step,
+                  .end = on_end,
+                  .changed = on_changed,
+                  .note = on_note},
     };
     const char **settings = all_settings(as, options, &config.nsettings);
     config.settings = settings;
