@@ -77,9 +77,10 @@ PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
 DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
+DAEMONFUZZ := $(patsubst %,tests/fuzz/fuzz_%.c,jobfile config store api)
 DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
                bench/submit.c bench/restart.c \
-               tests/fuzz/fuzz_jobfile.c
+               $(DAEMONFUZZ)
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
@@ -326,8 +327,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 
 $(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
 $(BUILD)/bench/restart: \
-  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
-  $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirndtest.a \
+  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
@@ -429,12 +430,18 @@ tidy:
 FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
-       LIBMORE='$(wildcard src/engine/slurmtext*.c) src/engine/slurmgres.c' \
-       DAEMONSRC='$(wildcard src/daemon/jobfile*.c) src/daemon/livejob.c'
+       LIBMORE='$(wildcard src/engine/slurmtext*.c) \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile epochfiles procs)' \
+       DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
+         $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
+         $(patsubst %,src/daemon/%.c,api config livejob livemetrics)'
 fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
+fuzz-soak: fuzz-built
+	$(Q)rc=0; $(MAKE) $(FUZZ) JOBS=2 fuzz-run || rc=1; \
+	    tools/fuzz_table.sh $(BUILD)/fuzz; exit $$rc
 fuzzers: $(FUZZERS)
 fuzz-run: $(FUZZERS)
 	$(Q)$(RUN) -t $$(($(FUZZ_S) + 120)) -w "tools/run_fuzzer.sh $(FUZZ_S)" \
@@ -444,8 +451,8 @@ $(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
-$(BUILD)/fuzz_jobfile: tests/fuzz/fuzz_jobfile.c $(BUILD)/libfirnd.a \
-  $(BUILD)/libfirn.a
+$(DAEMONFUZZ:tests/fuzz/%.c=$(BUILD)/%): $(BUILD)/%: tests/fuzz/%.c \
+  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(DAEMONLIBS) $(LIBS)
@@ -474,7 +481,7 @@ soak: all $(TESTS) $(FAKENVML)
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
-	$(Q)$(MAKE) fuzz FUZZ_S=600
+	$(Q)$(MAKE) fuzz-soak FUZZ_S=600
 
 # Thousands of kill -9; FIRN_KILLS, FIRN_SHEPHERD_KILLS and FIRN_SLURM_CRASHES
 # say how many. What passed is kept in $(BUILD)/kills: it goes on where it was.
@@ -546,6 +553,7 @@ help:
 	@echo 'make valgrind   unit tests under valgrind'
 	@echo 'make tidy       clang-tidy and cppcheck'
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
+	@echo 'make fuzz-soak  the same, then a table: runs, seconds and coverage of each'
 	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'
 	@echo '                slow, ten minutes per fuzz target'
 	@echo 'make kills      10 000 kill -9 of firnd, 2000 of shepherds, 200 of'
@@ -563,7 +571,7 @@ help:
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
-        fuzzers fuzz-run slow soak kills bench results plots \
+        fuzz-soak fuzzers fuzz-run slow soak kills bench results plots \
         install \
         uninstall format clean help FORCE
 

@@ -12,10 +12,8 @@
  *
  *     restart FIRND [LIVING [POLICY [RUNS]]]
  */
-#include "base/buf.h"
 #include "base/clock.h"
-#include "base/mem.h"
-#include "daemon/book.h"
+#include "daemon/fullstate.h"
 #include "lib/folder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -49,86 +47,6 @@ static void die(const char *what)
 {
     fprintf(stderr, "restart: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-/* --- the folder ---------------------------------------------------------- */
-
-static struct live_job *submit(struct book *book, int i, double at_s)
-{
-    static const char *const apps[] = {
-        "resnet50", "bert", "vgg19",       "",         "gnmt",
-        "yolov3",   "ncf",  "deepspeech2", "imagenet", "cifar10"};
-    char name[32];
-    snprintf(name, sizeof name, "job-%d-%d", i % 97, i);
-    struct live_ask ask = {.name = mem_strdup(name),
-                           .queue = mem_strdup("research"),
-                           .user = mem_strdup(i % 3 == 0 ? "ann" : "bob"),
-                           .app = mem_strdup(apps[i % 10]),
-                           .workdir = mem_strdup("/tmp"),
-                           .argv = mem_new(3, sizeof(char *)),
-                           .gpus_min = 1,
-                           .gpus_max = i % 3 == 0 ? 1 : 4,
-                           .is_elastic = i % 3 != 0,
-                           .can_checkpoint = true,
-                           .may_share = i % 4 == 0,
-                           .mem_gib = i % 5 == 0 ? 4 : 0,
-                           .grace_s = 60,
-                           .duration_s = i % 2 == 0 ? 0 : 600 + i % 7000};
-    ask.argv[0] = mem_strdup("/bin/sleep");
-    ask.argv[1] = mem_strdup("100000");
-    struct live_job *job = NULL;
-    bool is_new = false;
-    must(book_submit(book, &ask, "run: [/bin/sleep, \"100000\"]\n", "", at_s,
-                     &job, &is_new, &err));
-    return job;
-}
-
-/* One attempt, from start to end, with a report. */
-static void attempt(struct book *book, struct live_job *job, double at_s)
-{
-    struct firn_trainer_report report = firn_trainer_report_unknown();
-    int64_t number = 0;
-    must(book_held(book, job, "n0[0]", &err));
-    must(book_ride(book, job, &number, &err));
-    must(book_state(book, job, LIVE_RUNNING, LIVE_BECAUSE_POLICY, at_s, "",
-                    &err));
-    report.step = 1000;
-    report.progress = 0.5;
-    must(book_report(book, job, number, &report, at_s + 60, &err));
-    struct store_epoch epoch = {.job = job->id,
-                                .epoch = number,
-                                .started_s = at_s,
-                                .ended_s = at_s + 100,
-                                .end = 1,
-                                .held = "n0[0]"};
-    must(book_epoch_ended(book, job, &epoch, &err));
-    must(book_held(book, job, "-", &err));
-    must(book_state(book, job, LIVE_PENDING, LIVE_BECAUSE_POLICY, at_s, "",
-                    &err));
-}
-
-static void fill(int living)
-{
-    struct store *store;
-    struct book *book;
-    char said[256];
-    double now_s = (double)time(NULL) - 1e6;
-    must(store_open(&store, folder, said, sizeof said, &err));
-    must(book_open(&book, store, &err));
-    for (int i = 0; i < HISTORY + living; i++) {
-        bool is_over = i < HISTORY;
-        struct live_job *job = submit(book, i, now_s + i);
-        for (int k = 0; k < (is_over ? 1 : i % 10 == 0 ? 3 : 0); k++)
-            attempt(book, job, now_s + i);
-        if (is_over)
-            must(book_state(book, job, LIVE_SUCCEEDED, LIVE_BECAUSE_NONE,
-                            now_s + i + 100, "", &err));
-        if (i % 10000 == 0)
-            must(store_commit(store, &err));
-    }
-    must(store_commit(store, &err));
-    book_close(book);
-    store_close(store);
 }
 
 /* --- the daemon ---------------------------------------------------------- */
@@ -269,7 +187,13 @@ int main(int argc, char **argv)
         return 1;
     snprintf(path, sizeof path, "%s/firn.sock", folder);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    fill(living);
+    must(fullstate_fill(
+        folder,
+        &(struct fullstate){.history = HISTORY,
+                            .living = living,
+                            .ran_every = 10,
+                            .oldest_s = (double)time(NULL) - 1e6},
+        &err));
     pid_t daemon = start(argv[1], policy);
     until_it_answers_s(daemon);
     int nrunning = wait_for_jobs();

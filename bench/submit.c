@@ -1,16 +1,30 @@
-/* submit.c - 1000 submits a second through the daemon's socket: what they wait.
+/* submit.c - submits at a fixed rate through the daemon's socket: what they
+ * wait for.
  *
- * A firnd is started on a new folder. Submits come at fixed moments, one each
- * millisecond, whether those before them were answered or not; each waits from
- * its moment to the last byte of its answer, which comes when it is on disk.
- * Beside them, in the same seconds and on the same disk, a file is written to
- * and synced every 20 ms: what a submit cannot be faster than. Of three runs
- * the one with the lowest p99.
+ * A firnd is started on a folder, with or without jobs that wait in it already.
+ * Submits come at fixed moments, one each millisecond at the usual rate,
+ * whether those before them were answered or not; each waits from its moment to
+ * the last byte of its answer, which comes when it is on disk. Beside them, in
+ * the same seconds and on the same disk, a file is written to and synced every
+ * 20 ms: what a submit cannot be faster than.
  *
- *     submit FIRND
+ *     submit FIRND [SECONDS [QUEUED [POLICY [RATE]]]]
+ *
+ * Without QUEUED: new jobs are held, so that the policy has nothing to do; of
+ * three runs of three seconds the one with the lowest p99. With it: that many
+ * jobs wait before the first submit, and 64 GPUs are busy. New jobs enter the
+ * round, and each is cancelled when KEPT others have come behind it, so that
+ * their number stands still; a job that got GPUs meanwhile gives them back,
+ * and the policy divides them anew. The memory of firnd is looked at every
+ * minute, and the first look, after a tenth of the time or when firnd keeps as
+ * many finished jobs as it ever does, is held against the last: what it grew by
+ * for each submit.
  */
+#define _DEFAULT_SOURCE
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/sort.h"
+#include "daemon/fullstate.h"
 #include "lib/folder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,15 +35,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SUBMITS = 3000, PER_SECOND = 1000, LINES = 256, SYNCS = 200, RUNS = 3 };
+enum { LINES = 256, CANCEL_LINES = 64, KEPT = 2000, SYNCS_S = 50, RUNS = 3 };
+/* Submits until firnd keeps as many finished jobs in memory as it ever does. */
+enum { SETTLED = BOOK_KEEP + 2 * KEPT };
 
-static char folder[200];
+static struct {
+    const char *firnd, *policy;
+    int seconds, queued, rate;
+} plan = {.policy = "fifo", .seconds = 3, .rate = 1000};
+
+static char folder[200], path[300];
+static int nsubmits;
 
 /* A connection that is kept; `job` is what it waits for, -1: nothing. */
 struct line {
@@ -38,9 +62,11 @@ struct line {
     char answer[4096];
 };
 
-static struct line lines[LINES];
-static int nlines, nanswered, nrefused;
-static double began_s, waits_ms[SUBMITS];
+static struct line lines[LINES], cancels[CANCEL_LINES];
+static int nlines, ncancels, nanswered, nrefused;
+static double began_s, *waits_ms;
+static int *ids; /* by submit: the job that it made; 0: not answered */
+static int next_cancel;
 
 static void die(const char *what)
 {
@@ -48,10 +74,12 @@ static void die(const char *what)
     exit(1);
 }
 
-static int reach(const char *path)
+/* --- requests ------------------------------------------------------------ */
+
+static int reach(void)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(to.sun_path, sizeof to.sun_path, "%.100s", path);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
         die("socket");
@@ -59,33 +87,49 @@ static int reach(const char *path)
     return fd;
 }
 
-static struct line *free_line(const char *path)
+static struct line *free_line(struct line *at, int *n, int most)
 {
-    for (int i = 0; i < nlines; i++)
-        if (lines[i].job < 0)
-            return &lines[i];
-    if (nlines == LINES)
+    for (int i = 0; i < *n; i++)
+        if (at[i].job < 0)
+            return &at[i];
+    if (*n == most)
         return NULL;
-    lines[nlines] = (struct line){.fd = reach(path), .job = -1};
-    return &lines[nlines++];
+    at[*n] = (struct line){.fd = reach(), .job = -1};
+    return &at[(*n)++];
+}
+
+static void send_text(struct line *line, int job, const char *text, int n)
+{
+    line->job = job;
+    line->got = 0;
+    if (write(line->fd, text, (size_t)n) != n)
+        die("a request");
 }
 
 static void send_job(struct line *line, int job)
 {
     static const char body[] =
-        "run: [python, train.py, --epochs, \"90\"]\ngpus: 1..8\n"
-        "elastic: {consistency: D1, threads: 8}\ncheckpoint: {grace: 60s}\n";
+        "run: [/bin/sleep, \"100000\"]\ngpus: 1..4\n"
+        "elastic: {consistency: D1, threads: 8}\ncheckpoint: {grace: 1s}\n";
     char text[1024];
     int n = snprintf(text, sizeof text,
-                     "POST /v1/jobs?hold=1 HTTP/1.1\r\nHost: firn\r\n"
+                     "POST /v1/jobs%s HTTP/1.1\r\nHost: firn\r\n"
                      "Content-Type: application/yaml\r\n"
                      "Idempotency-Key: run-%d-%d\r\n"
                      "Content-Length: %zu\r\n\r\n%s",
-                     (int)getpid(), job, strlen(body), body);
-    line->job = job;
-    line->got = 0;
-    if (write(line->fd, text, (size_t)n) != n)
-        die("a request");
+                     plan.queued > 0 ? "" : "?hold=1", (int)getpid(), job,
+                     strlen(body), body);
+    send_text(line, job, text, n);
+}
+
+static void send_cancel(struct line *line, int job)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text,
+                     "POST /v1/jobs/%d/cancel HTTP/1.1\r\nHost: firn\r\n"
+                     "Content-Length: 0\r\n\r\n",
+                     ids[job]);
+    send_text(line, job, text, n);
 }
 
 /* Is the answer whole? */
@@ -99,143 +143,330 @@ static bool is_whole(const struct line *line)
     return line->got >= (size_t)(end + 4 - line->answer) + n;
 }
 
-static void hear(struct line *line)
+/* False: not all of an answer is there. */
+static bool hear(struct line *line)
 {
     ssize_t n = read(line->fd, line->answer + line->got,
                      sizeof line->answer - 1 - line->got);
     if (n <= 0) {
         if (n < 0 && errno == EAGAIN)
-            return;
+            return false;
         die("an answer");
     }
     line->got += (size_t)n;
     line->answer[line->got] = '\0';
-    if (!is_whole(line))
+    return is_whole(line);
+}
+
+static void hear_submit(struct line *line)
+{
+    if (!hear(line))
         return;
-    nrefused += strncmp(line->answer, "HTTP/1.1 201", 12) != 0;
+    const char *id = strstr(line->answer, "\"id\":");
+    bool is_made = strncmp(line->answer, "HTTP/1.1 201", 12) == 0 && id != NULL;
+    nrefused += !is_made;
+    ids[line->job] = is_made ? atoi(id + 5) : 0;
     waits_ms[line->job] =
-        1e3 * (clock_elapsed_s() - began_s) - 1e3 * line->job / PER_SECOND;
+        1e3 * (clock_elapsed_s() - began_s) - 1e3 * line->job / plan.rate;
     line->job = -1;
     nanswered++;
 }
 
-static void wait_a_little(double until_s)
+static void hear_cancel(struct line *line)
 {
-    struct pollfd polls[LINES];
-    for (int i = 0; i < nlines; i++)
-        polls[i] = (struct pollfd){lines[i].fd, POLLIN, 0};
-    /* To the millisecond: on time, without keeping a core busy. */
-    poll(polls, (nfds_t)nlines, until_s > clock_elapsed_s() ? 1 : 0);
-    for (int i = 0; i < nlines; i++)
-        if (polls[i].revents != 0)
-            hear(&lines[i]);
+    if (hear(line))
+        line->job = -1;
 }
 
-static void submit_all(const char *path)
+static void wait_a_little(double until_s)
+{
+    struct pollfd polls[LINES + CANCEL_LINES];
+    for (int i = 0; i < nlines; i++)
+        polls[i] = (struct pollfd){lines[i].fd, POLLIN, 0};
+    for (int i = 0; i < ncancels; i++)
+        polls[nlines + i] = (struct pollfd){cancels[i].fd, POLLIN, 0};
+    int n = nlines + ncancels;
+    /* To the millisecond: on time, without keeping a core busy. */
+    poll(polls, (nfds_t)n, until_s > clock_elapsed_s() ? 1 : 0);
+    for (int i = 0; i < n; i++)
+        if (polls[i].revents != 0 && i < nlines)
+            hear_submit(&lines[i]);
+        else if (polls[i].revents != 0)
+            hear_cancel(&cancels[i - nlines]);
+}
+
+/* Those that KEPT others have come behind. */
+static void cancel_old(int sent)
+{
+    struct line *line = NULL;
+    while (plan.queued > 0 && next_cancel + KEPT < sent &&
+           ids[next_cancel] != 0 &&
+           (line = free_line(cancels, &ncancels, CANCEL_LINES)) != NULL)
+        send_cancel(line, next_cancel++);
+}
+
+/* --- memory -------------------------------------------------------------- */
+
+static double resident_mib(pid_t pid)
+{
+    char name[64];
+    long pages = 0;
+    snprintf(name, sizeof name, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(name, "r");
+    if (file == NULL || fscanf(file, "%*d %ld", &pages) != 1)
+        die(name);
+    fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+struct memory {
+    double looked_s, first_mib, last_mib;
+    int first_at; /* submits by then */
+};
+
+static void look(struct memory *memory, pid_t daemon, double now_s, int sent)
+{
+    bool is_first = memory->first_at == 0 && now_s > 0.1 * plan.seconds &&
+                    (sent > SETTLED || 2 * sent > nsubmits);
+    if (!is_first && now_s < memory->looked_s + 60 && sent < nsubmits)
+        return;
+    memory->looked_s = now_s;
+    memory->last_mib = resident_mib(daemon);
+    if (is_first) {
+        memory->first_mib = memory->last_mib;
+        memory->first_at = sent;
+    }
+    if (plan.queued > 0) {
+        printf("# after %.0f s and %d submits: %.1f MiB\n", now_s, sent,
+               memory->last_mib);
+        fflush(stdout);
+    }
+}
+
+static void submit_all(pid_t daemon, struct memory *memory)
 {
     int sent = 0;
-    nanswered = nrefused = 0;
+    nanswered = nrefused = next_cancel = 0;
     began_s = clock_elapsed_s();
-    while (nanswered < SUBMITS) {
+    while (nanswered < nsubmits) {
         double now_s = clock_elapsed_s() - began_s;
         struct line *line = NULL;
-        while (sent < SUBMITS && sent <= now_s * PER_SECOND &&
-               (line = free_line(path)) != NULL)
+        while (sent < nsubmits && sent <= now_s * plan.rate &&
+               (line = free_line(lines, &nlines, LINES)) != NULL)
             send_job(line, sent++);
-        wait_a_little(began_s + (double)sent / PER_SECOND);
-        if (now_s > 60)
+        cancel_old(sent);
+        look(memory, daemon, now_s, nanswered);
+        wait_a_little(began_s + (double)sent / plan.rate);
+        if (now_s > 60 + 2 * plan.seconds)
             die("too few answers");
     }
+    look(memory, daemon, clock_elapsed_s() - began_s, nsubmits);
 }
 
 /* --- beside it ----------------------------------------------------------- */
 
-/* Writes the 99th of a hundred syncs to `to`, in milliseconds. */
-static void sync_beside(int to)
+/* Shared with the process that syncs. */
+struct syncs {
+    volatile int n;
+    double ms[];
+};
+
+static void sync_beside(struct syncs *to, int most)
 {
-    static double ms[SYNCS];
-    char path[300], block[4096] = "";
-    snprintf(path, sizeof path, "%s/beside", folder);
-    int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    for (int i = 0; i < SUBMITS / PER_SECOND * 50 && i < SYNCS; i++) {
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
+    char name[300], block[4096] = "";
+    snprintf(name, sizeof name, "%s/beside", folder);
+    int fd = open(name, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    while (to->n < most) {
+        nanosleep(&(struct timespec){0, 1000000000 / SYNCS_S}, NULL);
         double start_s = clock_elapsed_s();
-        if (write(fd, block, sizeof block) < 0 || fdatasync(fd) != 0)
+        if (pwrite(fd, block, sizeof block, (to->n % 4096) * 4096) < 0 ||
+            fdatasync(fd) != 0)
             _exit(1);
-        ms[i] = 1e3 * (clock_elapsed_s() - start_s);
+        to->ms[to->n] = 1e3 * (clock_elapsed_s() - start_s);
+        to->n = to->n + 1;
     }
-    size_t n = SUBMITS / PER_SECOND * 50;
-    sort_doubles(ms, n);
-    double p99 = ms[n * 99 / 100];
-    if (write(to, &p99, sizeof p99) != sizeof p99)
-        _exit(1);
     _exit(0);
 }
 
-static pid_t start_daemon(const char *firnd, const char *path)
+static bool answers(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(to.sun_path, sizeof to.sun_path, "%.100s", path);
+    bool is_there = connect(fd, (struct sockaddr *)&to, sizeof to) == 0;
+    close(fd);
+    return is_there;
+}
+
+static pid_t start_daemon(void)
 {
     pid_t daemon = fork();
     if (daemon == 0) {
-        if (freopen("/dev/null", "w", stderr) == NULL)
+        const char *log = getenv("SUBMIT_LOG");
+        if (freopen(log != NULL ? log : "/dev/null", "w", stderr) == NULL)
             _exit(1);
-        execl(firnd, "firnd", "--state", folder, "--socket", path, "--gpus",
-              "1x4:v100@16", "--policy", "fifo", "--allow-root", (char *)NULL);
+        execl(plan.firnd, "firnd", "--state", folder, "--socket", path,
+              "--gpus", plan.queued > 0 ? "1x64:v100@16" : "1x4:v100@16",
+              "--policy", plan.policy, "--allow-root", (char *)NULL);
         _exit(127);
     }
-    for (int i = 0; i < 100 && access(path, F_OK) != 0; i++)
+    for (int i = 0; i < 2400 && !answers(); i++)
         nanosleep(&(struct timespec){0, 50000000}, NULL);
+    if (plan.queued > 0)
+        sleep(5); /* the first decision, and 64 starts */
     return daemon;
 }
 
-static void run(const char *firnd, double *p99, double *p50, double *sync_p99)
+/* Jobs and their supervisors are ours when firnd is gone. */
+static void end_children(void)
 {
-    char path[300];
-    int pipes[2];
-    snprintf(path, sizeof path, "%s/firn.sock", folder);
-    pid_t daemon = start_daemon(firnd, path);
-    if (pipe(pipes) != 0)
-        die("a pipe");
-    pid_t syncer = fork();
+    char file[64];
+    snprintf(file, sizeof file, "/proc/self/task/%d/children", (int)getpid());
+    for (int i = 0; i < 50; i++) {
+        FILE *children = fopen(file, "r");
+        int pid = 0, n = 0;
+        while (children != NULL && fscanf(children, "%d", &pid) == 1)
+            n += kill((pid_t)pid, SIGKILL) == 0;
+        if (children != NULL)
+            fclose(children);
+        if (n == 0)
+            return;
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+}
+
+/* --- a run --------------------------------------------------------------- */
+
+/* Milliseconds. */
+struct shape {
+    double p50, p99, p999;
+};
+
+static struct shape shape_of(double *ms, size_t n)
+{
+    sort_doubles(ms, n);
+    return n == 0 ? (struct shape){(double)NAN, (double)NAN, (double)NAN}
+                  : (struct shape){ms[n / 2], ms[n * 99 / 100],
+                                   ms[n * 999 / 1000]};
+}
+
+struct result {
+    struct shape submit, sync;
+    double bytes; /* that firnd grew by for each submit */
+    double mib;   /* at the end */
+};
+
+static void close_lines(struct line *at, int *n)
+{
+    for (int i = 0; i < *n; i++)
+        close(at[i].fd);
+    *n = 0;
+}
+
+static struct result run(void)
+{
+    struct firn_error err = {0};
+    struct memory memory = {0};
+    struct fullstate full = {.living = plan.queued, .oldest_s = 1e9};
+    int most = plan.seconds * SYNCS_S;
+    size_t bytes = sizeof(struct syncs) + (size_t)most * sizeof(double);
+    struct syncs *syncs = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (syncs == MAP_FAILED)
+        die("memory");
+    if (plan.queued > 0 && fullstate_fill(folder, &full, &err) != FIRN_OK)
+        die(err.text);
+    pid_t daemon = start_daemon(), syncer = fork();
     if (syncer == 0)
-        sync_beside(pipes[1]);
-    submit_all(path);
-    if (read(pipes[0], sync_p99, sizeof *sync_p99) != sizeof *sync_p99)
-        *sync_p99 = (double)NAN;
+        sync_beside(syncs, most);
+    submit_all(daemon, &memory);
+    kill(syncer, SIGKILL);
     waitpid(syncer, NULL, 0);
     kill(daemon, SIGTERM);
     waitpid(daemon, NULL, 0);
-    for (int i = 0; i < nlines; i++)
-        close(lines[i].fd);
-    nlines = 0;
-    close(pipes[0]);
-    close(pipes[1]);
-    sort_doubles(waits_ms, SUBMITS);
-    *p99 = nrefused > 0 ? (double)NAN : waits_ms[SUBMITS * 99 / 100];
-    *p50 = waits_ms[SUBMITS / 2];
+    close_lines(lines, &nlines);
+    close_lines(cancels, &ncancels);
+    end_children();
+    struct result result = {.submit = shape_of(waits_ms, (size_t)nsubmits),
+                            .sync = shape_of(syncs->ms, (size_t)syncs->n),
+                            .mib = memory.last_mib,
+                            .bytes = (memory.last_mib - memory.first_mib) *
+                                     (1 << 20) /
+                                     (nsubmits - memory.first_at + 1)};
+    if (nrefused > 0)
+        result.submit.p99 = (double)NAN;
+    munmap(syncs, bytes);
+    return result;
+}
+
+static void print_short(const struct result *r)
+{
+    printf("1000 submits a second over HTTP: p99\t%.17g\t<=\t20\tms\n",
+           r->submit.p99);
+    printf("1000 submits a second over HTTP: median\t%.17g\t-\t-\tms\n",
+           r->submit.p50);
+    printf("fdatasync in the same seconds: p99\t%.17g\t-\t-\tms\n",
+           r->sync.p99);
+}
+
+static void print_long(const struct result *r)
+{
+    char name[200];
+    snprintf(name, sizeof name, "%d submits/s, %d s, %d queued, %s", plan.rate,
+             plan.seconds, plan.queued, plan.policy);
+    printf("%s: p50\t%.17g\t-\t-\tms\n", name, r->submit.p50);
+    printf("%s: p99\t%.17g\t-\t-\tms\n", name, r->submit.p99);
+    printf("%s: p99.9\t%.17g\t-\t-\tms\n", name, r->submit.p999);
+    printf("fdatasync in the same seconds: p50\t%.17g\t-\t-\tms\n",
+           r->sync.p50);
+    printf("fdatasync in the same seconds: p99\t%.17g\t-\t-\tms\n",
+           r->sync.p99);
+    printf("fdatasync in the same seconds: p99.9\t%.17g\t-\t-\tms\n",
+           r->sync.p999);
+    printf("%s: p99 over fdatasync's\t%.17g\t<=\t20\tms\n", name,
+           r->submit.p99 - r->sync.p99);
+    printf("%s: p99 as a multiple of fdatasync's\t%.17g\t-\t-\t\n", name,
+           r->submit.p99 / r->sync.p99);
+    printf("%s: memory at the end\t%.17g\t-\t-\tMiB\n", name, r->mib);
+    printf("%s: memory for each submit\t%.17g\t<=\t128\tB\n", name, r->bytes);
 }
 
 int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
-    double best[3] = {INFINITY, INFINITY, INFINITY};
+    struct result best = {.submit = {.p99 = INFINITY}};
     if (argc < 2)
         return 2;
+    plan.firnd = argv[1];
+    plan.seconds = argc > 2 ? atoi(argv[2]) : plan.seconds;
+    plan.queued = argc > 3 ? atoi(argv[3]) : plan.queued;
+    plan.policy = argc > 4 ? argv[4] : plan.policy;
+    plan.rate = argc > 5 ? atoi(argv[5]) : plan.rate;
+    nsubmits = plan.seconds * plan.rate;
+    if (nsubmits < 100)
+        return 2;
+    waits_ms = mem_new((size_t)nsubmits, sizeof *waits_ms);
+    ids = mem_new((size_t)nsubmits, sizeof *ids);
     signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     snprintf(folder, sizeof folder, "%.150s/firn-bench-XXXXXX",
              tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(folder) == NULL)
         return 1;
-    for (int i = 0; i < RUNS; i++) {
-        double now[3];
-        run(argv[1], &now[0], &now[1], &now[2]);
-        if (!(now[0] >= best[0]))
-            memcpy(best, now, sizeof best);
+    snprintf(path, sizeof path, "%s/firn.sock", folder);
+    for (int i = 0; i < (argc > 2 ? 1 : RUNS); i++) {
+        struct result now = run();
+        if (!(now.submit.p99 >= best.submit.p99))
+            best = now;
         folder_empty(folder);
     }
-    printf("1000 submits a second over HTTP: p99\t%.17g\t<=\t20\tms\n",
-           best[0]);
-    printf("1000 submits a second over HTTP: median\t%.17g\t-\t-\tms\n",
-           best[1]);
-    printf("fdatasync in the same seconds: p99\t%.17g\t-\t-\tms\n", best[2]);
+    if (argc > 2)
+        print_long(&best);
+    else
+        print_short(&best);
+    mem_free(waits_ms);
+    mem_free(ids);
     return rmdir(folder) != 0;
 }

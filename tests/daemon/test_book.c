@@ -425,6 +425,67 @@ static void when_the_store_rolls_back_the_book_stops(void **state)
     liveset_close(&d);
 }
 
+static void a_paused_book_takes_jobs_and_moves_none(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    book_keep(d.book, 1);
+    struct live_job *jobs[10];
+    for (int i = 0; i < 10; i++)
+        jobs[i] = liveset_add(&d, "before");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(book_state(d.book, jobs[i], LIVE_CANCELLED,
+                                    LIVE_BECAUSE_USER, 1, "", &oops),
+                         FIRN_OK);
+    book_pause(d.book);
+    for (int i = 0; i < 200; i++) {
+        struct live_job *job =
+            liveset_submit(&d, "late", "ann", i == 0 ? "key" : NULL, NULL);
+        assert_int_equal(book_count(d.book), 10);
+        assert_ptr_equal(book_job(d.book, job->id), job);
+        assert_int_equal(book_token(d.book, job->token), job->id);
+    }
+    bool is_new = true;
+    assert_int_equal(liveset_submit(&d, "late", "ann", "key", &is_new)->id, 11);
+    assert_false(is_new);
+    for (int i = 0; i < 10; i++)
+        assert_ptr_equal(book_job(d.book, i + 1), jobs[i]);
+    book_resume(d.book);
+    assert_int_equal(book_count(d.book), 210);
+    for (size_t i = 1; i < 210; i++)
+        assert_true(book_at(d.book, i - 1)->id < book_at(d.book, i)->id);
+    liveset_add(&d, "behind"); /* and those that are over leave again */
+    assert_int_equal(book_count(d.book), 207);
+    assert_int_equal(book_at(d.book, 0)->id, 5); /* the newest that is over */
+    liveset_reopen(&d);
+    assert_int_equal(book_count(d.book), 211);
+    liveset_close(&d);
+}
+
+static void finished_jobs_come_back_in_their_places(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    for (int i = 0; i < 60; i++) {
+        struct live_job *job = liveset_add(&d, "a");
+        if (i % 7 != 3 && i % 5 != 0)
+            continue;
+        assert_int_equal(book_state(d.book, job, LIVE_SUCCEEDED,
+                                    LIVE_BECAUSE_NONE, 1, "", &oops),
+                         FIRN_OK);
+    }
+    liveset_reopen(&d);
+    assert_int_equal(book_count(d.book), 60);
+    for (size_t i = 0; i < 60; i++) {
+        const struct live_job *job = book_at(d.book, i);
+        assert_int_equal(job->id, i + 1);
+        assert_int_equal(live_state_is_over(job->state),
+                         i % 7 == 3 || i % 5 == 0);
+        assert_int_equal(book_token(d.book, job->token), job->id);
+    }
+    liveset_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +503,8 @@ int main(void)
         CASE(a_killed_daemon_never_gives_a_number_twice),
         CASE(jobs_that_are_over_leave_memory_and_come_back),
         CASE(when_the_store_rolls_back_the_book_stops),
+        CASE(a_paused_book_takes_jobs_and_moves_none),
+        CASE(finished_jobs_come_back_in_their_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
