@@ -9,7 +9,8 @@
  * The jobs are this very program and keep a ledger (lib/oncejob.h). Checked
  * after each:
  * (1) firnd does not crash: it ends by itself at most with a status of its own,
- *     or by abort() when there is no memory;
+ *     or by abort() when there is no memory, or no pipe for libuv when it
+ *     starts (libuv aborts by itself then);
  * (2) without faults firnd comes up and answers, and a request has one job;
  * (3) each acknowledged job is known and comes to its end: those that were not
  *     cancelled succeed, unless their shepherd was the one that was hit. The
@@ -19,16 +20,12 @@
  * (5) every attempt of a job that is over has an end;
  * (6) no process is left.
  *
- * A failure is told as the value of FIRN_FAULT that plays it again.
- *
- * Cost: about 0.4 s for each fault. Without FIRN_SOAK a sample of them by
- * FIRN_SEED, as many as FIRN_FAULTS says; with it all. Of calls that there are
- * very many of (firnd reads the whole of /proc to find processes) only each
- * k-th fails, so that a kind has at most EACH of them.
+ * A failure is told as the value of FIRN_FAULT that plays it again. Cost: about
+ * 0.4 s for each fault (lib/faultlist.h says which).
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/rng.h"
+#include "lib/faultlist.h"
 #include "lib/firndbed.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -40,7 +37,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -49,18 +45,9 @@ enum {
     NJOBS = 4,
     ENDLESS = 1,    /* the job that is cancelled */
     SAMPLE = 12,    /* faults of a short run */
-    EACH = 400,     /* of a kind, in a long one */
     WANTS_ENDS = 0, /* is (5) asked for? */
-    SHOWN = 20,     /* failures that are told */
     LONGEST_S = 60, /* that anything is waited for */
     SAID = 600
-};
-
-struct fault {
-    enum fault_role role;
-    enum fault_call call;
-    int error;
-    long nth, length;
 };
 
 /* A job of the scenario: its lines, how long it works, what became of it. */
@@ -76,7 +63,7 @@ static struct {
     struct play_job jobs[NJOBS];
     struct oncejob_ledger ledger;
     bool is_cancelled; /* acknowledged */
-    long counts[FAULT_ROLES][FAULT_CALLS];
+    struct faultlist list;
     char said[SAID];
 } s = {.bed = {.gpus = "1x2:v100@16", .policy = "fifo"}};
 
@@ -107,9 +94,8 @@ static bool wrong(const char *format, ...)
 /* (1) */
 static bool ended_well(int status, const struct fault *fault)
 {
-    if (WIFEXITED(status) ||
-        (fault->call == FAULT_MEMORY && WIFSIGNALED(status) &&
-         WTERMSIG(status) == SIGABRT))
+    bool may_abort = fault->call == FAULT_MEMORY || fault->call == FAULT_EVENT;
+    if (WIFEXITED(status) || (may_abort && WTERMSIG(status) == SIGABRT))
         return true;
     return wrong("firnd ended by signal %d", WTERMSIG(status));
 }
@@ -288,8 +274,9 @@ static bool nothing_is_left(void)
     return true;
 }
 
-static bool play(const struct fault *fault)
+static bool is_played(void *arg, const struct fault *fault)
 {
+    (void)arg;
     memcpy(s.jobs, plain_jobs, sizeof s.jobs);
     memset(&s.ledger, 0, sizeof s.ledger);
     s.is_cancelled = false;
@@ -305,114 +292,14 @@ static bool play(const struct fault *fault)
         is_good = job_is_good(i, fault);
     firndbed_kill(&s.bed, NULL);
     is_good = is_good && nothing_is_left();
-    for (int r = 0; r < FAULT_ROLES && fault->nth == 0; r++)
-        for (int c = 0; c < FAULT_CALLS; c++)
-            s.counts[r][c] = s.bed.plan->counts[r][c];
+    faultlist_count(&s.list, s.bed.plan, fault);
     if (!is_good) {
-        print_error("FIRN_FAULT='%s %s %s %ld %ld' %s: %s\n",
-                    fault_role_name(fault->role), fault_call_name(fault->call),
-                    fault->nth > 0 ? fault_error_name(fault->error) : "none",
-                    fault->nth, fault->length, s.bed.plan->struck, s.said);
+        faultlist_tell(fault, s.bed.plan->struck, s.said);
         firndbed_show_log(&s.bed);
     }
     if (!is_good && getenv("FIRN_KEEP") != NULL)
         return false;
     return firndbed_remove(&s.bed) == 0 && is_good;
-}
-
-/* --- which faults -----------------------------------------------------------
- */
-
-/* Kinds that a role never calls are left out. */
-static struct fault draw_fault(struct rng *rng)
-{
-    struct fault f = {.length = rng_below(rng, 3) == 0 ? 10 : 1};
-    do {
-        f.role = (enum fault_role)rng_below(rng, FAULT_TRAINER);
-        f.call = (enum fault_call)rng_below(rng, FAULT_CALLS);
-    } while (s.counts[f.role][f.call] == 0);
-    const int *errors = fault_errors(f.call);
-    int n = 0;
-    while (errors[n] != 0)
-        n++;
-    f.error = errors[rng_below(rng, (uint64_t)n)];
-    f.nth = 1 + (long)rng_below(rng, (uint64_t)s.counts[f.role][f.call]);
-    return f;
-}
-
-static int play_sample(struct rng *rng, int n)
-{
-    int nbad = 0;
-    for (int i = 0; i < n && nbad < SHOWN; i++) {
-        struct fault f = draw_fault(rng);
-        nbad += !play(&f);
-    }
-    return nbad;
-}
-
-/* "daemon open EMFILE 94 10" */
-static bool read_fault(const char *text, struct fault *out)
-{
-    char role[20], call[20], error[20];
-    if (sscanf(text, "%19s %19s %19s %ld %ld", role, call, error, &out->nth,
-               &out->length) != 5)
-        return false;
-    for (int r = 0; r < FAULT_ROLES; r++)
-        for (int c = 0; c < FAULT_CALLS; c++) {
-            const int *e = fault_errors((enum fault_call)c);
-            if (strcmp(fault_role_name((enum fault_role)r), role) != 0 ||
-                strcmp(fault_call_name((enum fault_call)c), call) != 0)
-                continue;
-            while (*e != 0 && strcmp(fault_error_name(*e), error) != 0)
-                e++;
-            out->role = (enum fault_role)r;
-            out->call = (enum fault_call)c;
-            out->error = *e;
-            return *e != 0;
-        }
-    return false;
-}
-
-/* Every call of a kind, one after the other; part `part` of `nparts`. */
-static int play_all(int part, int nparts, long *nplayed)
-{
-    int nbad = 0;
-    long i = 0;
-    for (int role = 0; role < FAULT_TRAINER; role++)
-        for (int call = 0; call < FAULT_CALLS; call++)
-            for (long nth = 1; nth <= s.counts[role][call];
-                 nth += 1 + s.counts[role][call] / EACH)
-                for (const int *e = fault_errors((enum fault_call)call);
-                     *e != 0 && nbad < SHOWN; e++) {
-                    struct fault f = {(enum fault_role)role,
-                                      (enum fault_call)call, *e, nth, 1};
-                    if (i++ % nparts != part)
-                        continue;
-                    nbad += !play(&f);
-                    ++*nplayed;
-                }
-    return nbad;
-}
-
-/* In several processes: most of the time each of them waits. */
-static int play_all_at_once(void)
-{
-    enum { PARTS = 4 };
-    pid_t pids[PARTS];
-    int nbad = 0;
-    for (int i = 0; i < PARTS; i++)
-        if ((pids[i] = fork()) == 0) {
-            long nplayed = 0;
-            int bad = play_all(i, PARTS, &nplayed);
-            print_message("# part %d: %ld faults\n", i, nplayed);
-            _exit(bad);
-        }
-    for (int i = 0; i < PARTS; i++) {
-        int status = 0;
-        waitpid(pids[i], &status, 0);
-        nbad += WIFEXITED(status) ? WEXITSTATUS(status) : SHOWN;
-    }
-    return nbad;
 }
 
 /* --- cases ------------------------------------------------------------------
@@ -438,43 +325,21 @@ static void without_a_fault_all_jobs_come_to_their_end(void **state)
     if (!is_possible())
         skip();
     double began_s = clock_elapsed_s();
-    assert_true(play(&none));
-    print_message("# %.3f s; calls of", clock_elapsed_s() - began_s);
-    for (int r = 0; r < FAULT_TRAINER; r++) {
-        print_message(" %s:", fault_role_name((enum fault_role)r));
-        for (int c = 0; c < FAULT_CALLS; c++)
-            if (s.counts[r][c] > 0)
-                print_message(" %s %ld", fault_call_name((enum fault_call)c),
-                              s.counts[r][c]);
-    }
-    print_message("\n");
+    assert_true(is_played(NULL, &none));
+    print_message("# %.3f s without a fault\n", clock_elapsed_s() - began_s);
+    faultlist_print(&s.list);
     /* SQLite's own are among them. */
-    assert_true(s.counts[FAULT_DAEMON][FAULT_WRITE] > 50);
-    assert_true(s.counts[FAULT_DAEMON][FAULT_SYNC] > 5);
+    assert_true(s.list.counts[FAULT_DAEMON][FAULT_WRITE] > 50);
+    assert_true(s.list.counts[FAULT_DAEMON][FAULT_SYNC] > 5);
 }
 
 static void after_any_call_failed_nothing_is_lost_or_doubled(void **state)
 {
     (void)state;
-    const char *said = getenv("FIRN_SEED"), *number = getenv("FIRN_FAULTS");
-    uint64_t seed =
-        said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
-    struct rng rng;
-    int nbad;
     if (!is_possible())
         skip();
-    print_message("# seed %llu\n", (unsigned long long)seed);
-    rng_seed(&rng, seed);
-    const char *one = getenv("FIRN_FAULT");
-    if (one != NULL) {
-        struct fault f;
-        assert_true(read_fault(one, &f));
-        nbad = !play(&f);
-    } else if (number == NULL && getenv("FIRN_SOAK") != NULL)
-        nbad = play_all_at_once();
-    else
-        nbad = play_sample(&rng, number != NULL ? (int)strtol(number, NULL, 10)
-                                                : SAMPLE);
+    s.list.last = FAULT_SHEPHERD;
+    int nbad = faultlist_play(&s.list, SAMPLE, is_played, NULL);
     if (nbad > 0)
         fail_msg("%d faults were not survived", nbad);
 }

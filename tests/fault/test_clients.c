@@ -8,6 +8,10 @@
  * round all faults are gone, firnd is started once more, and every job is asked
  * for once more.
  *
+ * While the disk is full changes may wait in firnd's memory, and what is shown
+ * may be lost with it. So looks at a firnd whose disk was full say nothing;
+ * acknowledged changes count all the same.
+ *
  * Checked of each round:
  * (1) some order explains the history of each job (lib/history.h): nothing that
  *     was acknowledged is lost, undone, or happened before it was asked for; a
@@ -57,6 +61,7 @@ enum {
 /* What the processes share. */
 struct shared {
     _Atomic int nops, nkeys, is_stopped;
+    _Atomic int was_full;   /* in this life of firnd */
     _Atomic long ids[KEYS]; /* 0: not known */
     _Atomic int nof[KEYS];  /* operations */
     struct history_op ops[OPS];
@@ -138,7 +143,9 @@ static void end_op(struct history_op *op, int status, const char *reply)
         result = HISTORY_REFUSED; /* "nothing of the request has happened" */
     else if (askfirnd_end() != ASKFIRND_CUT)
         op->to_s = INFINITY; /* it may happen yet */
-    op->result = result;
+    bool is_look = (result == HISTORY_OK && op->what == HISTORY_SHOW) ||
+                   result == HISTORY_OVER || result == HISTORY_ABSENT;
+    op->result = is_look && s.shared->was_full ? HISTORY_REFUSED : result;
 }
 
 static void submit(int key, double until_s)
@@ -186,7 +193,8 @@ static void list(int key, double until_s)
     double from_s = clock_elapsed_s();
     snprintf(target, sizeof target, "/jobs?limit=%d&after=%ld", PAGE,
              s.shared->ids[key] - 1);
-    if (firndbed_get(&s.bed, target, until_s, reply) != 200)
+    if (firndbed_get(&s.bed, target, until_s, reply) != 200 ||
+        s.shared->was_full)
         return;
     double to_s = clock_elapsed_s();
     for (char *at = reply; (at = strstr(at, "{\"id\": ")) != NULL;) {
@@ -229,8 +237,9 @@ static void one_request(struct rng *rng)
     int key = pick(rng), what = (int)rng_below(rng, 16);
     if (key < 0 || what == 0) { /* a new one, or one again */
         int n = s.shared->nkeys;
-        bool is_again = n > 0 && rng_below(rng, 2) == 0;
-        key = is_again ? n - 1 - (int)rng_below(rng, LIVING)
+        bool is_open = n > 0 && n <= KEYS && s.shared->ids[n - 1] == 0;
+        bool is_again = n > 0 && rng_below(rng, is_open ? 16 : 2) > 0;
+        key = is_again ? n - 1 - (int)rng_below(rng, is_open ? 1 : LIVING)
                        : atomic_fetch_add(&s.shared->nkeys, 1);
         if (key >= KEYS)
             s.shared->nkeys = KEYS;
@@ -275,6 +284,7 @@ static void keep_alive(void)
                 clock_elapsed_s() > s.full_s + LONGEST_S))
         fail_msg("firnd ended by itself, status %d", status);
     s.nends += had;
+    s.shared->was_full = s.bed.plan->is_disk_full;
     assert_true(firndbed_begin(&s.bed, NULL));
 }
 
@@ -288,6 +298,7 @@ static void strike(void)
         s.nkills += firndbed_kill(&s.bed, NULL);
         break;
     case 1:
+        s.shared->was_full = 1;
         plan->is_disk_full = !plan->is_disk_full;
         s.nfull += plan->is_disk_full;
         break;
@@ -336,6 +347,7 @@ static void look_at_all(void)
 {
     double until_s = clock_elapsed_s() + LONGEST_S;
     firndbed_kill(&s.bed, NULL);
+    s.shared->was_full = 0;
     assert_true(firndbed_begin(&s.bed, NULL));
     if (!firndbed_is_ready(&s.bed, LONGEST_S))
         fail_msg("firnd does not come up any more");

@@ -105,7 +105,8 @@ static void histories_that_a_scheduler_can_have_are_accepted(void **state)
         "S= C=c L=c H!",               /* cancelled while it waited */
         "S= L=a1 C=ae1 L=ae1 L=c1 C!", /* and while it ran */
         "S= L=a1 C=ae1 L=s1",          /* it ended by itself just before */
-        "S= C C! L=c",                 /* an unknown cancel did happen */
+        "S= L=a1 C L=f1", /* its record was lost, its signal was not */
+        "S= C C! L=c",    /* an unknown cancel did happen */
         "S= L=a1 C! L=s1",
         "S= P7=pp7 L=a1p7 P3=a1p3 L=a1p3",
         "S= P7=pp7@2-9 P3=pp3@2-9 L=pp7@10-11", /* either order */
@@ -154,6 +155,7 @@ static void every_planted_fault_is_rejected(void **state)
         "S= P7=pp7@2-9 P3=pp3@2-9 L=p@10-11",
         "S= L=p C! L=p", /* "is over", and it is not */
         "S= L=a1 H!@4-5 L=a1@6-7",
+        "S= L=a1 C=ae1 L=f1", /* an acknowledged cancel is kept */
         "S= L=f1",            /* nothing should have failed */
         "S= H@2-3 L=p L=ph",  /* by a request of the dead */
         "S= H=ph H L=ah1",    /* an unknown request is no excuse */

@@ -11,6 +11,7 @@
  * request that forbids starts, unseen. */
 struct machine {
     bool exists, is_held, is_ending, is_open;
+    bool may_die; /* by a cancel that was not acknowledged, and is forgotten */
     enum history_phase phase;
     int priority;
     long attempt;
@@ -57,7 +58,7 @@ static bool can_be(const struct machine *m, const struct history_rule *rule,
     case HISTORY_SUCCEEDED:
         return was_active && !rule->is_endless;
     case HISTORY_FAILED:
-        return was_active && rule->may_fail;
+        return was_active && (rule->may_fail || m->may_die);
     case HISTORY_CANCELLED:
         return m->is_ending;
     }
@@ -131,7 +132,11 @@ static int apply(const struct machine *m, const struct history_rule *rule,
             return 0;
         out[0].is_open = m->is_open || (!m->is_held && !m->is_ending);
         change(&out[0], op);
-        return 1;
+        if (op->what != HISTORY_CANCEL)
+            return 1;
+        out[1] = *m; /* its process is gone, its record too */
+        out[0].may_die = out[1].may_die = true;
+        return 2;
     }
     int n = 0; /* refused, for it is over: how, is seen later */
     for (int p = HISTORY_SUCCEEDED; p <= HISTORY_CANCELLED; p++) {
@@ -153,8 +158,8 @@ static uint64_t pack(const struct machine *m)
 {
     return (uint64_t)m->exists | (uint64_t)m->is_held << 1 |
            (uint64_t)m->is_ending << 2 | (uint64_t)m->is_open << 3 |
-           (uint64_t)m->phase << 4 | (uint64_t)m->priority << 8 |
-           (uint64_t)m->attempt << 16;
+           (uint64_t)m->phase << 4 | (uint64_t)m->may_die << 7 |
+           (uint64_t)m->priority << 8 | (uint64_t)m->attempt << 16;
 }
 
 static void put(struct search *s, struct entry e)

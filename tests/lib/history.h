@@ -16,8 +16,10 @@
  * Start, loss and end come by themselves, at any time. A job does not start,
  * and the number of its attempt does not rise, while it is held or cancelled.
  * Only a cancelled job becomes `cancelled`, and it is over for good, like one
- * that succeeded. Hold, release, cancel and a priority change what they name
- * until the next such request, and are refused when the job is over.
+ * that succeeded. A cancel without an answer may have ended the job's process
+ * before its record was lost: the job has failed then. Hold, release, cancel
+ * and a priority change what they name until the next such request, and are
+ * refused when the job is over.
  *
  * (1) Besides, over all jobs: a key has one id whenever it is told, and an id
  *     one key.
