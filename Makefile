@@ -35,12 +35,18 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
-# Trainers report over HTTP where libcurl is there; all else needs libc alone.
+# Trainers report over HTTP where libcurl is there, and meet over several hosts
+# where libsodium is there; all else needs libc alone.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
+SODIUM := $(shell pkg-config --exists libsodium 2>/dev/null && echo yes)
 ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
-TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) -lm -lpthread
+TRAINLIBS := $(if $(CURL),$(shell pkg-config --libs libcurl)) \
+             $(if $(SODIUM),$(shell pkg-config --libs libsodium)) -lm -lpthread
 ifdef CURL
 PKGFLAGS += -DFIRN_WITH_CURL
+endif
+ifdef SODIUM
+PKGFLAGS += -DFIRN_WITH_SODIUM $(shell pkg-config --cflags libsodium)
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
         -lcminpack -llapacke $(TRAINLIBS) -ldl
@@ -72,7 +78,7 @@ DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
                $(wildcard src/daemon/*.c))))
 DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
-               bench/submit.c \
+               bench/submit.c bench/restart.c \
                tests/fuzz/fuzz_jobfile.c
 # libfirn_train lives in other people's processes: it has what is in train and
 # wire, and the few files below them that need libc alone.
@@ -156,6 +162,8 @@ TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
      d2 $(EXAMPLES) firnd
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
+	$(if $(SODIUM),,$(Q)echo 'there is no libsodium: libfirn_train is built \
+	    without groups of processes on several hosts')
 d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
 firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
@@ -316,7 +324,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit: \
+$(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
+$(BUILD)/bench/restart: \
   $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirnd.a \
   $(BUILD)/libtest.a $(BUILD)/libfirn.a
 	$(say) LD $@
@@ -374,10 +383,12 @@ asan-built:
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
-# Only trainers have threads: no other folder of the library does.
+# Only trainers have threads, and the daemon while its policy thinks; the
+# latter is built for that when there is time.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
-    $(TSAN_DIRS:%=$(BUILD)/tests/%/%),$(TESTS)))
+    $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
+    $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
     $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
 tsan-built:
@@ -502,7 +513,8 @@ install: all
 	    ln -sf $$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so || exit 1; done
 	for pc in firn firn_train; do \
 	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
-	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' tools/$$pc.pc.in \
+	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' \
+	        -e 's|@SODIUM@|$(if $(SODIUM),-lsodium)|' tools/$$pc.pc.in \
 	        >$(LIBDIR)/pkgconfig/$$pc.pc || exit 1; done
 	install -m 644 docs/firn.1 $(MANDIR)/
 

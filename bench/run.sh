@@ -46,6 +46,7 @@ run traingroup
 [ ! -x "$BUILD/bench/store" ] || run store
 [ ! -x "$BUILD/bench/queue" ] || run queue "$FIRN"
 [ ! -x "$BUILD/bench/submit" ] || run submit "$BUILD/firnd"
+run joblog
 run small "$FIRN"
 run scale "$FIRN"
 FIRN=$FIRN run slurm.sh

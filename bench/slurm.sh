@@ -87,7 +87,7 @@ chmod +x "$tmp/tell" "$tmp/batch"
 (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
 "${FIRN}d" --engine slurm --state "$tmp/state" --socket "$tmp/sock" \
     --listen "127.0.0.1:$(cat "$tmp/bed/port")" --token-file "$tmp/token" \
-    --policy fifo 2>"$tmp/firnd.log" &
+    --policy fifo --allow-root 2>"$tmp/firnd.log" &
 daemon=$!
 tries=0
 until api http://firn/v1/health >/dev/null; do

@@ -3,7 +3,8 @@
     python3 build_lib.py OUT.so
 
 libcurl is used where its headers are there; without it a trainer works and
-sends no reports. The flags that fix the order of sums are those of the
+sends no reports. So is libsodium; without it the processes of a trainer are all
+on one host. The flags that fix the order of sums are those of the
 Makefile.
 """
 
@@ -37,25 +38,30 @@ def sources() -> list[str]:
     return sorted(str(path) for path in found)
 
 
-def has_curl(compiler: str) -> bool:
-    """Can a program with libcurl be linked?"""
+# Libraries that may be missing: a definition, a header, a call, a flag.
+LIBRARIES = [
+    ("FIRN_WITH_CURL", "curl/curl.h", "!curl_version()", "-lcurl"),
+    ("FIRN_WITH_SODIUM", "sodium.h", "sodium_init() < 0", "-lsodium"),
+]
+
+
+def can_link(compiler: str, header: str, call: str, flag: str) -> bool:
+    """Can a program that makes this call be linked?"""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "curl.c")
-        source.write_text(
-            "#include <curl/curl.h>\nint main(void) { return !curl_version(); }\n"
-        )
-        command = [compiler, str(source), "-o", str(Path(folder, "curl")), "-lcurl"]
+        source = Path(folder, "try.c")
+        source.write_text(f"#include <{header}>\nint main(void) {{ return {call}; }}\n")
+        command = [compiler, str(source), "-o", str(Path(folder, "try")), flag]
         return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def build(out: Path) -> Path:
     """Compiles and links it in one go."""
     compiler = os.environ.get("CC", "cc")
-    curl = has_curl(compiler)
+    there = [one for one in LIBRARIES if can_link(compiler, *one[1:])]
     command = [compiler, *FLAGS, f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
-    command += ["-DFIRN_WITH_CURL"] if curl else []
+    command += [f"-D{one[0]}" for one in there]
     command += [*sources(), "-o", str(out), "-lm", "-lpthread"]
-    command += ["-lcurl"] if curl else []
+    command += [one[3] for one in there]
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(command, check=True)
     return out

@@ -32,7 +32,7 @@ why()
     libuv1-dev) echo "the daemon's loop" ;;
     libmicrohttpd-dev) echo "the daemon's HTTP API" ;;
     libjansson-dev) echo "reads and writes JSON" ;;
-    libsodium-dev) echo "tokens" ;;
+    libsodium-dev) echo "tokens; trainers on several hosts" ;;
     zlib1g-dev) echo "the example trainers read compressed pictures" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;

@@ -5,7 +5,8 @@
 # up OPTION...: a firnd that answers; its number is in $daemon.
 up()
 {
-    "$bin/firnd" --state "$tmp/state" --socket "$FIRN_SOCKET" "$@" \
+    "$bin/firnd" --state "$tmp/state" --socket "$FIRN_SOCKET" \
+        --allow-root "$@" \
         2>>"$out/firnd.log" &
     daemon=$!
     for _ in $(seq 100); do

@@ -14,6 +14,12 @@
  *                   process to process, and a process keeps one vector however
  *                   many threads it has
  *
+ * Processes of one host meet in shared memory that only their user can open.
+ * Leaders of several hosts prove to each other that they have the group's key
+ * before anything else is sent, by challenge and response; the key itself is
+ * never sent. What they send afterwards is neither encrypted nor protected
+ * against one who can change packets on the network between the hosts.
+ *
  * All calls but firn_group_threads/slot/put/bytes are collective: every process
  * makes them in the same order. A peer that is gone or silent for longer than
  * timeout_s is FIRN_EIO with its rank in the sentence, in all the others; the
@@ -44,7 +50,9 @@ struct firn_group_config {
                             those of a host, must be neighbours */
     const char *address; /* rank 0's host and port, when there are several */
     int port;            /* hosts */
-    const char *token;   /* a caller that does not show it is dropped */
+    const char *key;     /* 64 hexadecimal digits, the same in all processes
+                            and a secret: a process that does not have it is
+                            not let in. NULL: only where all are on one host */
     double timeout_s;    /* 0: 300 */
 };
 

@@ -31,13 +31,15 @@ struct firn_launch {
     const char *const *env;  /* "NAME=value", ends with NULL; on top of the
                                 engine's own and of FIRN_*, torchrun's */
     const char *workdir;
-    const char *folder;  /* the job's own, absolute: epochs, locks, log */
-    const char *log;     /* standard output and error go there, appended */
-    const char *url;     /* where trainers report; "" for nowhere */
-    const char *token;   /* that they show; of this job alone */
-    const char *ckpt;    /* folder of checkpoints; "" for none */
-    const char *freeze;  /* off, penalty, freezeout; "" for no word */
-    double freeze_max;   /* share of layers that may be frozen; 0: no word */
+    const char *folder;    /* of its control files, absolute: epochs, locks. Not
+                              a folder that the job is told of */
+    const char *log;       /* standard output and error go there, appended */
+    int64_t log_max_bytes; /* the newest of it that are kept; 0: all */
+    const char *url;       /* where trainers report; "" for nowhere */
+    const char *token;     /* that they show; of this job alone */
+    const char *ckpt;      /* folder of checkpoints; "" for none */
+    const char *freeze;    /* off, penalty, freezeout; "" for no word */
+    double freeze_max;     /* share of layers that may be frozen; 0: no word */
     double ckpt_every_s; /* it shall write one by itself so often; 0: no word */
     int threads;         /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
@@ -50,10 +52,16 @@ struct firn_launch {
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
     firn_job_id after_job; /* which one that is */
+    bool
+        has_run; /* of a job that is taken over: its last start was seen to
+                    run, so it is not to be run again when its files are gone */
 };
 
 struct firn_engine_host {
     void *arg;
+    /* Of the state folder, drawn once: letters and digits that all processes of
+     * its jobs have in their environment (engine/herd.h). NULL: none. */
+    const char *mark;
     /* False: no such job any more. */
     bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
     /* The number of the next start, on disk when this returns. */

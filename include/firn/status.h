@@ -21,7 +21,8 @@
     X(ENOMEM, "out of memory", 500)            \
     X(EREFUSED, "plan refused", 409)           \
     X(ESTALLED, "nothing left to happen", 500) \
-    X(EINTR, "interrupted", 503)
+    X(EINTR, "interrupted", 503)               \
+    X(EUNSAVED, "not written to disk", 507)
 
 enum firn_status {
 #define X(code, text, http) FIRN_##code,

@@ -36,6 +36,8 @@
  * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (the group
  * meets on the port above it), and
  *   FIRN_JOB, FIRN_EPOCH, FIRN_URL, FIRN_TOKEN   set by the scheduler
+ *   FIRN_GROUP_KEY set by the scheduler: the key of firn/group.h, which
+ *                  processes on several hosts need
  *   FIRN_THREADS   V
  *   FIRN_LAYOUT    owner of each thread, "0,0,1,2"
  *   FIRN_DIR       folder of checkpoints
@@ -46,8 +48,7 @@
  *   FIRN_FREEZE_MAX  the share of layers that may be frozen, by whatever rule
  *                  or order; it holds beside the config's own
  *   FIRN_PASSES    sub-batches of a batch
- * Without FIRN_TOKEN the name of the group is its token: it keeps other jobs
- * out, not enemies. Jobs of more than one process that run on a host at once
+ * Jobs of more than one process that run on a host at once
  * need different FIRN_JOB or MASTER_PORT.
  */
 #ifndef FIRN_TRAIN_H

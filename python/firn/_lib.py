@@ -62,7 +62,7 @@ class GroupConfig(ctypes.Structure):
         ("chain", c_bool),
         ("address", c_char_p),
         ("port", c_int),
-        ("token", c_char_p),
+        ("key", c_char_p),
         ("timeout_s", c_double),
     ]
 

@@ -166,7 +166,7 @@ class Group:
             chain=chain,
             address=place.address.encode(),
             port=place.port,
-            token=text(os.environ.get("FIRN_TOKEN") or name),
+            key=text(os.environ.get("FIRN_GROUP_KEY") or None),
             timeout_s=timeout_s,
         )
         self.rank, self.nprocs = place.rank, place.nprocs

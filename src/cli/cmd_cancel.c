@@ -11,7 +11,7 @@ static const struct flags_page page = {
     .about = "Ends jobs: one that waits leaves the queue; one that runs is "
              "asked to\ncheckpoint, then to end, and is killed after its grace "
              "time.\nA JOB is a number, a name, or the beginning of a name "
-             "that no other has.",
+             "that no other has;\ndigits alone are always a number.",
     .table = table,
 };
 

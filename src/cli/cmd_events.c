@@ -39,7 +39,8 @@ static const struct flags_page page = {
     .command = "events",
     .usage = "[options]",
     .about = "Prints what has happened to jobs and nodes, oldest first. With "
-             "--follow, -o json\nprints one object a line.",
+             "--follow, -o json\nprints one object a line. In brackets: the "
+             "caller that asked for it.",
     .table = table,
 };
 
@@ -63,6 +64,12 @@ static void put_event(const json_t *event, struct firn_buf *out)
     size_t width = out->n > before ? safe_width(out->at + before) : 0;
     buf_printf(out, "%*s  ", width < 10 ? (int)(10 - width) : 0, "");
     safe_puts(out, said_text(event, "text"));
+    const char *caller = said_text(event, "caller");
+    if (caller[0] != '\0') {
+        buf_puts(out, "  [");
+        safe_puts(out, caller);
+        buf_putc(out, ']');
+    }
     buf_putc(out, '\n');
 }
 

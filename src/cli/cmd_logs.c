@@ -2,6 +2,11 @@
  *
  * A log is another user's text: control characters are made visible unless
  * --raw says that the bytes themselves are wanted, for a file or a tool.
+ *
+ * firnd keeps the newest part of a log. Bytes that were dropped before they
+ * could be read are told on standard error, by their number: between the bytes
+ * of the log themselves nothing is put. A stream ends where the next byte was
+ * dropped, as it ends with the job; what the next piece says tells which.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -9,6 +14,7 @@
 #include "cli/live.h"
 #include "cli/livepatience.h"
 #include "cli/safetext.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { PIECE = 1 << 20 }; /* the most that the daemon gives at once */
@@ -46,6 +52,7 @@ struct printing {
     struct safe_feed feed;
     struct firn_buf out; /* with -o json: all of it */
     int64_t offset;      /* of the next byte */
+    int64_t ndropped;    /* bytes, before they could be read */
     int rc;
 };
 
@@ -73,8 +80,21 @@ static void make_path(struct firn_buf *path, const char *job, const char *query,
     buf_printf(path, "/logs?%s=%lld", query, (long long)value);
 }
 
+/* A piece came that begins behind what was asked for. */
+static void tell_dropped(struct printing *p, int64_t begin)
+{
+    if (begin <= p->offset)
+        return;
+    fprintf(stderr,
+            "firn logs: %lld bytes were dropped before they were read; firnd "
+            "keeps the newest of a log (--log-mib)\n",
+            (long long)(begin - p->offset));
+    p->ndropped += begin - p->offset;
+    p->offset = begin;
+}
+
 /* What is there now, piece by piece, all of it or its last lines. */
-static enum firn_status print_past(struct printing *p, const struct args *args,
+static enum firn_status print_past(struct printing *p, int tail,
                                    const char *job, struct firn_error *err)
 {
     struct firn_buf path = {0}, piece = {0};
@@ -82,12 +102,14 @@ static enum firn_status print_past(struct printing *p, const struct args *args,
     enum firn_status status = FIRN_OK;
     do {
         int64_t next = -1;
-        bool is_tail = is_first && args->tail > 0;
+        bool is_tail = is_first && tail > 0;
         buf_clear(&piece);
         make_path(&path, job, is_tail ? "tail" : "offset",
-                  is_tail ? args->tail : p->offset);
+                  is_tail ? tail : p->offset);
         buf_printf(&path, "&limit=%d", PIECE);
         status = client_piece(p->live->client, path.at, &piece, &next, err);
+        if (status == FIRN_OK && next >= 0 && !is_tail)
+            tell_dropped(p, next - (int64_t)piece.n);
         if (status == FIRN_OK && piece.n > 0)
             print(p, (struct firn_bytes){piece.at, piece.n});
         if (next >= 0)
@@ -123,6 +145,19 @@ static enum firn_status print_coming(struct printing *p, const char *job,
     return status;
 }
 
+/* Until the job is over: then nothing is left behind the end of the stream. */
+static enum firn_status follow(struct printing *p, const char *job,
+                               struct firn_error *err)
+{
+    for (;;) {
+        FIRN_TRY(print_coming(p, job, err));
+        int64_t before = p->offset;
+        FIRN_TRY(print_past(p, 0, job, err));
+        if (p->offset == before || p->rc != 0)
+            return FIRN_OK;
+    }
+}
+
 /* As JSON, all of it: a log may have NULs. */
 static void put_json(struct firn_buf *out, const struct firn_buf *log)
 {
@@ -146,7 +181,8 @@ static int finish(struct printing *p)
     if (p->live->is_json) {
         buf_puts(&text, "{\n  \"log\": ");
         put_json(&text, &p->out);
-        buf_puts(&text, "\n}\n");
+        buf_printf(&text, ",\n  \"dropped_bytes\": %lld\n}\n",
+                   (long long)p->ndropped);
     } else {
         safe_feed_end(&p->feed, &text);
     }
@@ -160,9 +196,9 @@ static int logs(struct live *live, const struct args *args, const char *job)
     struct printing p = {.live = live, .is_raw = args->is_raw};
     struct firn_error err = {0};
     client_catch_interrupts();
-    enum firn_status status = print_past(&p, args, job, &err);
+    enum firn_status status = print_past(&p, args->tail, job, &err);
     if (status == FIRN_OK && args->follows && p.rc == 0)
-        status = print_coming(&p, job, &err);
+        status = follow(&p, job, &err);
     int rc = finish(&p);
     if (status != FIRN_OK)
         rc = live_failed(live, &err);

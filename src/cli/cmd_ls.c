@@ -33,8 +33,9 @@ static const struct flags_page page = {
     .usage = "[options]",
     .about = "Lists the jobs that run or wait, those that run first; with "
              "--all those that\nare over too. GPUS is what a job asked for, "
-             "HOLDS what it has now. A table has\nthe first 1000 that wait, "
-             "and says so; with --all or --state, or as JSON, it has all.",
+             "HOLDS what it has now,\nRAN for how long it has had GPUs in all "
+             "its attempts. A table has the first 1000\nthat wait, and says "
+             "so; with --all or --state, or as JSON, it has all.",
     .table = table,
 };
 

@@ -254,18 +254,28 @@ static void put_gpus(struct firn_buf *out, const json_t *job)
         buf_printf(out, "%.0f..%.0f", least, most);
 }
 
-/* How long it has run or ran; "-" for one that never did. */
-static void put_ran(struct firn_buf *out, const json_t *job, double now_s)
+/* How long a job has had GPUs, in all its attempts; "-" before the first. */
+static void put_job_ran(struct firn_buf *out, const json_t *job)
 {
-    double started_s = said_number(job, "started_s", 0);
-    double ended_s = said_number(job, "ended_s", 0);
+    double ran_s = said_number(job, "ran_s", -1);
+    if (ran_s >= 0)
+        buf_span(out, ran_s);
+    else
+        buf_putc(out, '-');
+}
+
+/* How long an attempt took, or has taken until now; "-": it has not begun. */
+static void put_ran(struct firn_buf *out, const json_t *epoch, double now_s)
+{
+    double started_s = said_number(epoch, "started_s", 0);
+    double ended_s = said_number(epoch, "ended_s", 0);
     if (!(started_s > 0))
         buf_putc(out, '-');
     else
         buf_span(out, (ended_s > 0 ? ended_s : now_s) - started_s);
 }
 
-static void add_row(struct table *table, const json_t *job, double now_s)
+static void add_row(struct table *table, const json_t *job)
 {
     struct firn_buf cell = {0};
     double progress = said_number(job, "progress", -1);
@@ -278,7 +288,7 @@ static void add_row(struct table *table, const json_t *job, double now_s)
     said_cell(table, said_text(job, "gpus"));
     table_cellf(table, progress >= 0 ? "%.0f%%" : "-", 100 * progress);
     buf_clear(&cell);
-    put_ran(&cell, job, now_s);
+    put_job_ran(&cell, job);
     table_cell(table, cell.at);
     said_cell(table, said_text(job, "reason"));
     buf_release(&cell);
@@ -292,12 +302,11 @@ void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out)
     struct table table;
     size_t n;
     struct row *rows = sorted_rows(answer, &n);
-    double now_s = moment_now_s();
     table_init(&table, "rlllrlrrl");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
     for (size_t i = 0; i < n && i < most; i++)
-        add_row(&table, rows[i].job, now_s);
+        add_row(&table, rows[i].job);
     table_print(&table, out);
     if (n > most)
         buf_printf(out, "and %zu more\n", n - most);
@@ -412,13 +421,26 @@ static void put_ask(const json_t *job, struct firn_buf *out)
     json_decref(ask);
 }
 
+/* How much of its output is kept. */
+static void put_log(const json_t *job, struct firn_buf *out)
+{
+    const json_t *log = json_object_get(job, "log");
+    double dropped = said_number(log, "dropped_bytes", 0);
+    if (log == NULL)
+        return;
+    buf_printf(out, "log: %.0f bytes kept", said_number(log, "kept_bytes", 0));
+    if (dropped > 0)
+        buf_printf(out, ", the oldest %.0f dropped", dropped);
+    buf_putc(out, '\n');
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
-        "id",        "name",        "user",     "state",      "why",
-        "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
-        "started_s", "submitted_s", "ended_s",  "epochs",     "file",
-        "request",   "reported_s",  "progress", "not_merged", NULL};
+        "id",         "name",   "user", "state",   "why",        "gpus_min",
+        "gpus_max",   "gpus",   "ask",  "report",  "started_s",  "submitted_s",
+        "ended_s",    "epochs", "file", "request", "reported_s", "progress",
+        "not_merged", "log",    NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = said_number(answer, "progress", -1);
     put_head(answer, out);
@@ -430,6 +452,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    put_log(answer, out);
     said_lines(answer, "not_merged", out);
     said_fields(answer, told, out);
     put_ask(answer, out);

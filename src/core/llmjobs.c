@@ -36,6 +36,7 @@
 #include "core/accept.h"
 #include "core/cluster_build.h"
 #include <firn/llmplan.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,7 @@ static struct split split_of(const struct llmjob *llm,
     };
     job.tp = t;
     job.dp = spot->gpus / t;
-    job.micro_batch = (llm->batch + job.dp - 1) / job.dp;
+    job.micro_batch = llm->batch / job.dp + (llm->batch % job.dp > 0);
     if (t > spot->step)
         links.node_bytes_s = links.net_bytes_s / spot->fullest;
     struct firn_memory memory = firn_memory_of(&job, NULL);
@@ -379,8 +380,9 @@ size_t llmjobs_ways(const struct llmjob *llm,
 int llmjobs_gpus_max(const struct llmjob *llm)
 {
     int heads = llm->job.shape.heads;
-    int most = heads & -heads; /* the largest power of two that divides them */
-    return most * llm->batch;
+    int64_t most = heads & -heads; /* the largest power of two dividing them */
+    most *= llm->batch;
+    return most < INT_MAX ? (int)most : INT_MAX;
 }
 
 /* --- what a user asks for ---------------------------------------------------

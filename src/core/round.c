@@ -243,7 +243,8 @@ enum firn_status round_event(struct round *round,
         return FIRN_OK;
     round->is_due = true;
     tell_changed(round, event->at_s);
-    return settled(round, err);
+    /* A job that comes waits: there was no step. */
+    return event->kind == FIRN_EVENT_SUBMIT ? FIRN_OK : settled(round, err);
 }
 
 /* ---- what was there before ---- */
@@ -386,31 +387,52 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
     return FIRN_OK;
 }
 
+/* A decision on its way. */
+struct decision {
+    struct round *round;
+    struct firn_view view;
+    struct diff diff;
+    enum firn_status status;
+    struct firn_error *err;
+};
+
+/* Asks the policy and checks its plan; changes nothing that a view shows. */
+static void think(void *arg)
+{
+    struct decision *d = arg;
+    struct round *round = d->round;
+    const struct firn_policy_def *policy = round->config.policy;
+    plan_open(&round->plan, &d->view);
+    d->status = policy->decide(round->policy_state, &d->view, &round->plan);
+    plan_close(&round->plan);
+    if (d->status != FIRN_OK)
+        firn_fail(d->err, d->status, "policy %s failed: %s", policy->name,
+                  firn_status_text(d->status));
+    if (d->status == FIRN_OK) {
+        diff_plan(&round->plan, &d->diff);
+        d->status = check_plan(&round->plan, &d->diff, d->err);
+    }
+    plan_clear(&round->plan);
+}
+
 enum firn_status round_decide(struct round *round, double now_s,
                               struct firn_error *err)
 {
     const struct firn_policy_def *policy = round->config.policy;
+    const struct round_watch *watch = &round->config.watch;
     arena_reset(&round->scratch);
-    struct firn_view view = round_view(round, now_s);
-    struct diff diff = {0};
+    struct decision d = {
+        .round = round, .view = round_view(round, now_s), .err = err};
     round->is_due = false;
     round->rounds++;
-    plan_open(&round->plan, &view);
-    enum firn_status status =
-        policy->decide(round->policy_state, &view, &round->plan);
-    plan_close(&round->plan);
-    if (status != FIRN_OK)
-        firn_fail(err, status, "policy %s failed: %s", policy->name,
-                  firn_status_text(status));
-    if (status == FIRN_OK) {
-        diff_plan(&round->plan, &diff);
-        status = check_plan(&round->plan, &diff, err);
-    }
-    plan_clear(&round->plan);
-    FIRN_TRY(status); /* (1) */
-    FIRN_TRY(apply(round, &diff, now_s, err));
+    if (watch->run)
+        watch->run(watch->arg, think, &d);
+    else
+        think(&d);
+    FIRN_TRY(d.status); /* (1) */
+    FIRN_TRY(apply(round, &d.diff, now_s, err));
     if (policy->wake_s) {
-        view = round_view(round, now_s);
+        struct firn_view view = round_view(round, now_s);
         double wake_s = policy->wake_s(round->policy_state, &view);
         round->policy_wake_s = wake_s > now_s ? wake_s : INFINITY;
     }

@@ -25,6 +25,11 @@ struct round_watch {
     void (*changed)(void *arg, const struct state *state, double now_s);
     /* The policy has another word on why this job waits: job->note. */
     void (*note)(void *arg, const struct firn_job *job, double now_s);
+    /* Calls work(what) once and returns when it has returned: the policy's
+     * thinking, from view to checked plan. It may do so in another thread, as
+     * long as round, cluster and forecasts stay as they are meanwhile. NULL:
+     * it is called where it is. */
+    void (*run)(void *arg, void (*work)(void *what), void *what);
 };
 
 struct round;

@@ -8,6 +8,9 @@
  * (1) A call is answered once, or became a stream.
  * (2) No text of a client is used but by comparing it, reading it as a number
  *     or giving it to the book, which knows what a name is.
+ * (3) While a decision is on its way, a submit is handled, which asks the host
+ *     for nothing but to be told of it, and what the daemon says of itself;
+ *     other requests wait, in their order.
  *
  * Cost: a walk over some twenty routes for each request.
  */
@@ -19,10 +22,14 @@
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STREAMS_MAX = 200, PATH_MOST = 4095 };
+
+/* How long the caller of a change waits for a disk that takes no writes. */
+static const double UNSAVED_S = 5;
 
 static const struct api_route table[] = {
 #define ROUTE(method, path, handler, who) {#method, path, handler, API_##who},
@@ -49,8 +56,8 @@ static void on_event(void *arg, const struct store_event *event)
 enum firn_status api_new(struct api **out, const struct api_host *host,
                          struct firn_error *err)
 {
-    int64_t last;
-    FIRN_TRY(api_last_event(host->store, &last, err));
+    int64_t last = store_last_event(host->store);
+    (void)err;
     struct api *api = mem_new(1, sizeof *api);
     api->host = *host;
     api->heard_id = api->settled_id = last;
@@ -67,6 +74,8 @@ void api_free(struct api *api)
     for (size_t i = 0; i < api->waiting.n; i++)
         buf_release(&api->waiting.at[i].body);
     vec_release(&api->waiting);
+    mem_free(api->refusals);
+    vec_release(&api->parked);
     mem_free(api);
 }
 
@@ -146,11 +155,48 @@ static void no_route(struct api_call *call, const char *path)
     buf_release(&allowed);
 }
 
+/* "ann", "token, 10.0.0.5", "job 7, 10.0.0.5". */
+static void name_caller(struct book *book, const struct http_caller *caller)
+{
+    char name[BOOK_CALLER];
+    snprintf(name, sizeof name, "%s%s%s", caller->user,
+             caller->address[0] != '\0' ? ", " : "", caller->address);
+    book_caller(book, name);
+}
+
+static bool is_read(const struct api_route *route)
+{
+    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
+}
+
+/* Is the disk too full for this? New jobs need ample room, reports (which are
+ * many) a reserve that is held, all other changes a disk that takes writes. A
+ * cancel is always taken: it makes room. */
+static bool has_no_room(const struct api_route *route, const struct api *api)
+{
+    enum room room = store_room(api->host.store);
+    if (route->handle == api_job_submit)
+        return room != ROOM_AMPLE;
+    if (route->handle == api_report_post)
+        return room == ROOM_SPENT || room == ROOM_FULL;
+    return room == ROOM_FULL && !is_read(route) &&
+           route->handle != api_job_cancel;
+}
+
+/* (3) */
+static bool can_do_now(const struct api *api, const struct api_route *route)
+{
+    return !api->is_paused || route->handle == api_job_submit ||
+           route->handle == api_self_health ||
+           route->handle == api_self_version;
+}
+
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request)
 {
+    struct api *api = arg;
     struct api_call call = {
-        .api = arg, .exchange = exchange, .request = request};
+        .api = api, .exchange = exchange, .request = request};
     const char *path = request->path;
     if (strncmp(path, "/v1/", 4) == 0)
         path += 3;
@@ -158,16 +204,42 @@ void api_handle(void *arg, struct http_exchange *exchange,
         if (strcmp(table[i].method, request->method) != 0 ||
             !matches(table[i].path, path, call.word))
             continue;
+        if (!can_do_now(api, &table[i])) {
+            struct api_parked parked = {exchange, request};
+            vec_add(&api->parked, parked);
+            return;
+        }
         http_watch(exchange, api_count, arg, i);
-        if (may_call(&table[i], &call))
-            table[i].handle(&call);
-        else
+        call.is_read = is_read(&table[i]);
+        if (!may_call(&table[i], &call)) {
+            api_turned_away(arg, HTTP_REFUSED_RIGHT, &request->caller);
             http_refuse(exchange, 403, "forbidden",
                         "this caller may not do that");
+        } else if (has_no_room(&table[i], call.api)) {
+            http_refuse(exchange, 507, "disk-full",
+                        store_trouble(call.api->host.store));
+        } else {
+            name_caller(call.api->host.book, &request->caller);
+            table[i].handle(&call);
+            book_caller(call.api->host.book, "");
+        }
         return;
     }
     http_watch(exchange, api_count, arg, -1);
     no_route(&call, path);
+}
+
+void api_pause(struct api *api)
+{
+    api->is_paused = true;
+}
+
+void api_resume(struct api *api)
+{
+    api->is_paused = false;
+    for (size_t i = 0; i < api->parked.n; i++)
+        api_handle(api, api->parked.at[i].exchange, api->parked.at[i].request);
+    api->parked.n = 0;
 }
 
 /* --- answers ----------------------------------------------------------- */
@@ -176,9 +248,15 @@ void api_reply_as(struct api_call *call, int status, const char *type,
                   struct firn_buf *body)
 {
     struct api *api = call->api;
-    struct api_waiting one = {call->exchange, status, type, *body};
+    struct api_waiting one = {.exchange = call->exchange,
+                              .status = status,
+                              .type = type,
+                              .body = *body,
+                              .is_read = call->is_read,
+                              .since_s = clock_elapsed_s()};
     *body = (struct firn_buf){0};
-    if (store_has_changes(api->host.store)) {
+    bool is_stalled = store_is_stalled(api->host.store);
+    if (store_has_changes(api->host.store) && !(is_stalled && one.is_read)) {
         vec_add(&api->waiting, one);
         return;
     }
@@ -203,19 +281,39 @@ bool api_is_waiting(const struct api *api)
     return api->waiting.n > 0;
 }
 
+/* An answer to a change that is not on disk waits for UNSAVED_S; then its
+ * caller is told that it is not known what becomes of it. */
+static bool settle_one(struct api_waiting *one, enum firn_status commit,
+                       const struct firn_error *err)
+{
+    struct firn_error unsaved = {0};
+    if (commit == FIRN_EUNSAVED && !one->is_read) {
+        if (clock_elapsed_s() < one->since_s + UNSAVED_S)
+            return false;
+        firn_fail(&unsaved, commit,
+                  "this was done and is not on disk: it is written when there "
+                  "is room, but if firnd is started anew before, do it again. "
+                  "%s",
+                  err->text);
+        http_fail(one->exchange, commit, unsaved.text);
+    } else if (commit == FIRN_OK || commit == FIRN_EUNSAVED) {
+        http_answer(one->exchange, one->status, one->type,
+                    (struct firn_bytes){one->body.at, one->body.n});
+    } else {
+        http_fail(one->exchange, commit, err->text);
+    }
+    buf_release(&one->body);
+    return true;
+}
+
 void api_settle(struct api *api, enum firn_status commit,
                 const struct firn_error *err)
 {
-    for (size_t i = 0; i < api->waiting.n; i++) {
-        struct api_waiting *one = &api->waiting.at[i];
-        if (commit == FIRN_OK)
-            http_answer(one->exchange, one->status, one->type,
-                        (struct firn_bytes){one->body.at, one->body.n});
-        else
-            http_fail(one->exchange, commit, err->text);
-        buf_release(&one->body);
-    }
-    api->waiting.n = 0;
+    size_t nleft = 0;
+    for (size_t i = 0; i < api->waiting.n; i++)
+        if (!settle_one(&api->waiting.at[i], commit, err))
+            api->waiting.at[nleft++] = api->waiting.at[i];
+    api->waiting.n = nleft;
     if (commit != FIRN_OK || api->settled_id == api->heard_id)
         return;
     api->settled_id = api->heard_id;
@@ -427,11 +525,12 @@ bool api_stream_write(struct api_stream *stream, struct firn_bytes data)
 
 bool api_wants_tick(const struct api *api)
 {
-    return api->streams != NULL;
+    return api->streams != NULL || refusals_are_left(api);
 }
 
 void api_tick(struct api *api)
 {
     for (struct api_stream *s = api->streams; s != NULL; s = s->next)
         s->tick(s);
+    refusals_say(api);
 }

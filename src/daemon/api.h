@@ -9,8 +9,10 @@
  *     api_settle(api, status, &err);       answers go out, streams are woken
  *     api_tick(api);                       followed logs, signs of life
  *
- * (1) Nothing is shown that is not on disk: an answer that was made while the
- *     store has changes waits for api_settle(). So api_settle() is called at
+ * (1) Nothing is acknowledged that is not on disk: an answer that was made
+ * while the store has changes waits for api_settle(). Only while the disk takes
+ * no writes are answers to GET given at once, which then show what is in
+ *     memory. So api_settle() is called at
  *     the end of every turn, whether something changed or not, and api_tick()
  *     at least four times a second while api_wants_tick().
  * (2) Every route says who may call it (routes.def); the check is in one place,
@@ -114,11 +116,22 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+/* Told of requests and connections that are refused: counts them and writes at
+ * most one line a second for each peer into the log. */
+void api_turned_away(void *arg, enum http_refusal why,
+                     const struct http_caller *peer);
 /* Told of an answer's status, for counting: http_watch(). */
 void api_count(void *arg, int number, int status);
 
+/* While the host decides: submits are handled, whose `changed` the host has to
+ * put off, and what the daemon says of itself; other requests wait until it
+ * goes on. `waits` is then not asked. */
+void api_pause(struct api *api);
+void api_resume(struct api *api);
+
 /* The turn's commit has gone so: answers that waited for it are given, or
- * become failures with the sentence of `err`. */
+ * become failures with the sentence of `err`. FIRN_EUNSAVED: what was only read
+ * is answered, what was changed waits a few seconds for the next call. */
 void api_settle(struct api *api, enum firn_status commit,
                 const struct firn_error *err);
 /* Are there answers that wait for a commit? */

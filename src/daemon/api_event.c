@@ -30,37 +30,9 @@ static void add_event(struct firn_buf *out, const struct api *api,
         api_json_gpus(out, api, "text", event->text);
     else
         api_json_text(out, "text", event->text);
+    if (event->caller != NULL && event->caller[0] != '\0')
+        api_json_text(out, "caller", event->caller);
     api_json_close(out, '}');
-}
-
-/* --- the last one ------------------------------------------------------ */
-
-static bool note(void *arg, const struct store_event *event)
-{
-    *(int64_t *)arg = event->id;
-    return false;
-}
-
-/* Ids rise by one; an id with none after it is found by doubling, the last
- * by halving. */
-enum firn_status api_last_event(struct store *store, int64_t *out,
-                                struct firn_error *err)
-{
-    int64_t low = 0, step = 1, found;
-    for (;;) {
-        found = 0;
-        FIRN_TRY(store_each_event(store, low + step - 1, 1, note, &found, err));
-        if (found > 0) {
-            low = found;
-            step *= 2;
-        } else if (step == 1) {
-            break;
-        } else {
-            step /= 2;
-        }
-    }
-    *out = low;
-    return FIRN_OK;
 }
 
 /* --- pages ------------------------------------------------------------- */

@@ -115,7 +115,8 @@ static void add_reason(struct firn_buf *out, const struct api *api,
     enum live_reason reason = job->reason;
     char why[LIVE_TEXT];
     str_copy(why, sizeof why, job->why);
-    if (job->state == LIVE_PENDING && api->host.waits != NULL)
+    if (job->state == LIVE_PENDING && api->host.waits != NULL &&
+        !api->is_paused)
         api->host.waits(api->host.arg, job, &reason, why);
     api_json_text(out, "reason", live_reason_name(reason));
     api_json_text(out, "why", why);
@@ -141,6 +142,10 @@ static void add_line(struct firn_buf *out, const struct api *api,
     add_time(out, "submitted_s", job->submitted_s);
     add_time(out, "started_s", job->started_s);
     add_time(out, "ended_s", job->ended_s);
+    if (job->epoch > 0)
+        api_json_double(
+            out, "ran_s",
+            book_ran_s(api->host.book, job, api->host.now_s(api->host.arg)));
     if (job->reported_s > 0 && job->last.progress >= 0)
         api_json_double(out, "progress", job->last.progress);
 }
@@ -235,6 +240,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_not_merged(out, api, job);
     add_ask(out, &job->ask);
     add_report(out, job);
+    api_json_log(out, api, job);
     struct epochs epochs = {out, api};
     api_json_open(out, "epochs", '[');
     store_each_epoch(api->host.store, job->id, add_epoch, &epochs, &ignored);

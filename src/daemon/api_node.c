@@ -51,6 +51,27 @@ void api_node_list(struct api_call *call)
     api_reply(call, 200, &out);
 }
 
+/* Is it so already? Then nothing has changed, and no event tells of it. */
+static bool is_so(const struct api_host *host, const char *name,
+                  bool is_drained)
+{
+    const struct api_node *nodes;
+    size_t n = host->nodes != NULL ? host->nodes(host->arg, &nodes) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(nodes[i].name, name) == 0)
+            return nodes[i].is_drained == is_drained;
+    return false;
+}
+
+/* The event of a change that is of no job; its failure is that of the commit.
+ */
+static void tell(const struct api_host *host, const char *kind,
+                 const char *text)
+{
+    struct firn_error ignored;
+    book_tell(host->book, host->now_s(host->arg), kind, text, &ignored);
+}
+
 static void drain(struct api_call *call, bool is_drained)
 {
     const struct api_host *host = &call->api->host;
@@ -58,9 +79,16 @@ static void drain(struct api_call *call, bool is_drained)
     struct firn_error err;
     if (!api_has(call, host->drain != NULL))
         return;
+    bool was_so = is_so(host, call->word, is_drained);
     if (host->drain(host->arg, call->word, is_drained, &err) != FIRN_OK) {
         api_fail(call, &err);
         return;
+    }
+    if (!was_so) {
+        buf_printf(&out, "node %s takes %s", call->word,
+                   is_drained ? "no new jobs" : "jobs again");
+        tell(host, is_drained ? "drained" : "undrained", out.at);
+        buf_clear(&out);
     }
     api_json_open(&out, NULL, '{');
     api_json_text(&out, "name", call->word);
@@ -171,6 +199,20 @@ static const char *read_settings(const json_t *root, const char **name,
     return NULL;
 }
 
+static void tell_policy(const struct api_host *host,
+                        const struct settings *settings)
+{
+    struct api_policy policy;
+    struct firn_buf text = {0};
+    host->policy(host->arg, &policy);
+    buf_printf(&text, "policy %s", policy.def->name);
+    for (size_t i = 0; i < settings->n; i++)
+        buf_printf(&text, ", %s=%s", settings->at[i].name,
+                   settings->at[i].value);
+    tell(host, "policy", text.at);
+    buf_release(&text);
+}
+
 void api_policy_patch(struct api_call *call)
 {
     static const char *const keys[] = {"name", "options", NULL};
@@ -187,6 +229,8 @@ void api_policy_patch(struct api_call *call)
         firn_fail(&err, FIRN_EINVAL, "%s", wrong);
     else
         host->set_policy(host->arg, name, settings->at, settings->n, &err);
+    if (err.status == FIRN_OK)
+        tell_policy(host, settings);
     mem_free(settings);
     json_decref(root);
     if (err.status != FIRN_OK)

@@ -15,6 +15,7 @@ struct api_call {
     struct http_exchange *exchange;
     const struct http_request *request;
     char word[128]; /* what stood for ":id" or ":name" */
+    bool is_read;   /* the route changes nothing */
 };
 
 /* An answer that waits for its commit. */
@@ -23,6 +24,14 @@ struct api_waiting {
     int status;
     const char *type;
     struct firn_buf body;
+    bool is_read;
+    double since_s; /* by clock_elapsed_s() */
+};
+
+/* A request that waits for the end of a decision. */
+struct api_parked {
+    struct http_exchange *exchange;
+    const struct http_request *request;
 };
 
 /* An answer without end. */
@@ -37,9 +46,14 @@ struct api_stream {
     int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
 };
 
+struct api_refusals; /* see api_refusal.c */
+
 struct api {
     struct api_host host;
+    struct api_refusals *refusals; /* NULL: none so far */
     VEC(struct api_waiting) waiting;
+    bool is_paused;
+    VEC(struct api_parked) parked; /* while paused */
     struct api_stream *streams;
     int nstreams;
     int64_t heard_id, settled_id; /* of events: the last, the last on disk */
@@ -83,9 +97,9 @@ struct api_stream *api_stream_open(struct api_call *call, const char *type,
 /* False: the reader does not keep up; the stream is ended. */
 bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
 
-/* The last event there is. */
-enum firn_status api_last_event(struct store *store, int64_t *out,
-                                struct firn_error *err);
+/* Refusals that were counted and not said yet; says those that are due. */
+bool refusals_are_left(const struct api *api);
+void refusals_say(struct api *api);
 
 /* --- JSON: a comma is put where one is missing ------------------------- */
 
@@ -107,6 +121,9 @@ void api_json_job(struct firn_buf *out, const struct api *api,
                   const struct live_job *job);
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job);
+/* How much of its output is kept and dropped; nothing where it has none. */
+void api_json_log(struct firn_buf *out, const struct api *api,
+                  const struct live_job *job);
 
 /* --- handlers ---------------------------------------------------------- */
 

@@ -5,6 +5,8 @@
  * What a trainer or a user says is judged before anything changes. (3) When
  * the store has rolled back, memory is ahead of the disk: from then on every
  * change is refused. (4) A start's number is committed before it is given out.
+ * (5) While the book is paused, the list of jobs and the jobs in it are only
+ * read: new jobs are kept in a second list until it goes on.
  *
  * Cost: a change is one row written and one event; finding a job by id is a
  * binary search; a job that leaves or enters memory moves the pointers above
@@ -27,7 +29,7 @@ enum { REQUEST_MAX = 128 };
 
 /* --- memory -------------------------------------------------------------- */
 
-void book_put(struct book *book, struct live_job *job)
+static void insert(struct book *book, struct live_job *job)
 {
     size_t i = book_place(book, job->id);
     vec_reserve(&book->jobs, book->jobs.n + 1);
@@ -35,6 +37,14 @@ void book_put(struct book *book, struct live_job *job)
             (book->jobs.n - i) * sizeof *book->jobs.at);
     book->jobs.at[i] = job;
     book->jobs.n++;
+}
+
+void book_put(struct book *book, struct live_job *job)
+{
+    if (book->is_paused)
+        vec_add(&book->arrived, job); /* (5) */
+    else
+        insert(book, job);
     book_token_add(book, job);
     if (live_state_is_over(job->state))
         vec_add(&book->over, job->id);
@@ -54,6 +64,8 @@ static void drop(struct book *book, firn_job_id id)
 /* Lets go of those that have been over the longest. */
 static void leave(struct book *book)
 {
+    if (book->is_paused)
+        return; /* (5) */
     while (book->over.n - book->over_first > book->keep)
         drop(book, book->over.at[book->over_first++]);
     if (2 * book->over_first > book->over.n) {
@@ -79,44 +91,74 @@ struct live_job *book_at(struct book *book, size_t i)
     return book->jobs.at[i];
 }
 
-/* --- opening ------------------------------------------------------------- */
-
-/* Living jobs come by rising id: each goes to the end. */
-static bool take(void *arg, struct live_job *job)
+void book_pause(struct book *book)
 {
-    book_put(arg, job);
-    return true;
+    book->is_paused = true;
 }
+
+void book_resume(struct book *book)
+{
+    book->is_paused = false;
+    for (size_t i = 0; i < book->arrived.n; i++)
+        insert(book, book->arrived.at[i]);
+    book->arrived.n = 0;
+}
+
+/* --- opening ------------------------------------------------------------- */
 
 struct job_list {
     struct live_job **at;
     size_t n, cap;
 };
 
-static bool take_over(void *arg, struct live_job *job)
+/* Living jobs come by rising id, finished ones by falling id. */
+static bool take(void *arg, struct live_job *job)
 {
     struct job_list *list = arg;
     vec_add(list, job);
     return true;
 }
 
-/* The newest come first, and shall be the last to leave. */
-static enum firn_status load_over(struct book *book, size_t *nbad,
-                                  struct firn_error *err)
+/* Merges finished jobs, by falling id, into the living, by rising id: from the
+ * end, so that every pointer moves once. */
+static void merge(struct book *book, const struct job_list *over)
 {
-    struct job_list list = {0};
+    size_t from = book->jobs.n, to = from + over->n;
+    vec_reserve(&book->jobs, to);
+    book->jobs.n = to;
+    for (size_t i = 0; i < over->n; i++) {
+        while (from > 0 && book->jobs.at[from - 1]->id > over->at[i]->id)
+            book->jobs.at[--to] = book->jobs.at[--from];
+        book->jobs.at[--to] = over->at[i];
+    }
+    for (size_t i = over->n; i > 0; i--) /* the newest leave memory last */
+        vec_add(&book->over, over->at[i - 1]->id);
+}
+
+static enum firn_status load(struct book *book, size_t *nbad,
+                             struct firn_error *err)
+{
+    struct job_list living = {0}, over = {0};
+    size_t nbad_over = 0;
     enum firn_status status =
-        store_each_over(book->store, book->keep, take_over, &list, nbad, err);
-    while (list.n > 0)
-        book_put(book, list.at[--list.n]);
-    vec_release(&list);
+        store_each_job(book->store, false, take, &living, nbad, err);
+    book->jobs.at = living.at;
+    book->jobs.n = living.n;
+    book->jobs.cap = living.cap;
+    if (status == FIRN_OK)
+        status = store_each_over(book->store, book->keep, take, &over,
+                                 &nbad_over, err);
+    merge(book, &over);
+    vec_release(&over);
+    book_tokens(book);
+    *nbad += nbad_over;
     return status;
 }
 
 enum firn_status book_open(struct book **out, struct store *store,
                            struct firn_error *err)
 {
-    size_t nbad = 0, nbad_over = 0;
+    size_t nbad = 0;
     if (sodium_init() < 0)
         return firn_fail(err, FIRN_EIO, "the system gives no random numbers");
     struct book *book = mem_new(1, sizeof *book);
@@ -124,16 +166,13 @@ enum firn_status book_open(struct book **out, struct store *store,
     book->rollbacks = store_rollbacks(store);
     book->keep = BOOK_KEEP;
     randombytes_buf(book->key, sizeof book->key);
-    enum firn_status status =
-        store_each_job(store, false, take, book, &nbad, err);
-    if (status == FIRN_OK)
-        status = load_over(book, &nbad_over, err);
+    enum firn_status status = load(book, &nbad, err);
     if (status != FIRN_OK) {
         book_close(book);
         return status;
     }
-    if (nbad + nbad_over > 0)
-        log_warn("%zu jobs on disk cannot be understood", nbad + nbad_over);
+    if (nbad > 0)
+        log_warn("%zu jobs on disk cannot be understood", nbad);
     *out = book;
     return FIRN_OK;
 }
@@ -144,7 +183,10 @@ void book_close(struct book *book)
         return;
     for (size_t i = 0; i < book->jobs.n; i++)
         live_job_free(book->jobs.at[i]);
+    for (size_t i = 0; i < book->arrived.n; i++)
+        live_job_free(book->arrived.at[i]);
     vec_release(&book->jobs);
+    vec_release(&book->arrived);
     vec_release(&book->over);
     mem_free(book->cells);
     sodium_memzero(book->key, sizeof book->key);
@@ -182,16 +224,31 @@ enum firn_status book_may_change(const struct book *book,
     return in_step(book, err);
 }
 
+void book_caller(struct book *book, const char *caller)
+{
+    str_copy(book->caller, sizeof book->caller, caller);
+}
+
 static enum firn_status tell(struct book *book, const struct live_job *job,
                              double now_s, const char *kind, const char *text,
                              struct firn_error *err)
 {
-    struct store_event event = {
-        .at_s = now_s, .job = job->id, .kind = kind, .text = text};
+    struct store_event event = {.at_s = now_s,
+                                .job = job != NULL ? job->id : FIRN_NO_JOB,
+                                .kind = kind,
+                                .text = text,
+                                .caller = book->caller};
     FIRN_TRY(store_add_event(book->store, &event, err));
     if (book->listener != NULL)
         book->listener(book->listener_arg, &event);
     return FIRN_OK;
+}
+
+enum firn_status book_tell(struct book *book, double now_s, const char *kind,
+                           const char *text, struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    return tell(book, NULL, now_s, kind, text, err);
 }
 
 enum firn_status book_change(struct book *book, const struct live_job *job,
@@ -334,6 +391,8 @@ enum firn_status book_state(struct book *book, struct live_job *job,
                             struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
+    if (live_state_is_over(state))
+        FIRN_TRY(book_close_all(book, job, state, now_s, err));
     bool is_other = job->state != state;
     bool is_same = !is_other && job->reason == reason;
     job->state = state;
@@ -415,6 +474,7 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
                                 .end = -1,
                                 .held = job->held};
     job->epoch = start.epoch;
+    job->is_ran_known = false;
     snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
     FIRN_TRY(store_put_epoch(book->store, &start, err));
     FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
@@ -448,6 +508,7 @@ enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
     bool is_named =
         epoch->end >= 0 && (size_t)epoch->end < sizeof ends / sizeof *ends;
     FIRN_TRY(store_put_epoch(book->store, epoch, err));
+    job->is_ran_known = false;
     if (epoch->epoch == job->epoch)
         job->exit_status = epoch->exit_status;
     snprintf(text, sizeof text, "start %lld ended: %s, status %d",

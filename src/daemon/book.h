@@ -26,9 +26,21 @@ enum firn_status book_open(struct book **out, struct store *store,
 void book_close(struct book *book);
 /* Told when a change is made, which is before it is committed. */
 void book_listen(struct book *book, book_listener *listener, void *arg);
+/* The caller that the events from now on are because of; "": firnd itself. */
+enum { BOOK_CALLER = 128 };
+void book_caller(struct book *book, const char *caller);
+/* An event of no job: "drained", "policy", ... */
+enum firn_status book_tell(struct book *book, double now_s, const char *kind,
+                           const char *text, struct firn_error *err);
 /* How many jobs that are over stay in memory: BOOK_KEEP at first. */
 enum { BOOK_KEEP = 10000 };
 void book_keep(struct book *book, size_t keep);
+/* From here on no job that is in memory changes, moves or leaves by a submit,
+ * so that another thread may look jobs up by their ids; until it goes on. New
+ * jobs are found too, by the thread that submits them. Nothing but submits,
+ * holds of new jobs and reading is allowed meanwhile. */
+void book_pause(struct book *book);
+void book_resume(struct book *book);
 
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
  * user's same request id gives the job it made before, and *is_new false. An
@@ -42,7 +54,8 @@ enum firn_status book_submit(struct book *book, struct live_ask *ask,
 /* By id; NULL: none. Borrowed until it is over and the next submit. */
 struct live_job *book_job(struct book *book, firn_job_id id);
 /* By number, name, or unique beginning of a name, of the living first; the
- * newest of that name. FIRN_ENOENT, FIRN_EINVAL (several: names them). */
+ * newest of that name. A word of digits only is a number and nothing else.
+ * FIRN_ENOENT, FIRN_EINVAL (several: names them). */
 enum firn_status book_find(struct book *book, const char *word,
                            struct live_job **out, struct firn_error *err);
 /* The jobs in memory by rising id. */
@@ -81,6 +94,14 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
 enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
                                   const struct store_epoch *epoch,
                                   struct firn_error *err);
+/* Ends its open attempts up to last->epoch, as `last` says, with an event; an
+ * end that is known stays. Nothing happens when there is none. book_attempt.c
+ */
+enum firn_status book_close_attempts(struct book *book, struct live_job *job,
+                                     const struct store_epoch *last,
+                                     struct firn_error *err);
+/* How long it has had GPUs, in all its attempts, up to `now_s`. */
+double book_ran_s(struct book *book, const struct live_job *job, double now_s);
 /* What it holds now, as text; with "-" nobody runs it in any way either. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);

@@ -3,6 +3,8 @@
  * Names are looked up on disk, which has all jobs that ever were and sees the
  * open transaction too; so what is in memory makes no difference. A beginning
  * of a name means one of the living, if any begins so; else one that is over.
+ * A word of digits only is a number: it never means a name or its beginning,
+ * so that `firn cancel 77` cannot cancel a job named 77-prod.
  *
  * Tokens are 32 random bytes. A search compares none of them byte by byte
  * with what a stranger sent: a hash under a secret key finds the place, and
@@ -38,8 +40,12 @@ size_t book_place(const struct book *book, firn_job_id id)
 static struct live_job *in_memory(const struct book *book, firn_job_id id)
 {
     size_t i = book_place(book, id);
-    bool is_there = i < book->jobs.n && book->jobs.at[i]->id == id;
-    return is_there ? book->jobs.at[i] : NULL;
+    if (i < book->jobs.n && book->jobs.at[i]->id == id)
+        return book->jobs.at[i];
+    for (i = book->arrived.n; i > 0; i--)
+        if (book->arrived.at[i - 1]->id == id)
+            return book->arrived.at[i - 1];
+    return NULL;
 }
 
 struct live_job *book_job(struct book *book, firn_job_id id)
@@ -102,24 +108,41 @@ static bool could_be_a_name(const char *word)
     return n > 0 && n <= LIVE_NAME_MAX && word[n] == '\0';
 }
 
+static bool is_number(const char *word)
+{
+    return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0';
+}
+
+static enum firn_status by_number(struct book *book, const char *word,
+                                  struct live_job **out, struct firn_error *err)
+{
+    long number = 0;
+    struct live_job *job = str_int(word, 1, INT_MAX, &number)
+                               ? book_job(book, (firn_job_id)number)
+                               : NULL;
+    if (job == NULL)
+        return firn_fail(err, FIRN_ENOENT,
+                         "there is no job %.20s; digits alone name a job by "
+                         "its number, never by its name",
+                         word);
+    *out = job;
+    return FIRN_OK;
+}
+
 enum firn_status book_find(struct book *book, const char *word,
                            struct live_job **out, struct firn_error *err)
 {
-    long number = 0;
     firn_job_id id = FIRN_NO_JOB;
     if (!could_be_a_name(word))
         return firn_fail(err, FIRN_ENOENT,
                          "a job is named by its number or by letters, digits "
                          "and . _ -");
-    struct live_job *job = NULL;
-    if (str_int(word, 1, INT_MAX, &number))
-        job = book_job(book, (firn_job_id)number);
-    if (job == NULL) {
-        FIRN_TRY(store_find_name(book->store, word, &id, err));
-        if (id == FIRN_NO_JOB)
-            FIRN_TRY(by_beginning(book, word, &id, err));
-        job = book_job(book, id);
-    }
+    if (is_number(word))
+        return by_number(book, word, out, err);
+    FIRN_TRY(store_find_name(book->store, word, &id, err));
+    if (id == FIRN_NO_JOB)
+        FIRN_TRY(by_beginning(book, word, &id, err));
+    struct live_job *job = book_job(book, id);
     if (job == NULL)
         return firn_fail(err, FIRN_EDATA,
                          "what is kept of job %d cannot be understood", id);
@@ -149,10 +172,10 @@ static void set_cell(struct book *book, const struct live_job *job)
     book->nused++;
 }
 
-static void remake(struct book *book)
+void book_tokens(struct book *book)
 {
     size_t n = 64;
-    while (n < 4 * (book->jobs.n + 1))
+    while (n < 4 * (book->jobs.n + book->arrived.n + 1))
         n *= 2;
     mem_free(book->cells);
     book->cells = mem_new(n, sizeof *book->cells);
@@ -160,12 +183,14 @@ static void remake(struct book *book)
     book->nused = 0;
     for (size_t i = 0; i < book->jobs.n; i++)
         set_cell(book, book->jobs.at[i]);
+    for (size_t i = 0; i < book->arrived.n; i++)
+        set_cell(book, book->arrived.at[i]);
 }
 
 void book_token_add(struct book *book, const struct live_job *job)
 {
     if (2 * (book->nused + 1) > book->ncells)
-        remake(book); /* has it, if it is in memory already */
+        book_tokens(book); /* has it, if it is in memory already */
     else
         set_cell(book, job);
 }

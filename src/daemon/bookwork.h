@@ -19,8 +19,10 @@ struct book {
     struct store *store;
     unsigned rollbacks;          /* of the store when it was read */
     VEC(struct live_job *) jobs; /* by rising id */
-    VEC(firn_job_id) over;       /* in memory, in the order they came to be */
-    size_t over_first;           /* those before have left */
+    bool is_paused;
+    VEC(struct live_job *) arrived; /* while paused */
+    VEC(firn_job_id) over; /* in memory, in the order they came to be */
+    size_t over_first;     /* those before have left */
     size_t keep;
     unsigned char key[16];
     struct token_cell *cells; /* open addressing, a power of two */
@@ -29,12 +31,15 @@ struct book {
     void *listener_arg;
     book_now *now_s; /* NULL: the time of day */
     void *now_arg;
+    char caller[BOOK_CALLER]; /* "": firnd itself */
 };
 
 /* The place of a job in memory, or of the first above it. */
 size_t book_place(const struct book *book, firn_job_id id);
 /* Remembers its token. */
 void book_token_add(struct book *book, const struct live_job *job);
+/* Remembers those of all jobs in memory, and no others. */
+void book_tokens(struct book *book);
 /* A new one, from the system's random numbers. */
 void book_token_make(char out[65]);
 /* Puts it into memory, in its place. */
@@ -48,5 +53,9 @@ enum firn_status book_may_change(const struct book *book,
 enum firn_status book_change(struct book *book, const struct live_job *job,
                              double now_s, const char *kind, const char *text,
                              struct firn_error *err);
+/* All attempts of a job that is about to be over in that state have an end. */
+enum firn_status book_close_all(struct book *book, struct live_job *job,
+                                enum live_state state, double now_s,
+                                struct firn_error *err);
 
 #endif

@@ -39,25 +39,42 @@ const char config_help[] =
     "read\n"
     "  --callback URL     where trainers on other hosts report, such as\n"
     "                     http://head:7070; without, by --listen\n"
+    "  --log-mib N        MiB kept of each job's output, the newest: 64\n"
+    "  --keep-jobs N      folders kept of finished jobs, the newest: 10000\n"
+    "  --keep-jobs-days N removes folders of jobs finished N days ago: 30\n"
+    "  --keep-rows N      finished jobs kept in the database, the newest: "
+    "100000\n"
+    "  --keep-events-days N removes events and reports after N days: 30\n"
+    "                     0 in any of these five keeps all\n"
     "  --set NAME=VALUE   an option of a policy or an engine: fifo.skip=1\n"
+    "  --allow-root       start although the user is root: every job runs as "
+    "root\n"
     "  --help, --version\n";
 
 struct key {
     const char *name;
     size_t at;
     bool in_file;
+    bool is_switch; /* the flag alone means "yes" */
 };
 
 static const struct key keys[] = {
-    {"config", offsetof(struct config, file), false},
-    {"engine", offsetof(struct config, engine), true},
-    {"policy", offsetof(struct config, policy), true},
-    {"state", offsetof(struct config, state), true},
-    {"socket", offsetof(struct config, socket), true},
-    {"listen", offsetof(struct config, listen), true},
-    {"token-file", offsetof(struct config, token_file), true},
-    {"gpus", offsetof(struct config, gpus), true},
-    {"callback", offsetof(struct config, callback), true},
+    {"config", offsetof(struct config, file), false, false},
+    {"engine", offsetof(struct config, engine), true, false},
+    {"policy", offsetof(struct config, policy), true, false},
+    {"state", offsetof(struct config, state), true, false},
+    {"socket", offsetof(struct config, socket), true, false},
+    {"listen", offsetof(struct config, listen), true, false},
+    {"token-file", offsetof(struct config, token_file), true, false},
+    {"gpus", offsetof(struct config, gpus), true, false},
+    {"callback", offsetof(struct config, callback), true, false},
+    {"allow-root", offsetof(struct config, allow_root), true, true},
+    {"log-mib", offsetof(struct config, log_mib), true, false},
+    {"keep-jobs", offsetof(struct config, keep_jobs), true, false},
+    {"keep-jobs-days", offsetof(struct config, keep_jobs_days), true, false},
+    {"keep-rows", offsetof(struct config, keep_rows), true, false},
+    {"keep-events-days", offsetof(struct config, keep_events_days), true,
+     false},
 };
 enum { NKEYS = sizeof keys / sizeof *keys };
 
@@ -156,10 +173,14 @@ enum firn_status config_flags(struct config *config, int argc,
                         (find_key(name) != NULL || strcmp(name, "set") == 0);
         if (!is_known)
             return unknown_flag(flag, err);
-        if (equals == NULL && i + 1 == argc)
+        const struct key *key = find_key(name);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        if (value == NULL && key != NULL && key->is_switch)
+            value = "yes";
+        if (value == NULL && i + 1 == argc)
             return firn_fail(err, FIRN_EINVAL, "--%s needs a value", name);
-        FIRN_TRY(take_flag(config, name,
-                           equals != NULL ? equals + 1 : argv[++i], err));
+        FIRN_TRY(
+            take_flag(config, name, value != NULL ? value : argv[++i], err));
     }
     return FIRN_OK;
 }
@@ -416,8 +437,10 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
     if (config->listen != NULL && config->token_file == NULL)
         return firn_fail(err, FIRN_EINVAL,
                          "--listen needs a token: say --token-file FILE");
-    return config->callback != NULL ? check_callback(config->callback, err)
-                                    : FIRN_OK;
+    if (config->callback != NULL)
+        FIRN_TRY(check_callback(config->callback, err));
+    FIRN_TRY(config_keep_read(config, err));
+    return config_check_values(config, err);
 }
 
 /* The host of "host:port" or "[::1]:port"; one that means every address becomes

@@ -9,10 +9,17 @@
  *     listen: 127.0.0.1:7070    # TCP, only with a token
  *     token-file: /etc/firn/token
  *     callback: http://head:7070  # where trainers on other hosts report
+ *     log-mib: 64               # kept of a job's output, the newest
+ *     keep-jobs: 10000          # folders of finished jobs, the newest
+ *     keep-jobs-days: 30        # after that their folders are removed
+ *     keep-rows: 100000         # finished jobs in the database, the newest
+ *     keep-events-days: 30      # events and reports
  *     settings: [icefrog.interval=60, local.cgroup=off]
+ *     allow-root: no            # yes: start although the user is root
  *
  * Each key is a flag too (--token-file FILE); `settings` is --set, once for
- * each. Nothing has to be said: state then is $XDG_STATE_HOME/firn or
+ * each; --allow-root needs no value. Nothing has to be said: state then is
+ * $XDG_STATE_HOME/firn or
  * ~/.local/state/firn, the socket $XDG_RUNTIME_DIR/firn.sock or firn.sock in
  * the state folder, and trainers report to `listen` where the engine runs them
  * on other hosts, else to the socket. Unknown keys, keys given twice and empty
@@ -25,6 +32,13 @@
 #include <firn/status.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How much is kept; 0 in each: all of it. Filled by config_finish(). */
+struct config_keep {
+    int64_t log_mib, jobs, jobs_days, rows, events_days;
+};
 
 /* Texts lie in the arena; NULL: not said. */
 struct config {
@@ -33,6 +47,10 @@ struct config {
     const char *engine, *policy, *state, *socket, *listen, *token_file;
     const char *callback;
     const char *gpus;
+    const char *allow_root; /* "yes" or "no" */
+    const char *log_mib, *keep_jobs, *keep_jobs_days, *keep_rows;
+    const char *keep_events_days;
+    struct config_keep keep;
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
@@ -52,6 +70,18 @@ enum firn_status config_text(struct config *config, struct firn_bytes text,
 /* Reads the file, if one is named, then fills what nobody said. FIRN_EINVAL
  * also for what does not go together. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
+/* Values that are one of a few words: FIRN_EINVAL names a wrong one. Called by
+ * config_finish(). */
+enum firn_status config_check_values(const struct config *config,
+                                     struct firn_error *err);
+/* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
+ * not allow: jobs run as firnd's own user, so that every submitted command
+ * would run as root. */
+enum firn_status config_check_user(const struct config *config, uid_t uid,
+                                   struct firn_error *err);
+/* The numbers of `keep`, from the texts or by default: config_keep.c. */
+enum firn_status config_keep_read(struct config *config,
+                                  struct firn_error *err);
 void config_release(struct config *config);
 /* The folders above the usual place of the state, which a new user does not
  * have; whether they could be made is seen when it is opened. Above a place

@@ -17,10 +17,12 @@
  *
  * What it leaves out: jobs that will be submitted meanwhile, restarts' costs.
  *
- * Cost: a round for each end until the answer, MOST_ROUNDS and MOST_S of work
- * at most; beyond that the answer is not known. Time that passes without work,
- * since others use the machine or a solver is waited for, is let pass for
- * longer. Nothing that anybody can see changes.
+ * Bound: an event is one simulated end of a job or one wake-up of the policy,
+ * with the decision before it. Each of the three takes DRYRUN_EVENTS_MOST
+ * events, MOST_S of processor time and PASSED_MOST_S in all at most; at the
+ * first of the three limits it stops, and the answer says which limit it was.
+ * The time in all is the longer one, since the machine may be busy and a solver
+ * may be waited for. The daemon's jobs and GPUs stay as they are.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -30,7 +32,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 2000, MANY = 20000 };
+enum { MANY = 20000 };
 /* For one of the three: of processor time, and of time in all. */
 static const double MOST_S = 0.3, PASSED_MOST_S = 5;
 
@@ -340,12 +342,31 @@ static void roll_on(struct dryrun *dry)
     struct firn_error said = {0};
     double work_s = clock_cpu_s() + MOST_S;
     double until_s = clock_elapsed_s() + PASSED_MOST_S;
-    int i = 0;
-    while (i < MOST_ROUNDS && clock_cpu_s() < work_s &&
-           clock_elapsed_s() < until_s && roll(dry, &said))
-        i++;
-    dry->gave_up = i == MOST_ROUNDS || clock_cpu_s() >= work_s ||
-                   clock_elapsed_s() >= until_s;
+    int n = 0;
+    while (dry->limit == DRYRUN_WITHIN && roll(dry, &said)) {
+        n++;
+        dry->limit = n >= DRYRUN_EVENTS_MOST        ? DRYRUN_EVENTS
+                     : clock_cpu_s() >= work_s      ? DRYRUN_CPU
+                     : clock_elapsed_s() >= until_s ? DRYRUN_WALL
+                                                    : DRYRUN_WITHIN;
+    }
+    dry->nevents = n;
+}
+
+void dryrun_limit_text(const struct dryrun *dry, struct firn_buf *text)
+{
+    if (dry->limit == DRYRUN_EVENTS)
+        buf_printf(text,
+                   "the forecast stopped at its limit of %d simulated "
+                   "events",
+                   DRYRUN_EVENTS_MOST);
+    else if (dry->limit != DRYRUN_WITHIN)
+        buf_printf(text,
+                   "the forecast stopped at its limit of %g s of %s, after %d "
+                   "simulated events",
+                   dry->limit == DRYRUN_CPU ? MOST_S : PASSED_MOST_S,
+                   dry->limit == DRYRUN_CPU ? "processor time" : "time",
+                   dry->nevents);
 }
 
 /* --- three times ---------------------------------------------------------- */
@@ -394,16 +415,19 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
     const struct state *state = round_state(loop->round);
     bool are_many = state->nwaiting + state->nrunning > MANY;
     enum firn_status status = FIRN_OK;
-    *range = (struct range){{NAN, NAN}, {NAN, NAN}};
+    int nevents = 0;
+    *range = (struct range){{NAN, NAN}, {NAN, NAN}, 0};
     for (int i = are_many ? 2 : 0; i < 3 && status == FIRN_OK; i++) {
         dryrun_close(dry);
         *dry = (struct dryrun){.stretch = stretches[i]};
         status = dryrun_open(dry, loop, q, err);
         if (status == FIRN_OK)
             roll_on(dry);
+        nevents += dry->nevents;
         dryrun_widen(range->start, dry->start_s);
         dryrun_widen(range->end, dry->end_s);
     }
+    range->nevents = nevents;
     for (int i = 0; i < 2 && are_many; i++) {
         dryrun_widen(range->start, dry->start_s * stretches[i]);
         dryrun_widen(range->end, dry->end_s * stretches[i]);

@@ -36,17 +36,20 @@ static void put_because(const struct dryrun *dry, struct firn_buf *text)
                    "not known when it starts, because job %d (%s), which goes "
                    "before it, has no duration and reports no progress",
                    job->id, job->ask.name);
+    else if (isnan(dry->start_s) && dry->limit != DRYRUN_WITHIN)
+        buf_puts(text, "not known when it starts: ");
     else if (isnan(dry->start_s))
-        buf_puts(text, dry->gave_up
-                           ? "not known when it starts, because too many jobs "
-                             "go before it"
-                           : "it is not seen to start");
+        buf_puts(text, "it is not seen to start");
     else if (!dry->is_known)
         buf_puts(text, "not known when it ends, because it has no duration and "
                        "reports no progress");
+    else if (isnan(dry->end_s) && dry->limit != DRYRUN_WITHIN)
+        buf_puts(text, "not known when it ends: ");
     else if (isnan(dry->end_s))
         buf_puts(text, "not known when it ends, because it does not end within "
                        "what was looked at");
+    if (job == NULL && text->n > 0 && text->at[text->n - 1] == ' ')
+        dryrun_limit_text(dry, text);
 }
 
 /* The answer in one sentence. */
@@ -94,7 +97,8 @@ static void put_answer(const struct dryrun *dry, const struct range *range,
     buf_json_string(json, dry->gpus.n > 0 ? dry->gpus.at : "-");
     buf_puts(json, ",\"rate\":");
     buf_json_double(json, dry->rate);
-    buf_printf(json, ",\"slows\":%d", dry->nslowed);
+    buf_printf(json, ",\"slows\":%d,\"simulated\":%d", dry->nslowed,
+               range->nevents);
     buf_release(&because);
 }
 
@@ -189,7 +193,7 @@ static enum firn_status eta_pinned(struct loop *loop,
                          .is_known = left.is_known,
                          .hung = FIRN_NO_JOB};
     double by = left.reports ? 1.1 : 2;
-    struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}};
+    struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}, 0};
     dryrun_gpus(&dry, &track->granted);
     if (left.is_known)
         loop_guard_told(track, loop_now_s(loop), left.left_s);

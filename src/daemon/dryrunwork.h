@@ -5,6 +5,12 @@
 #define DAEMON_DRYRUNWORK_H
 #include "daemon/loopwork.h"
 
+/* Of one simulated future, and how many of them an answer takes. */
+enum { DRYRUN_EVENTS_MOST = 2000, DRYRUN_FUTURES = 3 };
+
+/* What a simulated future was cut short by. */
+enum dryrun_limit { DRYRUN_WITHIN, DRYRUN_EVENTS, DRYRUN_CPU, DRYRUN_WALL };
+
 /* A job that no policy has, and when its GPUs come free. */
 struct pinned {
     firn_job_id id;                   /* the book's */
@@ -28,7 +34,8 @@ struct dryrun {
     bool is_elastic;  /* of one that is in no book */
     firn_job_id hung; /* the book's id of a job without a duration that ended
                        * before the one in question began; FIRN_NO_JOB */
-    bool gave_up;     /* too much went before it */
+    enum dryrun_limit limit;
+    int nevents; /* simulated: ends of jobs and wake-ups of the policy */
     VEC(struct pinned) pinned;
 };
 
@@ -51,11 +58,15 @@ void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held);
 /* The answer in `dry`, whose copy the caller closes, and the range. */
 struct range {
     double start[2], end[2];
+    int nevents; /* of all futures; DRYRUN_FUTURES * DRYRUN_EVENTS_MOST at most
+                  */
 };
 
 enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
                             const struct question *q, struct range *range,
                             struct firn_error *err);
+/* Appends which limit cut the future short; nothing when none did. */
+void dryrun_limit_text(const struct dryrun *dry, struct firn_buf *text);
 /* The range has this moment in it; NaN: as it is. */
 void dryrun_widen(double range[2], double at_s);
 

@@ -10,10 +10,11 @@
  * (1) A handler sees whole requests only, of callers who have shown who they
  *     are; everybody else has his refusal before his body is read.
  * (2) What one client can make us hold: 32 KiB of head, body_max of body, one
- *     answer, one MiB of a stream; and there are CONNECTIONS of them.
+ *     answer, one MiB of a stream; http_conn.c says how many there are.
  * (3) A connection has timeout_s to send a whole request, counted from its
  *     first byte or from the end of the one before; sending a little now and
  *     then gains nothing. A reader that takes nothing is dropped after as long.
+ *     By TCP it has unknown_s to show a token.
  * (4) Whatever can go on makes our descriptor readable. libmicrohttpd reads a
  *     piece at a time and says only by its timeout that there is more; here
  *     every connection is in our descriptor too, for what it waits for: bytes
@@ -29,6 +30,7 @@
 #include "daemon/httpwork.h"
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,74 +39,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 32 << 10, CONNECTIONS = 1000, EVENTS = 64 };
+enum { DROPPED_MOST = 64, EVENTS = 64 };
 
 /* --- connections ------------------------------------------------------- */
-
-static int fd_of(struct MHD_Connection *mhd)
-{
-    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
-        ->connect_fd;
-}
-
-static uint32_t wanted(const struct http_conn *conn)
-{
-    const struct http_exchange *ex = conn->exchange;
-    if (ex == NULL || ex->phase == HTTP_READING)
-        return EPOLLIN;
-    if (ex->is_cut || (ex->is_suspended && !ex->is_stream))
-        return 0;
-    return (ex->is_stream ? EPOLLRDHUP : 0) | (ex->is_suspended ? 0 : EPOLLOUT);
-}
-
-/* Invariant (4). Not in the descriptor at all when nothing is wanted, for the
- * kernel tells of a hang-up even then, again and again. */
-void conn_watch(struct http_conn *conn)
-{
-    struct epoll_event event = {.events = wanted(conn), .data.ptr = conn};
-    if (event.events == conn->watched)
-        return;
-    int how = conn->watched == 0  ? EPOLL_CTL_ADD
-              : event.events == 0 ? EPOLL_CTL_DEL
-                                  : EPOLL_CTL_MOD;
-    epoll_ctl(conn->http->epoll_fd, how, conn->fd, &event);
-    conn->watched = event.events;
-}
-
-static void conn_open(struct http *http, struct MHD_Connection *mhd,
-                      void **context)
-{
-    struct http_conn *conn = mem_new(1, sizeof *conn);
-    struct sockaddr_storage at = {0};
-    socklen_t n = sizeof at;
-    conn->http = http;
-    conn->fd = fd_of(mhd);
-    conn->since_s = clock_elapsed_s();
-    conn->peer = (struct http_caller){.job = -1};
-    if (getsockname(conn->fd, (struct sockaddr *)&at, &n) == 0)
-        conn->is_local = at.ss_family == AF_UNIX;
-    if (conn->is_local)
-        sock_peer(conn->fd, &conn->peer);
-    conn->next = http->conns;
-    if (conn->next != NULL)
-        conn->next->before = conn;
-    http->conns = conn;
-    conn_watch(conn);
-    *context = conn;
-}
-
-static void conn_close(struct http_conn *conn)
-{
-    if (conn->watched != 0)
-        epoll_ctl(conn->http->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-    if (conn->next != NULL)
-        conn->next->before = conn->before;
-    if (conn->before != NULL)
-        conn->before->next = conn->next;
-    else
-        conn->http->conns = conn->next;
-    mem_free(conn);
-}
 
 static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode what)
@@ -113,21 +50,6 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
         conn_open(arg, mhd, context);
     else if (*context != NULL)
         conn_close(*context);
-}
-
-/* Invariant (3): libmicrohttpd drops who is silent, this who dribbles. */
-static void sweep(struct http *http)
-{
-    double now_s = clock_elapsed_s(), limit_s = http->config.timeout_s;
-    if (now_s - http->swept_s < limit_s / 8)
-        return;
-    http->swept_s = now_s;
-    for (struct http_conn *c = http->conns; c != NULL; c = c->next) {
-        if (c->since_s == 0 || now_s - c->since_s < limit_s)
-            continue;
-        shutdown(c->fd, SHUT_RDWR);
-        c->since_s = 0;
-    }
 }
 
 /* --- who asks, and for what -------------------------------------------- */
@@ -141,6 +63,13 @@ static const char *bearer(const char *header)
     while (*header == ' ')
         header++;
     return *header != '\0' ? header : NULL;
+}
+
+static void turn_away(const struct http_exchange *ex, enum http_refusal why)
+{
+    const struct http_config *config = &ex->http->config;
+    if (config->turned_away != NULL)
+        config->turned_away(config->arg, why, &ex->conn->peer);
 }
 
 /* A token that is shown decides, on the Unix socket too: a job is that job
@@ -188,16 +117,33 @@ static bool is_plain_path(const char *path)
 }
 
 /* The refusals that need no body: invariant (1). */
-static void look(struct http_exchange *ex)
+static void look(struct http_exchange *ex, const char *version)
 {
-    const char *length = http_header(ex, "Content-Length");
+    const char *length = http_header(ex, "Content-Length"), *wrong;
     double n;
+    int status = http_head_wrong(ex, version, &wrong);
+    if (status != 0) {
+        turn_away(ex, HTTP_REFUSED_SHAPE);
+        http_set_header(ex, "Connection", "close");
+        http_refuse(ex, status,
+                    status == MHD_HTTP_NOT_IMPLEMENTED ? "not-here"
+                    : status == MHD_HTTP_BAD_REQUEST   ? "invalid-input"
+                                                       : "too-large",
+                    wrong);
+        return;
+    }
     if (!know_caller(ex)) {
+        turn_away(ex, HTTP_REFUSED_TOKEN);
+        http_set_header(ex, "Connection", "close");
         http_set_header(ex, "WWW-Authenticate", "Bearer");
         http_refuse(ex, MHD_HTTP_UNAUTHORIZED, "unauthorised",
                     "a token that this daemon knows is needed: "
                     "'Authorization: Bearer TOKEN'");
-    } else if (!is_plain_path(ex->request.path)) {
+        return;
+    }
+    if (ex->conn->state == HTTP_UNKNOWN)
+        ex->conn->state = HTTP_KNOWN;
+    if (!is_plain_path(ex->request.path)) {
         http_refuse(ex, MHD_HTTP_BAD_REQUEST, "invalid-input",
                     "there is no such path");
     } else if (length != NULL && (!str_double(length, &n) ||
@@ -238,7 +184,6 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
                                   const char *version, const char *data,
                                   size_t *ndata, void **context)
 {
-    (void)version;
     struct http_exchange *ex = *context;
     if (ex == NULL) {
         *context = ex = exchange_new(arg, mhd);
@@ -246,7 +191,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd,
         ex->request.method = method;
         const struct http_config *config = &ex->http->config;
         http_watch(ex, config->refused, config->arg, -1);
-        look(ex);
+        look(ex, version);
+        conn_expect(ex->conn);
         return ex->phase == HTTP_ANSWERED ? exchange_proceed(ex) : MHD_YES;
     }
     if (*ndata > 0) {
@@ -299,7 +245,8 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
         exchange_over(ex);
 }
 
-static enum firn_status serve(struct http *http, int fd, struct firn_error *err)
+static enum firn_status serve(struct http *http, int fd, int places,
+                              struct firn_error *err)
 {
     unsigned timeout_s = (unsigned)http->config.timeout_s + 1;
     struct MHD_Daemon *server = MHD_start_daemon(
@@ -308,8 +255,8 @@ static enum firn_status serve(struct http *http, int fd, struct firn_error *err)
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)places,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, timeout_s, MHD_OPTION_STRICT_FOR_CLIENT,
         1, MHD_OPTION_END);
     if (server == NULL) {
@@ -353,12 +300,13 @@ static enum firn_status listen_all(struct http *http, struct firn_error *err)
                          strerror(errno));
     if (config->address != NULL) {
         FIRN_TRY(sock_listen_address(&fd, &http->port, config->address, err));
-        FIRN_TRY(serve(http, fd, err));
+        /* More than we let be: a dropped one has its place for a turn yet. */
+        FIRN_TRY(serve(http, fd, http->places + DROPPED_MOST, err));
     }
     if (config->socket != NULL) {
         FIRN_TRY(sock_listen_path(&fd, config->socket, err));
         http->socket = mem_strdup(config->socket); /* ours to remove */
-        FIRN_TRY(serve(http, fd, err));
+        FIRN_TRY(serve(http, fd, http->places, err));
     }
     return FIRN_OK;
 }
@@ -375,6 +323,9 @@ enum firn_status http_open(struct http **out, const struct http_config *config,
         http->config.body_max = 1 << 20;
     if (!(config->timeout_s > 0))
         http->config.timeout_s = 30;
+    if (!(config->unknown_s > 0))
+        http->config.unknown_s = 5;
+    http->places = conn_places(config);
     enum firn_status status = listen_all(http, err);
     if (status != FIRN_OK) {
         http_close(http);
@@ -427,7 +378,7 @@ int http_fd(const struct http *http, int *wait_ms)
 {
     double limit_ms = -1;
     if (http->conns != NULL)
-        limit_ms = http->config.timeout_s * 1e3 / 8 + 1;
+        limit_ms = fmax(http->sweep_s - clock_elapsed_s(), 0) * 1e3 + 1;
     for (int i = 0; i < http->nservers; i++) {
         MHD_UNSIGNED_LONG_LONG ms;
         if (MHD_get_timeout(http->servers[i], &ms) == MHD_YES &&
@@ -454,7 +405,7 @@ void http_run(struct http *http)
     http->is_woken = false;
     for (int i = 0; i < http->nservers; i++)
         MHD_run(http->servers[i]);
-    sweep(http); /* after it: what came while we did other things is in */
+    conn_sweep(http); /* after it: what came while we did other things is in */
 }
 
 int http_port(const struct http *http)

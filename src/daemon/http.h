@@ -24,8 +24,20 @@ struct http_exchange; /* one request and its answer */
  * must be shown: the operator's, or a job's own (which may report only). */
 struct http_caller {
     bool is_operator;
-    int job;       /* a job's token; -1: none */
-    char user[64]; /* "root", "uid 1000", "token" */
+    int job;          /* a job's token; -1: none */
+    char user[64];    /* "root", "uid 1000", "token", "job 7" */
+    char address[48]; /* of the other end of TCP; "" on the Unix socket */
+};
+
+/* Why a request, or a connection, is not served. */
+enum http_refusal {
+    HTTP_REFUSED_TOKEN, /* none, or an unknown one: 401 */
+    HTTP_REFUSED_RIGHT, /* a known caller that may not do that: 403 */
+    HTTP_REFUSED_SHAPE, /* a head that two readers read differently: 400 */
+    HTTP_REFUSED_SLOW,  /* no token, or no whole request, in its time */
+    HTTP_REFUSED_CROWD, /* too many connections; the oldest unknown is closed */
+    HTTP_REFUSED_RATE,  /* too many requests: 429 */
+    HTTP_NREFUSALS
 };
 
 struct http_request {
@@ -49,8 +61,15 @@ struct http_config {
     /* Told of answers that no handler gave, with number -1: see http_watch().
      * MAY be NULL. */
     void (*refused)(void *arg, int number, int status);
+    /* Told of requests and connections that are refused before a handler sees
+     * them. MAY be NULL. */
+    void (*turned_away)(void *arg, enum http_refusal why,
+                        const struct http_caller *peer);
     size_t body_max;  /* 0: 1 MiB */
     double timeout_s; /* a whole request, or nothing, within; 0: 30 */
+    double unknown_s; /* a good token over TCP within; 0: 5 */
+    int places;       /* connections on each of TCP and socket; 0: 1000, or a
+                         quarter of the descriptors if that is less */
 };
 
 /* Another for the operator's; NULL: none, which a server with an address does

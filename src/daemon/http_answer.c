@@ -66,6 +66,7 @@ void exchange_over(struct http_exchange *ex)
     void (*gone)(void *) = ex->gone;
     void *arg = ex->arg;
     ex->conn->since_s = clock_elapsed_s();
+    conn_expect(ex->conn);
     ex->http->is_woken = true; /* the next request may be here already */
     exchange_free(ex);
     if (gone != NULL)

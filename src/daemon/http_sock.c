@@ -34,7 +34,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512, LOOK_MS = 5 };
+enum { BACKLOG = 4096, LOOK_MS = 5 };
 static const double moment_s = 2; /* from a fork to a program, at most */
 
 static enum firn_status torn(int fd, struct firn_error *err, const char *what,
@@ -246,6 +246,19 @@ void sock_peer(int fd, struct http_caller *out)
     if (getpwuid_r(peer.uid, &entry, room, sizeof room, &found) != 0 ||
         found == NULL || !str_copy(out->user, sizeof out->user, found->pw_name))
         snprintf(out->user, sizeof out->user, "uid %u", (unsigned)peer.uid);
+}
+
+void sock_peer_address(int fd, char out[48])
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    char host[NI_MAXHOST];
+    out[0] = '\0';
+    if (getpeername(fd, (struct sockaddr *)&at, &n) == 0 &&
+        getnameinfo((struct sockaddr *)&at, n, host, sizeof host, NULL, 0,
+                    NI_NUMERICHOST) == 0)
+        snprintf(out, 48, "%.47s",
+                 strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host);
 }
 
 bool sock_same_secret(const char *a, const char *b)

@@ -22,6 +22,9 @@ void sock_unlink(const char *path);
  * user and root are operators. */
 void sock_peer(int fd, struct http_caller *out);
 
+/* The other end of TCP as text, "" when it is not known. */
+void sock_peer_address(int fd, char out[48]);
+
 /* Do they have the same bytes? Takes as long for any two of these lengths. */
 bool sock_same_secret(const char *a, const char *b);
 

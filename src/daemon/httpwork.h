@@ -1,14 +1,18 @@
 /* httpwork.h - what the parts of the HTTP server share; for http*.c.
  *
- * http.c has the server, its connections and what comes in; http_answer.c has
- * exchanges and what goes out.
+ * http.c has the server and what comes in, http_conn.c its connections,
+ * http_head.c which heads are refused; http_answer.c has exchanges and what
+ * goes out.
  */
 #ifndef DAEMON_HTTPWORK_H
 #define DAEMON_HTTPWORK_H
 #include "daemon/http.h"
 #include <microhttpd.h>
 
-enum { HTTP_HEADERS = 4 };
+enum { HTTP_HEADERS = 4, HTTP_HEAD_BYTES = 32 << 10 };
+
+/* See http_conn.c. */
+enum http_conn_state { HTTP_UNKNOWN, HTTP_KNOWN, HTTP_DROPPED };
 
 /* A connection, from accept to close. */
 struct http_conn {
@@ -18,6 +22,8 @@ struct http_conn {
     int fd;
     uint32_t watched; /* events of it that the loop is woken by */
     bool is_local;
+    enum http_conn_state state;
+    double opened_s;
     double since_s; /* waits for a whole request since; 0: does not wait */
     struct http_caller peer;
 };
@@ -58,13 +64,28 @@ struct http {
     int nservers;
     int epoll_fd, port;
     bool is_woken, is_closing;
-    double swept_s;
+    int places;     /* connections, on TCP and on the Unix socket each */
+    double sweep_s; /* when the first of them is over its time */
     struct http_conn *conns;
     struct http_exchange *exchanges;
 };
 
+/* The HTTP status of a head that two readers can take for different requests,
+ * with a sentence; 0: the head is in order. See http_head.c. */
+int http_head_wrong(struct http_exchange *ex, const char *version,
+                    const char **text);
+
+/* How many connections each door has. */
+int conn_places(const struct http_config *config);
+/* A new one, into `context`; a connection may be dropped for it. */
+void conn_open(struct http *http, struct MHD_Connection *mhd, void **context);
+void conn_close(struct http_conn *conn);
 /* Wakes the loop by what the connection waits for now. */
 void conn_watch(struct http_conn *conn);
+/* Its deadline has changed. */
+void conn_expect(struct http_conn *conn);
+/* Drops those whose deadline has passed. */
+void conn_sweep(struct http *http);
 
 struct http_exchange *exchange_new(struct http *http,
                                    struct MHD_Connection *mhd);

@@ -123,6 +123,10 @@ struct live_job {
     double reported_s;               /* since the epoch; 0: never */
     int64_t reported_epoch;          /* of the start that it came from */
     struct firn_orders orders;       /* what its trainer shall be told */
+    /* Not on disk: book_ran_s() of book_attempt.c. */
+    bool is_ran_known;
+    double ran_s, ran_since_s; /* of attempts that ended; start of the open one,
+                                * 0: none is */
 };
 /* With all that it owns. */
 void live_job_free(struct live_job *job);

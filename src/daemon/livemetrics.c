@@ -36,10 +36,13 @@ static const struct label NODE = {"state", {"up", "drained", "down"}};
 static const struct label STEP = {"kind", {"start", "stop", "resize", "move"}};
 static const struct label SUBMIT = {"result", {"new", "again", "refused"}};
 static const struct label REPORT = {"result", {"taken", "stale", "refused"}};
+static const struct label REFUSAL = {
+    "reason", {"token", "right", "shape", "slow", "crowd", "rate"}};
 static const struct label END = {
     "how", {"done", "checkpoint", "failed", "killed", "memory", "lost"}};
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
+static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
 static const struct label UNDO = {"kind", {"share", "resize"}};
 
 static const struct {

@@ -17,7 +17,8 @@ enum metric {
 };
 
 /* The values of labels. Jobs go by enum live_state, steps by enum
- * firn_step_kind, ends by enum firn_end. */
+ * firn_step_kind, ends by enum firn_end, refusals by enum http_refusal, the
+ * disk by enum room. */
 enum metric_gpu {
     METRIC_GPU_FREE,
     METRIC_GPU_HELD,

@@ -3,10 +3,16 @@
  * Opening: the state, the engine, the policy, what ran before, and last the
  * socket, so that nobody is answered before the picture is whole.
  *
- * (1) What a turn changed is on disk before anybody is answered. (2) When it
- * cannot be written the loop ends: memory and disk would tell different
- * stories. Jobs go on meanwhile, and the next start takes them over. (3) Time
- * is the engine's, which never goes back.
+ * (1) What a turn changed is on disk before a change is acknowledged. (2) When
+ * the disk takes no writes (it is full, it fails), the changes of the turn stay
+ * pending in the store and the loop goes on: it notices ends, shows, cancels,
+ * refuses new work, starts nothing, and commits when the disk can be written
+ * again (store_redo.c has the argument). The processes of a cancelled job are
+ * ended before the cancel is on disk: a firnd that is killed in between comes
+ * back to a job that was ended, which harms less than one that cannot be ended
+ * while it fills the disk. (3) When the state is damaged the loop ends: memory
+ * and disk would tell different stories. Jobs go on meanwhile, and the next
+ * start takes them over. (4) Time is the engine's, which never goes back.
  *
  * libuv only waits here: for the engine's descriptor, for the HTTP server's,
  * for signals and for the next moment at which something is due.
@@ -27,6 +33,9 @@
 #include <uv.h>
 
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
+
+/* The engine's events that one turn takes in at most. */
+enum { MOST_EVENTS = 10000 };
 
 /* libmicrohttpd 0.9 watches a connection again that was answered late only
  * after some more runs, and its timeout does not say so: it is run often for a
@@ -141,6 +150,7 @@ static enum firn_status open_http(struct loop *loop,
                                  .job_of_token = api_job_of_token,
                                  .handle = api_handle,
                                  .refused = api_count,
+                                 .turned_away = api_turned_away,
                                  .arg = loop->api};
     FIRN_TRY(http_open(&loop->http, &config, err));
     return config_url(setup->config, loop->engine->is_remote,
@@ -162,7 +172,14 @@ static enum firn_status open_all(struct loop *loop,
         store_open(&loop->store, setup->config->state, said, sizeof said, err));
     if (said[0] != '\0')
         log_warn("%s", said);
+    store_look(loop->store);
     loop->first_id = store_first_id(loop->store);
+    int nclosed = 0;
+    FIRN_TRY(store_close_over(loop->store, &nclosed, err));
+    if (nclosed > 0)
+        log_warn("%d attempts of finished jobs had no end; they are closed as "
+                 "lost",
+                 nclosed);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
@@ -171,7 +188,9 @@ static enum firn_status open_all(struct loop *loop,
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(loop_nodes_begin(loop, err));
-    FIRN_TRY(store_commit(loop->store, err));
+    enum firn_status status = store_commit(loop->store, err);
+    if (status != FIRN_OK && status != FIRN_EUNSAVED)
+        return status;
     loop->saved_s = loop_now_s(loop);
     FIRN_TRY(open_http(loop, setup, err));
     metrics_set(loop->metrics, METRIC_START_S, 0, loop_now_s(loop));
@@ -190,6 +209,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     loop->config = loop->said = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
+    loop->think_from = LOOP_THINK_FROM;
     loop->metrics = metrics_new();
     loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
     loop->merge_key = mem_new(1, sizeof *loop->merge_key);
@@ -214,6 +234,7 @@ static void free_parts(struct loop *loop)
     vec_release(&loop->refused);
     vec_release(&loop->started);
     vec_release(&loop->rejected);
+    vec_release(&loop->arrived);
     vec_release(&loop->later);
     vec_release(&loop->rebound);
     vec_release(&loop->watched);
@@ -262,6 +283,22 @@ void loop_close(struct loop *loop)
 
 /* --- a turn -------------------------------------------------------------- */
 
+/* What the disk has room for, and when to look or to write again. */
+static void look_at_disk(struct loop *loop, double *next_s)
+{
+    double elapsed_s = clock_elapsed_s(), now_s = loop_now_s(loop);
+    double look_s = store_look(loop->store);
+    bool is_ample = store_room(loop->store) == ROOM_AMPLE;
+    for (enum room r = 0; r < ROOM_N; r++)
+        metrics_set(loop->metrics, METRIC_ROOM, (int)r,
+                    store_room(loop->store) == r);
+    if (!is_ample)
+        *next_s = fmin(*next_s, now_s + fmax(look_s - elapsed_s, 0));
+    if (store_is_stalled(loop->store))
+        *next_s = fmin(*next_s,
+                       now_s + fmax(store_retry_s(loop->store) - elapsed_s, 0));
+}
+
 static enum firn_status commit(struct loop *loop, struct firn_error *err)
 {
     if (loop->broken.status != FIRN_OK) {
@@ -279,6 +316,27 @@ static enum firn_status commit(struct loop *loop, struct firn_error *err)
     return status;
 }
 
+enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
+{
+    failpoint("loop.commit.before");
+    enum firn_status status = commit(loop, err); /* (1) */
+    failpoint("loop.commit.after");
+    bool has_answers = api_is_waiting(loop->api);
+    if (has_answers)
+        failpoint("loop.answer.before");
+    api_settle(loop->api, status, err);
+    has_answers = has_answers && !api_is_waiting(loop->api);
+    if (status == FIRN_EUNSAVED)
+        status = FIRN_OK; /* (2) */
+    if (loop->http != NULL && has_answers)
+        http_run(loop->http); /* they go out */
+    if (has_answers) {
+        failpoint("loop.answer.after");
+        loop->answered_s = loop_now_s(loop);
+    }
+    return status;
+}
+
 enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
@@ -287,34 +345,29 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     if (loop->http != NULL)
         http_run(loop->http);
     double now_s = loop_now_s(loop);
-    while (loop->engine->next(loop->engine_state, now_s, &event, &said))
+    int nevents = 0;
+    while (nevents < MOST_EVENTS &&
+           loop->engine->next(loop->engine_state, now_s, &event, &said)) {
         loop_event(loop, &event);
+        nevents++;
+    }
     if (said.status != FIRN_OK)
         log_warn("engine %s: %s", loop->engine->name, said.text);
     loop_span_look(loop, now_s);
     *next_s = loop_retry(loop, now_s);
+    if (nevents == MOST_EVENTS)
+        *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
-    failpoint("loop.commit.before");
-    enum firn_status status = commit(loop, err); /* (1) */
-    failpoint("loop.commit.after");
-    bool has_answers = api_is_waiting(loop->api);
-    if (has_answers)
-        failpoint("loop.answer.before");
-    api_settle(loop->api, status, err);
-    if (loop->http != NULL && has_answers)
-        http_run(loop->http); /* they go out */
-    if (has_answers) {
-        failpoint("loop.answer.after");
-        loop->answered_s = now_s;
-    }
+    enum firn_status status = loop_answer(loop, err);
+    look_at_disk(loop, next_s);
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
         *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);
     if (api_wants_tick(loop->api)) {
         api_tick(loop->api);
         *next_s = fmin(*next_s, now_s + TICK_S);
     }
-    return status; /* (2) */
+    return status; /* (3) */
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -407,10 +460,24 @@ static void close_handle(uv_handle_t *handle, void *arg)
         uv_close(handle, NULL);
 }
 
+/* From here to the end of the process: libuv gives the signals back to the
+ * system, and a second one would end firnd before loop_close() has committed.
+ */
+static void hold_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static void end(struct waiting *w)
 {
     if (!w->has_loop)
         return;
+    hold_signals();
     uv_walk(&w->uv, close_handle, NULL);
     uv_run(&w->uv, UV_RUN_DEFAULT);
     uv_loop_close(&w->uv);

@@ -30,7 +30,9 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
 /* Jobs go on. The policy's state is kept; all is committed. */
 void loop_close(struct loop *loop);
 
-/* Until loop_stop(), or until the state cannot be written. */
+/* Until loop_stop(), or until the state cannot be written. SIGTERM, SIGINT and
+ * SIGHUP are blocked afterwards, so that no second signal cuts the end short.
+ */
 enum firn_status loop_run(struct loop *loop, struct firn_error *err);
 /* May be called from a signal handler. */
 void loop_stop(struct loop *loop);

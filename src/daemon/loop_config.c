@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include <stdio.h>
 #include <string.h>
 
 /* --- what was said ------------------------------------------------------- */
@@ -234,6 +235,16 @@ static enum firn_status reread(struct loop *loop, struct config *fresh,
     return FIRN_OK;
 }
 
+static void tell_reload(struct loop *loop, const char *kind, const char *text)
+{
+    struct firn_error err = {0};
+    book_caller(loop->book, "SIGHUP");
+    enum firn_status status =
+        book_tell(loop->book, loop_now_s(loop), kind, text, &err);
+    book_caller(loop->book, "");
+    loop_wrote(loop, status, &err);
+}
+
 void loop_reload(struct loop *loop)
 {
     struct config fresh = {0};
@@ -242,11 +253,16 @@ void loop_reload(struct loop *loop)
         return;
     if (reread(loop, &fresh, &err) != FIRN_OK) {
         log_warn("nothing is changed: %s", err.text);
+        tell_reload(loop, "not-reloaded", err.text);
         config_release(&fresh);
         return;
     }
     config_release(&loop->reread);
     loop->reread = fresh;
     loop->said = &loop->reread;
-    log_info("flags and files are read again; policy %s", loop->policy->name);
+    char text[128];
+    snprintf(text, sizeof text, "flags and files are read again; policy %s",
+             loop->policy->name);
+    log_info("%s", text);
+    tell_reload(loop, "reloaded", text);
 }

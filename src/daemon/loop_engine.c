@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +69,11 @@ static void tell_step(struct loop *loop, struct live_job *job,
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
         loop_say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
                  loop->is_draining
-                     ? "its node is drained; it is asked to write a checkpoint"
+                     ? job->ask.can_checkpoint
+                           ? "its node is drained; it is asked to write a "
+                             "checkpoint"
+                           : "its node is drained; it is stopped without a "
+                             "checkpoint, which it does not write"
                  : step->is_loss
                      ? "its node is down"
                      : "others go first; it is asked to leave its GPUs");
@@ -224,6 +229,23 @@ void loop_engine_init(struct loop *loop)
 
 /* --- the host as the engine sees it -------------------------------------- */
 
+/* The number of a start could not be written, so no process gets it. It is
+ * written with its end, when there is room: no start is without one. */
+static void never_started(struct loop *loop, struct live_job *job,
+                          struct track *track)
+{
+    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                              .job = job->id,
+                              .epoch = job->epoch,
+                              .end = FIRN_END_LOST};
+    struct live_job *rider = ride_other(loop, job);
+    if (rider != NULL)
+        ride_ended(loop, job, rider, &lost);
+    track->open_epoch = job->epoch;
+    track->opened_s = loop_now_s(loop);
+    loop_close_epoch(loop, job, &lost);
+}
+
 static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
                                    struct firn_error *err)
 {
@@ -232,8 +254,13 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     struct track *track = loop_track(loop, id);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
+    if (store_trouble(loop->store) != NULL)
+        return firn_fail(err, FIRN_EUNSAVED, "%s", store_trouble(loop->store));
     struct firn_buf held = {0};
     struct firn_how how = ride_how(loop, &track->granted.how);
+    if (job->state == LIVE_RUNNING) /* RUNNING is said of its last start only */
+        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
+                 "starts again when its GPUs are free");
     FIRN_TRY(ride_open(loop, job, &how, err));
     firn_alloc_print(&track->granted, &held);
     enum firn_status status =
@@ -245,6 +272,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         status = loop_type_keep(loop, job, track->granted.parts[0].node, err);
     if (status == FIRN_OK)
         status = book_next_epoch(loop->book, job, epoch, err);
+    if (status == FIRN_EUNSAVED)
+        never_started(loop, job, track);
     if (loop_wrote(loop, status, err)) {
         track->open_epoch = *epoch;
         track->opened_s = loop_now_s(loop);
@@ -254,7 +283,8 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
 
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
 {
-    struct firn_engine_host host = {loop, loop_launch, next_epoch};
+    FIRN_TRY(loop_mark(loop, err));
+    struct firn_engine_host host = {loop, loop->mark, loop_launch, next_epoch};
     return loop->engine->attach(loop->engine_state, &host, err);
 }
 
@@ -281,12 +311,26 @@ static void on_phase(struct loop *loop, struct live_job *job,
     buf_release(&with);
 }
 
+/* The end of an attempt behind which the next one has begun. */
+static void close_late(struct loop *loop, struct live_job *job, int64_t epoch,
+                       const struct firn_event *event)
+{
+    struct firn_error err = {0};
+    struct store_epoch last = {.epoch = epoch,
+                               .ended_s = loop_now_s(loop),
+                               .end = event->end,
+                               .exit_status = event->exit_status};
+    loop_wrote(loop, book_close_attempts(loop->book, job, &last, &err), &err);
+}
+
 /* (3) */
 void loop_close_epoch(struct loop *loop, struct live_job *job,
                       const struct firn_event *event)
 {
     struct firn_error err = {0};
     struct track *track = loop_track(loop, job->id);
+    if (event->epoch > 0 && event->epoch < track->open_epoch)
+        close_late(loop, job, event->epoch, event);
     if (track->open_epoch == 0 || event->epoch != track->open_epoch)
         return;
     struct store_epoch epoch = {.job = job->id,
@@ -319,10 +363,37 @@ void loop_pin_leaving(struct loop *loop, struct live_job *job)
     loop_pin(loop, job);
 }
 
-/* It gave its GPUs up as planned. */
-static void on_left(struct loop *loop, struct live_job *job,
-                    struct track *track)
+void loop_stopped_text(const struct live_job *job, int end, double ran_s,
+                       char out[LIVE_TEXT])
 {
+    char since[32];
+    if (ran_s > 120)
+        snprintf(since, sizeof since, "%.0f min", ran_s / 60);
+    else
+        snprintf(since, sizeof since, "%.0f s", fmax(ran_s, 0));
+    if (!(ran_s >= 0))
+        snprintf(out, LIVE_TEXT,
+                 "stopped before its processes began; waits for GPUs");
+    else if (end == FIRN_END_CHECKPOINT)
+        snprintf(out, LIVE_TEXT, "stopped by a checkpoint; waits for GPUs");
+    else if (job->ask.can_checkpoint)
+        snprintf(out, LIVE_TEXT,
+                 "stopped after %s; no checkpoint was written then, and work "
+                 "since the last one before, if there is any, is lost; waits "
+                 "for GPUs",
+                 since);
+    else
+        snprintf(out, LIVE_TEXT,
+                 "stopped; it writes no checkpoints, and the work of attempt "
+                 "%lld (%s) is lost; waits for GPUs",
+                 (long long)job->epoch, since);
+}
+
+/* It gave its GPUs up as planned, after `ran_s`; NaN: it had no attempt. */
+static void on_left(struct loop *loop, struct live_job *job,
+                    struct track *track, int end, double ran_s)
+{
+    char why[LIVE_TEXT];
     enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (job->is_ending) {
@@ -346,8 +417,8 @@ static void on_left(struct loop *loop, struct live_job *job,
                  "starts again, trained by another job's processes");
         return;
     }
-    loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY,
-             "stopped by a checkpoint; waits for GPUs");
+    loop_stopped_text(job, end, ran_s, why);
+    loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY, why);
     loop_unpin(loop, track);
     if (in_round != NULL && in_round->held.nparts > 0)
         loop_withdraw(loop, track); /* what the round gave it is gone */
@@ -358,9 +429,12 @@ static void on_left(struct loop *loop, struct live_job *job,
 static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *rider, const struct firn_event *event)
 {
+    struct track *track = loop_track(loop, job->id);
+    bool is_open = track->open_epoch != 0 && event->epoch == track->open_epoch;
+    double ran_s = is_open ? loop_now_s(loop) - track->opened_s : (double)NAN;
     loop_close_epoch(loop, job, event);
     if (event->kind == FIRN_EVENT_LEFT)
-        on_left(loop, job, loop_track(loop, job->id));
+        on_left(loop, job, track, event->end, ran_s);
     else if (event->kind == FIRN_EVENT_DONE)
         loop_end(loop, job, LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT,
                  "ended with status 0");
@@ -391,6 +465,9 @@ void loop_event(struct loop *loop, const struct firn_event *event)
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;
+    struct live_job *other = ride_other(loop, job);
+    if (other != NULL && event->epoch > 0 && event->epoch < track->open_epoch)
+        close_late(loop, other, other->epoch - 1, event);
     on_end(loop, job, rider, event);
     if (rider != NULL)
         ride_ended(loop, job, rider, event);

@@ -13,8 +13,11 @@
  * a GPU for itself, more than that GPU has. When no GPU has so much, it has
  * failed.
  */
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "daemon/loopwork.h"
+#include "engine/joblog.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -113,6 +116,21 @@ static void out_of_memory(struct loop *loop, struct live_job *job)
     again(loop, job, need, METRIC_RESTART_MEMORY, why);
 }
 
+/* Was the log no plain file? Then `why` says so. */
+static bool is_log_refused(const struct loop *loop, const struct live_job *job,
+                           char why[LIVE_TEXT])
+{
+    struct firn_buf path = {0};
+    struct firn_error err = {0};
+    loop_job_folder(loop, job->id, &path);
+    buf_puts(&path, "/log");
+    bool is_refused = joblog_check(path.at, &err) != FIRN_OK;
+    if (is_refused)
+        str_copy(why, LIVE_TEXT, err.text);
+    buf_release(&path);
+    return is_refused;
+}
+
 void loop_failed(struct loop *loop, struct live_job *job,
                  const struct firn_event *event)
 {
@@ -137,6 +155,8 @@ void loop_failed(struct loop *loop, struct live_job *job,
         snprintf(why, sizeof why, "its supervisor or host vanished");
     else if (status > 128)
         snprintf(why, sizeof why, "ended by signal %d", status - 128);
+    else if (status == JOBLOG_REFUSED && is_log_refused(loop, job, why))
+        ;
     else
         snprintf(why, sizeof why, "ended with status %d; firn logs %s", status,
                  job->ask.name);

@@ -62,7 +62,11 @@ static const char *trouble(void *arg)
 
 static void changed(void *arg, struct live_job *job)
 {
-    loop_changed(arg, job);
+    struct loop *loop = arg;
+    if (loop->is_thinking)
+        vec_add(&loop->arrived, job->id);
+    else
+        loop_changed(loop, job);
 }
 
 static void cancel(void *arg, struct live_job *job)

@@ -130,8 +130,10 @@ static enum firn_status submit(struct loop *loop,
                         ? inbox->submit_s
                         : now_s;
     enum firn_status status = FIRN_OK;
+    firn_job_id before = FIRN_NO_JOB;
     *job = NULL;
-    do {
+    do { /* from one job to a later one: it ends */
+        before = *job != NULL ? (*job)->id : FIRN_NO_JOB;
         struct live_ask ask = ask_of(inbox);
         struct firn_buf request = {0};
         buf_printf(&request, "inbox-%s", inbox->key);
@@ -142,7 +144,8 @@ static enum firn_status submit(struct loop *loop,
         buf_release(&request);
         if (status != FIRN_OK)
             live_ask_release(&ask);
-    } while (status == FIRN_OK && !*is_new && was_taken_out(*job));
+    } while (status == FIRN_OK && !*is_new && was_taken_out(*job) &&
+             (*job)->id > before);
     return status;
 }
 

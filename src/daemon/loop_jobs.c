@@ -87,7 +87,7 @@ bool loop_wrote(struct loop *loop, enum firn_status status,
 {
     if (status == FIRN_OK)
         return true;
-    if (loop->broken.status == FIRN_OK) {
+    if (status != FIRN_EUNSAVED && loop->broken.status == FIRN_OK) {
         loop->broken = *err;
         loop->broken.status = status;
     }

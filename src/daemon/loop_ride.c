@@ -295,8 +295,9 @@ static void start_alone(struct loop *loop, struct live_job *job,
     loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
 }
 
-static void left(struct loop *loop, struct live_job *job)
+static void left(struct loop *loop, struct live_job *job, int end)
 {
+    char why[LIVE_TEXT];
     struct track *track = loop_track(loop, job->id);
     const struct firn_job *in_round = loop_round_job(loop, track);
     const struct live_job *other = wanted(loop, job);
@@ -311,9 +312,10 @@ static void left(struct loop *loop, struct live_job *job)
                  "starts again when its GPUs are free");
     else if (has_gpus && in_round->held.how.merged_with == 0)
         start_alone(loop, job, in_round);
-    else
-        wait_again(loop, job, LIVE_BECAUSE_PRIORITY,
-                   "stopped by a checkpoint; waits for GPUs");
+    else {
+        loop_stopped_text(job, end, loop_now_s(loop) - track->opened_s, why);
+        wait_again(loop, job, LIVE_BECAUSE_PRIORITY, why);
+    }
 }
 
 /* (3) */
@@ -342,7 +344,7 @@ void ride_ended(struct loop *loop, struct live_job *lead,
     if (event->kind == FIRN_EVENT_DONE)
         done(loop, rider, its.epoch);
     else if (event->kind == FIRN_EVENT_LEFT)
-        left(loop, rider);
+        left(loop, rider, event->end);
     else if (lead->state == LIVE_CANCELLED)
         wait_again(loop, rider, LIVE_BECAUSE_RETRY,
                    "the job that trained it was cancelled; goes on alone");

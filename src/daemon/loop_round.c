@@ -102,12 +102,17 @@ static void on_step(void *arg, const struct firn_step *step)
 
 struct round_watch loop_watch(struct loop *loop)
 {
-    return (struct round_watch){
-        .arg = loop, .step = on_step, .end = on_end, .note = on_note};
+    return (struct round_watch){.arg = loop,
+                                .step = on_step,
+                                .end = on_end,
+                                .note = on_note,
+                                .run = loop_think};
 }
 
 const char *loop_trouble(const struct loop *loop)
 {
+    if (store_trouble(loop->store) != NULL)
+        return store_trouble(loop->store);
     return loop->engine->trouble != NULL
                ? loop->engine->trouble(loop->engine_state)
                : NULL;
@@ -148,6 +153,7 @@ double loop_decide(struct loop *loop, double now_s)
     loop_guard(loop);
     loop_keep_bounds(loop);
     ride_check(loop);
+    loop_thought(loop);
     if (status != FIRN_OK) {
         metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);
         log_warn("round: %s", err.text);
@@ -253,7 +259,8 @@ void loop_save_policy(struct loop *loop, bool is_last)
     struct firn_buf text = {0};
     struct firn_error err = {0};
     double now_s = loop_now_s(loop);
-    if (!is_last && now_s < loop->saved_s + SAVE_EVERY_S)
+    if (!is_last && (now_s < loop->saved_s + SAVE_EVERY_S ||
+                     store_room(loop->store) != ROOM_AMPLE))
         return;
     loop->saved_s = now_s;
     buf_printf(&text, "%s %zu\n", loop->policy->name, loop->books.n);

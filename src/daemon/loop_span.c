@@ -17,6 +17,11 @@
 #include <math.h>
 
 static const double LOOK_EVERY_S = 10, LONGER = 1.5, NEARLY = 0.95;
+/* A duration below LEAST_S is taken for a missing one and replaced by
+ * MISSING_S; above LONGEST_S it is stretched no further. */
+static const double LEAST_S = 1e-3, MISSING_S = 3600, LONGEST_S = 1e9;
+/* LONGER to the power of this is above LONGEST_S / LEAST_S. */
+enum { MOST_STRETCHES = 80 };
 
 double loop_guess_s(const struct loop *loop, const struct live_ask *ask)
 {
@@ -99,10 +104,13 @@ static double ran_s(const struct loop *loop, const struct track *track)
            (track->open_epoch != 0 ? now_s - track->opened_s : 0);
 }
 
-/* Its duration, if it has come so far; longer than was guessed, if it must. */
-static double stretched(double duration_s, double done_s)
+double loop_stretched(double duration_s, double done_s)
 {
-    while (duration_s < 1e9 && done_s > NEARLY * duration_s)
+    if (!(duration_s >= LEAST_S))
+        duration_s = MISSING_S;
+    for (int i = 0; i < MOST_STRETCHES && duration_s < LONGEST_S &&
+                    done_s > NEARLY * duration_s;
+         i++)
         duration_s *= LONGER;
     return duration_s;
 }
@@ -124,7 +132,8 @@ struct loop_left loop_left(const struct loop *loop, const struct live_job *job,
         return left;
     }
     double done_s = rate * ran_s(loop, track);
-    left.left_s = (stretched(track->duration_s, done_s) - done_s) / rate;
+    double rest_s = loop_stretched(track->duration_s, done_s) - done_s;
+    left.left_s = rest_s > 0 ? rest_s / rate : 0;
     return left;
 }
 
@@ -139,7 +148,7 @@ void loop_span_look(struct loop *loop, double now_s)
         if (sj->job.held.nparts == 0 || track == NULL || track->rate > 0)
             continue;
         double done_s = rate_of(loop, track) * ran_s(loop, track);
-        double duration_s = stretched(track->duration_s, done_s);
+        double duration_s = loop_stretched(track->duration_s, done_s);
         if (duration_s == track->duration_s)
             continue;
         round_correct(loop->round, sj->job.id, duration_s, now_s);

@@ -57,6 +57,7 @@ struct track {
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
     int64_t mark_epoch;
+    bool is_older;    /* its control files are where an older firnd had them */
     bool is_told;     /* of an inbox's job: the engine has it, too */
     firn_job_id mate; /* beside whom it is watched; 0: nobody */
     struct firn_share_watch watch;
@@ -114,6 +115,9 @@ struct loop {
     VEC(firn_job_id) watched;      /* share GPUs */
     VEC(firn_job_id) riders;       /* trained by another one, or about to be */
     VEC(struct rejected) rejected; /* by the policy, in this round */
+    size_t think_from;             /* jobs of a decision with its own thread */
+    bool is_thinking;              /* in it, at this moment */
+    VEC(firn_job_id) arrived;      /* meanwhile */
     bool *is_drained, *is_down;    /* by node: its operator, the engine */
     struct firn_buf drained_away; /* names of drained nodes that are not here */
     bool is_draining;             /* the steps of this moment are a drain's */
@@ -130,6 +134,7 @@ struct loop {
     double last_round_s;       /* that it took */
     double saved_s;            /* the policy's state was kept then */
     struct launchtext *launch; /* behind the host's `launch` */
+    char mark[17];             /* of all processes of its jobs */
     struct firn_error broken;  /* a write failed: the loop ends */
     VEC(const char *)
     settings; /* of policies and engines: as said, then as
@@ -142,7 +147,7 @@ struct loop {
     struct firn_buf *merge_key; /* of the last spec that has one */
 };
 
-enum { LOOP_ROUND_MS = 50 };
+enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 
 double loop_now_s(const struct loop *loop);
 struct track *loop_track(const struct loop *loop, firn_job_id id);
@@ -348,13 +353,23 @@ struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* What a job that was stopped is told: whether its work was kept. `ran_s` is
+ * the length of its attempt, NaN: it had none. */
+void loop_stopped_text(const struct live_job *job, int end, double ran_s,
+                       char out[LIVE_TEXT]);
 /* The end of a job's present start, written down once. */
 void loop_close_epoch(struct loop *loop, struct live_job *job,
                       const struct firn_event *event);
 void loop_launch_free(struct loop *loop);
 /* The host's `launch`: loop_launch.c. */
 bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out);
-/* Where a job's epochs, log and checkpoints are; in `out`. */
+/* The mark of this state folder (engine/herd.h): read, or drawn. */
+enum firn_status loop_mark(struct loop *loop, struct firn_error *err);
+/* Finds where the control files are of a job that was started before. FIRN_EIO:
+ * that cannot be looked at; the scheduler must not start. */
+enum firn_status loop_layout(struct loop *loop, const struct live_job *job,
+                             struct firn_error *err);
+/* Where a job's log and checkpoints are; in `out`. */
 const char *loop_job_folder(const struct loop *loop, firn_job_id id,
                             struct firn_buf *out);
 
@@ -381,6 +396,12 @@ void loop_span_ended(struct loop *loop, const struct live_job *job,
 void loop_span_recover(struct loop *loop);
 /* Now and then: those that take longer than was guessed. */
 void loop_span_look(struct loop *loop, double now_s);
+
+/* The duration of a job that has done `done_s` of its work and does not report
+ * progress: `duration_s`, or half as much again as often as the job has nearly
+ * used it up. A duration that is zero, negative or NaN counts as an hour. Ends
+ * for every pair of numbers. */
+double loop_stretched(double duration_s, double done_s);
 
 struct loop_left {
     double left_s;
@@ -409,7 +430,8 @@ void loop_guard_ended(struct loop *loop, const struct track *track);
 
 /* --- a round: loop_round.c ----------------------------------------------- */
 
-/* Why the engine can start nothing at present; NULL: it can. */
+/* Why nothing can be started at present, by the disk or the engine; NULL: it
+ * can. */
 const char *loop_trouble(const struct loop *loop);
 /* Why no two jobs can share a GPU here; NULL: they can. */
 const char *loop_no_sharing(const struct loop *loop);
@@ -425,6 +447,17 @@ enum firn_status loop_copy_round(struct loop *loop, struct round *to,
 struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
+
+/* Commits what was changed and answers those who wait for it: loop.c. */
+enum firn_status loop_answer(struct loop *loop, struct firn_error *err);
+
+/* --- a decision with a thread of its own: loop_think.c -------------------- */
+
+/* A round's `run`. Submits are answered meanwhile. */
+void loop_think(void *arg, void (*work)(void *what), void *what);
+/* Behind the decision's steps: who came meanwhile enters the round, and other
+ * requests are handled. */
+void loop_thought(struct loop *loop);
 
 /* --- the operator's word and the API's: loop_config.c -------------------- */
 

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 static void to_stderr(void *arg, enum log_level level, const char *text)
 {
@@ -48,8 +49,12 @@ static int run(struct config *config, int argc, char *const *argv)
     struct firn_error err = {0};
     struct loop *loop = NULL;
     struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
-    if (config_token(config, &setup.token, &err) != FIRN_OK)
+    if (config_check_user(config, geteuid(), &err) != FIRN_OK ||
+        config_token(config, &setup.token, &err) != FIRN_OK)
         return wrong(&err, 2);
+    if (geteuid() == 0)
+        log_warn("firnd runs as root, as --allow-root allows: every job runs "
+                 "as root");
     config_make_parents(config);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)

@@ -122,6 +122,8 @@ struct history {
     const struct loop *loop;
     struct track *track;
     firn_node_id node; /* of the last start on one that is still there; -1 */
+    int64_t last;      /* of the attempts that cannot be running any more */
+    bool has_open;     /* one of these has no end */
 };
 
 /* What it was served, start by start. */
@@ -130,6 +132,8 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
     struct history *history = arg;
     struct state_past *past = &history->track->past;
     struct firn_alloc held = {0};
+    history->has_open =
+        history->has_open || (epoch->end < 0 && epoch->epoch <= history->last);
     if (!recover_alloc(epoch->held, &held))
         return true;
     if (past->starts++ == 0)
@@ -191,8 +195,11 @@ static void take_over(struct loop *loop, struct live_job *job,
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
     bool is_refused = false; /* by the round */
+    struct firn_job_spec spec;
     recover_how(held, job);
     held->tunes = loop->policy->tunes;
+    loop_spec(loop, job, &spec);
+    track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;
     track->open_epoch = job->epoch;
     if (loop->renumbered.n > 0) {
@@ -219,14 +226,39 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_send_away(loop, job, err.text); /* invariant (4) of loop_jobs.c */
 }
 
+/* What it was served, and its last node. An attempt before the one that holds
+ * GPUs is over, whether its end was written down or not: it gets one. */
+static struct history read_history(struct loop *loop, struct live_job *job)
+{
+    struct firn_error err = {0};
+    struct track *track = loop_track_make(loop, job->id);
+    bool may_run = strcmp(job->held, "-") != 0;
+    struct history history = {.loop = loop, .track = track, .node = -1};
+    history.last = may_run ? job->epoch - 1 : job->epoch;
+    if (job->epoch == 0)
+        return history;
+    enum firn_status status =
+        store_each_epoch(loop->store, job->id, add_epoch, &history, &err);
+    if (status == FIRN_OK && history.has_open) {
+        struct store_epoch last = {.epoch = history.last,
+                                   .ended_s = loop_now_s(loop),
+                                   .end = FIRN_END_LOST};
+        status = book_close_attempts(loop->book, job, &last, &err);
+        track->past = (struct state_past){0};
+        if (loop_wrote(loop, status, &err))
+            status = store_each_epoch(loop->store, job->id, add_epoch, &history,
+                                      &err);
+    }
+    if (status != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    return history;
+}
+
 static void recover_job(struct loop *loop, struct live_job *job)
 {
     struct firn_alloc held = {0};
     struct firn_error err = {0};
-    struct history history = {loop, loop_track_make(loop, job->id), -1};
-    if (job->epoch > 0 && store_each_epoch(loop->store, job->id, add_epoch,
-                                           &history, &err) != FIRN_OK)
-        log_warn("job %d: %s", job->id, err.text);
+    struct history history = read_history(loop, job);
     if (history.node >= 0) /* an older firnd did not write that */
         loop_wrote(loop, loop_type_keep(loop, job, history.node, &err), &err);
     if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
@@ -255,6 +287,10 @@ static void recover_job(struct loop *loop, struct live_job *job)
 
 /* --- all of them --------------------------------------------------------- */
 
+/* Ids of a round, each of which takes four bytes here. A number above that is
+ * a damaged one, or firnd has run for years: the policy begins afresh. */
+enum { MOST_IDS = 1 << 24 };
+
 struct turn {
     firn_job_id round_id, book_id;
 };
@@ -281,7 +317,7 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
         text->at[n] != ' ')
         return text->n;
     const char *count = text->at + n + 1;
-    if (!read_number(&count, INT_MAX / 2, &ids) || *count != '\n')
+    if (!read_number(&count, MOST_IDS, &ids) || *count != '\n')
         return text->n;
     *nids = (size_t)ids;
     while (at < text->n && text->at[at] != '\n')
@@ -326,6 +362,23 @@ static void recover_gone(struct loop *loop)
     buf_release(&text);
 }
 
+/* All tracks first: the end of one job may be that of another. */
+static enum firn_status begin_tracks(struct loop *loop,
+                                     const struct turn *turns, size_t n,
+                                     struct firn_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct live_job *job = book_job(loop->book, turns[i].book_id);
+        struct track *track = loop_track_make(loop, job->id);
+        if (job->epoch == 0)
+            continue;
+        if (strcmp(job->held, "-") != 0)
+            track->open_epoch = job->epoch;
+        FIRN_TRY(loop_layout(loop, job, err));
+    }
+    return FIRN_OK;
+}
+
 enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
 {
     struct firn_buf text = {0};
@@ -336,11 +389,10 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         if (!live_state_is_over(job->state))
             turns[n++] = (struct turn){INT_MAX, job->id};
     }
-    for (size_t i = 0; i < n; i++) { /* one's end may be another's */
-        const struct live_job *job = book_job(loop->book, turns[i].book_id);
-        struct track *track = loop_track_make(loop, job->id);
-        if (job->epoch > 0 && strcmp(job->held, "-") != 0)
-            track->open_epoch = job->epoch;
+    enum firn_status status = begin_tracks(loop, turns, n, err);
+    if (status != FIRN_OK) {
+        mem_free(turns);
+        return status;
     }
     size_t at = read_ids(loop, &text, turns, n, &nids);
     qsort(turns, n, sizeof *turns, by_round_id);

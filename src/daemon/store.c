@@ -1,27 +1,53 @@
-/* store.c - transactions, history and small things of the state file.
+/* store.c - statements, history and small things of the state file.
  *
- * (1) A change happens inside of a transaction, which the first one opens. (2)
- * When a change or a commit fails the whole transaction is rolled back at once
- * and the store remembers it: further changes are refused, and the next commit
- * fails, so that nothing of a torn turn is acknowledged. (3) All values are
- * bound, never written into a statement. (4) Reading never leaves a statement
- * open: its callbacks may not change the store.
+ * (1) Every change goes through store_apply() of store_redo.c, which opens the
+ * transaction and keeps the change until it is on disk. (2) All values are
+ * bound, never written into a statement. (3) Reading never leaves a statement
+ * open: its callbacks may not change the store. (4) Numbers of events are
+ * counted here, above all there ever were; what a damaged file has above
+ * EVENTS_END counts for nothing and is deleted.
  *
  * Durable means: WAL, synchronous=FULL, so a commit is one write and one sync
  * of the log, whatever the number of changes.
  */
 #include "daemon/store.h"
 #include "base/buf.h"
-#include "base/failpoint.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "daemon/storework.h"
 #include <string.h>
 
+/* A thousand events a second for 280 000 years; and every number below it is
+ * exact in a double, as JSON readers have them. */
+#define EVENTS_END "9007199254740992"
+static const int64_t events_end = INT64_C(9007199254740992);
+
 static const char *const texts[SQL_N] = {
+    [SQL_CLOSE_EPOCHS] = "UPDATE epochs SET how = ?4, exit_status = ?5,"
+                         " ended_s = max(started_s, ifnull((SELECT"
+                         " min(n.started_s) FROM epochs AS n WHERE"
+                         " n.job = epochs.job AND n.epoch > epochs.epoch),"
+                         " ?3)) WHERE job = ?1 AND epoch <= ?2 AND how < 0",
+    [SQL_CLOSE_OVER] = "UPDATE epochs SET how = ?1, ended_s = max(started_s,"
+                       " ifnull((SELECT min(n.started_s) FROM epochs AS n"
+                       " WHERE n.job = epochs.job AND n.epoch > epochs.epoch),"
+                       " (SELECT j.ended_s FROM jobs AS j WHERE"
+                       " j.id = epochs.job))) WHERE how < 0 AND EXISTS (SELECT"
+                       " 1 FROM jobs AS j WHERE j.id = epochs.job AND"
+                       " j.over = 1)",
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_NEXT_ID] = "SELECT ifnull(max(id), 0) FROM jobs",
+    [SQL_NEXT_ID] = "SELECT ifnull(max(id), 0) FROM jobs"
+                    " WHERE id < ?1",
+    [SQL_NEXT_EVENT] =
+        "SELECT max(ifnull((SELECT max(id) FROM events"
+        " WHERE id < " EVENTS_END "), 0), ifnull((SELECT"
+        " CAST(seq AS INTEGER) FROM sqlite_sequence"
+        " WHERE name = 'events' AND seq < " EVENTS_END " AND seq > 0), 0))",
+    [SQL_BAD_EVENTS] =
+        "SELECT id FROM events WHERE id >= " EVENTS_END " LIMIT 1",
+    [SQL_DROP_EVENTS] = "DELETE FROM events WHERE id >= ?1",
     [SQL_FIND_REQUEST] = "SELECT id FROM jobs"
                          " WHERE user = ?1 AND request = ?2 AND request <> ''",
     [SQL_FIND_NAME] = "SELECT id FROM jobs WHERE name = ?1"
@@ -36,9 +62,9 @@ static const char *const texts[SQL_N] = {
                       " exit_status = ?6, held = ?7",
     [SQL_EACH_EPOCH] = "SELECT epoch, started_s, ended_s, how, exit_status,"
                        " held FROM epochs WHERE job = ?1 ORDER BY epoch",
-    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text)"
-                      " VALUES (?1, ?2, ?3, ?4)",
-    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text FROM events"
+    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id)"
+                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text, caller FROM events"
                        " WHERE id > ?1 ORDER BY id LIMIT ?2",
     [SQL_ADD_REPORT] = "INSERT INTO reports (job, epoch, at_s, report)"
                        " VALUES (?1, ?2, ?3, ?4)",
@@ -85,112 +111,50 @@ static enum firn_status say(struct store *store, const char *what,
                      sqlite3_errmsg(store->db));
 }
 
-/* Ends all statements, which would else keep a rollback from working. */
-static void undo(struct store *store)
-{
-    for (int i = 0; i < SQL_N; i++)
-        sqlite3_reset(store->sql[i]);
-    if (!sqlite3_get_autocommit(store->db)) {
-        sqlite3_stmt *sql = store_sql(store, SQL_ROLLBACK);
-        if (sql != NULL) {
-            sqlite3_step(sql);
-            sqlite3_reset(sql);
-        }
-    }
-    store->is_changing = false;
-    store->nrollbacks++;
-    struct firn_error ignored;
-    store_count(store, &ignored);
-}
-
-enum firn_status store_torn(struct store *store, struct firn_error *err)
-{
-    say(store, "could not be written", err);
-    undo(store);
-    store->has_failed = true;
-    return FIRN_EIO;
-}
-
 enum firn_status store_unread(struct store *store, struct firn_error *err)
 {
     return say(store, "could not be read", err);
 }
 
-enum firn_status store_begin(struct store *store, struct firn_error *err)
-{
-    if (store->has_failed)
-        return firn_fail(err, FIRN_EIO,
-                         "%.300s: an earlier change of this transaction could "
-                         "not be written, and it was rolled back",
-                         store->path);
-    if (store->is_changing)
-        return FIRN_OK;
-    sqlite3_stmt *sql = store_sql(store, SQL_BEGIN);
-    FIRN_TRY(store_step(store, sql, err));
-    store->is_changing = true;
-    return FIRN_OK;
-}
-
-enum firn_status store_step(struct store *store, sqlite3_stmt *sql,
-                            struct firn_error *err)
-{
-    if (sql == NULL || sqlite3_step(sql) != SQLITE_DONE)
-        return store_torn(store, err);
-    sqlite3_reset(sql);
-    return FIRN_OK;
-}
-
 enum firn_status store_count(struct store *store, struct firn_error *err)
 {
     sqlite3_stmt *sql = store_sql(store, SQL_NEXT_ID);
+    sqlite3_bind_int64(sql, 1, (int64_t)store->first_id + STORE_IDS_SPAN);
     if (sql == NULL || sqlite3_step(sql) != SQLITE_ROW)
         return store_unread(store, err);
     firn_job_id last = sqlite3_column_int(sql, 0);
     sqlite3_reset(sql);
     store->next_id = last + 1 > store->first_id ? last + 1 : store->first_id;
+    sql = store_sql(store, SQL_NEXT_EVENT);
+    if (sql == NULL || sqlite3_step(sql) != SQLITE_ROW)
+        return store_unread(store, err);
+    store->next_event = sqlite3_column_int64(sql, 0) + 1;
+    sqlite3_reset(sql);
     return FIRN_OK;
 }
 
-/* --- transactions -------------------------------------------------------- */
-
-enum firn_status store_commit(struct store *store, struct firn_error *err)
+enum firn_status store_drop_events(struct store *store, struct firn_error *err)
 {
-    if (store->has_failed) {
-        store->has_failed = false;
-        return firn_fail(err, FIRN_EIO,
-                         "%.300s: a change could not be written, and all that "
-                         "came with it was rolled back",
-                         store->path);
-    }
-    if (!store->is_changing)
+    sqlite3_stmt *sql = store_sql(store, SQL_BAD_EVENTS);
+    int code = sql != NULL ? sqlite3_step(sql) : SQLITE_ERROR;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return store_unread(store, err);
+    int64_t id = code == SQLITE_ROW ? sqlite3_column_int64(sql, 0) : 0;
+    sqlite3_reset(sql);
+    if (code == SQLITE_DONE)
         return FIRN_OK;
-    failpoint("store.commit.before");
-    enum firn_status status =
-        store_step(store, store_sql(store, SQL_COMMIT), err);
-    if (status != FIRN_OK) {
-        store->has_failed = false; /* this is where it is told */
-        return status;
-    }
-    store->is_changing = false;
-    failpoint("store.commit.after");
-    return FIRN_OK;
+    log_warn("%s: event %lld cannot be: events from %lld on are deleted",
+             store->path, (long long)id, (long long)events_end);
+    struct store_change change = store_change(store, SQL_DROP_EVENTS, 1);
+    store_give_int(&change, 1, events_end);
+    FIRN_TRY(store_apply(store, &change, err));
+    enum firn_status status = store_commit(store, err);
+    return status == FIRN_EUNSAVED ? FIRN_OK : status;
 }
 
-void store_rollback(struct store *store)
+int64_t store_last_event(const struct store *store)
 {
-    if (store->is_changing)
-        undo(store);
-    store->has_failed = false;
-}
-
-bool store_has_changes(const struct store *store)
-{
-    return store->is_changing || store->has_failed;
-}
-
-unsigned store_rollbacks(const struct store *store)
-{
-    return store->nrollbacks;
+    return store->next_event - 1;
 }
 
 firn_job_id store_next_id(const struct store *store)
@@ -291,16 +255,15 @@ enum firn_status store_put_epoch(struct store *store,
                                  const struct store_epoch *epoch,
                                  struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, SQL_PUT_EPOCH);
-    sqlite3_bind_int(sql, 1, epoch->job);
-    sqlite3_bind_int64(sql, 2, epoch->epoch);
-    sqlite3_bind_double(sql, 3, epoch->started_s);
-    sqlite3_bind_double(sql, 4, epoch->ended_s);
-    sqlite3_bind_int(sql, 5, epoch->end);
-    sqlite3_bind_int(sql, 6, epoch->exit_status);
-    store_bind(sql, 7, epoch->held);
-    return store_step(store, sql, err);
+    struct store_change change = store_change(store, SQL_PUT_EPOCH, 7);
+    store_give_int(&change, 1, epoch->job);
+    store_give_int(&change, 2, epoch->epoch);
+    store_give_real(&change, 3, epoch->started_s);
+    store_give_real(&change, 4, epoch->ended_s);
+    store_give_int(&change, 5, epoch->end);
+    store_give_int(&change, 6, epoch->exit_status);
+    store_give_text(store, &change, 7, epoch->held);
+    return store_apply(store, &change, err);
 }
 
 struct epoch_look {
@@ -335,14 +298,15 @@ enum firn_status store_each_epoch(struct store *store, firn_job_id job,
 enum firn_status store_add_event(struct store *store, struct store_event *event,
                                  struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, SQL_ADD_EVENT);
-    sqlite3_bind_double(sql, 1, event->at_s);
-    sqlite3_bind_int(sql, 2, event->job);
-    store_bind(sql, 3, event->kind);
-    store_bind(sql, 4, event->text);
-    FIRN_TRY(store_step(store, sql, err));
-    event->id = sqlite3_last_insert_rowid(store->db);
+    struct store_change change = store_change(store, SQL_ADD_EVENT, 6);
+    store_give_real(&change, 1, event->at_s);
+    store_give_int(&change, 2, event->job);
+    store_give_text(store, &change, 3, event->kind);
+    store_give_text(store, &change, 4, event->text);
+    store_give_text(store, &change, 5, event->caller);
+    store_give_int(&change, 6, store->next_event);
+    FIRN_TRY(store_apply(store, &change, err));
+    event->id = store->next_event++;
     return FIRN_OK;
 }
 
@@ -354,9 +318,12 @@ struct event_look {
 static bool show_event(void *arg, sqlite3_stmt *row)
 {
     const struct event_look *look = arg;
-    struct store_event event = {
-        sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1),
-        sqlite3_column_int(row, 2), column(row, 3), column(row, 4)};
+    struct store_event event = {sqlite3_column_int64(row, 0),
+                                sqlite3_column_double(row, 1),
+                                sqlite3_column_int(row, 2),
+                                column(row, 3),
+                                column(row, 4),
+                                column(row, 5)};
     return look->fn(look->arg, &event);
 }
 
@@ -377,17 +344,15 @@ enum firn_status store_add_report(struct store *store, firn_job_id job,
                                   struct firn_error *err)
 {
     size_t n = firn_trainer_report_write(NULL, 0, report);
-    FIRN_TRY(store_begin(store, err));
     char *text = mem_new(n + 1, 1);
     firn_trainer_report_write(text, n + 1, report);
-    sqlite3_stmt *sql = store_sql(store, SQL_ADD_REPORT);
-    sqlite3_bind_int(sql, 1, job);
-    sqlite3_bind_int64(sql, 2, epoch);
-    sqlite3_bind_double(sql, 3, at_s);
-    store_bind(sql, 4, text);
-    enum firn_status status = store_step(store, sql, err);
+    struct store_change change = store_change(store, SQL_ADD_REPORT, 4);
+    store_give_int(&change, 1, job);
+    store_give_int(&change, 2, epoch);
+    store_give_real(&change, 3, at_s);
+    store_give_text(store, &change, 4, text);
     mem_free(text);
-    return status;
+    return store_apply(store, &change, err);
 }
 
 struct report_look {
@@ -425,12 +390,10 @@ enum firn_status store_each_report(struct store *store, firn_job_id job,
 enum firn_status store_put_meta(struct store *store, const char *key,
                                 struct firn_bytes value, struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, SQL_PUT_META);
-    store_bind(sql, 1, key);
-    sqlite3_bind_blob64(sql, 2, value.n > 0 ? value.at : "", value.n,
-                        SQLITE_STATIC);
-    return store_step(store, sql, err);
+    struct store_change change = store_change(store, SQL_PUT_META, 2);
+    store_give_text(store, &change, 1, key);
+    store_give_blob(store, &change, 2, value);
+    return store_apply(store, &change, err);
 }
 
 struct meta_look {
@@ -464,11 +427,10 @@ enum firn_status store_trim(struct store *store, double before_s,
                             struct firn_error *err)
 {
     static const enum store_sql both[] = {SQL_TRIM_REPORTS, SQL_TRIM_EVENTS};
-    FIRN_TRY(store_begin(store, err));
     for (size_t i = 0; i < 2; i++) {
-        sqlite3_stmt *sql = store_sql(store, both[i]);
-        sqlite3_bind_double(sql, 1, before_s);
-        FIRN_TRY(store_step(store, sql, err));
+        struct store_change change = store_change(store, both[i], 1);
+        store_give_real(&change, 1, before_s);
+        FIRN_TRY(store_apply(store, &change, err));
     }
     return FIRN_OK;
 }

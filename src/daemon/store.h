@@ -9,12 +9,16 @@
  * that cannot be read is moved aside under a name that says when, a new one is
  * begun, and both names are told: never a crash loop, never a silent loss.
  *
- * Every function can fail with FIRN_EIO (disk full, ...); a transaction that
- * failed is rolled back and nothing of it has happened.
+ * A change that cannot be written for want of space, or because the disk fails
+ * at present, is kept in memory and written as soon as it can be: the change
+ * itself is FIRN_OK, the commit is FIRN_EUNSAVED until everything is on disk.
+ * Every function can fail with FIRN_EIO (a damaged file, ...); that transaction
+ * is rolled back and nothing of it has happened.
  */
 #ifndef DAEMON_STORE_H
 #define DAEMON_STORE_H
 #include "daemon/livejob.h"
+#include "daemon/room.h"
 #include <firn/bytes.h>
 #include <firn/status.h>
 
@@ -28,15 +32,32 @@ enum firn_status store_open(struct store **out, const char *dir, char *said,
 void store_close(struct store *store);
 
 /* A transaction is open from the first change on. Durable on FIRN_OK. Does
- * nothing when nothing changed. FIRN_EIO: nothing of the transaction is there.
- * When one of its changes has failed before, that is said again here, and all
- * changes are refused until then, so that nothing is taken for done that was
- * rolled back with it. */
+ * nothing when nothing changed. FIRN_EUNSAVED: all changes since the last
+ * FIRN_OK are pending in memory; call it again, at store_retry_s() or later.
+ * FIRN_EIO: nothing of the transaction is there. When one of its changes has
+ * failed before, that is said again here, and all changes are refused until
+ * then, so that nothing is taken for done that was rolled back with it. */
 enum firn_status store_commit(struct store *store, struct firn_error *err);
 void store_rollback(struct store *store);
 bool store_has_changes(const struct store *store);
-/* How often changes were taken back; who has a copy is out of step then. */
+/* Are there changes that could not be written so far? */
+bool store_is_stalled(const struct store *store);
+/* How often changes were taken back; a copy in memory is out of step then. */
 unsigned store_rollbacks(const struct store *store);
+
+/* --- the disk: store_room.c ----------------------------------------------- */
+
+/* Looks at the free space of the folder's disk, at most once a second, and
+ * makes the reserve file if it is wanted and there is room. Returns the moment
+ * of the next look, by clock_elapsed_s(). */
+double store_look(struct store *store);
+enum room store_room(const struct store *store);
+/* When pending changes are tried again, by clock_elapsed_s(); INFINITY: there
+ * are none. */
+double store_retry_s(const struct store *store);
+/* One sentence: what is wrong with the disk and what to do; NULL while there is
+ * ample room. */
+const char *store_trouble(const struct store *store);
 
 /* The id the next new job gets: above all there ever were. */
 firn_job_id store_next_id(const struct store *store);
@@ -79,6 +100,17 @@ enum firn_status store_put_epoch(struct store *store,
                                  const struct store_epoch *epoch,
                                  struct firn_error *err);
 
+/* Ends the open attempts of last->job up to last->epoch as `last` says; each at
+ * the start of the next one, the last of all at last->ended_s. *nclosed: how
+ * many there were. */
+enum firn_status store_close_attempts(struct store *store,
+                                      const struct store_epoch *last,
+                                      int *nclosed, struct firn_error *err);
+/* Ends the open attempts of all finished jobs as lost: once, when it is opened.
+ * *nclosed: how many there were. */
+enum firn_status store_close_over(struct store *store, int *nclosed,
+                                  struct firn_error *err);
+
 /* One line of history. `id` is given by the store, rising by one. */
 struct store_event {
     int64_t id;
@@ -86,7 +118,12 @@ struct store_event {
     firn_job_id job;  /* FIRN_NO_JOB: of no job */
     const char *kind; /* "submitted", "started", ... */
     const char *text; /* one sentence */
+    /* The caller that asked for it: "ann" by the Unix socket, "token, ADDRESS"
+     * or "job 7, ADDRESS" by TCP, "SIGHUP". "" or NULL: firnd itself. */
+    const char *caller;
 };
+/* The number of the last event there ever was; 0: none. */
+int64_t store_last_event(const struct store *store);
 enum firn_status store_add_event(struct store *store, struct store_event *event,
                                  struct firn_error *err);
 enum firn_status store_add_report(struct store *store, firn_job_id job,

@@ -171,84 +171,86 @@ char *store_job_sql(enum store_sql which)
 
 /* --- writing ------------------------------------------------------------- */
 
-static void bind_list(sqlite3_stmt *sql, int at, char *const *list)
+static void give_list(struct store *store, struct store_change *change, int at,
+                      char *const *list)
 {
     struct firn_buf blob = {0};
     for (size_t i = 0; list != NULL && list[i] != NULL; i++)
         buf_add(&blob, list[i], strlen(list[i]) + 1);
-    sqlite3_bind_blob64(sql, at, blob.n > 0 ? blob.at : "", blob.n,
-                        SQLITE_TRANSIENT);
+    store_give_blob(store, change, at,
+                    (struct firn_bytes){blob.n > 0 ? blob.at : "", blob.n});
     buf_release(&blob);
 }
 
-static void bind_field(sqlite3_stmt *sql, int at, const struct field *field,
-                       const void *value)
+static void give_field(struct store *store, struct store_change *change, int at,
+                       const struct field *field, const void *value)
 {
     switch (field->kind) {
     case INT:
-        sqlite3_bind_int(sql, at, *(const int *)value);
+        store_give_int(change, at, *(const int *)value);
         return;
     case I64:
-        sqlite3_bind_int64(sql, at, *(const int64_t *)value);
+        store_give_int(change, at, *(const int64_t *)value);
         return;
     case U64:
-        sqlite3_bind_int64(sql, at, (int64_t) * (const uint64_t *)value);
+        store_give_int(change, at, (int64_t) * (const uint64_t *)value);
         return;
     case FLAG:
-        sqlite3_bind_int(sql, at, *(const bool *)value);
+        store_give_int(change, at, *(const bool *)value);
         return;
     case REAL:
-        sqlite3_bind_double(sql, at, *(const double *)value);
+        store_give_real(change, at, *(const double *)value);
         return;
     case TEXT:
-        store_bind(sql, at, *(char *const *)value);
+        store_give_text(store, change, at, *(char *const *)value);
         return;
     case CHARS:
-        store_bind(sql, at, value);
+        store_give_text(store, change, at, value);
         return;
     case LIST:
-        bind_list(sql, at, *(char **const *)value);
+        give_list(store, change, at, *(char **const *)value);
         return;
     case STATE:
-        store_bind(sql, at, live_state_name(*(const enum live_state *)value));
+        store_give_text(store, change, at,
+                        live_state_name(*(const enum live_state *)value));
         return;
     case REASON:
-        store_bind(sql, at, live_reason_name(*(const enum live_reason *)value));
+        store_give_text(store, change, at,
+                        live_reason_name(*(const enum live_reason *)value));
         return;
     }
 }
 
-/* The JSON texts are copied by SQLite. */
-static void bind_extra(sqlite3_stmt *sql, const struct live_job *job)
+static void give_extra(struct store *store, struct store_change *change,
+                       const struct live_job *job)
 {
-    sqlite3_bind_int(sql, OVER + 1, live_state_is_over(job->state));
+    store_give_int(change, OVER + 1, live_state_is_over(job->state));
     size_t n = job->reported_s > 0
                    ? firn_trainer_report_write(NULL, 0, &job->last)
                    : 0;
     char *text = mem_new(n + 1, 1);
     if (n > 0)
         firn_trainer_report_write(text, n + 1, &job->last);
-    sqlite3_bind_text(sql, LAST + 1, text, -1, SQLITE_TRANSIENT);
+    store_give_text(store, change, LAST + 1, text);
     mem_free(text);
     char orders[256];
     size_t norders = firn_orders_write(orders, sizeof orders, &job->orders);
     if (norders >= sizeof orders)
         FIRN_BUG("orders of %zu bytes", norders);
-    sqlite3_bind_text(sql, ORDERS + 1, orders, -1, SQLITE_TRANSIENT);
+    store_give_text(store, change, ORDERS + 1, orders);
 }
 
 static enum firn_status write_job(struct store *store, enum store_sql which,
                                   const struct live_job *job,
                                   struct firn_error *err)
 {
-    FIRN_TRY(store_begin(store, err));
-    sqlite3_stmt *sql = store_sql(store, which);
+    struct store_change change = store_change(store, which, NCOLUMNS);
     for (int i = 0; i < NFIELDS; i++)
         if (which == SQL_ADD_JOB || i == 0 || fields[i].changes)
-            bind_field(sql, i + 1, &fields[i],
+            give_field(store, &change, i + 1, &fields[i],
                        (const char *)job + fields[i].at);
-    bind_extra(sql, job);
-    return store_step(store, sql, err);
+    give_extra(store, &change, job);
+    return store_apply(store, &change, err);
 }
 
 enum firn_status store_add_job(struct store *store, const struct live_job *job,
@@ -263,10 +265,7 @@ enum firn_status store_add_job(struct store *store, const struct live_job *job,
 enum firn_status store_put_job(struct store *store, const struct live_job *job,
                                struct firn_error *err)
 {
-    FIRN_TRY(write_job(store, SQL_PUT_JOB, job, err));
-    if (sqlite3_changes(store->db) != 1)
-        FIRN_BUG("job %d was never added", job->id);
-    return FIRN_OK;
+    return write_job(store, SQL_PUT_JOB, job, err);
 }
 
 /* --- reading ------------------------------------------------------------- */

@@ -2,21 +2,26 @@
  *
  * (1) One daemon at a time: firnd.lock is locked by fcntl(), whose locks end
  * with the process and do not pass to its children, which may outlive it. (2)
- * A file that SQLite cannot read, or whose quick check fails, is renamed with
- * its -wal and -shm to firn.db.unreadable-<time> and a new one is begun; ids
- * in it start from the seconds since 2020, above those of the lost one, whose
- * jobs may still run. A large file is checked without its history, so that it
- * is open soon; whoever meets damage there leaves a mark beside it
- * (firn.db-suspect), and the next start checks all. (3) A file of a newer firn,
- * or one that cannot be opened for want of rights or space, is an error and
- * stays where it is. (4) Each step of the schema is committed with its number,
- * so that a crash between two is a file of the older kind.
+ * A file that SQLite cannot read, whose schema is not ours (store_schema.c) or
+ * whose quick check fails, is renamed with its -wal and -shm to
+ * firn.db.unreadable-<time> and a new one is begun; ids in it start from the
+ * seconds since 2020, above those of the lost one, whose jobs may still run. A
+ * large file is checked without its history, so that it is open soon; whoever
+ * meets damage there leaves a mark beside it (firn.db-suspect), and the next
+ * start checks all. (3) A file of a newer firn, or one that cannot be opened
+ * for want of rights, is an error and stays where it is. (4) What may be lost
+ * by a power cut is never what was promised: the folder is synced when it is
+ * made, SQLite syncs it when it makes its log. (5) On a full disk the reserve
+ * is given up, and if that does not help the file is opened without the -shm
+ * file, which needs no room: what is there can be shown. Only a folder without
+ * a state cannot be begun on a full disk.
  *
  * The file is made with mode 0600 (SQLite gives -wal and -shm the same): it
  * has the jobs' tokens in it.
  */
 #include "base/buf.h"
 #include "base/failpoint.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/storework.h"
@@ -33,52 +38,11 @@
 /* A file up to this size is checked whole, in about half a second. */
 enum { BUSY_MS = 2000, WHOLE_BYTES = 64 << 20 };
 
-static const char *const schema[] = {
-    /* 1 */
-    "CREATE TABLE jobs (id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
-    " queue TEXT, user TEXT, app TEXT, priority INTEGER, argv BLOB, env BLOB,"
-    " workdir TEXT, gpus_min INTEGER, gpus_max INTEGER, types TEXT,"
-    " may_share INTEGER, model TEXT, seq INTEGER, batch INTEGER, freeze TEXT,"
-    " freeze_max REAL, consistency TEXT, threads INTEGER, base TEXT,"
-    " dataset TEXT, objective TEXT, may_merge INTEGER, ckpt_dir TEXT,"
-    " grace_s REAL, ckpt_every_s REAL, is_elastic INTEGER,"
-    " can_checkpoint INTEGER, may_restart INTEGER, retries_max INTEGER,"
-    " retry_on_failure INTEGER, retry_on_lost INTEGER, duration_s REAL,"
-    " mem_gib REAL, deadline_s REAL, target_epochs INTEGER,"
-    " target_iterations INTEGER, target_metric REAL, text TEXT, request TEXT,"
-    " token TEXT, submitted_s REAL, started_s REAL, ended_s REAL,"
-    " state TEXT NOT NULL, reason TEXT NOT NULL, why TEXT, is_held INTEGER,"
-    " is_ending INTEGER, epoch INTEGER, nretries INTEGER,"
-    " exit_status INTEGER, held TEXT, reported_s REAL, reported_epoch INTEGER,"
-    " over INTEGER NOT NULL, last TEXT, orders TEXT);"
-    "CREATE INDEX jobs_name ON jobs (name);"
-    "CREATE INDEX jobs_live ON jobs (id) WHERE over = 0;"
-    "CREATE UNIQUE INDEX jobs_request ON jobs (user, request)"
-    " WHERE request <> '';"
-    "CREATE TABLE epochs (job INTEGER, epoch INTEGER, started_s REAL,"
-    " ended_s REAL, how INTEGER, exit_status INTEGER, held TEXT,"
-    " PRIMARY KEY (job, epoch)) WITHOUT ROWID;"
-    "CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL,"
-    " job INTEGER, kind TEXT, text TEXT);"
-    "CREATE TABLE reports (id INTEGER PRIMARY KEY, job INTEGER,"
-    " epoch INTEGER, at_s REAL, report TEXT);"
-    "CREATE INDEX reports_job ON reports (job);"
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;",
-    /* 2: jobs that came by the engine's own queue */
-    "ALTER TABLE jobs ADD COLUMN inbox TEXT NOT NULL DEFAULT ''",
-    /* 3: how a job is run on what it holds */
-    "ALTER TABLE jobs ADD COLUMN how_passes INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN how_tensor INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN how_parallel INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN how_stages INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN how_merged_with INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
-    /* 4: the GPU type that a job keeps to */
-    "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT ''",
-};
-
 /* What opening came to. */
-enum shape { GOOD, DAMAGED, REFUSED };
+enum shape { GOOD, DAMAGED, REFUSED, STUCK };
+
+/* How SQLite locks the file. Alone it needs no -shm, and so no room. */
+enum locking { SHARED, ALONE };
 
 /* --- the folder and its lock --------------------------------------------- */
 
@@ -89,11 +53,27 @@ static enum firn_status fail_file(const char *path, const char *what,
                      strerror(errno));
 }
 
+/* (4) */
+static void sync_parent(const char *dir)
+{
+    struct firn_buf parent = {0};
+    buf_printf(&parent, "%s/..", dir);
+    int fd = open(parent.at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    buf_release(&parent);
+}
+
 static enum firn_status make_folder(const char *dir, struct firn_error *err)
 {
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return fail_file(dir, "cannot be made", err);
     struct stat about;
+    bool is_new = mkdir(dir, 0700) == 0;
+    if (!is_new && errno != EEXIST)
+        return fail_file(dir, "cannot be made", err);
+    if (is_new)
+        sync_parent(dir);
     if (stat(dir, &about) != 0 || !S_ISDIR(about.st_mode))
         return firn_fail(err, FIRN_EIO, "%.300s is no folder", dir);
     return FIRN_OK;
@@ -122,59 +102,26 @@ static enum firn_status take_lock(const char *dir, int *out,
     return status;
 }
 
-/* --- the schema ---------------------------------------------------------- */
-
-static bool pragma_int(sqlite3 *db, const char *sql, sqlite3_int64 *out)
-{
-    sqlite3_stmt *stmt = NULL;
-    bool is_there = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-                    sqlite3_step(stmt) == SQLITE_ROW;
-    if (is_there)
-        *out = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    return is_there;
-}
-
-static bool run_step(sqlite3 *db, const char *step, size_t number)
-{
-    struct firn_buf sql = {0};
-    buf_printf(&sql, "BEGIN IMMEDIATE; %s; PRAGMA user_version = %zu; COMMIT",
-               step, number);
-    bool is_done = sqlite3_exec(db, sql.at, NULL, NULL, NULL) == SQLITE_OK;
-    buf_release(&sql);
-    return is_done;
-}
-
-enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
-                               size_t nsteps, struct firn_error *err)
-{
-    sqlite3_int64 version = 0;
-    if (!pragma_int(db, "PRAGMA user_version", &version))
-        return firn_fail(err, FIRN_EIO, "its version cannot be read: %s",
-                         sqlite3_errmsg(db));
-    if (version < 0 || (size_t)version > nsteps)
-        return firn_fail(err, FIRN_EIO,
-                         "it is of version %lld, and this firnd knows "
-                         "versions up to %zu only: a newer one made it",
-                         (long long)version, nsteps);
-    for (size_t i = (size_t)version; i < nsteps; i++) {
-        if (run_step(db, steps[i], i + 1))
-            continue;
-        firn_fail(err, FIRN_EIO, "step %zu to its present shape failed: %s",
-                  i + 1, sqlite3_errmsg(db));
-        if (!sqlite3_get_autocommit(db))
-            sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-        return FIRN_EIO;
-    }
-    return FIRN_OK;
-}
-
 /* --- opening and checking ------------------------------------------------ */
 
 static bool is_damage(sqlite3 *db)
 {
     int code = sqlite3_errcode(db) & 0xff;
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
+/* A step of opening has failed. What the disk or another process does may pass;
+ * everything else is in the file: (2). */
+static enum shape shape_of(sqlite3 *db)
+{
+    int code = sqlite3_extended_errcode(db);
+    if (code == SQLITE_READONLY_DIRECTORY || code == SQLITE_READONLY_CANTINIT)
+        return REFUSED;
+    if ((code & 0xff) == SQLITE_READONLY) /* we can write: its header says so */
+        return DAMAGED;
+    if (store_may_pass(code))
+        return STUCK;
+    return code == SQLITE_PERM || code == SQLITE_AUTH ? REFUSED : DAMAGED;
 }
 
 /* The first line that quick_check says is "ok" when all is well. */
@@ -184,6 +131,7 @@ static bool passes(sqlite3 *db, const char *check)
     bool is_good =
         sqlite3_prepare_v2(db, check, -1, &stmt, NULL) == SQLITE_OK &&
         sqlite3_step(stmt) == SQLITE_ROW &&
+        sqlite3_column_type(stmt, 0) == SQLITE_TEXT &&
         strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
     sqlite3_finalize(stmt);
     return is_good;
@@ -216,7 +164,9 @@ static bool passes_check(sqlite3 *db, const char *path)
     suspect_path(path, &mark);
     bool is_suspect = access(mark.at, F_OK) == 0;
     bool is_good = true;
-    if (is_suspect || (stat(path, &about) == 0 && about.st_size <= WHOLE_BYTES))
+    if (is_suspect)
+        is_good = passes(db, "PRAGMA integrity_check(1)");
+    else if (stat(path, &about) == 0 && about.st_size <= WHOLE_BYTES)
         is_good = passes(db, "PRAGMA quick_check(1)");
     else
         for (size_t i = 0; i < sizeof parts / sizeof *parts && is_good; i++)
@@ -235,25 +185,54 @@ static const char *const settings[] = {
     "PRAGMA journal_size_limit = 67108864",
 };
 
+/* The newer version is refused, and nothing else: (2), (3). */
+static enum shape judge_schema(sqlite3 *db, struct firn_error *err)
+{
+    switch (store_check_schema(db, store_schema, store_nschema, err)) {
+    case FIRN_OK:
+        return GOOD;
+    case FIRN_EDATA:
+        return DAMAGED;
+    default:
+        return shape_of(db);
+    }
+}
+
+static enum shape migrate(sqlite3 *db, struct firn_error *err)
+{
+    enum firn_status status =
+        store_migrate(db, store_schema, store_nschema, err);
+    int code = sqlite3_errcode(db);
+    if (status == FIRN_OK)
+        return GOOD;
+    if (status == FIRN_EDATA)
+        return DAMAGED;
+    return code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE
+               ? REFUSED
+               : shape_of(db);
+}
+
 static enum shape set_up(sqlite3 *db, const char *path, struct firn_error *err)
 {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (sqlite3_exec(db, settings[i], NULL, NULL, NULL) != SQLITE_OK) {
-            bool damage = is_damage(db);
+            enum shape shape = shape_of(db);
             firn_fail(err, FIRN_EIO, "%s: %s", settings[i], sqlite3_errmsg(db));
-            return damage ? DAMAGED : REFUSED;
+            return shape;
         }
+    enum shape shape = judge_schema(db, err);
+    if (shape != GOOD)
+        return shape;
+    if (sqlite3_db_readonly(db, "main") == 1) { /* open() could write */
+        firn_fail(err, FIRN_EIO, "its header says that it is read-only");
+        return DAMAGED;
+    }
     if (!passes_check(db, path)) {
         int code = sqlite3_errcode(db) & 0xff;
         firn_fail(err, FIRN_EIO, "it fails its check");
-        return code == SQLITE_OK || code == SQLITE_ROW || is_damage(db)
-                   ? DAMAGED
-                   : REFUSED;
+        return code == SQLITE_OK || code == SQLITE_ROW ? DAMAGED : shape_of(db);
     }
-    if (store_migrate(db, schema, sizeof schema / sizeof *schema, err) !=
-        FIRN_OK)
-        return is_damage(db) ? DAMAGED : REFUSED;
-    return GOOD;
+    return migrate(db, err);
 }
 
 /* Whether closing leaves the -wal as it is: it may be the better part. */
@@ -262,24 +241,47 @@ static void keep_log(sqlite3 *db, int is_kept)
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept, NULL);
 }
 
+/* Something that is no file, in the place of one, cannot be opened ever. */
+static bool has_no_file(const char *path, struct firn_error *err)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    bool is_other = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !is_other; i++) {
+        struct firn_buf name = {0};
+        struct stat about;
+        buf_printf(&name, "%s%s", path, parts[i]);
+        is_other = stat(name.at, &about) == 0 && !S_ISREG(about.st_mode);
+        if (is_other)
+            firn_fail(err, FIRN_EIO, "firn.db%s is no file", parts[i]);
+        buf_release(&name);
+    }
+    return is_other;
+}
+
 /* Opens the file, which is made with the right mode before. */
-static enum shape open_db(const char *path, sqlite3 **out,
+static enum shape open_db(const char *path, enum locking locking, sqlite3 **out,
                           struct firn_error *err)
 {
+    if (has_no_file(path, err))
+        return DAMAGED;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
+        bool may_pass = errno == ENOSPC || errno == EDQUOT || errno == EIO;
         fail_file("it", "cannot be opened", err);
-        return REFUSED;
+        return may_pass ? STUCK : REFUSED;
     }
     close(fd);
     sqlite3 *db = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    enum shape shape = REFUSED;
+    enum shape shape = STUCK;
     if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK)
         firn_fail(err, FIRN_EIO, "%s",
                   db != NULL ? sqlite3_errmsg(db) : "no memory");
     else {
         sqlite3_busy_timeout(db, BUSY_MS);
+        if (locking == ALONE)
+            sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL,
+                         NULL);
         shape = set_up(db, path, err);
         keep_log(db, shape == DAMAGED);
     }
@@ -288,6 +290,24 @@ static enum shape open_db(const char *path, sqlite3 **out,
     else
         sqlite3_close(db);
     return shape;
+}
+
+/* (5) */
+static enum shape open_with_room(struct store *store, struct firn_error *err)
+{
+    enum shape shape = open_db(store->path, SHARED, &store->db, err);
+    if (shape == STUCK && store_room_give_up(store)) {
+        log_warn("%s: %s: the reserve is given up", store->path, err->text);
+        shape = open_db(store->path, SHARED, &store->db, err);
+    }
+    if (shape == STUCK) {
+        shape = open_db(store->path, ALONE, &store->db, err);
+        if (shape == GOOD)
+            log_warn("%s: the disk has no room: other programs cannot read the "
+                     "state until firnd is started anew",
+                     store->path);
+    }
+    return shape == STUCK ? REFUSED : shape;
 }
 
 /* --- what cannot be read ------------------------------------------------- */
@@ -332,7 +352,7 @@ static enum firn_status begin_anew(struct store *store, char *said,
     char why[200];
     str_copy(why, sizeof why, err->text);
     enum firn_status status = move_aside(store->path, &name, err);
-    if (status == FIRN_OK && open_db(store->path, &store->db, err) != GOOD) {
+    if (status == FIRN_OK && open_with_room(store, err) != GOOD) {
         char context[300];
         str_copy(context, sizeof context, store->path);
         status = firn_fail_in(err, context);
@@ -374,7 +394,8 @@ static enum firn_status start_above(struct store *store, struct firn_error *err)
     int n = snprintf(text, sizeof text, "%d", store->first_id);
     struct firn_bytes bytes = {text, (size_t)n};
     FIRN_TRY(store_put_meta(store, "first_id", bytes, err));
-    return store_commit(store, err);
+    enum firn_status status = store_commit(store, err);
+    return status == FIRN_EUNSAVED ? FIRN_OK : status; /* counted anew then */
 }
 
 static enum firn_status load_ids(struct store *store, const char *dir,
@@ -383,13 +404,15 @@ static enum firn_status load_ids(struct store *store, const char *dir,
     struct firn_buf text = {0};
     long first = 1;
     enum firn_status status = store_get_meta(store, "first_id", &text, err);
-    if (status == FIRN_OK && !str_int(text.at, 1, INT_MAX, &first))
+    if (status == FIRN_OK &&
+        !str_int(text.n > 0 ? text.at : "", 1, INT_MAX / 2, &first))
         first = 1;
     buf_release(&text);
     if (status != FIRN_OK && status != FIRN_ENOENT)
         return status;
     store->first_id = (firn_job_id)first;
     FIRN_TRY(store_count(store, err));
+    FIRN_TRY(store_drop_events(store, err));
     if (store->next_id > 1 || !has_lost_one(dir))
         return FIRN_OK;
     FIRN_TRY(start_above(store, err));
@@ -402,7 +425,7 @@ static enum firn_status open_file(struct store *store, const char *dir,
 {
     char context[300];
     struct firn_error why = {0};
-    switch (open_db(store->path, &store->db, &why)) {
+    switch (open_with_room(store, &why)) {
     case GOOD:
         break;
     case DAMAGED:
@@ -410,6 +433,7 @@ static enum firn_status open_file(struct store *store, const char *dir,
                      ? FIRN_OK
                      : firn_fail(err, FIRN_EIO, "%s", why.text));
         break;
+    case STUCK:
     case REFUSED:
         str_copy(context, sizeof context, store->path);
         return firn_fail(err, FIRN_EIO, "%s: %s", context, why.text);
@@ -447,6 +471,8 @@ void store_close(struct store *store)
         return;
     if (store->db != NULL)
         store_rollback(store);
+    vec_release(&store->redo);
+    arena_release(&store->redo_text);
     for (int i = 0; i < SQL_N; i++)
         sqlite3_finalize(store->sql[i]);
     sqlite3_close(store->db);

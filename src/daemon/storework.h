@@ -1,12 +1,20 @@
 /* storework.h - what the parts of the store share; for store*.c and its tests.
  *
- * store_open.c makes a connection, store.c keeps transactions and statements,
- * store_job.c turns jobs into rows and back.
+ * store_open.c makes a connection, store_schema.c compares a file's schema with
+ * the expected one, store_redo.c keeps transactions, store_room.c the reserve
+ * file, store.c has history and small things, store_job.c turns jobs into rows
+ * and back, store_judge.c says which values a row may have.
  */
 #ifndef DAEMON_STOREWORK_H
 #define DAEMON_STOREWORK_H
+#include "base/arena.h"
+#include "base/vec.h"
 #include "daemon/store.h"
 #include <sqlite3.h>
+
+/* The loop keeps a pointer for each id from the first on, a GiB at most: a job
+ * whose id is not within this of the first is a damaged row. */
+enum { STORE_IDS_SPAN = 1 << 27 };
 
 /* Statements that are prepared once, at their first use. */
 enum store_sql {
@@ -14,6 +22,9 @@ enum store_sql {
     SQL_COMMIT,
     SQL_ROLLBACK,
     SQL_NEXT_ID,
+    SQL_NEXT_EVENT,
+    SQL_BAD_EVENTS,
+    SQL_DROP_EVENTS,
     SQL_ADD_JOB,
     SQL_PUT_JOB,
     SQL_READ_JOB,
@@ -33,25 +44,67 @@ enum store_sql {
     SQL_GET_META,
     SQL_TRIM_REPORTS,
     SQL_TRIM_EVENTS,
+    SQL_CLOSE_EPOCHS,
+    SQL_CLOSE_OVER,
     SQL_N
+};
+
+/* A value as it was given: SQLite gets it again, to the bit, at each replay. */
+struct store_value {
+    enum { STORE_INT, STORE_REAL, STORE_TEXT, STORE_BLOB } kind;
+    int64_t whole;
+    double real;
+    const char *at; /* of a text or a blob; in the store's `redo_text` */
+    size_t n;
+};
+
+/* A change: a statement and its values, of which [0] is parameter 1. */
+struct store_change {
+    enum store_sql which;
+    int nvalues;
+    struct store_value *values;
+};
+
+/* The disk and the reserve file: store_room.c. */
+struct store_disk {
+    enum room room;
+    bool has_reserve;
+    bool wants_reserve; /* store_look() was called once */
+    double looked_s;
+    double retry_s, delay_s; /* the next try of pending changes; its delay */
+    char why[300];           /* SQLite's words when a write failed last */
+    char trouble[600];       /* the sentence for users; "" while AMPLE */
 };
 
 struct store {
     sqlite3 *db;
     int lock_fd;
     sqlite3_stmt *sql[SQL_N];
-    bool is_changing; /* a transaction is open */
+    bool is_changing; /* a transaction is open in SQLite */
+    bool is_stalled;  /* the changes in `redo` wait for a replay */
     bool has_failed;  /* it is rolled back; nobody has been told by commit */
     unsigned nrollbacks;
     firn_job_id next_id, first_id;
+    int64_t next_event;
+    VEC(struct store_change) redo; /* since the last commit, in their order */
+    struct arena redo_text;
+    struct store_disk disk;
     char path[4096];
 };
 
-/* A schema is a list of steps; the file's user_version says how many it has
- * had. Each step is a transaction with its number. FIRN_EIO when the file has
- * had more than there are: a newer firn made it. */
+/* The steps of the schema. */
+extern const char *const store_schema[];
+extern const size_t store_nschema;
+/* The file's user_version says how many it has had. Each step is a transaction
+ * with its number. FIRN_EIO when the file has had more than there are: a newer
+ * firn made it; FIRN_EDATA: it is damaged. */
 enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
                                size_t nsteps, struct firn_error *err);
+
+/* Is the file's schema that of the steps it has had? Its indexes are mended.
+ * FIRN_EDATA: it is not; FIRN_EIO: it cannot be read, or not be mended. */
+enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
+                                    size_t nsteps, struct firn_error *err);
 
 /* The statement, reset and without values. NULL: it could not be prepared,
  * and the transaction has failed. */
@@ -59,19 +112,47 @@ sqlite3_stmt *store_sql(struct store *store, enum store_sql which);
 /* Its text, where that is long: see store_job.c. NULL: it is not there. The
  * caller frees it by mem_free. */
 char *store_job_sql(enum store_sql which);
-/* Before a change: opens the transaction if none is. */
-enum firn_status store_begin(struct store *store, struct firn_error *err);
-/* Runs a change to its end. */
-enum firn_status store_step(struct store *store, sqlite3_stmt *sql,
-                            struct firn_error *err);
-/* Rolls back and says what SQLite says. FIRN_EIO. */
+/* A change with room for `nvalues` values, all of them the number 0; then each
+ * value; then store_apply(), which hands it to SQLite, or, while the store is
+ * stalled, keeps it for the next replay. Texts are copied. NULL is "". */
+struct store_change store_change(struct store *store, enum store_sql which,
+                                 int nvalues);
+void store_give_int(struct store_change *change, int at, int64_t value);
+void store_give_real(struct store_change *change, int at, double value);
+void store_give_text(struct store *store, struct store_change *change, int at,
+                     const char *text);
+void store_give_blob(struct store *store, struct store_change *change, int at,
+                     struct firn_bytes blob);
+enum firn_status store_apply(struct store *store,
+                             const struct store_change *change,
+                             struct firn_error *err);
+/* Rolls back, forgets the changes and says what SQLite says. FIRN_EIO. */
 enum firn_status store_torn(struct store *store, struct firn_error *err);
+/* May a write that failed with this code succeed later? False: damage, or a
+ * statement that SQLite refuses. */
+bool store_may_pass(int code);
+
+/* --- the disk: store_room.c ----------------------------------------------- */
+
+/* Where the reserve file is: <folder>/firn.reserve. */
+void store_reserve_path(const struct store *store, struct firn_buf *out);
+/* A write failed, with the words in store->disk.why; true: the reserve was
+ * given up, try once more. */
+bool store_room_failed(struct store *store);
+/* A commit is on disk. */
+void store_room_wrote(struct store *store);
+/* Deletes the reserve file of a store that is being opened; false: there is
+ * none. */
+bool store_room_give_up(struct store *store);
+
 /* The same of a reading, which harms nothing. */
 enum firn_status store_unread(struct store *store, struct firn_error *err);
 /* After a failure: if it was damage, the next opening checks the whole file. */
 void store_suspect(const struct store *store);
-/* Reads what is kept in memory again: the next id. */
+/* Reads what is kept in memory again: the next ids. */
 enum firn_status store_count(struct store *store, struct firn_error *err);
+/* When it is opened: deletes events whose numbers cannot be. */
+enum firn_status store_drop_events(struct store *store, struct firn_error *err);
 /* Text bound as it is; NULL is "". It must live until the step is done. */
 void store_bind(sqlite3_stmt *sql, int at, const char *text);
 

@@ -28,21 +28,42 @@ enum { LINE = 128, FILE_MAX = 1 << 24 };
 
 static const char exit_reserved[] = "exit.reserved";
 
+static const int as_folder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+static const int as_file = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+
+enum epoch_found epoch_missing(int error)
+{
+    if (error == ENOENT || error == ENOTDIR)
+        return EPOCH_ABSENT;
+    return error == ELOOP ? EPOCH_DAMAGED : EPOCH_UNKNOWN;
+}
+
+static void close_quietly(int fd)
+{
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+}
+
+int epoch_above(const char *job_folder)
+{
+    return open(job_folder, as_folder);
+}
+
 int epoch_folder(const char *job_folder, int64_t epoch, bool make)
 {
     char name[32];
     snprintf(name, sizeof name, "epoch-%lld", (long long)epoch);
     if (make && mkdir(job_folder, 0700) != 0 && errno != EEXIST)
         return -1;
-    int above = open(job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = epoch_above(job_folder);
     if (above < 0)
         return -1;
     int folder = -1;
     if (!make || mkdirat(above, name, 0700) == 0 || errno == EEXIST)
-        folder = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = errno;
-    close(above);
-    errno = error;
+        folder = openat(above, name, as_folder);
+    close_quietly(above);
     return folder;
 }
 
@@ -65,8 +86,9 @@ enum { SYNCED = 1, OVER = 2 };
 static bool write_draft(int folder, const char *name, unsigned how,
                         struct firn_bytes text)
 {
-    int flags = (how & OVER) != 0 ? 0 : O_TRUNC;
-    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+    int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
+                ((how & OVER) != 0 ? 0 : O_TRUNC);
+    int fd = openat(folder, name, flags, 0600);
     if (fd < 0)
         return false;
     bool is_written =
@@ -112,11 +134,11 @@ enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
     return put(folder, name, text, 0, err);
 }
 
-bool epoch_get(int folder, const char *name, struct firn_buf *out)
+enum epoch_found epoch_get(int folder, const char *name, struct firn_buf *out)
 {
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(folder, name, as_file);
     if (fd < 0)
-        return false;
+        return epoch_missing(errno);
     char part[4096];
     size_t before = out->n;
     ssize_t n;
@@ -126,19 +148,20 @@ bool epoch_get(int folder, const char *name, struct firn_buf *out)
         if (out->n - before > FILE_MAX)
             break;
     }
-    close(fd);
-    return n == 0;
+    close_quietly(fd);
+    return n < 0 ? EPOCH_UNKNOWN : n > 0 ? EPOCH_DAMAGED : EPOCH_PRESENT;
 }
 
 static int take_lock(int job_folder, const char *name, int how)
 {
-    int fd = openat(job_folder, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = openat(job_folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                    0600);
     if (fd < 0)
         return -2;
     if (flock(fd, how | LOCK_NB) == 0)
         return fd;
     int result = errno == EWOULDBLOCK ? -1 : -2;
-    close(fd);
+    close_quietly(fd);
     return result;
 }
 
@@ -162,45 +185,57 @@ int epoch_workers_lock(int job_folder, bool is_shared)
     return take_lock(job_folder, "workers", is_shared ? LOCK_SH : LOCK_EX);
 }
 
-/* Reads "WORD 1 a b c", blanks and line ends behind it. */
-static bool numbers(int folder, const char *name, int64_t *out, int n)
+/* Takes "firn-NAME 1 a b c" apart, blanks and a line end behind it. */
+static bool parse(const char *at, const char *name, int64_t *out, int n)
 {
-    struct firn_buf text = {0};
     char head[64];
-    bool is_good = epoch_get(folder, name, &text) && text.n > 0 &&
-                   strlen(text.at) == text.n;
     snprintf(head, sizeof head, "firn-%s 1", name);
-    const char *at = text.at;
-    is_good = is_good && strncmp(at, head, strlen(head)) == 0;
-    if (is_good)
-        at += strlen(head);
-    for (int i = 0; is_good && i < n; i++) {
+    if (strncmp(at, head, strlen(head)) != 0)
+        return false;
+    at += strlen(head);
+    for (int i = 0; i < n; i++) {
         char *end;
         errno = 0;
-        is_good = at[0] == ' ' && at[1] >= '0' && at[1] <= '9';
-        if (!is_good)
-            break;
+        if (at[0] != ' ' || at[1] < '0' || at[1] > '9')
+            return false;
         out[i] = strtoll(at + 1, &end, 10);
-        is_good = errno == 0;
+        if (errno != 0)
+            return false;
         at = end;
     }
-    is_good = is_good && at[strspn(at, " ")] == '\n' &&
-              at[strspn(at, " ") + 1] == '\0';
-    buf_release(&text);
-    return is_good;
+    at += strspn(at, " ");
+    return at[0] == '\n' && at[1] == '\0';
 }
 
-int64_t epoch_fence(int job_folder)
+static enum epoch_found numbers(int folder, const char *name, int64_t *out,
+                                int n)
 {
-    int64_t epoch = 0;
-    return numbers(job_folder, "fence", &epoch, 1) ? epoch : -1;
+    struct firn_buf text = {0};
+    enum epoch_found found = epoch_get(folder, name, &text);
+    int error = errno;
+    if (found == EPOCH_PRESENT && (text.n == 0 || strlen(text.at) != text.n ||
+                                   !parse(text.at, name, out, n)))
+        found = EPOCH_DAMAGED;
+    buf_release(&text);
+    errno = error;
+    return found;
+}
+
+enum epoch_found epoch_fence(int job_folder, int64_t *out)
+{
+    return numbers(job_folder, "fence", out, 1);
 }
 
 enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,
                                    struct firn_error *err)
 {
     char line[LINE];
-    if (epoch_fence(job_folder) >= epoch)
+    int64_t before = 0;
+    enum epoch_found found = epoch_fence(job_folder, &before);
+    if (found == EPOCH_UNKNOWN)
+        return firn_fail(err, FIRN_EIO, "cannot read a job's file 'fence': %s",
+                         strerror(errno));
+    if (found == EPOCH_PRESENT && before >= epoch)
         return FIRN_OK;
     int n =
         snprintf(line, sizeof line, "firn-fence 1 %lld\n", (long long)epoch);
@@ -219,13 +254,16 @@ enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
                err);
 }
 
-bool epoch_pid_get(int folder, struct epoch_pid *out)
+enum epoch_found epoch_pid_get(int folder, struct epoch_pid *out)
 {
     int64_t n[3] = {0};
-    if (!numbers(folder, "pid", n, 3) || n[1] <= 0 || n[1] > INT32_MAX)
-        return false;
+    enum epoch_found found = numbers(folder, "pid", n, 3);
+    if (found != EPOCH_PRESENT)
+        return found;
+    if (n[1] <= 0 || n[1] > INT32_MAX)
+        return EPOCH_DAMAGED;
     *out = (struct epoch_pid){n[0], n[1], (uint64_t)n[2]};
-    return true;
+    return EPOCH_PRESENT;
 }
 
 static struct firn_bytes exit_line(char line[LINE], const char *name,
@@ -257,16 +295,20 @@ enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
     return publish(folder, exit_reserved, "exit", SYNCED, err);
 }
 
-static bool exit_of(int folder, const char *name, struct epoch_exit *out)
+static enum epoch_found exit_of(int folder, const char *name,
+                                struct epoch_exit *out)
 {
     int64_t n[3] = {0};
-    if (!numbers(folder, name, n, 3) || n[1] > FIRN_END_LOST || n[2] > 255)
-        return false;
+    enum epoch_found found = numbers(folder, name, n, 3);
+    if (found != EPOCH_PRESENT)
+        return found;
+    if (n[1] > FIRN_END_LOST || n[2] > 255)
+        return EPOCH_DAMAGED;
     *out = (struct epoch_exit){n[0], (int)n[1], (int)n[2]};
-    return true;
+    return EPOCH_PRESENT;
 }
 
-bool epoch_exit_get(int folder, struct epoch_exit *out)
+enum epoch_found epoch_exit_get(int folder, struct epoch_exit *out)
 {
     return exit_of(folder, "exit", out);
 }
@@ -282,16 +324,26 @@ enum firn_status epoch_word_put(int folder, const char *name,
     return FIRN_OK;
 }
 
-enum epoch_word epoch_word_get(int folder, const char *name)
+/* The first byte of a file. DAMAGED: it is empty. */
+static enum epoch_found first_byte(int folder, const char *name, char *out)
+{
+    int fd = openat(folder, name, as_file);
+    if (fd < 0)
+        return epoch_missing(errno);
+    ssize_t n = read(fd, out, 1);
+    close_quietly(fd);
+    return n < 0 ? EPOCH_UNKNOWN : n == 0 ? EPOCH_DAMAGED : EPOCH_PRESENT;
+}
+
+enum epoch_found epoch_word_get(int folder, const char *name,
+                                enum epoch_word *out)
 {
     char digit = '0';
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return EPOCH_GO;
-    if (read(fd, &digit, 1) != 1 || digit < '0' || digit > '0' + EPOCH_KILL)
-        digit = '0';
-    close(fd);
-    return (enum epoch_word)(digit - '0');
+    enum epoch_found found = first_byte(folder, name, &digit);
+    if (found == EPOCH_PRESENT && (digit < '0' || digit > '0' + EPOCH_KILL))
+        found = EPOCH_DAMAGED;
+    *out = found == EPOCH_PRESENT ? (enum epoch_word)(digit - '0') : EPOCH_GO;
+    return found;
 }
 
 enum { WORKER_NAME = 40 };
@@ -325,16 +377,14 @@ enum firn_status epoch_worker_begin(int folder, size_t worker,
     return worker_say(folder, worker, "begun", err);
 }
 
-bool epoch_worker_has_begun(int folder, size_t worker)
+enum epoch_found epoch_worker_has_begun(int folder, size_t worker)
 {
     char name[WORKER_NAME], first = ' ';
-    int fd = openat(folder, worker_name(worker, name),
-                    O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    bool is_read = read(fd, &first, 1) == 1;
-    close(fd);
-    return is_read && first != ' ';
+    enum epoch_found found =
+        first_byte(folder, worker_name(worker, name), &first);
+    if (found == EPOCH_UNKNOWN)
+        return found;
+    return first != ' ' ? EPOCH_PRESENT : EPOCH_ABSENT;
 }
 
 enum firn_status epoch_worker_put(int folder, size_t worker,
@@ -348,8 +398,10 @@ enum firn_status epoch_worker_put(int folder, size_t worker,
     return FIRN_OK;
 }
 
-bool epoch_worker_get(int folder, size_t worker, struct epoch_exit *out)
+enum epoch_found epoch_worker_get(int folder, size_t worker,
+                                  struct epoch_exit *out)
 {
     char name[WORKER_NAME];
-    return exit_of(folder, worker_name(worker, name), out);
+    enum epoch_found found = exit_of(folder, worker_name(worker, name), out);
+    return found == EPOCH_DAMAGED ? EPOCH_ABSENT : found; /* or "begun" */
 }

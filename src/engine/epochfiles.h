@@ -16,7 +16,22 @@
  * Each is written whole under another name and renamed, so that a reader sees
  * all of it or none. What a shepherd says of itself (pid, exit) is synced too,
  * and outlives a power cut; the others matter only to processes, which do not.
- * A file that does not read exactly as it is written counts as not there.
+ *
+ * Reading a file has four answers (enum epoch_found). Only "absent" means that
+ * the file was never written. A file that cannot be read now, since descriptors
+ * or memory are short or the disk fails, is "unknown": the caller decides
+ * nothing and looks again. A file that is there and does not read as it was
+ * written is "damaged", and then:
+ *
+ *     pid, exit    the attempt was started: it is never taken for one that was
+ *                  not, and its end, if nothing else tells it, is LOST
+ *     fence        nothing starts; a fence that is raised next replaces it, for
+ *                  the caller has the lock and the highest number
+ *     launch       nothing is started
+ *     ask, order   nothing was asked yet
+ *
+ * No symbolic link is followed: a link in place of one of these files is
+ * "damaged", in place of a folder the folder is "absent".
  *
  * Why two epochs never run at once: a shepherd starts nothing unless it has
  * the lock, and then reads the fence; the fence is raised only by somebody who
@@ -34,6 +49,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum epoch_found {
+    EPOCH_ABSENT,  /* there is no such file, or no such folder */
+    EPOCH_PRESENT, /* it was read */
+    EPOCH_DAMAGED, /* it is there and does not read as it is written */
+    EPOCH_UNKNOWN  /* it could not be looked at; errno says why */
+};
+/* The answer that a failed open() with this errno gives. */
+enum epoch_found epoch_missing(int error);
+
+/* A job's folder: a descriptor, or -1 with errno. */
+int epoch_above(const char *job_folder);
 /* The folder `epoch-N` of a job's folder; made, and the job's too, if `make`.
  * A descriptor, or -1 with errno. */
 int epoch_folder(const char *job_folder, int64_t epoch, bool make);
@@ -41,27 +67,25 @@ int epoch_folder(const char *job_folder, int64_t epoch, bool make);
 /* Writes the whole file `name` of the folder, without a sync. FIRN_EIO. */
 enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
                            struct firn_error *err);
-/* Appends the file to `out`; false when there is none, or it is not to be
- * read, or larger than 16 MiB. */
-bool epoch_get(int folder, const char *name, struct firn_buf *out);
+/* Appends the file to `out`. DAMAGED: larger than 16 MiB. */
+enum epoch_found epoch_get(int folder, const char *name, struct firn_buf *out);
 
 /* The lock of a job, whose folder is `job_folder`: a descriptor to be closed,
  * -1 when somebody has it, -2 when it cannot be opened (errno). Never waits.
  */
 int epoch_lock(int job_folder);
 
-/* "FIRN_HERD=...", the same text for all processes of an epoch of this job and
- * for no others of the host, and none begins with another. Empty: no lock is
- * there. */
-enum { EPOCH_HERD = 64 };
+/* "FIRN_HERD=...", by the lock file of the job: the mark that workers of an
+ * older firnd have, and those of a host without a mark (engine/herd.h). Empty:
+ * no lock is there. */
+enum { EPOCH_HERD = 96 };
 void epoch_herd(int job_folder, int64_t epoch, char out[EPOCH_HERD]);
 
 /* Epochs below `epoch` never start any more. The caller has the lock. A fence
- * that is higher stays. */
+ * that is higher stays. FIRN_EIO: nothing may be started. */
 enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,
                                    struct firn_error *err);
-/* -1: there is none. */
-int64_t epoch_fence(int job_folder);
+enum epoch_found epoch_fence(int job_folder, int64_t *out);
 
 struct epoch_pid {
     int64_t epoch, pid;
@@ -69,7 +93,7 @@ struct epoch_pid {
 };
 enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
                                struct firn_error *err);
-bool epoch_pid_get(int folder, struct epoch_pid *out);
+enum epoch_found epoch_pid_get(int folder, struct epoch_pid *out);
 
 /* Room for the exit file is made beforehand: a disk that fills up while a job
  * runs does not keep its end from being told. */
@@ -80,7 +104,7 @@ struct epoch_exit {
 enum firn_status epoch_exit_reserve(int folder, struct firn_error *err);
 enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
                                 struct firn_error *err);
-bool epoch_exit_get(int folder, struct epoch_exit *out);
+enum epoch_found epoch_exit_get(int folder, struct epoch_exit *out);
 
 /* --- beyond one host -------------------------------------------------------
  *
@@ -101,8 +125,9 @@ enum epoch_word { EPOCH_GO, EPOCH_CHECKPOINT, EPOCH_LEAVE, EPOCH_KILL };
 /* Writes `word` over the file `name`, "ask" or "order". FIRN_EIO. */
 enum firn_status epoch_word_put(int folder, const char *name,
                                 enum epoch_word word, struct firn_error *err);
-/* EPOCH_GO when there is none. */
-enum epoch_word epoch_word_get(int folder, const char *name);
+/* `out` is EPOCH_GO unless a word is PRESENT. */
+enum epoch_found epoch_word_get(int folder, const char *name,
+                                enum epoch_word *out);
 
 /* The lock of a job's workers, for one of them (`is_shared`) or for nobody
  * else: as epoch_lock(). */
@@ -114,10 +139,13 @@ enum firn_status epoch_worker_reserve(int folder, size_t worker,
                                       struct firn_error *err);
 enum firn_status epoch_worker_begin(int folder, size_t worker,
                                     struct firn_error *err);
-bool epoch_worker_has_begun(int folder, size_t worker);
+/* ABSENT: it has not begun. */
+enum epoch_found epoch_worker_has_begun(int folder, size_t worker);
 enum firn_status epoch_worker_put(int folder, size_t worker,
                                   const struct epoch_exit *how,
                                   struct firn_error *err);
-bool epoch_worker_get(int folder, size_t worker, struct epoch_exit *out);
+/* ABSENT: it has no end yet; its file is there from the start on. */
+enum epoch_found epoch_worker_get(int folder, size_t worker,
+                                  struct epoch_exit *out);
 
 #endif

@@ -49,6 +49,7 @@ void launchfile_write(const struct launchfile *launch, struct firn_buf *out)
     put_int(out, "epoch", launch->epoch);
     put(out, "workdir", launch->workdir);
     put(out, "log", launch->log);
+    put_int(out, "logmax", launch->log_max_bytes);
     put(out, "grace", double_text(launch->grace_s, grace));
     put_int(out, "checkpoints", launch->can_checkpoint);
     put_int(out, "cage", launch->cage);
@@ -100,9 +101,11 @@ static bool next_field(struct cursor *c)
 }
 
 /* Each of these once. */
-enum { JOB, EPOCH, WORKDIR, LOG, GRACE, CHECKPOINTS, CAGE, NSINGLE };
+enum { JOB, EPOCH, WORKDIR, LOG, LOGMAX, GRACE, CHECKPOINTS, CAGE, NSINGLE };
 static const char *const singles[NSINGLE] = {
-    "job", "epoch", "workdir", "log", "grace", "checkpoints", "cage"};
+    "job", "epoch", "workdir", "log", "logmax", "grace", "checkpoints", "cage"};
+/* An older firn does not write this one. */
+enum { ALL = (1 << NSINGLE) - 1, NEEDED = ALL & ~(1 << LOGMAX) };
 
 static bool take_single(struct launchfile *out, int which, const char *value)
 {
@@ -122,6 +125,10 @@ static bool take_single(struct launchfile *out, int which, const char *value)
         break;
     case LOG:
         out->log = value;
+        break;
+    case LOGMAX:
+        is_good = str_int(value, 0, LONG_MAX, &n);
+        out->log_max_bytes = n;
         break;
     case GRACE:
         is_good = str_double(value, &out->grace_s) && out->grace_s >= 0 &&
@@ -189,7 +196,7 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
     struct cursor c = {text.at + nhead, text.at + text.n, &out->text, "", NULL};
     while (next_field(&c)) {
         if (strcmp(c.name, "end") == 0) {
-            if (c.at != c.end || seen != (1u << NSINGLE) - 1 ||
+            if (c.at != c.end || (seen & NEEDED) != NEEDED ||
                 out->argv.n == 0 || out->workers.n == 0)
                 break;
             return FIRN_OK;

@@ -33,6 +33,7 @@ struct launchfile {
     struct arena text;
     int64_t job, epoch;
     const char *workdir, *log;
+    int64_t log_max_bytes; /* 0: no limit */
     double grace_s;
     bool can_checkpoint;
     int cage;                          /* enum cage_mode */

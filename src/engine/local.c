@@ -7,7 +7,8 @@
  *
  * Invariants:
  * (1) a GPU is given out only when every epoch that held it is gone: its lock
- *     is free and its end is read, or no process is left that was its own;
+ *     is free and its end is read, or no process is left that was its own; and
+ *     a job is started only when no process of the host has its mark;
  * (2) a job has at most one epoch; a step while it has one changes only what
  *     comes after it;
  * (3) an epoch's number is on the host's disk before its shepherd exists.
@@ -17,9 +18,12 @@
  */
 #include "base/str.h"
 #include "engine/cage.h"
+#include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
+#include <errno.h>
 #include <math.h>
+#include <string.h>
 
 static struct localjob *find(const struct local *l, firn_job_id id)
 {
@@ -47,8 +51,17 @@ static void start_all(struct local *l)
     const struct roster_limits limits = {.jobs_per_gpu =
                                              l->gpus.cluster.jobs_per_gpu};
     struct rosterjob *job;
-    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL)
-        local_start(l, (struct localjob *)job); /* else not before a while */
+    struct herd herd = {0};
+    int error = -1; /* no look was taken */
+    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL) {
+        if (error < 0)
+            error = herd_look(&herd, l->host.mark) ? 0 : errno;
+        if (error > 0)
+            roster_again(&l->roster, job, strerror(error));
+        else if (local_is_alone(l, job, &herd))
+            local_start(l, (struct localjob *)job); /* else after a while */
+    }
+    herd_release(&herd);
 }
 
 static void turn(void *state)

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
+#include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
@@ -47,10 +48,15 @@ void local_variables(const struct local *l, const struct localjob *job,
                                  .gpu = gpu_at,
                                  .arg = &l->gpus};
     workerenv_tell(&of, launch, out);
+    char mark[HERD_TEXT];
+    herd_worker(mark, l->host.mark, job->base.id, job->base.epoch);
+    if (mark[0] != '\0')
+        vec_add(&out->common, arena_strdup(&out->text, mark));
 }
 
 /* A session of its own; signals wait until it can take them. */
-static int spawn(const struct local *l, const char *folder, pid_t *pid)
+static int spawn(const struct local *l, const char *folder,
+                 char *const *variables, pid_t *pid)
 {
     char said[4300];
     char *argv[] = {(char *)l->shepherd, "--shepherd", (char *)folder, NULL};
@@ -71,11 +77,11 @@ static int spawn(const struct local *l, const char *folder, pid_t *pid)
     posix_spawnattr_setsigdefault(&how, &plain);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, 1, said,
-                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_addopen(
+        &files, 1, said, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     failpoint("engine.fork.before");
-    int error = posix_spawn(pid, l->shepherd, &files, &how, argv, environ);
+    int error = posix_spawn(pid, l->shepherd, &files, &how, argv, variables);
     failpoint("engine.fork.after");
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
@@ -91,8 +97,17 @@ static enum firn_status start_shepherd(struct local *l, struct localjob *job,
     pid_t pid = 0;
     if (n < 0 || (size_t)n >= sizeof folder)
         return firn_fail(err, FIRN_EINVAL, "its folder's name is too long");
+    char mark[HERD_TEXT];
+    herd_shepherd(mark, l->host.mark, job->base.id, job->base.epoch);
+    VEC(char *) variables = {0};
+    for (char **at = environ; *at != NULL; at++)
+        vec_add(&variables, *at);
+    if (mark[0] != '\0')
+        vec_add(&variables, mark);
+    vec_add(&variables, NULL);
     roster_watch(&l->roster, &job->base);
-    int error = spawn(l, folder, &pid);
+    int error = spawn(l, folder, variables.at, &pid);
+    vec_release(&variables);
     if (error != 0)
         return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s", l->shepherd,
                          strerror(error));
@@ -115,6 +130,27 @@ static enum firn_status prepare(struct local *l, struct localjob *job,
     launchfile_release(&file);
     FIRN_TRY(status);
     return start_shepherd(l, job, err);
+}
+
+bool local_is_alone(struct local *l, struct rosterjob *job,
+                    const struct herd *herd)
+{
+    char why[128];
+    const struct herd_process *found = NULL;
+    for (size_t i = 0; i < herd->at.n; i++) {
+        const struct herd_process *process = &herd->at.at[i];
+        if (process->job != job->id)
+            continue;
+        found = process;
+        procs_signal(process->id.pid, process->id.start, SIGKILL);
+    }
+    if (found == NULL)
+        return true;
+    snprintf(why, sizeof why,
+             "process %ld of its attempt %lld was still there and is killed",
+             (long)found->id.pid, (long long)found->epoch);
+    roster_again(&l->roster, job, why);
+    return false;
 }
 
 bool local_start(struct local *l, struct localjob *job)

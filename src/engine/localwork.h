@@ -50,6 +50,11 @@ static inline double local_now_s(const struct local *l)
 
 /* Starting: local_start.c. True: it was started, or failed for good (owed). */
 bool local_start(struct local *l, struct localjob *job);
+/* Before it: no process of the host is of this job. Those that are, of attempts
+ * which are over for all that files say, are killed, and the job waits. */
+struct herd;
+bool local_is_alone(struct local *l, struct rosterjob *job,
+                    const struct herd *herd);
 /* What the workers are told, by engine/workerenv.h. */
 struct launchfile;
 void local_variables(const struct local *l, const struct localjob *job,

@@ -1,67 +1,102 @@
-/* ports.c - ports below those that the system hands out, in pairs.
+/* ports.c - three ports in a row, bound for the workers of one attempt.
  *
- * firn's trainers meet on the port above MASTER_PORT, so two are wanted. The
- * promise is an abstract socket with the port in its name: such names are those
- * of one network namespace, as ports are, need no file, and go with whoever has
- * the descriptor. Only those who ask here keep to it.
+ *   first      MASTER_PORT: for the program, e.g. torch.distributed
+ *   first + 1  firn's trainers meet there (train/group_tcp.c)
+ *   first + 2  the same for a second job that the same processes train
  *
- * Cost: some system calls for each pair that is tried, PORT_TRIES at most.
+ * All lie below the ports that the system hands out by itself. A socket is
+ * first bound without any option, which fails if any other socket has the port,
+ * and is given its option afterwards. It never listens, so no connection comes
+ * to it. The options decide who else may bind the port while it is held:
+ *
+ *   SO_REUSEPORT on all: a process of the same user that sets this option too.
+ *     The kernel compares the users of the sockets, so no other user can bind
+ *     the port, with any option and at any address (Linux,
+ *     inet_csk_bind_conflict). firn's trainers set it.
+ *   SO_REUSEADDR on `first` alone: any process that sets this option too. The
+ *     store of torch.distributed sets this option and not the other one; with
+ *     SO_REUSEPORT alone it could not listen. So another user can still take
+ *     MASTER_PORT before the program does.
+ *
+ * Invariants
+ *   1. The process that holds the ports and the worker that listens at them
+ *      have the same user.
+ *   2. Sockets are closed on exec: no worker inherits one.
+ *
+ * Cost: some system calls for each port that is tried, PORT_TRIES at most.
  */
 #define _GNU_SOURCE
 #include "engine/ports.h"
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-enum { PORT_FIRST = 10000, PORTS = 20000, PORT_TRIES = 200 };
+enum { PORT_FIRST = 10000, PORTS = 20000, PORT_STEP = 4, PORT_TRIES = 200 };
 
-static bool is_free(int port)
+static int bind_all(int family, int port)
 {
-    struct sockaddr_in where = {.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6,
+                               .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in four = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)port)};
+    bool is_six = family == AF_INET6;
+    const struct sockaddr *at =
+        is_six ? (const struct sockaddr *)&six : (const struct sockaddr *)&four;
+    socklen_t size = is_six ? sizeof six : sizeof four;
+    int off = 0, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return true;
-    bool is_bound = bind(fd, (struct sockaddr *)&where, sizeof where) == 0;
+        return -1;
+    if (is_six) /* IPv4 as well */
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, at, size) == 0)
+        return fd;
+    int why = errno;
     close(fd);
-    return is_bound;
+    errno = why;
+    return -1;
 }
 
-/* False: it is promised to somebody. */
-static bool promise_port(int port, int *promise)
+/* A bound socket, or -1. A host without IPv6 has IPv4 alone. */
+static int hold(int port, bool is_for_all)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
-                     "firn-port-%d", port);
-    socklen_t size =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    *promise = fd;
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) == 0)
-        return true;
-    bool is_taken = errno == EADDRINUSE;
-    close(fd);
-    *promise = -1;
-    return !is_taken;
+    int on = 1, fd = bind_all(AF_INET6, port);
+    if (fd < 0 && errno != EADDRINUSE)
+        fd = bind_all(AF_INET, port);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (is_for_all)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    return fd;
 }
 
-int ports_pick(uint64_t seed, int *promise)
+void ports_release(struct ports *ports)
 {
-    *promise = -1;
-    for (uint64_t i = 0; i < PORT_TRIES; i++) {
-        int port = PORT_FIRST + 2 * (int)((seed + i * 613) % (PORTS / 2));
-        if (!promise_port(port, promise))
-            continue;
-        if (is_free(port) && is_free(port + 1))
-            return port;
-        if (*promise >= 0)
-            close(*promise);
-        *promise = -1;
+    for (int i = 0; i < PORTS_HELD; i++) {
+        if (ports->held[i] >= 0)
+            close(ports->held[i]);
+        ports->held[i] = -1;
     }
-    return PORT_FIRST;
+}
+
+bool ports_hold(struct ports *out, uint64_t seed)
+{
+    *out = (struct ports){PORT_FIRST, {-1, -1, -1}};
+    for (uint64_t i = 0; i < PORT_TRIES; i++) {
+        uint64_t place = (seed + i * 613) % (PORTS / PORT_STEP);
+        out->first = PORT_FIRST + PORT_STEP * (int)place;
+        int n = 0;
+        while (n < PORTS_HELD) {
+            out->held[n] = hold(out->first + n, n == 0);
+            if (out->held[n] < 0)
+                break;
+            n++;
+        }
+        if (n == PORTS_HELD)
+            return true;
+        ports_release(out);
+    }
+    out->first = PORT_FIRST;
+    return false;
 }

@@ -1,21 +1,31 @@
-/* ports.h - a port for the processes of an epoch, promised to nobody else.
+/* ports.h - the ports at which the workers of an attempt meet, kept for them.
  *
- *     int promise = -1;
- *     int port = ports_pick(seed, &promise);
- *     ... processes listen there, and on the port above it ...
- *     close(promise);
+ *     struct ports ports;
+ *     bool is_held = ports_hold(&ports, seed);
+ *     ... workers listen at ports.first and at the two ports above it ...
+ *     ports_release(&ports);
  *
- * A port that is free now is nobody's yet: between the look and the moment when
- * a worker listens there are seconds, in which another epoch of this host may
- * look too. So the port is promised as long as the descriptor is open; the
- * kernel takes the promise back with the process.
+ * Seconds pass between the choice of a port and the moment when a worker
+ * listens there. In between another attempt of this host could choose the same
+ * port, and another user of the host could listen there first and be taken for
+ * the worker. So a socket is bound to each port for as long as the attempt
+ * lives; the kernel lets them go with the process that holds them.
  */
 #ifndef ENGINE_PORTS_H
 #define ENGINE_PORTS_H
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Other seeds, other ports: the same one is tried first for the same seed.
- * `*promise` is -1 when none could be made; the port is good all the same. */
-int ports_pick(uint64_t seed, int *promise);
+enum { PORTS_HELD = 3 };
+
+struct ports {
+    int first;            /* MASTER_PORT */
+    int held[PORTS_HELD]; /* a socket for first, first + 1, first + 2; or -1 */
+};
+
+/* The same ports are tried first for the same seed. False: no three ports in a
+ * row could be bound; `first` is a port all the same, that is not held. */
+bool ports_hold(struct ports *out, uint64_t seed);
+void ports_release(struct ports *ports);
 
 #endif

@@ -33,19 +33,31 @@ struct picture {
     VEC(struct proc) procs;
 };
 
-/* A small file of /proc, terminated; bytes read, -1: none. */
+/* What a file of /proc/PID that cannot be opened or read says of the process. A
+ * process of ours is never hidden from us by its rights. */
+static enum procs_found missing(int error)
+{
+    return error == ENOENT || error == ESRCH || error == EACCES ||
+                   error == EPERM
+               ? PROCS_GONE
+               : PROCS_UNKNOWN;
+}
+
+/* A small file of /proc, terminated; bytes read, -1: none, with errno. */
 static ssize_t slurp(const char *path, char *out, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     size_t n = 0;
-    ssize_t got;
+    ssize_t got = 0;
     while (n < size - 1 && (got = read(fd, out + n, size - 1 - n)) > 0)
         n += (size_t)got;
+    int error = errno;
     close(fd);
+    errno = error;
     out[n] = '\0';
-    return (ssize_t)n;
+    return n > 0 || got == 0 ? (ssize_t)n : -1;
 }
 
 /* A thread of it besides the first; the first: there is none. */
@@ -67,15 +79,16 @@ static pid_t other_thread(pid_t pid)
 /* /proc/PID/stat: "pid (any name) S ppid group session ... ", the number of
  * threads as 20th, the start as 22nd and then the bytes of its memory. A
  * process whose first thread has ended looks dead there while others work. */
-static bool look_at(pid_t pid, struct proc *out)
+static enum procs_found look_at(pid_t pid, struct proc *out)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    if (slurp(path, text, sizeof text) <= 0)
-        return false;
+    ssize_t n = slurp(path, text, sizeof text);
+    if (n <= 0)
+        return n < 0 ? missing(errno) : PROCS_GONE;
     char *at = strrchr(text, ')'); /* a name may have ')' in it */
     if (at == NULL || at[1] != ' ' || at[2] == '\0')
-        return false;
+        return PROCS_GONE;
     char state = at[2];
     at += 3;
     long parent = strtol(at, &at, 10);
@@ -96,7 +109,7 @@ static bool look_at(pid_t pid, struct proc *out)
     if (state == 'Z' && nthreads > 1)
         out->thread = other_thread(pid);
     bool is_over = (state == 'Z' && out->thread == pid) || state == 'X';
-    return !is_over && out->start > 0;
+    return !is_over && out->start > 0 ? PROCS_THERE : PROCS_GONE;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -114,7 +127,7 @@ static void take(struct picture *out)
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         struct proc proc;
         if (isdigit((unsigned char)e->d_name[0]) &&
-            look_at((pid_t)strtol(e->d_name, NULL, 10), &proc))
+            look_at((pid_t)strtol(e->d_name, NULL, 10), &proc) == PROCS_THERE)
             vec_add(&out->procs, proc);
     }
     closedir(folder);
@@ -154,10 +167,19 @@ static void mark_below(struct picture *picture, pid_t root)
     }
 }
 
+enum procs_found procs_look(pid_t pid, uint64_t *start)
+{
+    struct proc proc = {0};
+    enum procs_found found = look_at(pid, &proc);
+    *start = found == PROCS_THERE ? proc.start : 0;
+    return found;
+}
+
 uint64_t procs_start(pid_t pid)
 {
-    struct proc proc;
-    return look_at(pid, &proc) ? proc.start : 0;
+    uint64_t start = 0;
+    procs_look(pid, &start);
+    return start;
 }
 
 int procs_open(pid_t pid)
@@ -224,7 +246,7 @@ static bool ask_below(const struct picture *picture, const struct proc *root,
 bool procs_ask(pid_t pid, int number)
 {
     struct proc root;
-    if (!look_at(pid, &root))
+    if (look_at(pid, &root) != PROCS_THERE)
         return false;
     if (catches(pid, number))
         return procs_signal(pid, root.start, number);
@@ -235,14 +257,14 @@ bool procs_ask(pid_t pid, int number)
     return is_asked;
 }
 
-static bool holds(pid_t pid, dev_t device, ino_t inode)
+static enum procs_found holds(pid_t pid, dev_t device, ino_t inode)
 {
     char path[64];
     bool is_found = false;
     snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
     DIR *folder = opendir(path);
     if (folder == NULL)
-        return false;
+        return missing(errno);
     for (struct dirent *e; !is_found && (e = readdir(folder)) != NULL;) {
         struct stat st;
         is_found = isdigit((unsigned char)e->d_name[0]) &&
@@ -250,39 +272,82 @@ static bool holds(pid_t pid, dev_t device, ino_t inode)
                    st.st_dev == device && st.st_ino == inode;
     }
     closedir(folder);
-    return is_found;
+    return is_found ? PROCS_THERE : PROCS_GONE;
+}
+
+/* The variables of a process, with a zero byte behind each. */
+static enum procs_found environment(pid_t pid, struct firn_buf *out)
+{
+    char path[64], piece[4096];
+    ssize_t got = -1;
+    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return missing(errno);
+    while ((got = read(fd, piece, sizeof piece)) > 0)
+        buf_add(out, piece, (size_t)got);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return got < 0 ? missing(error) : PROCS_THERE;
+}
+
+/* The first variable that begins with `start`, or NULL. */
+static const char *variable(const struct firn_buf *text, const char *start)
+{
+    for (size_t at = 0; at < text->n; at += strlen(text->at + at) + 1)
+        if (strncmp(text->at + at, start, strlen(start)) == 0)
+            return text->at + at;
+    return NULL;
 }
 
 /* At its end a process has no environment, and what there was of it belongs to
  * root, whosever it was. */
 int procs_has_variable(pid_t pid, const char *start)
 {
-    char path[64], piece[4096];
     struct proc proc;
     struct firn_buf text = {0};
-    ssize_t got = -1;
-    snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_hidden = fd < 0 && (errno == EACCES || errno == EPERM) &&
-                     look_at(pid, &proc) && !proc.is_ending;
-    while (fd >= 0 && (got = read(fd, piece, sizeof piece)) > 0)
-        buf_add(&text, piece, (size_t)got);
-    if (fd >= 0)
-        close(fd);
+    enum procs_found found = environment(pid, &text);
+    bool is_hidden = found == PROCS_GONE &&
+                     (errno == EACCES || errno == EPERM) &&
+                     look_at(pid, &proc) == PROCS_THERE && !proc.is_ending;
     int has = text.n > 0 || is_hidden ? 0 : -1;
-    for (size_t at = 0; at < text.n && has != 1; at += strlen(text.at + at) + 1)
-        has = strncmp(text.at + at, start, strlen(start)) == 0;
+    if (variable(&text, start) != NULL)
+        has = 1;
     buf_release(&text);
     return has;
 }
 
-static bool is_marked(const struct proc *proc, const struct procs_marks *marks)
+static enum procs_found has_one(pid_t pid, const struct procs_marks *marks)
 {
-    return (marks->session > 0 && proc->session == marks->session &&
-            proc->is_ending) ||
-           holds(proc->thread, marks->device, marks->inode) ||
-           (marks->variable != NULL &&
-            procs_has_variable(proc->thread, marks->variable) == 1);
+    struct firn_buf text = {0};
+    enum procs_found found = environment(pid, &text);
+    bool is_any = false;
+    for (int i = 0; i < PROCS_VARIABLES && !is_any; i++)
+        is_any = marks->variables[i] != NULL &&
+                 variable(&text, marks->variables[i]) != NULL;
+    int error = errno;
+    buf_release(&text);
+    errno = error;
+    if (found != PROCS_THERE)
+        return found;
+    return is_any ? PROCS_THERE : PROCS_GONE;
+}
+
+static enum procs_found is_marked(const struct proc *proc,
+                                  const struct procs_marks *marks)
+{
+    enum procs_found by_file = PROCS_GONE, by_variable = PROCS_GONE;
+    if (marks->session > 0 && proc->session == marks->session &&
+        proc->is_ending)
+        return PROCS_THERE;
+    if (marks->inode != 0)
+        by_file = holds(proc->thread, marks->device, marks->inode);
+    if (by_file != PROCS_THERE)
+        by_variable = has_one(proc->thread, marks);
+    if (by_file == PROCS_THERE || by_variable == PROCS_THERE)
+        return PROCS_THERE;
+    return by_file == PROCS_UNKNOWN ? by_file : by_variable;
 }
 
 static void see(struct procs_seen *seen, const struct proc *proc)
@@ -294,38 +359,89 @@ static void see(struct procs_seen *seen, const struct proc *proc)
     vec_add(&seen->ids, ((struct procs_id){proc->pid, proc->start}));
 }
 
-/* On sight: who forks and ends at once is gone when all have been looked at. */
+/* Is it one of them? On sight it is killed: a process that forks and ends at
+ * once is gone when all have been looked at. */
+static enum procs_found kill_one(pid_t pid, const struct procs_marks *marks,
+                                 struct procs_seen *seen)
+{
+    struct proc proc;
+    enum procs_found found = pid == getpid() ? PROCS_GONE : look_at(pid, &proc);
+    if (found == PROCS_THERE)
+        found =
+            proc.start < marks->since ? PROCS_GONE : is_marked(&proc, marks);
+    if (found != PROCS_THERE)
+        return found;
+    procs_signal(proc.pid, proc.start, SIGKILL);
+    if (seen != NULL)
+        see(seen, &proc);
+    return found;
+}
+
 size_t procs_kill_marked(const struct procs_marks *marks,
                          struct procs_seen *seen)
 {
     DIR *folder = opendir("/proc");
+    int error = folder == NULL ? errno : 0;
     size_t n = 0;
     for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
-        struct proc proc;
-        if (!isdigit((unsigned char)e->d_name[0]) ||
-            !look_at((pid_t)strtol(e->d_name, NULL, 10), &proc) ||
-            proc.pid == getpid() || proc.start < marks->since ||
-            !is_marked(&proc, marks))
+        if (!isdigit((unsigned char)e->d_name[0]))
             continue;
-        procs_signal(proc.pid, proc.start, SIGKILL);
-        n++;
-        if (seen != NULL)
-            see(seen, &proc);
+        enum procs_found found =
+            kill_one((pid_t)strtol(e->d_name, NULL, 10), marks, seen);
+        n += found == PROCS_THERE;
+        if (found == PROCS_UNKNOWN)
+            error = errno;
     }
     if (folder != NULL)
         closedir(folder);
     size_t left = seen != NULL ? procs_left(seen) : 0;
-    return left > n ? left : n;
+    if (seen != NULL)
+        seen->error = error;
+    return (left > n ? left : n) + (error != 0);
 }
 
 size_t procs_left(struct procs_seen *seen)
 {
     size_t n = 0;
-    for (size_t i = 0; i < seen->ids.n; i++)
-        if (procs_start(seen->ids.at[i].pid) == seen->ids.at[i].start)
+    for (size_t i = 0; i < seen->ids.n; i++) {
+        uint64_t start = 0;
+        enum procs_found found = procs_look(seen->ids.at[i].pid, &start);
+        if (found == PROCS_UNKNOWN || start == seen->ids.at[i].start)
             seen->ids.at[n++] = seen->ids.at[i];
+    }
     seen->ids.n = n;
     return n;
+}
+
+bool procs_each_variable(const char *const *starts, size_t nstarts,
+                         procs_variable_fn *fn, void *arg)
+{
+    DIR *folder = opendir("/proc");
+    struct firn_buf text = {0};
+    int error = folder == NULL ? errno : 0;
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
+        struct proc proc;
+        if (!isdigit((unsigned char)e->d_name[0]))
+            continue;
+        enum procs_found found =
+            look_at((pid_t)strtol(e->d_name, NULL, 10), &proc);
+        buf_clear(&text);
+        if (found == PROCS_THERE)
+            found = environment(proc.thread, &text);
+        if (found == PROCS_UNKNOWN)
+            error = errno;
+        for (size_t i = 0; found == PROCS_THERE && i < nstarts; i++) {
+            const char *at = variable(&text, starts[i]);
+            if (at != NULL)
+                fn(arg, (struct procs_id){proc.pid, proc.start}, i,
+                   at + strlen(starts[i]));
+        }
+    }
+    if (folder != NULL)
+        closedir(folder);
+    buf_release(&text);
+    errno = error;
+    return error == 0;
 }
 
 bool procs_is_named(pid_t pid, const char *name)

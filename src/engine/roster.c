@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/holding.h"
+#include <string.h>
 #include <time.h>
 
 static const double first_wait_s = 0.125, longest_wait_s = 60;
@@ -127,6 +128,7 @@ void roster_take_over(struct rosterjob *job, const struct firn_launch *launch)
     holding_copy(&job->held, &job->want);
     roster_enter(job, launch);
     job->began_s = 0; /* long ago, for all we know */
+    job->has_run = launch->has_run;
     job->phase = FIRN_PHASE_STARTING;
 }
 
@@ -149,6 +151,24 @@ void roster_again(struct roster *r, struct rosterjob *job, const char *why)
     job->ntries++;
     job->again_s = roster_now_s(r) + wait_s;
     log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
+}
+
+void roster_unsure(struct rosterjob *job, const char *file, int error)
+{
+    if (!job->is_unsure)
+        log_warn("job %d: cannot read '%s/epoch-%lld%s%s': %s; firn decides "
+                 "nothing about this job until it can",
+                 job->id, job->folder != NULL ? job->folder : "",
+                 (long long)job->epoch, file[0] != '\0' ? "/" : "", file,
+                 strerror(error));
+    job->is_unsure = true;
+}
+
+void roster_sure(struct rosterjob *job)
+{
+    if (job->is_unsure)
+        log_info("job %d: its files can be read again", job->id);
+    job->is_unsure = false;
 }
 
 /* --- GPUs ----------------------------------------------------------------- */
@@ -236,6 +256,7 @@ void roster_phase(struct roster *r, struct rosterjob *job,
     if (job->phase == phase)
         return;
     job->phase = phase;
+    job->has_run = job->has_run || phase == FIRN_PHASE_RUNNING;
     if (phase != FIRN_PHASE_QUEUED)
         roster_tell(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                            .job = job->id,

@@ -35,6 +35,8 @@ struct rosterjob {
     char *folder; /* the job's */
     double grace_s, began_s;
     bool can_checkpoint;
+    bool has_run;   /* it was seen to run, by us or by a scheduler before us */
+    bool is_unsure; /* a file of it could not be read; said in the log */
     int watch;      /* on its folder; -1: none */
     double until_s; /* LEAVING, and STARTING on this host: then it is forced */
 
@@ -109,6 +111,11 @@ void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned);
 
 /* Not before a while, longer each time. */
 void roster_again(struct roster *r, struct rosterjob *job, const char *why);
+
+/* A file of its epoch ("": its folder) could not be read, for this errno. Says
+ * so once; roster_sure() ends it. Nothing is decided in between. */
+void roster_unsure(struct rosterjob *job, const char *file, int error);
+void roster_sure(struct rosterjob *job);
 
 /* What keeps GPUs from being given out, besides epochs that hold them. */
 struct roster_limits {

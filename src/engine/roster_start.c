@@ -16,7 +16,6 @@
 #include "engine/launchfile.h"
 #include "engine/roster.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@ void roster_launch_begin(const struct rosterjob *job,
                             .epoch = job->epoch,
                             .workdir = launch->workdir ? launch->workdir : "/",
                             .log = launch->log ? launch->log : "/dev/null",
+                            .log_max_bytes = launch->log_max_bytes,
                             .grace_s = launch->grace_s,
                             .can_checkpoint = launch->can_checkpoint};
     for (const char *const *at = launch->argv; *at != NULL; at++)
@@ -53,7 +53,7 @@ static enum firn_status put(const struct launchfile *file, int folder,
 static enum firn_status raise_fence(const struct rosterjob *job, bool is_far,
                                     struct firn_error *err)
 {
-    int above = open(job->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = epoch_above(job->folder);
     int lock = above >= 0 ? epoch_lock(above) : -2;
     int workers = lock >= 0 && is_far ? epoch_workers_lock(above, false) : -2;
     enum firn_status status = FIRN_OK;
@@ -83,6 +83,7 @@ enum firn_status roster_prepare(struct rosterjob *job,
         return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
                          strerror(errno));
     roster_enter(job, launch);
+    job->has_run = job->is_unsure = false;
     enum firn_status status = put(how->file, folder, how->is_far, err);
     close(folder);
     failpoint("engine.launch.after");

@@ -33,6 +33,7 @@
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ static const double lock_wait_s = 10;
 static const double remains_grace_s = 5; /* of those whom nobody waits for */
 static const double write_again_s = 60;
 
-void shepherd_say(const struct shepherd *s, const char *fmt, ...)
+void shepherd_say(struct shepherd *s, const char *fmt, ...)
 {
     char text[1024] = "firn: ";
     va_list args;
@@ -52,8 +53,10 @@ void shepherd_say(const struct shepherd *s, const char *fmt, ...)
     if (size > sizeof text - 2)
         size = sizeof text - 2;
     text[size++] = '\n';
-    if (s->log >= 0 && write(s->log, text, size) < 0)
-        return; /* a full disk: nobody to tell */
+    if (s->kind != HERD_ONE)
+        joblog_write(&s->output, (struct firn_bytes){text, size});
+    else if (s->log >= 0 && write(s->log, text, size) < 0)
+        return; /* srun is gone */
 }
 
 void shepherd_pause(double s)
@@ -94,8 +97,9 @@ static int take_lock(struct shepherd *s)
             return SHEPHERD_OVER;
         if (s->lock == -2)
             return SHEPHERD_IO;
-        int64_t fence = epoch_fence(s->above);
-        if (fence > s->launch.epoch)
+        int64_t fence = 0;
+        if (epoch_fence(s->above, &fence) == EPOCH_PRESENT &&
+            fence > s->launch.epoch)
             return SHEPHERD_FENCED;
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_LOCKED;
@@ -107,23 +111,36 @@ static int read_launch(struct shepherd *s)
 {
     struct firn_buf text = {0};
     enum firn_status status = FIRN_EIO;
-    if (epoch_get(s->folder, "launch", &text))
+    enum epoch_found found = epoch_get(s->folder, "launch", &text);
+    if (found == EPOCH_PRESENT)
         status = launchfile_read(&s->launch,
                                  (struct firn_bytes){text.at, text.n}, NULL);
     buf_release(&text);
+    if (found == EPOCH_UNKNOWN)
+        return SHEPHERD_IO;
     return status == FIRN_OK ? SHEPHERD_OVER : SHEPHERD_BAD;
+}
+
+/* Was this never written? A file that cannot be looked at may be there. */
+static int check_absent(const struct shepherd *s, const char *name)
+{
+    struct stat st;
+    if (fstatat(s->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return SHEPHERD_FENCED;
+    return errno == ENOENT ? SHEPHERD_OVER : SHEPHERD_IO;
 }
 
 /* (1) */
 int shepherd_check_fence(const struct shepherd *s)
 {
-    int64_t fence = epoch_fence(s->above);
-    if (fence < 0 || s->launch.epoch < fence)
+    int64_t fence = 0;
+    enum epoch_found found = epoch_fence(s->above, &fence);
+    if (found == EPOCH_UNKNOWN)
+        return SHEPHERD_IO;
+    if (found != EPOCH_PRESENT || s->launch.epoch < fence)
         return SHEPHERD_FENCED;
-    if ((s->kind != HERD_ONE && faccessat(s->folder, "pid", F_OK, 0) == 0) ||
-        faccessat(s->folder, "exit", F_OK, 0) == 0)
-        return SHEPHERD_FENCED; /* was run before */
-    return SHEPHERD_OVER;
+    int code = s->kind != HERD_ONE ? check_absent(s, "pid") : SHEPHERD_OVER;
+    return code == SHEPHERD_OVER ? check_absent(s, "exit") : code;
 }
 
 static void take_signals(struct shepherd *s)
@@ -153,7 +170,7 @@ int shepherd_open(struct shepherd *s, const char *path)
 {
     tidy_descriptors();
     take_signals(s);
-    s->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->folder >= 0)
         s->above = openat(s->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->above < 0 || s->signals < 0)
@@ -180,6 +197,21 @@ static int wait_for_workers(const struct shepherd *s)
     }
 }
 
+/* A log that may not be written to is the job's failure, with a sentence in
+ * our own output. */
+static int open_log(struct shepherd *s)
+{
+    struct firn_error err = {0};
+    enum firn_status status =
+        joblog_open(&s->output, s->launch.log, s->launch.log_max_bytes, &err);
+    s->log = s->output.out;
+    if (status == FIRN_EINVAL) {
+        dprintf(2, "%s\n", err.text);
+        s->bad_status = JOBLOG_REFUSED;
+    }
+    return status == FIRN_EIO ? SHEPHERD_IO : SHEPHERD_OVER;
+}
+
 static int enter(struct shepherd *s, const char *path)
 {
     int code = shepherd_open(s, path);
@@ -195,8 +227,9 @@ static int enter(struct shepherd *s, const char *path)
     setsid(); /* fails when the engine did it */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
-    s->log = open(s->launch.log, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    s->log_start = s->log >= 0 ? lseek(s->log, 0, SEEK_END) : 0;
+    code = open_log(s);
+    if (code != SHEPHERD_OVER)
+        return code;
     s->kernel = shepherd_kernel(); /* before they are counted */
     s->ooms = shepherd_ooms();
     code = publish_pid(s);
@@ -348,13 +381,16 @@ void shepherd_watch(struct shepherd *s)
     enum { LOOK_MS = 1000 }; /* where nothing tells us of a file */
     while (reap(s)) {
         struct pollfd fds[] = {{.fd = s->signals, .events = POLLIN},
-                               {.fd = s->notes, .events = POLLIN}};
+                               {.fd = s->notes, .events = POLLIN},
+                               {.fd = s->output.in, .events = POLLIN}};
         int ms = advance(s);
         if (s->kind != HERD_HERE && (ms < 0 || ms > LOOK_MS))
             ms = LOOK_MS;
-        poll(fds, s->notes >= 0 ? 2 : 1, ms);
+        poll(fds, 3, ms);
+        joblog_pump(&s->output);
         take_in(s);
     }
+    joblog_drain(&s->output); /* before the verdict, which looks at it */
 }
 
 bool shepherd_is_early(struct shepherd *s)
@@ -383,7 +419,9 @@ static int leave(struct shepherd *s)
     cage_close(&s->cage);
     failpoint("shepherd.exit.before");
     while (epoch_exit_put(s->folder, &how, NULL) != FIRN_OK) {
-        if (clock_elapsed_s() >= until_s)
+        struct stat st; /* a folder that was deleted does not come back */
+        bool is_deleted = fstat(s->folder, &st) == 0 && st.st_nlink == 0;
+        if (is_deleted || clock_elapsed_s() >= until_s)
             return SHEPHERD_IO;
         shepherd_pause(1);
     }
@@ -403,21 +441,24 @@ static int run(const char *folder, enum shepherd_kind kind)
                          .log = -1,
                          .signals = -1,
                          .kernel = -1,
+                         .output = {.fd = -1, .in = -1, .out = -1},
                          .cage = {.folder = -1},
                          .bad_status = -1,
                          .ended_status = -1};
     failpoint("shepherd.enter.before");
     int code = enter(&s, folder);
     if (code == SHEPHERD_OVER) {
-        if (!shepherd_is_early(&s) && kind == HERD_FAR)
+        bool may_start = !shepherd_is_early(&s) && s.bad_status < 0;
+        if (may_start && kind == HERD_FAR)
             shepherd_start_far(&s);
-        else if (s.stage == STAGE_RUNNING)
+        else if (may_start)
             shepherd_start(&s);
         shepherd_watch(&s);
         bool is_gone =
             s.workers == NULL || kind != HERD_FAR || shepherd_gather(&s);
         code = is_gone ? leave(&s) : SHEPHERD_LOCKED;
     }
+    joblog_close(&s.output);
     mem_free(s.workers);
     launchfile_release(&s.launch);
     return code;

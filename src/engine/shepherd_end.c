@@ -27,8 +27,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TAIL = 1 << 14 };
-
 uint64_t shepherd_ooms(void)
 {
     enum { ROOM = 1 << 15 };
@@ -120,20 +118,14 @@ static uint64_t foreign_ooms(const struct shepherd *s)
 }
 
 /* The end of what this epoch wrote, in small letters. */
-static void read_tail(const struct shepherd *s, char out[TAIL + 1])
+static void read_tail(const struct shepherd *s, char out[JOBLOG_TAIL + 1])
 {
-    struct stat st;
-    out[0] = '\0';
-    if (s->log < 0 || fstat(s->log, &st) != 0)
-        return;
-    off_t from = s->log_start <= st.st_size ? s->log_start : 0;
-    if (st.st_size - from > TAIL)
-        from = st.st_size - TAIL;
-    ssize_t n = pread(s->log, out, TAIL, from);
-    n = n > 0 ? n : 0;
+    size_t n = s->output.ntail;
+    for (size_t i = 0; i < n; i++)
+        out[i] = s->output.tail[i] == '\0'
+                     ? ' '
+                     : (char)tolower((unsigned char)s->output.tail[i]);
     out[n] = '\0';
-    for (ssize_t i = 0; i < n; i++)
-        out[i] = out[i] == '\0' ? ' ' : (char)tolower((unsigned char)out[i]);
 }
 
 static bool says_so(const struct shepherd *s)
@@ -141,7 +133,7 @@ static bool says_so(const struct shepherd *s)
     static const char *const words[] = {"out of memory", "out_of_memory",
                                         "outofmemory", "memoryerror",
                                         "bad_alloc"};
-    char *tail = mem_new(TAIL + 1, 1);
+    char *tail = mem_new(JOBLOG_TAIL + 1, 1);
     bool is_said = false;
     read_tail(s, tail);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

@@ -14,8 +14,8 @@
  * came to be. So was one that began, has no end and is not there: srun may wait
  * for it for minutes, when its host is back before Slurm has found out, and is
  * not waited for. The rest is told to go, and the epoch is over when nobody has
- * the workers' lock: then it is lost. If the lock stays taken nothing is said:
- * the engine waits for the lock too.
+ * the workers' lock: then it is lost. If the lock stays taken, or an end cannot
+ * be read, nothing is said: the engine waits for both, too.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -54,13 +54,17 @@ static void note(struct shepherd *s, struct herded *worker,
         s->bad_status = how->status;
 }
 
-static void gather(struct shepherd *s)
+/* False: the end of some worker could not be looked at. */
+static bool gather(struct shepherd *s)
 {
-    bool is_news = false;
+    bool is_news = false, is_sure = true;
     for (size_t i = 0; s->workers != NULL && i < s->launch.workers.n; i++) {
-        struct epoch_exit how;
-        if (s->workers[i].is_over || !epoch_worker_get(s->folder, i, &how) ||
-            how.epoch != s->launch.epoch)
+        struct epoch_exit how = {0};
+        if (s->workers[i].is_over)
+            continue;
+        enum epoch_found found = epoch_worker_get(s->folder, i, &how);
+        is_sure = is_sure && found != EPOCH_UNKNOWN;
+        if (found != EPOCH_PRESENT || how.epoch != s->launch.epoch)
             continue;
         note(s, &s->workers[i], &how);
         is_news = true;
@@ -68,20 +72,22 @@ static void gather(struct shepherd *s)
     bool is_lame = s->bad_status >= 0 || s->ended_status >= 0;
     if (is_news && (is_lame || s->nleft == 0))
         shepherd_end(s, shepherd_short_grace_s(s));
+    return is_sure;
 }
 
 /* All that are left had begun, and nobody has the lock. */
 static bool have_vanished(struct shepherd *s)
 {
     for (size_t i = 0; i < s->launch.workers.n; i++)
-        if (!s->workers[i].is_over && !epoch_worker_has_begun(s->folder, i))
+        if (!s->workers[i].is_over &&
+            epoch_worker_has_begun(s->folder, i) != EPOCH_PRESENT)
             return false;
     int lock = epoch_workers_lock(s->above, false);
     if (lock < 0)
         return false;
     close(lock);
-    gather(s); /* who had the lock has written its end */
-    return s->nleft > 0;
+    bool is_sure = gather(s); /* who had the lock has written its end */
+    return is_sure && s->nleft > 0;
 }
 
 static void look_for_vanished(struct shepherd *s)
@@ -105,14 +111,16 @@ void shepherd_listen(struct shepherd *s)
     char room[4096];
     while (s->notes >= 0 && read(s->notes, room, sizeof room) > 0)
         ;
-    enum epoch_word ask = epoch_word_get(s->folder, "ask");
+    enum epoch_word ask = EPOCH_GO, order = EPOCH_GO;
+    (void)epoch_word_get(s->folder, "ask", &ask); /* else at the next look */
     if (s->kind == HERD_FAR) {
         shepherd_obey(s, ask);
         gather(s);
         look_for_vanished(s);
         return;
     }
-    shepherd_obey(s, epoch_word_get(s->folder, "order"));
+    (void)epoch_word_get(s->folder, "order", &order);
+    shepherd_obey(s, order);
     if (ask == EPOCH_KILL)
         shepherd_obey(s, ask);
 }
@@ -129,7 +137,13 @@ bool shepherd_gather(struct shepherd *s)
             return false;
         shepherd_pause(0.02);
     }
-    gather(s); /* who had the lock has written its end */
+    while (!gather(s)) { /* who had the lock has written its end */
+        if (clock_elapsed_s() >= until_s) {
+            close(lock);
+            return false;
+        }
+        shepherd_pause(0.02);
+    }
     if (s->nleft > 0) {
         s->is_lost = !s->was_told;
         if (s->ended_status < 0)

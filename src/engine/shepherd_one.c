@@ -112,6 +112,7 @@ int shepherd_one(const char *folder, const char *port)
                          .log = -1,
                          .signals = -1,
                          .kernel = -1,
+                         .output = {.fd = -1, .in = -1, .out = -1},
                          .cage = {.folder = -1},
                          .bad_status = -1,
                          .ended_status = -1};

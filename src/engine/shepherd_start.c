@@ -13,7 +13,7 @@
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
-#include "engine/ports.h"
+#include "base/str.h"
 #include "engine/shepherdwork.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -74,13 +74,17 @@ static struct variables variables_of(const struct shepherd *s,
     return env;
 }
 
-/* Other ones for other epochs; the promise goes with us. */
+/* Other ports for other attempts; they are held until this process ends. */
 void shepherd_pick_port(struct shepherd *s)
 {
     uint64_t seed = (uint64_t)s->launch.job * 7919 +
                     (uint64_t)s->launch.epoch * 104729 + (uint64_t)getpid();
-    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d",
-             ports_pick(seed, &s->promise));
+    if (!ports_hold(&s->ports, seed))
+        shepherd_say(s,
+                     "no three free ports were found: MASTER_PORT %d is "
+                     "not held for this job",
+                     s->ports.first);
+    snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", s->ports.first);
 }
 
 static bool is_program(const char *path)
@@ -189,6 +193,16 @@ static bool start_one(struct shepherd *s, size_t i, char **argv)
     return false;
 }
 
+/* The mark of all workers: the engine's (engine/herd.h), or by the lock. */
+static void take_mark(struct shepherd *s)
+{
+    static const char name[] = "FIRN_HERD=";
+    epoch_herd(s->above, s->launch.epoch, s->herd);
+    for (size_t i = 0; i < s->launch.common.n; i++)
+        if (strncmp(s->launch.common.at[i], name, sizeof name - 1) == 0)
+            str_copy(s->herd, sizeof s->herd, s->launch.common.at[i]);
+}
+
 void shepherd_start(struct shepherd *s)
 {
     char name[CAGE_NAME];
@@ -204,7 +218,7 @@ void shepherd_start(struct shepherd *s)
                      n == 1 ? "" : "es",
                      is_caged ? "a control group" : "process groups");
     if (s->kind == HERD_HERE)
-        epoch_herd(s->above, launch->epoch, s->herd);
+        take_mark(s);
     if (s->port[0] == '\0')
         shepherd_pick_port(s);
     char **argv = mem_new(launch->argv.n + 1, sizeof *argv);

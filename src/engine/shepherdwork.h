@@ -4,7 +4,9 @@
 #define ENGINE_SHEPHERDWORK_H
 #include "engine/cage.h"
 #include "engine/epochfiles.h"
+#include "engine/joblog.h"
 #include "engine/launchfile.h"
+#include "engine/ports.h"
 #include <signal.h>
 
 enum shepherd_stage {
@@ -29,8 +31,9 @@ struct herded {
 struct shepherd {
     struct launchfile launch;
     pid_t self;
-    int folder, above, lock, log, signals;
-    off_t log_start;
+    int folder, above, lock, signals;
+    int log;              /* what workers write to: output.out; ONE: srun's */
+    struct joblog output; /* not of ONE */
     struct cage cage;
     struct herded *workers;
     int nleft; /* workers still there */
@@ -42,7 +45,7 @@ struct shepherd {
     uint64_t ooms;         /* shepherd_ooms() at the start */
     int kernel;            /* its log since then; -1: not ours to read */
     char port[32];         /* "MASTER_PORT=..." */
-    int promise;           /* of it: engine/ports.h */
+    struct ports ports;    /* it, and those above it, held for the workers */
     char herd[EPOCH_HERD]; /* HERE: by it orphans are known */
 
     enum shepherd_kind kind;
@@ -72,7 +75,7 @@ double shepherd_short_grace_s(const struct shepherd *s);
 void shepherd_pause(double s);
 
 /* A remark into the job's log: "firn: ...". */
-void shepherd_say(const struct shepherd *s, const char *fmt, ...)
+void shepherd_say(struct shepherd *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Starts all workers; one that cannot be started has failed. */

@@ -15,6 +15,14 @@
  *       running                          cancelled
  *     Slurm has it waiting, it ran       revived by a crashed controller: it is
  *                                        cancelled
+ *     a file cannot be read              nothing is decided: it is looked at
+ *                                        again
+ *     the exit file is damaged           as without one, but FAIL: it may have
+ *                                        done its work, and is not run again
+ *
+ * Locks are believed only while the pid file lies beside them: a job that
+ * deletes its files leaves locks that the next look makes anew, and free. Then
+ * Slurm's word that the job is over is waited for.
  *
  * An exit file is enough: GPUs are free when processes are gone, and Slurm
  * itself does not give them to the next job before that. Only when the end says
@@ -65,9 +73,10 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
-    job->is_refused = false;
+    job->is_refused = job->is_damaged = job->owes_words = false;
     job->reason[0] = '\0';
     job->base.is_planned = job->base.was_forced = false;
+    job->base.has_run = job->base.is_unsure = false;
 }
 
 /* --- words to it ---------------------------------------------------------- */
@@ -136,7 +145,8 @@ static enum firn_event_kind kind_of(const struct slurmjob *job,
     if (end == FIRN_END_KILLED)
         may_leave = job->base.is_planned;
     if (end == FIRN_END_LOST)
-        may_leave = job->is_refused || job->nlosses < LOSSES_MAX;
+        may_leave =
+            job->is_refused || (job->nlosses < LOSSES_MAX && !job->is_damaged);
     return may_leave && !job->base.is_cancelled ? FIRN_EVENT_LEFT
                                                 : FIRN_EVENT_FAIL;
 }
@@ -250,66 +260,160 @@ static bool is_deserted(int above)
     return lock >= 0 && workers >= 0;
 }
 
-static bool read_exit(const struct slurmjob *job, struct epoch_exit *how)
+/* Its pid and exit files, as they are now; a pid or an exit of another epoch is
+ * damaged. UNKNOWN is said. */
+struct slurm_files {
+    enum epoch_found pid, exit;
+    struct epoch_exit how;
+};
+
+static enum epoch_found read_files(struct slurmjob *job,
+                                   struct slurm_files *out)
 {
+    struct epoch_pid pid = {0};
     int folder = epoch_folder(job->base.folder, job->base.epoch, false);
-    if (folder < 0)
-        return false;
-    bool is_there =
-        epoch_exit_get(folder, how) && how->epoch == job->base.epoch;
-    close(folder);
-    return is_there;
+    *out = (struct slurm_files){0};
+    out->pid = out->exit = folder < 0 ? epoch_missing(errno) : EPOCH_ABSENT;
+    if (folder >= 0)
+        out->pid = epoch_pid_get(folder, &pid);
+    if (folder >= 0 && out->pid != EPOCH_UNKNOWN)
+        out->exit = epoch_exit_get(folder, &out->how);
+    int error = errno;
+    if (folder >= 0)
+        close(folder);
+    if (out->pid == EPOCH_UNKNOWN || out->exit == EPOCH_UNKNOWN) {
+        roster_unsure(&job->base, out->pid == EPOCH_UNKNOWN ? "pid" : "exit",
+                      error);
+        return EPOCH_UNKNOWN;
+    }
+    roster_sure(&job->base);
+    if (out->pid == EPOCH_PRESENT && pid.epoch != job->base.epoch)
+        out->pid = EPOCH_DAMAGED;
+    if (out->exit == EPOCH_PRESENT && out->how.epoch != job->base.epoch)
+        out->exit = EPOCH_DAMAGED;
+    job->is_damaged = out->exit == EPOCH_DAMAGED;
+    return out->exit;
+}
+
+static void see_pid(struct slurm *l, struct slurmjob *job,
+                    const struct slurm_files *files)
+{
+    if (job->has_pid)
+        return;
+    job->has_pid = files->pid == EPOCH_PRESENT || files->pid == EPOCH_DAMAGED ||
+                   job->base.has_run;
+    if (job->has_pid && job->base.phase == FIRN_PHASE_STARTING)
+        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
 /* It is out of Slurm and has no exit. Nothing of it may ever start. */
 static void settle(struct slurm *l, struct slurmjob *job)
 {
-    struct epoch_exit how = {0};
-    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above < 0 && errno != ENOENT)
+    struct slurm_files files;
+    int above = epoch_above(job->base.folder);
+    if (above < 0 && epoch_missing(errno) == EPOCH_UNKNOWN) {
+        roster_unsure(&job->base, "lock", errno);
         return;
+    }
     say(job, EPOCH_KILL);
     bool is_fenced = above < 0 || epoch_fence_raise(above, job->base.epoch + 1,
                                                     NULL) == FIRN_OK;
     bool is_gone = is_fenced && (above < 0 || is_deserted(above));
     if (above >= 0)
         close(above);
-    if (!is_gone)
+    if (!is_gone || read_files(job, &files) == EPOCH_UNKNOWN)
         return;
+    see_pid(l, job, &files);
     if (!job->has_pid && job->is_seen && job->state == SLURM_FAILED)
         log_warn("job %d: its shepherd did not start; is '%s' there on the "
                  "nodes, and the state folder?",
                  job->base.id, l->program);
-    if (read_exit(job, &how)) /* written while we looked */
+    struct epoch_exit how = by_slurm(job);
+    if (files.exit == EPOCH_PRESENT) { /* written while we looked */
+        how = files.how;
         correct(job, &how);
-    else
-        how = by_slurm(job);
+    }
     finish(l, job, &how, job->has_pid);
+}
+
+static bool is_held_node(const struct slurm *l, const struct slurmjob *job,
+                         const char *name)
+{
+    for (int i = 0; i < job->base.held.nparts; i++)
+        if (strcmp(l->names.at[job->base.held.parts[i].node], name) == 0)
+            return true;
+    return false;
+}
+
+/* Nodes are known by their numbers, which change when Slurm gets other nodes.
+ * What its workers were told has the names. ABSENT: it is on other nodes. */
+static enum epoch_found is_where_it_was(const struct slurm *l,
+                                        const struct slurmjob *job, int folder)
+{
+    static const char name[] = "FIRN_NODE=";
+    struct launchfile launch = {0};
+    struct firn_buf text = {0};
+    bool is_there = true;
+    enum epoch_found found = epoch_get(folder, "launch", &text);
+    int error = errno;
+    if (found == EPOCH_PRESENT &&
+        launchfile_read(&launch, (struct firn_bytes){text.at, text.n}, NULL) ==
+            FIRN_OK)
+        for (size_t i = 0; i < launch.own.n; i++)
+            if (strncmp(launch.own.at[i], name, sizeof name - 1) == 0)
+                is_there =
+                    is_there &&
+                    is_held_node(l, job, launch.own.at[i] + sizeof name - 1);
+    launchfile_release(&launch);
+    buf_release(&text);
+    errno = error;
+    if (found == EPOCH_UNKNOWN)
+        return found;
+    return is_there ? EPOCH_PRESENT : EPOCH_ABSENT;
+}
+
+/* What it was asked before we came, and whether it is where the book has it. */
+static void take_words(struct slurm *l, struct slurmjob *job)
+{
+    struct firn_error err = {0};
+    if (slurm_cell(l, job->base.folder, &err) != FIRN_OK) {
+        if (!job->owes_words)
+            log_warn("job %d: %s; firn decides nothing about it until then",
+                     job->base.id, err.text);
+        job->owes_words = true;
+        return;
+    }
+    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
+    enum epoch_found found = folder < 0
+                                 ? epoch_missing(errno)
+                                 : epoch_word_get(folder, "ask", &job->word);
+    if (folder >= 0 && found != EPOCH_UNKNOWN) {
+        enum epoch_found where = is_where_it_was(l, job, folder);
+        found = where == EPOCH_UNKNOWN ? where : found;
+        if (where == EPOCH_ABSENT) {
+            log_warn("job %d runs on other nodes than are known for it; it is "
+                     "started again",
+                     job->base.id);
+            say(job, EPOCH_KILL);
+        }
+    }
+    job->owes_words = found == EPOCH_UNKNOWN;
+    if (job->owes_words)
+        roster_unsure(&job->base, "ask", errno);
+    if (folder >= 0)
+        close(folder);
 }
 
 /* --- looking -------------------------------------------------------------- */
 
-static void see_pid(struct slurm *l, struct slurmjob *job)
-{
-    struct epoch_pid pid;
-    if (job->has_pid)
-        return;
-    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
-    if (folder < 0)
-        return;
-    job->has_pid = epoch_pid_get(folder, &pid) && pid.epoch == job->base.epoch;
-    close(folder);
-    if (job->has_pid && job->base.phase == FIRN_PHASE_STARTING)
-        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
-}
-
 /* True: it ended, and the job may be gone. */
-static bool see_exit(struct slurm *l, struct slurmjob *job)
+static bool see_exit(struct slurm *l, struct slurmjob *job,
+                     const struct slurm_files *files)
 {
-    struct epoch_exit how;
-    if (!read_exit(job, &how))
+    struct epoch_exit how = files->how;
+    if (files->exit != EPOCH_PRESENT)
         return false;
-    int above = open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = epoch_above(job->base.folder);
     bool is_gone = above >= 0 && is_deserted(above);
     if (above >= 0)
         close(above);
@@ -359,16 +463,17 @@ static void warn_if_slow(struct slurm *l, struct slurmjob *job)
 /* The locks are taken while anything of it is there, and its exit is written
  * before they are let go. Slurm is given the time to say that it is over: on
  * some file systems an exit is seen late. */
-static bool is_abandoned(struct slurm *l, struct slurmjob *job)
+static bool is_abandoned(struct slurm *l, struct slurmjob *job,
+                         const struct slurm_files *files)
 {
-    struct epoch_exit how;
+    struct slurm_files after;
     double now_s = slurm_now_s(l);
-    bool may_be = job->has_pid && job->is_seen && job->state == SLURM_RUNNING &&
-                  !(l->away_s > 0);
-    int above = may_be
-                    ? open(job->base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                    : -1;
-    bool is_empty = above >= 0 && is_deserted(above) && !read_exit(job, &how);
+    bool may_be = files->pid == EPOCH_PRESENT && job->is_seen &&
+                  job->state == SLURM_RUNNING && !(l->away_s > 0);
+    int above = may_be ? epoch_above(job->base.folder) : -1;
+    bool is_empty = above >= 0 && is_deserted(above) &&
+                    read_files(job, &after) == EPOCH_ABSENT &&
+                    after.pid == EPOCH_PRESENT;
     if (above >= 0)
         close(above);
     if (!is_empty) {
@@ -388,8 +493,16 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         look_at_guest(l, job);
         return;
     }
-    see_pid(l, job);
-    if (see_exit(l, job))
+    struct slurm_files files;
+    if (job->owes_words) {
+        take_words(l, job);
+        job->nmissing = 0; /* without the cell it could not be found */
+        job->settle_s = now_s + slurm_settle_s(l);
+    }
+    bool is_known = read_files(job, &files) != EPOCH_UNKNOWN;
+    if (is_known)
+        see_pid(l, job, &files);
+    if (is_known && see_exit(l, job, &files))
         return;
     if (job->nrevived >= 2) {
         job->is_withdrawn = true;
@@ -404,7 +517,9 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         slurm_cancel(l, job, true);
     }
     warn_if_slow(l, job);
-    bool is_alone = is_abandoned(l, job);
+    if (!is_known || job->owes_words)
+        return;
+    bool is_alone = is_abandoned(l, job, &files);
     if (is_alone) {
         log_warn("job %d: epoch %lld is gone without a word, though Slurm has "
                  "it running",
@@ -417,64 +532,18 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
 
 /* --- after a restart ------------------------------------------------------ */
 
-static bool is_held_node(const struct slurm *l, const struct slurmjob *job,
-                         const char *name)
-{
-    for (int i = 0; i < job->base.held.nparts; i++)
-        if (strcmp(l->names.at[job->base.held.parts[i].node], name) == 0)
-            return true;
-    return false;
-}
-
-/* Nodes are known by their numbers, which change when Slurm gets other nodes.
- * What its workers were told has the names. */
-static bool is_where_it_was(const struct slurm *l, const struct slurmjob *job,
-                            int folder)
-{
-    static const char name[] = "FIRN_NODE=";
-    struct launchfile launch = {0};
-    struct firn_buf text = {0};
-    bool is_there = true;
-    if (epoch_get(folder, "launch", &text) &&
-        launchfile_read(&launch, (struct firn_bytes){text.at, text.n}, NULL) ==
-            FIRN_OK)
-        for (size_t i = 0; i < launch.own.n; i++)
-            if (strncmp(launch.own.at[i], name, sizeof name - 1) == 0)
-                is_there =
-                    is_there &&
-                    is_held_node(l, job, launch.own.at[i] + sizeof name - 1);
-    launchfile_release(&launch);
-    buf_release(&text);
-    return is_there;
-}
-
-static void take_words(struct slurm *l, struct slurmjob *job)
-{
-    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
-    if (folder < 0)
-        return;
-    job->word = epoch_word_get(folder, "ask");
-    if (!is_where_it_was(l, job, folder)) {
-        log_warn("job %d runs on other nodes than are known for it; it is "
-                 "started again",
-                 job->base.id);
-        say(job, EPOCH_KILL);
-    }
-    close(folder);
-}
-
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
                                  struct firn_error *err)
 {
     struct firn_launch launch = {0};
     FIRN_TRY(roster_launch(&job->base, &l->host, &launch, err));
-    FIRN_TRY(slurm_cell(l, launch.folder, err));
     roster_take_over(&job->base, &launch);
     job->base.until_s = INFINITY;
     job->submit = SUBMIT_UNSURE;
     job->known_s = slurm_now_s(l);
     job->settle_s = job->known_s + slurm_settle_s(l);
     if (launch.inbox != NULL && launch.inbox[0] != '\0') {
+        FIRN_TRY(slurm_cell(l, launch.folder, err));
         str_copy(job->inbox, sizeof job->inbox, launch.inbox);
         slurm_inbox_start(l, job);
     } else {

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "engine/slurmwork.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,7 +102,10 @@ bool slurm_kept_read(const struct slurm *l, struct slurm_kept *out)
     int folder = open_folder(l);
     if (folder < 0)
         return false;
-    bool is_there = epoch_get(folder, file, &text) && text.n > 0;
+    enum epoch_found found = epoch_get(folder, file, &text);
+    if (found == EPOCH_UNKNOWN)
+        log_warn("cannot read '%s/%s': %s", l->state, file, strerror(errno));
+    bool is_there = found == EPOCH_PRESENT && text.n > 0;
     bool is_good =
         is_there && read_kept(out, (struct firn_bytes){text.at, text.n});
     if (is_there && !is_good)

@@ -348,31 +348,43 @@ enum firn_status slurm_open(struct slurm *l, struct firn_error *err)
 
 /* --- the cell ------------------------------------------------------------- */
 
-static bool read_cell(int folder, uint64_t *out)
+static enum epoch_found read_cell(int folder, const char *name, uint64_t *out)
 {
     static const char head[] = "firn-slurm-cell 1 ";
     struct firn_buf text = {0};
-    bool is_good = epoch_get(folder, "slurm-cell", &text) &&
-                   text.n > sizeof head && text.at[text.n - 1] == '\n' &&
-                   strncmp(text.at, head, sizeof head - 1) == 0;
-    if (is_good) {
+    uint64_t cell = 0;
+    enum epoch_found found = epoch_get(folder, name, &text);
+    int error = errno;
+    if (found == EPOCH_PRESENT) {
         char *end = NULL;
-        *out = strtoull(text.at + sizeof head - 1, &end, 10);
-        is_good = *out != 0 && end == text.at + text.n - 1;
+        bool is_good = text.n > sizeof head && text.at[text.n - 1] == '\n' &&
+                       strncmp(text.at, head, sizeof head - 1) == 0;
+        if (is_good)
+            cell = strtoull(text.at + sizeof head - 1, &end, 10);
+        is_good = is_good && cell != 0 && end == text.at + text.n - 1;
+        found = is_good ? EPOCH_PRESENT : EPOCH_DAMAGED;
     }
+    if (found == EPOCH_PRESENT)
+        *out = cell;
     buf_release(&text);
-    return is_good;
+    errno = error;
+    return found;
 }
 
-static enum firn_status draw_cell(int folder, uint64_t *out,
-                                  struct firn_error *err)
+static enum firn_status draw_cell(uint64_t *out, struct firn_error *err)
 {
-    char line[64];
     uint64_t cell = 0;
     if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
         return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
                          strerror(errno));
-    cell = (cell >> 20) + 1; /* short enough to be read */
+    *out = (cell >> 20) + 1; /* short enough to be read */
+    return FIRN_OK;
+}
+
+static enum firn_status keep_cell(int folder, uint64_t cell,
+                                  struct firn_error *err)
+{
+    char line[64];
     int n = snprintf(line, sizeof line, "firn-slurm-cell 1 %llu\n",
                      (unsigned long long)cell);
     FIRN_TRY(epoch_put(folder, "slurm-cell",
@@ -380,6 +392,35 @@ static enum firn_status draw_cell(int folder, uint64_t *out,
     if (fsync(folder) != 0)
         return firn_fail(err, FIRN_EIO, "cannot keep the number: %s",
                          strerror(errno));
+    return FIRN_OK;
+}
+
+/* An older firnd kept the cell in `jobs`. A cell that may be there and cannot
+ * be read is never replaced: Slurm's jobs are known by it. */
+static enum firn_status find_cell(int folder, uint64_t *out,
+                                  struct firn_error *err)
+{
+    static const char *const names[] = {"slurm-cell", "../control/slurm-cell",
+                                        "../jobs/slurm-cell"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        enum epoch_found found = read_cell(folder, names[i], out);
+        if (found == EPOCH_PRESENT)
+            return i == 0 ? FIRN_OK : keep_cell(folder, *out, err);
+        if (found == EPOCH_DAMAGED)
+            return firn_fail(err, FIRN_EDATA,
+                             "the file '%s' of the state folder is damaged: "
+                             "restore it, or delete it when Slurm runs no job "
+                             "of firn",
+                             names[i]);
+        if (found == EPOCH_UNKNOWN)
+            return firn_fail(err, FIRN_EIO,
+                             "cannot read the file '%s' of the state folder: "
+                             "%s",
+                             names[i], strerror(errno));
+    }
+    uint64_t cell = 0;
+    FIRN_TRY(draw_cell(&cell, err));
+    FIRN_TRY(keep_cell(folder, cell, err));
     *out = cell;
     return FIRN_OK;
 }
@@ -400,9 +441,9 @@ enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
     if (folder < 0)
         return firn_fail(err, FIRN_EIO, "cannot open '%.200s': %s", above,
                          strerror(errno));
-    enum firn_status status = FIRN_OK;
-    if (!read_cell(folder, &l->cell))
-        status = draw_cell(folder, &l->cell, err);
+    enum firn_status status = find_cell(folder, &l->cell, err);
+    if (status != FIRN_OK)
+        l->cell = 0;
     close(folder);
     return status;
 }

@@ -58,6 +58,8 @@ struct slurmjob {
     int nrevived;             /* ... with it waiting, though it had run */
     bool is_withdrawn;        /* we cancel it, for no fault of its own */
     bool is_refused;          /* sbatch said no */
+    bool is_damaged;          /* its exit file is */
+    bool owes_words;          /* its files or the cell were not readable yet */
     int nlosses;              /* starts in a row that were lost, not refused */
     char said[SLURM_EXCERPT]; /* by sbatch, when it said no last */
     char reason[64];          /* why it waits in Slurm, in its words */

@@ -14,10 +14,12 @@
 #include "engine/workerenv.h"
 #include "base/buf.h"
 #include "engine/launchfile.h"
+#include <errno.h>
 #include <firn/parallel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* A GPU of the job. */
 struct place {
@@ -260,6 +262,22 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
     buf_release(&words);
 }
 
+/* A secret by which the workers of this attempt know each other, drawn for each
+ * launch: it says nothing of the job's token, nor that of it. */
+static void add_group_key(struct launchfile *out)
+{
+    unsigned char key[32];
+    char hex[2 * sizeof key + 1];
+    ssize_t n;
+    while ((n = getrandom(key, sizeof key, 0)) < 0 && errno == EINTR)
+        ;
+    if (n != (ssize_t)sizeof key)
+        return; /* workers on several hosts will ask for it */
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    add_said(out, "FIRN_GROUP_KEY", hex);
+}
+
 static void add_common(const struct workerenv *of,
                        const struct firn_launch *launch, struct launchfile *out)
 {
@@ -274,6 +292,7 @@ static void add_common(const struct workerenv *of,
             arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)of->epoch));
     add_said(out, "FIRN_URL", launch->url);
     add_said(out, "FIRN_TOKEN", launch->token);
+    add_group_key(out);
     add_said(out, "FIRN_DIR", launch->ckpt);
     add_number(out, "FIRN_CKPT_EVERY_S", launch->ckpt_every_s);
     add_said(out, "FIRN_FREEZE", launch->freeze);

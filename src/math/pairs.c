@@ -295,7 +295,7 @@ static bool bracket(struct search *s, double price, struct piece *left,
         return true;
     }
     double far = 0.01;
-    while (!is_close(s)) {
+    for (int step = 0; step < MOST_STEPS && !is_close(s); step++) {
         double next = is_left ? price * (1 + far) : fmax(0, price * (1 - far));
         if (!is_left && price == 0)
             return false; /* everybody at his best fits */

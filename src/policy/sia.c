@@ -160,7 +160,7 @@ static firn_type_id held_type(const struct firn_view *view,
 static int next_count(int gpus, int per_node)
 {
     if (gpus >= per_node)
-        return gpus + per_node;
+        return gpus + (per_node > 0 ? per_node : 1); /* rises in any case */
     return 2 * gpus < per_node ? 2 * gpus : per_node;
 }
 

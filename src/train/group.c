@@ -35,12 +35,34 @@ static enum firn_status check_ranks(const struct firn_group_config *c,
         return firn_fail(err, FIRN_EINVAL,
                          "group: process %d cannot be local process %d of %d",
                          c->rank, local, nlocal);
-    if (nlocal < c->nprocs && (c->address == NULL || c->port < 1 ||
-                               c->port > 65535 || c->token == NULL))
+    if (nlocal < c->nprocs &&
+        (c->address == NULL || c->port < 1 || c->port > 65535))
         return firn_fail(err, FIRN_EINVAL,
-                         "group: several hosts need an address, a port and a "
-                         "token");
+                         "group: several hosts need an address and a port");
     return FIRN_OK;
+}
+
+/* Processes of one host meet in memory of their user's own; those of several
+ * hosts meet over TCP, where anyone can call or listen. */
+static enum firn_status check_key(const struct firn_group_config *c,
+                                  struct firn_error *err)
+{
+    unsigned char key[GRP_KEY];
+    if (c->key != NULL && !firn_grp_key_read(key, c->key))
+        return firn_fail(err, FIRN_EINVAL,
+                         "group %s: the key (FIRN_GROUP_KEY) is not %d "
+                         "hexadecimal digits",
+                         c->name, 2 * GRP_KEY);
+    firn_grp_key_wipe(key, sizeof key);
+    if (c->local_nprocs == 0 || c->local_nprocs == c->nprocs)
+        return FIRN_OK;
+    if (c->key == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "group %s: processes on several hosts need a key: "
+                         "set FIRN_GROUP_KEY to the same value for all, made "
+                         "by `openssl rand -hex %d`",
+                         c->name, GRP_KEY);
+    return firn_grp_auth_ready(err);
 }
 
 static enum firn_status check_config(const struct firn_group_config *c,
@@ -60,10 +82,7 @@ static enum firn_status check_config(const struct firn_group_config *c,
     if (!(c->timeout_s >= 0) || isinf(c->timeout_s))
         return firn_fail(err, FIRN_EINVAL, "group %s: timeout of %g s", c->name,
                          c->timeout_s);
-    if (c->token != NULL && strlen(c->token) >= GRP_TOKEN)
-        return firn_fail(err, FIRN_EINVAL, "group %s: the token is too long",
-                         c->name);
-    return FIRN_OK;
+    return check_key(c, err);
 }
 
 /* Every thread has a process, every process a thread. */
@@ -157,6 +176,8 @@ static void fill_in(struct firn_group *g, const struct firn_group_config *c)
     /* With one thread each, slots need no more memory than a chain. */
     g->chain = c->chain && (c->nthreads > c->nprocs || g->nlocal < c->nprocs);
     g->timeout_s = c->timeout_s > 0 ? c->timeout_s : 300;
+    g->has_key = c->key != NULL && firn_grp_key_read(g->key, c->key) &&
+                 firn_grp_auth_ready(NULL) == FIRN_OK;
     g->nhosts = 1;
     g->host[0] = (struct grp_host){.nprocs = c->nprocs, .fd = -1};
 }
@@ -251,6 +272,7 @@ enum firn_status firn_group_open(struct firn_group **out,
     if (status == FIRN_OK) {
         fill_in(g, config);
         status = start(g, config, err);
+        firn_grp_key_wipe(g->key, sizeof g->key);
     }
     if (status != FIRN_OK) {
         firn_group_close(g);

@@ -13,6 +13,10 @@
  * broadcast waits for waiters that never come). Sleepers wake twenty times a
  * second to look for the dead: by process id and start time, zombies included.
  *
+ * The memory is its user's own (mode 0600). What another user made under the
+ * name is not opened; a leader that cannot replace it fails. Where the group
+ * has a key the name cannot be guessed.
+ *
  * Invariants
  *   1. `asleep` is set before the condition is read again, and cleared by the
  *      one who rings; so no wake-up is lost and at most one is spare.
@@ -350,7 +354,9 @@ static enum firn_status make_control(struct firn_group *g,
     g->fd = shm_open(g->shm_name, O_CREAT | O_EXCL | O_RDWR, 0600);
     if (g->fd < 0)
         return firn_fail(err, FIRN_EIO, "group %s: shared memory %s: %s",
-                         g->name, g->shm_name, strerror(errno));
+                         g->name, g->shm_name,
+                         errno == EEXIST ? "it belongs to another user"
+                                         : strerror(errno));
     g->named = true;
     if (reserve(g, 0, g->control_bytes, err) != FIRN_OK)
         return firn_fail_in(err, g->name);
@@ -385,8 +391,9 @@ static enum firn_status find_control(struct firn_group *g,
 {
     g->fd = shm_open(g->shm_name, O_RDWR, 0);
     struct stat st;
-    if (g->fd < 0 || fstat(g->fd, &st) != 0 || st.st_size == 0)
-        return FIRN_ENOENT;
+    if (g->fd < 0 || fstat(g->fd, &st) != 0 || st.st_size == 0 ||
+        st.st_uid != geteuid())
+        return FIRN_ENOENT; /* also what another user made under the name */
     void *at = MAP_FAILED;
     if ((size_t)st.st_size >= g->control_bytes)
         at = mmap(NULL, g->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -466,6 +473,8 @@ enum firn_status firn_grp_attach(struct firn_group *g, struct firn_error *err)
     hash = firn_grp_hash(hash, g->name, strlen(g->name) + 1);
     hash = firn_grp_hash(hash, &uid, sizeof uid);
     hash = firn_grp_hash(hash, &first, sizeof first);
+    if (g->has_key) /* then the name cannot be guessed */
+        hash = firn_grp_key_number(g->key, &hash, sizeof hash);
     snprintf(g->shm_name, sizeof g->shm_name, "/firn-%016llx",
              (unsigned long long)hash);
     if (grp_leads(g)) {

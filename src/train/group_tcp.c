@@ -1,31 +1,27 @@
 /* group_tcp.c - how the leaders of several hosts find each other.
  *
  * Process 0 listens at the address all were given. Every other leader listens
- * at a port of its own, calls process 0 and says who it is; when the hosts are
- * complete, process 0 sends each the list of all. Then every leader calls those
- * before it in the list and is called by those behind it, so that each pair
- * has one connection.
+ * at a port of its own, calls process 0 and says which processes it leads; when
+ * the hosts are complete, process 0 sends each the list of all. Then every
+ * leader calls those before it in the list and is called by those behind it, so
+ * that each pair has one connection.
  *
- * A caller shows the group's token and the hash of its placement first, in one
- * message of a fixed size; whoever does not is dropped, whoever is slow about
- * it is dropped after some seconds, and neither keeps the others waiting. A
- * leader that is dropped calls again until its time is up: an older group may
- * still hold the port.
+ * Every connection begins with the handshake of groupauth.h: both sides prove
+ * the group's key, neither sends it. Only then is anything else sent, and only
+ * then is a caller told what is wrong with its rank or placement. A leader that
+ * finds a stranger at the port, or is dropped (group_callers.c), calls again
+ * until its time is up: an older group may still hold the port. A member that
+ * is refused for a reason fails at once, with the reason.
  *
- *   hello:   "firngrp1", u32 byte order, u32 kind, u64 placement, u32 first
- *            rank, u32 processes, u32 port, u32 0, token of 256 bytes
- *   welcome: the same with "firnhere" and the hosts for processes; then for
- *            each u32 first rank, u32 processes, u32 port, address of 64 bytes
+ *   list:  u32 hosts; then for each u32 first rank, u32 processes, u32 port,
+ *          address of 64 bytes
  *
- * The token keeps strangers and neighbours' jobs out; it is sent as it is, so
- * it is no protection on a network that others can listen to.
+ * The key keeps out every process that does not have it. The connections
+ * themselves are neither encrypted nor protected against one who can change
+ * packets on the network between the hosts.
  */
 #include "train/groupwork.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,248 +30,154 @@
 #include <unistd.h>
 
 enum {
-    HELLO = 40 + GRP_TOKEN,
     ENTRY = 12 + GRP_ADDRESS,
-    JOIN = 1, /* kinds of hello */
-    PEER = 2,
-    PENDING = 64, /* callers that have not said yet who they are */
-    HELLO_S = 30  /* in which they say it: one may stand still meanwhile */
+    JOIN = 1, /* kinds of callers */
+    PEER = 2
 };
+static const double try_s = 10; /* for one call, before the next */
 
 struct rally {
     struct firn_group *g;
-    const char *token;
+    uint64_t name;
     double until_s;
-    int listener, port;
-    unsigned char hello[HELLO]; /* room to make one */
+    int listener, port, kind;
+    char refused[GRP_WHY]; /* why the last member was not let in */
+};
+
+/* A member to be called. */
+struct callee {
+    int first, port;
+    const char *address;
 };
 
 static void put_u32(unsigned char *at, uint64_t value)
 {
-    uint32_t v = (uint32_t)value;
-    memcpy(at, &v, sizeof v);
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(value >> (8 * i));
 }
 
 static int get_int(const unsigned char *at)
 {
-    uint32_t v;
-    memcpy(&v, at, sizeof v);
+    uint32_t v = 0;
+    for (int i = 0; i < 4; i++)
+        v |= (uint32_t)at[i] << (8 * i);
     return v <= 0x7fffffff ? (int)v : -1;
 }
 
-/* --- sockets ---------------------------------------------------------------
+/* --- being called ----------------------------------------------------------
  */
 
-static void set_up(int fd)
+/* Has the other side closed this connection? */
+static bool is_closed(int fd)
 {
-    int on = 1;
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static struct addrinfo *look_up(const char *address, int port, bool listening)
+/* The host that has one of these processes; -1: none is known to. */
+static int find_host(const struct firn_group *g, int first, int nprocs)
 {
-    char service[16];
-    snprintf(service, sizeof service, "%d", port);
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = listening ? AI_PASSIVE : 0};
-    struct addrinfo *list = NULL;
-    return getaddrinfo(address, service, &hints, &list) == 0 ? list : NULL;
-}
-
-/* Listens at the address, or at all when it is not one of this machine. */
-static int listen_at(const char *address, int port)
-{
-    int fd = -1, why = EADDRNOTAVAIL;
-    struct addrinfo *list = look_up(address, port, true);
-    for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
-        int on = 1;
-        fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
-        if (fd < 0)
-            continue;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, 64) != 0) {
-            why = errno;
-            close(fd);
-            fd = -1;
-        }
-    }
-    if (list != NULL)
-        freeaddrinfo(list);
-    if (fd < 0 && address != NULL && why == EADDRNOTAVAIL)
-        return listen_at(NULL, port);
-    if (fd >= 0)
-        set_up(fd);
-    errno = why;
-    return fd;
-}
-
-/* The address and port of one end of a connection. */
-static int name_of(int fd, bool peer, char address[GRP_ADDRESS])
-{
-    struct sockaddr_storage at;
-    socklen_t n = sizeof at;
-    char port[16];
-    if ((peer ? getpeername(fd, (struct sockaddr *)&at, &n)
-              : getsockname(fd, (struct sockaddr *)&at, &n)) != 0 ||
-        getnameinfo((struct sockaddr *)&at, n, address, GRP_ADDRESS, port,
-                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return -1;
-    return (int)strtol(port, NULL, 10);
-}
-
-static bool wait_on(int fd, short events, double until_s)
-{
-    for (;;) {
-        double left_s = until_s - firn_grp_now_s();
-        if (left_s <= 0)
-            return false;
-        struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, left_s > 1 ? 1000 : (int)(left_s * 1000) + 1);
-        if (n > 0)
-            return true;
-        if (n < 0 && errno != EINTR)
-            return false;
-    }
-}
-
-static int call_one(const struct addrinfo *a, double until_s)
-{
-    int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
-    if (fd < 0)
-        return -1;
-    set_up(fd);
-    int code = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
-    if (code == EINPROGRESS && wait_on(fd, POLLOUT, until_s)) {
-        socklen_t n = sizeof code;
-        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &n) != 0)
-            code = errno;
-    }
-    if (code == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-static int call(const char *address, int port, double until_s)
-{
-    struct addrinfo *list = look_up(address, port, false);
-    int fd = -1;
-    for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next)
-        fd = call_one(a, until_s);
-    if (list != NULL)
-        freeaddrinfo(list);
-    return fd;
-}
-
-static bool send_all(int fd, const void *bytes, size_t n, double until_s)
-{
-    const char *at = bytes;
-    while (n > 0) {
-        ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
-        if (sent > 0) {
-            at += sent;
-            n -= (size_t)sent;
-        } else if ((errno != EAGAIN && errno != EINTR) ||
-                   !wait_on(fd, POLLOUT, until_s)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool read_all(int fd, void *bytes, size_t n, double until_s)
-{
-    char *at = bytes;
-    while (n > 0) {
-        ssize_t got = recv(fd, at, n, 0);
-        if (got > 0) {
-            at += got;
-            n -= (size_t)got;
-        } else if (got == 0 || (errno != EAGAIN && errno != EINTR) ||
-                   !wait_on(fd, POLLIN, until_s)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* --- who is there ----------------------------------------------------------
- */
-
-static void make_hello(struct rally *r, const char *word, int kind, int nprocs)
-{
-    unsigned char *at = r->hello;
-    memset(at, 0, HELLO);
-    memcpy(at, word, 8);
-    put_u32(at + 8, 0x01020304);
-    put_u32(at + 12, (uint64_t)kind);
-    memcpy(at + 16, &r->g->shape, 8);
-    put_u32(at + 24, (uint64_t)r->g->first);
-    put_u32(at + 28, (uint64_t)nprocs);
-    put_u32(at + 32, (uint64_t)r->port);
-    memcpy(at + 40, r->token, strlen(r->token));
-}
-
-/* Is this what a member of the group would say? Looks at all of the token,
- * whatever is wrong with it. */
-static bool is_ours(struct rally *r, const unsigned char *said,
-                    const char *word, int kind)
-{
-    make_hello(r, word, kind, 0);
-    unsigned differs = 0;
-    for (int i = 40; i < HELLO; i++)
-        differs |= (unsigned)(said[i] ^ r->hello[i]);
-    return differs == 0 && memcmp(said, r->hello, 24) == 0;
-}
-
-/* Takes a caller for the host it says it is. False: it makes no sense. */
-static bool enlist(struct rally *r, const unsigned char *said, int fd)
-{
-    struct firn_group *g = r->g;
-    int first = get_int(said + 24), nprocs = get_int(said + 28);
-    int port = get_int(said + 32);
-    if (first < 1 || nprocs < 1 || first >= g->nprocs ||
-        nprocs > g->nprocs - first || port < 1 || port > 65535)
-        return false;
-    int at = g->nhosts;
     for (int h = 0; h < g->nhosts; h++) {
         const struct grp_host *host = &g->host[h];
         if (first < host->first + host->nprocs && host->first < first + nprocs)
-            return false;
-        if (host->first > first && at == g->nhosts)
-            at = h;
+            return h;
     }
-    struct grp_host new = {.first = first, .nprocs = nprocs, .fd = fd};
-    if (name_of(fd, true, new.address) < 0)
-        return false;
-    new.port = port;
+    return -1;
+}
+
+/* Is it the same host, whose connection is gone? */
+static bool is_again(const struct grp_host *host, const struct grp_claim *c)
+{
+    return host->fd >= 0 && host->first == c->first &&
+           host->nprocs == c->nprocs && is_closed(host->fd);
+}
+
+static bool is_new(const struct rally *r, const struct grp_claim *c)
+{
+    const struct firn_group *g = r->g;
+    int h = find_host(g, c->first, c->nprocs);
+    if (h >= 0 && is_again(&g->host[h], c))
+        return true;
+    if (r->kind == JOIN)
+        return h < 0;
+    return h > g->at_host && g->host[h].fd < 0 &&
+           g->host[h].first == c->first && g->host[h].nprocs == c->nprocs;
+}
+
+static const char *judge(void *arg, const struct grp_claim *c)
+{
+    struct rally *r = arg;
+    const struct firn_group *g = r->g;
+    char *why = r->refused;
+    if (c->name != r->name)
+        snprintf(why, GRP_WHY, "it is of another group, or another attempt");
+    else if (c->world != g->nprocs)
+        snprintf(why, GRP_WHY, "its group has %d processes, this one has %d",
+                 c->world, g->nprocs);
+    else if (c->shape != g->shape)
+        snprintf(why, GRP_WHY,
+                 "process %d was set up otherwise than process %d", c->first,
+                 g->rank);
+    else if (c->kind != r->kind || c->called != r->port)
+        snprintf(why, GRP_WHY, "it called port %d and reached port %d",
+                 c->called, r->port);
+    else if (c->first < 1 || c->nprocs < 1 || c->first >= g->nprocs ||
+             c->nprocs > g->nprocs - c->first || c->port < 1 || c->port > 65535)
+        snprintf(why, GRP_WHY, "it cannot be process %d and lead %d of %d",
+                 c->first, c->nprocs, g->nprocs);
+    else if (!is_new(r, c))
+        snprintf(why, GRP_WHY,
+                 "processes %d to %d are not awaited, or are here already",
+                 c->first, c->first + c->nprocs - 1);
+    else
+        return NULL;
+    return why;
+}
+
+/* Process 0 learns of a host. */
+static void enlist(struct rally *r, const struct grp_claim *c, int fd)
+{
+    struct firn_group *g = r->g;
+    struct grp_host new = {.first = c->first, .nprocs = c->nprocs, .fd = fd};
+    int at = find_host(g, c->first, c->nprocs);
+    if (firn_grp_end_of(fd, true, new.address) < 0) {
+        close(fd); /* gone again: it will call once more */
+        return;
+    }
+    new.port = c->port;
+    if (at >= 0) {
+        close(g->host[at].fd);
+        g->host[at] = new;
+        return;
+    }
+    for (at = 0; at < g->nhosts && g->host[at].first < c->first;)
+        at++;
     memmove(&g->host[at + 1], &g->host[at],
             (size_t)(g->nhosts - at) * sizeof new);
     g->host[at] = new;
     g->nhosts++;
-    return true;
 }
 
-/* A caller that comes later than this leader in the list. */
-static bool connect_peer(struct rally *r, const unsigned char *said, int fd)
+static void let_in(void *arg, const struct grp_claim *c, int fd)
 {
+    struct rally *r = arg;
     struct firn_group *g = r->g;
-    int h = 0, first = get_int(said + 24);
-    while (h < g->nhosts && g->host[h].first != first)
-        h++;
-    if (h == g->nhosts || h <= g->at_host || g->host[h].fd >= 0)
-        return false;
-    g->host[h].fd = fd;
-    return true;
+    if (r->kind == JOIN) {
+        enlist(r, c, fd);
+        return;
+    }
+    struct grp_host *host = &g->host[find_host(g, c->first, c->nprocs)];
+    if (host->fd >= 0)
+        close(host->fd);
+    host->fd = fd;
 }
 
 /* The lowest rank of which nothing is known yet; -1: all are here. */
-static int missing(const struct firn_group *g, int kind)
+static int missing(const struct rally *r)
 {
-    if (kind == PEER) {
+    const struct firn_group *g = r->g;
+    if (r->kind == PEER) {
         for (int h = g->at_host + 1; h < g->nhosts; h++)
             if (g->host[h].fd < 0)
                 return g->host[h].first;
@@ -287,83 +189,138 @@ static int missing(const struct firn_group *g, int kind)
     return rank < g->nprocs ? rank : -1;
 }
 
-struct caller {
-    int fd;
-    size_t n;
-    double until_s;
-    unsigned char said[HELLO];
-};
-
-/* Reads on what a caller says. True: it is done with, one way or the other. */
-static bool hear(struct rally *r, struct caller *c, int kind)
+static enum firn_status fail_to_come(struct rally *r, int nrefused,
+                                     struct firn_error *err)
 {
-    ssize_t n = recv(c->fd, c->said + c->n, HELLO - c->n, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    bool ours = false;
-    if (n > 0) {
-        c->n += (size_t)n;
-        if (c->n < HELLO)
-            return false;
-        ours = is_ours(r, c->said, "firngrp1", kind) &&
-               (kind == JOIN ? enlist(r, c->said, c->fd)
-                             : connect_peer(r, c->said, c->fd));
-    }
-    if (!ours)
-        close(c->fd);
-    return true;
-}
-
-/* One wait for new callers and for what the present ones say. */
-static void hear_all(struct rally *r, int kind, struct caller *caller,
-                     int *ncallers)
-{
-    struct pollfd p[PENDING + 1] = {{.fd = r->listener, .events = POLLIN}};
-    int n = *ncallers;
-    for (int i = 0; i < n; i++)
-        p[i + 1] = (struct pollfd){.fd = caller[i].fd, .events = POLLIN};
-    poll(p, (nfds_t)n + 1, 20);
-    double now_s = firn_grp_now_s();
-    int kept = 0;
-    for (int i = 0; i < n; i++) {
-        if (p[i + 1].revents != 0 && hear(r, &caller[i], kind))
-            continue;
-        if (now_s > caller[i].until_s) {
-            close(caller[i].fd);
-            continue;
-        }
-        caller[kept++] = caller[i];
-    }
-    if (p[0].revents != 0 && kept < PENDING) {
-        int fd = accept(r->listener, NULL, NULL);
-        if (fd >= 0) {
-            set_up(fd);
-            caller[kept++] =
-                (struct caller){.fd = fd, .until_s = now_s + HELLO_S};
-        }
-    }
-    *ncallers = kept;
+    char also[GRP_WHY + 64] = "";
+    if (r->refused[0] != '\0')
+        snprintf(also, sizeof also, "; a member was refused: %s", r->refused);
+    else if (nrefused > 0)
+        snprintf(also, sizeof also,
+                 "; callers without this group's key that were sent away: %d",
+                 nrefused);
+    return firn_grp_fail(r->g, err, "process %d did not come for %.3g s%s",
+                         missing(r), r->g->timeout_s, also);
 }
 
 static enum firn_status answer_calls(struct rally *r, int kind,
                                      struct firn_error *err)
 {
     struct firn_group *g = r->g;
-    struct caller *caller = calloc(PENDING, sizeof *caller);
-    int ncallers = 0;
+    struct grp_door door = {r->listener, g->key, judge, let_in, r};
+    struct grp_callers *callers = firn_grp_callers_new();
     enum firn_status status = FIRN_OK;
-    if (caller == NULL)
+    if (callers == NULL)
         return firn_grp_fail(g, err, "process %d has no memory", g->rank);
-    while (status == FIRN_OK && missing(g, kind) >= 0) {
-        hear_all(r, kind, caller, &ncallers);
-        if (firn_grp_now_s() > r->until_s)
-            status = firn_grp_fail(g, err, "process %d did not come for %.3g s",
-                                   missing(g, kind), g->timeout_s);
+    r->kind = kind;
+    while (status == FIRN_OK && missing(r) >= 0) {
+        firn_grp_callers_hear(callers, &door, 20);
+        if (firn_grp_now_s() <= r->until_s)
+            continue;
+        status = fail_to_come(r, firn_grp_callers_refused(callers), err);
     }
-    for (int i = 0; i < ncallers; i++)
-        close(caller[i].fd);
-    free(caller);
+    firn_grp_callers_free(callers);
     return status;
+}
+
+/* --- calling ---------------------------------------------------------------
+ */
+
+/* The handshake of a caller; it ends in the state of `s`. */
+static void shake_hands(struct rally *r, int fd, const struct grp_claim *claim,
+                        struct grp_shake *s)
+{
+    double until_s = firn_grp_now_s() + try_s;
+    struct shake_out out = firn_grp_shake_call(s, r->g->key, claim);
+    unsigned char *at;
+    if (until_s > r->until_s)
+        until_s = r->until_s;
+    while (firn_grp_send_all(fd, out.at, out.n, until_s)) {
+        size_t room = firn_grp_shake_room(s, &at);
+        ssize_t n = room > 0 ? recv(fd, at, room, 0) : 0;
+        out.n = 0;
+        if (n > 0)
+            out = firn_grp_shake_take(s, (size_t)n);
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR) ||
+                 !firn_grp_wait_on(fd, POLLIN, until_s))
+            return;
+    }
+}
+
+/* Calls once: a connection to a member that lets this host in, or -1. What
+ * became of it is in `s`; it is left alone when there was no connection. */
+static int call_member(struct rally *r, int kind, const struct callee *to,
+                       struct grp_shake *s)
+{
+    const struct firn_group *g = r->g;
+    double until_s = firn_grp_now_s() + try_s;
+    int fd = firn_grp_call(to->address, to->port,
+                           until_s < r->until_s ? until_s : r->until_s);
+    if (fd < 0)
+        return -1;
+    if (r->listener < 0) { /* at the way out to process 0 */
+        char address[GRP_ADDRESS];
+        if (firn_grp_end_of(fd, false, address) > 0)
+            r->listener = firn_grp_listen(address, 0);
+        if (r->listener < 0)
+            r->listener = firn_grp_listen(NULL, 0);
+        r->port = firn_grp_end_of(r->listener, false, address);
+    }
+    struct grp_claim claim = {kind,     r->name,   g->shape, g->nprocs,
+                              g->first, g->nlocal, r->port,  to->port};
+    shake_hands(r, fd, &claim, s);
+    if (s->state == SHAKE_DONE)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* What a caller says of one that did not let it in. */
+static enum firn_status fail_of(struct rally *r, const struct callee *to,
+                                const struct grp_shake *s,
+                                struct firn_error *err)
+{
+    static const char *const texts[] = {
+        [SHAKE_WANTS_HELLO] = "did not come", /* no connection */
+        [SHAKE_WANTS_PROOF] = "",
+        [SHAKE_JUDGE] = "",
+        [SHAKE_WANTS_ANSWER] = "does not answer",
+        [SHAKE_WANTS_VERDICT] = "did not let this host in",
+        [SHAKE_DONE] = "left before all had come",
+        [SHAKE_NO_MEMBER] = "does not have this group's key: FIRN_GROUP_KEY "
+                            "differs, or another program listens there",
+        [SHAKE_REFUSED] = "refuses this host: "};
+    return firn_grp_fail(r->g, err, "process %d at %s, port %d, %s%s",
+                         to->first, to->address, to->port, texts[s->state],
+                         s->state == SHAKE_REFUSED ? s->why : "");
+}
+
+/* Calls until it is let in, refused, or its time is up. */
+static enum firn_status call_peer(struct rally *r, struct grp_host *host,
+                                  struct firn_error *err)
+{
+    struct callee to = {host->first, host->port, host->address};
+    struct grp_shake s = {.state = SHAKE_WANTS_HELLO};
+    double pause_s = 0.02;
+    while (firn_grp_now_s() < r->until_s) {
+        s.state = SHAKE_WANTS_HELLO;
+        host->fd = call_member(r, PEER, &to, &s);
+        if (host->fd >= 0)
+            return FIRN_OK;
+        if (s.state == SHAKE_REFUSED || s.state == SHAKE_WANTS_HELLO)
+            break; /* it listened before process 0 told of it */
+        firn_grp_nap(pause_s);
+        pause_s = pause_s < 0.2 ? pause_s * 2 : pause_s;
+    }
+    return fail_of(r, &to, &s, err);
+}
+
+static enum firn_status call_peers(struct rally *r, struct firn_error *err)
+{
+    struct firn_group *g = r->g;
+    for (int h = 1; h < g->at_host; h++)
+        FIRN_TRY(call_peer(r, &g->host[h], err));
+    return answer_calls(r, PEER, err);
 }
 
 /* --- the list of hosts -----------------------------------------------------
@@ -372,14 +329,13 @@ static enum firn_status answer_calls(struct rally *r, int kind,
 static enum firn_status send_list(struct rally *r, struct firn_error *err)
 {
     struct firn_group *g = r->g;
-    size_t n = HELLO + (size_t)g->nhosts * ENTRY;
+    size_t n = 4 + (size_t)g->nhosts * ENTRY;
     unsigned char *list = calloc(1, n);
     if (list == NULL)
         return firn_grp_fail(g, err, "process %d has no memory", g->rank);
-    make_hello(r, "firnhere", JOIN, g->nhosts);
-    memcpy(list, r->hello, HELLO);
+    put_u32(list, (uint64_t)g->nhosts);
     for (int h = 0; h < g->nhosts; h++) {
-        unsigned char *at = list + HELLO + (size_t)h * ENTRY;
+        unsigned char *at = list + 4 + (size_t)h * ENTRY;
         put_u32(at, (uint64_t)g->host[h].first);
         put_u32(at + 4, (uint64_t)g->host[h].nprocs);
         put_u32(at + 8, (uint64_t)g->host[h].port);
@@ -387,26 +343,25 @@ static enum firn_status send_list(struct rally *r, struct firn_error *err)
     }
     enum firn_status status = FIRN_OK;
     for (int h = 1; h < g->nhosts && status == FIRN_OK; h++)
-        if (!send_all(g->host[h].fd, list, n, r->until_s))
+        if (!firn_grp_send_all(g->host[h].fd, list, n, r->until_s))
             status =
                 firn_grp_fail(g, err, "process %d is gone", g->host[h].first);
     free(list);
     return status;
 }
 
-/* Reads the list; false: not ours, or it does not hold together. */
+/* Reads the list; false: it does not hold together. */
 static bool read_list(struct rally *r, int fd)
 {
     struct firn_group *g = r->g;
-    unsigned char said[HELLO], entry[ENTRY];
-    if (!read_all(fd, said, HELLO, r->until_s) ||
-        !is_ours(r, said, "firnhere", JOIN))
+    unsigned char count[4], entry[ENTRY];
+    if (!firn_grp_read_all(fd, count, sizeof count, r->until_s))
         return false;
-    int nhosts = get_int(said + 28), rank = 0;
+    int nhosts = get_int(count), rank = 0;
     if (nhosts < 2 || nhosts > g->nprocs)
         return false;
     for (int h = 0; h < nhosts; h++) {
-        if (!read_all(fd, entry, ENTRY, r->until_s))
+        if (!firn_grp_read_all(fd, entry, ENTRY, r->until_s))
             return false;
         struct grp_host *host = &g->host[h];
         *host = (struct grp_host){.first = get_int(entry),
@@ -427,66 +382,42 @@ static bool read_list(struct rally *r, int fd)
     return rank == g->nprocs && g->at_host > 0;
 }
 
-/* Calls process 0 until it lets this host in. */
+/* Calls process 0 until it lets this host in and all have come. */
 static enum firn_status join(struct rally *r,
                              const struct firn_group_config *config,
                              struct firn_error *err)
 {
-    struct firn_group *g = r->g;
-    bool answered = false;
-    while (firn_grp_now_s() < r->until_s) {
-        int fd = call(config->address, config->port, r->until_s);
-        if (fd >= 0 && r->listener < 0) { /* at the way out to process 0 */
-            char address[GRP_ADDRESS];
-            if (name_of(fd, false, address) > 0)
-                r->listener = listen_at(address, 0);
-            if (r->listener < 0)
-                r->listener = listen_at(NULL, 0);
-            r->port = name_of(r->listener, false, address);
-        }
-        answered |= fd >= 0;
-        make_hello(r, "firngrp1", JOIN, g->nlocal);
-        if (fd >= 0 && r->port > 0 &&
-            send_all(fd, r->hello, HELLO, r->until_s) && read_list(r, fd))
+    struct grp_shake s = {.state = SHAKE_WANTS_HELLO};
+    struct callee to = {0, config->port, config->address};
+    double pause_s = 0.02;
+    while (firn_grp_now_s() < r->until_s && s.state != SHAKE_REFUSED) {
+        int fd = call_member(r, JOIN, &to, &s);
+        if (fd >= 0 && read_list(r, fd))
             return FIRN_OK;
         if (fd >= 0)
             close(fd);
-        g->host[0].fd = -1;
-        firn_grp_nap(0.02);
+        r->g->host[0].fd = -1;
+        firn_grp_nap(pause_s);
+        if (s.state == SHAKE_NO_MEMBER && pause_s < 0.2)
+            pause_s *= 2;
     }
-    return firn_grp_fail(g, err, "process 0 at %s, port %d, %s",
-                         config->address, config->port,
-                         answered ? "does not let this host in: another token "
-                                    "or placement, or not all came"
-                                  : "did not come");
-}
-
-static enum firn_status call_peers(struct rally *r, struct firn_error *err)
-{
-    struct firn_group *g = r->g;
-    make_hello(r, "firngrp1", PEER, g->nlocal);
-    for (int h = 1; h < g->at_host; h++) {
-        struct grp_host *host = &g->host[h];
-        host->fd = call(host->address, host->port, r->until_s);
-        if (host->fd < 0 || !send_all(host->fd, r->hello, HELLO, r->until_s))
-            return firn_grp_fail(g, err, "process %d at %s is gone",
-                                 host->first, host->address);
-    }
-    return answer_calls(r, PEER, err);
+    return fail_of(r, &to, &s, err);
 }
 
 enum firn_status firn_grp_rendezvous(struct firn_group *g,
                                      const struct firn_group_config *config,
                                      struct firn_error *err)
 {
-    struct rally r = {.g = g,
-                      .token = config->token,
-                      .until_s = firn_grp_now_s() + g->timeout_s,
-                      .listener = -1};
+    struct rally r = {
+        .g = g,
+        .name = firn_grp_hash(0xcbf29ce484222325u, g->name, strlen(g->name)),
+        .until_s = firn_grp_now_s() + g->timeout_s,
+        .listener = -1};
     enum firn_status status = FIRN_OK;
     if (g->rank == 0) {
         g->host[0].nprocs = g->nlocal;
-        r.listener = listen_at(config->address, config->port);
+        r.port = config->port;
+        r.listener = firn_grp_listen(config->address, config->port);
         if (r.listener < 0)
             status = firn_grp_fail(g, err,
                                    "process 0 cannot listen at port "

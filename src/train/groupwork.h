@@ -3,6 +3,9 @@
  *   group.c         the calls of firn/group.h, placements, opening
  *   group_shm.c     the memory of one host: meeting, waiting, failing
  *   group_tcp.c     how the leaders of several hosts find each other
+ *   group_callers.c those who call a leader, all at once, until they are known
+ *   group_auth.c    how two leaders prove that they have the group's key
+ *   group_sock.c    TCP sockets
  *   group_wire.c    messages between them
  *   group_reduce.c  the mean from slots, and by a chain
  *   group_share.c   bcast, gather, max
@@ -16,6 +19,7 @@
  */
 #ifndef TRAIN_GROUPWORK_H
 #define TRAIN_GROUPWORK_H
+#include "train/groupauth.h"
 #include <firn/group.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -26,7 +30,6 @@
 enum {
     GRP_HALF = 128 * 1024, /* bytes of one half of a process's stage */
     GRP_TEXT = 256,
-    GRP_TOKEN = 256,
     GRP_ADDRESS = 64,
     GRP_NAME = 32,
     GRP_MAX_PROCS = 4096
@@ -84,6 +87,8 @@ struct firn_group {
     size_t *put; /* of each of mine: 1 + the start it was put from; 0: not */
     size_t nput;
     uint64_t shape;
+    unsigned char key[GRP_KEY]; /* while the group is being opened */
+    bool has_key;
 
     struct grp_control *control;
     size_t control_bytes;
@@ -138,6 +143,43 @@ enum firn_status firn_grp_fail(struct firn_group *g, struct firn_error *err,
     __attribute__((format(printf, 3, 4)));
 /* FIRN_OK, or the failure of the group. */
 enum firn_status firn_grp_sound(struct firn_group *g, struct firn_error *err);
+
+/* --- group_sock.c: leaders only --- */
+
+void firn_grp_set_up(int fd);
+/* Listens at the address, or at all when it is not one of this machine; -1:
+ * errno tells why not. */
+int firn_grp_listen(const char *address, int port);
+/* A connection, or -1. */
+int firn_grp_call(const char *address, int port, double until_s);
+/* The port of one end of a connection, and its address; -1: it has none. */
+int firn_grp_end_of(int fd, bool peer, char address[GRP_ADDRESS]);
+bool firn_grp_wait_on(int fd, short events, double until_s);
+bool firn_grp_send_all(int fd, const void *bytes, size_t n, double until_s);
+bool firn_grp_read_all(int fd, void *bytes, size_t n, double until_s);
+
+/* --- group_callers.c: leaders only --- */
+
+struct grp_callers;
+/* What becomes of callers that have proven the group's key. */
+struct grp_door {
+    int listener;
+    const unsigned char *key;
+    /* NULL: it is let in. Else the reason why not. */
+    const char *(*judge)(void *arg, const struct grp_claim *claim);
+    /* It is in, and knows it; the connection is the callee's. */
+    void (*let_in)(void *arg, const struct grp_claim *claim, int fd);
+    void *arg;
+};
+/* NULL: no memory. */
+struct grp_callers *firn_grp_callers_new(void);
+void firn_grp_callers_free(struct grp_callers *callers);
+/* One wait, of `wait_ms` at most, for new callers and for what the present ones
+ * send. */
+void firn_grp_callers_hear(struct grp_callers *callers,
+                           const struct grp_door *door, int wait_ms);
+/* Callers that were sent away so far. */
+int firn_grp_callers_refused(const struct grp_callers *callers);
 
 /* --- group_tcp.c, group_wire.c: leaders only --- */
 

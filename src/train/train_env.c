@@ -114,13 +114,9 @@ static enum firn_status names(struct train_env *env,
     snprintf(env->group_name, sizeof env->group_name, "%s.%.*s.%d.%d", name,
              TRAIN_NAME, job != NULL ? job : "", epoch, env->port);
     env->dir = c->dir != NULL ? c->dir : word_of("FIRN_DIR");
-    env->token = word_of("FIRN_TOKEN");
-    if (c->as != NULL) {
+    env->key = word_of("FIRN_GROUP_KEY"); /* of both groups: names differ */
+    if (c->as != NULL)
         env->dir = c->as->dir[0] != '\0' ? c->as->dir : NULL;
-        env->token = c->as->token[0] != '\0' ? c->as->token : NULL;
-    }
-    if (env->token == NULL)
-        env->token = env->group_name;
     return FIRN_OK;
 }
 

@@ -100,7 +100,7 @@ static enum firn_status open_group(struct firn_train *t,
                                       .chain = c->chain,
                                       .address = env->address,
                                       .port = env->port,
-                                      .token = env->token};
+                                      .key = env->key};
     FIRN_TRY(firn_group_open(&t->group, &group, err));
     t->nmine = firn_group_threads(t->group, &t->mine);
     FIRN_TRY(firn_threads_new(&t->threads, t->mine, t->nmine, err));

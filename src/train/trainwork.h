@@ -23,7 +23,7 @@ enum { TRAIN_NAME = 128, TRAIN_SAID = 1024 };
 struct train_env {
     char name[TRAIN_NAME];
     char group_name[2 * TRAIN_NAME + 32];
-    const char *dir, *token, *address;
+    const char *dir, *key, *address;
     int rank, nprocs, local_rank, local_nprocs, port, nthreads, passes;
     int *owner; /* of each thread; NULL: even */
     enum firn_freezer_rule rule;

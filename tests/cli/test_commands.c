@@ -350,6 +350,20 @@ static void what_is_alive_is_asked_for_at_once(void **state)
     assert_int_equal(fake_count(&cmd_fake), 1);
 }
 
+/* RAN is the time on GPUs, as the daemon counts it, not the time since the
+ * first start: a job that waits again shows what it had. */
+static void a_list_shows_how_long_jobs_had_gpus(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
+              "{\"jobs\": [{\"id\": 1, \"name\": \"a\", \"state\": "
+              "\"pending\", \"started_s\": 1000, \"ran_s\": 300}, "
+              "{\"id\": 2, \"name\": \"b\", \"state\": \"pending\"}], "
+              "\"pending_left\": 998, \"pending_more\": 0}");
+    assert_int_equal(cmd_firn("ls"), 0);
+    cmd_out_has("5m");
+}
+
 static void filters_reach_the_daemon(void **state)
 {
     (void)state;
@@ -520,6 +534,7 @@ int main(void)
         CASE(jobs_are_listed_page_by_page_what_runs_first),
         CASE(a_long_queue_is_cut_and_that_is_said),
         CASE(what_is_alive_is_asked_for_at_once),
+        CASE(a_list_shows_how_long_jobs_had_gpus),
         CASE(filters_reach_the_daemon),
         CASE(a_name_cannot_leave_its_part_of_the_path),
         CASE(show_has_starts_report_and_file),

@@ -8,6 +8,7 @@
  */
 #include "core/llmjobs.h"
 
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,6 +68,32 @@ static void a_model_has_a_name_a_batch_and_a_sequence(void **state)
     assert_false(llmjobs_is(&spec));
     spec = model("resnet50", 8, 1);
     assert_false(llmjobs_is(&spec));
+}
+
+/* Under a sanitizer, the test is that nothing overflows. */
+static void a_huge_batch_overflows_nothing(void **state)
+{
+    (void)state;
+    static const int batches[] = {1000000000, INT_MAX};
+    struct firn_cluster cluster = cluster_of("1x8:v100@32,2x8:a100@80");
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        char types[LLMJOBS_TYPES_TEXT];
+        struct firn_job_spec spec = model("gpt2-124m", batches[i], 0);
+        struct llmjob llm = llmjobs_open(&cluster, &spec, 3);
+        assert_int_equal(llmjobs_gpus_max(&llm), INT_MAX);
+        llmjobs_fill(&cluster, &spec);
+        spec.gpus_min = spec.gpus = 1;
+        spec.gpus_max = 24;
+        llmjobs_restrict(&cluster, &spec, types);
+        struct llmspot spot = {.gpus = 8,
+                               .nodes = 1,
+                               .fullest = 8,
+                               .step = 8,
+                               .speed = 1,
+                               .mem_gib = 32};
+        assert_true(llmjobs_rate(&llm, &spot, 0) >= 0);
+    }
+    firn_cluster_release(&cluster);
 }
 
 /* One GPU: 8 samples in 8 x flops / v100. Two of a node, d 2: half of that and
@@ -311,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_has_a_name_a_batch_and_a_sequence),
+        cmocka_unit_test(a_huge_batch_overflows_nothing),
         cmocka_unit_test(data_parallel_waits_for_the_gradients),
         cmocka_unit_test(tensor_parallel_has_traffic_in_each_layer),
         cmocka_unit_test(a_batch_that_does_not_divide_leaves_gpus_waiting),

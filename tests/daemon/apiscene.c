@@ -186,6 +186,7 @@ static int open_all(struct api_scene *s)
                                  .token = api_token,
                                  .job_of_token = api_job_of_token,
                                  .handle = api_handle,
+                                 .turned_away = api_turned_away,
                                  .refused = api_count,
                                  .arg = s->api};
     if (http_open(&s->http, &config, &err))

@@ -17,6 +17,8 @@ const char http_job_token[] = "the-token-of-job-seven";
 
 struct http_scene http_scene;
 double http_scene_timeout_s = 100;
+double http_scene_unknown_s;
+int http_scene_places;
 
 void http_scene_say(struct http_exchange *ex, const char *text)
 {
@@ -78,6 +80,14 @@ static int job_of_token(void *arg, const char *token)
     return sock_same_secret(token, http_job_token) ? 7 : -1;
 }
 
+static void turned_away(void *arg, enum http_refusal why,
+                        const struct http_caller *peer)
+{
+    struct http_scene *s = arg;
+    (void)peer;
+    s->nturned_away[why]++;
+}
+
 double http_scene_now_s(void)
 {
     struct timespec t;
@@ -106,6 +116,7 @@ struct http_config http_scene_config(void)
                                 .token = http_token,
                                 .job_of_token = job_of_token,
                                 .handle = http_scene_handle,
+                                .turned_away = turned_away,
                                 .arg = &http_scene};
 }
 
@@ -119,6 +130,8 @@ int http_scene_start(void **state)
     c.address = "127.0.0.1:0";
     c.body_max = 100000;
     c.timeout_s = http_scene_timeout_s;
+    c.unknown_s = http_scene_unknown_s;
+    c.places = http_scene_places;
     struct firn_error err;
     return http_open(&http_scene.http, &c, &err) != FIRN_OK;
 }

@@ -19,6 +19,7 @@ struct http_scene {
     int ncalls, ngone;
     double ran_s;
     size_t nmore; /* blocks that `more` has still to write */
+    int nturned_away[HTTP_NREFUSALS];
 };
 
 extern struct http_scene http_scene;
@@ -27,6 +28,9 @@ extern struct http_scene http_scene;
  * is so long that nothing goes on by it alone: a wake-up that was lost is a
  * test that fails. */
 extern double http_scene_timeout_s;
+/* For a token over TCP, and the number of connections; 0: the usual. */
+extern double http_scene_unknown_s;
+extern int http_scene_places;
 int http_scene_start(void **state);
 int http_scene_stop(void **state);
 #define CASE(name) \

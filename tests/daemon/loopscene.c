@@ -313,8 +313,9 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
                     bool keeps)
 {
     struct firn_error err = {0};
-    char state[512];
+    char state[512], socket[512];
     snprintf(state, sizeof state, "%s", folder_path());
+    snprintf(socket, sizeof socket, "%s", folder_file("s"));
     static struct firn_engine_def engine;
     if (!keeps)
         memset(actors, 0, sizeof actors);
@@ -323,11 +324,13 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     engine.load = loopscene_play.load;
     s->config = (struct config){0};
     char *argv[] = {"firnd",      "--state",  state,          "--gpus",
-                    (char *)gpus, "--policy", (char *)policy, NULL};
-    assert_int_equal(config_flags(&s->config, 7, argv, &err), FIRN_OK);
+                    (char *)gpus, "--policy", (char *)policy, "--socket",
+                    socket,       NULL};
+    assert_int_equal(config_flags(&s->config, 9, argv, &err), FIRN_OK);
     assert_int_equal(config_finish(&s->config, &err), FIRN_OK);
-    struct loop_setup setup = {
-        .config = &s->config, .engine = &engine, .is_deaf = true};
+    struct loop_setup setup = {.config = &s->config,
+                               .engine = &engine,
+                               .is_deaf = !loopscene_play.hears};
     if (loop_open(&s->loop, &setup, &err) != FIRN_OK)
         fail_msg("%s", err.text);
 }
@@ -392,10 +395,7 @@ void loopscene_pass(struct loopscene *s, double seconds)
     loopscene_turn(s);
 }
 
-static struct fake *fake_of(struct loopscene *s)
-{
-    return s->loop->engine_state;
-}
+#define fake_of(s) ((struct fake *)(s)->loop->engine_state)
 
 static void finish(struct loopscene *s, const char *name,
                    enum firn_event_kind kind, enum firn_end end, int status)
@@ -459,13 +459,21 @@ void loopscene_fail(struct loopscene *s, const char *name, enum firn_end end,
     finish(s, name, FIRN_EVENT_FAIL, end, status);
 }
 
-void loopscene_leave(struct loopscene *s, const char *name)
+void loopscene_leave_as(struct loopscene *s, const char *name,
+                        enum firn_end end, int status)
 {
     const struct actor *actor = actor_of(loopscene_job(s, name)->id);
     if (actor == NULL || (!actor->is_asked && !actor->is_cancelled))
         fail_msg("job %s was not asked to leave", name);
-    finish(s, name, actor->is_cancelled ? FIRN_EVENT_FAIL : FIRN_EVENT_LEFT,
-           actor->is_cancelled ? FIRN_END_KILLED : FIRN_END_CHECKPOINT, 83);
+    if (actor->is_cancelled)
+        finish(s, name, FIRN_EVENT_FAIL, FIRN_END_KILLED, status);
+    else
+        finish(s, name, FIRN_EVENT_LEFT, end, status);
+}
+
+void loopscene_leave(struct loopscene *s, const char *name)
+{
+    loopscene_leave_as(s, name, FIRN_END_CHECKPOINT, 83);
 }
 
 void loopscene_report(struct loopscene *s, const char *name, double progress,

@@ -28,6 +28,7 @@ struct loopscene {
 struct loopscene_play {
     bool is_stuck; /* nothing is started: all stays queued */
     bool is_remote;
+    bool hears; /* requests, on the socket "s" in the folder */
     const char *trouble, *no_sharing;
     const char *const *names; /* of nodes; NULL: none */
     const char *node_why;
@@ -68,6 +69,10 @@ void loopscene_taken(struct loopscene *s, firn_node_id node, uint64_t gpus);
 void loopscene_node(struct loopscene *s, firn_node_id node, bool is_up);
 /* It was asked to leave, and does. */
 void loopscene_leave(struct loopscene *s, const char *name);
+/* The same with another end than a checkpoint: it was killed after its grace.
+ */
+void loopscene_leave_as(struct loopscene *s, const char *name,
+                        enum firn_end end, int status);
 /* A job's report: progress, seconds a step, MiB. */
 void loopscene_report(struct loopscene *s, const char *name, double progress,
                       double step_s, double memory_mib);

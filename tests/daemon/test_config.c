@@ -126,6 +126,45 @@ static void wrong_flags_are_named(void **unused)
     config_release(&config);
 }
 
+static void root_is_refused_unless_it_is_allowed(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *flag, *file;
+        uid_t uid;
+        enum firn_status status;
+    } cases[] = {
+        {"--policy=fifo", "", 1000, FIRN_OK},
+        {"--policy=fifo", "", 0, FIRN_EINVAL},
+        {"--allow-root", "", 0, FIRN_OK},
+        {"--allow-root=yes", "", 0, FIRN_OK},
+        {"--policy=fifo", "allow-root: yes\n", 0, FIRN_OK},
+        {"--policy=fifo", "allow-root: no\n", 0, FIRN_EINVAL},
+        {"--allow-root=no", "allow-root: yes\n", 0, FIRN_EINVAL},
+    };
+    setenv("HOME", "/home/ann", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config;
+        struct firn_error err = {0};
+        struct firn_bytes text = {cases[i].file, strlen(cases[i].file)};
+        assert_int_equal(flags(&config, &err, cases[i].flag, NULL), FIRN_OK);
+        assert_int_equal(config_text(&config, text, "f", &err), FIRN_OK);
+        assert_int_equal(config_finish(&config, &err), FIRN_OK);
+        if (config_check_user(&config, cases[i].uid, &err) != cases[i].status)
+            fail_msg("case %zu: %s", i, err.text);
+        if (cases[i].status != FIRN_OK)
+            assert_non_null(strstr(err.text, "--allow-root"));
+        config_release(&config);
+    }
+    struct config config;
+    struct firn_error err = {0};
+    assert_int_equal(flags(&config, &err, "--allow-root=maybe", NULL), FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "'allow-root' is 'yes' or 'no'"));
+    config_release(&config);
+    unsetenv("HOME");
+}
+
 static void wrong_files_are_refused_with_their_line(void **unused)
 {
     (void)unused;
@@ -275,6 +314,7 @@ int main(void)
             folder_remove),
         cmocka_unit_test(a_flag_goes_before_the_file),
         cmocka_unit_test(wrong_flags_are_named),
+        cmocka_unit_test(root_is_refused_unless_it_is_allowed),
         cmocka_unit_test(wrong_files_are_refused_with_their_line),
         cmocka_unit_test(a_file_may_be_empty),
         cmocka_unit_test(trainers_are_told_an_address_that_they_can_reach),

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include <cmocka.h>
 #include <math.h>
@@ -123,6 +124,13 @@ static void write_file(const char *name, const char *text, char *path,
     chmod(path, 0600);
 }
 
+static bool note_reload(void *arg, const struct store_event *event)
+{
+    if (strstr(event->kind, "reload") != NULL)
+        buf_printf(arg, "%s by %s\n", event->kind, event->caller);
+    return true;
+}
+
 static void hang_up_reads_the_file_again(void **unused)
 {
     (void)unused;
@@ -175,6 +183,14 @@ static void hang_up_reads_the_file_again(void **unused)
     loop_reload(s.loop);
     assert_string_equal(s.loop->policy->name, "icefrog");
     log_set_sink(NULL, NULL);
+    struct firn_buf events = {0};
+    assert_int_equal(
+        store_each_event(s.loop->store, 0, 100, note_reload, &events, &err),
+        FIRN_OK);
+    assert_string_equal(events.at, "reloaded by SIGHUP\nreloaded by SIGHUP\n"
+                                   "not-reloaded by SIGHUP\n"
+                                   "not-reloaded by SIGHUP\n");
+    buf_release(&events);
     loopscene_close(&s);
 }
 

@@ -350,7 +350,8 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     }
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE jobs DROP COLUMN inbox;"
-                                  "ALTER TABLE jobs DROP COLUMN gpu_type",
+                                  "ALTER TABLE jobs DROP COLUMN gpu_type;"
+                                  "ALTER TABLE events DROP COLUMN caller",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_exec(db, "PRAGMA user_version = 1", NULL, NULL, NULL);

@@ -8,7 +8,7 @@ printf 'policy: fifo\ngpus: 1x2:v100@16\n' >"$tmp/new"
 # A pipe is read when somebody writes: firnd is in the midst of it until then.
 mkfifo "$tmp/config" || fail "no pipe"
 "$firnd" --config "$tmp/config" --state "$tmp/state" --socket "$socket" \
-    2>>"$tmp/err" &
+    --allow-root 2>>"$tmp/err" &
 daemon=$!
 exec 3>"$tmp/config"
 kill -HUP "$daemon"

@@ -94,7 +94,7 @@ run 0 logs -o json talks # all of it, whatever is in it
 out_has 'a\u0000b'
 # To this process alone: what a leak checker starts at its end must not hear it.
 "$FIRN" events -f >"$tmp/out" 2>"$tmp/err" &
-await "no events" grep -q 'submitted' "$tmp/out"
+await "no events with their caller" grep -q "submitted.*\[$(id -un)\]" "$tmp/out"
 kill -INT $! || fail "events -f ended by itself"
 wait $!
 [ $? -eq 130 ] || fail "events -f was not interrupted"

@@ -67,7 +67,7 @@ touch "$tmp/go"
 wait_state a succeeded
 wait_state b succeeded
 [ "$(field a epoch)$(field b epoch)" = 11 ] || fail "not one start of each"
-[ ! -e "$tmp/state/jobs/3/epoch-1" ] || fail "b has processes of its own"
+[ ! -e "$tmp/state/control/3/epoch-1" ] || fail "b has processes of its own"
 for job in 2 3; do
     ls "$tmp/state/jobs/$job/ckpt/$job"-*08.ckpt >/dev/null 2>&1 ||
         fail "job $job has no weights"
@@ -109,7 +109,7 @@ touch "$tmp/go"
 wait_state a succeeded
 wait_state b succeeded
 for job in 2 3; do
-    [ -e "$tmp/state/jobs/$job/epoch-1" ] ||
+    [ -e "$tmp/state/control/$job/epoch-1" ] ||
         fail "job $job had no processes of its own"
 done
 [ "$(events | grep -c 'trained by')" = 0 ] || fail "they were merged"

@@ -47,7 +47,7 @@ wait_state left running
 await "its shepherd says nothing" says /jobs/left/logs 'firn: epoch 1 '
 says /jobs/left/logs 'in a control group' ||
     skip "no control group is used here"
-pid=$(tr ' ' '\n' <"$tmp/state/jobs/2/epoch-1/pid" | sed -n 4p)
+pid=$(tr ' ' '\n' <"$tmp/state/control/2/epoch-1/pid" | sed -n 4p)
 # Below our own, wherever that is; groups of others come and go.
 find "$cage" -name "firn-2-1-$pid" >"$tmp/out" 2>/dev/null
 [ -s "$tmp/out" ] || fail "there is no group of shepherd $pid"

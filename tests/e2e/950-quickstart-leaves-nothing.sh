@@ -40,7 +40,7 @@ QUICKSTART_SAMPLES=8192 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 job_runs()
 {
-    ls "$TMPDIR"/*/live/jobs/*/epoch-1/pid >/dev/null 2>&1
+    ls "$TMPDIR"/*/live/control/*/epoch-1/pid >/dev/null 2>&1
 }
 await "no job runs" job_runs
 kill -TERM $pid

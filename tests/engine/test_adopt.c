@@ -136,7 +136,9 @@ static void what_never_started_is_fenced_off_and_started_anew(void **state)
         struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
         assert_int_equal(end.epoch, epoch + 1);
         int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-        assert_true(epoch_fence(above) > epoch);
+        int64_t fence = 0;
+        assert_int_equal(epoch_fence(above, &fence), EPOCH_PRESENT);
+        assert_true(fence > epoch);
         close(above);
     }
 }

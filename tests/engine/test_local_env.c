@@ -91,6 +91,28 @@ static void what_is_not_known_is_not_said(void **state)
     bench_close(&b);
 }
 
+static void each_launch_has_a_group_key_of_its_own(void **state)
+{
+    (void)state;
+    static const char token[] =
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    struct bench b;
+    char first[65];
+    bench_open(&b, "2x1:v100", "n0[0] n1[0]");
+    b.launch.token = token;
+    bench_tell(&b);
+    const char *key = value(&b, -1, "FIRN_GROUP_KEY");
+    assert_non_null(key);
+    assert_int_equal(strlen(key), 64);
+    assert_int_equal(strspn(key, "0123456789abcdef"), 64);
+    assert_string_not_equal(key, token);
+    snprintf(first, sizeof first, "%s", key);
+    bench_tell(&b); /* the same job, attempt and token */
+    assert_string_not_equal(value(&b, -1, "FIRN_GROUP_KEY"), first);
+    assert_string_equal(value(&b, -1, "FIRN_TOKEN"), token);
+    bench_close(&b);
+}
+
 static void of_a_mate_all_is_told_and_no_sharing(void **state)
 {
     (void)state;
@@ -241,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(each_launch_has_a_group_key_of_its_own),
         cmocka_unit_test(of_a_mate_all_is_told_and_no_sharing),
         cmocka_unit_test(a_plan_of_a_language_model_is_told),
         cmocka_unit_test(

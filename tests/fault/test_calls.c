@@ -44,8 +44,8 @@
 enum {
     NJOBS = 4,
     ENDLESS = 1,    /* the job that is cancelled */
-    SAMPLE = 12,    /* faults of a short run */
-    WANTS_ENDS = 0, /* is (5) asked for? */
+    SAMPLE = 8,     /* faults of a short run */
+    WANTS_ENDS = 1, /* is (5) asked for? */
     LONGEST_S = 60, /* that anything is waited for */
     SAID = 600
 };

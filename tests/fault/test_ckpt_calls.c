@@ -36,7 +36,7 @@
 
 #include <cmocka.h>
 
-enum { PATH = FIRNDBED_PATH, NAME = 300, SAMPLE = 8, SAID = 700 };
+enum { PATH = FIRNDBED_PATH, NAME = 300, SAMPLE = 6, SAID = 700 };
 
 static struct {
     struct firndbed bed, home; /* of one fault; of what all are compared with */

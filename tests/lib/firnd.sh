@@ -106,7 +106,8 @@ up()
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
-    "$firnd" --state "$tmp/state" --socket "$socket" "$@" 2>>"$tmp/err" &
+    "$firnd" --state "$tmp/state" --socket "$socket" --allow-root "$@" \
+        2>>"$tmp/err" &
     daemon=$!
     await "firnd does not answer" answers
 }
@@ -215,7 +216,7 @@ events()
 shepherds()
 {
     [ -z "$bed" ] || return 0
-    for file in "$tmp"/state/jobs/*/epoch-*/pid; do
+    for file in "$tmp"/state/control/*/epoch-*/pid; do
         [ -f "$file" ] && [ ! -s "${file%pid}exit" ] || continue
         pid=$(tr ' ' '\n' <"$file" | sed -n 4p)
         ! grep -qsF -e "${tmp##*/}/" "/proc/$pid/cmdline" || echo "$pid"

@@ -127,10 +127,11 @@ static void become(const struct firndbed *bed, const char *failpoint)
         setenv("LD_PRELOAD", bed->preload, 1);
         setenv("FAULT_PLAN", plan, 1);
     }
-    const char *argv[16] = {"firnd",  "--state", state,      "--socket", sock,
-                            "--gpus", bed->gpus, "--policy", bed->policy};
+    const char *argv[16] = {"firnd",     "--state",     state,     "--socket",
+                            sock,        "--gpus",      bed->gpus, "--policy",
+                            bed->policy, "--allow-root"};
     for (int i = 0; i < 4 && bed->more[i] != NULL; i++)
-        argv[9 + i] = bed->more[i];
+        argv[10 + i] = bed->more[i];
     if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
         execv(bed->firnd, (char *const *)argv);
     _exit(127);

@@ -10,13 +10,16 @@
 
 enum { STEPS = 3 };
 
+const char groupscene_key[] = "00112233445566778899aabbccddeeff"
+                              "fedcba9876543210a5a5a5a50f0f0f0f";
+
 struct groupscene groupscene_of(int nprocs, int nthreads, const int *owner)
 {
     static int nscenes;
     struct groupscene s = {.nprocs = nprocs, .nthreads = nthreads, .nhosts = 1};
     for (int v = 0; v < nthreads; v++)
         s.owner[v] = owner != NULL ? owner[v] : v * nprocs / nthreads;
-    s.token = "a token";
+    s.key = groupscene_key;
     s.timeout_s = 120; /* nothing here takes so long on any machine */
     s.victim = -1;
     snprintf(s.name, sizeof s.name, "test-%d-%d", (int)getpid(), nscenes++);
@@ -53,7 +56,7 @@ enum firn_status groupscene_try(struct firn_group **g,
         c.local_nprocs = s->host_procs[host];
         c.address = "127.0.0.1";
         c.port = s->port;
-        c.token = host == 1 && s->other_token ? s->other_token : s->token;
+        c.key = host == 1 && s->other_key ? s->other_key : s->key;
     }
     return firn_group_open(g, &c, err);
 }

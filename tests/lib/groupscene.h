@@ -18,10 +18,13 @@ struct groupscene {
     bool chain;
     size_t start;
     double timeout_s;
-    const char *token, *other_token; /* host 1 shows the other */
+    const char *key, *other_key; /* host 1 has the other */
     int port, victim;
     char name[64];
 };
+
+/* The key of all scenes. */
+extern const char groupscene_key[65];
 
 /* One host, a name of its own; owner NULL: even. */
 struct groupscene groupscene_of(int nprocs, int nthreads, const int *owner);

@@ -25,7 +25,8 @@ struct livehost {
     const struct firn_engine_def *engine;
     void *state;
     struct livehost_job jobs[LIVE_JOBS];
-    int nrefused; /* so many epoch numbers are refused yet */
+    char mark[20]; /* of all processes of its jobs */
+    int nrefused;  /* so many epoch numbers are refused yet */
     struct arena text;
     char seen[1 << 14]; /* all events: "STARTING 0.1; DONE 0.1=0; " */
     struct firn_error err;

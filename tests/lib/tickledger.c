@@ -18,7 +18,7 @@ struct life {
 static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
 {
     char path[500];
-    snprintf(path, sizeof path, "%.300s/jobs/%ld/epoch-%ld/exit", of->state,
+    snprintf(path, sizeof path, "%.300s/control/%ld/epoch-%ld/exit", of->state,
              l->job, l->epoch);
     return access(path, F_OK) == 0;
 }

@@ -3,6 +3,7 @@
 #include "lib/toyjob.h"
 #include "base/rng.h"
 #include "lib/forks.h"
+#include "lib/groupscene.h"
 #include "lib/httpd.h"
 #include "train/trainwork.h"
 #include <dirent.h>
@@ -125,6 +126,8 @@ static void set_environment(const struct toyjob *job, int rank)
                nlocal < job->nprocs - first ? nlocal : job->nprocs - first);
     if (job->port > 0)
         set_number("MASTER_PORT", job->port - 1);
+    if (job->port > 0)
+        setenv("FIRN_GROUP_KEY", groupscene_key, 1);
     if (job->passes > 0)
         set_number("FIRN_PASSES", job->passes);
     if (job->freeze_max != NULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 import unittest
@@ -68,6 +69,7 @@ class Placement(unittest.TestCase):
             2,
             lambda: scene.elastic(layout=[0, 1, 1, 0]),
             LOCAL_WORLD_SIZE="1",
+            FIRN_GROUP_KEY=secrets.token_hex(32),
             LOCAL_RANK="0",
         )
         found.pop("steps")

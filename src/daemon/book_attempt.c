@@ -1,0 +1,82 @@
+/* book_attempt.c - a job's attempts: how long they had GPUs, and ends that came
+ * late.
+ *
+ * The time is summed from the rows on disk when it is first asked for, and kept
+ * in memory until an attempt begins or ends; so a list of jobs reads only what
+ * has changed since the last one.
+ */
+#include "daemon/bookwork.h"
+#include <firn/launch.h>
+#include <math.h>
+#include <stdio.h>
+
+/* --- time on GPUs --------------------------------------------------------- */
+
+static bool add_attempt(void *arg, const struct store_epoch *attempt)
+{
+    struct live_job *job = arg;
+    if (attempt->end < 0)
+        job->ran_since_s = attempt->started_s;
+    else
+        job->ran_s += fmax(attempt->ended_s - attempt->started_s, 0);
+    return true;
+}
+
+double book_ran_s(struct book *book, const struct live_job *job, double now_s)
+{
+    struct firn_error ignored; /* shown as far as it can be read */
+    if (job->epoch == 0)
+        return 0;
+    if (!job->is_ran_known) {
+        struct live_job *cache = (struct live_job *)job;
+        cache->ran_s = cache->ran_since_s = 0;
+        store_each_epoch(book->store, job->id, add_attempt, cache, &ignored);
+        cache->is_ran_known = true;
+    }
+    bool runs = job->ran_since_s > 0 && !live_state_is_over(job->state);
+    return job->ran_s + (runs ? fmax(now_s - job->ran_since_s, 0) : 0);
+}
+
+/* --- late ends ------------------------------------------------------------ */
+
+enum firn_status book_close_attempts(struct book *book, struct live_job *job,
+                                     const struct store_epoch *last,
+                                     struct firn_error *err)
+{
+    static const char *const ends[] = {"done",   "checkpointed",  "failed",
+                                       "killed", "out of memory", "lost"};
+    char text[128];
+    int nclosed = 0;
+    struct store_epoch rows = *last;
+    rows.job = job->id;
+    if (last->end < 0 || last->end > FIRN_END_LOST)
+        return firn_fail(err, FIRN_EINVAL, "an end %d is none", last->end);
+    FIRN_TRY(store_close_attempts(book->store, &rows, &nclosed, err));
+    if (nclosed == 0)
+        return FIRN_OK;
+    job->is_ran_known = false;
+    snprintf(text, sizeof text, "attempt %lld%s ended: %s, status %d",
+             (long long)last->epoch, nclosed > 1 ? " and others before it" : "",
+             ends[last->end], last->exit_status);
+    return book_change(book, job, last->ended_s, "ended", text, err);
+}
+
+enum firn_status book_close_all(struct book *book, struct live_job *job,
+                                enum live_state state, double now_s,
+                                struct firn_error *err)
+{
+    enum firn_end end = state == LIVE_SUCCEEDED   ? FIRN_END_DONE
+                        : state == LIVE_CANCELLED ? FIRN_END_KILLED
+                        : state == LIVE_FAILED    ? FIRN_END_FAILED
+                                                  : FIRN_END_LOST;
+    struct store_epoch before = {
+        .epoch = job->epoch - 1, .ended_s = now_s, .end = FIRN_END_LOST};
+    struct store_epoch last = {.epoch = job->epoch,
+                               .ended_s = now_s,
+                               .end = (int)end,
+                               .exit_status = job->exit_status};
+    if (job->epoch == 0)
+        return FIRN_OK;
+    FIRN_TRY(book_close_attempts(book, job, &before, err));
+    return book_close_attempts(book, job, &last, err);
+}

@@ -1,0 +1,73 @@
+/* herd.c - marks written, and read from /proc.
+ *
+ * Cost: the environment of each process of the host that we may look into, some
+ * milliseconds for a few hundred of them. A look is taken before jobs are
+ * started, one for all that start in that moment, and when the files of an
+ * attempt do not tell what became of it.
+ */
+#include "engine/herd.h"
+#include "base/str.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char worker_is[] = "FIRN_HERD=", shepherd_is[] = "FIRN_SHEPHERD=";
+
+static void write_mark(char out[HERD_TEXT], const char *name, const char *mark,
+                       firn_job_id job, int64_t epoch)
+{
+    out[0] = '\0';
+    if (mark != NULL && mark[0] != '\0')
+        snprintf(out, HERD_TEXT, "%s%.40s-%d-%016llx", name, mark, job,
+                 (unsigned long long)epoch);
+}
+
+void herd_worker(char out[HERD_TEXT], const char *mark, firn_job_id job,
+                 int64_t epoch)
+{
+    write_mark(out, worker_is, mark, job, epoch);
+}
+
+void herd_shepherd(char out[HERD_TEXT], const char *mark, firn_job_id job,
+                   int64_t epoch)
+{
+    write_mark(out, shepherd_is, mark, job, epoch);
+}
+
+/* "JOB-EPOCH" behind the mark. */
+static void add(void *arg, struct procs_id id, size_t which, const char *rest)
+{
+    struct herd *herd = arg;
+    char *end = NULL;
+    errno = 0;
+    long job = strtol(rest, &end, 10);
+    if (end == rest || *end != '-' || job < 0 || job > INT_MAX)
+        return;
+    unsigned long long epoch = strtoull(end + 1, &end, 16);
+    if (errno != 0 || *end != '\0' || epoch > INT64_MAX)
+        return;
+    struct herd_process process = {.id = id,
+                                   .job = (firn_job_id)job,
+                                   .epoch = (int64_t)epoch,
+                                   .is_shepherd = which == 1};
+    vec_add(&herd->at, process);
+}
+
+bool herd_look(struct herd *out, const char *mark)
+{
+    char worker[HERD_TEXT], shepherd[HERD_TEXT];
+    *out = (struct herd){0};
+    if (mark == NULL || mark[0] == '\0')
+        return true;
+    snprintf(worker, sizeof worker, "%s%.40s-", worker_is, mark);
+    snprintf(shepherd, sizeof shepherd, "%s%.40s-", shepherd_is, mark);
+    const char *const starts[] = {worker, shepherd};
+    return procs_each_variable(starts, 2, add, out);
+}
+
+void herd_release(struct herd *herd)
+{
+    vec_release(&herd->at);
+}
