@@ -18,13 +18,16 @@
  * (4) a job that may not be started twice began once at most, exactly once if
  *     it succeeded; no job ran beside itself, no GPU had two jobs;
  * (5) every attempt of a job that is over has an end;
- * (6) no process is left.
+ * (6) no process is left;
+ * (7) in every fourth play there is an elastic trainer of examples/ too: its
+ *     checkpoints are whole, and the last is what it is without faults.
  *
  * A failure is told as the value of FIRN_FAULT that plays it again. Cost: about
  * 0.4 s for each fault (lib/faultlist.h says which).
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
+#include "lib/ckptcheck.h"
 #include "lib/faultlist.h"
 #include "lib/firndbed.h"
 #include <errno.h>
@@ -36,16 +39,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum {
-    NJOBS = 4,
+    NJOBS = 5,
     ENDLESS = 1,    /* the job that is cancelled */
-    SAMPLE = 8,     /* faults of a short run */
-    WANTS_ENDS = 1, /* is (5) asked for? */
+    TRAINER = 4,    /* one of examples/; not in every play */
+    SAMPLE = 6,     /* faults of a short run */
     LONGEST_S = 60, /* that anything is waited for */
     SAID = 600
 };
@@ -61,6 +65,10 @@ struct play_job {
 static struct {
     struct firndbed bed;
     struct play_job jobs[NJOBS];
+    int njobs;
+    char firn[FIRNDBED_PATH], cnn[FIRNDBED_PATH];
+    struct firndbed home; /* has what all checkpoints are compared with */
+    char good[FIRNDBED_PATH];
     struct oncejob_ledger ledger;
     bool is_cancelled; /* acknowledged */
     struct faultlist list;
@@ -74,7 +82,8 @@ static const struct play_job plain_jobs[NJOBS] = {
              "retry: {on: [failure, lost], max: 20}\n",
      .work_s = 0.015,
      .may_repeat = true},
-    {.more = "gpus: 1\n", .work_s = 0.010}};
+    {.more = "gpus: 1\n", .work_s = 0.010},
+    {.may_repeat = true}};
 
 static bool wrong(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
@@ -100,14 +109,31 @@ static bool ended_well(int status, const struct fault *fault)
     return wrong("firnd ended by signal %d", WTERMSIG(status));
 }
 
+static long submit_trainer(const char *key, double until_s,
+                           char reply[ASKFIRND_TEXT])
+{
+    char file[4 * FIRNDBED_PATH], folder[FIRNDBED_PATH];
+    firndbed_path(&s.bed, "ckpt", folder);
+    snprintf(file, sizeof file,
+             "name: %s\nrun: [\"%s\", --epochs, \"1\", --samples, \"32\", "
+             "--batch, \"16\", --every, \"1\", --judge, \"4\", --dir, "
+             "\"%s\"]\ngpus: 1..2\nelastic: {threads: 2}\n"
+             "checkpoint: {dir: \"%s\", grace: 2}\n"
+             "retry: {on: [failure, lost], max: 20}\n",
+             key, s.cnn, folder, folder);
+    return firndbed_submit_file(&s.bed, key, file, until_s, reply);
+}
+
 static bool submit_all(double limit_s)
 {
-    for (int i = 0; i < NJOBS; i++) {
+    for (int i = 0; i < s.njobs; i++) {
         char key[20], reply[ASKFIRND_TEXT];
         struct play_job *job = &s.jobs[i];
         snprintf(key, sizeof key, "j%d", i);
-        long id = firndbed_submit(&s.bed, key, job->work_s, job->more,
-                                  clock_elapsed_s() + limit_s, reply);
+        double until_s = clock_elapsed_s() + limit_s;
+        long id = i == TRAINER ? submit_trainer(key, until_s, reply)
+                               : firndbed_submit(&s.bed, key, job->work_s,
+                                                 job->more, until_s, reply);
         if (id > 0 && job->id > 0 && id != job->id)
             return wrong("request %s made jobs %ld and %ld", key, job->id, id);
         for (int k = 0; k < i && id > 0; k++)
@@ -122,7 +148,7 @@ static bool submit_all(double limit_s)
 static int count_unknown(void)
 {
     int n = 0;
-    for (int i = 0; i < NJOBS; i++)
+    for (int i = 0; i < s.njobs; i++)
         n += s.jobs[i].id == 0;
     return n;
 }
@@ -148,7 +174,7 @@ static bool is_over(const char *state)
 static int count_unended(double limit_s)
 {
     int n = 0;
-    for (int i = 0; i < NJOBS; i++) {
+    for (int i = 0; i < s.njobs; i++) {
         char target[40], reply[ASKFIRND_TEXT], state[64] = "";
         snprintf(target, sizeof target, "/jobs/%ld", s.jobs[i].id);
         n += s.jobs[i].id == 0 ||
@@ -163,7 +189,7 @@ static int count_begun(void)
 {
     int n = 0;
     oncejob_read(&s.ledger, s.bed.folder);
-    for (int i = 0; i < NJOBS; i++)
+    for (int i = 0; i < s.njobs; i++)
         n += s.jobs[i].id > 0 && s.ledger.jobs[s.jobs[i].id].nbegun > 0;
     return n;
 }
@@ -252,13 +278,28 @@ static bool job_is_good(int i, const struct fault *fault)
     if (!job->may_repeat && t->nbegun > 1)
         return wrong("job %ld began %d times: %.400s", job->id, t->nbegun,
                      body);
-    if (strcmp(state, "succeeded") == 0 && t->nended < 1)
+    if (i != TRAINER && strcmp(state, "succeeded") == 0 && t->nended < 1)
         return wrong("job %ld succeeded without its end: %.400s", job->id,
                      body);
-    if (WANTS_ENDS && !has_ends(body))
+    if (!has_ends(body))
         return wrong("job %ld has an attempt without an end: %.400s", job->id,
                      strstr(body, "\"epochs\""));
     return true;
+}
+
+/* (7); the first is without a fault. */
+static bool training_is_good(void)
+{
+    char folder[FIRNDBED_PATH], newest[FIRNDBED_PATH];
+    firndbed_path(&s.bed, "ckpt", folder);
+    if (!ckptcheck_folder(s.firn, folder, true, newest, s.said))
+        return false;
+    if (s.good[0] == '\0') {
+        firndbed_path(&s.home, "good.ckpt", s.good);
+        return rename(newest, s.good) == 0;
+    }
+    return ckptcheck_is_same(s.firn, s.good, newest) ||
+           wrong("%s has other weights than without a fault", newest);
 }
 
 /* (6) */
@@ -280,7 +321,11 @@ static bool is_played(void *arg, const struct fault *fault)
     memcpy(s.jobs, plain_jobs, sizeof s.jobs);
     memset(&s.ledger, 0, sizeof s.ledger);
     s.is_cancelled = false;
-    if (!firndbed_make(&s.bed, "calls", true))
+    s.njobs = fault->nth % 4 == 0 ? NJOBS : NJOBS - 1;
+    char folder[FIRNDBED_PATH];
+    bool is_made = firndbed_make(&s.bed, "calls", true);
+    firndbed_path(&s.bed, "ckpt", folder);
+    if (!is_made || mkdir(folder, 0700) != 0)
         return wrong("no folder: %s", strerror(errno));
     faultplan_strike(s.bed.plan, fault->role, fault->call, fault->error,
                      fault->nth, fault->length);
@@ -288,10 +333,11 @@ static bool is_played(void *arg, const struct fault *fault)
     faultplan_stop(s.bed.plan);
     is_good = is_good && final_life();
     oncejob_read(&s.ledger, s.bed.folder);
-    for (int i = 0; i < NJOBS && is_good; i++)
+    for (int i = 0; i < s.njobs && is_good; i++)
         is_good = job_is_good(i, fault);
     firndbed_kill(&s.bed, NULL);
-    is_good = is_good && nothing_is_left();
+    is_good = is_good && nothing_is_left() &&
+              (s.njobs <= TRAINER || training_is_good());
     faultlist_count(&s.list, s.bed.plan, fault);
     if (!is_good) {
         faultlist_tell(fault, s.bed.plan->struck, s.said);
@@ -307,15 +353,25 @@ static bool is_played(void *arg, const struct fault *fault)
 
 static bool is_possible(void)
 {
-    return getenv("FIRN_QUICK") == NULL && access(s.bed.firnd, X_OK) == 0;
+    return getenv("FIRN_QUICK") == NULL && s.home.plan != NULL &&
+           access(s.firn, X_OK) == 0 && access(s.cnn, X_OK) == 0;
 }
 
-static int find_firnd(void **state)
+static int make_home(void **state)
 {
     (void)state;
-    if (firndbed_make(&s.bed, "calls", false))
-        return firndbed_remove(&s.bed);
+    firndbed_make(&s.home, "calls", true);
+    const char *firnd = s.home.firnd;
+    snprintf(s.firn, sizeof s.firn, "%.*s", (int)strlen(firnd) - 1, firnd);
+    snprintf(s.cnn, sizeof s.cnn, "%.*s/examples/cnn",
+             (int)(strrchr(firnd, '/') - firnd), firnd);
     return 0;
+}
+
+static int remove_home(void **state)
+{
+    (void)state;
+    return firndbed_remove(&s.home);
 }
 
 static void without_a_fault_all_jobs_come_to_their_end(void **state)
@@ -331,6 +387,7 @@ static void without_a_fault_all_jobs_come_to_their_end(void **state)
     /* SQLite's own are among them. */
     assert_true(s.list.counts[FAULT_DAEMON][FAULT_WRITE] > 50);
     assert_true(s.list.counts[FAULT_DAEMON][FAULT_SYNC] > 5);
+    assert_true(s.list.counts[FAULT_SHEPHERD][FAULT_SYNC] > 5);
 }
 
 static void after_any_call_failed_nothing_is_lost_or_doubled(void **state)
@@ -354,5 +411,5 @@ int main(int argc, char **argv)
         return oncejob_work(argv[2], strtod(argv[3], NULL));
     if (realpath(argv[0], s.bed.self) == NULL)
         return 1;
-    return cmocka_run_group_tests(cases, find_firnd, NULL);
+    return cmocka_run_group_tests(cases, make_home, remove_home);
 }

@@ -17,9 +17,9 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lib/ckptcheck.h"
 #include "lib/faultlist.h"
 #include "lib/firndbed.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -36,7 +36,7 @@
 
 #include <cmocka.h>
 
-enum { PATH = FIRNDBED_PATH, NAME = 300, SAMPLE = 6, SAID = 700 };
+enum { PATH = FIRNDBED_PATH, SAMPLE = 6, SAID = 700 };
 
 static struct {
     struct firndbed bed, home; /* of one fault; of what all are compared with */
@@ -88,41 +88,6 @@ static int train(const char *folder, bool has_plan)
     return run(argv, has_plan);
 }
 
-static bool has_end(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-/* (2), (4); the newest of them in `newest`, "" for none. */
-static bool files_are_good(const char *folder, bool may_have_drafts,
-                           char newest[PATH])
-{
-    char last[NAME] = "";
-    bool is_good = true;
-    DIR *dir = opendir(folder);
-    newest[0] = '\0';
-    for (struct dirent *e;
-         dir != NULL && is_good && (e = readdir(dir)) != NULL;) {
-        char path[PATH + NAME];
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        const char *argv[] = {s.firn, "train", "show", path, NULL};
-        if (has_end(e->d_name, ".tmp") && !may_have_drafts)
-            is_good = wrong("a draft is left: %.200s", e->d_name);
-        if (!has_end(e->d_name, ".ckpt"))
-            continue;
-        if (run(argv, false) != 0)
-            is_good = wrong("a checkpoint is torn: %.200s", e->d_name);
-        if (strcmp(e->d_name, last) > 0)
-            snprintf(last, sizeof last, "%.255s", e->d_name);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    if (last[0] != '\0')
-        snprintf(newest, PATH, "%.200s/%.190s", folder, last);
-    return is_good;
-}
-
 /* (1) */
 static bool ended_well(int status, const struct fault *fault)
 {
@@ -145,13 +110,14 @@ static bool is_played(void *arg, const struct fault *fault)
     int status = train(folder, true);
     faultlist_count(&s.list, s.bed.plan, fault);
     faultplan_stop(s.bed.plan);
-    bool is_good =
-        ended_well(status, fault) && files_are_good(folder, true, newest);
+    bool is_good = ended_well(status, fault) &&
+                   ckptcheck_folder(s.firn, folder, true, newest, s.said);
     if (is_good && (status = train(folder, false)) != 0) /* (3) */
         is_good = wrong("the second run ended with %d", status);
-    is_good = is_good && files_are_good(folder, false, newest);
-    const char *diff[] = {s.firn, "train", "diff", s.good, newest, NULL};
-    if (is_good && s.good[0] != '\0' && run(diff, false) != 0)
+    is_good =
+        is_good && ckptcheck_folder(s.firn, folder, false, newest, s.said);
+    if (is_good && s.good[0] != '\0' &&
+        !ckptcheck_is_same(s.firn, s.good, newest))
         is_good = wrong("%s differs from a run without faults", newest);
     if (s.good[0] == '\0' && is_good) { /* the first is without faults */
         firndbed_path(&s.home, "good.ckpt", s.good);

@@ -120,6 +120,7 @@ static bool read_seen(const char *reply, struct history_seen *out)
     *out = (struct history_seen){.id = strtol(id, NULL, 10),
                                  .attempt = strtol(attempt, NULL, 10),
                                  .phase = HISTORY_ACTIVE,
+                                 .is_starting = strcmp(state, "starting") == 0,
                                  .is_held = strcmp(held, "true") == 0,
                                  .is_ending = strcmp(ending, "true") == 0,
                                  .priority = (int)strtol(priority, NULL, 10)};

@@ -17,7 +17,7 @@
 #include "lib/faultplan.h"
 #include <stdbool.h>
 
-enum { FAULTLIST_EACH = 400 };
+enum { FAULTLIST_EACH = 200 };
 
 struct fault {
     enum fault_role role;

@@ -10,7 +10,7 @@
 /* The machine's state. While `is_open` a start may have come before the last
  * request that forbids starts, unseen. */
 struct machine {
-    bool exists, is_held, is_ending, is_open;
+    bool exists, is_held, is_ending, is_open, is_starting;
     bool may_die; /* by a cancel that was not acknowledged, and is forgotten */
     enum history_phase phase;
     int priority;
@@ -42,7 +42,8 @@ static bool is_over(enum history_phase phase)
 static bool can_be(const struct machine *m, const struct history_rule *rule,
                    enum history_phase phase, long attempt)
 {
-    bool may_start = (!m->is_held && !m->is_ending) || m->is_open;
+    bool may_start = (!m->is_held && !m->is_ending) || m->is_open ||
+                     (m->is_starting && !m->is_ending);
     bool was_active = m->phase == HISTORY_ACTIVE || may_start;
     if (attempt < m->attempt)
         return false;
@@ -107,6 +108,7 @@ static bool apply_seen(struct machine *m, const struct history_rule *rule,
     change(m, op);
     m->phase = op->seen.phase;
     m->attempt = op->seen.attempt;
+    m->is_starting = m->phase == HISTORY_ACTIVE && op->seen.is_starting;
     m->is_open = false;
     return matches(m, &op->seen);
 }
