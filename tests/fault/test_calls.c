@@ -401,11 +401,70 @@ static void after_any_call_failed_nothing_is_lost_or_doubled(void **state)
         fail_msg("%d faults were not survived", nbad);
 }
 
+/* Is a job known to a firnd that meets no fault? */
+static bool is_known_later(long id)
+{
+    char target[40], reply[ASKFIRND_TEXT];
+    faultplan_stop(s.bed.plan);
+    snprintf(target, sizeof target, "/jobs/%ld", id);
+    bool is_known =
+        firndbed_begin(&s.bed, NULL) && firndbed_is_ready(&s.bed, LONGEST_S) &&
+        firndbed_get(&s.bed, target, clock_elapsed_s() + LONGEST_S, reply) ==
+            200;
+    firndbed_kill(&s.bed, NULL);
+    return is_known;
+}
+
+/* One start of firnd in which a call on the state file fails; false: there were
+ * not that many. */
+static bool start_fails(enum fault_call call, int error, long nth, long id)
+{
+    faultplan_strike(s.bed.plan, FAULT_DAEMON, call, error, nth, 1);
+    snprintf(s.bed.plan->only, sizeof s.bed.plan->only, "firn.db");
+    if (firndbed_begin(&s.bed, NULL))
+        firndbed_is_ready(&s.bed, LONGEST_S);
+    firndbed_kill(&s.bed, NULL);
+    bool is_struck = s.bed.plan->nstruck > 0;
+    if (!is_known_later(id)) {
+        firndbed_show_log(&s.bed);
+        fail_msg("%s %ld, %s: job %ld is lost", fault_call_name(call), nth,
+                 fault_error_name(error), id);
+    }
+    return is_struck;
+}
+
+/* SQLite opens for reading what cannot be opened for writing: such a file is
+ * not to be taken for a damaged one, and moved aside with all jobs. */
+static void a_state_that_cannot_be_opened_now_is_not_given_up(void **state)
+{
+    (void)state;
+    static const enum fault_call calls[] = {FAULT_OPEN, FAULT_READ, FAULT_STAT};
+    char reply[ASKFIRND_TEXT];
+    if (!is_possible())
+        skip();
+    assert_true(firndbed_make(&s.bed, "calls", true));
+    assert_true(firndbed_begin(&s.bed, NULL));
+    assert_true(firndbed_is_ready(&s.bed, LONGEST_S));
+    long id = firndbed_submit(&s.bed, "kept", 0, "gpus: 1\n",
+                              clock_elapsed_s() + LONGEST_S, reply);
+    assert_true(id > 0);
+    firndbed_kill(&s.bed, NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        long n = 1, step = getenv("FIRN_SOAK") != NULL || i == 0 ? 1 : 5;
+        while (start_fails(calls[i], EIO, n, id)) /* until none is left */
+            n += step;
+        while (n > step && i == 0)
+            start_fails(calls[i], EMFILE, n -= step, id);
+    }
+    assert_int_equal(firndbed_remove(&s.bed), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(without_a_fault_all_jobs_come_to_their_end),
         cmocka_unit_test(after_any_call_failed_nothing_is_lost_or_doubled),
+        cmocka_unit_test(a_state_that_cannot_be_opened_now_is_not_given_up),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return oncejob_work(argv[2], strtod(argv[3], NULL));
