@@ -13,6 +13,7 @@
 #include "core/round.h"
 #include "core/check.h"
 #include "core/diff.h"
+#include "core/spare.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -404,6 +405,8 @@ static void think(void *arg)
     const struct firn_policy_def *policy = round->config.policy;
     plan_open(&round->plan, &d->view);
     d->status = policy->decide(round->policy_state, &d->view, &round->plan);
+    if (d->status == FIRN_OK && !round->config.is_literal)
+        spare_stops(&round->plan);
     plan_close(&round->plan);
     if (d->status != FIRN_OK)
         firn_fail(d->err, d->status, "policy %s failed: %s", policy->name,

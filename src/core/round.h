@@ -43,6 +43,9 @@ struct round_config {
     const struct firn_engine_def *engine;
     void *engine_state;
     place_rule *place; /* NULL: fewest nodes, then best fit */
+    bool is_literal;   /* plans are carried out as the policy wrote them, with
+                        * needless stops (core/spare.h): for worlds that imitate
+                        * another simulator */
     struct round_watch watch;
 };
 

@@ -191,6 +191,17 @@ static bool can_do_now(const struct api *api, const struct api_route *route)
            route->handle == api_self_version;
 }
 
+/* The host hears how long it took. */
+static void call_route(const struct api_route *route, struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    double began_s = clock_elapsed_s();
+    route->handle(call);
+    if (host->handled != NULL)
+        host->handled(host->arg, route->method, route->path,
+                      clock_elapsed_s() - began_s);
+}
+
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request)
 {
@@ -220,7 +231,7 @@ void api_handle(void *arg, struct http_exchange *exchange,
                         store_trouble(call.api->host.store));
         } else {
             name_caller(call.api->host.book, &request->caller);
-            table[i].handle(&call);
+            call_route(&table[i], &call);
             book_caller(call.api->host.book, "");
         }
         return;

@@ -102,6 +102,11 @@ struct api_host {
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
 
+    /* A request of a route of the table was handled within so many seconds;
+     * NULL: it is not counted. */
+    void (*handled)(void *arg, const char *method, const char *route,
+                    double seconds);
+
     /* The file of a job's output; false: it cannot have one. */
     bool (*log_path)(void *arg, const struct live_job *job, char *out,
                      size_t max);

@@ -301,7 +301,8 @@ static enum firn_status listen_all(struct http *http, struct firn_error *err)
     if (config->address != NULL) {
         FIRN_TRY(sock_listen_address(&fd, &http->port, config->address, err));
         /* More than we let be: a dropped one has its place for a turn yet. */
-        FIRN_TRY(serve(http, fd, http->places + DROPPED_MOST, err));
+        int dropped = http->places < DROPPED_MOST ? http->places : DROPPED_MOST;
+        FIRN_TRY(serve(http, fd, http->places + dropped, err));
     }
     if (config->socket != NULL) {
         FIRN_TRY(sock_listen_path(&fd, config->socket, err));

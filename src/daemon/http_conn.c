@@ -19,18 +19,19 @@
  * (2) A TCP connection is unknown for at most unknown_s, however busily its
  *     client sends. After that, timeout_s holds for each whole request.
  * (3) Of all TCP connections at most a quarter is unknown, and at most a
- *     sixteenth unknown and from one address. When a new one is above such a
- *     limit, the oldest that counts there is dropped. So a client that sends
- *     its token at once is served beside any number that do not.
- * (4) When all places are known, the one idle for longest is dropped; when none
- *     is idle, the new one.
- * (5) The limits follow the descriptors that the process may have: both doors
- *     together have at most half of them.
+ *     sixteenth unknown and from one address (two at least in each case). When
+ *     a new one is above such a limit, the oldest that counts there is dropped.
+ * So a client that sends its token at once is served beside any number that do
+ * not. (4) When all places are known, the one idle for longest is dropped; when
+ * none is idle, the new one. (5) The limits follow the descriptors that the
+ * process may have: a part of them is kept for the engine and the store
+ * (base/fdlimit.h).
  *
  * A dropped connection is shut down; libmicrohttpd sees its end at its next
  * turn and closes it. Cost: a walk over the connections for each new one.
  */
 #include "base/clock.h"
+#include "base/fdlimit.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/http_sock.h"
@@ -38,19 +39,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 enum { PLACES_MOST = 1000, UNKNOWN_PART = 4, PEER_PART = 16 };
 
 int conn_places(const struct http_config *config)
 {
-    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
-    int places = config->places > 0 ? config->places : PLACES_MOST;
-    getrlimit(RLIMIT_NOFILE, &files);
-    if (files.rlim_cur / 4 < (rlim_t)places)
-        places = (int)(files.rlim_cur / 4); /* (5) */
-    return places > 2 * PEER_PART ? places : 2 * PEER_PART;
+    int most = config->places > 0 ? config->places : PLACES_MOST;
+    return (int)fdlimit_http_share((unsigned)most, 2); /* (5) */
+}
+
+/* A part of the places; two at least, or a single caller would not do. */
+static int part_of(int places, int part)
+{
+    return places / part > 2 ? places / part : 2;
 }
 
 /* --- what wakes the loop ----------------------------------------------- */
@@ -127,9 +129,9 @@ static void make_room(struct http_conn *fresh)
         if (strcmp(c->peer.address, fresh->peer.address) == 0)
             count(&peers, c);
     }
-    if (peers.n > places / PEER_PART)
+    if (peers.n > part_of(places, PEER_PART))
         drop(peers.oldest, HTTP_REFUSED_CROWD);
-    else if (unknown.n > places / UNKNOWN_PART)
+    else if (unknown.n > part_of(places, UNKNOWN_PART))
         drop(unknown.oldest, HTTP_REFUSED_CROWD);
     else if (all.n > places)
         drop(unknown.n > 1  ? unknown.oldest

@@ -20,6 +20,7 @@
 #include "daemon/http_sock.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "daemon/ownfolder.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -56,17 +57,7 @@ static enum firn_status private_folder(const char *path, struct firn_error *err)
         return firn_fail(err, FIRN_EINVAL,
                          "socket '%s' needs a folder of its own", path);
     *slash = '\0';
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return torn(-1, err, "cannot make the folder", folder);
-    struct stat st;
-    if (stat(folder, &st) != 0)
-        return torn(-1, err, "cannot look at the folder", folder);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return firn_fail(err, FIRN_EINVAL,
-                         "folder '%s' of the socket is not private: it must "
-                         "be the daemon's own, with mode 0700",
-                         folder);
-    return FIRN_OK;
+    return ownfolder_make(folder, OWNFOLDER_SOCKET, err);
 }
 
 /* The one who called listen(), by the other end of a connection to him. */

@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "core/llmjobs.h"
 #include "daemon/loopwork.h"
+#include "daemon/notify.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -33,6 +34,8 @@
 #include <uv.h>
 
 static const double TICK_S = 0.25, LONGEST_WAIT_S = 60;
+/* A disk that fills while nothing happens is seen after so long. */
+static const double LOOK_S = 5;
 
 /* The engine's events that one turn takes in at most. */
 enum { MOST_EVENTS = 10000 };
@@ -292,8 +295,8 @@ static void look_at_disk(struct loop *loop, double *next_s)
     for (enum room r = 0; r < ROOM_N; r++)
         metrics_set(loop->metrics, METRIC_ROOM, (int)r,
                     store_room(loop->store) == r);
-    if (!is_ample)
-        *next_s = fmin(*next_s, now_s + fmax(look_s - elapsed_s, 0));
+    *next_s = fmin(*next_s,
+                   now_s + (is_ample ? LOOK_S : fmax(look_s - elapsed_s, 0)));
     if (store_is_stalled(loop->store))
         *next_s = fmin(*next_s,
                        now_s + fmax(store_retry_s(loop->store) - elapsed_s, 0));
@@ -321,6 +324,8 @@ enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
     failpoint("loop.commit.before");
     enum firn_status status = commit(loop, err); /* (1) */
     failpoint("loop.commit.after");
+    if (!loop->is_thinking) /* else it is a part of the decision */
+        turnwatch_part(&loop->watch, TURN_COMMIT);
     bool has_answers = api_is_waiting(loop->api);
     if (has_answers)
         failpoint("loop.answer.before");
@@ -337,28 +342,44 @@ enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
     return status;
 }
 
+/* Counts the turn, and names one over its budget in the log. */
+static void end_turn(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    if (turnwatch_end(&loop->watch, &text))
+        metrics_add(loop->metrics, METRIC_TURNS_SLOW, 0, 1);
+    if (text.n > 0)
+        log_warn("%s", text.at);
+    metrics_observe(loop->metrics, METRIC_TURN_S, loop->watch.wall_s);
+    buf_release(&text);
+}
+
 enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
     struct firn_event event;
     struct firn_error said = {0};
+    struct turnwatch *watch = &loop->watch;
+    turnwatch_begin(watch);
     if (loop->http != NULL)
         http_run(loop->http);
+    turnwatch_part(watch, TURN_REQUESTS);
     double now_s = loop_now_s(loop);
-    int nevents = 0;
-    while (nevents < MOST_EVENTS &&
+    while (watch->nevents < MOST_EVENTS &&
            loop->engine->next(loop->engine_state, now_s, &event, &said)) {
         loop_event(loop, &event);
-        nevents++;
+        watch->nevents++;
     }
     if (said.status != FIRN_OK)
         log_warn("engine %s: %s", loop->engine->name, said.text);
+    turnwatch_part(watch, TURN_EVENTS);
     loop_span_look(loop, now_s);
     *next_s = loop_retry(loop, now_s);
-    if (nevents == MOST_EVENTS)
+    if (watch->nevents == MOST_EVENTS)
         *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
     loop_save_policy(loop, false);
+    turnwatch_part(watch, TURN_DECISION);
     enum firn_status status = loop_answer(loop, err);
     look_at_disk(loop, next_s);
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
@@ -367,6 +388,8 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         api_tick(loop->api);
         *next_s = fmin(*next_s, now_s + TICK_S);
     }
+    turnwatch_part(watch, TURN_ANSWERS);
+    end_turn(loop);
     return status; /* (3) */
 }
 
@@ -505,12 +528,19 @@ enum firn_status loop_run(struct loop *loop, struct firn_error *err)
 {
     struct waiting *w = mem_new(1, sizeof *w);
     enum firn_status status = begin(w, loop, err);
+    struct notify notify;
+    notify_open(&notify);
+    if (status == FIRN_OK)
+        notify_ready(&notify);
     while (status == FIRN_OK && !loop->wants_stop) {
         double next_s = INFINITY;
         status = loop_turn(loop, &next_s, err);
+        double alive_s = notify_alive(&notify);
         if (status == FIRN_OK && !loop->wants_stop)
-            wait_until(w, loop, next_s);
+            wait_until(w, loop, fmin(next_s, loop_now_s(loop) + alive_s));
     }
+    notify_stopping(&notify);
+    notify_close(&notify);
     if (status != FIRN_OK)
         loop->broken.status = status;
     end(w);

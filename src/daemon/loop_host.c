@@ -4,6 +4,7 @@
  * engine follow. See daemon/api.h for the contract.
  */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "daemon/loopwork.h"
 #include <stdio.h>
 #include <string.h>
@@ -100,13 +101,26 @@ static enum firn_status why(void *arg, struct live_job *job,
 static enum firn_status eta(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
-    return dryrun_eta(arg, job, json, err);
+    double began_s = clock_elapsed_s();
+    enum firn_status status = dryrun_eta(arg, job, json, err);
+    ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
+    return status;
 }
 
 static enum firn_status plan(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err)
 {
-    return dryrun_plan(arg, ask, json, err);
+    double began_s = clock_elapsed_s();
+    enum firn_status status = dryrun_plan(arg, ask, json, err);
+    ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
+    return status;
+}
+
+static void handled(void *arg, const char *method, const char *route,
+                    double seconds)
+{
+    struct loop *loop = arg;
+    turnwatch_request(&loop->watch, method, route, seconds);
 }
 
 static bool log_path(void *arg, const struct live_job *job, char *out,
@@ -193,5 +207,6 @@ struct api_host loop_host(struct loop *loop)
         .why = why,
         .eta = eta,
         .plan = plan,
+        .handled = handled,
         .log_path = log_path};
 }

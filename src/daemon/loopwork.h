@@ -26,6 +26,7 @@
 #include "daemon/livehistory.h"
 #include "daemon/loop.h"
 #include "daemon/recover.h"
+#include "daemon/turnwatch.h"
 #include <firn/sharing.h>
 
 /* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
@@ -128,6 +129,7 @@ struct loop {
     struct api_node *nodes;    /* for the API */
     char (*node_names)[16];    /* of engines that have none */
     struct firn_buf url;       /* where trainers call */
+    struct turnwatch watch;    /* of the present turn */
     double answered_s;         /* the last answers went out */
     double decided_s;          /* the last round */
     long ndecided;             /* rounds, of all policies */

@@ -5,9 +5,11 @@
  * (engine/shepherd.h). Exit status: 0 after a signal to stop, 2 for wrong
  * options, 1 for the rest.
  */
+#include "base/fdlimit.h"
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/loop.h"
+#include "daemon/ownfolder.h"
 #include "engine/shepherd.h"
 #include <firn/version.h>
 #include <signal.h>
@@ -56,6 +58,8 @@ static int run(struct config *config, int argc, char *const *argv)
         log_warn("firnd runs as root, as --allow-root allows: every job runs "
                  "as root");
     config_make_parents(config);
+    if (ownfolder_make(config->state, OWNFOLDER_STATE, &err) != FIRN_OK)
+        return wrong(&err, 2);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,
@@ -74,6 +78,7 @@ int main(int argc, char **argv)
     int code = shepherd_args(argc, argv);
     if (code >= 0)
         return code;
+    fdlimit_raise();
     signal(SIGPIPE, SIG_IGN);
     hold_back(SIGHUP);
     log_set_sink(to_stderr, NULL);

@@ -17,6 +17,7 @@
 enum room { ROOM_AMPLE, ROOM_LOW, ROOM_SPENT, ROOM_FULL, ROOM_N };
 
 enum room_event {
+    ROOM_SAW_NONE,     /* hardly any space is free */
     ROOM_SAW_LITTLE,   /* the free space is under the low mark */
     ROOM_SAW_ENOUGH,   /* it is above the high mark */
     ROOM_WRITE_FAILED, /* a change or a commit could not be written */

@@ -277,12 +277,12 @@ static bool show_epoch(void *arg, sqlite3_stmt *row)
     const struct epoch_look *look = arg;
     struct store_epoch epoch = {look->job,
                                 sqlite3_column_int64(row, 0),
-                                sqlite3_column_double(row, 1),
-                                sqlite3_column_double(row, 2),
+                                store_judge_s(sqlite3_column_double(row, 1)),
+                                store_judge_s(sqlite3_column_double(row, 2)),
                                 sqlite3_column_int(row, 3),
                                 sqlite3_column_int(row, 4),
                                 column(row, 5)};
-    return look->fn(look->arg, &epoch);
+    return store_judge_count(epoch.epoch) ? look->fn(look->arg, &epoch) : true;
 }
 
 enum firn_status store_each_epoch(struct store *store, firn_job_id job,
@@ -319,7 +319,7 @@ static bool show_event(void *arg, sqlite3_stmt *row)
 {
     const struct event_look *look = arg;
     struct store_event event = {sqlite3_column_int64(row, 0),
-                                sqlite3_column_double(row, 1),
+                                store_judge_s(sqlite3_column_double(row, 1)),
                                 sqlite3_column_int(row, 2),
                                 column(row, 3),
                                 column(row, 4),
@@ -372,7 +372,7 @@ static bool show_report(void *arg, sqlite3_stmt *row)
                                  strlen(text), &ignored) != FIRN_OK)
         return true;
     return look->fn(look->arg, sqlite3_column_int64(row, 0),
-                    sqlite3_column_double(row, 1), &report);
+                    store_judge_s(sqlite3_column_double(row, 1)), &report);
 }
 
 enum firn_status store_each_report(struct store *store, firn_job_id job,

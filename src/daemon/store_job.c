@@ -8,7 +8,8 @@
  * (1) States and reasons are kept by name, so that their order may change. (2)
  * Lists are their texts one after another, each with its NUL. (3) What cannot
  * be understood (an unknown state, a list without its last NUL, a report that
- * is no JSON) makes the row bad: it is left out, said, and stays on disk.
+ * is no JSON, a number out of its range: store_judge.c) makes the row bad: it
+ * is left out, said, and stays on disk.
  *
  * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
@@ -289,6 +290,9 @@ static bool read_field(sqlite3_stmt *row, int at, const struct field *field,
                        void *value)
 {
     const char *text = "";
+    if ((field->kind < REAL && !store_judge_whole(row, at, field->column)) ||
+        (field->kind == REAL && !store_judge_real(row, at)))
+        return false;
     if (field->kind >= TEXT && field->kind != LIST)
         text = (const char *)sqlite3_column_text(row, at);
     switch (field->kind) {
@@ -341,7 +345,7 @@ static bool read_extra(sqlite3_stmt *row, struct live_job *job)
 }
 
 /* NULL: bad. */
-static struct live_job *read_row(sqlite3_stmt *row)
+static struct live_job *read_row(const struct store *store, sqlite3_stmt *row)
 {
     struct live_job *job = mem_new(1, sizeof *job);
     bool is_good = true;
@@ -353,10 +357,15 @@ static struct live_job *read_row(sqlite3_stmt *row)
         is_good = read_extra(row, job);
         culprit = "last report or orders";
     }
+    if (is_good) {
+        culprit = store_judge_job(job, sqlite3_column_int(row, OVER),
+                                  store->first_id);
+        is_good = culprit == NULL;
+    }
     if (is_good)
         return job;
-    log_warn("the row of job %d cannot be understood (%s) and is left out",
-             sqlite3_column_int(row, 0), culprit);
+    log_warn("the row of job %lld cannot be understood (%s) and is left out",
+             (long long)sqlite3_column_int64(row, 0), culprit);
     live_job_free(job);
     return NULL;
 }
@@ -368,7 +377,7 @@ static enum firn_status each_job(struct store *store, sqlite3_stmt *sql,
     int rc = sql != NULL ? SQLITE_ROW : SQLITE_ERROR;
     *nbad = 0;
     while (rc == SQLITE_ROW && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
-        struct live_job *job = read_row(sql);
+        struct live_job *job = read_row(store, sql);
         if (job == NULL)
             (*nbad)++;
         else if (!fn(arg, job))
@@ -405,7 +414,7 @@ enum firn_status store_read_job(struct store *store, firn_job_id id,
     int rc = sql != NULL ? sqlite3_step(sql) : SQLITE_ERROR;
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return store_unread(store, err);
-    struct live_job *job = rc == SQLITE_ROW ? read_row(sql) : NULL;
+    struct live_job *job = rc == SQLITE_ROW ? read_row(store, sql) : NULL;
     sqlite3_reset(sql);
     if (rc == SQLITE_DONE)
         return firn_fail(err, FIRN_ENOENT, "there is no job %d", id);

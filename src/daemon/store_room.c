@@ -32,7 +32,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { RESERVE_MOST = 16 << 20, SMALL_SHARE = 16 };
+enum { RESERVE_MOST = 16 << 20, SMALL_SHARE = 16, NONE_SHARE = 8 };
 static const double LOOK_EVERY_S = 1, RETRY_FIRST_S = 0.1, RETRY_MOST_S = 2;
 static const double MIB = 1 << 20;
 
@@ -188,7 +188,9 @@ double store_look(struct store *store)
         return now_s + LOOK_EVERY_S;
     double high = (d->has_reserve ? 2 : 3) * disk.reserve_bytes;
     unsigned todo = 0;
-    if (disk.free_bytes < disk.reserve_bytes || !disk.has_inodes)
+    if (disk.free_bytes < disk.reserve_bytes / NONE_SHARE)
+        todo = on_event(store, ROOM_SAW_NONE);
+    else if (disk.free_bytes < disk.reserve_bytes || !disk.has_inodes)
         todo = on_event(store, ROOM_SAW_LITTLE);
     else if (disk.free_bytes >= high)
         todo = on_event(store, ROOM_SAW_ENOUGH);

@@ -132,6 +132,21 @@ enum firn_status store_torn(struct store *store, struct firn_error *err);
  * statement that SQLite refuses. */
 bool store_may_pass(int code);
 
+/* --- what a row may have: store_judge.c ------------------------------------
+ */
+
+/* The value of a column of the table of jobs: a whole number in its range; a
+ * real one that is finite. */
+bool store_judge_whole(sqlite3_stmt *row, int at, const char *column);
+bool store_judge_real(sqlite3_stmt *row, int at);
+/* A number of an attempt. */
+bool store_judge_count(int64_t value);
+/* A time; 0 for one that cannot be. */
+double store_judge_s(double value);
+/* The column that makes it a bad row; NULL: none does. */
+const char *store_judge_job(const struct live_job *job, int over,
+                            firn_job_id first_id);
+
 /* --- the disk: store_room.c ----------------------------------------------- */
 
 /* Where the reserve file is: <folder>/firn.reserve. */

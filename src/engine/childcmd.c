@@ -35,6 +35,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/fdlimit.h"
 #include "base/vec.h"
 #include "engine/procs.h"
 #include <errno.h>
@@ -239,9 +240,11 @@ static int spawn(struct child *child, const int fds[3])
     int error = set_signals(&attr);
     for (int i = 0; i < 3 && error == 0; i++)
         error = posix_spawn_file_actions_adddup2(&actions, fds[i], i);
+    fdlimit_child_begin();
     if (error == 0)
         error = posix_spawnp(&child->pid, child->argv[0], &actions, &attr,
                              child->argv, all_variables(child));
+    fdlimit_child_end();
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
     return error;

@@ -21,6 +21,7 @@
 #include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
+#include "engine/passenv.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct local *l = state;
     roster_open(&l->roster);
+    FIRN_TRY(passenv_check(l->pass_env, err));
     FIRN_TRY(gpus_open(&l->gpus, l->spec, err));
     local_others_open(l);
     return roster_wake_open(&l->roster, -1, "processes", err);
@@ -266,6 +268,11 @@ static const struct firn_option options[] = {
      .fallback = "/proc/self/exe",
      .help = "the program that is run as PROGRAM --shepherd FOLDER",
      .offset = offsetof(struct local, shepherd)},
+    {.name = "pass-env",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .offset = offsetof(struct local, pass_env)},
     {.name = "cgroup",
      .type = FIRN_OPTION_CHOICE,
      .fallback = "auto",

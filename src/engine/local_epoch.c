@@ -113,11 +113,12 @@ static bool kill_marked(const struct local *l, struct localjob *job, int above)
     for (int i = 0; i < PROCS_VARIABLES; i++)
         marks.variables[i] = all[i][0] != '\0' ? all[i] : NULL;
     bool is_caged = end_cage(l, job);
-    bool is_any = procs_kill_marked(&marks, &job->strays) > 0 || is_caged;
-    job->base.has_run = job->base.has_run || job->strays.ids.n > 0;
-    if (job->strays.error != 0)
+    size_t n = procs_kill_marked(&marks, &job->strays);
+    bool is_unsure = job->strays.error != 0;
+    if (is_unsure)
         roster_unsure(&job->base, "", job->strays.error);
-    return is_any;
+    job->base.has_run = job->base.has_run || n > (size_t)is_unsure;
+    return n > 0 || is_caged;
 }
 
 /* Looks for its shepherd, which no file names, by its mark. True: it lives and

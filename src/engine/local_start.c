@@ -13,10 +13,12 @@
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
+#include "base/fdlimit.h"
 #include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
+#include "engine/passenv.h"
 #include "engine/procs.h"
 #include "engine/workerenv.h"
 #include <fcntl.h>
@@ -81,7 +83,9 @@ static int spawn(const struct local *l, const char *folder,
         &files, 1, said, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     failpoint("engine.fork.before");
+    fdlimit_child_begin();
     int error = posix_spawn(pid, l->shepherd, &files, &how, argv, variables);
+    fdlimit_child_end();
     failpoint("engine.fork.after");
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
@@ -101,7 +105,8 @@ static enum firn_status start_shepherd(struct local *l, struct localjob *job,
     herd_shepherd(mark, l->host.mark, job->base.id, job->base.epoch);
     VEC(char *) variables = {0};
     for (char **at = environ; *at != NULL; at++)
-        vec_add(&variables, *at);
+        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, l->pass_env))
+            vec_add(&variables, *at); /* workers get none of FIRN_ */
     if (mark[0] != '\0')
         vec_add(&variables, mark);
     vec_add(&variables, NULL);

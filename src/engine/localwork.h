@@ -33,6 +33,7 @@ struct localboard {
 
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
+    char pass_env[FIRN_TEXT_MAX]; /* engine/passenv.h */
     int cage;
     double force_s; /* after both graces */
     double every_s; /* between looks for others */

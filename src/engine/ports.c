@@ -80,6 +80,13 @@ void ports_release(struct ports *ports)
     }
 }
 
+void ports_hold_at(struct ports *out, int first)
+{
+    out->first = first;
+    for (int i = 0; i < PORTS_HELD; i++)
+        out->held[i] = hold(first + i, i == 0);
+}
+
 bool ports_hold(struct ports *out, uint64_t seed)
 {
     *out = (struct ports){PORT_FIRST, {-1, -1, -1}};

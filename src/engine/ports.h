@@ -26,6 +26,9 @@ struct ports {
 /* The same ports are tried first for the same seed. False: no three ports in a
  * row could be bound; `first` is a port all the same, that is not held. */
 bool ports_hold(struct ports *out, uint64_t seed);
+/* Holds these ports, as far as they are free: on another host than the one
+ * where they were chosen. */
+void ports_hold_at(struct ports *out, int first);
 void ports_release(struct ports *ports);
 
 #endif

@@ -57,6 +57,16 @@ static int find_worker(struct shepherd *s)
     return SHEPHERD_BAD;
 }
 
+/* Process 0 listens on this host. The ports were chosen by the shepherd of the
+ * batch step; if that one is on another host, no process holds them here. */
+static void hold_ports(struct shepherd *s)
+{
+    static const char name[] = "MASTER_PORT=";
+    size_t n = sizeof name - 1;
+    if (strncmp(s->port, name, n) == 0 && has(&s->launch, 0, "RANK", "0"))
+        ports_hold_at(&s->ports, (int)strtol(s->port + n, NULL, 10));
+}
+
 static int take_lock(struct shepherd *s)
 {
     double until_s = clock_elapsed_s() + lock_wait_s;
@@ -119,6 +129,7 @@ int shepherd_one(const char *folder, const char *port)
     str_copy(s.port, sizeof s.port, port);
     int code = enter(&s, folder);
     if (code == SHEPHERD_OVER) {
+        hold_ports(&s);
         if (!shepherd_is_early(&s))
             shepherd_start(&s);
         shepherd_watch(&s);

@@ -1,10 +1,10 @@
 /* shepherd_start.c - workers: environment, program, process.
  *
- * The environment of a worker, each over the ones before: the scheduler's own
- * without its FIRN_ variables, those of all workers, the worker's own,
- * MASTER_PORT, the user's, FIRN_HERD. The program is looked for in that PATH
- * and executed as it is: no shell, and a text without "#!" is refused, not
- * interpreted.
+ * The environment of a worker, each over the ones before: the shepherd's own,
+ * which the engine has chosen (engine/passenv.h), without its FIRN_ variables;
+ * those of all workers, the worker's own, MASTER_PORT, the user's, FIRN_HERD.
+ * The program is looked for in that PATH and executed as it is: no shell, and a
+ * text without "#!" is refused, not interpreted.
  *
  * A worker leads a process group of its own, so that one who signals its group
  * does not hit the shepherd, and dies with the shepherd. It inherits the job's

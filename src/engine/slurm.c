@@ -22,6 +22,7 @@
  */
 #include "base/buf.h"
 #include "engine/holding.h"
+#include "engine/passenv.h"
 #include "engine/slurmwork.h"
 #include <string.h>
 
@@ -90,6 +91,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct slurm *l = state;
     roster_open(&l->roster);
+    FIRN_TRY(passenv_check(l->pass_env, err));
     FIRN_TRY(commands_open(&l->commands, COMMANDS_MAX, err));
     FIRN_TRY(slurm_open(l, err));
     FIRN_TRY(slurm_inbox_open(l, err));
@@ -328,6 +330,11 @@ static const struct firn_option options[] = {
      .fallback = "",
      .help = "GiB of types that firn does not know, such as a100:80,x1:24",
      .offset = offsetof(struct slurm, memory)},
+    {.name = "pass-env",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .offset = offsetof(struct slurm, pass_env)},
     {.name = "program",
      .type = FIRN_OPTION_TEXT,
      .fallback = "/proc/self/exe",

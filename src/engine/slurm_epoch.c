@@ -38,7 +38,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "engine/holding.h"
-#include "engine/launchfile.h"
 #include "engine/slurmwork.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +80,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
 
 /* --- words to it ---------------------------------------------------------- */
 
-static void say(struct slurmjob *job, enum epoch_word word)
+void slurm_say(struct slurmjob *job, enum epoch_word word)
 {
     if (word <= job->word || job->inbox[0] != '\0')
         return;
@@ -99,7 +98,7 @@ static void force(struct slurm *l, struct slurmjob *job)
         log_warn("job %d: epoch %lld does not go; it is killed", job->base.id,
                  (long long)job->base.epoch);
     job->base.was_forced = true;
-    say(job, EPOCH_KILL);
+    slurm_say(job, EPOCH_KILL);
     slurm_cancel(l, job, false);
 }
 
@@ -110,14 +109,15 @@ void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss)
     job->look_s = 0;
     if (!is_asked) {
         job->base.until_s = slurm_now_s(l) + 2 * job->base.grace_s + l->force_s;
-        say(job, job->base.can_checkpoint ? EPOCH_CHECKPOINT : EPOCH_LEAVE);
+        slurm_say(job,
+                  job->base.can_checkpoint ? EPOCH_CHECKPOINT : EPOCH_LEAVE);
         slurm_cancel(l, job, job->inbox[0] == '\0'); /* if it waits yet */
         roster_phase(&l->roster, &job->base, FIRN_PHASE_LEAVING);
     }
     if (is_loss && !job->base.was_forced) {
         job->base.was_forced = true; /* the rest of it is of no use */
         job->base.until_s = slurm_now_s(l);
-        say(job, EPOCH_KILL);
+        slurm_say(job, EPOCH_KILL);
         slurm_cancel(l, job, false);
     }
 }
@@ -130,7 +130,7 @@ void slurm_withdraw(struct slurm *l, struct slurmjob *job)
         log_info("job %d: others have its GPUs; Slurm's job %lld is withdrawn",
                  job->base.id, (long long)job->slurm_id);
     job->is_withdrawn = true;
-    say(job, EPOCH_KILL);
+    slurm_say(job, EPOCH_KILL);
     slurm_cancel(l, job, true);
 }
 
@@ -315,7 +315,7 @@ static void settle(struct slurm *l, struct slurmjob *job)
         roster_unsure(&job->base, "lock", errno);
         return;
     }
-    say(job, EPOCH_KILL);
+    slurm_say(job, EPOCH_KILL);
     bool is_fenced = above < 0 || epoch_fence_raise(above, job->base.epoch + 1,
                                                     NULL) == FIRN_OK;
     bool is_gone = is_fenced && (above < 0 || is_deserted(above));
@@ -334,74 +334,6 @@ static void settle(struct slurm *l, struct slurmjob *job)
         correct(job, &how);
     }
     finish(l, job, &how, job->has_pid);
-}
-
-static bool is_held_node(const struct slurm *l, const struct slurmjob *job,
-                         const char *name)
-{
-    for (int i = 0; i < job->base.held.nparts; i++)
-        if (strcmp(l->names.at[job->base.held.parts[i].node], name) == 0)
-            return true;
-    return false;
-}
-
-/* Nodes are known by their numbers, which change when Slurm gets other nodes.
- * What its workers were told has the names. ABSENT: it is on other nodes. */
-static enum epoch_found is_where_it_was(const struct slurm *l,
-                                        const struct slurmjob *job, int folder)
-{
-    static const char name[] = "FIRN_NODE=";
-    struct launchfile launch = {0};
-    struct firn_buf text = {0};
-    bool is_there = true;
-    enum epoch_found found = epoch_get(folder, "launch", &text);
-    int error = errno;
-    if (found == EPOCH_PRESENT &&
-        launchfile_read(&launch, (struct firn_bytes){text.at, text.n}, NULL) ==
-            FIRN_OK)
-        for (size_t i = 0; i < launch.own.n; i++)
-            if (strncmp(launch.own.at[i], name, sizeof name - 1) == 0)
-                is_there =
-                    is_there &&
-                    is_held_node(l, job, launch.own.at[i] + sizeof name - 1);
-    launchfile_release(&launch);
-    buf_release(&text);
-    errno = error;
-    if (found == EPOCH_UNKNOWN)
-        return found;
-    return is_there ? EPOCH_PRESENT : EPOCH_ABSENT;
-}
-
-/* What it was asked before we came, and whether it is where the book has it. */
-static void take_words(struct slurm *l, struct slurmjob *job)
-{
-    struct firn_error err = {0};
-    if (slurm_cell(l, job->base.folder, &err) != FIRN_OK) {
-        if (!job->owes_words)
-            log_warn("job %d: %s; firn decides nothing about it until then",
-                     job->base.id, err.text);
-        job->owes_words = true;
-        return;
-    }
-    int folder = epoch_folder(job->base.folder, job->base.epoch, false);
-    enum epoch_found found = folder < 0
-                                 ? epoch_missing(errno)
-                                 : epoch_word_get(folder, "ask", &job->word);
-    if (folder >= 0 && found != EPOCH_UNKNOWN) {
-        enum epoch_found where = is_where_it_was(l, job, folder);
-        found = where == EPOCH_UNKNOWN ? where : found;
-        if (where == EPOCH_ABSENT) {
-            log_warn("job %d runs on other nodes than are known for it; it is "
-                     "started again",
-                     job->base.id);
-            say(job, EPOCH_KILL);
-        }
-    }
-    job->owes_words = found == EPOCH_UNKNOWN;
-    if (job->owes_words)
-        roster_unsure(&job->base, "ask", errno);
-    if (folder >= 0)
-        close(folder);
 }
 
 /* --- looking -------------------------------------------------------------- */
@@ -495,7 +427,7 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
     }
     struct slurm_files files;
     if (job->owes_words) {
-        take_words(l, job);
+        slurm_take_words(l, job);
         job->nmissing = 0; /* without the cell it could not be found */
         job->settle_s = now_s + slurm_settle_s(l);
     }
@@ -506,7 +438,7 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
         return;
     if (job->nrevived >= 2) {
         job->is_withdrawn = true;
-        say(job, EPOCH_KILL);
+        slurm_say(job, EPOCH_KILL);
         slurm_cancel(l, job, false);
     } else if (job->base.phase == FIRN_PHASE_LEAVING &&
                now_s >= job->base.until_s) {
@@ -528,28 +460,4 @@ void slurm_look(struct slurm *l, struct slurmjob *job)
     }
     if (is_alone || is_out(l, job))
         settle(l, job);
-}
-
-/* --- after a restart ------------------------------------------------------ */
-
-enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
-                                 struct firn_error *err)
-{
-    struct firn_launch launch = {0};
-    FIRN_TRY(roster_launch(&job->base, &l->host, &launch, err));
-    roster_take_over(&job->base, &launch);
-    job->base.until_s = INFINITY;
-    job->submit = SUBMIT_UNSURE;
-    job->known_s = slurm_now_s(l);
-    job->settle_s = job->known_s + slurm_settle_s(l);
-    if (launch.inbox != NULL && launch.inbox[0] != '\0') {
-        FIRN_TRY(slurm_cell(l, launch.folder, err));
-        str_copy(job->inbox, sizeof job->inbox, launch.inbox);
-        slurm_inbox_start(l, job);
-    } else {
-        take_words(l, job);
-        roster_watch(&l->roster, &job->base);
-    }
-    slurm_look(l, job);
-    return FIRN_OK;
 }

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
+#include "engine/passenv.h"
 #include "engine/slurmwork.h"
 #include "engine/workerenv.h"
 #include <math.h>
@@ -31,10 +32,9 @@ static const double submit_limit_s = 60;
 
 /* Our own variables, as on one host; but those that Slurm sets on a node, or
  * that are of this host alone, are the node's. */
-static bool is_passed_on(const char *variable)
+static bool is_passed_on(const struct slurm *l, const char *variable)
 {
-    static const char *const not_these[] = {"FIRN_",
-                                            "SLURM",
+    static const char *const not_these[] = {"SLURM",
                                             "SBATCH_",
                                             "SRUN_",
                                             "HOSTNAME=",
@@ -47,12 +47,10 @@ static bool is_passed_on(const char *variable)
                                             "GPU_DEVICE_ORDINAL=",
                                             "ZE_AFFINITY_MASK=",
                                             "NVIDIA_VISIBLE_DEVICES="};
-    if (strchr(variable, '=') == NULL || variable[0] == '=')
-        return false;
     for (size_t i = 0; i < sizeof not_these / sizeof *not_these; i++)
         if (strncmp(variable, not_these[i], strlen(not_these[i])) == 0)
             return false;
-    return true;
+    return passenv_has(variable, l->pass_env);
 }
 
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
@@ -79,7 +77,7 @@ static void tell_workers(const struct slurm *l, const struct slurmjob *job,
                                  .gpu = gpu_at,
                                  .arg = l};
     for (char **at = environ; *at != NULL; at++)
-        if (is_passed_on(*at))
+        if (is_passed_on(l, *at))
             vec_add(&file->common, *at);
     workerenv_tell(&of, launch, file);
 }

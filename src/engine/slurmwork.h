@@ -105,6 +105,7 @@ struct slurm_inbox;
 
 struct slurm {
     /* Options. */
+    char pass_env[FIRN_TEXT_MAX]; /* engine/passenv.h */
     char partition[FIRN_TEXT_MAX], options[FIRN_TEXT_MAX];
     char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
@@ -254,6 +255,11 @@ void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
 /* It is not to start: it waits in Slurm, and others have its GPUs. */
 void slurm_withdraw(struct slurm *l, struct slurmjob *job);
 void slurm_look(struct slurm *l, struct slurmjob *job);
+/* Gives a word to its shepherd, once, and only upwards. */
+void slurm_say(struct slurmjob *job, enum epoch_word word);
+/* What it was asked before we came, and whether it is where the book has it;
+ * `owes_words` when that cannot be read: slurm_adopt.c. */
+void slurm_take_words(struct slurm *l, struct slurmjob *job);
 enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
                                  struct firn_error *err);
 void slurm_forget_epoch(struct slurm *l, struct slurmjob *job);

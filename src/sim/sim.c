@@ -351,6 +351,7 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
         .engine = sim->def->engine,
         .engine_state = sim->world,
         .place = sim->def->place,
+        .is_literal = sim->def->artifact != NULL,
         .watch = {sim, on_step, on_end, on_changed, on_note},
     };
     const char **settings = all_settings(as, options, &config.nsettings);

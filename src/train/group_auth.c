@@ -19,7 +19,8 @@
 #include <sodium.h>
 #endif
 
-static const char hello_word[8] = "firngrp2", answer_word[8] = "firnhere";
+static const char hello_word[] = {'f', 'i', 'r', 'n', 'g', 'r', 'p', '2'};
+static const char answer_word[] = {'f', 'i', 'r', 'n', 'h', 'e', 'r', 'e'};
 static const uint32_t order = 0x01020304;
 
 /* --- libsodium -------------------------------------------------------------

@@ -7,8 +7,9 @@
  * oldest, of its own address where that one is full. A member that is dropped
  * that way calls again (group_tcp.c), and is then the newest.
  *
- * No more than ACCEPTS come in before all are heard: whoever calls faster than
- * that cannot push out a member before it was heard once.
+ * A caller is heard as soon as it has come in, and no more than ACCEPTS come in
+ * before all are heard again: one who calls faster than that cannot push out a
+ * member before it was heard.
  *
  * Cost: one poll over all callers for each wait.
  */

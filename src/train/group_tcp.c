@@ -280,6 +280,9 @@ static enum firn_status fail_of(struct rally *r, const struct callee *to,
                                 const struct grp_shake *s,
                                 struct firn_error *err)
 {
+    static const char stranger[] =
+        "does not have this group's key: FIRN_GROUP_KEY differs, or another "
+        "program listens there";
     static const char *const texts[] = {
         [SHAKE_WANTS_HELLO] = "did not come", /* no connection */
         [SHAKE_WANTS_PROOF] = "",
@@ -287,8 +290,7 @@ static enum firn_status fail_of(struct rally *r, const struct callee *to,
         [SHAKE_WANTS_ANSWER] = "does not answer",
         [SHAKE_WANTS_VERDICT] = "did not let this host in",
         [SHAKE_DONE] = "left before all had come",
-        [SHAKE_NO_MEMBER] = "does not have this group's key: FIRN_GROUP_KEY "
-                            "differs, or another program listens there",
+        [SHAKE_NO_MEMBER] = stranger,
         [SHAKE_REFUSED] = "refuses this host: "};
     return firn_grp_fail(r->g, err, "process %d at %s, port %d, %s%s",
                          to->first, to->address, to->port, texts[s->state],

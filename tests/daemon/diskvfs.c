@@ -19,7 +19,7 @@ static struct {
     enum disk_fault how;
     long from, times, calls;
 } fault;
-static bool is_recording;
+static bool is_recording, has_no_shm;
 static VEC(struct disk_op) ops;
 
 /* --- faults --------------------------------------------------------------- */
@@ -68,6 +68,11 @@ void disk_record(bool on)
         mem_free(ops.at[i].bytes);
     vec_release(&ops);
     is_recording = on;
+}
+
+void disk_pause(void)
+{
+    is_recording = false;
 }
 
 void disk_mark(long number)
@@ -169,9 +174,16 @@ static int on_traits(sqlite3_file *file)
     return 0;
 }
 
+void disk_no_shm(bool is_missing)
+{
+    has_no_shm = is_missing;
+}
+
 static int on_shm_map(sqlite3_file *file, int page, int size, int extend,
                       void volatile **out)
 {
+    if (has_no_shm && extend)
+        return SQLITE_IOERR_SHMSIZE;
     return real_of(file)->pMethods->xShmMap(real_of(file), page, size, extend,
                                             out);
 }
@@ -217,10 +229,23 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file,
     struct file *ours = (struct file *)(void *)file;
     (void)vfs;
     ours->real = (sqlite3_file *)(void *)(ours + 1);
-    ours->which = flags & SQLITE_OPEN_WAL ? DISK_WAL : DISK_DB;
+    ours->which = flags & SQLITE_OPEN_WAL            ? DISK_WAL
+                  : flags & SQLITE_OPEN_MAIN_JOURNAL ? DISK_JOURNAL
+                                                     : DISK_DB;
     int code = unix_vfs->xOpen(unix_vfs, name, ours->real, flags, out_flags);
     ours->base.pMethods = code == SQLITE_OK ? &methods : NULL;
     return code;
+}
+
+static int on_delete(sqlite3_vfs *vfs, const char *name, int syncs_folder)
+{
+    const char *dash = strrchr(name, '-');
+    (void)vfs;
+    if (dash != NULL && strcmp(dash, "-wal") == 0)
+        note(DISK_DELETE, DISK_WAL, syncs_folder, NULL, 0);
+    if (dash != NULL && strcmp(dash, "-journal") == 0)
+        note(DISK_DELETE, DISK_JOURNAL, syncs_folder, NULL, 0);
+    return unix_vfs->xDelete(unix_vfs, name, syncs_folder);
 }
 
 void disk_install(void)
@@ -232,5 +257,6 @@ void disk_install(void)
     our_vfs.zName = "disk";
     our_vfs.szOsFile = (int)sizeof(struct file) + unix_vfs->szOsFile;
     our_vfs.xOpen = on_open;
+    our_vfs.xDelete = on_delete;
     sqlite3_vfs_register(&our_vfs, 1);
 }

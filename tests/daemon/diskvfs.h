@@ -14,6 +14,8 @@ enum disk_fault { DISK_FULL, DISK_BROKEN };
 
 /* Once for a process; all is well then. */
 void disk_install(void);
+/* From now on there is no room for a -shm file; or there is again. */
+void disk_no_shm(bool is_missing);
 /* From the n-th write, truncation or sync on (1: the next) `times` of them
  * fail; 0: none ever. */
 void disk_fail(enum disk_fault how, long from, long times);
@@ -22,8 +24,9 @@ long disk_calls(void);
 
 /* --- what was written ----------------------------------------------------- */
 
-enum disk_file { DISK_DB, DISK_WAL, DISK_NFILES };
-enum disk_kind { DISK_WRITE, DISK_TRUNCATE, DISK_SYNC, DISK_MARK };
+/* The journal is there while a new file is made. */
+enum disk_file { DISK_DB, DISK_WAL, DISK_JOURNAL, DISK_NFILES };
+enum disk_kind { DISK_WRITE, DISK_TRUNCATE, DISK_SYNC, DISK_DELETE, DISK_MARK };
 struct disk_op {
     enum disk_kind kind;
     enum disk_file file;
@@ -34,6 +37,8 @@ struct disk_op {
 
 /* Forgets what was remembered, and remembers from now on. */
 void disk_record(bool on);
+/* Remembers no more, and forgets nothing. */
+void disk_pause(void);
 /* A note between writes: what came before has been acknowledged. */
 void disk_mark(long number);
 const struct disk_op *disk_ops(size_t *n);

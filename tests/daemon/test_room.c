@@ -14,26 +14,31 @@ static const struct {
     enum room next;
     unsigned actions;
 } expected[ROOM_N][ROOM_EVENT_N] = {
-    /* saw little, saw enough, write failed, wrote, made, no reserve */
-    {{ROOM_LOW, 0},
+    /* saw none, saw little, saw enough, write failed, wrote, made, no reserve
+     */
+    {{ROOM_SPENT, ROOM_GIVE_UP},
+     {ROOM_LOW, 0},
      {ROOM_AMPLE, 0},
      {ROOM_SPENT, ROOM_GIVE_UP | ROOM_RETRY},
      {ROOM_AMPLE, 0},
      {ROOM_AMPLE, 0},
      {ROOM_SPENT, 0}},
-    {{ROOM_LOW, 0},
+    {{ROOM_SPENT, ROOM_GIVE_UP},
+     {ROOM_LOW, 0},
      {ROOM_AMPLE, 0},
      {ROOM_SPENT, ROOM_GIVE_UP | ROOM_RETRY},
      {ROOM_LOW, 0},
      {ROOM_LOW, 0},
      {ROOM_SPENT, 0}},
     {{ROOM_SPENT, 0},
+     {ROOM_SPENT, 0},
      {ROOM_SPENT, ROOM_MAKE},
      {ROOM_FULL, ROOM_RETRY_LATER},
      {ROOM_SPENT, 0},
      {ROOM_AMPLE, 0},
      {ROOM_SPENT, 0}},
     {{ROOM_FULL, 0},
+     {ROOM_FULL, 0},
      {ROOM_FULL, 0},
      {ROOM_FULL, ROOM_RETRY_LATER},
      {ROOM_SPENT, 0},

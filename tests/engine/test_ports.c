@@ -179,6 +179,24 @@ static void a_held_port_cannot_be_listened_at_by_a_stranger(void **state)
     ports_release(&ports);
 }
 
+static void ports_that_were_chosen_elsewhere_can_be_held_here(void **state)
+{
+    (void)state;
+    struct ports ports, again, third;
+    assert_true(ports_hold(&ports, seed()));
+    ports_release(&ports);
+    ports_hold_at(&again, ports.first);
+    assert_int_equal(again.first, ports.first);
+    assert_false(can_listen(ports.first + 1, without_reuseport));
+    ports_hold_at(&third, ports.first); /* on the same host: it has them */
+    for (int i = 0; i < PORTS_HELD; i++) {
+        assert_true(again.held[i] >= 0);
+        assert_int_equal(third.held[i], -1);
+    }
+    ports_release(&third);
+    ports_release(&again);
+}
+
 /* As firn's trainers and as torch.distributed do. */
 static void workers_can_listen_at_the_ports_that_are_held_for_them(void **state)
 {
@@ -202,6 +220,7 @@ int main(void)
         cmocka_unit_test(ports_are_free_again_when_their_process_ends),
         cmocka_unit_test(a_port_in_use_or_below_one_is_not_picked),
         cmocka_unit_test(a_held_port_cannot_be_listened_at_by_a_stranger),
+        cmocka_unit_test(ports_that_were_chosen_elsewhere_can_be_held_here),
         cmocka_unit_test(
             workers_can_listen_at_the_ports_that_are_held_for_them),
     };

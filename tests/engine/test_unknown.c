@@ -11,6 +11,7 @@
 #include "engine/herd.h"
 #include "engine/localwork.h"
 #include "lib/alloc_text.h"
+#include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
 #include "lib/workers.h"
@@ -142,6 +143,52 @@ a_running_job_is_not_given_up_when_descriptors_are_short(void **state)
         assert_false(workers_is_gone(worker));
         assert_int_equal(livehost_epoch(&host, 0), 1);
     }
+}
+
+/* A folder in the place of the exit file: it opens, and reading it fails. */
+static void hide_exit(bool is_hidden)
+{
+    char path[400], aside[420];
+    snprintf(path, sizeof path, "%s/epoch-1/exit", host.jobs[0].folder);
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    if (is_hidden) {
+        for (int i = 0; i < LOOKS && access(path, F_OK) != 0; i++)
+            poll(NULL, 0, 5);
+        assert_int_equal(rename(path, aside), 0);
+        assert_int_equal(mkdir(path, 0700), 0);
+    } else {
+        assert_int_equal(rmdir(path), 0);
+        assert_int_equal(rename(aside, path), 0);
+    }
+}
+
+static void an_exit_that_cannot_be_read_is_waited_for(void)
+{
+    start("obey");
+    struct epoch_pid pid = shepherd_of(1);
+    host.seen[0] = '\0';
+    kill((pid_t)pid.pid, SIGUSR1); /* it writes a checkpoint and leaves */
+    hide_exit(true);
+    await_no_shepherd(&pid);
+    livehost_pass_ms(&host, 1000);
+    assert_string_equal(host.seen, "");
+    hide_exit(false);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
+    assert_int_equal(left.epoch, 1);
+}
+
+static void an_exit_that_cannot_be_read_decides_nothing(void **state)
+{
+    (void)state;
+    an_exit_that_cannot_be_read_is_waited_for();
+}
+
+static void nor_does_it_when_slurm_has_the_job_over(void **state)
+{
+    livehost_tear_down(&host, state);
+    assert_int_equal(livehost_set_up(&host, "slurm", "", state), 0);
+    an_exit_that_cannot_be_read_is_waited_for();
 }
 
 /* --- deleted -------------------------------------------------------------- */
@@ -371,12 +418,16 @@ static int tear_down(void **state)
 
 int main(int argc, char **argv)
 {
-    int code = workers_main(argc, argv);
+    int code = fakeslurm_main(argc, argv);
+    if (code < 0)
+        code = workers_main(argc, argv);
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(an_end_that_cannot_be_read_now_is_read_later),
         CASE(a_running_job_is_not_given_up_when_descriptors_are_short),
+        CASE(an_exit_that_cannot_be_read_decides_nothing),
+        CASE(nor_does_it_when_slurm_has_the_job_over),
         CASE(a_job_that_deletes_its_files_is_not_started_beside_itself),
         CASE(an_end_whose_files_were_deleted_is_lost_and_not_a_new_start),
         CASE(strays_without_files_are_gone_before_a_start),

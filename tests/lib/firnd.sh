@@ -106,6 +106,9 @@ up()
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
+    # Jobs are slow (make slow) and checked as we are.
+    pass=LD_PRELOAD,SLOW_CALLS,ASAN_OPTIONS,UBSAN_OPTIONS,LSAN_OPTIONS
+    set -- --set "$engine.pass-env=$pass,TSAN_OPTIONS" "$@"
     "$firnd" --state "$tmp/state" --socket "$socket" --allow-root "$@" \
         2>>"$tmp/err" &
     daemon=$!

@@ -102,7 +102,11 @@ static double forecast_rate(void *state, const struct firn_job *job,
     scene_speed *speed = scene->speed ? scene->speed : scene_amdahl;
     int nodes = way->nodes ? way->nodes : fewest_nodes(scene, way->gpus);
     int asked = fewest_nodes(scene, job->spec.gpus);
-    return speed(job, way->gpus, nodes) / speed(job, job->spec.gpus, asked);
+    double rate =
+        speed(job, way->gpus, nodes) / speed(job, job->spec.gpus, asked);
+    if (scene->has_fast_types && way->counts == NULL && way->type >= 0)
+        rate *= scene->cluster.types[way->type].speed;
+    return rate;
 }
 
 static double forecast_slowdown(void *state, const struct firn_job *job,

@@ -60,6 +60,7 @@ struct scene {
     size_t nlater;            /* of them, submitted already */
     VEC(firn_job_id) changed; /* got GPUs in this decision */
     scene_speed *speed;       /* of the forecast; NULL: scene_amdahl */
+    bool has_fast_types;      /* a faster GPU type is forecast to be faster */
     bool engine_fails;        /* the engine refuses the next steps */
     bool starts_began;        /* a START was seen in this decision */
     unsigned did;             /* FIRN_DOES_* seen so far */
