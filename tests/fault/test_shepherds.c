@@ -163,8 +163,8 @@ static void killed_shepherds_lose_and_double_nothing(void **state)
         said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
     int nkills = 0, ndoubled = 0,
         n = number != NULL                 ? (int)strtol(number, NULL, 10)
-            : getenv("FIRN_SOAK") != NULL  ? 400
             : getenv("FIRN_QUICK") != NULL ? 15
+            : getenv("FIRN_SOAK") != NULL  ? 400
                                            : 25;
     if (!firndbed_make(&s.bed, "herd", false)) {
         s.is_good = true;
