@@ -22,7 +22,8 @@
     X(EREFUSED, "plan refused", 409)           \
     X(ESTALLED, "nothing left to happen", 500) \
     X(EINTR, "interrupted", 503)               \
-    X(EUNSAVED, "not written to disk", 507)
+    X(EUNSAVED, "not written to disk", 507)    \
+    X(ELIMIT, "above a limit", 429)
 
 enum firn_status {
 #define X(code, text, http) FIRN_##code,

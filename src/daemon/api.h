@@ -124,7 +124,7 @@ int api_job_of_token(void *arg, const char *token);
 /* Told of requests and connections that are refused: counts them and writes at
  * most one line a second for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
-                     const struct http_caller *peer);
+                     const struct http_caller *caller);
 /* Told of an answer's status, for counting: http_watch(). */
 void api_count(void *arg, int number, int status);
 

@@ -74,6 +74,11 @@ static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
     bool is_new = false;
     if (submit_ask(call, ask, is_held, &job, &is_new, &err) != FIRN_OK) {
         count_submit(call, METRIC_SUBMIT_REFUSED);
+        if (err.status == FIRN_ELIMIT) {
+            api_turned_away(call->api, HTTP_REFUSED_RATE,
+                            &call->request->caller);
+            http_set_header(call->exchange, "Retry-After", "60");
+        }
         api_fail(call, &err);
     } else if (is_new) {
         count_submit(call, METRIC_SUBMIT_NEW);

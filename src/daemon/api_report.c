@@ -4,12 +4,21 @@
  * report of an older start is 410, for good: that process has been replaced
  * and is on its way out, whatever it says. What cannot be true is 400, and
  * nothing has changed.
+ *
+ * Each report is a write to the disk and a look at the models, so a job has
+ * REPORTS_BURST of them at once and REPORTS_PER_S after that (a token bucket of
+ * the job's own); above it the answer is 429, and the trainer keeps its newest
+ * report for later (src/train/reporter.c).
  */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "daemon/apiwork.h"
 #include <firn/message.h>
 #include <limits.h>
+#include <math.h>
+
+enum { REPORTS_BURST = 200, REPORTS_PER_S = 10 };
 
 static void count(struct api_call *call, enum metric_report what)
 {
@@ -33,6 +42,27 @@ static bool is_of_this_start(struct api_call *call, const struct live_job *job)
     count(call, METRIC_REPORT_STALE);
     http_refuse(call->exchange, 410, "stale-epoch",
                 "this start of the job is over");
+    return false;
+}
+
+/* One more report of this job at this moment? false: it was answered. */
+static bool is_within_rate(struct api_call *call, struct live_job *job)
+{
+    double now_s = clock_elapsed_s();
+    double more = (now_s - job->reports_left_s) * REPORTS_PER_S;
+    job->reports_left = job->reports_left_s > 0
+                            ? fmin(job->reports_left + more, REPORTS_BURST)
+                            : REPORTS_BURST;
+    job->reports_left_s = now_s;
+    if (job->reports_left >= 1) {
+        job->reports_left--;
+        return true;
+    }
+    count(call, METRIC_REPORT_REFUSED);
+    api_turned_away(call->api, HTTP_REFUSED_RATE, &call->request->caller);
+    http_set_header(call->exchange, "Retry-After", "1");
+    http_fail(call->exchange, FIRN_ELIMIT,
+              "the job reports more than 10 times a second");
     return false;
 }
 
@@ -60,7 +90,7 @@ void api_report_post(struct api_call *call)
         http_fail(call->exchange, FIRN_ENOENT, "there is no such job");
         return;
     }
-    if (!is_of_this_start(call, job))
+    if (!is_of_this_start(call, job) || !is_within_rate(call, job))
         return;
     enum firn_status status = firn_trainer_report_read(
         &report, variance, LIVE_LAYERS, body.at, body.n, &err);

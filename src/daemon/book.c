@@ -48,6 +48,8 @@ void book_put(struct book *book, struct live_job *job)
     book_token_add(book, job);
     if (live_state_is_over(job->state))
         vec_add(&book->over, job->id);
+    else
+        book_limit_began(book, job);
 }
 
 static void drop(struct book *book, firn_job_id id)
@@ -188,6 +190,7 @@ void book_close(struct book *book)
     vec_release(&book->jobs);
     vec_release(&book->arrived);
     vec_release(&book->over);
+    book_limit_release(book);
     mem_free(book->cells);
     sodium_memzero(book->key, sizeof book->key);
     mem_free(book);
@@ -363,6 +366,7 @@ enum firn_status book_submit(struct book *book, struct live_ask *ask,
         *out = job;
         return FIRN_OK;
     }
+    FIRN_TRY(book_room(book, ask, err));
     job = make_job(book, ask, text != NULL ? text : "", request, now_s);
     struct firn_buf said = {0};
     buf_printf(&said, "%s was submitted by %s", job->ask.name,
@@ -406,6 +410,7 @@ enum firn_status book_state(struct book *book, struct live_job *job,
         job->ended_s = fmax(now_s, fmax(job->submitted_s, job->started_s));
         job->is_ending = false;
         vec_add(&book->over, job->id);
+        book_limit_ended(book, job);
     }
     FIRN_TRY(store_put_job(book->store, job, err));
     return is_other

@@ -42,10 +42,14 @@ void book_keep(struct book *book, size_t keep);
 void book_pause(struct book *book);
 void book_resume(struct book *book);
 
+/* How many jobs that are not over it takes, in all and of one user; 0, as at
+ * first: any number. */
+void book_limits(struct book *book, size_t jobs_max, size_t user_max);
+
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
  * user's same request id gives the job it made before, and *is_new false. An
  * ask without a name becomes "job-<id>". FIRN_EINVAL: a request id is 1 to 128
- * printable ASCII letters; "" for none. */
+ * printable ASCII letters; "" for none. FIRN_ELIMIT: see book_limits(). */
 enum firn_status book_submit(struct book *book, struct live_ask *ask,
                              const char *text, const char *request,
                              double now_s, struct live_job **out, bool *is_new,

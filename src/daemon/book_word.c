@@ -126,9 +126,14 @@ enum firn_status book_report(struct book *book, struct live_job *job,
     FIRN_TRY(judge_course(job, epoch, report, err));
     FIRN_TRY(judge_numbers(report, err));
     FIRN_TRY(judge_layers(report, err));
+    if (job->nreports == 0)
+        FIRN_TRY(
+            store_count_reports(book->store, job->id, &job->nreports, err));
     keep_report(job, epoch, report, now_s);
     FIRN_TRY(
         store_add_report(book->store, job->id, epoch, now_s, &job->last, err));
+    job->nreports++;
+    FIRN_TRY(store_thin_reports(book->store, job->id, &job->nreports, err));
     return store_put_job(book->store, job, err);
 }
 

@@ -1,7 +1,8 @@
 /* bookwork.h - what the parts of the book share; for book*.c.
  *
  * book.c has the jobs, their states and starts, book_word.c what users and
- * trainers say of one, book_find.c the ways to a job: by token, name, number.
+ * trainers say of one, book_find.c the ways to a job: by token, name, number,
+ * book_limit.c how many there may be.
  */
 #ifndef DAEMON_BOOKWORK_H
 #define DAEMON_BOOKWORK_H
@@ -13,6 +14,12 @@
 struct token_cell {
     uint64_t hash;
     firn_job_id job; /* 0: empty; may have left memory since */
+};
+
+/* Jobs of a user that are not over; see book_limit.c. */
+struct book_user {
+    char *name;
+    size_t nliving;
 };
 
 struct book {
@@ -31,7 +38,10 @@ struct book {
     void *listener_arg;
     book_now *now_s; /* NULL: the time of day */
     void *now_arg;
-    char caller[BOOK_CALLER]; /* "": firnd itself */
+    char caller[BOOK_CALLER];  /* "": firnd itself */
+    size_t jobs_max, user_max; /* 0: no limit */
+    size_t nliving;
+    VEC(struct book_user) users; /* those with living jobs */
 };
 
 /* The place of a job in memory, or of the first above it. */
@@ -44,6 +54,14 @@ void book_tokens(struct book *book);
 void book_token_make(char out[65]);
 /* Puts it into memory, in its place. */
 void book_put(struct book *book, struct live_job *job);
+
+/* A job that is not over has come into memory; it is over now. */
+void book_limit_began(struct book *book, const struct live_job *job);
+void book_limit_ended(struct book *book, const struct live_job *job);
+void book_limit_release(struct book *book);
+/* FIRN_ELIMIT: there are too many jobs for this one. */
+enum firn_status book_room(struct book *book, const struct live_ask *ask,
+                           struct firn_error *err);
 
 /* FIRN_EINVAL: the job is over; FIRN_EIO: the store has rolled back. */
 enum firn_status book_may_change(const struct book *book,

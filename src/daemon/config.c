@@ -47,6 +47,9 @@ const char config_help[] =
     "  --keep-events-days N removes events and reports after N days: 30\n"
     "                     0 in any of these five keeps all\n"
     "  --set NAME=VALUE   an option of a policy or an engine: fifo.skip=1\n"
+    "  --jobs-max N       jobs that wait or run at most: 200000; 0: any "
+    "number\n"
+    "  --user-jobs-max N  the same for one user: 0\n"
     "  --allow-root       start although the user is root: every job runs as "
     "root\n"
     "  --help, --version\n";
@@ -68,6 +71,8 @@ static const struct key keys[] = {
     {"token-file", offsetof(struct config, token_file), true, false},
     {"gpus", offsetof(struct config, gpus), true, false},
     {"callback", offsetof(struct config, callback), true, false},
+    {"jobs-max", offsetof(struct config, jobs_max), true, false},
+    {"user-jobs-max", offsetof(struct config, user_jobs_max), true, false},
     {"allow-root", offsetof(struct config, allow_root), true, true},
     {"log-mib", offsetof(struct config, log_mib), true, false},
     {"keep-jobs", offsetof(struct config, keep_jobs), true, false},

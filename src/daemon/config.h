@@ -16,6 +16,8 @@
  *     keep-events-days: 30      # events and reports
  *     settings: [icefrog.interval=60, local.cgroup=off]
  *     allow-root: no            # yes: start although the user is root
+ *     jobs-max: 200000          # jobs that wait or run; more are refused
+ *     user-jobs-max: 0          # of one user; 0: no limit of its own
  *
  * Each key is a flag too (--token-file FILE); `settings` is --set, once for
  * each; --allow-root needs no value. Nothing has to be said: state then is
@@ -47,7 +49,8 @@ struct config {
     const char *engine, *policy, *state, *socket, *listen, *token_file;
     const char *callback;
     const char *gpus;
-    const char *allow_root; /* "yes" or "no" */
+    const char *allow_root;               /* "yes" or "no" */
+    const char *jobs_max, *user_jobs_max; /* whole numbers */
     const char *log_mib, *keep_jobs, *keep_jobs_days, *keep_rows;
     const char *keep_events_days;
     struct config_keep keep;
@@ -74,6 +77,10 @@ enum firn_status config_finish(struct config *config, struct firn_error *err);
  * config_finish(). */
 enum firn_status config_check_values(const struct config *config,
                                      struct firn_error *err);
+/* How many jobs may wait or run, in all and of one user; 0: any number. After
+ * config_finish(). */
+void config_job_limits(const struct config *config, size_t *jobs_max,
+                       size_t *user_jobs_max);
 /* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
  * not allow: jobs run as firnd's own user, so that every submitted command
  * would run as root. */

@@ -8,9 +8,28 @@
 #include "daemon/config.h"
 #include <string.h>
 
+enum { JOBS_USUAL = 200000, COUNT_MAX = 100000000 };
+
 static bool is_yes_or_no(const char *text)
 {
     return strcmp(text, "yes") == 0 || strcmp(text, "no") == 0;
+}
+
+/* `fallback` where nothing is said; false: it is no whole number. */
+static bool read_count(const char *text, long fallback, long *out)
+{
+    *out = fallback;
+    return text == NULL || str_int(text, 0, COUNT_MAX, out);
+}
+
+void config_job_limits(const struct config *config, size_t *jobs_max,
+                       size_t *user_jobs_max)
+{
+    long jobs = JOBS_USUAL, of_user = 0;
+    read_count(config->jobs_max, JOBS_USUAL, &jobs);
+    read_count(config->user_jobs_max, 0, &of_user);
+    *jobs_max = (size_t)jobs;
+    *user_jobs_max = (size_t)of_user;
 }
 
 enum firn_status config_check_values(const struct config *config,
@@ -20,6 +39,17 @@ enum firn_status config_check_values(const struct config *config,
         return firn_fail(err, FIRN_EINVAL,
                          "'allow-root' is 'yes' or 'no', not '%.60s'",
                          config->allow_root);
+    const struct {
+        const char *name, *text;
+    } counts[] = {{"jobs-max", config->jobs_max},
+                  {"user-jobs-max", config->user_jobs_max}};
+    long ignored;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!read_count(counts[i].text, 0, &ignored))
+            return firn_fail(err, FIRN_EINVAL,
+                             "'%s' is a whole number from 0 (no limit) to %d, "
+                             "not '%.60s'",
+                             counts[i].name, COUNT_MAX, counts[i].text);
     return FIRN_OK;
 }
 

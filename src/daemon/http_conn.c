@@ -114,7 +114,7 @@ static void count(struct crowd *crowd, struct http_conn *conn)
 /* Invariants (3) and (4), after `fresh` has come by TCP. */
 static void make_room(struct http_conn *fresh)
 {
-    struct crowd all = {0}, unknown = {0}, peers = {0};
+    struct crowd all = {0, fresh}, unknown = {0, fresh}, peers = {0, fresh};
     struct http_conn *idle = NULL;
     int places = fresh->http->places;
     for (struct http_conn *c = fresh->http->conns; c != NULL; c = c->next) {

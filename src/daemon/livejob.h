@@ -122,7 +122,11 @@ struct live_job {
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
     double reported_s;               /* since the epoch; 0: never */
     int64_t reported_epoch;          /* of the start that it came from */
-    struct firn_orders orders;       /* what its trainer shall be told */
+    int64_t nreports;                /* on disk; 0: not counted yet */
+    /* How many reports it may send at once, at that moment; see api_report.c.
+     */
+    double reports_left, reports_left_s;
+    struct firn_orders orders; /* what its trainer shall be told */
     /* Not on disk: book_ran_s() of book_attempt.c. */
     bool is_ran_known;
     double ran_s, ran_since_s; /* of attempts that ended; start of the open one,

@@ -184,6 +184,7 @@ static enum firn_status open_all(struct loop *loop,
                  "lost",
                  nclosed);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
+    loop_limit_jobs(loop, setup->config);
     FIRN_TRY(open_engine(loop, setup, err));
     book_clock(loop->book, loop_clock, loop);
     loop->history = livehistory_new();

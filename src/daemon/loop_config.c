@@ -157,6 +157,13 @@ static void write_engine(const struct loop *loop, const struct config *said,
             buf_printf(out, "%s\n", said->settings[i]);
 }
 
+void loop_limit_jobs(struct loop *loop, const struct config *config)
+{
+    size_t jobs_max, user_jobs_max;
+    config_job_limits(config, &jobs_max, &user_jobs_max);
+    book_limits(loop->book, jobs_max, user_jobs_max);
+}
+
 /* What has changed and cannot is named. */
 static void name_fixed(const struct loop *loop, const struct config *fresh)
 {
@@ -230,6 +237,7 @@ static enum firn_status reread(struct loop *loop, struct config *fresh,
     FIRN_TRY(config_token(fresh, &token, err));
     FIRN_TRY(take_policy(loop, fresh, err));
     name_fixed(loop, fresh);
+    loop_limit_jobs(loop, fresh);
     if (loop->http != NULL)
         http_set_token(loop->http, token);
     return FIRN_OK;

@@ -477,6 +477,8 @@ void loop_set(struct loop *loop, const char *setting);
 void loop_keep_choice(struct loop *loop);
 /* Flags, file and token again. */
 void loop_reload(struct loop *loop);
+/* How many jobs it takes, by what the operator says. */
+void loop_limit_jobs(struct loop *loop, const struct config *config);
 
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */
 

@@ -70,6 +70,11 @@ static const char *const texts[SQL_N] = {
                        " VALUES (?1, ?2, ?3, ?4)",
     [SQL_EACH_REPORT] = "SELECT epoch, at_s, report FROM reports"
                         " WHERE job = ?1 ORDER BY id",
+    [SQL_COUNT_REPORTS] = "SELECT count(*) FROM reports WHERE job = ?1",
+    [SQL_THIN_REPORTS] = "DELETE FROM reports WHERE id IN (SELECT id FROM"
+                         " (SELECT id, row_number() OVER (ORDER BY id) AS n"
+                         " FROM reports WHERE job = ?1)"
+                         " WHERE n <= ?2 AND n % 2 = 0)",
     [SQL_PUT_META] = "INSERT INTO meta (key, value) VALUES (?1, ?2)"
                      " ON CONFLICT (key) DO UPDATE SET value = ?2",
     [SQL_GET_META] = "SELECT value FROM meta WHERE key = ?1",

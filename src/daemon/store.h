@@ -131,6 +131,15 @@ enum firn_status store_add_report(struct store *store, firn_job_id job,
                                   const struct firn_trainer_report *report,
                                   struct firn_error *err);
 
+/* How many reports of a job there are. */
+enum firn_status store_count_reports(struct store *store, firn_job_id job,
+                                     int64_t *out, struct firn_error *err);
+/* A job that has more than so many loses every second of its older reports;
+ * `nreports` is how many it has, before and after. */
+enum { STORE_REPORTS = 2000 };
+enum firn_status store_thin_reports(struct store *store, firn_job_id job,
+                                    int64_t *nreports, struct firn_error *err);
+
 /* Small things by name: the policy's state, drained nodes, options. */
 enum firn_status store_put_meta(struct store *store, const char *key,
                                 struct firn_bytes value,

@@ -14,12 +14,6 @@
  */
 #include "daemon/storework.h"
 
-/* Rows that the change just applied has changed; 0 when it is pending. */
-static int nchanged(const struct store *store)
-{
-    return store->is_stalled ? 0 : sqlite3_changes(store->db);
-}
-
 enum firn_status store_close_attempts(struct store *store,
                                       const struct store_epoch *last,
                                       int *nclosed, struct firn_error *err)
@@ -31,7 +25,7 @@ enum firn_status store_close_attempts(struct store *store,
     store_give_int(&change, 4, last->end);
     store_give_int(&change, 5, last->exit_status);
     FIRN_TRY(store_apply(store, &change, err));
-    *nclosed = nchanged(store);
+    *nclosed = store_nchanged(store);
     return FIRN_OK;
 }
 
@@ -41,6 +35,6 @@ enum firn_status store_close_over(struct store *store, int *nclosed,
     struct store_change change = store_change(store, SQL_CLOSE_OVER, 1);
     store_give_int(&change, 1, FIRN_END_LOST);
     FIRN_TRY(store_apply(store, &change, err));
-    *nclosed = nchanged(store);
+    *nclosed = store_nchanged(store);
     return FIRN_OK;
 }

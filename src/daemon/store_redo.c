@@ -245,6 +245,11 @@ enum firn_status store_apply(struct store *store,
     return store_torn(store, err);
 }
 
+int store_nchanged(const struct store *store)
+{
+    return store->is_stalled ? 0 : sqlite3_changes(store->db);
+}
+
 /* All that is pending, from the beginning. */
 static int replay(struct store *store)
 {

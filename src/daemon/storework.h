@@ -40,6 +40,8 @@ enum store_sql {
     SQL_EACH_EVENT,
     SQL_ADD_REPORT,
     SQL_EACH_REPORT,
+    SQL_COUNT_REPORTS,
+    SQL_THIN_REPORTS,
     SQL_PUT_META,
     SQL_GET_META,
     SQL_TRIM_REPORTS,
@@ -126,6 +128,8 @@ void store_give_blob(struct store *store, struct store_change *change, int at,
 enum firn_status store_apply(struct store *store,
                              const struct store_change *change,
                              struct firn_error *err);
+/* Rows that the last change has changed; 0 while it is pending. */
+int store_nchanged(const struct store *store);
 /* Rolls back, forgets the changes and says what SQLite says. FIRN_EIO. */
 enum firn_status store_torn(struct store *store, struct firn_error *err);
 /* May a write that failed with this code succeed later? False: damage, or a

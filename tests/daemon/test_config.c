@@ -165,6 +165,32 @@ static void root_is_refused_unless_it_is_allowed(void **unused)
     unsetenv("HOME");
 }
 
+static void the_number_of_jobs_has_a_limit_that_can_be_set(void **unused)
+{
+    (void)unused;
+    static const char text[] = "jobs-max: 50\nuser-jobs-max: 7\n";
+    struct config config = {.state = "/s"};
+    struct firn_error err = {0};
+    size_t jobs, of_user;
+    config_job_limits(&config, &jobs, &of_user);
+    assert_true(jobs == 200000 && of_user == 0);
+    assert_int_equal(config_text(&config,
+                                 (struct firn_bytes){text, strlen(text)}, "f",
+                                 &err),
+                     FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    config_job_limits(&config, &jobs, &of_user);
+    assert_true(jobs == 50 && of_user == 7);
+    config_release(&config);
+    static const char *const wrong[] = {"-1", "many", "1.5", "200000000"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct config bad = {.state = "/s", .jobs_max = wrong[i]};
+        assert_int_equal(config_finish(&bad, &err), FIRN_EINVAL);
+        assert_non_null(strstr(err.text, "'jobs-max' is a whole number"));
+        config_release(&bad);
+    }
+}
+
 static void wrong_files_are_refused_with_their_line(void **unused)
 {
     (void)unused;
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_flag_goes_before_the_file),
         cmocka_unit_test(wrong_flags_are_named),
         cmocka_unit_test(root_is_refused_unless_it_is_allowed),
+        cmocka_unit_test(the_number_of_jobs_has_a_limit_that_can_be_set),
         cmocka_unit_test(wrong_files_are_refused_with_their_line),
         cmocka_unit_test(a_file_may_be_empty),
         cmocka_unit_test(trainers_are_told_an_address_that_they_can_reach),

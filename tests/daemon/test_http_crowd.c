@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { PLACES = 64, UNKNOWN = PLACES / 4, PEER = PLACES / 16, CROWD = 1000 };
+enum { PLACES = 64, UNKNOWN = PLACES / 4, PEER = PLACES / 16, CROWD = 1200 };
 
 static const char half[] = "GET /who HTTP/1.1\r\nHost: x\r\nX-Slow: ";
 

@@ -371,6 +371,28 @@ static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
     scene_close(&s);
 }
 
+/* Too many reports: the newest is kept and sent when it is taken again. */
+static void a_trainer_that_is_told_to_wait_loses_no_newest_report(void **state)
+{
+    (void)state;
+    struct scene s;
+    char head[2048], body[8192];
+    if (!scene_open(&s))
+        return;
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 429,
+               "{\"error\": {\"code\": \"above-a-limit\"}}");
+    struct firn_reporter *r = open_to(s.place.url, short_pause_s);
+    for (uint64_t step = 1; step <= 40; step++)
+        say(r, step, false);
+    assert_true(wait_counts(r, 0, 2));
+    httpd_tell(&s.httpd, HTTPD_ANSWER, 200, "{}");
+    assert_true(wait_counts(r, 1, 0));
+    firn_reporter_close(r, 60);
+    httpd_last(&s.httpd, head, body);
+    assert_non_null(strstr(body, "\"step\":40"));
+    scene_close(&s);
+}
+
 /* --- many threads ----------------------------------------------------------
  */
 
@@ -499,6 +521,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_the_newest_of_each_kind_arrive),
         cmocka_unit_test(lies_change_nothing),
         cmocka_unit_test(a_report_that_is_refused_stops_nobody_behind_it),
+        cmocka_unit_test(a_trainer_that_is_told_to_wait_loses_no_newest_report),
         cmocka_unit_test(every_report_is_sent_or_counted),
         cmocka_unit_test(a_forked_child_has_no_reporter),
         cmocka_unit_test(wrong_settings_are_named),
