@@ -105,6 +105,7 @@ CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
 # The longest first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_fit_error \
          %/test_profile_files %/test_kill %/fault/test_slurm \
+         %/test_calls %/test_shepherds \
          %/910-determinism.sh %/935-pytorch-runs-are-the-same-bits.sh \
          %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
          %/320-slurm-pytorch-over-nodes.sh %/360-slurm-on-hosts-of-their-own.sh

@@ -400,6 +400,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
 /* --- waiting ------------------------------------------------------------- */
 
 struct waiting {
+    bool has_loop; /* `uv` is one */
     uv_loop_t uv;
     uv_poll_t engine, http;
     uv_timer_t timer;
@@ -434,16 +435,20 @@ void loop_stop(struct loop *loop)
     loop->wants_stop = 1;
 }
 
-static void watch_signal(struct waiting *w, uv_signal_t *handle,
-                         struct loop *loop, int number)
+/* 0, or libuv's error. */
+static int watch_signal(struct waiting *w, uv_signal_t *handle,
+                        struct loop *loop, int number)
 {
     sigset_t set;
-    uv_signal_init(&w->uv, handle);
+    int failed = uv_signal_init(&w->uv, handle);
+    if (failed != 0)
+        return failed; /* the handle must not be touched */
     handle->data = loop;
-    uv_signal_start(handle, on_signal, number);
+    failed = uv_signal_start(handle, on_signal, number);
     sigemptyset(&set);
     sigaddset(&set, number);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* one may wait since we started */
+    return failed;
 }
 
 static enum firn_status begin(struct waiting *w, struct loop *loop,
@@ -453,12 +458,16 @@ static enum firn_status begin(struct waiting *w, struct loop *loop,
     if (failed != 0)
         return firn_fail(err, FIRN_EIO, "no event loop: %s",
                          uv_strerror(failed));
+    w->has_loop = true;
     uv_timer_init(&w->uv, &w->timer);
-    watch_signal(w, &w->terminate, loop, SIGTERM);
-    watch_signal(w, &w->interrupt, loop, SIGINT);
-    watch_signal(w, &w->hang_up, loop, SIGHUP);
-    failed = uv_poll_init(&w->uv, &w->engine,
-                          loop->engine->wake_fd(loop->engine_state));
+    failed = watch_signal(w, &w->terminate, loop, SIGTERM);
+    if (failed == 0)
+        failed = watch_signal(w, &w->interrupt, loop, SIGINT);
+    if (failed == 0)
+        failed = watch_signal(w, &w->hang_up, loop, SIGHUP);
+    if (failed == 0)
+        failed = uv_poll_init(&w->uv, &w->engine,
+                              loop->engine->wake_fd(loop->engine_state));
     if (failed == 0)
         failed = uv_poll_start(&w->engine, UV_READABLE, on_poll);
     if (failed == 0 && loop->http != NULL)
@@ -493,6 +502,8 @@ static void hold_signals(void)
 
 static void end(struct waiting *w)
 {
+    if (!w->has_loop)
+        return;
     hold_signals();
     uv_walk(&w->uv, close_handle, NULL);
     uv_run(&w->uv, UV_RUN_DEFAULT);

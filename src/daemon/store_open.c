@@ -30,6 +30,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -110,6 +111,21 @@ static bool is_damage(sqlite3 *db)
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
+/* SQLite may only read the file. Its header says so, by the version that may
+ * write it; or the file could not be opened for writing just now (no
+ * descriptor, a failing disk), SQLite opened it for reading, and that may pass.
+ */
+static enum shape shape_of_read_only(const char *path)
+{
+    enum { PLACE = 18, NEWEST = 2 };
+    unsigned char version = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, &version, 1, PLACE) : -1;
+    if (fd >= 0)
+        close(fd);
+    return n == 1 && version > NEWEST ? DAMAGED : STUCK;
+}
+
 /* A step of opening has failed. What the disk or another process does may pass;
  * everything else is in the file: (2). */
 static enum shape shape_of(sqlite3 *db)
@@ -117,24 +133,34 @@ static enum shape shape_of(sqlite3 *db)
     int code = sqlite3_extended_errcode(db);
     if (code == SQLITE_READONLY_DIRECTORY || code == SQLITE_READONLY_CANTINIT)
         return REFUSED;
-    if ((code & 0xff) == SQLITE_READONLY) /* we can write: its header says so */
-        return DAMAGED;
+    if ((code & 0xff) == SQLITE_READONLY)
+        return shape_of_read_only(sqlite3_db_filename(db, "main"));
     if (store_may_pass(code))
         return STUCK;
     return code == SQLITE_PERM || code == SQLITE_AUTH ? REFUSED : DAMAGED;
 }
 
-/* The first line that quick_check says is "ok" when all is well. */
-static bool passes(sqlite3 *db, const char *check)
+/* The first line that a check says is "ok" when all is well. A page that the
+ * disk did not give is told by a number, and says nothing of the file. */
+static enum shape check(sqlite3 *db, const char *sql)
 {
+    static const char number[] = "error code=";
     sqlite3_stmt *stmt = NULL;
-    bool is_good =
-        sqlite3_prepare_v2(db, check, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW &&
-        sqlite3_column_type(stmt, 0) == SQLITE_TEXT &&
-        strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
+    enum shape shape = DAMAGED;
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW) {
+        shape = shape_of(db);
+    } else if (sqlite3_column_type(stmt, 0) == SQLITE_TEXT) {
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+        const char *at = strstr(text, number);
+        if (strcmp(text, "ok") == 0)
+            shape = GOOD;
+        else if (at != NULL &&
+                 store_may_pass((int)strtol(at + sizeof number - 1, NULL, 10)))
+            shape = STUCK;
+    }
     sqlite3_finalize(stmt);
-    return is_good;
+    return shape;
 }
 
 static void suspect_path(const char *path, struct firn_buf *out)
@@ -154,7 +180,7 @@ void store_suspect(const struct store *store)
     buf_release(&mark);
 }
 
-static bool passes_check(sqlite3 *db, const char *path)
+static enum shape check_file(sqlite3 *db, const char *path)
 {
     static const char *const parts[] = {"PRAGMA quick_check(jobs)",
                                         "PRAGMA quick_check(epochs)",
@@ -163,18 +189,19 @@ static bool passes_check(sqlite3 *db, const char *path)
     struct stat about = {0};
     suspect_path(path, &mark);
     bool is_suspect = access(mark.at, F_OK) == 0;
-    bool is_good = true;
+    enum shape shape = GOOD;
     if (is_suspect)
-        is_good = passes(db, "PRAGMA integrity_check(1)");
+        shape = check(db, "PRAGMA integrity_check(1)");
     else if (stat(path, &about) == 0 && about.st_size <= WHOLE_BYTES)
-        is_good = passes(db, "PRAGMA quick_check(1)");
+        shape = check(db, "PRAGMA quick_check(1)");
     else
-        for (size_t i = 0; i < sizeof parts / sizeof *parts && is_good; i++)
-            is_good = passes(db, parts[i]);
-    if (is_suspect && is_good)
+        for (size_t i = 0; i < sizeof parts / sizeof *parts && shape == GOOD;
+             i++)
+            shape = check(db, parts[i]);
+    if (is_suspect && shape == GOOD)
         unlink(mark.at);
     buf_release(&mark);
-    return is_good;
+    return shape;
 }
 
 static const char *const settings[] = {
@@ -224,13 +251,18 @@ static enum shape set_up(sqlite3 *db, const char *path, struct firn_error *err)
     if (shape != GOOD)
         return shape;
     if (sqlite3_db_readonly(db, "main") == 1) { /* open() could write */
-        firn_fail(err, FIRN_EIO, "its header says that it is read-only");
-        return DAMAGED;
+        shape = shape_of_read_only(path);
+        firn_fail(err, FIRN_EIO, "%s",
+                  shape == DAMAGED ? "its header says that it is read-only"
+                                   : "it could only be opened for reading");
+        return shape;
     }
-    if (!passes_check(db, path)) {
-        int code = sqlite3_errcode(db) & 0xff;
-        firn_fail(err, FIRN_EIO, "it fails its check");
-        return code == SQLITE_OK || code == SQLITE_ROW ? DAMAGED : shape_of(db);
+    shape = check_file(db, path);
+    if (shape != GOOD) {
+        firn_fail(err, FIRN_EIO,
+                  shape == DAMAGED ? "it fails its check"
+                                   : "it could not be read to be checked");
+        return shape;
     }
     return migrate(db, err);
 }

@@ -102,11 +102,29 @@ static void keep(enum fault_call call, const char *function, const char *path,
     errno = error;
 }
 
+/* Is the path one that the plan is about? */
+static bool is_meant(const char *path, int fd)
+{
+    char link[40], target[300] = "";
+    int error = errno;
+    if (plan->only[0] == '\0')
+        return true;
+    if (path == NULL && fd >= 0) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n =
+            syscall(SYS_readlinkat, AT_FDCWD, link, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        path = target;
+    }
+    errno = error;
+    return path != NULL && strstr(path, plan->only) != NULL;
+}
+
 /* 0: the call is made. Else the error, or FAULT_SHORT. */
 static int strike(enum fault_call call, const char *function, const char *path,
                   int fd)
 {
-    if (plan == NULL)
+    if (plan == NULL || !is_meant(path, fd))
         return 0;
     long n = atomic_fetch_add(&plan->counts[role][call], 1) + 1;
     long nth = plan->nth;

@@ -9,7 +9,8 @@
  * The jobs are this very program and keep a ledger (lib/oncejob.h). Checked
  * after each:
  * (1) firnd does not crash: it ends by itself at most with a status of its own,
- *     or by abort() when there is no memory;
+ *     or by abort() when there is no memory, or no pipe for libuv when it
+ *     starts (libuv aborts by itself then);
  * (2) without faults firnd comes up and answers, and a request has one job;
  * (3) each acknowledged job is known and comes to its end: those that were not
  *     cancelled succeed, unless their shepherd was the one that was hit. The
@@ -17,18 +18,17 @@
  * (4) a job that may not be started twice began once at most, exactly once if
  *     it succeeded; no job ran beside itself, no GPU had two jobs;
  * (5) every attempt of a job that is over has an end;
- * (6) no process is left.
+ * (6) no process is left;
+ * (7) in every fourth play there is an elastic trainer of examples/ too: its
+ *     checkpoints are whole, and the last is what it is without faults.
  *
- * A failure is told as the value of FIRN_FAULT that plays it again.
- *
- * Cost: about 0.4 s for each fault. Without FIRN_SOAK a sample of them by
- * FIRN_SEED, as many as FIRN_FAULTS says; with it all. Of calls that there are
- * very many of (firnd reads the whole of /proc to find processes) only each
- * k-th fails, so that a kind has at most EACH of them.
+ * A failure is told as the value of FIRN_FAULT that plays it again. Cost: about
+ * 0.4 s for each fault (lib/faultlist.h says which).
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/rng.h"
+#include "lib/ckptcheck.h"
+#include "lib/faultlist.h"
 #include "lib/firndbed.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -39,28 +39,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum {
-    NJOBS = 4,
+    NJOBS = 5,
     ENDLESS = 1,    /* the job that is cancelled */
-    SAMPLE = 12,    /* faults of a short run */
-    EACH = 400,     /* of a kind, in a long one */
-    WANTS_ENDS = 0, /* is (5) asked for? */
-    SHOWN = 20,     /* failures that are told */
+    TRAINER = 4,    /* one of examples/; not in every play */
+    SAMPLE = 6,     /* faults of a short run */
     LONGEST_S = 60, /* that anything is waited for */
     SAID = 600
-};
-
-struct fault {
-    enum fault_role role;
-    enum fault_call call;
-    int error;
-    long nth, length;
 };
 
 /* A job of the scenario: its lines, how long it works, what became of it. */
@@ -74,9 +65,13 @@ struct play_job {
 static struct {
     struct firndbed bed;
     struct play_job jobs[NJOBS];
+    int njobs;
+    char firn[FIRNDBED_PATH], cnn[FIRNDBED_PATH];
+    struct firndbed home; /* has what all checkpoints are compared with */
+    char good[FIRNDBED_PATH];
     struct oncejob_ledger ledger;
     bool is_cancelled; /* acknowledged */
-    long counts[FAULT_ROLES][FAULT_CALLS];
+    struct faultlist list;
     char said[SAID];
 } s = {.bed = {.gpus = "1x2:v100@16", .policy = "fifo"}};
 
@@ -87,7 +82,8 @@ static const struct play_job plain_jobs[NJOBS] = {
              "retry: {on: [failure, lost], max: 20}\n",
      .work_s = 0.015,
      .may_repeat = true},
-    {.more = "gpus: 1\n", .work_s = 0.010}};
+    {.more = "gpus: 1\n", .work_s = 0.010},
+    {.may_repeat = true}};
 
 static bool wrong(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
@@ -107,21 +103,37 @@ static bool wrong(const char *format, ...)
 /* (1) */
 static bool ended_well(int status, const struct fault *fault)
 {
-    if (WIFEXITED(status) ||
-        (fault->call == FAULT_MEMORY && WIFSIGNALED(status) &&
-         WTERMSIG(status) == SIGABRT))
+    bool may_abort = fault->call == FAULT_MEMORY || fault->call == FAULT_EVENT;
+    if (WIFEXITED(status) || (may_abort && WTERMSIG(status) == SIGABRT))
         return true;
     return wrong("firnd ended by signal %d", WTERMSIG(status));
 }
 
+static long submit_trainer(const char *key, double until_s,
+                           char reply[ASKFIRND_TEXT])
+{
+    char file[4 * FIRNDBED_PATH], folder[FIRNDBED_PATH];
+    firndbed_path(&s.bed, "ckpt", folder);
+    snprintf(file, sizeof file,
+             "name: %s\nrun: [\"%s\", --epochs, \"1\", --samples, \"32\", "
+             "--batch, \"16\", --every, \"1\", --judge, \"4\", --dir, "
+             "\"%s\"]\ngpus: 1..2\nelastic: {threads: 2}\n"
+             "checkpoint: {dir: \"%s\", grace: 2}\n"
+             "retry: {on: [failure, lost], max: 20}\n",
+             key, s.cnn, folder, folder);
+    return firndbed_submit_file(&s.bed, key, file, until_s, reply);
+}
+
 static bool submit_all(double limit_s)
 {
-    for (int i = 0; i < NJOBS; i++) {
+    for (int i = 0; i < s.njobs; i++) {
         char key[20], reply[ASKFIRND_TEXT];
         struct play_job *job = &s.jobs[i];
         snprintf(key, sizeof key, "j%d", i);
-        long id = firndbed_submit(&s.bed, key, job->work_s, job->more,
-                                  clock_elapsed_s() + limit_s, reply);
+        double until_s = clock_elapsed_s() + limit_s;
+        long id = i == TRAINER ? submit_trainer(key, until_s, reply)
+                               : firndbed_submit(&s.bed, key, job->work_s,
+                                                 job->more, until_s, reply);
         if (id > 0 && job->id > 0 && id != job->id)
             return wrong("request %s made jobs %ld and %ld", key, job->id, id);
         for (int k = 0; k < i && id > 0; k++)
@@ -136,7 +148,7 @@ static bool submit_all(double limit_s)
 static int count_unknown(void)
 {
     int n = 0;
-    for (int i = 0; i < NJOBS; i++)
+    for (int i = 0; i < s.njobs; i++)
         n += s.jobs[i].id == 0;
     return n;
 }
@@ -162,7 +174,7 @@ static bool is_over(const char *state)
 static int count_unended(double limit_s)
 {
     int n = 0;
-    for (int i = 0; i < NJOBS; i++) {
+    for (int i = 0; i < s.njobs; i++) {
         char target[40], reply[ASKFIRND_TEXT], state[64] = "";
         snprintf(target, sizeof target, "/jobs/%ld", s.jobs[i].id);
         n += s.jobs[i].id == 0 ||
@@ -177,7 +189,7 @@ static int count_begun(void)
 {
     int n = 0;
     oncejob_read(&s.ledger, s.bed.folder);
-    for (int i = 0; i < NJOBS; i++)
+    for (int i = 0; i < s.njobs; i++)
         n += s.jobs[i].id > 0 && s.ledger.jobs[s.jobs[i].id].nbegun > 0;
     return n;
 }
@@ -266,13 +278,28 @@ static bool job_is_good(int i, const struct fault *fault)
     if (!job->may_repeat && t->nbegun > 1)
         return wrong("job %ld began %d times: %.400s", job->id, t->nbegun,
                      body);
-    if (strcmp(state, "succeeded") == 0 && t->nended < 1)
+    if (i != TRAINER && strcmp(state, "succeeded") == 0 && t->nended < 1)
         return wrong("job %ld succeeded without its end: %.400s", job->id,
                      body);
-    if (WANTS_ENDS && !has_ends(body))
+    if (!has_ends(body))
         return wrong("job %ld has an attempt without an end: %.400s", job->id,
                      strstr(body, "\"epochs\""));
     return true;
+}
+
+/* (7); the first is without a fault. */
+static bool training_is_good(void)
+{
+    char folder[FIRNDBED_PATH], newest[FIRNDBED_PATH];
+    firndbed_path(&s.bed, "ckpt", folder);
+    if (!ckptcheck_folder(s.firn, folder, true, newest, s.said))
+        return false;
+    if (s.good[0] == '\0') {
+        firndbed_path(&s.home, "good.ckpt", s.good);
+        return rename(newest, s.good) == 0;
+    }
+    return ckptcheck_is_same(s.firn, s.good, newest) ||
+           wrong("%s has other weights than without a fault", newest);
 }
 
 /* (6) */
@@ -288,12 +315,17 @@ static bool nothing_is_left(void)
     return true;
 }
 
-static bool play(const struct fault *fault)
+static bool is_played(void *arg, const struct fault *fault)
 {
+    (void)arg;
     memcpy(s.jobs, plain_jobs, sizeof s.jobs);
     memset(&s.ledger, 0, sizeof s.ledger);
     s.is_cancelled = false;
-    if (!firndbed_make(&s.bed, "calls", true))
+    s.njobs = fault->nth % 4 == 0 ? NJOBS : NJOBS - 1;
+    char folder[FIRNDBED_PATH];
+    bool is_made = firndbed_make(&s.bed, "calls", true);
+    firndbed_path(&s.bed, "ckpt", folder);
+    if (!is_made || mkdir(folder, 0700) != 0)
         return wrong("no folder: %s", strerror(errno));
     faultplan_strike(s.bed.plan, fault->role, fault->call, fault->error,
                      fault->nth, fault->length);
@@ -301,18 +333,14 @@ static bool play(const struct fault *fault)
     faultplan_stop(s.bed.plan);
     is_good = is_good && final_life();
     oncejob_read(&s.ledger, s.bed.folder);
-    for (int i = 0; i < NJOBS && is_good; i++)
+    for (int i = 0; i < s.njobs && is_good; i++)
         is_good = job_is_good(i, fault);
     firndbed_kill(&s.bed, NULL);
-    is_good = is_good && nothing_is_left();
-    for (int r = 0; r < FAULT_ROLES && fault->nth == 0; r++)
-        for (int c = 0; c < FAULT_CALLS; c++)
-            s.counts[r][c] = s.bed.plan->counts[r][c];
+    is_good = is_good && nothing_is_left() &&
+              (s.njobs <= TRAINER || training_is_good());
+    faultlist_count(&s.list, s.bed.plan, fault);
     if (!is_good) {
-        print_error("FIRN_FAULT='%s %s %s %ld %ld' %s: %s\n",
-                    fault_role_name(fault->role), fault_call_name(fault->call),
-                    fault->nth > 0 ? fault_error_name(fault->error) : "none",
-                    fault->nth, fault->length, s.bed.plan->struck, s.said);
+        faultlist_tell(fault, s.bed.plan->struck, s.said);
         firndbed_show_log(&s.bed);
     }
     if (!is_good && getenv("FIRN_KEEP") != NULL)
@@ -320,115 +348,30 @@ static bool play(const struct fault *fault)
     return firndbed_remove(&s.bed) == 0 && is_good;
 }
 
-/* --- which faults -----------------------------------------------------------
- */
-
-/* Kinds that a role never calls are left out. */
-static struct fault draw_fault(struct rng *rng)
-{
-    struct fault f = {.length = rng_below(rng, 3) == 0 ? 10 : 1};
-    do {
-        f.role = (enum fault_role)rng_below(rng, FAULT_TRAINER);
-        f.call = (enum fault_call)rng_below(rng, FAULT_CALLS);
-    } while (s.counts[f.role][f.call] == 0);
-    const int *errors = fault_errors(f.call);
-    int n = 0;
-    while (errors[n] != 0)
-        n++;
-    f.error = errors[rng_below(rng, (uint64_t)n)];
-    f.nth = 1 + (long)rng_below(rng, (uint64_t)s.counts[f.role][f.call]);
-    return f;
-}
-
-static int play_sample(struct rng *rng, int n)
-{
-    int nbad = 0;
-    for (int i = 0; i < n && nbad < SHOWN; i++) {
-        struct fault f = draw_fault(rng);
-        nbad += !play(&f);
-    }
-    return nbad;
-}
-
-/* "daemon open EMFILE 94 10" */
-static bool read_fault(const char *text, struct fault *out)
-{
-    char role[20], call[20], error[20];
-    if (sscanf(text, "%19s %19s %19s %ld %ld", role, call, error, &out->nth,
-               &out->length) != 5)
-        return false;
-    for (int r = 0; r < FAULT_ROLES; r++)
-        for (int c = 0; c < FAULT_CALLS; c++) {
-            const int *e = fault_errors((enum fault_call)c);
-            if (strcmp(fault_role_name((enum fault_role)r), role) != 0 ||
-                strcmp(fault_call_name((enum fault_call)c), call) != 0)
-                continue;
-            while (*e != 0 && strcmp(fault_error_name(*e), error) != 0)
-                e++;
-            out->role = (enum fault_role)r;
-            out->call = (enum fault_call)c;
-            out->error = *e;
-            return *e != 0;
-        }
-    return false;
-}
-
-/* Every call of a kind, one after the other; part `part` of `nparts`. */
-static int play_all(int part, int nparts, long *nplayed)
-{
-    int nbad = 0;
-    long i = 0;
-    for (int role = 0; role < FAULT_TRAINER; role++)
-        for (int call = 0; call < FAULT_CALLS; call++)
-            for (long nth = 1; nth <= s.counts[role][call];
-                 nth += 1 + s.counts[role][call] / EACH)
-                for (const int *e = fault_errors((enum fault_call)call);
-                     *e != 0 && nbad < SHOWN; e++) {
-                    struct fault f = {(enum fault_role)role,
-                                      (enum fault_call)call, *e, nth, 1};
-                    if (i++ % nparts != part)
-                        continue;
-                    nbad += !play(&f);
-                    ++*nplayed;
-                }
-    return nbad;
-}
-
-/* In several processes: most of the time each of them waits. */
-static int play_all_at_once(void)
-{
-    enum { PARTS = 4 };
-    pid_t pids[PARTS];
-    int nbad = 0;
-    for (int i = 0; i < PARTS; i++)
-        if ((pids[i] = fork()) == 0) {
-            long nplayed = 0;
-            int bad = play_all(i, PARTS, &nplayed);
-            print_message("# part %d: %ld faults\n", i, nplayed);
-            _exit(bad);
-        }
-    for (int i = 0; i < PARTS; i++) {
-        int status = 0;
-        waitpid(pids[i], &status, 0);
-        nbad += WIFEXITED(status) ? WEXITSTATUS(status) : SHOWN;
-    }
-    return nbad;
-}
-
 /* --- cases ------------------------------------------------------------------
  */
 
 static bool is_possible(void)
 {
-    return getenv("FIRN_QUICK") == NULL && access(s.bed.firnd, X_OK) == 0;
+    return getenv("FIRN_QUICK") == NULL && s.home.plan != NULL &&
+           access(s.firn, X_OK) == 0 && access(s.cnn, X_OK) == 0;
 }
 
-static int find_firnd(void **state)
+static int make_home(void **state)
 {
     (void)state;
-    if (firndbed_make(&s.bed, "calls", false))
-        return firndbed_remove(&s.bed);
+    firndbed_make(&s.home, "calls", true);
+    const char *firnd = s.home.firnd;
+    snprintf(s.firn, sizeof s.firn, "%.*s", (int)strlen(firnd) - 1, firnd);
+    snprintf(s.cnn, sizeof s.cnn, "%.*s/examples/cnn",
+             (int)(strrchr(firnd, '/') - firnd), firnd);
     return 0;
+}
+
+static int remove_home(void **state)
+{
+    (void)state;
+    return firndbed_remove(&s.home);
 }
 
 static void without_a_fault_all_jobs_come_to_their_end(void **state)
@@ -438,45 +381,82 @@ static void without_a_fault_all_jobs_come_to_their_end(void **state)
     if (!is_possible())
         skip();
     double began_s = clock_elapsed_s();
-    assert_true(play(&none));
-    print_message("# %.3f s; calls of", clock_elapsed_s() - began_s);
-    for (int r = 0; r < FAULT_TRAINER; r++) {
-        print_message(" %s:", fault_role_name((enum fault_role)r));
-        for (int c = 0; c < FAULT_CALLS; c++)
-            if (s.counts[r][c] > 0)
-                print_message(" %s %ld", fault_call_name((enum fault_call)c),
-                              s.counts[r][c]);
-    }
-    print_message("\n");
+    assert_true(is_played(NULL, &none));
+    print_message("# %.3f s without a fault\n", clock_elapsed_s() - began_s);
+    faultlist_print(&s.list);
     /* SQLite's own are among them. */
-    assert_true(s.counts[FAULT_DAEMON][FAULT_WRITE] > 50);
-    assert_true(s.counts[FAULT_DAEMON][FAULT_SYNC] > 5);
+    assert_true(s.list.counts[FAULT_DAEMON][FAULT_WRITE] > 50);
+    assert_true(s.list.counts[FAULT_DAEMON][FAULT_SYNC] > 5);
+    assert_true(s.list.counts[FAULT_SHEPHERD][FAULT_SYNC] > 5);
 }
 
 static void after_any_call_failed_nothing_is_lost_or_doubled(void **state)
 {
     (void)state;
-    const char *said = getenv("FIRN_SEED"), *number = getenv("FIRN_FAULTS");
-    uint64_t seed =
-        said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
-    struct rng rng;
-    int nbad;
     if (!is_possible())
         skip();
-    print_message("# seed %llu\n", (unsigned long long)seed);
-    rng_seed(&rng, seed);
-    const char *one = getenv("FIRN_FAULT");
-    if (one != NULL) {
-        struct fault f;
-        assert_true(read_fault(one, &f));
-        nbad = !play(&f);
-    } else if (number == NULL && getenv("FIRN_SOAK") != NULL)
-        nbad = play_all_at_once();
-    else
-        nbad = play_sample(&rng, number != NULL ? (int)strtol(number, NULL, 10)
-                                                : SAMPLE);
+    s.list.last = FAULT_SHEPHERD;
+    int nbad = faultlist_play(&s.list, SAMPLE, is_played, NULL);
     if (nbad > 0)
         fail_msg("%d faults were not survived", nbad);
+}
+
+/* Is a job known to a firnd that meets no fault? */
+static bool is_known_later(long id)
+{
+    char target[40], reply[ASKFIRND_TEXT];
+    faultplan_stop(s.bed.plan);
+    snprintf(target, sizeof target, "/jobs/%ld", id);
+    bool is_known =
+        firndbed_begin(&s.bed, NULL) && firndbed_is_ready(&s.bed, LONGEST_S) &&
+        firndbed_get(&s.bed, target, clock_elapsed_s() + LONGEST_S, reply) ==
+            200;
+    firndbed_kill(&s.bed, NULL);
+    return is_known;
+}
+
+/* One start of firnd in which a call on the state file fails; false: there were
+ * not that many. */
+static bool start_fails(enum fault_call call, int error, long nth, long id)
+{
+    faultplan_strike(s.bed.plan, FAULT_DAEMON, call, error, nth, 1);
+    snprintf(s.bed.plan->only, sizeof s.bed.plan->only, "firn.db");
+    if (firndbed_begin(&s.bed, NULL))
+        firndbed_is_ready(&s.bed, LONGEST_S);
+    firndbed_kill(&s.bed, NULL);
+    bool is_struck = s.bed.plan->nstruck > 0;
+    if (!is_known_later(id)) {
+        firndbed_show_log(&s.bed);
+        fail_msg("%s %ld, %s: job %ld is lost", fault_call_name(call), nth,
+                 fault_error_name(error), id);
+    }
+    return is_struck;
+}
+
+/* SQLite opens for reading what cannot be opened for writing: such a file is
+ * not to be taken for a damaged one, and moved aside with all jobs. */
+static void a_state_that_cannot_be_opened_now_is_not_given_up(void **state)
+{
+    (void)state;
+    static const enum fault_call calls[] = {FAULT_OPEN, FAULT_READ, FAULT_STAT};
+    char reply[ASKFIRND_TEXT];
+    if (!is_possible())
+        skip();
+    assert_true(firndbed_make(&s.bed, "calls", true));
+    assert_true(firndbed_begin(&s.bed, NULL));
+    assert_true(firndbed_is_ready(&s.bed, LONGEST_S));
+    long id = firndbed_submit(&s.bed, "kept", 0, "gpus: 1\n",
+                              clock_elapsed_s() + LONGEST_S, reply);
+    assert_true(id > 0);
+    firndbed_kill(&s.bed, NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        long n = 1, step = getenv("FIRN_SOAK") != NULL || i == 0 ? 1 : 5;
+        while (start_fails(calls[i], EIO, n, id)) /* until none is left */
+            n += step;
+        while (n > step && i == 0)
+            start_fails(calls[i], EMFILE, n -= step, id);
+    }
+    assert_int_equal(firndbed_remove(&s.bed), 0);
 }
 
 int main(int argc, char **argv)
@@ -484,10 +464,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(without_a_fault_all_jobs_come_to_their_end),
         cmocka_unit_test(after_any_call_failed_nothing_is_lost_or_doubled),
+        cmocka_unit_test(a_state_that_cannot_be_opened_now_is_not_given_up),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return oncejob_work(argv[2], strtod(argv[3], NULL));
     if (realpath(argv[0], s.bed.self) == NULL)
         return 1;
-    return cmocka_run_group_tests(cases, find_firnd, NULL);
+    return cmocka_run_group_tests(cases, make_home, remove_home);
 }

@@ -8,9 +8,10 @@
  *
  * and behind it the answer: nothing (unknown), "=" and the state shown, "!"
  * for "is over", "-" for "no such job", "x" for "refused". A state is p, a, s,
- * f or c (pending, active, succeeded, failed, cancelled), then h (held), e
- * (ending), the attempt as a digit, and "p7" for a priority other than 0.
- * "@3-9" gives the times, "#5" another id than 1, "&1" the second job.
+ * f or c (pending, active, succeeded, failed, cancelled) or t (active, but only
+ * starting), then h (held), e (ending), the attempt as a digit, and last "p7"
+ * for a priority other than 0. "@3-9" gives the times, "#5" another id than 1,
+ * "&1" the second job.
  */
 #include "lib/history.h"
 #include <math.h>
@@ -29,7 +30,11 @@ enum { MOST = 40 };
 static void read_seen(const char *at, struct history_seen *out)
 {
     static const char phases[] = "pasfc";
-    out->phase = (enum history_phase)(strchr(phases, *at++) - phases);
+    out->is_starting = *at == 't';
+    out->phase = out->is_starting
+                     ? HISTORY_ACTIVE
+                     : (enum history_phase)(strchr(phases, *at) - phases);
+    at++;
     for (; *at == 'h' || *at == 'e' || (*at >= '0' && *at <= '9'); at++) {
         out->is_held |= *at == 'h';
         out->is_ending |= *at == 'e';
@@ -102,10 +107,12 @@ static void histories_that_a_scheduler_can_have_are_accepted(void **state)
         "S= H=ah1 L=ah1 L=s1h",        /* hold does not stop what runs */
         "S= H L=a1 L=ah1 L=ah1",       /* a hold that came late */
         "S= H L=a1 L=a2 L=s2",         /* one that never came */
+        "S= H=th1 L=th2 L=ah2",        /* a start that was tried again */
         "S= C=c L=c H!",               /* cancelled while it waited */
         "S= L=a1 C=ae1 L=ae1 L=c1 C!", /* and while it ran */
         "S= L=a1 C=ae1 L=s1",          /* it ended by itself just before */
-        "S= C C! L=c",                 /* an unknown cancel did happen */
+        "S= L=a1 C L=f1", /* its record was lost, its signal was not */
+        "S= C C! L=c",    /* an unknown cancel did happen */
         "S= L=a1 C! L=s1",
         "S= P7=pp7 L=a1p7 P3=a1p3 L=a1p3",
         "S= P7=pp7@2-9 P3=pp3@2-9 L=pp7@10-11", /* either order */
@@ -141,6 +148,8 @@ static void every_planted_fault_is_rejected(void **state)
         "S= H=ph L=ah1",          /* started while it was held */
         "S= H=ph L=ph1",          /* so, though it waits again */
         "S= H=ah1 L=ah2",         /* started anew while it was held */
+        "S= H=th1 L=ah1 L=ah2",   /* not once it ran */
+        "S= C=te1 L=te2",         /* nor when it is cancelled */
         "S= H=ph R=p L=ph",       /* an acknowledged release is gone */
         "S= C=c L=p",             /* an acknowledged cancel is gone */
         "S= C=c L=a1",            /* a cancelled job starts */
@@ -154,6 +163,7 @@ static void every_planted_fault_is_rejected(void **state)
         "S= P7=pp7@2-9 P3=pp3@2-9 L=p@10-11",
         "S= L=p C! L=p", /* "is over", and it is not */
         "S= L=a1 H!@4-5 L=a1@6-7",
+        "S= L=a1 C=ae1 L=f1", /* an acknowledged cancel is kept */
         "S= L=f1",            /* nothing should have failed */
         "S= H@2-3 L=p L=ph",  /* by a request of the dead */
         "S= H=ph H L=ah1",    /* an unknown request is no excuse */

@@ -11,7 +11,7 @@
  * may not began once at most; never two workers of a job, nor two jobs on a
  * GPU; no process is left.
  *
- * Cost: about 40 ms a kill; 40 kills, 15 under a checker, 400 in a soak,
+ * Cost: about 40 ms a kill; 25 kills, 15 under a checker, 400 in a soak,
  * FIRN_SHEPHERD_KILLS of them where that is set (`make kills`).
  */
 #define _GNU_SOURCE
@@ -163,9 +163,9 @@ static void killed_shepherds_lose_and_double_nothing(void **state)
         said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
     int nkills = 0, ndoubled = 0,
         n = number != NULL                 ? (int)strtol(number, NULL, 10)
-            : getenv("FIRN_SOAK") != NULL  ? 400
             : getenv("FIRN_QUICK") != NULL ? 15
-                                           : 40;
+            : getenv("FIRN_SOAK") != NULL  ? 400
+                                           : 25;
     if (!firndbed_make(&s.bed, "herd", false)) {
         s.is_good = true;
         skip();

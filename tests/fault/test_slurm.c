@@ -5,8 +5,10 @@
  * one to three GPUs, some elastic, all with checkpoints, and kills with
  * SIGKILL, alone and together, at random instants: the controller, a node's
  * slurmd with all of its job steps or without, firnd. The dead are started
- * again after up to two seconds. A submit without an answer is sent again under
- * the same key.
+ * again after up to two seconds. Now and then the controller is only stopped
+ * (SIGSTOP) and goes on later; in a soak for longer than firnd waits for an
+ * answer of Slurm's. A submit without an answer is sent again under the same
+ * key.
  *
  * The jobs are this very program (lib/tickjob.h): each worker locks its rank of
  * its job, and its GPU by node and index as Slurm told it. So doubling and
@@ -76,13 +78,13 @@ static struct {
     char work[PATH]; /* the jobs' folder */
     pid_t pid;       /* 0: none */
     int node;        /* that is dead; -1: none */
-    bool is_ctld_dead, is_good;
+    bool is_ctld_dead, is_ctld_stopped, is_good;
     struct rng rng;
     int n, ndone; /* requests; the last may be without an answer */
     struct request all[REQUESTS];
     int of_job[REQUESTS]; /* 1 + the request, by the job's id */
     struct tickledger_death deaths[KILLS];
-    int ndeaths, nkills[8];
+    int ndeaths, nkills[8], nstops;
     double ready_most_s; /* the longest that firnd took to answer */
 } s;
 
@@ -254,6 +256,13 @@ static void load_for(double time_s)
 
 static void kill_one(enum victim victim)
 {
+    if (victim == CTLD && getenv("FIRN_SLURM_CRASHES") == NULL &&
+        rng_below(&s.rng, 3) == 0) { /* it forgets nothing, and is silent */
+        s.is_ctld_stopped = slurmbed_signal(&s.bed, SIGSTOP);
+        s.nkills[CTLD]--;
+        s.nstops++;
+        return;
+    }
     if (victim == CTLD) { /* what it forgot may be ended at any time later */
         s.deaths[s.ndeaths++] = (struct tickledger_death){"", 0, INFINITY};
         assert_int_equal(slurmbed_tell(&s.bed, "kill", "ctld", NULL), 0);
@@ -322,7 +331,12 @@ static void round_of_faults(void)
             kill_one(all[(first + i) % 3]);
             pause_s(fmax(0, 0.6 * rng_unit(&s.rng) - 0.3));
         }
-    load_for(2 * rng_unit(&s.rng));
+    bool is_long = s.is_ctld_stopped && getenv("FIRN_SOAK") != NULL &&
+                   rng_below(&s.rng, 10) == 0;
+    load_for(is_long ? 60 : 2 * rng_unit(&s.rng));
+    if (s.is_ctld_stopped)
+        slurmbed_signal(&s.bed, SIGCONT);
+    s.is_ctld_stopped = false;
     first = (int)rng_below(&s.rng, 3);
     for (int i = 0; i < 3; i++)
         start_one(all[(first + i) % 3]);
@@ -460,10 +474,11 @@ static void killed_at_random_nothing_is_lost_or_doubled(void **state)
     drain();
     size_t nlines = check_ledger();
     check_nobody();
-    print_message("# %d rounds: slurmctld killed %d times, a node %d, firnd "
-                  "%d; %d jobs, %zu lines in their ledger, %.1f s in all\n",
-                  n, s.nkills[CTLD], s.nkills[NODE], s.nkills[FIRND], s.n,
-                  nlines, clock_elapsed_s() - began_s);
+    print_message("# %d rounds: slurmctld killed %d times and stopped %d, a "
+                  "node killed %d, firnd %d; %d jobs, %zu lines in their "
+                  "ledger, %.1f s in all\n",
+                  n, s.nkills[CTLD], s.nstops, s.nkills[NODE], s.nkills[FIRND],
+                  s.n, nlines, clock_elapsed_s() - began_s);
     /* What is lost, doubled or on a GPU of another has failed above. */
     print_message("# figures: slurmctld %d %d %d 0 0 %.3f %.1f\n",
                   s.nkills[CTLD], s.n, s.n - s.ndone, s.ready_most_s,

@@ -249,16 +249,14 @@ static void stopped_processes_lose_and_double_nothing(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED");
-    bool is_long = getenv("FIRN_SOAK") != NULL;
+    bool is_quick = getenv("FIRN_QUICK") != NULL;
+    bool is_long = getenv("FIRN_SOAK") != NULL && !is_quick;
     uint64_t seed =
         said != NULL ? strtoull(said, NULL, 10) : (uint64_t)time(NULL);
     begin();
     print_message("# seed %llu\n", (unsigned long long)seed);
     rng_seed(&s.rng, seed);
-    play(is_long                        ? 2000
-         : getenv("FIRN_QUICK") != NULL ? 10
-                                        : 30,
-         is_long ? 150 : 0);
+    play(is_long ? 2000 : is_quick ? 10 : 30, is_long ? 150 : 0);
     drain();
     check();
     print_message("# %d stops of firnd, %d of shepherds, %d of jobs; %d jobs\n",

@@ -31,6 +31,7 @@ void faultplan_strike(struct faultplan *plan, enum fault_role role,
                       enum fault_call call, int error, long nth, long length)
 {
     faultplan_stop(plan);
+    memset(plan->only, 0, sizeof plan->only);
     for (int r = 0; r < FAULT_ROLES; r++)
         for (int c = 0; c < FAULT_CALLS; c++)
             plan->counts[r][c] = 0;

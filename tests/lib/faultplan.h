@@ -62,6 +62,7 @@ enum { FAULT_SHORT = -1 /* half of what is to be written is */ };
 struct faultplan {
     _Atomic int role, call, error; /* an errno value, or FAULT_SHORT */
     _Atomic long nth, length;      /* 0: none fails */
+    char only[40]; /* only calls on paths with this text count; "": all */
     _Atomic long counts[FAULT_ROLES][FAULT_CALLS];
     _Atomic long nstruck; /* how many calls have failed */
     char struck[200];     /* the first of them, for people */

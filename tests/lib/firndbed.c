@@ -127,10 +127,16 @@ static void become(const struct firndbed *bed, const char *failpoint)
         setenv("LD_PRELOAD", bed->preload, 1);
         setenv("FAULT_PLAN", plan, 1);
     }
-    const char *argv[16] = {"firnd",  "--state", state,      "--socket", sock,
-                            "--gpus", bed->gpus, "--policy", bed->policy};
+    const char *argv[20] = {"firnd",     "--state",     state,     "--socket",
+                            sock,        "--gpus",      bed->gpus, "--policy",
+                            bed->policy, "--allow-root"};
+    int n = 10;
+    if (bed->plan != NULL) { /* shepherds and jobs get it too */
+        argv[n++] = "--set";
+        argv[n++] = "local.pass-env=LD_PRELOAD,FAULT_PLAN";
+    }
     for (int i = 0; i < 4 && bed->more[i] != NULL; i++)
-        argv[9 + i] = bed->more[i];
+        argv[n++] = bed->more[i];
     if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
         execv(bed->firnd, (char *const *)argv);
     _exit(127);
@@ -234,19 +240,27 @@ bool firndbed_field(const char *reply, const char *name, char out[64])
     return true;
 }
 
-long firndbed_submit(const struct firndbed *bed, const char *key, double work_s,
-                     const char *more, double until_s,
-                     char reply[ASKFIRND_TEXT])
+long firndbed_submit_file(const struct firndbed *bed, const char *key,
+                          const char *file, double until_s,
+                          char reply[ASKFIRND_TEXT])
 {
-    char body[PATH_MAX + 2 * FIRNDBED_PATH], sock[FIRNDBED_PATH], id[64];
+    char sock[FIRNDBED_PATH], id[64];
     firndbed_path(bed, "sock", sock);
-    snprintf(body, sizeof body,
-             "name: %.40s\nrun: [\"%s\", \"work\", \"%s\", \"%.3f\"]\n%s", key,
-             bed->self, bed->folder, work_s, more);
-    int status = askfirnd_submit(sock, key, body, until_s, reply);
+    int status = askfirnd_submit(sock, key, file, until_s, reply);
     if (status == 0)
         return 0;
     if ((status != 200 && status != 201) || !firndbed_field(reply, "id", id))
         return -1;
     return strtol(id, NULL, 10);
+}
+
+long firndbed_submit(const struct firndbed *bed, const char *key, double work_s,
+                     const char *more, double until_s,
+                     char reply[ASKFIRND_TEXT])
+{
+    char file[PATH_MAX + 2 * FIRNDBED_PATH];
+    snprintf(file, sizeof file,
+             "name: %.40s\nrun: [\"%s\", \"work\", \"%s\", \"%.3f\"]\n%s", key,
+             bed->self, bed->folder, work_s, more);
+    return firndbed_submit_file(bed, key, file, until_s, reply);
 }

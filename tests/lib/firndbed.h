@@ -57,6 +57,10 @@ int firndbed_send(const struct firndbed *bed, const char *method,
 long firndbed_submit(const struct firndbed *bed, const char *key, double work_s,
                      const char *more, double until_s,
                      char reply[ASKFIRND_TEXT]);
+/* The same with a whole job file. */
+long firndbed_submit_file(const struct firndbed *bed, const char *key,
+                          const char *file, double until_s,
+                          char reply[ASKFIRND_TEXT]);
 /* The value of the first "name": in a reply, without quotes. */
 bool firndbed_field(const char *reply, const char *name, char out[64]);
 

@@ -10,7 +10,8 @@
 /* The machine's state. While `is_open` a start may have come before the last
  * request that forbids starts, unseen. */
 struct machine {
-    bool exists, is_held, is_ending, is_open;
+    bool exists, is_held, is_ending, is_open, is_starting;
+    bool may_die; /* by a cancel that was not acknowledged, and is forgotten */
     enum history_phase phase;
     int priority;
     long attempt;
@@ -41,7 +42,8 @@ static bool is_over(enum history_phase phase)
 static bool can_be(const struct machine *m, const struct history_rule *rule,
                    enum history_phase phase, long attempt)
 {
-    bool may_start = (!m->is_held && !m->is_ending) || m->is_open;
+    bool may_start = (!m->is_held && !m->is_ending) || m->is_open ||
+                     (m->is_starting && !m->is_ending);
     bool was_active = m->phase == HISTORY_ACTIVE || may_start;
     if (attempt < m->attempt)
         return false;
@@ -57,7 +59,7 @@ static bool can_be(const struct machine *m, const struct history_rule *rule,
     case HISTORY_SUCCEEDED:
         return was_active && !rule->is_endless;
     case HISTORY_FAILED:
-        return was_active && rule->may_fail;
+        return was_active && (rule->may_fail || m->may_die);
     case HISTORY_CANCELLED:
         return m->is_ending;
     }
@@ -106,6 +108,7 @@ static bool apply_seen(struct machine *m, const struct history_rule *rule,
     change(m, op);
     m->phase = op->seen.phase;
     m->attempt = op->seen.attempt;
+    m->is_starting = m->phase == HISTORY_ACTIVE && op->seen.is_starting;
     m->is_open = false;
     return matches(m, &op->seen);
 }
@@ -131,7 +134,11 @@ static int apply(const struct machine *m, const struct history_rule *rule,
             return 0;
         out[0].is_open = m->is_open || (!m->is_held && !m->is_ending);
         change(&out[0], op);
-        return 1;
+        if (op->what != HISTORY_CANCEL)
+            return 1;
+        out[1] = *m; /* its process is gone, its record too */
+        out[0].may_die = out[1].may_die = true;
+        return 2;
     }
     int n = 0; /* refused, for it is over: how, is seen later */
     for (int p = HISTORY_SUCCEEDED; p <= HISTORY_CANCELLED; p++) {
@@ -153,8 +160,8 @@ static uint64_t pack(const struct machine *m)
 {
     return (uint64_t)m->exists | (uint64_t)m->is_held << 1 |
            (uint64_t)m->is_ending << 2 | (uint64_t)m->is_open << 3 |
-           (uint64_t)m->phase << 4 | (uint64_t)m->priority << 8 |
-           (uint64_t)m->attempt << 16;
+           (uint64_t)m->phase << 4 | (uint64_t)m->may_die << 7 |
+           (uint64_t)m->priority << 8 | (uint64_t)m->attempt << 16;
 }
 
 static void put(struct search *s, struct entry e)

@@ -14,10 +14,14 @@
  *                           ^----------------|  |----> failed
  *
  * Start, loss and end come by themselves, at any time. A job does not start,
- * and the number of its attempt does not rise, while it is held or cancelled.
+ * and the number of its attempt does not rise, while it is held or cancelled;
+ * but a start that had begun before a hold may come to nothing and be tried
+ * again until the job runs.
  * Only a cancelled job becomes `cancelled`, and it is over for good, like one
- * that succeeded. Hold, release, cancel and a priority change what they name
- * until the next such request, and are refused when the job is over.
+ * that succeeded. A cancel without an answer may have ended the job's process
+ * before its record was lost: the job has failed then. Hold, release, cancel
+ * and a priority change what they name until the next such request, and are
+ * refused when the job is over.
  *
  * (1) Besides, over all jobs: a key has one id whenever it is told, and an id
  *     one key.
@@ -61,6 +65,7 @@ enum history_phase {
 struct history_seen {
     long id, attempt;
     enum history_phase phase;
+    bool is_starting; /* active, and not seen to run */
     bool is_held, is_ending;
     int priority;
 };
