@@ -216,8 +216,7 @@ static int remove_folder(void **state)
     (void)state;
     model_hang_up();
     free(model.garbage.bytes);
-    firndlife_close(&model.life, !model.is_good);
-    firndlife_sleepers(model.sleep_s, true); /* of a run that failed */
+    firndlife_close(&model.life, model.sleep_s, !model.is_good);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "lib/askfirnd.h"
 #include "lib/folder.h"
+#include "lib/oncejob.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -58,13 +59,18 @@ static void show_log(const struct firndlife *life)
         fclose(log);
 }
 
-void firndlife_close(struct firndlife *life, bool is_shown)
+void firndlife_close(struct firndlife *life, const char *seconds, bool is_shown)
 {
+    struct timespec nap = {.tv_nsec = 10000000};
     if (life->pid != 0) {
         kill(life->pid, SIGKILL);
         waitpid(life->pid, NULL, 0);
     }
     life->pid = 0;
+    for (int i = 0; i < 500 && oncejob_processes(life->folder) > 0; i++) {
+        firndlife_sleepers(seconds, true); /* a supervisor ends with its job */
+        nanosleep(&nap, NULL);
+    }
     if (is_shown)
         show_log(life);
     folder_empty(life->folder);

@@ -19,8 +19,10 @@ struct firndlife {
 
 /* 0, or 1 when there can be no folder. */
 int firndlife_open(struct firndlife *life);
-/* Kills it, shows the end of its log if `is_shown`, removes the folder. */
-void firndlife_close(struct firndlife *life, bool is_shown);
+/* Kills it and the sleepers that jobs of a failed test have left, shows the end
+ * of its log if `is_shown`, removes the folder. */
+void firndlife_close(struct firndlife *life, const char *seconds,
+                     bool is_shown);
 bool firndlife_has_program(const struct firndlife *life);
 /* A file of the folder: "sock", "err", "state". */
 void firndlife_path(const struct firndlife *life, char out[FIRNDLIFE_PATH],
