@@ -152,6 +152,8 @@ static enum firn_status load(struct book *book, size_t *nbad,
     book->jobs.at = living.at;
     book->jobs.n = living.n;
     book->jobs.cap = living.cap;
+    for (size_t i = 0; i < living.n; i++)
+        book_limit_began(book, living.at[i]);
     if (status == FIRN_OK)
         status = store_each_over(book->store, book->keep, take, &over,
                                  &nbad_over, err);
