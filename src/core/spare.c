@@ -15,7 +15,7 @@
  *
  * Invariants:
  * (1) the plan only loses steps: nothing is placed where it was not before;
- * (2) nobody comes to share a GPU by this: a job stays only on GPUs that no
+ * (2) no two jobs come to share a GPU by this: a job stays only on GPUs that no
  *     other job has in the plan;
  * (3) jobs that are trained together are left as the policy has them.
  *

@@ -102,8 +102,8 @@ struct api_host {
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
 
-    /* A request of a route of the table was handled within so many seconds;
-     * NULL: it is not counted. */
+    /* A request of a route of the table was handled, in `seconds`; NULL: the
+     * host does not count them. */
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 

@@ -3,6 +3,10 @@
  * From what dryrun.c rolled: moments with their ranges, a sentence, and for a
  * plan the smallest change that would start the job now. What is not known is
  * null, and `unknown` says why.
+ *
+ * Bound: the smallest change is searched by halving, at most twice the binary
+ * logarithm of the GPUs asked for in decisions, and for SMALLER_S of processor
+ * time.
  */
 #include "base/buf.h"
 #include "base/clock.h"

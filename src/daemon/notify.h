@@ -16,7 +16,7 @@
 #include <sys/un.h>
 
 struct notify {
-    int fd; /* -1: nobody asked to be told */
+    int fd; /* -1: there is no socket to send to */
     struct sockaddr_un to;
     socklen_t to_n;
     double every_s; /* between two signs of life; 0: none are wanted */

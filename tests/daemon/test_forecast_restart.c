@@ -235,6 +235,30 @@ static void a_recovered_rigid_job_has_the_duration_of_its_admission(void **u)
     loopscene_close(&s);
 }
 
+/* Without a duration, progress would come to no work done. */
+static void a_recovered_rigid_job_that_reports_has_a_known_end(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 1");
+    loopscene_turn(&s);
+    loopscene_kill(&s);
+    loopscene_open(&s, "1x1:v100@16", "fifo", true);
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.5, 2, 1024); /* 50 of 100 steps, 2 s each */
+    assert_int_equal(dryrun_eta(s.loop, loopscene_job(&s, "a"), &json, &err),
+                     FIRN_OK);
+    assert_non_null(strstr(json.at, "\"unknown\":null"));
+    const char *at = strstr(json.at, "\"finish_s\":");
+    assert_non_null(at);
+    assert_true(fabs(strtod(at + strlen("\"finish_s\":"), NULL) - 100) < 5);
+    buf_release(&json);
+    loopscene_close(&s);
+}
+
 static void a_duration_is_stretched_in_a_bounded_number_of_steps(void **unused)
 {
     (void)unused;
@@ -383,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_duration_is_stretched_in_a_bounded_number_of_steps),
         CASE(a_recovered_rigid_job_has_the_duration_of_its_admission),
+        CASE(a_recovered_rigid_job_that_reports_has_a_known_end),
         CASE(every_kind_of_job_has_a_forecast_after_a_restart),
         CASE(a_forecast_beyond_its_bound_says_so),
         CASE(forecasts_of_random_recovered_scenes_end),

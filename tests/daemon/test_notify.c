@@ -49,7 +49,7 @@ static int listen_at(bool is_abstract)
     return fd;
 }
 
-/* The next message within so many milliseconds; "": there is none. */
+/* The next message within `wait_ms` milliseconds; "": there is none. */
 static const char *message(int fd, int wait_ms)
 {
     static char out[256];
