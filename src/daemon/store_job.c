@@ -285,30 +285,40 @@ static char **read_list(sqlite3_stmt *row, int at)
     return list;
 }
 
+/* Looked up once: a row has some forty whole numbers. */
+static const struct store_range *range_of(const struct field *field)
+{
+    static struct store_range known[NFIELDS];
+    struct store_range *range = &known[field - fields];
+    if (range->column == NULL)
+        *range = store_judge_range(field->column);
+    return range;
+}
+
 /* False: it cannot be understood. */
 static bool read_field(sqlite3_stmt *row, int at, const struct field *field,
                        void *value)
 {
     const char *text = "";
-    if ((field->kind < REAL && !store_judge_whole(row, at, field->column)) ||
-        (field->kind == REAL && !store_judge_real(row, at)))
+    int64_t whole = 0;
+    if (field->kind < REAL &&
+        !store_judge_whole(row, at, range_of(field), &whole))
         return false;
     if (field->kind >= TEXT && field->kind != LIST)
         text = (const char *)sqlite3_column_text(row, at);
     switch (field->kind) {
     case INT:
-        *(int *)value = sqlite3_column_int(row, at);
+        *(int *)value = (int)whole;
         return true;
     case I64:
     case U64:
-        *(int64_t *)value = sqlite3_column_int64(row, at);
+        *(int64_t *)value = whole;
         return true;
     case FLAG:
-        *(bool *)value = sqlite3_column_int(row, at) != 0;
+        *(bool *)value = whole != 0;
         return true;
     case REAL:
-        *(double *)value = sqlite3_column_double(row, at);
-        return true;
+        return store_judge_real(row, at, value);
     case TEXT:
         *(char **)value = mem_strdup(text != NULL ? text : "");
         return text != NULL;

@@ -8,7 +8,7 @@
  *
  * (1) A whole number is stored as one and lies in its column's range, which is
  * 0 to INT_MAX where the table has no other. (2) A real number is finite and no
- * larger than 1e15; NULL, as SQLite stores what is no number, reads as 0. (3)
+ * larger than 1e15; what is no number reads as 0, as SQLite has it. (3)
  * What a job holds can be read, and it is over if and only if its state says
  * so: a job whose processes may run is never taken for one that has none.
  */
@@ -23,12 +23,7 @@ static const double REAL_MOST = 1e15;
 /* Attempts are numbered one by one; what is above is exact in no double. */
 static const int64_t COUNT_MOST = INT64_C(9007199254740992);
 
-struct range {
-    const char *column;
-    int64_t least, most;
-};
-
-static const struct range ranges[] = {
+static const struct store_range ranges[] = {
     {"priority", 0, 100},
     {"gpus_min", 0, 1 << 20},
     {"gpus_max", 0, 1 << 20},
@@ -45,23 +40,26 @@ static const struct range ranges[] = {
     {"how_after", 0, INT_MAX - 1},
 };
 
-bool store_judge_whole(sqlite3_stmt *row, int at, const char *column)
+struct store_range store_judge_range(const char *column)
 {
-    struct range range = {column, 0, INT_MAX};
-    int64_t value = sqlite3_column_int64(row, at);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (strcmp(ranges[i].column, column) == 0)
-            range = ranges[i];
-    return sqlite3_column_type(row, at) == SQLITE_INTEGER &&
-           value >= range.least && value <= range.most;
+            return ranges[i];
+    return (struct store_range){column, 0, INT_MAX};
 }
 
-bool store_judge_real(sqlite3_stmt *row, int at)
+bool store_judge_whole(sqlite3_stmt *row, int at,
+                       const struct store_range *range, int64_t *out)
 {
-    int type = sqlite3_column_type(row, at);
-    double value = sqlite3_column_double(row, at);
-    return type == SQLITE_NULL || (type != SQLITE_TEXT && type != SQLITE_BLOB &&
-                                   fabs(value) <= REAL_MOST);
+    *out = sqlite3_column_int64(row, at);
+    return *out >= range->least && *out <= range->most &&
+           sqlite3_column_type(row, at) == SQLITE_INTEGER;
+}
+
+bool store_judge_real(sqlite3_stmt *row, int at, double *out)
+{
+    *out = sqlite3_column_double(row, at);
+    return fabs(*out) <= REAL_MOST;
 }
 
 bool store_judge_count(int64_t value)

@@ -149,8 +149,14 @@ bool store_may_pass(int code);
 
 /* The value of a column of the table of jobs: a whole number in its range; a
  * real one that is finite. */
-bool store_judge_whole(sqlite3_stmt *row, int at, const char *column);
-bool store_judge_real(sqlite3_stmt *row, int at);
+struct store_range {
+    const char *column;
+    int64_t least, most;
+};
+struct store_range store_judge_range(const char *column);
+bool store_judge_whole(sqlite3_stmt *row, int at,
+                       const struct store_range *range, int64_t *out);
+bool store_judge_real(sqlite3_stmt *row, int at, double *out);
 /* A number of an attempt. */
 bool store_judge_count(int64_t value);
 /* A time; 0 for one that cannot be. */
