@@ -29,8 +29,8 @@ void book_listen(struct book *book, book_listener *listener, void *arg);
 /* How many jobs that are over stay in memory: BOOK_KEEP at first. */
 enum { BOOK_KEEP = 10000 };
 void book_keep(struct book *book, size_t keep);
-/* A job that is over is no longer on disk: it leaves memory too. Not within a
- * walk by book_at(). */
+/* A job that is over leaves memory; if its row is deleted too, it is gone. Not
+ * within a walk by book_at(). */
 void book_forget(struct book *book, firn_job_id id);
 
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
