@@ -52,35 +52,19 @@ void book_put(struct book *book, struct live_job *job)
         book_limit_began(book, job);
 }
 
-static void drop(struct book *book, firn_job_id id)
-{
-    size_t i = book_place(book, id);
-    if (i == book->jobs.n || book->jobs.at[i]->id != id)
-        return;
-    live_job_free(book->jobs.at[i]);
-    book->jobs.n--;
-    memmove(&book->jobs.at[i], &book->jobs.at[i + 1],
-            (book->jobs.n - i) * sizeof *book->jobs.at);
-}
-
 /* Lets go of those that have been over the longest. */
 static void leave(struct book *book)
 {
     if (book->is_paused)
         return; /* (5) */
     while (book->over.n - book->over_first > book->keep)
-        drop(book, book->over.at[book->over_first++]);
+        book_forget(book, book->over.at[book->over_first++]);
     if (2 * book->over_first > book->over.n) {
         book->over.n -= book->over_first;
         memmove(book->over.at, book->over.at + book->over_first,
                 book->over.n * sizeof *book->over.at);
         book->over_first = 0;
     }
-}
-
-void book_forget(struct book *book, firn_job_id id)
-{
-    drop(book, id); /* its place among those that are over goes with time */
 }
 
 void book_keep(struct book *book, size_t keep)

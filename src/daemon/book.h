@@ -45,8 +45,8 @@ void book_resume(struct book *book);
 /* How many jobs that are not over it takes, in all and of one user; 0, as at
  * first: any number. */
 void book_limits(struct book *book, size_t jobs_max, size_t user_max);
-/* A job that is over is no longer on disk: it leaves memory too. Not within a
- * walk by book_at(). */
+/* A job that is over leaves memory; if its row is deleted too, it is gone. Not
+ * within a walk by book_at(). */
 void book_forget(struct book *book, firn_job_id id);
 
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same

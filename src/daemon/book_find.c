@@ -60,6 +60,18 @@ struct live_job *book_job(struct book *book, firn_job_id id)
     return job;
 }
 
+/* Its place among those that are over goes when its turn to leave comes. */
+void book_forget(struct book *book, firn_job_id id)
+{
+    size_t i = book_place(book, id);
+    if (i == book->jobs.n || book->jobs.at[i]->id != id)
+        return;
+    live_job_free(book->jobs.at[i]);
+    book->jobs.n--;
+    memmove(&book->jobs.at[i], &book->jobs.at[i + 1],
+            (book->jobs.n - i) * sizeof *book->jobs.at);
+}
+
 /* --- by name ------------------------------------------------------------- */
 
 struct names {

@@ -129,7 +129,8 @@ static bool open_half(struct joblog *log)
 /* The new file is made first, so that there is a `log` all the time but for a
  * moment; where there is no room for one more, it is made when the oldest half
  * is gone. That one is deleted and not replaced by rename(): ext4 writes a file
- * that replaces another to disk at once, also when it is gone a moment later. */
+ * that replaces another to disk at once, also when it is gone a moment later.
+ */
 static bool rotate(struct joblog *log)
 {
     char older[PATH_SIZE], draft[PATH_SIZE];

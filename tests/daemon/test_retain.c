@@ -204,7 +204,7 @@ static struct live_job *finish(struct loopscene *s, const char *name)
 static void pass(struct loopscene *s, double seconds)
 {
     loopscene_pass(s, seconds);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 30; i++)
         loopscene_turn(s);
 }
 
