@@ -474,7 +474,7 @@ slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
 	    SLOW_CALLS=$(DELAYS)" $(SLOW_TESTS)
 	$(Q)FIRND_SLOW=$(SLURM_MS) $(RUN) -t 3600 $(filter tests/e2e/3%,$(E2E))
 
-soak: all $(TESTS) $(FAKENVML)
+soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
@@ -483,6 +483,10 @@ soak: all $(TESTS) $(FAKENVML)
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz-soak FUZZ_S=600
+	$(Q)$(if $(filter %/submit,$(BENCHES)),BUILD=$(BUILD) sh bench/run.sh \
+	    submit $(BUILD)/firnd 600 100000 icefrog)
+	$(Q)$(if $(filter %/restart,$(BENCHES)),BUILD=$(BUILD) sh bench/run.sh \
+	    restart $(BUILD)/firnd)
 
 # Thousands of kill -9; FIRN_KILLS, FIRN_SHEPHERD_KILLS and FIRN_SLURM_CRASHES
 # say how many. What passed is kept in $(BUILD)/kills: it goes on where it was.

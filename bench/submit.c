@@ -237,8 +237,8 @@ static void look(struct memory *memory, pid_t daemon, double now_s, int sent)
         memory->first_at = sent;
     }
     if (plan.queued > 0) {
-        printf("# after %.0f s and %d submits: %.1f MiB\n", now_s, sent,
-               memory->last_mib);
+        printf("# after %.0f s: %d submitted, %d cancelled, %.1f MiB\n", now_s,
+               sent, next_cancel, memory->last_mib);
         fflush(stdout);
     }
 }

@@ -126,7 +126,6 @@ static int pick_act(bool must_die)
 static void revive(void)
 {
     firndlife_begin(&model.life);
-    model.has_recovered = true;
     for (int i = model.n > 40 ? model.n - 40 : 0; i < model.n; i++)
         if (model.jobs[i].exists == MODEL_MAYBE)
             model_send_submit(&model.jobs[i]);

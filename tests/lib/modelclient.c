@@ -414,8 +414,7 @@ void model_look_at_others(void)
     if (job == NULL || model_below(2) == 0)
         snprintf(target, sizeof target, "%s", targets[model_below(8)]);
     else
-        target_of(target, job,
-                  of_job[model_below(model.has_recovered ? 3 : 4)]);
+        target_of(target, job, of_job[model_below(4)]);
     struct reply r = ask("GET", target, NULL, "");
     if (r.status != 200 && r.status != 0 && r.status != 404 &&
         r.status != 422 && r.status != 409)

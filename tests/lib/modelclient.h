@@ -24,7 +24,7 @@ struct modelclient {
     char sleep_s[32];
     struct rng rng;
     struct caller c;
-    bool is_open, is_good, has_recovered;
+    bool is_open, is_good;
     enum fate fate;
     struct jobmodel jobs[MODEL_JOBS];
     int n, of_id[2 * MODEL_JOBS]; /* index + 1 */
