@@ -92,14 +92,6 @@ static bool note_name(void *arg, const char *name, firn_job_id newest)
     return names->n <= NAMES_SHOWN;
 }
 
-/* A number that some job had: all numbers are given out in a row. */
-static bool was_deleted(const struct book *book, const char *word)
-{
-    long id = 0;
-    return str_int(word, store_first_id(book->store), INT_MAX, &id) &&
-           id < store_next_id(book->store);
-}
-
 static enum firn_status by_beginning(struct book *book, const char *word,
                                      firn_job_id *out, struct firn_error *err)
 {
@@ -109,11 +101,7 @@ static enum firn_status by_beginning(struct book *book, const char *word,
         if (status == FIRN_OK)
             status = store_find_prefix(book->store, word, with_over, note_name,
                                        &names, err);
-    if (status == FIRN_OK && names.n == 0 && was_deleted(book, word))
-        status = firn_fail(err, FIRN_ENOENT,
-                           "job %s is finished and no longer kept (keep-rows)",
-                           word);
-    else if (status == FIRN_OK && names.n == 0)
+    if (status == FIRN_OK && names.n == 0)
         status = firn_fail(err, FIRN_ENOENT, "there is no job '%s'", word);
     else if (status == FIRN_OK && names.n > 1)
         status = firn_fail(err, FIRN_EINVAL, "'%s' could be %.300s", word,
@@ -144,6 +132,11 @@ static enum firn_status by_number(struct book *book, const char *word,
     struct live_job *job = str_int(word, 1, INT_MAX, &number)
                                ? book_job(book, (firn_job_id)number)
                                : NULL;
+    if (job == NULL && number >= store_first_id(book->store) &&
+        number < store_next_id(book->store)) /* numbers are given in a row */
+        return firn_fail(err, FIRN_ENOENT,
+                         "job %.20s is finished and no longer kept (keep-rows)",
+                         word);
     if (job == NULL)
         return firn_fail(err, FIRN_ENOENT,
                          "there is no job %.20s; digits alone name a job by "

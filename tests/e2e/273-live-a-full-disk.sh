@@ -10,7 +10,7 @@ fi
 . tests/lib/firnd.sh
 only local "the disk is the scheduler's own: once is enough"
 mkdir "$tmp/state"
-mount -t tmpfs -o size=8m firn "$tmp/state" 2>/dev/null ||
+mount -t tmpfs -o size=8m,mode=700 firn "$tmp/state" 2>/dev/null ||
     skip "no file system may be mounted here"
 trap 'kill -9 "$daemon" 2>/dev/null; end_jobs; umount -l "$tmp/state"; daemon=
     cleanup' EXIT
