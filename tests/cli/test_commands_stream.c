@@ -48,6 +48,7 @@ static void a_followed_log_goes_on_where_it_was(void **state)
     fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=0&limit=1048576", 200,
               "abc\n");
     fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?follow=1&offset=4", 200, "def\n");
+    fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=8&limit=1048576", 200, "");
     assert_int_equal(cmd_firn("logs -f 7"), 0);
     assert_string_equal(cmd_ran.out, "abc\ndef\n");
     fake_tell_open(&cmd_fake, "GET /v1/jobs/7/logs?follow=1&offset=4", "ghi\n");

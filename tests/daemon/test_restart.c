@@ -95,7 +95,7 @@ static struct cost start_with(int njobs, int ran_every)
 static void
 a_start_runs_a_statement_for_each_job_that_ran_and_few_more(void **state)
 {
-    enum { N = 1000, EVERY = 10, MORE = 60 };
+    enum { N = 1000, EVERY = 10, MORE = 120 };
     (void)state;
     struct cost few = start_with(N, EVERY), many = start_with(2 * N, EVERY);
     assert_in_range(few.statements, 1, N / EVERY + MORE);
