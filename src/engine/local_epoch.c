@@ -121,35 +121,53 @@ static bool kill_marked(const struct local *l, struct localjob *job, int above)
     return n > 0 || is_caged;
 }
 
-/* Looks for its shepherd, which no file names, by its mark. True: it lives and
- * is watched from now on. */
-static bool find_shepherd(struct local *l, struct localjob *job)
+/* Its processes as they are known by the mark: whether it has workers, and its
+ * shepherd; pid 0: there is none. */
+static struct procs_id look_for_mark(const struct local *l,
+                                     struct localjob *job, bool *has_workers)
 {
     struct herd herd;
-    bool has_workers = false;
+    struct procs_id shepherd = {0};
+    *has_workers = false;
     if (!herd_look(&herd, l->host.mark))
         roster_unsure(&job->base, "", errno);
     for (size_t i = 0; i < herd.at.n; i++) {
         const struct herd_process *process = &herd.at.at[i];
         if (process->job != job->base.id || process->epoch != job->base.epoch)
             continue;
-        if (process->is_shepherd) {
-            job->pid = process->id.pid;
-            job->start = process->id.start;
-        }
-        has_workers = has_workers || !process->is_shepherd;
+        if (process->is_shepherd)
+            shepherd = process->id;
+        else
+            *has_workers = true;
     }
     herd_release(&herd);
-    if (job->pid == 0)
-        return false;
-    local_watch_pid(l, job); /* it may be over: see_end() tells */
-    log_warn("job %d: attempt %lld runs as process %ld, and its files are "
-             "gone; it is taken over",
+    return shepherd;
+}
+
+static void say_it_runs(struct local *l, struct localjob *job)
+{
+    log_warn("job %d: attempt %lld runs as process %ld, and its control files "
+             "are gone",
              job->base.id, (long long)job->base.epoch, (long)job->pid);
+    if (job->base.phase == FIRN_PHASE_STARTING)
+        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
+}
+
+/* Looks for its shepherd, which no file names, by its mark. True: it lives and
+ * is watched from now on. */
+static bool find_shepherd(struct local *l, struct localjob *job)
+{
+    bool has_workers = false;
+    struct procs_id shepherd = look_for_mark(l, job, &has_workers);
+    if (shepherd.pid == 0)
+        return false;
+    job->pid = shepherd.pid;
+    job->start = shepherd.start;
+    local_watch_pid(l, job); /* it may be over: see_end() tells */
     if (job->owes_signal)
         send_request(job);
-    if (has_workers && job->base.phase == FIRN_PHASE_STARTING)
-        roster_phase(&l->roster, &job->base, FIRN_PHASE_RUNNING);
+    if (has_workers)
+        say_it_runs(l, job);
     return true;
 }
 
@@ -221,6 +239,19 @@ static void take_pid(struct local *l, struct localjob *job,
         job->pid = 0; /* next time */
 }
 
+/* A start whose folder is gone: a job that deletes it as the first it does has
+ * workers, though its pid file was never seen. */
+static void see_workers(struct local *l, struct localjob *job)
+{
+    bool has_workers = false;
+    if (job->pid == 0 || job->is_over ||
+        job->base.phase != FIRN_PHASE_STARTING || !is_scan_due(l, job))
+        return;
+    look_for_mark(l, job, &has_workers);
+    if (has_workers)
+        say_it_runs(l, job);
+}
+
 /* Its shepherd says that it runs. */
 static void see_pid(struct local *l, struct localjob *job)
 {
@@ -232,6 +263,9 @@ static void see_pid(struct local *l, struct localjob *job)
         folder >= 0 ? read_pid(job, folder, &pid) : epoch_missing(errno);
     if (found == EPOCH_UNKNOWN)
         roster_unsure(&job->base, "pid", errno);
+    bool is_late = local_now_s(l) >= job->base.until_s;
+    if (found == EPOCH_ABSENT && (folder < 0 || is_late))
+        see_workers(l, job);
     if (folder >= 0)
         close(folder);
     if (found != EPOCH_PRESENT)

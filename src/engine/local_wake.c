@@ -18,7 +18,8 @@ static double due_s(const struct localjob *job, double now_s)
         return roster_due_s(&job->base, now_s);
     bool is_blind =
         job->is_over || job->pidfd < 0 ||
-        (job->base.phase == FIRN_PHASE_STARTING && job->base.watch < 0);
+        (job->base.phase == FIRN_PHASE_STARTING &&
+         (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
     double due = job->base.phase == FIRN_PHASE_RUNNING ? (double)INFINITY
                                                        : job->base.until_s;
     return is_blind && now_s + look_every_s < due ? now_s + look_every_s : due;

@@ -265,6 +265,24 @@ an_end_whose_files_were_deleted_is_lost_and_not_a_new_start(void **state)
     assert_int_equal(livehost_epoch(&host, 0), 1);
 }
 
+/* Before the engine has looked once. */
+static void a_job_that_deletes_its_files_at_once_is_running(void **state)
+{
+    (void)state;
+    pid_t pids[2];
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(folder_file("ready"), 1);
+    delete ("");
+    const struct local *engine = host.state;
+    assert_int_equal(roster_find(&engine->roster, 0)->phase,
+                     FIRN_PHASE_STARTING);
+    await_phase(FIRN_PHASE_RUNNING);
+    assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
+    assert_false(workers_is_gone(pids[0]));
+    assert_int_equal(livehost_epoch(&host, 0), 1);
+}
+
 /* Its shepherd is killed, its files are gone, and descendants of it live on. */
 static void strays_without_files_are_gone_before_a_start(void **state)
 {
@@ -439,6 +457,7 @@ int main(int argc, char **argv)
         CASE(an_exit_that_cannot_be_read_decides_nothing),
         CASE(nor_does_it_when_slurm_has_the_job_over),
         CASE(a_job_that_deletes_its_files_is_not_started_beside_itself),
+        CASE(a_job_that_deletes_its_files_at_once_is_running),
         CASE(an_end_whose_files_were_deleted_is_lost_and_not_a_new_start),
         CASE(strays_without_files_are_gone_before_a_start),
         CASE(a_job_waits_for_marked_processes_of_it_before_it_starts),
