@@ -190,7 +190,8 @@ static int count_begun(void)
     int n = 0;
     oncejob_read(&s.ledger, s.bed.folder);
     for (int i = 0; i < s.njobs; i++)
-        n += s.jobs[i].id > 0 && s.ledger.jobs[s.jobs[i].id].nbegun > 0;
+        n +=
+            s.jobs[i].id > 0 && oncejob_of(&s.ledger, s.jobs[i].id)->nbegun > 0;
     return n;
 }
 
@@ -258,7 +259,7 @@ static bool job_is_good(int i, const struct fault *fault)
 {
     char target[40], reply[ASKFIRND_TEXT], state[64] = "";
     const struct play_job *job = &s.jobs[i];
-    const struct oncejob_tally *t = &s.ledger.jobs[job->id];
+    const struct oncejob_tally *t = oncejob_of(&s.ledger, job->id);
     snprintf(target, sizeof target, "/jobs/%ld", job->id);
     if (firndbed_get(&s.bed, target, clock_elapsed_s() + LONGEST_S, reply) !=
             200 ||

@@ -29,7 +29,7 @@ static int note(const char *folder, const char *job, const char *what)
     const char *epoch = getenv("FIRN_EPOCH");
     snprintf(path, sizeof path, "%.300s/ledger", folder);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    snprintf(line, sizeof line, "%8.8s %7.7s %-6.6s\n", job,
+    snprintf(line, sizeof line, "%10.10s %5.5s %-6.6s\n", job,
              epoch != NULL ? epoch : "0", what);
     if (fd < 0)
         return 3;
@@ -52,13 +52,16 @@ int oncejob_work(const char *folder, double work_s)
     return bad + note(folder, job, "end");
 }
 
+struct oncejob_tally *oncejob_of(struct oncejob_ledger *ledger, long job)
+{
+    return &ledger->jobs[job > 0 ? job % ONCEJOB_MAX : 0];
+}
+
 static void take(struct oncejob_ledger *ledger, const char *line)
 {
     char *what;
     long job = strtol(line, &what, 10), epoch = strtol(what, &what, 10);
-    if (job < 0 || job >= ONCEJOB_MAX)
-        job = 0;
-    struct oncejob_tally *t = &ledger->jobs[job];
+    struct oncejob_tally *t = oncejob_of(ledger, job);
     if (strncmp(what, " twice", 6) == 0) {
         t->ntwice++;
         return;

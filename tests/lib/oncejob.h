@@ -25,6 +25,9 @@ struct oncejob_ledger {
 /* What the process is to do, by FIRN_JOB, FIRN_EPOCH and CUDA_VISIBLE_DEVICES;
  * its exit status. */
 int oncejob_work(const char *folder, double work_s);
+/* The tally of a job. Ids of a state that was begun anew are large, and far
+ * from those before: they are taken modulo ONCEJOB_MAX. */
+struct oncejob_tally *oncejob_of(struct oncejob_ledger *ledger, long job);
 /* Adds the lines that have come since. */
 void oncejob_read(struct oncejob_ledger *ledger, const char *folder);
 /* Processes, ours aside, that were given the folder as a word; -1: no /proc. */
