@@ -447,9 +447,11 @@ static void a_cut_in_a_long_history_loses_nothing(void **state)
         print_message("with FIRN_SOAK=1\n");
         return;
     }
-    for (uint64_t seed = 2; seed < 12; seed++)
+    for (uint64_t seed = 2; seed < 12; seed++) {
         run(40, seed % 5 == 0 ? 1000 : (int)(2 + 7 * (seed % 4)), seed);
-    print_message("%ld images\n", nimages - before);
+        print_message("seed %d, %ld images\n", (int)seed, nimages - before);
+        fflush(stdout);
+    }
 }
 
 int main(void)
