@@ -345,18 +345,6 @@ enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
     return status;
 }
 
-/* Counts the turn, and names one over its budget in the log. */
-static void end_turn(struct loop *loop)
-{
-    struct firn_buf text = {0};
-    if (turnwatch_end(&loop->watch, &text))
-        metrics_add(loop->metrics, METRIC_TURNS_SLOW, 0, 1);
-    if (text.n > 0)
-        log_warn("%s", text.at);
-    metrics_observe(loop->metrics, METRIC_TURN_S, loop->watch.wall_s);
-    buf_release(&text);
-}
-
 enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
@@ -393,7 +381,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
         *next_s = fmin(*next_s, now_s + TICK_S);
     }
     turnwatch_part(watch, TURN_ANSWERS);
-    end_turn(loop);
+    turnwatch_tell(watch, loop->metrics);
     return status; /* (3) */
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/turnwatch.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 static const double EVERY_S = 10;
 
@@ -60,6 +61,17 @@ static void put(const struct turnwatch *watch, struct firn_buf *text)
     if (watch->nsilent > 0)
         buf_printf(text, "; %ld more turns over %.1f s since the last line",
                    watch->nsilent, TURN_BUDGET_S);
+}
+
+void turnwatch_tell(struct turnwatch *watch, struct metrics *metrics)
+{
+    struct firn_buf text = {0};
+    if (turnwatch_end(watch, &text))
+        metrics_add(metrics, METRIC_TURNS_SLOW, 0, 1);
+    if (text.n > 0)
+        log_warn("%s", text.at);
+    metrics_observe(metrics, METRIC_TURN_S, watch->wall_s);
+    buf_release(&text);
 }
 
 bool turnwatch_end(struct turnwatch *watch, struct firn_buf *text)

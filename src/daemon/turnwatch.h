@@ -3,11 +3,11 @@
  *     turnwatch_begin(&watch);
  *     ... requests ...          turnwatch_part(&watch, TURN_REQUESTS);
  *     ... a round ...           turnwatch_part(&watch, TURN_DECISION);
- *     if (turnwatch_end(&watch, &text))
- *         log_warn("%s", text.at);
+ *     turnwatch_tell(&watch, metrics);
  */
 #ifndef DAEMON_TURNWATCH_H
 #define DAEMON_TURNWATCH_H
+#include "daemon/livemetrics.h"
 #include <firn/bytes.h>
 #include <stdbool.h>
 
@@ -45,5 +45,7 @@ void turnwatch_request(struct turnwatch *watch, const char *method,
 /* Is the turn over its budget? Then, but for the turns within ten seconds of
  * the last line, a sentence about it is appended to `text`. */
 bool turnwatch_end(struct turnwatch *watch, struct firn_buf *text);
+/* The same, with the sentence in the log and the turn in the metrics. */
+void turnwatch_tell(struct turnwatch *watch, struct metrics *metrics);
 
 #endif

@@ -473,11 +473,6 @@ void loopscene_leave_as(struct loopscene *s, const char *name,
         finish(s, name, FIRN_EVENT_LEFT, end, status);
 }
 
-void loopscene_leave(struct loopscene *s, const char *name)
-{
-    loopscene_leave_as(s, name, FIRN_END_CHECKPOINT, 83);
-}
-
 void loopscene_report(struct loopscene *s, const char *name, double progress,
                       double step_s, double memory_mib)
 {

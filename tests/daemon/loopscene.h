@@ -68,7 +68,8 @@ void loopscene_event(struct loopscene *s, struct firn_event event);
 void loopscene_taken(struct loopscene *s, firn_node_id node, uint64_t gpus);
 void loopscene_node(struct loopscene *s, firn_node_id node, bool is_up);
 /* It was asked to leave, and does. */
-void loopscene_leave(struct loopscene *s, const char *name);
+#define loopscene_leave(s, name) \
+    loopscene_leave_as(s, name, FIRN_END_CHECKPOINT, 83)
 /* The same with another end than a checkpoint: it was killed after its grace.
  */
 void loopscene_leave_as(struct loopscene *s, const char *name,
