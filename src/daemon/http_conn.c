@@ -3,8 +3,8 @@
  *
  * On TCP a connection is unknown until a whole head with a good token has come
  * over it; over the Unix socket the kernel names the other end, so that none is
- * unknown. Unknown connections are cheap to make for whoever reaches the port,
- * and must not take the place of those that have shown a token.
+ * unknown. Every program that reaches the port can make unknown connections;
+ * they must not take the place of those that have shown a token.
  *
  *              opened by TCP                opened by the Unix socket
  *                    |                                |

@@ -134,8 +134,8 @@ enum firn_status store_add_report(struct store *store, firn_job_id job,
 /* How many reports of a job there are. */
 enum firn_status store_count_reports(struct store *store, firn_job_id job,
                                      int64_t *out, struct firn_error *err);
-/* A job that has more than so many loses every second of its older reports;
- * `nreports` is how many it has, before and after. */
+/* A job that has more reports than STORE_REPORTS_MOST loses every second one of
+ * the older half; `nreports` is how many it has, before and after. */
 enum { STORE_REPORTS_MOST = 2000 };
 enum firn_status store_thin_reports(struct store *store, firn_job_id job,
                                     int64_t *nreports, struct firn_error *err);

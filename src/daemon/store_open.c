@@ -6,8 +6,8 @@
  * whose quick check fails, is renamed with its -wal and -shm to
  * firn.db.unreadable-<time> and a new one is begun; ids in it start from the
  * seconds since 2020, above those of the lost one, whose jobs may still run. A
- * large file is checked without its history, so that it is open soon; whoever
- * meets damage there leaves a mark beside it (firn.db-suspect), and the next
+ * large file is checked without its history, so that it is open soon; a reader
+ * that meets damage there leaves a mark beside it (firn.db-suspect), and the next
  * start checks all. (3) A file of a newer firn, or one that cannot be opened
  * for want of rights, is an error and stays where it is. (4) What may be lost
  * by a power cut is never what was promised: the folder is synced when it is

@@ -78,8 +78,8 @@ void joblog_drain(struct joblog *log);
 struct joblog_view {
     int fd[2];       /* log.1, log; -1: not there */
     int64_t base[2]; /* offsets of their first bytes */
-    int64_t first;   /* the oldest byte that is kept: so many were dropped */
-    int64_t end;     /* behind the last one */
+    int64_t first; /* the oldest byte that is kept; those below were dropped */
+    int64_t end;   /* behind the last one */
 };
 
 /* False: `log` is no plain file, and is not read. No file at all is an empty
