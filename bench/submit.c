@@ -68,9 +68,13 @@ static double began_s, *waits_ms;
 static int *ids; /* by submit: the job that it made; 0: not answered */
 static int next_cancel;
 
+static pid_t daemon_pid;
+
 static void die(const char *what)
 {
     fprintf(stderr, "submit: %s: %s\n", what, strerror(errno));
+    if (daemon_pid > 0)
+        kill(daemon_pid, SIGKILL);
     exit(1);
 }
 
@@ -148,6 +152,11 @@ static bool hear(struct line *line)
 {
     ssize_t n = read(line->fd, line->answer + line->got,
                      sizeof line->answer - 1 - line->got);
+    if (n == 0 && line->job < 0) { /* it was idle for too long */
+        close(line->fd);
+        line->fd = reach();
+        return false;
+    }
     if (n <= 0) {
         if (n < 0 && errno == EAGAIN)
             return false;
@@ -378,7 +387,7 @@ static struct result run(void)
         die("memory");
     if (plan.queued > 0 && fullstate_fill(folder, &full, &err) != FIRN_OK)
         die(err.text);
-    pid_t daemon = start_daemon(), syncer = fork();
+    pid_t daemon = daemon_pid = start_daemon(), syncer = fork();
     if (syncer == 0)
         sync_beside(syncs, most);
     submit_all(daemon, &memory);
