@@ -186,7 +186,8 @@ static bool has_no_room(const struct api_route *route, const struct api *api)
 /* (3) */
 static bool can_do_now(const struct api *api, const struct api_route *route)
 {
-    return !api->is_paused || route->handle == api_job_submit ||
+    bool is_free = !api->is_paused && api->nresumed == api->parked.n;
+    return is_free || route->handle == api_job_submit ||
            route->handle == api_self_health ||
            route->handle == api_self_version;
 }
@@ -202,10 +203,10 @@ static void call_route(const struct api_route *route, struct api_call *call)
                       clock_elapsed_s() - began_s);
 }
 
-void api_handle(void *arg, struct http_exchange *exchange,
-                const struct http_request *request)
+/* `is_parked`: it has waited for its turn. */
+static void handle(struct api *api, struct http_exchange *exchange,
+                   const struct http_request *request, bool is_parked)
 {
-    struct api *api = arg;
     struct api_call call = {
         .api = api, .exchange = exchange, .request = request};
     const char *path = request->path;
@@ -215,15 +216,15 @@ void api_handle(void *arg, struct http_exchange *exchange,
         if (strcmp(table[i].method, request->method) != 0 ||
             !matches(table[i].path, path, call.word))
             continue;
-        if (!can_do_now(api, &table[i])) {
+        if (!is_parked && !can_do_now(api, &table[i])) {
             struct api_parked parked = {exchange, request};
             vec_add(&api->parked, parked);
             return;
         }
-        http_watch(exchange, api_count, arg, i);
+        http_watch(exchange, api_count, api, i);
         call.is_read = is_read(&table[i]);
         if (!may_call(&table[i], &call)) {
-            api_turned_away(arg, HTTP_REFUSED_RIGHT, &request->caller);
+            api_turned_away(api, HTTP_REFUSED_RIGHT, &request->caller);
             http_refuse(exchange, 403, "forbidden",
                         "this caller may not do that");
         } else if (has_no_room(&table[i], call.api)) {
@@ -236,8 +237,14 @@ void api_handle(void *arg, struct http_exchange *exchange,
         }
         return;
     }
-    http_watch(exchange, api_count, arg, -1);
+    http_watch(exchange, api_count, api, -1);
     no_route(&call, path);
+}
+
+void api_handle(void *arg, struct http_exchange *exchange,
+                const struct http_request *request)
+{
+    handle(arg, exchange, request, false);
 }
 
 void api_pause(struct api *api)
@@ -245,12 +252,19 @@ void api_pause(struct api *api)
     api->is_paused = true;
 }
 
-void api_resume(struct api *api)
+bool api_resume(struct api *api, double until_s)
 {
     api->is_paused = false;
-    for (size_t i = 0; i < api->parked.n; i++)
-        api_handle(api, api->parked.at[i].exchange, api->parked.at[i].request);
-    api->parked.n = 0;
+    while (api->nresumed < api->parked.n) {
+        struct api_parked next = api->parked.at[api->nresumed++];
+        handle(api, next.exchange, next.request, true);
+        if (clock_elapsed_s() >= until_s)
+            break;
+    }
+    if (api->nresumed < api->parked.n)
+        return false;
+    api->nresumed = api->parked.n = 0;
+    return true;
 }
 
 /* --- answers ----------------------------------------------------------- */

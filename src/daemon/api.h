@@ -132,7 +132,10 @@ void api_count(void *arg, int number, int status);
  * put off, and what the daemon says of itself; other requests wait until it
  * goes on. `waits` is then not asked. */
 void api_pause(struct api *api);
-void api_resume(struct api *api);
+/* Goes on: requests that waited are handled in their order, one at least, until
+ * it is `until_s` by clock_elapsed_s(). True: none is left; else requests that
+ * come wait behind them, but for submits, and the caller calls again. */
+bool api_resume(struct api *api, double until_s);
 
 /* The turn's commit has gone so: answers that waited for it are given, or
  * become failures with the sentence of `err`. FIRN_EUNSAVED: what was only read

@@ -53,7 +53,8 @@ struct api {
     struct api_refusals *refusals; /* NULL: none so far */
     VEC(struct api_waiting) waiting;
     bool is_paused;
-    VEC(struct api_parked) parked; /* while paused */
+    VEC(struct api_parked) parked; /* while paused, and until all are handled */
+    size_t nresumed;               /* of them: handled */
     struct api_stream *streams;
     int nstreams;
     int64_t heard_id, settled_id; /* of events: the last, the last on disk */

@@ -129,6 +129,8 @@ double loop_decide(struct loop *loop, double now_s)
 {
     struct firn_error err = {0};
     double earliest_s = loop->decided_s + 1e-3 * LOOP_ROUND_MS;
+    if (!api_resume(loop->api, clock_elapsed_s() + LOOP_SLICE_S))
+        return now_s; /* (5) of loop_think.c */
     loop_outside_settle(loop);
     round_tick(loop->round, now_s);
     if (!round_is_due(loop->round))

@@ -16,6 +16,9 @@
  *     order. Nothing of a decision depends on whether it had a thread.
  * (4) What was changed in the turn before the decision is committed with the
  *     first of these submits: each change of the book stands for itself.
+ * (5) Requests that waited are handled a slice in a turn, and none is decided
+ *     before all are: a thousand cancels at once would hold submits up as a
+ *     decision does.
  *
  * With few jobs, without a socket, or when there is no thread to be had, the
  * policy thinks where it was called. Cost: a thread for each such decision.
@@ -113,5 +116,5 @@ void loop_thought(struct loop *loop)
     for (size_t i = 0; i < loop->arrived.n; i++) /* (3) */
         loop_changed(loop, book_job(loop->book, loop->arrived.at[i]));
     loop->arrived.n = 0;
-    api_resume(loop->api);
+    api_resume(loop->api, clock_elapsed_s() + LOOP_SLICE_S); /* (5) */
 }

@@ -151,6 +151,8 @@ struct loop {
 };
 
 enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
+/* How long a turn handles requests that waited for a decision. */
+static const double LOOP_SLICE_S = 0.005;
 
 double loop_now_s(const struct loop *loop);
 struct track *loop_track(const struct loop *loop, firn_job_id id);
