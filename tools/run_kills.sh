@@ -18,7 +18,7 @@ one()
 {
     out=$1/kills/$2-$3
     [ ! -f "$out.ok" ] || return 0
-    FIRN_SEED=$(($(date +%s) * 1000 + $3))
+    FIRN_SEED=$(($(date +%s) * 1000 + 1$3 - 1000))
     TMPDIR=$(mktemp -d /tmp/firn-kills.XXXXXX) || return 1
     export FIRN_SEED TMPDIR
     case $2 in
