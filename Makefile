@@ -392,7 +392,8 @@ TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
     $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
-    $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train')
+    $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train' \
+      LIBMORE=src/engine/ports.c)
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
@@ -400,6 +401,8 @@ tsan: tsan-built
 
 # Numbers in, numbers out (math to examples), tests that start many processes,
 # and the longest of the daemon's, wait for `make soak`; ASan has seen them all.
+# valgrind has limits of its own, which base/test_fdlimit asks for.
+VG_NEVER := base/test_fdlimit
 VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             core/test_llmjobs core/test_serve core/test_invariants \
             core/test_round% core/test_plan% core/test_ladder \
@@ -414,9 +417,16 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             engine/test_adopt engine/test_shepherd engine/test_slurm \
             engine/test_slurm_live engine/test_slurm_nodes \
             engine/test_slurm_kept engine/test_slurm_refused \
-            engine/test_childcmd daemon/test_outside
-VG_TESTS = $(if $(FIRN_SOAK),$(TESTS),$(filter-out \
-    $(VG_LATER:%=$(BUILD)/tests/%),$(TESTS)))
+            engine/test_childcmd daemon/test_outside \
+            daemon/test_store_full daemon/test_store_hostile \
+            daemon/test_store_power daemon/test_loop_full \
+            daemon/test_forecast_restart daemon/test_restart \
+            daemon/test_think daemon/test_steady daemon/test_retain \
+            daemon/test_http_crowd daemon/test_loop_signal \
+            engine/test_unknown engine/test_epochfiles_power \
+            engine/test_joblog engine/test_shepherd_ports engine/test_passenv
+VG_TESTS = $(filter-out $(patsubst %,$(BUILD)/tests/%,$(VG_NEVER) \
+    $(if $(FIRN_SOAK),,$(VG_LATER))),$(TESTS))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --vgdb=no --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \

@@ -274,6 +274,20 @@ static void point_life(const char *point, int pass)
         fail_msg("firnd never came to %s", text);
 }
 
+static void show_unended(bool with_retries)
+{
+    char target[40], reply[TEXT];
+    for (int i = 0; i < s.n; i++) {
+        const struct request *r = &s.all[i];
+        if (r->job == 0 || s.ledger.jobs[r->job].nended != 0 ||
+            (!with_retries && r->may_retry))
+            continue;
+        snprintf(target, sizeof target, "/jobs/%ld", r->job);
+        get(target, clock_elapsed_s() + LONGEST_S, reply);
+        print_error("%s\n", reply);
+    }
+}
+
 /* An ordinary life until all have ended. What was killed again and again waits
  * twice as long each time, over restarts too. */
 static void drain(bool with_retries)
@@ -284,8 +298,10 @@ static void drain(bool with_retries)
     while (s.n > 0 && s.all[s.n - 1].job == 0)
         submit(s.n - 1, until_s);
     while (unended(with_retries) > 0) {
-        if (clock_elapsed_s() >= until_s)
+        if (clock_elapsed_s() >= until_s) {
+            show_unended(with_retries);
             fail_msg("%d jobs are forgotten", unended(with_retries));
+        }
         pause_s(0.01);
     }
 }

@@ -1,8 +1,8 @@
 /* test_shepherds.c - shepherds killed while their jobs run.
  *
  * firnd has four declared GPUs and some ten short jobs at a time, of which
- * every second may be started again when it is lost. A random shepherd is
- * killed with SIGKILL every few milliseconds, now and then firnd too. Its
+ * every second may be started again when it is lost. A random shepherd of a
+ * first, second or third attempt is killed with SIGKILL every few milliseconds, now and then firnd too. Its
  * workers die with a shepherd, and the kernel drops the locks that they hold;
  * what must hold is told by those (lib/oncejob.h).
  *
@@ -113,19 +113,26 @@ static void load(void)
     }
 }
 
+/* A shepherd of a job's first attempts: one that is killed again and again waits
+ * minutes for its next attempt, and the test would only wait. */
+static bool kill_shepherd(void)
+{
+    static const char *const attempts[] = {"/epoch-1", "/epoch-2", "/epoch-3"};
+    return firndbed_signal(&s.bed, attempts[rng_below(&s.rng, 3)],
+                           (unsigned)rng_u64(&s.rng), SIGKILL) != 0;
+}
+
 static int kill_one(void)
 {
     if (rng_below(&s.rng, FIRND_EVERY) == 0) {
         assert_true(firndbed_kill(&s.bed, NULL));
         s.nfirnd++;
         /* Shepherds die without a scheduler, too. */
-        int n = firndbed_signal(&s.bed, "--shepherd", (unsigned)rng_u64(&s.rng),
-                                SIGKILL) != 0;
+        int n = kill_shepherd();
         revive();
         return n;
     }
-    return firndbed_signal(&s.bed, "--shepherd", (unsigned)rng_u64(&s.rng),
-                           SIGKILL) != 0;
+    return kill_shepherd();
 }
 
 static void drain(void)
