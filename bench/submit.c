@@ -147,14 +147,18 @@ static bool is_whole(const struct line *line)
     return line->got >= (size_t)(end + 4 - line->answer) + n;
 }
 
-/* False: not all of an answer is there. */
-static bool hear(struct line *line)
+/* False: not all of an answer is there. A line that firnd closed because it was
+ * idle is opened anew; a request that crossed that on its way is sent again,
+ * and its time runs on. */
+static bool hear(struct line *line, void (*send)(struct line *, int))
 {
     ssize_t n = read(line->fd, line->answer + line->got,
                      sizeof line->answer - 1 - line->got);
-    if (n == 0 && line->job < 0) { /* it was idle for too long */
+    if (n == 0 && line->got == 0) {
         close(line->fd);
         line->fd = reach();
+        if (line->job >= 0)
+            send(line, line->job);
         return false;
     }
     if (n <= 0) {
@@ -169,7 +173,7 @@ static bool hear(struct line *line)
 
 static void hear_submit(struct line *line)
 {
-    if (!hear(line))
+    if (!hear(line, send_job))
         return;
     const char *id = strstr(line->answer, "\"id\":");
     bool is_made = strncmp(line->answer, "HTTP/1.1 201", 12) == 0 && id != NULL;
@@ -178,13 +182,16 @@ static void hear_submit(struct line *line)
     waits_ms[line->job] =
         1e3 * (clock_elapsed_s() - began_s) - 1e3 * line->job / plan.rate;
     line->job = -1;
+    line->got = 0;
     nanswered++;
 }
 
 static void hear_cancel(struct line *line)
 {
-    if (hear(line))
-        line->job = -1;
+    if (!hear(line, send_cancel))
+        return;
+    line->job = -1;
+    line->got = 0;
 }
 
 static void wait_a_little(double until_s)
