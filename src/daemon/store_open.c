@@ -7,14 +7,14 @@
  * firn.db.unreadable-<time> and a new one is begun; ids in it start from the
  * seconds since 2020, above those of the lost one, whose jobs may still run. A
  * large file is checked without its history, so that it is open soon; a reader
- * that meets damage there leaves a mark beside it (firn.db-suspect), and the next
- * start checks all. (3) A file of a newer firn, or one that cannot be opened
- * for want of rights, is an error and stays where it is. (4) What may be lost
- * by a power cut is never what was promised: the folder is synced when it is
- * made, SQLite syncs it when it makes its log. (5) On a full disk the reserve
- * is given up, and if that does not help the file is opened without the -shm
- * file, which needs no room: what is there can be shown. Only a folder without
- * a state cannot be begun on a full disk.
+ * that meets damage there leaves a mark beside it (firn.db-suspect), and the
+ * next start checks all. (3) A file of a newer firn, or one that cannot be
+ * opened for want of rights, is an error and stays where it is. (4) What may be
+ * lost by a power cut is never what was promised: the folder is synced when it
+ * is made, SQLite syncs it when it makes its log. (5) On a full disk the
+ * reserve is given up, and if that does not help the file is opened without the
+ * -shm file, which needs no room: what is there can be shown. Only a folder
+ * without a state cannot be begun on a full disk.
  *
  * The file is made with mode 0600 (SQLite gives -wal and -shm the same): it
  * has the jobs' tokens in it.

@@ -2,9 +2,9 @@
  *
  * firnd has four declared GPUs and some ten short jobs at a time, of which
  * every second may be started again when it is lost. A random shepherd of a
- * first, second or third attempt is killed with SIGKILL every few milliseconds, now and then firnd too. Its
- * workers die with a shepherd, and the kernel drops the locks that they hold;
- * what must hold is told by those (lib/oncejob.h).
+ * first, second or third attempt is killed with SIGKILL every few milliseconds,
+ * now and then firnd too. Its workers die with a shepherd, and the kernel drops
+ * the locks that they hold; what must hold is told by those (lib/oncejob.h).
  *
  * Checked: each acknowledged job comes to an end that firnd knows; a job that
  * may be started again succeeds, and its attempts follow each other; one that
@@ -113,8 +113,8 @@ static void load(void)
     }
 }
 
-/* A shepherd of a job's first attempts: one that is killed again and again waits
- * minutes for its next attempt, and the test would only wait. */
+/* A shepherd of a job's first attempts: one that is killed again and again
+ * waits minutes for its next attempt, and the test would only wait. */
 static bool kill_shepherd(void)
 {
     static const char *const attempts[] = {"/epoch-1", "/epoch-2", "/epoch-3"};
