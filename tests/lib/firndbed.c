@@ -127,14 +127,12 @@ static void become(const struct firndbed *bed, const char *failpoint)
         setenv("LD_PRELOAD", bed->preload, 1);
         setenv("FAULT_PLAN", plan, 1);
     }
-    const char *argv[20] = {"firnd",     "--state",     state,     "--socket",
-                            sock,        "--gpus",      bed->gpus, "--policy",
-                            bed->policy, "--allow-root"};
-    int n = 10;
-    if (bed->plan != NULL) { /* shepherds and jobs get it too */
-        argv[n++] = "--set";
-        argv[n++] = "local.pass-env=LD_PRELOAD,FAULT_PLAN";
-    }
+    const char *argv[20] = {
+        "firnd", "--state", state, "--socket", sock, "--gpus", bed->gpus,
+        "--policy", bed->policy, "--allow-root", "--set",
+        /* shepherds and jobs get these, too */
+        "local.pass-env=LD_PRELOAD,FAULT_PLAN,ASAN_OPTIONS"};
+    int n = 12;
     for (int i = 0; i < 4 && bed->more[i] != NULL; i++)
         argv[n++] = bed->more[i];
     if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
