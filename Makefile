@@ -442,10 +442,12 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile epochfiles procs)' \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile epochfiles procs \
+           joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
-         $(patsubst %,src/daemon/%.c,api config livejob livemetrics)'
+         $(patsubst %,src/daemon/%.c,api config config_check config_keep \
+           livejob livemetrics ownfolder recover_alloc room)'
 fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built

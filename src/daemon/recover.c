@@ -24,98 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- allocations from text ----------------------------------------------- */
-
-static bool read_number(const char **at, int max, int *out)
-{
-    long value = 0;
-    const char *from = *at;
-    while (isdigit((unsigned char)**at) && value <= max)
-        value = 10 * value + (*(*at)++ - '0');
-    *out = (int)value;
-    return *at > from && value <= max;
-}
-
-static void add_gpu(struct firn_alloc *out, int node, int gpu)
-{
-    int board = gpu / FIRN_BOARD_GPUS;
-    struct firn_part *last =
-        out->nparts > 0 ? &out->parts[out->nparts - 1] : NULL;
-    if (last == NULL || last->node != node || last->board != board) {
-        out->parts = mem_grow(out->parts, (size_t)out->nparts,
-                              (size_t)out->nparts + 1, sizeof *out->parts);
-        last = &out->parts[out->nparts++];
-        *last = (struct firn_part){node, board, 0};
-    }
-    last->gpus |= (uint64_t)1 << gpu % FIRN_BOARD_GPUS;
-    out->ngpus++;
-}
-
-/* "n0[0-3,7]" */
-static bool read_node(const char **at, struct firn_alloc *out)
-{
-    int node = 0, first = 0, last = 0, least = 0;
-    if (*(*at)++ != 'n' || !read_number(at, FIRN_NODES_MAX, &node) ||
-        *(*at)++ != '[')
-        return false;
-    if (out->nparts > 0 && out->parts[out->nparts - 1].node >= node)
-        return false;
-    do {
-        if (!read_number(at, FIRN_NODE_GPUS_MAX - 1, &first) || first < least)
-            return false;
-        last = first;
-        if (**at == '-') {
-            (*at)++;
-            if (!read_number(at, FIRN_NODE_GPUS_MAX - 1, &last) || last < first)
-                return false;
-        }
-        for (int gpu = first; gpu <= last; gpu++)
-            add_gpu(out, node, gpu);
-        least = last + 1;
-    } while (**at == ',' && (*at)++);
-    return *(*at)++ == ']';
-}
-
-/* "/s", "/p4" */
-static bool read_split(const char **at, struct firn_how *how)
-{
-    bool is_good = true;
-    if ((*at)[0] == '/' && (*at)[1] == 's') {
-        how->parallel = FIRN_PARALLEL_SHARDED;
-        *at += 2;
-    } else if ((*at)[0] == '/' && (*at)[1] == 'p') {
-        how->parallel = FIRN_PARALLEL_PIPELINE;
-        *at += 2;
-        is_good = read_number(at, FIRN_NODE_GPUS_MAX, &how->stages);
-    }
-    return is_good;
-}
-
-bool recover_alloc(const char *text, struct firn_alloc *out)
-{
-    struct firn_alloc alloc = {0};
-    const char *at = text;
-    bool is_good = true;
-    if (strcmp(text, "-") == 0) {
-        *out = alloc;
-        return true;
-    }
-    do
-        is_good = read_node(&at, &alloc);
-    while (is_good && *at == ' ' && at++);
-    is_good = is_good && read_split(&at, &alloc.how);
-    if (is_good && *at == '~') {
-        alloc.is_shared = true;
-        at++;
-    }
-    if (!is_good || *at != '\0') {
-        mem_free(alloc.parts);
-        return false;
-    }
-    *out = alloc;
-    return true;
-}
-
 /* --- one job ------------------------------------------------------------- */
 
 struct history {
@@ -317,7 +225,7 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
         text->at[n] != ' ')
         return text->n;
     const char *count = text->at + n + 1;
-    if (!read_number(&count, MOST_IDS, &ids) || *count != '\n')
+    if (!recover_number(&count, MOST_IDS, &ids) || *count != '\n')
         return text->n;
     *nids = (size_t)ids;
     while (at < text->n && text->at[at] != '\n')
@@ -325,8 +233,8 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
     for (at++; at < text->n && text->at[at] != '\n'; at++) {
         int book_id = 0, round_id = 0;
         const char *line = text->at + at;
-        if (!read_number(&line, INT_MAX / 2, &book_id) || *line++ != ' ' ||
-            !read_number(&line, INT_MAX / 2, &round_id) || *line != '\n')
+        if (!recover_number(&line, INT_MAX / 2, &book_id) || *line++ != ' ' ||
+            !recover_number(&line, INT_MAX / 2, &round_id) || *line != '\n')
             return text->n;
         while (i < nturns && turns[i].book_id < book_id)
             i++;
@@ -353,8 +261,8 @@ static void recover_gone(struct loop *loop)
         text.n > 0) {
         const char *at = text.at;
         int round_id = 0, book_id = 0;
-        while (read_number(&at, INT_MAX / 2, &round_id) && *at++ == ' ' &&
-               read_number(&at, INT_MAX / 2, &book_id) && *at++ == '\n')
+        while (recover_number(&at, INT_MAX / 2, &round_id) && *at++ == ' ' &&
+               recover_number(&at, INT_MAX / 2, &book_id) && *at++ == '\n')
             if ((size_t)round_id < loop->books.n &&
                 loop->books.at[round_id] == FIRN_NO_JOB)
                 loop->books.at[round_id] = book_id;

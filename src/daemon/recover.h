@@ -4,6 +4,9 @@
 #include <firn/alloc.h>
 #include <stdbool.h>
 
+/* A number from 0 to `max` at *at, which is moved behind it; false: there is
+ * none. */
+bool recover_number(const char **at, int max, int *out);
 /* "n0[0-3] n1[1,3]~" as firn_alloc_print() writes it; false: it is not. The
  * caller frees `out->parts` by mem_free. */
 bool recover_alloc(const char *text, struct firn_alloc *out);

@@ -59,9 +59,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)epoch_exit_get(at, &how);
     if (how.end < 0 || how.end > FIRN_END_LOST)
         abort();
-    if (epoch_fence(at) < -1)
+    int64_t fence = 0;
+    if (epoch_fence(at, &fence) == EPOCH_PRESENT && fence < 0)
         abort();
-    enum epoch_word word = epoch_word_get(at, "ask");
+    enum epoch_word word = EPOCH_GO;
+    if (epoch_word_get(at, "ask", &word) == EPOCH_UNKNOWN)
+        abort();
     if ((int)word < EPOCH_GO || word > EPOCH_KILL)
         abort();
     return 0;
