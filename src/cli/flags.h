@@ -49,6 +49,11 @@ struct flags_page {
     const char *about;   /* paragraphs; lines as they shall be printed */
     const struct flag *table;
     const char *more; /* behind the options; NULL for none */
+    /* Options that several commands share: a table, its heading on the help
+     * page, and where in the state the values go. NULL: none. */
+    const struct flag *(*shared)(void);
+    const char *shared_head;
+    size_t shared_at;
 };
 
 /* Fills `state`. Returns -1 when the command shall go on: its operands are
