@@ -1,24 +1,24 @@
 /* allot.c - ruin and recreate, from the matrix as it is.
  *
- * The fitness is a sum over rows, so what matters is which rows have how much;
- * the columns only say what fits. A try takes a few rows off the board and
- * puts them back by marginal gain: again and again the one whose cost falls
- * most for each further count gets its larger way, until none gains. The
- * result stays unless it is worse (Schrimpf et al., "Record breaking
- * optimization results using the ruin and recreate principle", J. Comput.
- * Phys. 159, 2000). Whatever the number of rows, a try costs a few
- * microseconds, as all others stay.
+ * The fitness is a sum over rows, so it depends on how much each row has; the
+ * columns only limit what fits. A try takes a few rows off the board and puts
+ * them back by marginal gain: again and again the row whose cost falls most
+ * for each further count gets its larger way, until none gains. The result is
+ * kept unless it is worse (Schrimpf et al., "Record breaking optimization
+ * results using the ruin and recreate principle", J. Comput. Phys. 159, 2000).
+ * A try costs a few microseconds for any number of rows, as the other rows
+ * stay.
  *
- * Start:  all rows as they are; those that have nothing grow in what is left;
- *         those that still have nothing are tried with each column in turn.
- *         From what is there the way is short, and the changes few.
+ * Start:  all rows as they are; empty rows grow into the room that is left;
+ *         rows that are still empty are tried with each column in turn.
+ *         Starting from the present matrix keeps the changes few.
  * Search: tries with rows that are likely to trade: those of one or two
  *         columns, or any two or three. More often than not a row is first put
  *         as it was, where that fits; half of the time the gains are
  *         multiplied by random numbers. It ends after `effort` tries a row
  *         without success.
  * End:    the rows that changed are put once more, larger ones first, so that
- *         which columns they have does not hang on chance.
+ *         their columns do not depend on chance.
  *
  * Invariant: the cost on the board never rises from one try to the next.
  */
@@ -36,10 +36,10 @@ struct search {
     struct rng rng;
     long max_work;
     int *order;            /* [rows]: the rows of a rebuild */
-    double *gain;          /* [rows]: of each, as last looked at */
+    double *gain;          /* [rows]: as last computed */
     double *noise;         /* [rows] */
     struct board_way *way; /* [rows] */
-    /* What the rows of a try were. */
+    /* The rows of a try as they were before it. */
     struct allot_cell *saved;
     int saved_n[RUIN];
 };
@@ -51,8 +51,7 @@ static bool has_work(const struct search *in)
 
 /* ---- rebuilding ---- */
 
-/* Looks at row k of the rebuild as it is now: its best larger way, and what it
- * gains for each count. */
+/* Finds the best larger way of row k of the rebuild, and its gain per count. */
 static void look(struct search *in, int k)
 {
     struct board *board = &in->board;
@@ -139,7 +138,7 @@ static int add_column(struct search *in, int n, int col)
     return n;
 }
 
-/* Which rows the next try is about. */
+/* Chooses the rows of the next try; returns their number. */
 static int choose(struct search *in)
 {
     uint64_t rows = (uint64_t)in->board.problem->rows;
@@ -215,8 +214,8 @@ static bool try_rows(struct search *in, int n)
 
 /* ---- the start ---- */
 
-/* Rows that have nothing get something from those of one column. Once a few
- * in turn find nothing, there is nothing more to be had. */
+/* Tries to give each empty row room taken from the rows of one column. Stops
+ * after a few rows in turn found none. */
 static void seat(struct search *in)
 {
     const struct allot_problem *p = in->board.problem;
@@ -270,7 +269,7 @@ static double total(const struct board *board)
     return cost;
 }
 
-/* A copy of what is on the board, in fresh memory. */
+/* A copy of the board's rows, in fresh memory. */
 static struct allot_cells *copy(const struct board *board,
                                 struct arena *scratch)
 {
@@ -302,8 +301,7 @@ static int larger_first(const void *a, const void *b)
 }
 
 /* Puts the rows that changed once more, larger ones first, each where it fits
- * best: the search leaves them in any columns. False when one then needs more
- * columns than it had. */
+ * best. False when a row then needs more columns than before. */
 static bool tidy(struct search *in, struct arena *scratch)
 {
     int rows = in->board.problem->rows, n = 0;

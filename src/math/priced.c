@@ -251,7 +251,7 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
         for (int p = 0; p < work->npools; p++)
             if (master.dual[p] < low - priced_tiny(work))
                 low = master.dual[idle = p];
-        if (idle >= 0) { /* the pool should have been left idle */
+        if (idle >= 0) { /* a pool should have been left idle */
             double column[ROWS_MAX] = {0};
             column[idle] = 1;
             if (!master_pivot(&master, column, 0))

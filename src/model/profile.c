@@ -10,7 +10,7 @@
  * statistics interpolated linearly in B between the measured batches and held
  * beyond them; estimates of |g|^2 below 0 count as 0.
  */
-#include "model/profiletext.h"
+#include <firn/profile.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
