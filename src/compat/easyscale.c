@@ -493,24 +493,6 @@ static const struct world_policy policies[] = {
 
 /* ---- what it can be asked ---- */
 
-/* counters: any nodes do, if the GPUs are those. */
-static enum firn_status suits_cluster(const struct firn_cluster *cluster,
-                                      struct firn_error *err)
-{
-    for (int i = 0; i < ES_TYPES; i++) {
-        firn_type_id type = firn_cluster_type(cluster, es_type_names[i]);
-        int has = type < 0 ? 0 : cluster->types[type].ngpus;
-        if (has != es_type_gpus[i] || cluster->ntypes != ES_TYPES)
-            return firn_fail(err, FIRN_EINVAL,
-                             "EasyScale's simulator has 32 v100, 16 p100 and "
-                             "16 t4, such as 1x32:v100,1x16:p100,1x16:t4; "
-                             "cluster %s has %d %s among its %d GPUs",
-                             cluster->name, has, es_type_names[i],
-                             cluster->ngpus);
-    }
-    return FIRN_OK;
-}
-
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
 {
@@ -520,7 +502,19 @@ static enum firn_status suits(const struct firn_sim_options *options,
                          artifact);
     FIRN_TRY(refuse_options(artifact, options, 0, err));
     FIRN_TRY(refuse_no_tables(artifact, options, "easyscale/", err));
-    return suits_cluster(options->cluster, err);
+    const struct firn_cluster *cluster = options->cluster;
+    for (int i = 0; i < ES_TYPES; i++) { /* counters: any nodes will do */
+        firn_type_id type = firn_cluster_type(cluster, es_type_names[i]);
+        int has = type < 0 ? 0 : cluster->types[type].ngpus;
+        if (has != es_type_gpus[i] || cluster->ntypes != ES_TYPES)
+            return firn_fail(err, FIRN_EINVAL,
+                             "%s has 32 v100, 16 p100 and 16 t4, such as "
+                             "1x32:v100,1x16:p100,1x16:t4; cluster %s has %d "
+                             "%s among its %d GPUs",
+                             artifact, cluster->name, has, es_type_names[i],
+                             cluster->ngpus);
+    }
+    return FIRN_OK;
 }
 
 const struct world_def compat_easyscale = {

@@ -453,9 +453,10 @@ static bool consolidate(struct freemap *map, const struct firn_want *want,
 
 /* ---- what the artifact never had ---- */
 
-static enum firn_status check_cluster(const struct firn_cluster *cluster,
-                                      struct firn_error *err)
+static enum firn_status suits(const struct firn_sim_options *options,
+                              struct firn_error *err)
 {
+    const struct firn_cluster *cluster = options->cluster;
     bool is_known = cluster->ntypes == 1 &&
                     str_equal_nocase(cluster->types[0].name, "v100") &&
                     (cluster->nnodes == 8 || cluster->nnodes == 12 ||
@@ -468,13 +469,6 @@ static enum firn_status check_cluster(const struct firn_cluster *cluster,
                          "%s never had a cluster '%.40s'; it had 8x4:v100, "
                          "12x4:v100 and 16x4:v100",
                          artifact, cluster->name);
-    return FIRN_OK;
-}
-
-static enum firn_status suits(const struct firn_sim_options *options,
-                              struct firn_error *err)
-{
-    FIRN_TRY(check_cluster(options->cluster, err));
     FIRN_TRY(refuse_options(artifact, options, REFUSE_BUT_RESTARTS, err));
     return refuse_no_tables(artifact, options, "ymir/", err);
 }

@@ -197,17 +197,6 @@ static int set_of(const struct round *r, const struct seat *seat)
     return r->t->work.goals.at[seat->task->job->spec.line].set;
 }
 
-static const char *model_end(const char *app)
-{
-    return app + strcspn(app, "@");
-}
-
-static bool same_model(const char *a, const char *b)
-{
-    size_t n = (size_t)(model_end(a) - a);
-    return n == (size_t)(model_end(b) - b) && memcmp(a, b, n) == 0;
-}
-
 static void try_couple(struct round *r, int i, int k)
 {
     int a = i, b = k;
@@ -220,10 +209,11 @@ static void try_couple(struct round *r, int i, int k)
     double work_a = r->seats[a].task->work, work_b = r->seats[b].task->work;
     double weight = (work_a + work_b + fmin(work_a, work_b)) / (2 * work_a);
     double n = (double)r->nlisted;
+    size_t name = strcspn(x->spec.app, "@") + 1; /* "model@" */
     struct couple c = {.a = a, .b = b, .weight = weight};
     struct firn_error err = {0};
     if (set_of(r, &r->seats[a]) == set_of(r, &r->seats[b]) ||
-        !same_model(x->spec.app, y->spec.app) || weight < 1.1 ||
+        strncmp(x->spec.app, y->spec.app, name) != 0 || weight < 1.1 ||
         (n >= 10 && weight < fm_log(n) / fm_log(10) + 0.1))
         return;
     if (titanspeed_kind(&r->t->speed, r->t->world.options->profiles,
@@ -277,16 +267,6 @@ static void solve_alone(struct round *r)
         r->seats[i].gpus = r->cost[entry[i]];
 }
 
-static void couple_up(struct round *r, struct couple *c, int gpus)
-{
-    struct seat *a = &r->seats[c->a], *b = &r->seats[c->b];
-    c->gpus = gpus;
-    a->gpus = b->gpus = 0;
-    a->task->takes = b->id + 1;
-    a->task->merged_kind = c->kind;
-    b->task->joins = a->id + 1;
-}
-
 static void solve_pairs(struct round *r)
 {
     size_t n = r->nserved, k = r->ncouples;
@@ -318,13 +298,19 @@ static void solve_pairs(struct round *r)
         FIRN_OK)
         FIRN_BUG("%s", err.text);
     for (size_t i = 0; i < n; i++) {
-        int pair = choice[i].pair;
         if (choice[i].entry == SIZE_MAX)
             continue;
-        if (pair == PAIRS_NONE)
+        if (choice[i].pair == PAIRS_NONE) {
             r->seats[i].gpus = r->cost[choice[i].entry];
-        else if (r->couples[pair].a == (int)i)
-            couple_up(r, &r->couples[pair], r->cost[choice[i].entry]);
+            continue;
+        }
+        struct couple *c = &r->couples[choice[i].pair];
+        struct seat *a = &r->seats[c->a], *b = &r->seats[c->b];
+        c->gpus = r->cost[choice[i].entry];
+        a->gpus = b->gpus = 0;
+        a->task->takes = b->id + 1;
+        a->task->merged_kind = c->kind;
+        b->task->joins = a->id + 1;
     }
 }
 
@@ -335,15 +321,6 @@ static const struct firn_job *guest_of(const struct round *r,
 {
     int guest = task->takes ? task->takes : task->guest;
     return guest ? r->t->tasks.at[guest - 1].job : NULL;
-}
-
-static void stop(struct round *r, const struct seat *seat)
-{
-    const struct firn_job *guest = guest_of(r, seat->task);
-    firn_plan_drop(r->plan, seat->task->job);
-    firn_plan_note(r->plan, seat->task->job, "gave way at a round");
-    if (guest != NULL)
-        firn_plan_drop(r->plan, guest);
 }
 
 static void start(struct round *r, const struct seat *seat)
@@ -380,8 +357,13 @@ static void change(struct round *r, const struct seat *seat,
     vec_add(&r->t->line, seat->id);
     if (seat->gpus == seat->task->held)
         return;
-    if (seat->task->held > 0)
-        stop(r, seat);
+    if (seat->task->held > 0) {
+        const struct firn_job *guest = guest_of(r, seat->task);
+        firn_plan_drop(r->plan, seat->task->job);
+        firn_plan_note(r->plan, seat->task->job, "gave way at a round");
+        if (guest != NULL)
+            firn_plan_drop(r->plan, guest);
+    }
     if (seat->gpus > 0)
         add_start(starts, *seat, seat->gpus);
 }

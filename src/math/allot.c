@@ -66,38 +66,30 @@ static void look(struct search *in, int k)
     board_drop(board, row);
 }
 
-static int most_gain(const struct search *in, int n, double *second)
-{
-    int top = 0;
-    *second = 0;
-    for (int k = 1; k < n; k++) {
-        if (in->gain[k] > in->gain[top]) {
-            *second = in->gain[top];
-            top = k;
-        } else if (in->gain[k] > *second) {
-            *second = in->gain[k];
-        }
-    }
-    return top;
-}
-
 /* The n rows in `order` grow by marginal gain. Room only shrinks meanwhile, so
  * a gain seen earlier is hardly ever too small: only the top one is looked at
  * again. */
 static void grow(struct search *in, int n)
 {
-    double second;
     for (int k = 0; k < n; k++)
         look(in, k);
     for (;;) {
-        int top = most_gain(in, n, &second);
+        int top = 0;
+        double second = 0;
+        for (int k = 1; k < n; k++) {
+            if (in->gain[k] > in->gain[top]) {
+                second = in->gain[top];
+                top = k;
+            } else if (in->gain[k] > second) {
+                second = in->gain[k];
+            }
+        }
         if (!(in->gain[top] > 0))
             return;
         double seen = in->gain[top];
         look(in, top);
-        if (in->gain[top] < seen && in->gain[top] < second)
-            continue;
-        if (!(in->gain[top] > 0))
+        if ((in->gain[top] < seen && in->gain[top] < second) ||
+            !(in->gain[top] > 0))
             continue;
         board_take(&in->board, in->order[top]);
         board_put(&in->board, in->order[top], in->way[top]);
@@ -214,32 +206,26 @@ static bool try_rows(struct search *in, int n)
 
 /* ---- the start ---- */
 
-/* Tries to give each empty row room taken from the rows of one column. Stops
- * after a few rows in turn found none. */
-static void seat(struct search *in)
+/* The start of the essay. Trying the columns for empty rows ends after a few
+ * rows in turn for which no column had room. */
+static void begin(struct search *in)
 {
     const struct allot_problem *p = in->board.problem;
     const struct board_row *row = in->board.row;
-    int failed = 0;
+    int n = 0, failed = 0;
+    for (int i = 0; i < p->rows; i++) {
+        in->noise[i] = 1;
+        if (!board_put_cells(&in->board, i, p->row[i].now))
+            in->order[n++] = i;
+    }
+    if (n > 0)
+        grow(in, n);
     for (int i = 0; i < p->rows && failed < 4; i++) {
         int col = (int)rng_below(&in->rng, (uint64_t)p->cols);
         for (int k = 0; k < p->cols && row[i].n == 0 && has_work(in); k++)
             try_rows(in, add_column(in, add(in, 0, i), (col + k) % p->cols));
         failed = row[i].n == 0 ? failed + 1 : 0;
     }
-}
-
-static void begin(struct search *in)
-{
-    int rows = in->board.problem->rows, n = 0;
-    for (int i = 0; i < rows; i++) {
-        in->noise[i] = 1;
-        if (!board_put_cells(&in->board, i, in->board.problem->row[i].now))
-            in->order[n++] = i;
-    }
-    if (n > 0)
-        grow(in, n);
-    seat(in);
 }
 
 static void open_search(struct search *in, const struct allot_problem *problem,

@@ -529,20 +529,6 @@ static bool is_before(const struct climb *c, size_t a, size_t b)
     return c->key[a] != c->key[b] ? c->key[a] < c->key[b] : a < b;
 }
 
-static void sift_down(struct climb *c, size_t at)
-{
-    size_t menu = c->heap[at];
-    for (size_t child; (child = 2 * at + 1) < c->nheap; at = child) {
-        if (child + 1 < c->nheap &&
-            is_before(c, c->heap[child + 1], c->heap[child]))
-            child++;
-        if (!is_before(c, c->heap[child], menu))
-            break;
-        c->heap[at] = c->heap[child];
-    }
-    c->heap[at] = menu;
-}
-
 static void push(struct climb *c, size_t menu)
 {
     size_t at = c->nheap++;
@@ -555,10 +541,16 @@ static void push(struct climb *c, size_t menu)
 
 static size_t pop(struct climb *c)
 {
-    size_t menu = c->heap[0];
-    c->heap[0] = c->heap[--c->nheap];
-    if (c->nheap > 0)
-        sift_down(c, 0);
+    size_t menu = c->heap[0], last = c->heap[--c->nheap], at = 0;
+    for (size_t child; (child = 2 * at + 1) < c->nheap; at = child) {
+        if (child + 1 < c->nheap &&
+            is_before(c, c->heap[child + 1], c->heap[child]))
+            child++;
+        if (!is_before(c, c->heap[child], last))
+            break;
+        c->heap[at] = c->heap[child];
+    }
+    c->heap[at] = last;
     return menu;
 }
 

@@ -47,19 +47,6 @@ static int extra(const struct option *from, const struct option *to)
     return from->pool == to->pool ? to->units - from->units : to->units;
 }
 
-static void count(struct priced_work *work)
-{
-    work->value = 0;
-    for (int p = 0; p < work->npools; p++)
-        work->free[p] = work->capacity[p];
-    for (int i = 0; i < work->n; i++) {
-        const struct option *o = option_of(work, work->chosen[i]);
-        work->value += o->value;
-        if (o->units > 0)
-            work->free[o->pool] -= o->units;
-    }
-}
-
 /* ---- repair ---- */
 
 struct step {
@@ -237,7 +224,15 @@ static bool swap_one(struct priced_work *work, const struct table *table)
 void priced_fill(struct priced_work *work, struct arena *scratch)
 {
     struct table table = new_table(work, scratch);
-    count(work);
+    work->value = 0;
+    for (int p = 0; p < work->npools; p++)
+        work->free[p] = work->capacity[p];
+    for (int i = 0; i < work->n; i++) {
+        const struct option *o = option_of(work, work->chosen[i]);
+        work->value += o->value;
+        if (o->units > 0)
+            work->free[o->pool] -= o->units;
+    }
     repair(work);
     int swaps = 4 * work->n + 16;
     while (fill_one(work) || (swaps-- > 0 && swap_one(work, &table))) {
