@@ -31,7 +31,7 @@ enum { CANDIDATES = 50 };
 
 static const double SLACK = 1e-8, FLOOR = 1e-8;
 
-/* A way to run that was looked into. */
+/* A candidate batch, evaluated. */
 struct candidate {
     struct adlbatch batch;
     double scale, throughput; /* B / B0; examples a second */
@@ -90,7 +90,7 @@ bool adlmodel_observe(struct adlmodel *model, int nodes, int gpus, int b,
 
 /* ---- the model ---- */
 
-/* Which of the two laws a network follows; -1 for one GPU. */
+/* The law of the network time: 0 or 1; -1 for one GPU. */
 static int law_of(int nodes, int gpus)
 {
     if (gpus == 1)
@@ -207,7 +207,7 @@ static double evaluate(void *ctx, const double *x, double *gradient)
     return adlmodel_objective(&params, model->seen.at, model->seen.n, gradient);
 }
 
-/* What the observations tell something about. */
+/* What the observations determine. */
 struct known {
     bool batches, nodes, local, many;
     double pass_s; /* mean */

@@ -10,7 +10,7 @@
  * time(b) = t x b / b0, with t and b0 from determinism_overhead.csv, column
  * ddp_determinism.
  *
- * Rows that the trace's reader finds bad are left out and counted, as in any
+ * Rows that the trace's reader refuses are left out and counted, as in any
  * run; the artifact would have stopped.
  */
 #include "compat/easyscalejobs.h"
@@ -156,7 +156,7 @@ static enum firn_status unknown_app(const struct es_jobs *jobs,
                      spec->app, known);
 }
 
-/* Columns that the trace's reader passes over or keeps to itself. */
+/* Columns that are not in struct firn_job_spec. */
 enum { EPOCHS, MIXES, PREFERRED, NCOLUMNS };
 static const char *const columns[] = {
     "epochs", "enable_heterogeneous_deterministic", "preferred_gpu", NULL};

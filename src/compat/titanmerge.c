@@ -3,9 +3,9 @@
  * Every 120 s the 32 jobs with the shortest predicted time on one GPU (as many
  * as there are GPUs) are given 1, 2, 3, 4, 8, 12, ... 32 GPUs each, so that the
  * sum of max(R(a), 120) / max(R(fair), 120) is smallest, R being the predicted
- * time and fair = max(1, GPUs / jobs); a job left out costs 10^4, which is more
- * than anything else could. Whoever runs and is not among them stops; whoever
- * has another number than before starts anew. Restarts are not weighed.
+ * time and fair = max(1, GPUs / jobs); a job left out costs 10^4, more than any
+ * allocation. A running job that is left out stops; a job with another number
+ * of GPUs than before restarts. Restart costs are not weighed.
  *
  * With `merge` two waiting jobs of different datasets that have made no
  * progress may become one: batch B_A + B_B, A the one whose dataset is listed
@@ -118,7 +118,7 @@ static void list(struct round *r, const int *ids, size_t n, bool waits)
 
 /* ---- menus ---- */
 
-/* The counts up to `most`; how many. */
+/* Lists the counts up to `most`; returns how many. */
 static int counts_of(int most, int counts[COUNTS])
 {
     int n = 0;
@@ -350,7 +350,7 @@ static void add_start(struct starts *starts, struct seat seat, int gpus)
     starts->at[starts->n++] = seat;
 }
 
-/* Whoever has another number than before stops, and starts anew. */
+/* A job whose number of GPUs changed stops, and starts anew with the others. */
 static void change(struct round *r, const struct seat *seat,
                    struct starts *starts)
 {
@@ -368,8 +368,8 @@ static void change(struct round *r, const struct seat *seat,
         add_start(starts, *seat, seat->gpus);
 }
 
-/* All stops, those first that are not considered, then the starts, largest
- * first, pairs behind others: consolidate, list-order. */
+/* Plans all stops, beginning with the jobs not considered, then the starts,
+ * largest first, pairs after single jobs: consolidate, list-order. */
 static void plan_all(struct round *r)
 {
     struct starts starts = {
@@ -394,8 +394,8 @@ static void plan_all(struct round *r)
         start(r, &starts.at[i]);
 }
 
-/* last-waiting: of those that wait, and of those that stop because they are
- * not considered. */
+/* last-waiting: the last of the waiting jobs and of those that stop because
+ * they are not considered. */
 static const struct titan_task *last_of(const struct round *r)
 {
     const struct titan *t = r->t;
