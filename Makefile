@@ -66,7 +66,7 @@ CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
-             $(wildcard src/cli/*.c)))
+             $(wildcard src/cli/*.c src/repro/*.c)))
 # firnd has libraries of its own; without them all else is built, and a word
 # says so. What is in its folder is an archive that its tests are linked with.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
@@ -252,15 +252,15 @@ STRINGS = awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
 PAPERS   := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/gen/model/profiles.inc: $(PROFILES)
-$(BUILD)/gen/cli/papers.inc: $(PAPERS)
+$(BUILD)/gen/repro/papers.inc: $(PAPERS)
 $(BUILD)/gen/%.inc: Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(STRINGS) >$@
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
-$(BUILD)/obj/src/cli/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
-$(BUILD)/obj/src/cli/reproshelf.o: $(BUILD)/gen/cli/papers.inc
+$(BUILD)/obj/src/repro/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/repro/reproshelf.o: $(BUILD)/gen/repro/papers.inc
 
 # What tests share. A program gets of it, and of the libraries, what it uses:
 # it links and, under a checker, starts in a fraction of the time.

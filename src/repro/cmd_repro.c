@@ -11,9 +11,9 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
-#include "cli/repropage.h"
-#include "cli/reproreport.h"
-#include "cli/reproshelf.h"
+#include "repro/repropage.h"
+#include "repro/reproreport.h"
+#include "repro/reproshelf.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
