@@ -513,6 +513,11 @@ bench: all $(BENCHES)
 results: all
 	$(Q)$(BUILD)/firn repro --report docs/results.md
 
+# The manual page, whose section COMMANDS is made from the help pages.
+manual: $(BUILD)/firn
+	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
+	$(Q)cp $(BUILD)/firn.1 docs/firn.1
+
 # Needs gnuplot, and says so; the drawn files are kept in docs/.
 plots: all
 	$(Q)tools/plots.sh
@@ -578,6 +583,7 @@ help:
 	@echo 'make slow       tests of the live parts, made slow at random calls'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
+	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -588,7 +594,7 @@ help:
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
-        fuzz-soak fuzzers fuzz-run slow soak kills bench results plots \
+        fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \
         uninstall format clean help FORCE
 
