@@ -53,8 +53,8 @@ static const struct flags_page page = {
     .usage = "[options] -f FILE [-f FILE...]\n"
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Submits jobs to firnd and prints their numbers, once they are on "
-             "its disk. A job\nis a YAML file, or is described by the job "
-             "options below. No shell reads the\ncommand.",
+             "its disk. A job is a YAML file, or is described by the job "
+             "options below. No shell reads the command.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",
@@ -223,7 +223,7 @@ int cmd_submit(int argc, char **argv)
         rc = check(&args, argc);
     if (rc < 0) {
         argv[argc] = NULL; /* the operands stand first now */
-        args.live.asks_nobody = args.is_dry;
+        args.live.is_offline = args.is_dry;
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -113,7 +113,7 @@ const struct flag *job_flags_table(void)
                     i * sizeof(struct job_flag_value);
         if (f->flag == NULL)
             continue;
-        snprintf(help[i], HELP_MAX, f->standard ? "%s%s (%s)" : "%s%s", f->help,
+        snprintf(help[i], HELP_MAX, f->standard ? "%s%s (default: %s)" : "%s%s", f->help,
                  f->flag_note ? f->flag_note : "", f->standard);
         table[n++] = (struct flag){f->flag,
                                    f->letter,

@@ -10,7 +10,9 @@
  * Lists are their texts one after another, each with its NUL. (3) A row with a
  * value that cannot be understood (an unknown state, a list without its last
  * NUL, a report that is not JSON, a number out of bounds: store_judge.c) is
- * left out, the log names it, and it stays on disk.
+ * left out, the log names it, and it stays on disk. (4) The id of another job is
+ * stored as id + 1, and 0 for FIRN_NO_JOB: the default of the column, and the
+ * value in files of older versions.
  *
  * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
@@ -23,7 +25,7 @@
 #include <string.h>
 
 /* Of a column: enum job_storage, or one of these. */
-enum { I64 = JOB_AS_REAL + 1, CHARS, STATE, REASON };
+enum { I64 = JOB_AS_REAL + 1, JOB_ID, CHARS, STATE, REASON };
 
 struct field {
     const char *column;
@@ -42,9 +44,9 @@ struct field {
     {                                             \
 #f, I64, true, AT(f), 0, INT64_C(1) << 53 \
     }
-#define HOW(f, most)                                    \
-    {                                                   \
-        "how_" #f, JOB_AS_INT, true, AT(how.f), 0, most \
+#define HOW(f, kind, most)                        \
+    {                                             \
+        "how_" #f, kind, true, AT(how.f), 0, most \
     }
 
 /* The number of a job, the fields that its user sets, and what firnd keeps of
@@ -70,12 +72,12 @@ static const struct field fields[] = {
     {"exit_status", JOB_AS_INT, true, AT(exit_status), INT_MIN, INT_MAX},
     FIELD(gpu_type, CHARS, true),
     FIELD(held, JOB_AS_TEXT, true),
-    HOW(passes, 1 << 20),
-    HOW(tensor, 1 << 20),
-    HOW(parallel, INT_MAX),
-    HOW(stages, 1 << 20),
-    HOW(merged_with, INT_MAX - 1),
-    HOW(after, INT_MAX - 1),
+    HOW(passes, JOB_AS_INT, 1 << 20),
+    HOW(tensor, JOB_AS_INT, 1 << 20),
+    HOW(parallel, JOB_AS_INT, INT_MAX),
+    HOW(stages, JOB_AS_INT, 1 << 20),
+    HOW(merged_with, JOB_ID, INT_MAX - 1),
+    HOW(after, JOB_ID, INT_MAX - 1),
     FIELD(reported_s, JOB_AS_REAL, true),
     COUNTED(reported_epoch),
 };
@@ -170,6 +172,9 @@ static void give_field(struct store *store, struct store_change *change, int at,
     switch (field->kind) {
     case JOB_AS_INT:
         store_give_int(change, at, *(const int *)value);
+        return;
+    case JOB_ID: /* (4) */
+        store_give_int(change, at, *(const firn_job_id *)value + 1);
         return;
     case I64:
     case JOB_AS_COUNT:
@@ -273,7 +278,7 @@ static bool read_whole(sqlite3_stmt *row, int at, int64_t *out)
     int64_t least = field->least, most = field->most;
     *out = 0;
     if (field->kind != JOB_AS_INT && field->kind != I64 &&
-        field->kind != JOB_AS_BOOL && field->kind != JOB_AS_COUNT)
+        field->kind != JOB_ID && field->kind != JOB_AS_BOOL && field->kind != JOB_AS_COUNT)
         return true;
     if (ask != NULL && ask->most > 0)
         most = ask->most;
@@ -295,6 +300,9 @@ static bool read_field(sqlite3_stmt *row, int at, void *value)
     switch (field->kind) {
     case JOB_AS_INT:
         *(int *)value = (int)whole;
+        return true;
+    case JOB_ID:
+        *(firn_job_id *)value = (firn_job_id)whole - 1;
         return true;
     case I64:
     case JOB_AS_COUNT:
