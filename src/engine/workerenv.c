@@ -200,7 +200,7 @@ static void add_said(struct launchfile *out, const char *name,
 
 static void add_number(struct launchfile *out, const char *name, double value)
 {
-    char number[BUF_DOUBLE_MAX];
+    char number[STR_DOUBLE_MAX];
     if (value > 0)
         add_said(out, name, double_text(value, number));
 }
