@@ -3,10 +3,10 @@
  *
  * A stream reads the store as fast as its client takes it, from the id that
  * the client saw last (Last-Event-ID, or `after`), else from now on. Events
- * are shown once they are on disk: an id that a crash takes back has been seen
- * by nobody, so that "after the one I saw" always means the same.
+ * are shown once they are on disk: a crash takes back only events that no
+ * client has seen, so that "after the one I saw" always means the same.
  *
- * A stream that has said nothing for QUIET_S says so, for those between who
+ * A stream without events for QUIET_S sends an empty comment, because proxies
  * close silent connections.
  */
 #include "base/buf.h"
