@@ -22,7 +22,7 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"file", 'f', "FILE", "job file, - for standard input", flag_text,
+    {"file", 'f', "FILE", "job file (YAML); - reads standard input", flag_text,
      offsetof(struct args, file)},
     LIVE_FLAGS,
     {0},
@@ -32,10 +32,10 @@ static const struct flags_page page = {
     .command = "plan",
     .usage = "[options] -f FILE\n"
              "[options] -- COMMAND [ARGUMENT...]",
-    .about = "Says what would happen if the job were submitted now: when it "
-             "would start, on which GPUs, how fast it would be, when it would "
-             "be done, whom it would slow, and the smallest change that would "
-             "start it at once. Nothing is changed.",
+    .about = "Predicts what would happen if the job were submitted now: start, "
+             "GPUs, speed, end, which jobs it would slow down, and the "
+             "smallest change that would start it at once. Nothing is "
+             "submitted.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",
@@ -82,10 +82,10 @@ static int ask(struct live *live, const struct args *args, char **argv)
 static int check(const struct args *args, bool has_command)
 {
     if (args->file == NULL && !has_command)
-        return flags_wrong(&page, "say -f FILE, or -- and a command");
+        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
     if (args->file != NULL && (has_command || job_flags_any(&args->job)))
-        return flags_wrong(&page, "-f takes the whole job from the file: give "
-                                  "no job options and no command with it");
+        return flags_wrong(&page, "-f FILE cannot be combined with a command "
+                                  "or with job options");
     return -1;
 }
 

@@ -1,4 +1,4 @@
-/* cmd_show.c - `firn show`: all that is known of a job.
+/* cmd_show.c - `firn show`: one job with all its fields.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,10 +9,8 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "show",
     .usage = "[options] JOB",
-    .about = "Shows a job: what was asked for, its state and why, what it "
-             "holds, what it\nlast reported, its starts.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Shows one job: request, state and reason, GPUs, last report, "
+             "attempts. JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

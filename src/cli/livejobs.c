@@ -1,9 +1,8 @@
-/* livejobs.c - jobs as the daemon tells of them, as pages.
+/* livejobs.c - jobs of firnd as tables, pages and JSON.
  *
- * A table has one line a job. Its rows are sorted by state, then by id, so
- * that what runs stands first and nothing jumps about from one look to the
- * next. Of a sentence, as much is shown as tells the reason; `firn show` and
- * `firn why` have all of it.
+ * A table has one line for each job, sorted by state and then by id, so that
+ * running jobs stand first and lines keep their order. It shows the reason of a
+ * state as a word; `firn show` and `firn why` have the sentence.
  */
 #include "cli/livejobs.h"
 #include "base/buf.h"
@@ -17,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of the table; the last of those that are not over. */
+/* In the order of the table; finished ones from FIRST_OVER on. */
 static const char *const states[] = {
     "running", "starting",  "resizing", "preempting", "completing",
     "pending", "succeeded", "failed",   "cancelled",  "lost"};
@@ -48,8 +47,8 @@ int live_job_status(const json_t *job)
 
 /* --- asking --------------------------------------------------------------- */
 
-/* One question for all of them: asked for those that run and then for those
- * that wait, a job that starts in between would be in neither answer. */
+/* Running and pending jobs are asked for in one request: in two, a job that
+ * starts in between would be in neither answer. */
 enum { PAGE = 100000 };
 
 struct pages {
@@ -110,7 +109,7 @@ static const char *pages_next(struct pages *pages)
     return pages->path.at;
 }
 
-/* It had n jobs; what it says of the next, -1 where it does not. */
+/* Notes that a page had n jobs, and what it says of the next; -1: nothing. */
 static void pages_had(struct pages *pages, size_t n, long next,
                       long pending_left, long pending_more)
 {
@@ -157,7 +156,7 @@ static long number_in(struct firn_bytes rest, const char *key)
     return jsontext_find(&rest, key) ? strtol(rest.at, NULL, 10) : -1;
 }
 
-/* The same as text: jobs are not taken apart. `n`: those in `out`. */
+/* Appends the jobs of a page as text. `n` counts the jobs in `out`. */
 static enum firn_status print_page(struct pages *pages, const char *path,
                                    size_t *n, struct firn_buf *out,
                                    struct firn_error *err)
@@ -403,7 +402,7 @@ static void put_file(const json_t *job, struct firn_buf *out)
     struct safe_feed feed = {0};
     if (*text == '\0')
         return;
-    buf_puts(out, "\nAs it was sent:\n\n");
+    buf_puts(out, "\nJob file:\n\n");
     safe_feed(&feed, out, (struct firn_bytes){text, strlen(text)});
     safe_feed_end(&feed, out);
     if (out->at[out->n - 1] != '\n')
