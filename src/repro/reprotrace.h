@@ -32,8 +32,8 @@
  * With a SHARE no more than that of its layers may be frozen, and the job is of
  * the group "bound"; other tasks of the same application are of "free".
  */
-#ifndef CLI_REPROTRACE_H
-#define CLI_REPROTRACE_H
+#ifndef REPRO_TRACE_H
+#define REPRO_TRACE_H
 #include <firn/bytes.h>
 #include <firn/status.h>
 #include <stdbool.h>

@@ -18,8 +18,8 @@
  *
  *     jct_mean_s@G  queue_mean_s@G  queue_max_s@G  jobs@G
  */
-#ifndef CLI_REPROMETRIC_H
-#define CLI_REPROMETRIC_H
+#ifndef REPRO_METRIC_H
+#define REPRO_METRIC_H
 #include "model/evaluate.h"
 #include <firn/sim.h>
 

@@ -10,9 +10,9 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cli/reprorun.h"
-#include "cli/reprotrace.h"
 #include "cli/simfiles.h"
+#include "repro/reprorun.h"
+#include "repro/reprotrace.h"
 #include "sim/world.h"
 #include <firn/compat.h>
 #include <stdio.h>

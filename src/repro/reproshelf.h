@@ -3,9 +3,9 @@
  * Those that come with firn are part of the program; a folder of .yaml files
  * may be read instead. They are sorted by the name of their file.
  */
-#ifndef CLI_REPROSHELF_H
-#define CLI_REPROSHELF_H
-#include "cli/reproscenario.h"
+#ifndef REPRO_SHELF_H
+#define REPRO_SHELF_H
+#include "repro/reproscenario.h"
 
 struct repro_shelf {
     struct repro_scenario **at; /* owned, until they are taken: NULL then */

@@ -3,8 +3,8 @@
  * For workloads whose authors say how many GPUs their jobs ask for: rows of
  * published traces of one format, as they are, in the paper's proportion.
  */
-#ifndef CLI_REPRODRAW_H
-#define CLI_REPRODRAW_H
+#ifndef REPRO_DRAW_H
+#define REPRO_DRAW_H
 #include "cli/flags.h"
 #include <firn/bytes.h>
 

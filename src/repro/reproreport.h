@@ -1,8 +1,8 @@
 /* reproreport.h - the results as a page of Markdown with pictures.
  */
-#ifndef CLI_REPROREPORT_H
-#define CLI_REPROREPORT_H
-#include "cli/reprojudge.h"
+#ifndef REPRO_REPORT_H
+#define REPRO_REPORT_H
+#include "repro/reprojudge.h"
 
 /* Writes `path` and, for sweeps, NAME.svg into the folder of the same name
  * without its ending (docs/results.md, docs/results/). FIRN_EIO. */

@@ -3,10 +3,10 @@
  * libcyaml fills the structs of the header, which are zeroed before; the
  * fields that no schema names are filled here, once the whole is read.
  */
-#include "cli/reproscenario.h"
+#include "repro/reproscenario.h"
 #include "base/str.h"
 #include "base/yamltext.h"
-#include "cli/repromemory.h"
+#include "repro/repromemory.h"
 #include <stddef.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Two runs are held against each other only when as many jobs finished in one
  * as in the other: a policy that refuses jobs has an easy mean.
  */
-#include "cli/reprojudge.h"
+#include "repro/reprojudge.h"
 #include <math.h>
 
 static const double EVEN = 0.005; /* nearer than that there is no difference */

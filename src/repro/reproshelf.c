@@ -2,7 +2,7 @@
  *
  * The build turns papers/ into papers.inc; see files_shipped().
  */
-#include "cli/reproshelf.h"
+#include "repro/reproshelf.h"
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/vec.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const char *const builtin[] = {
-#if __has_include("cli/papers.inc")
-#include "cli/papers.inc"
+#if __has_include("repro/papers.inc")
+#include "repro/papers.inc"
 #endif
     NULL};
 

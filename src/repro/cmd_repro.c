@@ -1,8 +1,8 @@
-/* cmd_repro.c - firn repro: the papers' tables and figures by one command.
+/* cmd_repro.c - firn repro: reproduces tables and figures of papers.
  *
- * Reads scenarios, runs what they need, and prints the paper's numbers beside
- * firn's with a verdict on each claim. That a claim does not hold is a result
- * like another: the exit status says only whether all was run.
+ * Reads scenarios, runs their simulations and prints the paper's numbers beside
+ * firn's, with a verdict on each claim. A claim that does not hold is a result,
+ * not an error: the exit status is 0 if everything was run.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -11,31 +11,31 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
-#include "cli/repropage.h"
-#include "cli/reproreport.h"
-#include "cli/reproshelf.h"
+#include "repro/repropage.h"
+#include "repro/reproreport.h"
+#include "repro/reproshelf.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 struct repro_args {
-    const char *papers, *report, *format_name;
+    const char *papers, *report;
     int width;
-    bool is_list, is_quiet;
+    bool is_list, is_quiet, is_json;
 };
 
 static const struct flag table[] = {
-    {"list", 'l', NULL, "lists the scenarios instead of running them", flag_yes,
+    {"list", 'l', NULL, "list the scenarios without running them", flag_yes,
      offsetof(struct repro_args, is_list)},
-    {"papers", 0, "DIR", "scenarios of this folder, not those built in",
+    {"papers", 0, "DIR", "directory of scenarios (default: built in)",
      flag_text, offsetof(struct repro_args, papers)},
     {"report", 0, "FILE",
-     "writes a page of Markdown too, with a picture for each sweep in a folder "
-     "beside it",
+     "also write a Markdown report; plots go to a directory named like FILE "
+     "without its extension",
      flag_text, offsetof(struct repro_args, report)},
-    {"output", 'o', "FORMAT", "table or json", flag_text,
-     offsetof(struct repro_args, format_name)},
-    {"jobs", 'j', "N", "processes at a time; as many as processors by default",
+    FORMAT_FLAG(offsetof(struct repro_args, is_json)),
+    {"jobs", 'j', "N",
+     "simulations to run in parallel (default: number of processors)",
      flag_count, offsetof(struct repro_args, width)},
     {"quiet", 'q', NULL, "no progress bar", flag_yes,
      offsetof(struct repro_args, is_quiet)},
@@ -45,17 +45,19 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "repro",
     .usage = "[NAME...] [options]",
-    .about = "Runs the papers' experiments and prints what the paper has, what "
-             "firn has, and\nwhether each claim holds. NAME is a scenario's or "
-             "the beginning of several, up to\na dash; all by default. Traces "
-             "and tables are looked for in $FIRN_DATA; what\nhas none there is "
-             "skipped.",
+    .about =
+        "Runs the experiments of papers and prints the paper's numbers, "
+        "firn's numbers and whether each claim of the paper holds. NAME is "
+        "a scenario or a prefix that ends before a dash (icefrog selects "
+        "icefrog-table7 and others); by default all are run. Traces and "
+        "tables are read from the directory $FIRN_DATA; scenarios whose "
+        "data are not there are skipped.",
     .table = table,
-    .more = "The exit status is 0 when all was run, whatever holds; 1 when "
-            "something could\nnot be; 2 for a wrong use; 130 when interrupted.",
+    .more = "Exit status: 0 everything was run, whether claims hold or not; 1 "
+            "a run failed; 2 usage error; 130 interrupted.",
 };
 
-/* "icefrog" is the beginning of "icefrog-table7", not of "icefrogs". */
+/* "icefrog" selects "icefrog" and "icefrog-table7", not "icefrogs". */
 static bool is_named(const char *scenario, const char *name)
 {
     size_t n = strlen(name);
@@ -69,15 +71,19 @@ static int say_unknown(const struct repro_shelf *shelf, const char *name)
     for (size_t i = 0; i < shelf->n; i++)
         names[i] = shelf->at[i]->name;
     int best = str_nearest(name, names, shelf->n);
-    int rc = best >= 0
-                 ? flags_wrong(&page, "no scenario '%s'; did you mean '%s'?",
-                               name, names[best])
-                 : flags_wrong(&page, "no scenario '%s'", name);
+    int rc =
+        best >= 0
+            ? flags_wrong(&page, "unknown scenario '%s'; did you mean '%s'?",
+                          name, names[best])
+            : flags_wrong(&page,
+                          "unknown scenario '%s'; 'firn repro --list' "
+                          "lists them",
+                          name);
     mem_free(names);
     return rc;
 }
 
-/* Marks the scenarios asked for; -1, or an exit status. */
+/* Marks the selected scenarios. Returns -1, or an exit status. */
 static int choose(const struct repro_shelf *shelf, int argc, char **argv,
                   bool *is_chosen)
 {
@@ -139,7 +145,7 @@ static int failed(const struct firn_error *err)
 }
 
 static int run(const struct repro_args *args, struct repro_shelf *shelf,
-               const bool *is_chosen, bool is_json, struct firn_buf *out)
+               const bool *is_chosen, struct firn_buf *out)
 {
     struct repro_book book = {0};
     struct firn_error err = {0};
@@ -148,26 +154,25 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
         if (!is_chosen[i])
             continue;
         book_add(&book, shelf->at[i]);
-        shelf->at[i] = NULL; /* the book's now */
+        shelf->at[i] = NULL; /* owned by the book now */
     }
     if (book_plan(&book, &err) != FIRN_OK)
         rc = failed(&err);
     else if (!book_run(&book, args->width, args->is_quiet))
         rc = 130;
     if (rc != 1)
-        (is_json ? page_json : page_text)(&book, out);
+        (args->is_json ? page_json : page_text)(&book, out);
     if (rc == 0 && args->report != NULL &&
         report_write(&book, args->report, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc == 130)
-        fprintf(stderr, "firn repro: interrupted; what did not end counts as "
+        fprintf(stderr, "firn repro: interrupted; unfinished runs count as "
                         "failed\n");
     book_release(&book);
     return rc;
 }
 
-static int go(const struct repro_args *args, int argc, char **argv,
-              bool is_json)
+static int go(const struct repro_args *args, int argc, char **argv)
 {
     struct repro_shelf shelf = {0};
     struct firn_error err = {0};
@@ -179,9 +184,9 @@ static int go(const struct repro_args *args, int argc, char **argv,
     if (rc < 0) {
         rc = 0;
         if (args->is_list)
-            (is_json ? list_json : list_table)(&shelf, is_chosen, &out);
+            (args->is_json ? list_json : list_table)(&shelf, is_chosen, &out);
         else
-            rc = run(args, &shelf, is_chosen, is_json, &out);
+            rc = run(args, &shelf, is_chosen, &out);
         int written = output_write("repro", &out);
         rc = rc != 0 ? rc : written;
     }
@@ -193,17 +198,10 @@ static int go(const struct repro_args *args, int argc, char **argv,
 
 int cmd_repro(int argc, char **argv)
 {
-    static const char *const formats[] = {"table", "json", NULL};
     long nprocessors = sysconf(_SC_NPROCESSORS_ONLN);
     struct repro_args args = {
-        .format_name = "table",
         .width = nprocessors > 0 ? (int)nprocessors : 1,
     };
     int rc = flags_parse(&page, &args, &argc, argv);
-    if (rc >= 0)
-        return rc;
-    int format = output_format(page.command, args.format_name, formats);
-    if (format < 0)
-        return 2;
-    return go(&args, argc, argv, format == 1);
+    return rc >= 0 ? rc : go(&args, argc, argv);
 }

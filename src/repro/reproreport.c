@@ -4,11 +4,11 @@
  * claims and its note. Files are written beside their name and then renamed,
  * so that a page is whole or the old one.
  */
-#include "cli/reproreport.h"
+#include "repro/reproreport.h"
 #include "base/buf.h"
-#include "cli/repropage.h"
-#include "cli/reprosvg.h"
 #include "cli/simfiles.h"
+#include "repro/repropage.h"
+#include "repro/reprosvg.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

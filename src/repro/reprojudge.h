@@ -18,9 +18,9 @@
  * the claim says so, or a policy is run by the published simulator's rules
  * only, those do.
  */
-#ifndef CLI_REPROJUDGE_H
-#define CLI_REPROJUDGE_H
-#include "cli/reprorun.h"
+#ifndef REPRO_JUDGE_H
+#define REPRO_JUDGE_H
+#include "repro/reprorun.h"
 
 struct repro_verdict {
     double ours[REPRO_NRULES]; /* NaN: not run by these rules, or failed */

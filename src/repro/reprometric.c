@@ -1,6 +1,6 @@
 /* reprometric.c - numbers of a result by name.
  */
-#include "cli/reprometric.h"
+#include "repro/reprometric.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sim/summary.h"

@@ -3,7 +3,7 @@
  * A model is foretold by constants that were fitted without it (leave one
  * out): the shipped ones have seen every row of the table.
  */
-#include "cli/repromemory.h"
+#include "repro/repromemory.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"

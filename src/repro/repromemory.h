@@ -14,8 +14,8 @@
  *
  * All against peak_alloc_mib: the most that tensors held at once.
  */
-#ifndef CLI_REPROMEMORY_H
-#define CLI_REPROMEMORY_H
+#ifndef REPRO_MEMORY_H
+#define REPRO_MEMORY_H
 #include "model/evaluate.h"
 
 /* A name of the list above; NULL beyond the last. */

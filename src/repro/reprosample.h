@@ -1,7 +1,7 @@
 /* reprosample.h - jobs drawn from a trace, as tasks of other applications.
  */
-#ifndef CLI_REPROSAMPLE_H
-#define CLI_REPROSAMPLE_H
+#ifndef REPRO_SAMPLE_H
+#define REPRO_SAMPLE_H
 #include "cli/flags.h"
 #include <firn/bytes.h>
 

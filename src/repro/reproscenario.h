@@ -11,9 +11,9 @@
  *     ...
  *     scenario_free(it);
  */
-#ifndef CLI_REPROSCENARIO_H
-#define CLI_REPROSCENARIO_H
-#include "cli/reprometric.h"
+#ifndef REPRO_SCENARIO_H
+#define REPRO_SCENARIO_H
+#include "repro/reprometric.h"
 #include <firn/bytes.h>
 #include <firn/status.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* repropage.h - what came out of scenarios, for people and for programs.
  */
-#ifndef CLI_REPROPAGE_H
-#define CLI_REPROPAGE_H
-#include "cli/reprojudge.h"
+#ifndef REPRO_PAGE_H
+#define REPRO_PAGE_H
+#include "repro/reprojudge.h"
 #include <firn/bytes.h>
 
 /* Tables, and "N of M claims hold" at the end. */

@@ -14,10 +14,10 @@
  *     book_value(&book, part, REPRO_HONEST, policy, point, metric);
  *     book_release(&book);
  */
-#ifndef CLI_REPRORUN_H
-#define CLI_REPRORUN_H
+#ifndef REPRO_RUN_H
+#define REPRO_RUN_H
 #include "cli/flags.h"
-#include "cli/reproscenario.h"
+#include "repro/reproscenario.h"
 #include <firn/sim.h>
 
 enum repro_rules { REPRO_HONEST, REPRO_COMPAT, REPRO_NRULES };

@@ -2,7 +2,7 @@
  *
  * A value has four significant digits for people and all of them in JSON.
  */
-#include "cli/repropage.h"
+#include "repro/repropage.h"
 #include "base/buf.h"
 #include "base/table.h"
 #include <math.h>

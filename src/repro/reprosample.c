@@ -8,12 +8,12 @@
  * The drawing is a partial shuffle of the jobs that qualify, in the order of
  * the trace; the same words give the same bytes.
  */
-#include "cli/reprosample.h"
+#include "repro/reprosample.h"
 #include "base/buf.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cli/reprotrace.h"
+#include "repro/reprotrace.h"
 #include <firn/trace.h>
 #include <math.h>
 #include <stdio.h>

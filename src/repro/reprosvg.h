@@ -1,8 +1,8 @@
 /* reprosvg.h - a sweep as a picture: one line for each policy, in SVG.
  */
-#ifndef CLI_REPROSVG_H
-#define CLI_REPROSVG_H
-#include "cli/reprorun.h"
+#ifndef REPRO_SVG_H
+#define REPRO_SVG_H
+#include "repro/reprorun.h"
 #include <firn/bytes.h>
 
 /* The scenario's first metric over its sweep, by firn's own rules; dashed,

@@ -4,10 +4,10 @@
  * numbers, a legend on the right. Numbers are printed with one decimal, so the
  * same results give the same bytes.
  */
-#include "cli/reprosvg.h"
+#include "repro/reprosvg.h"
 #include "base/buf.h"
 #include "base/str.h"
-#include "cli/repropage.h"
+#include "repro/repropage.h"
 #include <math.h>
 
 enum {

@@ -7,14 +7,14 @@
  * (2) A run that leaves jobs unfinished has no result: its means are over
  *     other jobs than those of the runs beside it.
  */
-#include "cli/reprorun.h"
+#include "repro/reprorun.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/pool.h"
 #include "cli/progress.h"
-#include "cli/repromemory.h"
 #include "cli/simargs.h"
+#include "repro/repromemory.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

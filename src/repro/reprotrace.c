@@ -4,15 +4,15 @@
  * format: what a row means to a reader of traces stays as it is. Drawing
  * samples is in reprosample.c.
  */
-#include "cli/reprotrace.h"
+#include "repro/reprotrace.h"
 #include "base/buf.h"
 #include "base/lines.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/reprodraw.h"
-#include "cli/reprosample.h"
+#include "repro/reprodraw.h"
+#include "repro/reprosample.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

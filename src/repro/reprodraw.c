@@ -3,14 +3,14 @@
  * Works on lines of text: what a row means to a reader of traces stays as it
  * is. Fields have no quotes. The same words give the same bytes.
  */
-#include "cli/reprodraw.h"
+#include "repro/reprodraw.h"
 #include "base/buf.h"
 #include "base/lines.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cli/reprotrace.h"
+#include "repro/reprotrace.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
