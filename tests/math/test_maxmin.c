@@ -438,8 +438,8 @@ static void bad_menus_are_refused_with_a_sentence(void **state)
     assert_int_equal(maxmin_leximin(&odd, 0, entry, &r, &arena, &err),
                      FIRN_EINVAL);
     assert_int_equal(entry[0], 77);
-    struct menus none = {0, start, cost, value, 4};
-    assert_int_equal(maxmin_leximin(&none, 0, entry, &r, &arena, &err),
+    struct menus no_menus = {0, start, cost, value, 4};
+    assert_int_equal(maxmin_leximin(&no_menus, 0, entry, &r, &arena, &err),
                      FIRN_OK);
     assert_true(isinf(r.worst) && r.spent == 0);
     arena_release(&arena);
