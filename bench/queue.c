@@ -230,8 +230,8 @@ static void fill(void)
 {
     struct store *store;
     struct book *book;
-    char said[256];
-    must(store_open(&store, folder, said, sizeof said, &err));
+    char notice[256];
+    must(store_open(&store, folder, notice, sizeof notice, &err));
     must(book_open(&book, store, &err));
     for (int i = 0; i < QUEUED; i++)
         submit(book, i);

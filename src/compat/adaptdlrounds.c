@@ -223,11 +223,11 @@ enum firn_status adlrounds_open(struct adlrounds *rounds,
         return FIRN_OK;
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
-    const struct firn_trace_report *said = firn_trace_report(world->trace);
+    const struct firn_trace_report *report = firn_trace_report(world->trace);
     return firn_fail(err, FIRN_EINVAL,
                      "%s: not one job that can run; %ld bad rows%s%s",
-                     options->trace, said->bad,
-                     said->bad ? ", the first: " : "", said->first_bad[0]);
+                     options->trace, report->bad,
+                     report->bad ? ", the first: " : "", report->first_bad[0]);
 }
 
 void adlrounds_close(struct adlrounds *rounds)

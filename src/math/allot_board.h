@@ -73,7 +73,7 @@ void board_take(struct board *board, int row);
 void board_lift(struct board *board, int row);
 void board_drop(struct board *board, int row);
 
-/* How the row is put. */
+/* The way in which the row is put now. */
 struct board_way board_way_of(const struct board *board, int row);
 
 /* The cost of a row's term, and the fitness of a mean cost. */

@@ -24,7 +24,7 @@ struct pairs_problem {
 
 enum { PAIRS_NONE = -1 };
 
-/* What a task does: alone (pair is PAIRS_NONE) or in pair k; `entry` is the
+/* A task runs alone (pair is PAIRS_NONE) or in pair k; `entry` is the
  * place in the arrays of the menus, or SIZE_MAX when it is idle. */
 struct pairs_choice {
     int pair;

@@ -143,8 +143,8 @@ static void assert_choice(const struct pairs_problem *p,
     if (cost > p->capacity)
         fail_msg("seed %d: costs %d of %d", seed, (int)cost, p->capacity);
     if (fabs(value - r->value) > 1e-9 * (1 + value) || r->bound < r->value)
-        fail_msg("seed %d: worth %g, said %g, bound %g", seed, value, r->value,
-                 r->bound);
+        fail_msg("seed %d: worth %g, reported %g, bound %g", seed, value,
+                 r->value, r->bound);
 }
 
 /* The bound is never below the optimum; the value is it nearly always, and
