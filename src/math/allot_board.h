@@ -58,7 +58,7 @@ bool board_now_fits(const struct board *board, int row);
 struct board_way board_look(struct board *board, int row, struct board_way from,
                             bool ratio);
 
-/* The same sum in the same group, in as few columns as can be now; n 0 when
+/* The same sum in the same group, in as few columns as now possible; n 0 when
  * there is no room. The cost is not filled in. */
 struct board_way board_again(const struct board *board, struct board_way way);
 

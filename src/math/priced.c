@@ -68,7 +68,7 @@ static bool take_pinned(const struct priced_problem *problem,
             if (!isfinite(item->choices[c].value) ||
                 item->choices[c].units < 1 || item->choices[c].pool < 0 ||
                 item->choices[c].pool >= problem->npools)
-                FIRN_BUG("choice %d of item %d makes no sense", c, i);
+                FIRN_BUG("choice %d of item %d is invalid", c, i);
         if (item->pinned == PRICED_NONE)
             continue;
         const struct priced_choice *c = &item->choices[item->pinned];

@@ -17,7 +17,7 @@
 
 static const double entry_memory = 10; /* observations an entry's past weighs */
 static const double drift_memory = 50;
-static const double least_gain = -0.95; /* a prediction below makes no sense */
+static const double least_gain = -0.95; /* predictions are not below this */
 
 static bool positive(double x)
 {
