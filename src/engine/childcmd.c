@@ -83,7 +83,7 @@ struct commands {
     int poll, timer, nmax, nrunning;
     VEC(struct child *) children; /* as they were asked for */
     VEC(struct child *) over;     /* as they ended; not told yet */
-    struct child *told;           /* its texts are somebody's */
+    struct child *reported;       /* its texts are somebody's */
     VEC(pid_t) undead;            /* killed, but not dead yet */
 };
 
@@ -477,7 +477,7 @@ void commands_close(struct commands *c)
         nanosleep(&(struct timespec){0, 500000}, NULL);
     for (size_t i = 0; i < c->over.n; i++)
         child_free(c->over.at[i]);
-    child_free(c->told);
+    child_free(c->reported);
     vec_release(&c->children);
     vec_release(&c->over);
     vec_release(&c->undead);
@@ -512,18 +512,18 @@ bool commands_next(struct commands *c, struct command_done *out)
     uint64_t times;
     while (read(c->timer, &times, sizeof times) > 0)
         ;
-    child_free(c->told);
-    c->told = NULL;
+    child_free(c->reported);
+    c->reported = NULL;
     turn(c);
     if (c->over.n > 0) {
-        struct child *child = c->told = c->over.at[0];
+        struct child *child = c->reported = c->over.at[0];
         memmove(c->over.at, c->over.at + 1, --c->over.n * sizeof *c->over.at);
         child->done.out = text_of(&child->out);
         child->done.err = text_of(&child->err);
         *out = child->done;
     }
     arm(c);
-    return c->told != NULL;
+    return c->reported != NULL;
 }
 
 int commands_count(const struct commands *c, int tag)

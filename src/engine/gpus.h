@@ -30,16 +30,17 @@ struct nvml {
 enum firn_status nvml_open(struct nvml *out, struct firn_error *err);
 void nvml_close(struct nvml *nvml);
 
-/* Who is at work on a GPU. A process may be ours if an epoch of firn's started
- * it, be it of this firnd or of another one of our user's; it is somebody
- * else's if we may not look into it: epochs run as our user. The driver may
- * also name one that nothing can be said of: it has ended (on an H200 one that
- * was killed was named for a tenth of a second more), or it is counted in
- * another space of process numbers than ours, as around a container. */
+/* Who is at work on a GPU. A process may be ours if an attempt of firn's
+ * started it, be it of this firnd or of another one of our user's; it is
+ * somebody else's if we may not look into it: attempts run as our user. The
+ * driver may also name one that nothing can be said of: it has ended (on an
+ * H200 one that was killed was named for a tenth of a second more), or it is
+ * counted in another space of process numbers than ours, as around a container.
+ */
 enum gpu_use {
     GPU_OURS,   /* nobody, or a service of the driver */
     GPU_UNSURE, /* besides, processes that may be ours */
-    GPU_OTHERS  /* somebody else */
+    GPU_FOREIGN /* somebody else */
 };
 enum gpu_use nvml_use(const struct nvml *nvml, unsigned index);
 

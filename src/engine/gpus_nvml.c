@@ -70,8 +70,8 @@ static enum gpu_use use_of(pid_t pid)
 {
     if (procs_is_named(pid, "nvidia-cuda-mps"))
         return GPU_OURS;
-    int is_epoch = procs_has_variable(pid, "FIRN_EPOCH=");
-    return is_epoch == 0 ? GPU_OTHERS : GPU_UNSURE;
+    int is_attempt = procs_has_variable(pid, "FIRN_EPOCH=");
+    return is_attempt == 0 ? GPU_FOREIGN : GPU_UNSURE;
 }
 
 enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
@@ -84,7 +84,7 @@ enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
         return GPU_OURS;
     int code = nvml->processes(device, &n, infos);
     if (code == TOO_SMALL)
-        return GPU_OTHERS;
+        return GPU_FOREIGN;
     for (unsigned i = 0; code == 0 && i < n; i++) {
         enum gpu_use one = use_of((pid_t)infos[i].pid);
         use = one > use ? one : use;

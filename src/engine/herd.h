@@ -1,8 +1,8 @@
 /* herd.h - the mark that all processes of an attempt have.
  *
- *     FIRN_HERD=MARK-JOB-EPOCH        in the environment of each worker, and so
- *                                     of what a worker starts
- *     FIRN_SHEPHERD=MARK-JOB-EPOCH    in that of their shepherd alone
+ *     FIRN_HERD=MARK-JOB-ATTEMPT        in the environment of each worker, and
+ * so of what a worker starts FIRN_SHEPHERD=MARK-JOB-ATTEMPT    in that of their
+ * shepherd alone
  *
  * MARK is drawn once for a state folder and kept in its database. So processes
  * are known whatever became of the files of a job: a job that deletes its lock
@@ -21,14 +21,14 @@ enum { HERD_TEXT = 96 };
 /* The variable of a worker, of a shepherd. No variable of one attempt begins
  * with that of another. Empty without a mark. */
 void herd_worker(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                 int64_t epoch);
+                 int64_t attempt);
 void herd_shepherd(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                   int64_t epoch);
+                   int64_t attempt);
 
 struct herd_process {
     struct procs_id id;
     firn_job_id job;
-    int64_t epoch;
+    int64_t attempt;
     bool is_shepherd;
 };
 

@@ -46,13 +46,13 @@ void launchfile_write(const struct launchfile *launch, struct firn_buf *out)
     buf_puts(out, head);
     char grace[BUF_DOUBLE_MAX];
     put_int(out, "job", launch->job);
-    put_int(out, "epoch", launch->epoch);
+    put_int(out, "epoch", launch->attempt);
     put(out, "workdir", launch->workdir);
     put(out, "log", launch->log);
     put_int(out, "logmax", launch->log_max_bytes);
     put(out, "grace", double_text(launch->grace_s, grace));
     put_int(out, "checkpoints", launch->can_checkpoint);
-    put_int(out, "cage", launch->cage);
+    put_int(out, "cage", launch->cgroup);
     for (size_t i = 0; i < launch->argv.n; i++)
         put(out, "arg", launch->argv.at[i]);
     for (size_t i = 0; i < launch->common.n; i++)
@@ -101,7 +101,17 @@ static bool next_field(struct cursor *c)
 }
 
 /* Each of these once. */
-enum { JOB, EPOCH, WORKDIR, LOG, LOGMAX, GRACE, CHECKPOINTS, CAGE, NSINGLE };
+enum {
+    JOB,
+    ATTEMPT,
+    WORKDIR,
+    LOG,
+    LOGMAX,
+    GRACE,
+    CHECKPOINTS,
+    CGROUP,
+    NSINGLE
+};
 static const char *const singles[NSINGLE] = {
     "job", "epoch", "workdir", "log", "logmax", "grace", "checkpoints", "cage"};
 /* An older firn does not write this one. */
@@ -116,9 +126,9 @@ static bool take_single(struct launchfile *out, int which, const char *value)
         is_good = str_int(value, 0, INT_MAX, &n);
         out->job = n;
         break;
-    case EPOCH:
+    case ATTEMPT:
         is_good = str_int(value, 1, LONG_MAX, &n);
-        out->epoch = n;
+        out->attempt = n;
         break;
     case WORKDIR:
         out->workdir = value;
@@ -140,7 +150,7 @@ static bool take_single(struct launchfile *out, int which, const char *value)
         break;
     default:
         is_good = str_int(value, 0, 2, &n);
-        out->cage = (int)n;
+        out->cgroup = (int)n;
         break;
     }
     return is_good;

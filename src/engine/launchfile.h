@@ -31,12 +31,12 @@ struct launch_worker {
 /* Texts lie in the arena, after reading; the writer's may lie anywhere. */
 struct launchfile {
     struct arena text;
-    int64_t job, epoch;
+    int64_t job, attempt;
     const char *workdir, *log;
     int64_t log_max_bytes; /* 0: no limit */
     double grace_s;
     bool can_checkpoint;
-    int cage;                          /* enum cage_mode */
+    int cgroup;                        /* enum cgroup_mode */
     VEC(const char *) argv;            /* at least one */
     VEC(const char *) common;          /* "NAME=value" of all workers */
     VEC(struct launch_worker) workers; /* at least one */

@@ -1,16 +1,15 @@
 /* roster.c - the jobs that a live engine keeps: who is there, whose turn it is.
  *
  * Invariants:
- * (1) a GPU is given out only when every epoch that held it is gone: `held` is
- *     emptied by the engine, when the processes are gone and not before;
- * (2) who waits is started in the order of the steps, but nobody waits for one
- *     whose GPUs are not free;
- * (3) time is that of day at the beginning, and passes as the monotonic clock
- *     does: it never goes back and does not jump;
- * (4) jobs lie by id, so that what is done for all is done in one order.
+ * (1) a GPU is given out only when every attempt that held it is gone: `held`
+ * is emptied by the engine, when the processes are gone and not before; (2) who
+ * waits is started in the order of the steps, but nobody waits for one whose
+ * GPUs are not free; (3) time is that of day at the beginning, and passes as
+ * the monotonic clock does: it never goes back and does not jump; (4) jobs lie
+ * by id, so that what is done for all is done in one order.
  *
- * Cost: a search is a walk, a start looks at every epoch for each GPU that is
- * wanted; epochs are at most as many as GPUs times sharers.
+ * Cost: a search is a walk, a start looks at every attempt for each GPU that is
+ * wanted; attempts are at most as many as GPUs times sharers.
  */
 #include "engine/roster.h"
 #include "base/clock.h"
@@ -101,7 +100,7 @@ bool roster_unwant(struct roster *r, struct rosterjob *job,
     holding_release(&job->want);
     if (job->held.nparts > 0)
         return true;
-    roster_tell_end(r, job, kind, end);
+    roster_report_end(r, job, kind, end);
     return false;
 }
 
@@ -140,10 +139,10 @@ void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned)
     if (was_planned || !was_short)
         job->ntries = 0;
     else
-        roster_again(r, job, "it ended as soon as it was started");
+        roster_retry(r, job, "it ended as soon as it was started");
 }
 
-void roster_again(struct roster *r, struct rosterjob *job, const char *why)
+void roster_retry(struct roster *r, struct rosterjob *job, const char *why)
 {
     double wait_s = first_wait_s;
     for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
@@ -159,7 +158,7 @@ void roster_unsure(struct rosterjob *job, const char *file, int error)
         log_warn("job %d: cannot read '%s/epoch-%lld%s%s': %s; firn decides "
                  "nothing about this job until it can",
                  job->id, job->folder != NULL ? job->folder : "",
-                 (long long)job->epoch, file[0] != '\0' ? "/" : "", file,
+                 (long long)job->attempt, file[0] != '\0' ? "/" : "", file,
                  strerror(error));
     job->is_unsure = true;
 }
@@ -182,7 +181,7 @@ bool roster_is_held(const struct roster *r, const struct firn_part *part,
     return false;
 }
 
-/* How many epochs are on this GPU, and is one of them not of a sharer? */
+/* How many attempts are on this GPU, and is one of them not of a sharer? */
 static int holders(const struct roster *r, const struct firn_part *part,
                    uint64_t bit, bool *is_whole)
 {
@@ -235,19 +234,19 @@ struct rosterjob *roster_next_to_start(const struct roster *r,
 
 /* --- events --------------------------------------------------------------- */
 
-void roster_tell(struct roster *r, struct firn_event event)
+void roster_report(struct roster *r, struct firn_event event)
 {
     event.at_s = roster_now_s(r);
-    vec_add(&r->owed, event);
+    vec_add(&r->events, event);
 }
 
-void roster_tell_end(struct roster *r, const struct rosterjob *job,
-                     enum firn_event_kind kind, enum firn_end end)
+void roster_report_end(struct roster *r, const struct rosterjob *job,
+                       enum firn_event_kind kind, enum firn_end end)
 {
-    roster_tell(r, (struct firn_event){.kind = kind,
-                                       .job = job->id,
-                                       .epoch = job->epoch,
-                                       .end = (int)end});
+    roster_report(r, (struct firn_event){.kind = kind,
+                                         .job = job->id,
+                                         .epoch = job->attempt,
+                                         .end = (int)end});
 }
 
 void roster_phase(struct roster *r, struct rosterjob *job,
@@ -258,13 +257,13 @@ void roster_phase(struct roster *r, struct rosterjob *job,
     job->phase = phase;
     job->has_run = job->has_run || phase == FIRN_PHASE_RUNNING;
     if (phase != FIRN_PHASE_QUEUED)
-        roster_tell(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
-                                           .job = job->id,
-                                           .epoch = job->epoch,
-                                           .phase = (int)phase});
+        roster_report(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
+                                             .job = job->id,
+                                             .epoch = job->attempt,
+                                             .phase = (int)phase});
 }
 
-bool roster_owes(const struct roster *r)
+bool roster_has_events(const struct roster *r)
 {
-    return r->nowed_given < r->owed.n;
+    return r->nreported < r->events.n;
 }

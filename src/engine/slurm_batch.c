@@ -32,11 +32,11 @@ struct wants {
     VEC(struct want) at;
 };
 
-static void add_slots(const struct slurm *l, const struct firn_part *part,
+static void add_slots(const struct slurm *slurm, const struct firn_part *part,
                       bool is_shared, struct firn_buf *out)
 {
-    const struct slurm_host *host = &l->hosts.at[part->node];
-    int n = is_shared ? host->shards_per_gpu / l->cluster.jobs_per_gpu : 1;
+    const struct slurm_host *host = &slurm->hosts.at[part->node];
+    int n = is_shared ? host->shards_per_gpu / slurm->cluster.jobs_per_gpu : 1;
     const char *kind = !is_shared ? "gpu" : host->is_mps ? "mps" : "shard";
     for (int k = 0; k < FIRN_BOARD_GPUS; k++)
         if ((part->gpus >> k & 1) != 0)
@@ -44,11 +44,11 @@ static void add_slots(const struct slurm *l, const struct firn_part *part,
                        host->type, FIRN_BOARD_GPUS * part->board + k, n);
 }
 
-static const char *gres_of(const struct slurm *l,
+static const char *gres_of(const struct slurm *slurm,
                            const struct firn_alloc *alloc, firn_node_id node,
                            struct arena *arena)
 {
-    const struct slurm_host *host = &l->hosts.at[node];
+    const struct slurm_host *host = &slurm->hosts.at[node];
     struct firn_buf text = {0};
     int n = 0;
     for (int i = 0; i < alloc->nparts; i++) {
@@ -56,7 +56,7 @@ static const char *gres_of(const struct slurm *l,
             continue;
         n += __builtin_popcountll(alloc->parts[i].gpus);
         if (host->naming == SLURM_SLOTS)
-            add_slots(l, &alloc->parts[i], alloc->is_shared, &text);
+            add_slots(slurm, &alloc->parts[i], alloc->is_shared, &text);
     }
     if (host->naming != SLURM_SLOTS && strcmp(host->type, "gpu") == 0)
         buf_printf(&text, "gpu:%d", n);
@@ -76,25 +76,26 @@ static int gpus_on(const struct firn_alloc *alloc, firn_node_id node)
     return n;
 }
 
-static void find_wants(const struct slurm *l, const struct firn_alloc *alloc,
-                       bool is_per_node, struct wants *out, struct arena *arena)
+static void find_wants(const struct slurm *slurm,
+                       const struct firn_alloc *alloc, bool is_per_node,
+                       struct wants *out, struct arena *arena)
 {
     for (int i = 0; i < alloc->nparts; i++) {
         firn_node_id node = alloc->parts[i].node;
         if (i > 0 && alloc->parts[i - 1].node == node)
             continue;
         struct want want = {.node = node,
-                            .gres = gres_of(l, alloc, node, arena),
+                            .gres = gres_of(slurm, alloc, node, arena),
                             .ntasks = is_per_node ? 1 : gpus_on(alloc, node)};
         vec_add(&out->at, want);
     }
 }
 
 /* The site's own words, cut at blanks. */
-static void add_options(const struct slurm *l, struct slurm_words *out,
+static void add_options(const struct slurm *slurm, struct slurm_argv *out,
                         struct arena *arena)
 {
-    for (const char *at = l->options; *at != '\0';) {
+    for (const char *at = slurm->options; *at != '\0';) {
         size_t n = strcspn(at, " \t");
         if (n > 0)
             vec_add(&out->at, arena_printf(arena, "%.*s", (int)n, at));
@@ -103,12 +104,12 @@ static void add_options(const struct slurm *l, struct slurm_words *out,
 }
 
 /* All nodes of which the same is wanted as of the first. */
-static void add_component(const struct slurm *l, const struct slurmjob *job,
+static void add_component(const struct slurm *slurm, const struct slurmjob *job,
                           struct wants *wants, size_t first,
-                          struct slurm_words *out, struct arena *arena)
+                          struct slurm_argv *out, struct arena *arena)
 {
     const struct want *like = &wants->at.at[first];
-    struct slurm_tag tag = {l->cell, job->base.id, job->base.epoch};
+    struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
     char mark[SLURM_TAG_MAX];
     struct firn_buf nodes = {0};
     int nnodes = 0;
@@ -118,15 +119,15 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
             strcmp(want->gres, like->gres) != 0)
             continue;
         buf_printf(&nodes, "%s%s", nnodes > 0 ? "," : "",
-                   l->names.at[want->node]);
+                   slurm->names.at[want->node]);
         want->is_put = true;
         nnodes++;
     }
     slurm_tag_print(&tag, mark);
-    add_options(l, out, arena);
+    add_options(slurm, out, arena);
     vec_add(&out->at, arena_printf(arena, "--job-name=%s", mark));
     vec_add(&out->at, arena_printf(arena, "--comment=%s", mark));
-    vec_add(&out->at, arena_printf(arena, "--partition=%s", l->partition));
+    vec_add(&out->at, arena_printf(arena, "--partition=%s", slurm->partition));
     vec_add(&out->at, arena_printf(arena, "--nodes=%d", nnodes));
     vec_add(&out->at, arena_printf(arena, "--nodelist=%s", nodes.at));
     vec_add(&out->at,
@@ -136,7 +137,7 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
 }
 
 /* env -i NAME=value ... sbatch */
-static void add_environment(const struct slurm *l, struct slurm_words *out,
+static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
                             struct arena *arena)
 {
     static const char *const kept[] = {"PATH", "SLURM_CONF", "HOME",
@@ -148,45 +149,45 @@ static void add_environment(const struct slurm *l, struct slurm_words *out,
         if (value != NULL)
             vec_add(&out->at, arena_printf(arena, "%s=%s", kept[i], value));
     }
-    vec_add(&out->at, l->path[0] != '\0'
-                          ? arena_printf(arena, "%s/sbatch", l->path)
+    vec_add(&out->at, slurm->path[0] != '\0'
+                          ? arena_printf(arena, "%s/sbatch", slurm->path)
                           : "sbatch");
 }
 
 /* A checkpoint is asked for before it is too late, but not before half of the
  * time is over: a start that is asked at once would get nowhere. */
-static void add_limit(const struct slurm *l, const struct slurmjob *job,
-                      struct slurm_words *out, struct arena *text)
+static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
+                      struct slurm_argv *out, struct arena *text)
 {
     enum { LONGEST_S = 65535 }; /* that sbatch takes */
-    int minutes = (int)(l->limit_s / 60) + (l->limit_s >= 60 ? 0 : 1);
+    int minutes = (int)(slurm->limit_s / 60) + (slurm->limit_s >= 60 ? 0 : 1);
     double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
     vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
     vec_add(&out->at, arena_printf(text, "--signal=B:USR1@%d",
                                    (int)fmin(before_s, LONGEST_S)));
 }
 
-void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
-                       bool is_per_node, struct slurm_words *out,
-                       struct arena *text)
+void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
+                      bool is_per_node, struct slurm_argv *out,
+                      struct arena *text)
 {
     struct wants wants = {0};
     static const char *const fixed[] = {
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
-    find_wants(l, &job->base.held, is_per_node, &wants, text);
-    add_environment(l, out, text);
+    find_wants(slurm, &job->base.held, is_per_node, &wants, text);
+    add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (l->limit_s > 0)
-        add_limit(l, job, out, text);
+    if (slurm->limit_s > 0)
+        add_limit(slurm, job, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
             continue;
         if (n++ > 0)
             vec_add(&out->at, ":");
-        add_component(l, job, &wants, i, out, text);
+        add_component(slurm, job, &wants, i, out, text);
     }
     vec_add(&out->at, NULL);
     out->at.n--;
@@ -209,17 +210,17 @@ static bool add_quoted(struct firn_buf *out, const char *text)
     return true;
 }
 
-enum firn_status slurm_batch_script(const struct slurm *l,
+enum firn_status slurm_batch_script(const struct slurm *slurm,
                                     const struct slurmjob *job,
                                     struct firn_buf *out,
                                     struct firn_error *err)
 {
     char folder[4200];
     int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
-                     (long long)job->base.epoch);
+                     (long long)job->base.attempt);
     buf_puts(out, "#!/bin/sh\nexec ");
     bool is_good =
-        n > 0 && (size_t)n < sizeof folder && add_quoted(out, l->program);
+        n > 0 && (size_t)n < sizeof folder && add_quoted(out, slurm->program);
     buf_puts(out, " --shepherd-slurm ");
     is_good = is_good && add_quoted(out, folder);
     buf_puts(out, "\n");

@@ -30,10 +30,4 @@ const char *gres_gpus(struct slurm_node *out, const struct gres_list *list,
 /* Sets used, nused and has_indices of a node that has its GPUs. */
 void gres_used(struct slurm_node *out, const struct gres_list *list);
 
-/* Letters, digits, '_', '-' and '.', at least one. */
-bool slurm_is_name(struct firn_bytes text);
-
-/* Copied; what is not printable ASCII is '?'. */
-const char *slurm_keep(struct arena *arena, struct firn_bytes text);
-
 #endif

@@ -90,12 +90,23 @@ static bool is_text(struct firn_bytes text)
     return true;
 }
 
-static const char *keep(struct arena *arena, struct firn_bytes text)
+const char *slurm_keep(struct arena *arena, struct firn_bytes text)
 {
     char *copy = arena_alloc(arena, text.n + 1);
-    if (text.n > 0)
-        memcpy(copy, text.at, text.n);
+    for (size_t i = 0; i < text.n; i++)
+        copy[i] = text.at[i] >= ' ' && text.at[i] <= '~' ? text.at[i] : '?';
     return copy;
+}
+
+bool slurm_is_name(struct firn_bytes text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.at[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.'))
+            return false;
+    }
+    return text.n > 0;
 }
 
 /* Takes off what comes before the first `mark`, and the mark; false: there is
@@ -162,7 +173,7 @@ bool slurm_state_is_over(enum slurm_state state)
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX])
 {
     snprintf(out, SLURM_TAG_MAX, "firn:%" PRIu64 ":%" PRId64 ":%" PRId64,
-             tag->cell, tag->job, tag->epoch);
+             tag->cell, tag->job, tag->attempt);
 }
 
 bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out)
@@ -174,7 +185,7 @@ bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out)
         memcmp(head.at, "firn", 4) != 0 || !take(&rest, ':', &cell) ||
         !read_digits(cell, UINT64_MAX, &tag.cell) || !take(&rest, ':', &job) ||
         !slurm_number_read(job, INT64_MAX, &tag.job) ||
-        !slurm_number_read(rest, INT64_MAX, &tag.epoch))
+        !slurm_number_read(rest, INT64_MAX, &tag.attempt))
         return false;
     slurm_tag_print(&tag, again); /* (2): no zeros in front */
     if (strlen(again) != n || memcmp(again, text, n) != 0)
@@ -195,7 +206,7 @@ static bool find_tag(struct firn_bytes tail, struct slurm_tag *out)
     bool has_name = slurm_tag_read(name.at, name.n, &by_name);
     if (has_comment && has_name &&
         (by_comment.cell != by_name.cell || by_comment.job != by_name.job ||
-         by_comment.epoch != by_name.epoch))
+         by_comment.attempt != by_name.attempt))
         return false;
     if (has_comment || has_name)
         *out = has_comment ? by_comment : by_name;
@@ -256,8 +267,8 @@ static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
         !is_hosts(nodes))
         return false;
     job.is_ours = !is_task && find_tag(rest, &job.tag);
-    job.reason = keep(&jobs->text, reason);
-    job.nodes = keep(&jobs->text, nodes);
+    job.reason = slurm_keep(&jobs->text, reason);
+    job.nodes = slurm_keep(&jobs->text, nodes);
     vec_add(&jobs->at, job);
     return true;
 }

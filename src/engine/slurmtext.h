@@ -34,6 +34,12 @@ bool slurm_line_next(struct firn_bytes *rest, struct firn_bytes *line);
 /* All bytes are digits and the number is at most `max`. */
 bool slurm_number_read(struct firn_bytes text, int64_t max, int64_t *out);
 
+/* Letters, digits, '_', '-' and '.', at least one. */
+bool slurm_is_name(struct firn_bytes text);
+
+/* Copied; what is not printable ASCII is '?'. */
+const char *slurm_keep(struct arena *arena, struct firn_bytes text);
+
 /* --- jobs ----------------------------------------------------------------- */
 
 /* id (with its component), state, reason, nodes, comment, name */
@@ -56,12 +62,12 @@ enum slurm_state {
 bool slurm_state_named(const char *name, size_t n, enum slurm_state *out);
 bool slurm_state_is_over(enum slurm_state state);
 
-/* Our mark in name and comment: "firn:<cell>:<job>:<epoch>", where cell is a
+/* Our mark in name and comment: "firn:<cell>:<job>:<attempt>", where cell is a
  * number drawn once for a state folder: two firnd on one Slurm never take each
  * other's jobs for theirs. */
 struct slurm_tag {
     uint64_t cell;
-    int64_t job, epoch;
+    int64_t job, attempt;
 };
 enum { SLURM_TAG_MAX = 80 };
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX]);

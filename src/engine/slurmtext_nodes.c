@@ -23,25 +23,6 @@ static bool is(struct firn_bytes text, const char *name)
     return strlen(name) == text.n && memcmp(text.at, name, text.n) == 0;
 }
 
-const char *slurm_keep(struct arena *arena, struct firn_bytes text)
-{
-    char *copy = arena_alloc(arena, text.n + 1);
-    for (size_t i = 0; i < text.n; i++)
-        copy[i] = text.at[i] >= ' ' && text.at[i] <= '~' ? text.at[i] : '?';
-    return copy;
-}
-
-bool slurm_is_name(struct firn_bytes text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.at[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.'))
-            return false;
-    }
-    return text.n > 0;
-}
-
 /* --- states --------------------------------------------------------------- */
 
 /* "MIXED+DRAIN", "IDLE*", "IDLE-": capitals, then signs that sinfo explains.

@@ -1,4 +1,4 @@
-/* workerenv.h - what the workers of an epoch are told, whoever starts them.
+/* workerenv.h - what the workers of an attempt are told, whoever starts them.
  *
  * Ranks, addresses and firn's own words become variables of a launch file. An
  * engine says what it knows of the GPUs; the rest follows from the allocation
@@ -22,7 +22,7 @@ struct worker_gpu {
 struct workerenv {
     const struct firn_cluster *cluster;
     firn_job_id job;
-    int64_t epoch;
+    int64_t attempt;
     const struct firn_alloc *alloc;
     bool is_one_host; /* all GPUs are, whatever nodes they are of */
     bool has_driver;  /* CUDA is there: its own words are said too */
@@ -35,7 +35,7 @@ struct workerenv {
 };
 
 /* Fills `common`, `workers` and `own` of the launch file. */
-void workerenv_tell(const struct workerenv *of,
-                    const struct firn_launch *launch, struct launchfile *out);
+void workerenv_add(const struct workerenv *env,
+                   const struct firn_launch *launch, struct launchfile *out);
 
 #endif

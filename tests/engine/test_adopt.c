@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "base/rng.h"
-#include "engine/cage.h"
-#include "engine/epochfiles.h"
+#include "engine/cgroup.h"
+#include "engine/attemptfiles.h"
 #include "engine/localwork.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -87,7 +87,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     kill(pids[1], SIGUSR1);
     int above = -1, lock = -1; /* all of it is gone when the lock is free */
     above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 24000 && (lock = epoch_lock(above)) < 0; i++)
+    for (int i = 0; i < 24000 && (lock = attempt_lock(above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
     close(lock);
@@ -102,10 +102,10 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
 static void a_shepherd_killed_with_the_engine_is_lost(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     run_and_kill("wait", 2, NULL);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGKILL);
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
@@ -121,7 +121,7 @@ static void what_never_started_is_fenced_off_and_started_anew(void **state)
 {
     (void)state;
     static const char *const points[] = {
-        "engine.epoch.after", "engine.launch.after", "engine.fence.after",
+        "engine.number.after", "engine.launch.after", "engine.fence.after",
         "engine.fork.before"};
     for (int i = 0; i < 4; i++) {
         run_and_kill("exit", 0, points[i]);
@@ -137,7 +137,7 @@ static void what_never_started_is_fenced_off_and_started_anew(void **state)
         assert_int_equal(end.epoch, epoch + 1);
         int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
         int64_t fence = 0;
-        assert_int_equal(epoch_fence(above, &fence), EPOCH_PRESENT);
+        assert_int_equal(attempt_fence(above, &fence), ATTEMPT_PRESENT);
         assert_true(fence > epoch);
         close(above);
     }
@@ -173,7 +173,7 @@ static char large[2][100000];
 
 static void strays_are_gone_before_their_gpu_is_free(const char *what)
 {
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     livehost_work(&host, 0, what, folder_file("ready"));
     for (int i = 0; i < 2; i++) {
@@ -187,8 +187,8 @@ static void strays_are_gone_before_their_gpu_is_free(const char *what)
     workers_await(folder_file("ready"), 3);
     livehost_step(&host, 1, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     kill((pid_t)pid.pid, SIGKILL);
@@ -228,19 +228,19 @@ static void orphans_that_look_dead_and_are_not_are_found_too(void **state)
 static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
 {
     (void)state;
-    struct cage cage;
-    char name[CAGE_NAME];
-    cage_name(name, 0, 0, getpid()); /* nobody else's */
-    if (!cage_open(&cage, CAGE_ON, name)) {
+    struct cgroup cage;
+    char name[CGROUP_NAME];
+    cgroup_name(name, 0, 0, getpid()); /* nobody else's */
+    if (!cgroup_open(&cage, CGROUP_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
     char path[sizeof cage.path];
     memcpy(path, cage.path, sizeof path);
     mkdirat(cage.folder, "inner", 0700); /* as the job itself may */
-    cage_close(&cage);
+    cgroup_close(&cage);
     assert_int_equal(access(path, F_OK), -1);
-    ((struct local *)host.state)->cage = CAGE_ON;
+    ((struct local *)host.state)->cgroup = CGROUP_ON;
     strays_are_gone_before_their_gpu_is_free("bare");
 }
 
@@ -280,7 +280,7 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
 static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
                                      "force-s", "0.1", &host.err),
@@ -288,8 +288,8 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
     livehost_work(&host, 0, "clan", folder_file("ready"))->grace_s = 0.05;
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 3);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGSTOP);
     livehost_step(&host, 0, "");
@@ -350,10 +350,10 @@ static void a_start_killed_when_it_is_done_is_made_again_too(void **state)
 {
     (void)state;
     pid_t slow = start_slowly();
-    struct epoch_pid pid = {1, slow, procs_start(slow)};
+    struct attempt_pid pid = {1, slow, procs_start(slow)};
     livehost_drain(&host);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_int_equal(epoch_pid_put(folder, &pid, &host.err), FIRN_OK);
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(attempt_pid_put(folder, &pid, &host.err), FIRN_OK);
     close(folder);
     is_made_again();
 }
@@ -411,7 +411,7 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
         livehost_await(&host, FIRN_EVENT_LEFT, 0);
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    epoch_get(top, "ready", &text);
+    attempt_get(top, "ready", &text);
     close(top);
     if (text.n > 0 && strstr(text.at, "TWICE") != NULL)
         fail_msg("seed %llu: two epochs at once:\n%s", (unsigned long long)seed,

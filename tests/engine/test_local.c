@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/failpoint.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -37,7 +37,7 @@ static struct firn_buf file_of(const char *name)
 {
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, name, &text));
+    assert_true(attempt_get(top, name, &text));
     close(top);
     return text;
 }

@@ -27,7 +27,7 @@ static void bench_open(struct bench *b, const char *spec, const char *gpus)
     memset(b, 0, sizeof *b);
     assert_int_equal(gpus_open(&b->local.gpus, spec, &err), FIRN_OK);
     b->job.base.id = 4;
-    b->job.base.epoch = 9;
+    b->job.base.attempt = 9;
     b->job.base.want = alloc_read(gpus, &b->text);
 }
 

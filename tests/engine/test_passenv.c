@@ -1,7 +1,7 @@
 /* test_passenv.c - what jobs get of the scheduler's environment. */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/passenv.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
@@ -71,7 +71,7 @@ static void dump(const char *gpus)
     for (size_t i = 0; i < 3; i++)
         unsetenv(secrets[i]);
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_int_equal(epoch_get(top, "dump.0", &text), EPOCH_PRESENT);
+    assert_int_equal(attempt_get(top, "dump.0", &text), ATTEMPT_PRESENT);
     close(top);
     assert_null(strstr(text.at, "a-secret-of-the-operator"));
     assert_non_null(strstr(text.at, "\nNCCL_DEBUG=WARN\n"));

@@ -60,7 +60,7 @@ static void turn_twice(void *engine)
 {
     turn(engine);
     if (*(int *)engine == 2)
-        roster_tell(&roster, (struct firn_event){.kind = FIRN_EVENT_NODE_UP});
+        roster_report(&roster, (struct firn_event){.kind = FIRN_EVENT_NODE_UP});
 }
 
 static void arm(void *engine)
@@ -134,7 +134,7 @@ static void a_start_in_vain_waits_longer_each_time(void **state)
     double wait_s = 0.125;
     for (int i = 0; i < 12; i++) {
         double before_s = roster_now_s(&roster);
-        roster_again(&roster, job, "a test");
+        roster_retry(&roster, job, "a test");
         assert_true(job->again_s >= before_s + wait_s);
         assert_true(job->again_s <= roster_now_s(&roster) + wait_s);
         wait_s = wait_s < 60 ? 2 * wait_s : wait_s;
@@ -165,10 +165,10 @@ static void a_move_asks_to_leave_unless_it_is_the_same_run(void **state)
     assert_false(roster_move(&roster, job, &other));
     assert_true(
         roster_unwant(&roster, job, FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT));
-    assert_false(roster_owes(&roster));
+    assert_false(roster_has_events(&roster));
     job = add(1, "n0[3]");
     assert_false(roster_unwant(&roster, job, FIRN_EVENT_FAIL, FIRN_END_KILLED));
-    assert_true(roster_owes(&roster));
+    assert_true(roster_has_events(&roster));
 }
 
 static void owed_events_come_first_and_wake_us(void **state)
@@ -183,7 +183,7 @@ static void owed_events_come_first_and_wake_us(void **state)
     assert_int_equal(poll(&fd, 1, 0), 0);
     roster_phase(&roster, job, FIRN_PHASE_STARTING);
     roster_phase(&roster, job, FIRN_PHASE_STARTING); /* no news */
-    roster_tell_end(&roster, job, FIRN_EVENT_FAIL, FIRN_END_LOST);
+    roster_report_end(&roster, job, FIRN_EVENT_FAIL, FIRN_END_LOST);
     arm(NULL);
     assert_int_equal(poll(&fd, 1, 1000), 1);
     assert_true(roster_next(&roster, &work, 0, &event));

@@ -23,22 +23,22 @@ static void who_was_killed_in_another_group_is_not_ours(void **state)
 {
     (void)state;
     struct shepherd s = {0};
-    struct herded workers[2] = {{.pid = 7}, {.pid = 1815}};
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/x", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/b", OOM("/a/bc")));
-    assert_true(shepherd_is_foreign(&s, "/a/bc", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
+    struct worker workers[2] = {{.pid = 7}, {.pid = 1815}};
+    assert_true(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/x", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a/bc")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/bc", OOM("/a/b")));
+    assert_false(shepherd_is_foreign_oom(&s, "/", OOM("/")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a/b")));
+    assert_false(shepherd_is_foreign_oom(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
     launchfile_add_worker(&s.launch);
     launchfile_add_worker(&s.launch);
     s.workers = workers;
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
     workers[1].pid = 18150; /* it has gone to a group by itself */
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/x")));
+    assert_false(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
     launchfile_release(&s.launch);
 }
 

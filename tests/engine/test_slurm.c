@@ -3,7 +3,7 @@
  * back what was cancelled. */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/shepherd.h"
 #include "engine/slurmwork.h"
 #include "lib/fakeslurm.h"
@@ -55,7 +55,7 @@ static void is_never_twice(void)
 {
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "ready", &text));
+    assert_true(attempt_get(top, "ready", &text));
     close(top);
     assert_null(strstr(text.at, "TWICE"));
     buf_release(&text);
@@ -167,7 +167,7 @@ static void nothing_of_a_users_reaches_sbatch(void **state)
     assert_null(strstr(fakeslurm_words(), "exit"));
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "slurm/state/script-1", &text));
+    assert_true(attempt_get(top, "slurm/state/script-1", &text));
     close(top);
     assert_null(strstr(text.at, "HOSTILE"));
     assert_null(strstr(text.at, "#SBATCH"));
@@ -237,9 +237,9 @@ static void first_is(const char *state)
 
 static bool has_ended(void)
 {
-    struct epoch_exit how;
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    bool is_there = epoch_exit_get(folder, &how);
+    struct attempt_exit how;
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    bool is_there = attempt_exit_get(folder, &how);
     close(folder);
     return is_there;
 }
@@ -248,12 +248,12 @@ static bool has_ended(void)
 static void who_ended_it_is_asked_when_the_controller_is_back(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     start_alone("n0[0]", 1);
     everything_is("away");
     until(is_away);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGTERM);
     until(has_ended);
@@ -392,12 +392,12 @@ static void a_batch_step_that_comes_back_finds_the_fence(void **state)
 static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     start_alone("n0[0] n1[0]", 2);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);

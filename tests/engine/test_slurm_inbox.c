@@ -112,7 +112,7 @@ static int stop(void **state)
     vec_release(&slurm.roster.jobs);
     vec_release(&slurm.hosts);
     vec_release(&slurm.names);
-    vec_release(&slurm.roster.owed);
+    vec_release(&slurm.roster.events);
     buf_release(&slurm.trouble);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         take(names[i]);
@@ -168,9 +168,9 @@ static const char *told(void)
     static char text[1024];
     size_t n = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < slurm.roster.owed.n; i++) {
-        const struct firn_inbox *inbox = slurm.roster.owed.at[i].inbox;
-        assert_int_equal(slurm.roster.owed.at[i].kind, FIRN_EVENT_INBOX);
+    for (size_t i = 0; i < slurm.roster.events.n; i++) {
+        const struct firn_inbox *inbox = slurm.roster.events.at[i].inbox;
+        assert_int_equal(slurm.roster.events.at[i].kind, FIRN_EVENT_INBOX);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s",
                               i > 0 ? "; " : "");
         if (inbox->key[0] == '\0')
@@ -182,7 +182,7 @@ static const char *told(void)
                                   inbox->key, inbox->gpus, inbox->types,
                                   inbox->user);
     }
-    slurm.roster.owed.n = slurm.roster.nowed_given = 0;
+    slurm.roster.events.n = slurm.roster.nreported = 0;
     return text;
 }
 
@@ -192,7 +192,7 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     static struct firn_part part;
     struct slurmjob *job = mem_new(1, sizeof *job);
     part = (struct firn_part){node, 0, 3};
-    *job = (struct slurmjob){.base = {.id = 7, .epoch = 1}};
+    *job = (struct slurmjob){.base = {.id = 7, .attempt = 1}};
     job->base.held =
         (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
     snprintf(job->inbox, sizeof job->inbox, "%s", key);
@@ -402,7 +402,7 @@ static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
     done.more = 1;
     slurm_inbox_answer(&slurm, &done);
     assert_true(job->is_seen && job->state == SLURM_LOST);
-    assert_string_equal(job->said, "Invalid user id for job 17");
+    assert_string_equal(job->refusal, "Invalid user id for job 17");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)

@@ -246,7 +246,7 @@ static void put(const char *at, size_t n)
 {
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
     assert_int_equal(
-        epoch_put(top, "slurm-nodes", (struct firn_bytes){at, n}, NULL),
+        attempt_put(top, "slurm-nodes", (struct firn_bytes){at, n}, NULL),
         FIRN_OK);
     close(top);
 }
@@ -256,7 +256,7 @@ static void a_damaged_file_counts_as_none(void **state)
     (void)state;
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "slurm-nodes", &text));
+    assert_true(attempt_get(top, "slurm-nodes", &text));
     close(top);
     assert_true(is_kept(""));
     assert_false(is_kept("main")); /* it was not asked for by its name */

@@ -279,7 +279,7 @@ static void a_job_on_nodes_of_other_numbers_is_started_again(void **state)
 static void what_was_not_submitted_is_fenced_off_and_started_anew(void **state)
 {
     (void)state;
-    static const char *const points[] = {"engine.epoch.after",
+    static const char *const points[] = {"engine.number.after",
                                          "engine.fork.before"};
     for (int i = 0; i < 2; i++) {
         run_and_kill("exit", 0, points[i]);

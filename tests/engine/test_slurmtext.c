@@ -51,7 +51,7 @@ static void jobs_of_all_kinds_are_read(void **state)
         assert_int_equal(jobs.at.at[i].id, ids[i]);
     const struct slurm_job *first = &jobs.at.at[0], *het = &jobs.at.at[8];
     assert_true(first->is_ours && first->tag.cell == 7 && first->tag.job == 3 &&
-                first->tag.epoch == 1);
+                first->tag.attempt == 1);
     assert_int_equal(first->component, -1);
     assert_int_equal(first->state, SLURM_CANCELLED);
     assert_string_equal(first->nodes, "n1");
@@ -205,7 +205,7 @@ static void a_mark_is_read_back_and_nothing_else_is_one(void **state)
         slurm_tag_print(&cases[i], text);
         assert_true(slurm_tag_read(text, strlen(text), &got));
         assert_true(got.cell == cases[i].cell && got.job == cases[i].job &&
-                    got.epoch == cases[i].epoch);
+                    got.attempt == cases[i].attempt);
     }
     static const char *const odd[] = {"",
                                       "firn",

@@ -1,4 +1,4 @@
-/* test_local_others.c - whose a process on a GPU is, and what the host is told
+/* test_local_foreign.c - whose a process on a GPU is, and what the host is told
  * of GPUs that others use. The driver is made up, the processes are real.
  */
 #define _GNU_SOURCE
@@ -101,12 +101,12 @@ static void a_process_may_be_ours_by_its_epoch(void **state)
     assert_int_equal(use_of(0, 0), GPU_OURS);
     assert_int_equal(use_of(ours, 0), GPU_UNSURE);
     assert_int_equal(use_of(mps, 0), GPU_OURS);
-    assert_int_equal(use_of(other, 0), GPU_OTHERS);
-    assert_int_equal(use_of(ours, other), GPU_OTHERS);
+    assert_int_equal(use_of(other, 0), GPU_FOREIGN);
+    assert_int_equal(use_of(ours, other), GPU_FOREIGN);
     assert_int_equal(use_of(ours, dead), GPU_UNSURE);
     assert_int_equal(use_of(bare, ours), GPU_UNSURE);
     assert_int_equal(use_of(NO_SUCH_PID, ours), GPU_UNSURE);
-    assert_int_equal(use_of(NO_SUCH_PID, other), GPU_OTHERS);
+    assert_int_equal(use_of(NO_SUCH_PID, other), GPU_FOREIGN);
     bury(ours);
     bury(other);
     bury(bare);
@@ -180,8 +180,8 @@ static void host_open(void)
         (struct fakegpu){.name = "Tesla T4", .gib = 15, .pids = {0}};
     struct nvml nvml = fakenvml_use(two, 2);
     assert_int_equal(gpus_ask(&l->gpus, &nvml, &host.err), FIRN_OK);
-    local_others_open(l);
-    l->every_s = 3600;
+    local_foreign_open(l);
+    l->foreign_every_s = 3600;
 }
 
 /* What a look tells: the GPUs, or -1. */
@@ -189,7 +189,7 @@ static int look(void)
 {
     struct firn_event event;
     int told = -1;
-    engine()->others_s = 0; /* it is due */
+    engine()->foreign_s = 0; /* it is due */
     while (host.engine->next(host.state, 0, &event, &host.err))
         if (event.kind == FIRN_EVENT_TAKEN) {
             assert_int_equal(event.taken.node, 0);
@@ -228,7 +228,7 @@ static void nobody_looks_before_it_is_time(void **state)
     two[0].pids[0] = (unsigned)other;
     assert_false(host.engine->next(host.state, 0, &event, &host.err));
     double due_s = host.engine->now_s(host.state) + 0.05;
-    engine()->others_s = due_s;
+    engine()->foreign_s = due_s;
     while (!host.engine->next(host.state, 0, &event, &host.err)) {
         struct pollfd fd = {.fd = host.engine->wake_fd(host.state),
                             .events = POLLIN};
@@ -238,7 +238,7 @@ static void nobody_looks_before_it_is_time(void **state)
     assert_true(host.engine->now_s(host.state) >= due_s);
     livehost_close(&host);
     livehost_open(&host, "local", "1x2:t4@15");
-    assert_true(isinf(engine()->others_s)); /* there is no driver to ask */
+    assert_true(isinf(engine()->foreign_s)); /* there is no driver to ask */
     livehost_close(&host);
     bury(other);
 }

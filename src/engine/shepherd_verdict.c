@@ -1,4 +1,4 @@
-/* shepherd_end.c - how an epoch ended, from how its workers did.
+/* shepherd_end.c - how an attempt ended, from how its workers did.
  *
  * In this order: a worker on another host that vanished without a word (LOST:
  * what the others say is what followed from it); a worker that failed by itself
@@ -8,8 +8,8 @@
  * checkpoint; else all is done.
  *
  * Out of memory is believed when the kernel says that it killed for want of
- * memory in the epoch's control group; or, for a worker that died of SIGKILL,
- * in our own since the epoch began; or when the last the job said in its log
+ * memory in the attempt's control group; or, for a worker that died of SIGKILL,
+ * in our own since the attempt began; or when the last the job said in its log
  * was so. Where nobody counts for our own group (it is the root, say) it is
  * anywhere on this host, less those of whom the kernel's log says that they
  * were somebody else's, if we may read it and have the numbers and names that
@@ -32,7 +32,7 @@ uint64_t shepherd_ooms(void)
     enum { ROOM = 1 << 15 };
     static const char name[] = "\noom_kill ";
     uint64_t own = 0;
-    if (cage_own_ooms(&own))
+    if (cgroup_own_ooms(&own))
         return own;
     int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -63,7 +63,7 @@ static bool has_kernels_names(void)
 int shepherd_kernel(void)
 {
     uint64_t own = 0;
-    if (cage_own_ooms(&own) || !has_kernels_names())
+    if (cgroup_own_ooms(&own) || !has_kernels_names())
         return -1; /* nobody asks, or nobody could understand it */
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && lseek(fd, 0, SEEK_END) < 0) {
@@ -83,8 +83,8 @@ static bool is_worker(const struct shepherd *s, long pid)
 
 /* "...;oom-kill:constraint=...,task_memcg=/a/b,task=tail,pid=71,uid=0". The
  * group may be above ours: where nobody counts for a group, one above does. */
-bool shepherd_is_foreign(const struct shepherd *s, const char *group,
-                         const char *record)
+bool shepherd_is_foreign_oom(const struct shepherd *s, const char *group,
+                             const char *record)
 {
     static const char of[] = ",task_memcg=", who[] = ",pid=";
     const char *at = strstr(record, ";oom-kill:");
@@ -102,9 +102,9 @@ bool shepherd_is_foreign(const struct shepherd *s, const char *group,
 /* A record is written before its killing is counted. */
 static uint64_t foreign_ooms(const struct shepherd *s)
 {
-    char record[8192], group[CAGE_GROUP];
+    char record[8192], group[CGROUP_PATH];
     uint64_t n = 0;
-    if (s->kernel < 0 || !cage_memory_group(group))
+    if (s->kernel < 0 || !cgroup_of_memory(group))
         return 0;
     for (;;) {
         ssize_t got = read(s->kernel, record, sizeof record - 1);
@@ -113,11 +113,11 @@ static uint64_t foreign_ooms(const struct shepherd *s)
         if (got <= 0)
             return n;
         record[got] = '\0';
-        n += shepherd_is_foreign(s, group, record);
+        n += shepherd_is_foreign_oom(s, group, record);
     }
 }
 
-/* The end of what this epoch wrote, in small letters. */
+/* The end of what this attempt wrote, in small letters. */
 static void read_tail(const struct shepherd *s, char out[JOBLOG_TAIL + 1])
 {
     size_t n = s->output.ntail;
@@ -144,7 +144,7 @@ static bool says_so(const struct shepherd *s)
 
 static bool is_memory(const struct shepherd *s)
 {
-    if (cage_ooms(&s->cage) > 0)
+    if (cgroup_ooms(&s->cgroup) > 0)
         return true;
     uint64_t ooms = s->bad_status == 128 + SIGKILL ? shepherd_ooms() : 0;
     if (ooms > s->ooms && ooms - s->ooms > foreign_ooms(s))
@@ -152,21 +152,21 @@ static bool is_memory(const struct shepherd *s)
     return says_so(s);
 }
 
-struct epoch_exit shepherd_verdict(const struct shepherd *s)
+struct attempt_exit shepherd_verdict(const struct shepherd *s)
 {
-    struct epoch_exit how = {.epoch = s->launch.epoch};
+    struct attempt_exit result = {.attempt = s->launch.attempt};
     if (s->is_lost) {
-        how.end = FIRN_END_LOST;
+        result.end = FIRN_END_LOST;
     } else if (s->bad_status >= 0) {
-        how.end =
+        result.end =
             s->is_memory || is_memory(s) ? FIRN_END_MEMORY : FIRN_END_FAILED;
-        how.status = s->bad_status;
+        result.status = s->bad_status;
     } else if (s->ended_status >= 0) {
-        how.end = FIRN_END_KILLED;
-        how.status = s->ended_status > 0 ? s->ended_status : 128 + SIGTERM;
+        result.end = FIRN_END_KILLED;
+        result.status = s->ended_status > 0 ? s->ended_status : 128 + SIGTERM;
     } else if (s->has_checkpoint) {
-        how.end = FIRN_END_CHECKPOINT;
-        how.status = FIRN_EXIT_CHECKPOINT;
+        result.end = FIRN_END_CHECKPOINT;
+        result.status = FIRN_EXIT_CHECKPOINT;
     }
-    return how;
+    return result;
 }

@@ -1,4 +1,4 @@
-/* epochfiles.c - lock, fence, pid and exit: one line each, in plain text.
+/* attemptfiles.c - lock, fence, pid and exit: one line each, in plain text.
  *
  * "firn-exit 1 3 2 137": a word, the version of the format, numbers. The exit
  * is padded with blanks to a fixed length, and a file of that length is written
@@ -11,7 +11,7 @@
  *     after it.
  */
 #define _GNU_SOURCE
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include <errno.h>
@@ -31,11 +31,11 @@ static const char exit_reserved[] = "exit.reserved";
 static const int as_folder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 static const int as_file = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
-enum epoch_found epoch_missing(int error)
+enum attempt_found attempt_missing(int error)
 {
     if (error == ENOENT || error == ENOTDIR)
-        return EPOCH_ABSENT;
-    return error == ELOOP ? EPOCH_DAMAGED : EPOCH_UNKNOWN;
+        return ATTEMPT_ABSENT;
+    return error == ELOOP ? ATTEMPT_DAMAGED : ATTEMPT_UNKNOWN;
 }
 
 static void close_quietly(int fd)
@@ -46,18 +46,18 @@ static void close_quietly(int fd)
     errno = error;
 }
 
-int epoch_above(const char *job_folder)
+int attempt_above(const char *job_folder)
 {
     return open(job_folder, as_folder);
 }
 
-int epoch_folder(const char *job_folder, int64_t epoch, bool make)
+int attempt_folder(const char *job_folder, int64_t attempt, bool make)
 {
     char name[32];
-    snprintf(name, sizeof name, "epoch-%lld", (long long)epoch);
+    snprintf(name, sizeof name, "epoch-%lld", (long long)attempt);
     if (make && mkdir(job_folder, 0700) != 0 && errno != EEXIST)
         return -1;
-    int above = epoch_above(job_folder);
+    int above = attempt_above(job_folder);
     if (above < 0)
         return -1;
     int folder = -1;
@@ -83,16 +83,16 @@ static bool write_all(int fd, struct firn_bytes text)
 enum { SYNCED = 1, OVER = 2 };
 
 /* Writes under a name that nobody reads; OVER what is there. */
-static bool write_draft(int folder, const char *name, unsigned how,
+static bool write_draft(int folder, const char *name, unsigned mode,
                         struct firn_bytes text)
 {
     int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
-                ((how & OVER) != 0 ? 0 : O_TRUNC);
+                ((mode & OVER) != 0 ? 0 : O_TRUNC);
     int fd = openat(folder, name, flags, 0600);
     if (fd < 0)
         return false;
     bool is_written =
-        write_all(fd, text) && ((how & SYNCED) == 0 || fsync(fd) == 0);
+        write_all(fd, text) && ((mode & SYNCED) == 0 || fsync(fd) == 0);
     int error = errno;
     if (close(fd) != 0 && is_written)
         return false;
@@ -107,38 +107,39 @@ static enum firn_status failed(const char *name, struct firn_error *err)
 }
 
 static enum firn_status publish(int folder, const char *draft, const char *name,
-                                unsigned how, struct firn_error *err)
+                                unsigned mode, struct firn_error *err)
 {
     failpoint("engine.rename.before");
     if (renameat(folder, draft, folder, name) != 0 ||
-        ((how & SYNCED) != 0 && fsync(folder) != 0))
+        ((mode & SYNCED) != 0 && fsync(folder) != 0))
         return failed(name, err);
     failpoint("engine.rename.after");
     return FIRN_OK;
 }
 
 static enum firn_status put(int folder, const char *name,
-                            struct firn_bytes text, unsigned how,
+                            struct firn_bytes text, unsigned mode,
                             struct firn_error *err)
 {
     char draft[64];
     snprintf(draft, sizeof draft, "%s.draft", name);
-    if (!write_draft(folder, draft, how, text))
+    if (!write_draft(folder, draft, mode, text))
         return failed(name, err);
-    return publish(folder, draft, name, how, err);
+    return publish(folder, draft, name, mode, err);
 }
 
-enum firn_status epoch_put(int folder, const char *name, struct firn_bytes text,
-                           struct firn_error *err)
+enum firn_status attempt_put(int folder, const char *name,
+                             struct firn_bytes text, struct firn_error *err)
 {
     return put(folder, name, text, 0, err);
 }
 
-enum epoch_found epoch_get(int folder, const char *name, struct firn_buf *out)
+enum attempt_found attempt_get(int folder, const char *name,
+                               struct firn_buf *out)
 {
     int fd = openat(folder, name, as_file);
     if (fd < 0)
-        return epoch_missing(errno);
+        return attempt_missing(errno);
     char part[4096];
     size_t before = out->n;
     ssize_t n;
@@ -149,38 +150,38 @@ enum epoch_found epoch_get(int folder, const char *name, struct firn_buf *out)
             break;
     }
     close_quietly(fd);
-    return n < 0 ? EPOCH_UNKNOWN : n > 0 ? EPOCH_DAMAGED : EPOCH_PRESENT;
+    return n < 0 ? ATTEMPT_UNKNOWN : n > 0 ? ATTEMPT_DAMAGED : ATTEMPT_PRESENT;
 }
 
-static int take_lock(int job_folder, const char *name, int how)
+static int take_lock(int job_folder, const char *name, int mode)
 {
     int fd = openat(job_folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
                     0600);
     if (fd < 0)
         return -2;
-    if (flock(fd, how | LOCK_NB) == 0)
+    if (flock(fd, mode | LOCK_NB) == 0)
         return fd;
     int result = errno == EWOULDBLOCK ? -1 : -2;
     close_quietly(fd);
     return result;
 }
 
-int epoch_lock(int job_folder)
+int attempt_lock(int job_folder)
 {
     return take_lock(job_folder, "lock", LOCK_EX);
 }
 
-void epoch_herd(int job_folder, int64_t epoch, char out[EPOCH_HERD])
+void attempt_herd(int job_folder, int64_t attempt, char out[ATTEMPT_HERD])
 {
     struct stat st;
     out[0] = '\0';
     if (fstatat(job_folder, "lock", &st, 0) == 0)
-        snprintf(out, EPOCH_HERD, "FIRN_HERD=%llx-%llx-%016llx",
+        snprintf(out, ATTEMPT_HERD, "FIRN_HERD=%llx-%llx-%016llx",
                  (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
-                 (unsigned long long)epoch);
+                 (unsigned long long)attempt);
 }
 
-int epoch_workers_lock(int job_folder, bool is_shared)
+int attempt_workers_lock(int job_folder, bool is_shared)
 {
     return take_lock(job_folder, "workers", is_shared ? LOCK_SH : LOCK_EX);
 }
@@ -207,116 +208,117 @@ static bool parse(const char *at, const char *name, int64_t *out, int n)
     return at[0] == '\n' && at[1] == '\0';
 }
 
-static enum epoch_found numbers(int folder, const char *name, int64_t *out,
-                                int n)
+static enum attempt_found numbers(int folder, const char *name, int64_t *out,
+                                  int n)
 {
     struct firn_buf text = {0};
-    enum epoch_found found = epoch_get(folder, name, &text);
+    enum attempt_found found = attempt_get(folder, name, &text);
     int error = errno;
-    if (found == EPOCH_PRESENT && (text.n == 0 || strlen(text.at) != text.n ||
-                                   !parse(text.at, name, out, n)))
-        found = EPOCH_DAMAGED;
+    if (found == ATTEMPT_PRESENT && (text.n == 0 || strlen(text.at) != text.n ||
+                                     !parse(text.at, name, out, n)))
+        found = ATTEMPT_DAMAGED;
     buf_release(&text);
     errno = error;
     return found;
 }
 
-enum epoch_found epoch_fence(int job_folder, int64_t *out)
+enum attempt_found attempt_fence(int job_folder, int64_t *out)
 {
     return numbers(job_folder, "fence", out, 1);
 }
 
-enum firn_status epoch_fence_raise(int job_folder, int64_t epoch,
-                                   struct firn_error *err)
+enum firn_status attempt_fence_raise(int job_folder, int64_t attempt,
+                                     struct firn_error *err)
 {
     char line[LINE];
     int64_t before = 0;
-    enum epoch_found found = epoch_fence(job_folder, &before);
-    if (found == EPOCH_UNKNOWN)
+    enum attempt_found found = attempt_fence(job_folder, &before);
+    if (found == ATTEMPT_UNKNOWN)
         return firn_fail(err, FIRN_EIO, "cannot read a job's file 'fence': %s",
                          strerror(errno));
-    if (found == EPOCH_PRESENT && before >= epoch)
+    if (found == ATTEMPT_PRESENT && before >= attempt)
         return FIRN_OK;
     int n =
-        snprintf(line, sizeof line, "firn-fence 1 %lld\n", (long long)epoch);
-    return epoch_put(job_folder, "fence", (struct firn_bytes){line, (size_t)n},
-                     err);
+        snprintf(line, sizeof line, "firn-fence 1 %lld\n", (long long)attempt);
+    return attempt_put(job_folder, "fence",
+                       (struct firn_bytes){line, (size_t)n}, err);
 }
 
-enum firn_status epoch_pid_put(int folder, const struct epoch_pid *pid,
-                               struct firn_error *err)
+enum firn_status attempt_pid_put(int folder, const struct attempt_pid *pid,
+                                 struct firn_error *err)
 {
     char line[LINE];
     int n = snprintf(line, sizeof line, "firn-pid 1 %lld %lld %lld\n",
-                     (long long)pid->epoch, (long long)pid->pid,
+                     (long long)pid->attempt, (long long)pid->pid,
                      (long long)pid->start);
     return put(folder, "pid", (struct firn_bytes){line, (size_t)n}, SYNCED,
                err);
 }
 
-enum epoch_found epoch_pid_get(int folder, struct epoch_pid *out)
+enum attempt_found attempt_pid_get(int folder, struct attempt_pid *out)
 {
     int64_t n[3] = {0};
-    enum epoch_found found = numbers(folder, "pid", n, 3);
-    if (found != EPOCH_PRESENT)
+    enum attempt_found found = numbers(folder, "pid", n, 3);
+    if (found != ATTEMPT_PRESENT)
         return found;
     if (n[1] <= 0 || n[1] > INT32_MAX)
-        return EPOCH_DAMAGED;
-    *out = (struct epoch_pid){n[0], n[1], (uint64_t)n[2]};
-    return EPOCH_PRESENT;
+        return ATTEMPT_DAMAGED;
+    *out = (struct attempt_pid){n[0], n[1], (uint64_t)n[2]};
+    return ATTEMPT_PRESENT;
 }
 
 static struct firn_bytes exit_line(char line[LINE], const char *name,
-                                   const struct epoch_exit *how)
+                                   const struct attempt_exit *result)
 {
     char text[LINE];
     snprintf(text, sizeof text, "firn-%.40s 1 %lld %d %d", name,
-             (long long)how->epoch, how->end, how->status);
+             (long long)result->attempt, result->end, result->status);
     snprintf(line, LINE, "%-*.100s\n", LINE - 2, text);
     return (struct firn_bytes){line, LINE - 1};
 }
 
-enum firn_status epoch_exit_reserve(int folder, struct firn_error *err)
+enum firn_status attempt_exit_reserve(int folder, struct firn_error *err)
 {
     char line[LINE];
-    struct firn_bytes text = exit_line(line, "exit", &(struct epoch_exit){0});
+    struct firn_bytes text = exit_line(line, "exit", &(struct attempt_exit){0});
     if (!write_draft(folder, exit_reserved, SYNCED, text))
         return failed("exit", err);
     return FIRN_OK;
 }
 
-enum firn_status epoch_exit_put(int folder, const struct epoch_exit *how,
-                                struct firn_error *err)
+enum firn_status attempt_exit_put(int folder, const struct attempt_exit *result,
+                                  struct firn_error *err)
 {
     char line[LINE];
     if (!write_draft(folder, exit_reserved, SYNCED | OVER,
-                     exit_line(line, "exit", how)))
+                     exit_line(line, "exit", result)))
         return failed("exit", err);
     return publish(folder, exit_reserved, "exit", SYNCED, err);
 }
 
-static enum epoch_found exit_of(int folder, const char *name,
-                                struct epoch_exit *out)
+static enum attempt_found exit_of(int folder, const char *name,
+                                  struct attempt_exit *out)
 {
     int64_t n[3] = {0};
-    enum epoch_found found = numbers(folder, name, n, 3);
-    if (found != EPOCH_PRESENT)
+    enum attempt_found found = numbers(folder, name, n, 3);
+    if (found != ATTEMPT_PRESENT)
         return found;
     if (n[1] > FIRN_END_LOST || n[2] > 255)
-        return EPOCH_DAMAGED;
-    *out = (struct epoch_exit){n[0], (int)n[1], (int)n[2]};
-    return EPOCH_PRESENT;
+        return ATTEMPT_DAMAGED;
+    *out = (struct attempt_exit){n[0], (int)n[1], (int)n[2]};
+    return ATTEMPT_PRESENT;
 }
 
-enum epoch_found epoch_exit_get(int folder, struct epoch_exit *out)
+enum attempt_found attempt_exit_get(int folder, struct attempt_exit *out)
 {
     return exit_of(folder, "exit", out);
 }
 
 /* --- beyond one host ------------------------------------------------------ */
 
-enum firn_status epoch_word_put(int folder, const char *name,
-                                enum epoch_word word, struct firn_error *err)
+enum firn_status attempt_request_put(int folder, const char *name,
+                                     enum attempt_request word,
+                                     struct firn_error *err)
 {
     char digit = (char)('0' + word);
     if (!write_draft(folder, name, OVER, (struct firn_bytes){&digit, 1}))
@@ -325,24 +327,25 @@ enum firn_status epoch_word_put(int folder, const char *name,
 }
 
 /* The first byte of a file. DAMAGED: it is empty. */
-static enum epoch_found first_byte(int folder, const char *name, char *out)
+static enum attempt_found first_byte(int folder, const char *name, char *out)
 {
     int fd = openat(folder, name, as_file);
     if (fd < 0)
-        return epoch_missing(errno);
+        return attempt_missing(errno);
     ssize_t n = read(fd, out, 1);
     close_quietly(fd);
-    return n < 0 ? EPOCH_UNKNOWN : n == 0 ? EPOCH_DAMAGED : EPOCH_PRESENT;
+    return n < 0 ? ATTEMPT_UNKNOWN : n == 0 ? ATTEMPT_DAMAGED : ATTEMPT_PRESENT;
 }
 
-enum epoch_found epoch_word_get(int folder, const char *name,
-                                enum epoch_word *out)
+enum attempt_found attempt_request_get(int folder, const char *name,
+                                       enum attempt_request *out)
 {
     char digit = '0';
-    enum epoch_found found = first_byte(folder, name, &digit);
-    if (found == EPOCH_PRESENT && (digit < '0' || digit > '0' + EPOCH_KILL))
-        found = EPOCH_DAMAGED;
-    *out = found == EPOCH_PRESENT ? (enum epoch_word)(digit - '0') : EPOCH_GO;
+    enum attempt_found found = first_byte(folder, name, &digit);
+    if (found == ATTEMPT_PRESENT && (digit < '0' || digit > '0' + ATTEMPT_KILL))
+        found = ATTEMPT_DAMAGED;
+    *out = found == ATTEMPT_PRESENT ? (enum attempt_request)(digit - '0')
+                                    : ATTEMPT_GO;
     return found;
 }
 
@@ -365,43 +368,44 @@ static enum firn_status worker_say(int folder, size_t worker, const char *word,
     return FIRN_OK;
 }
 
-enum firn_status epoch_worker_reserve(int folder, size_t worker,
-                                      struct firn_error *err)
+enum firn_status attempt_worker_reserve(int folder, size_t worker,
+                                        struct firn_error *err)
 {
     return worker_say(folder, worker, "", err);
 }
 
-enum firn_status epoch_worker_begin(int folder, size_t worker,
-                                    struct firn_error *err)
+enum firn_status attempt_worker_begin(int folder, size_t worker,
+                                      struct firn_error *err)
 {
     return worker_say(folder, worker, "begun", err);
 }
 
-enum epoch_found epoch_worker_has_begun(int folder, size_t worker)
+enum attempt_found attempt_worker_has_begun(int folder, size_t worker)
 {
     char name[WORKER_NAME], first = ' ';
-    enum epoch_found found =
+    enum attempt_found found =
         first_byte(folder, worker_name(worker, name), &first);
-    if (found == EPOCH_UNKNOWN)
+    if (found == ATTEMPT_UNKNOWN)
         return found;
-    return first != ' ' ? EPOCH_PRESENT : EPOCH_ABSENT;
+    return first != ' ' ? ATTEMPT_PRESENT : ATTEMPT_ABSENT;
 }
 
-enum firn_status epoch_worker_put(int folder, size_t worker,
-                                  const struct epoch_exit *how,
-                                  struct firn_error *err)
+enum firn_status attempt_worker_put(int folder, size_t worker,
+                                    const struct attempt_exit *result,
+                                    struct firn_error *err)
 {
     char name[WORKER_NAME], line[LINE];
     worker_name(worker, name);
-    if (!write_draft(folder, name, SYNCED | OVER, exit_line(line, name, how)))
+    if (!write_draft(folder, name, SYNCED | OVER,
+                     exit_line(line, name, result)))
         return failed(name, err);
     return FIRN_OK;
 }
 
-enum epoch_found epoch_worker_get(int folder, size_t worker,
-                                  struct epoch_exit *out)
+enum attempt_found attempt_worker_get(int folder, size_t worker,
+                                      struct attempt_exit *out)
 {
     char name[WORKER_NAME];
-    enum epoch_found found = exit_of(folder, worker_name(worker, name), out);
-    return found == EPOCH_DAMAGED ? EPOCH_ABSENT : found; /* or "begun" */
+    enum attempt_found found = exit_of(folder, worker_name(worker, name), out);
+    return found == ATTEMPT_DAMAGED ? ATTEMPT_ABSENT : found; /* or "begun" */
 }

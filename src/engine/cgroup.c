@@ -1,4 +1,4 @@
-/* cage.c - mkdir, cgroup.procs, cgroup.kill, memory.events.
+/* cgroup.c - mkdir, cgroup.procs, cgroup.kill, memory.events.
  *
  * Our own group is the line "0::/path" of /proc/self/cgroup, below the mount
  * point of a file system of type cgroup2. No controller is switched on: that
@@ -6,7 +6,7 @@
  * arrange; memory.events is read where it is there.
  */
 #define _GNU_SOURCE
-#include "engine/cage.h"
+#include "engine/cgroup.h"
 #include "base/lines.h"
 #include "base/str.h"
 #include <errno.h>
@@ -46,7 +46,7 @@ static bool mount_point(char out[PATH_SIZE])
 }
 
 /* The path behind such a word of a line. */
-static bool group_of(const char *word, char out[CAGE_GROUP])
+static bool group_of(const char *word, char out[CGROUP_PATH])
 {
     struct lines *lines;
     bool is_found = false;
@@ -55,13 +55,13 @@ static bool group_of(const char *word, char out[CAGE_GROUP])
     for (char *line; !is_found && (line = lines_next(lines)) != NULL;) {
         const char *at = strchr(line, ':');
         is_found = at != NULL && strncmp(at, word, strlen(word)) == 0 &&
-                   str_copy(out, CAGE_GROUP, at + strlen(word));
+                   str_copy(out, CGROUP_PATH, at + strlen(word));
     }
     lines_close(lines);
     return is_found;
 }
 
-bool cage_memory_group(char out[CAGE_GROUP])
+bool cgroup_of_memory(char out[CGROUP_PATH])
 {
     return group_of(":memory:", out) || group_of("::", out);
 }
@@ -74,34 +74,36 @@ static bool is_delegated(const char *path)
            value == '1';
 }
 
-void cage_name(char out[CAGE_NAME], int64_t job, int64_t epoch, int64_t pid)
+void cgroup_name(char out[CGROUP_NAME], int64_t job, int64_t attempt,
+                 int64_t pid)
 {
-    snprintf(out, CAGE_NAME, "firn-%lld-%lld-%lld", (long long)job,
-             (long long)epoch, (long long)pid);
+    snprintf(out, CGROUP_NAME, "firn-%lld-%lld-%lld", (long long)job,
+             (long long)attempt, (long long)pid);
 }
 
 /* Where the group of that name is, or would be. */
-static bool find_path(struct cage *cage, enum cage_mode mode, const char *name)
+static bool find_path(struct cgroup *cgroup, enum cgroup_mode mode,
+                      const char *name)
 {
-    char mount[PATH_SIZE], group[CAGE_GROUP], path[sizeof cage->path];
-    *cage = (struct cage){.folder = -1};
-    if (mode == CAGE_OFF || !mount_point(mount) || !group_of("::", group))
+    char mount[PATH_SIZE], group[CGROUP_PATH], path[sizeof cgroup->path];
+    *cgroup = (struct cgroup){.folder = -1};
+    if (mode == CGROUP_OFF || !mount_point(mount) || !group_of("::", group))
         return false;
     int n = snprintf(path, sizeof path, "%s%s", mount, group);
     if (n < 0 || (size_t)n >= sizeof path ||
-        (mode == CAGE_AUTO && !is_delegated(path)))
+        (mode == CGROUP_AUTO && !is_delegated(path)))
         return false;
-    n = snprintf(cage->path, sizeof cage->path, "%s/%s", path, name);
-    return n > 0 && (size_t)n < sizeof cage->path;
+    n = snprintf(cgroup->path, sizeof cgroup->path, "%s/%s", path, name);
+    return n > 0 && (size_t)n < sizeof cgroup->path;
 }
 
-bool cage_open(struct cage *cage, enum cage_mode mode, const char *name)
+bool cgroup_open(struct cgroup *cgroup, enum cgroup_mode mode, const char *name)
 {
-    if (!find_path(cage, mode, name) ||
-        (mkdir(cage->path, 0755) != 0 && errno != EEXIST))
+    if (!find_path(cgroup, mode, name) ||
+        (mkdir(cgroup->path, 0755) != 0 && errno != EEXIST))
         return false;
-    cage->folder = open(cage->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return cage->folder >= 0;
+    cgroup->folder = open(cgroup->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return cgroup->folder >= 0;
 }
 
 static int remove_group(const char *path, const struct stat *st, int type,
@@ -120,18 +122,18 @@ static void remove_all(const char *path)
     nftw(path, remove_group, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-void cage_remove(enum cage_mode mode, const char *name)
+void cgroup_remove(enum cgroup_mode mode, const char *name)
 {
-    struct cage cage;
-    if (find_path(&cage, mode, name))
-        remove_all(cage.path);
+    struct cgroup cgroup;
+    if (find_path(&cgroup, mode, name))
+        remove_all(cgroup.path);
 }
 
-static bool put(const struct cage *cage, const char *file, const char *text)
+static bool put(const struct cgroup *cgroup, const char *file, const char *text)
 {
-    if (cage->folder < 0)
+    if (cgroup->folder < 0)
         return false;
-    int fd = openat(cage->folder, file, O_WRONLY | O_CLOEXEC);
+    int fd = openat(cgroup->folder, file, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     bool is_put = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
@@ -139,14 +141,14 @@ static bool put(const struct cage *cage, const char *file, const char *text)
     return is_put;
 }
 
-bool cage_enter(const struct cage *cage)
+bool cgroup_enter(const struct cgroup *cgroup)
 {
-    return put(cage, "cgroup.procs", "0");
+    return put(cgroup, "cgroup.procs", "0");
 }
 
-void cage_kill(const struct cage *cage)
+void cgroup_kill(const struct cgroup *cgroup)
 {
-    (void)put(cage, "cgroup.kill", "1");
+    (void)put(cgroup, "cgroup.kill", "1");
 }
 
 /* The number behind a word of a file, which is closed; false: there is none. */
@@ -165,47 +167,47 @@ static bool find_number(int fd, const char *word, uint64_t *out)
 }
 
 /* The same of one of its files; 0: there is none. */
-static uint64_t number_in(const struct cage *cage, const char *file,
+static uint64_t number_in(const struct cgroup *cgroup, const char *file,
                           const char *word)
 {
     uint64_t number = 0;
-    if (cage->folder >= 0)
-        find_number(openat(cage->folder, file, O_RDONLY | O_CLOEXEC), word,
+    if (cgroup->folder >= 0)
+        find_number(openat(cgroup->folder, file, O_RDONLY | O_CLOEXEC), word,
                     &number);
     return number;
 }
 
-bool cage_own_ooms(uint64_t *out)
+bool cgroup_own_ooms(uint64_t *out)
 {
-    struct cage own;
-    return find_path(&own, CAGE_ON, "memory.events") &&
+    struct cgroup own;
+    return find_path(&own, CGROUP_ON, "memory.events") &&
            find_number(open(own.path, O_RDONLY | O_CLOEXEC), "oom_kill ", out);
 }
 
-uint64_t cage_ooms(const struct cage *cage)
+uint64_t cgroup_ooms(const struct cgroup *cgroup)
 {
-    return number_in(cage, "memory.events", "oom_kill ");
+    return number_in(cgroup, "memory.events", "oom_kill ");
 }
 
-bool cage_end(enum cage_mode mode, const char *name)
+bool cgroup_end(enum cgroup_mode mode, const char *name)
 {
-    struct cage cage;
-    if (!find_path(&cage, mode, name))
+    struct cgroup cgroup;
+    if (!find_path(&cgroup, mode, name))
         return false;
-    cage.folder = open(cage.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (cage.folder < 0)
+    cgroup.folder = open(cgroup.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup.folder < 0)
         return false;
-    bool is_killed = put(&cage, "cgroup.kill", "1");
-    bool is_there = number_in(&cage, "cgroup.events", "populated ") > 0;
-    close(cage.folder);
+    bool is_killed = put(&cgroup, "cgroup.kill", "1");
+    bool is_there = number_in(&cgroup, "cgroup.events", "populated ") > 0;
+    close(cgroup.folder);
     return is_killed && is_there;
 }
 
-void cage_close(struct cage *cage)
+void cgroup_close(struct cgroup *cgroup)
 {
-    if (cage->folder < 0)
+    if (cgroup->folder < 0)
         return;
-    close(cage->folder);
-    remove_all(cage->path);
-    cage->folder = -1;
+    close(cgroup->folder);
+    remove_all(cgroup->path);
+    cgroup->folder = -1;
 }
