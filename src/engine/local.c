@@ -1,20 +1,21 @@
 /* local.c - jobs as processes of this host.
  *
- * The engine keeps no process of a job itself: each attempt has a shepherd
- * (engine/shepherd.h) that lives on when the engine dies. What is known of an
- * attempt is known from files and from the kernel, so that taking over after a
- * restart and watching from the start are one and the same.
+ * The engine has no job process as a child: each attempt has a shepherd
+ * (engine/shepherd.h) that lives on when the engine dies. All knowledge of an
+ * attempt comes from files and from the kernel, so taking over after a restart
+ * is the same as watching from the start.
  *
  * Invariants:
  * (1) a GPU is given out only when every attempt that held it is gone: its lock
- *     is free and its end is read, or no process is left that was its own; and
- *     a job is started only when no process of the host has its mark;
- * (2) a job has at most one attempt; a step while it has one changes only what
+ *     is free and its end was read, or none of its processes is left; and a job
+ *     is started only when no process of the host has its mark;
+ * (2) a job has at most one attempt; a step during an attempt changes only what
  *     comes after it;
- * (3) an attempt's number is on the host's disk before its shepherd exists.
+ * (3) the number of an attempt is on the host's disk before its shepherd
+ * exists.
  *
- * Cost: a turn looks at every attempt there is, by a few system calls each;
- * attempts are at most as many as GPUs times sharers.
+ * Cost: a turn makes a few system calls for each attempt; there are at most as
+ * many attempts as GPUs times jobs that share one.
  */
 #include "base/str.h"
 #include "engine/cgroup.h"
@@ -42,21 +43,23 @@ static struct localjob *find_or_add(struct local *local, firn_job_id id)
 }
 
 static const double look_every_s = 0.05; /* where no event wakes the engine */
+static const double exit_every_s = 5;    /* ... to an exit file */
 
 /* --- when to look ----------------------------------------------------------
  */
 
-/* When a job has to be looked at though nothing wakes us. */
+/* When the job has to be looked at although no event wakes the engine. */
 static double due_s(const struct localjob *job, double now_s)
 {
     if (job->base.held.nparts == 0)
         return roster_due_s(&job->base, now_s);
     bool is_blind =
-        job->is_over || job->pidfd < 0 ||
+        job->is_over || job->pidfd < 0 || job->exit_s > 0 ||
         (job->base.phase == FIRN_PHASE_STARTING &&
          (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
-    double due = job->base.phase == FIRN_PHASE_RUNNING ? (double)INFINITY
-                                                       : job->base.until_s;
+    double due = job->base.phase == FIRN_PHASE_RUNNING
+                     ? now_s + (job->base.watch < 0 ? exit_every_s : INFINITY)
+                     : job->base.until_s;
     return is_blind && now_s + look_every_s < due ? now_s + look_every_s : due;
 }
 
@@ -78,14 +81,14 @@ static void start_all(struct local *local)
                                              local->gpus.cluster.jobs_per_gpu};
     struct rosterjob *job;
     struct herd herd = {0};
-    int error = -1; /* no look was taken */
+    int error = -1; /* the processes were not searched yet */
     while ((job = roster_next_to_start(&local->roster, &limits)) != NULL) {
         if (error < 0)
             error = herd_look(&herd, local->host.mark) ? 0 : errno;
         if (error > 0)
             roster_retry(&local->roster, job, strerror(error));
         else if (local_is_alone(local, job, &herd))
-            local_start(local, (struct localjob *)job); /* else after a while */
+            local_start(local, (struct localjob *)job); /* else retried later */
     }
     herd_release(&herd);
 }
@@ -96,8 +99,7 @@ static void turn(void *state)
     roster_wake_drain(&local->roster);
     if (local->foreign_s <= local_now_s(local))
         local_foreign_look(local);
-    for (size_t i = local->roster.jobs.n;
-         i-- > 0;) { /* it may leave the list */
+    for (size_t i = local->roster.jobs.n; i-- > 0;) { /* a job may be removed */
         struct rosterjob *job = local->roster.jobs.at[i];
         if (job->held.nparts > 0)
             local_look(local, (struct localjob *)job);
@@ -123,7 +125,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     return roster_wake_open(&local->roster, -1, "processes", err);
 }
 
-/* Jobs go on. */
+/* Jobs keep running. */
 static void close_engine(void *state)
 {
     struct local *local = state;
@@ -173,11 +175,11 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     }
     if (step->to->nparts == 0 || !holding_is_on(&local->gpus.cluster, step->to))
         return firn_fail(err, FIRN_EINVAL,
-                         "job %d: GPUs that this host does not have",
+                         "job %d: this host does not have the GPUs of the step",
                          step->job->id);
     job = find_or_add(local, step->job->id);
     if (job->base.is_cancelled)
-        return FIRN_OK; /* its end is on the way */
+        return FIRN_OK; /* its end will be reported */
     if (roster_move(&local->roster, &job->base, step->to))
         local_leave(local, job); /* (2) */
     arm(local);
@@ -284,44 +286,44 @@ static const struct firn_option options[] = {
     {.name = "gpus",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "GPUs declared by hand, such as 2x4:v100@16; none: the driver's",
+     .help = "declared GPUs, such as 2x4:v100@16; empty: the driver's GPUs",
      .offset = offsetof(struct local, spec)},
     {.name = "shepherd",
      .type = FIRN_OPTION_TEXT,
      .fallback = "/proc/self/exe",
-     .help = "the program that is run as PROGRAM --shepherd FOLDER",
+     .help = "supervisor program, run as PROGRAM --shepherd FOLDER",
      .offset = offsetof(struct local, shepherd)},
     {.name = "pass-env",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .help = "firnd's variables that jobs get in addition: NAME,PREFIX_*",
      .offset = offsetof(struct local, pass_env)},
     {.name = "cgroup",
      .type = FIRN_OPTION_CHOICE,
      .fallback = "auto",
      .choices = cgroup_modes,
-     .help = "a control group for each attempt: where delegated, always, never",
+     .help = "a control group for each attempt: if delegated, always, never",
      .offset = offsetof(struct local, cgroup)},
     {.name = "force-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "10",
      .min = 0,
      .max = 3600,
-     .help = "after both graces, until a shepherd that hangs is killed too",
+     .help = "seconds after both graces until a hanging supervisor is killed",
      .offset = offsetof(struct local, force_s)},
     {.name = "others-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "5",
      .min = 0.1,
      .max = 3600,
-     .help = "so often the driver is asked who else uses its GPUs",
+     .help = "seconds between checks for foreign processes on the GPUs",
      .offset = offsetof(struct local, foreign_every_s)},
     {.name = NULL},
 };
 
 const struct firn_engine_def firn_engine_local = {
     .name = "local",
-    .summary = "processes on this host, on its GPUs or on declared ones",
+    .summary = "runs jobs as processes of this host",
     .options = options,
     .state_size = sizeof(struct local),
     .open = open_engine,

@@ -1,32 +1,34 @@
-/* local_attempt.c - an attempt from its first sign to its last.
+/* local_attempt.c - an attempt on this host, from its first sign to its last.
  *
- * What is there is read from the folder and asked of the kernel, in this order:
- * is the shepherd over; is the lock free; is there an exit file. The lock is
- * looked at before the exit file: a shepherd writes the file before it lets the
- * lock go, so a free lock and no file mean that the file will never come.
+ * Its state is read from its folder and from the kernel, in this order: has the
+ * shepherd ended; is the lock free; is there an exit file. The lock comes
+ * before the exit file: a shepherd writes the file before it frees the lock, so
+ * a free lock without a file means that the file will never come.
  *
- *     lock taken, shepherd lives     it runs (or is about to: no pid file yet)
- *     lock taken, shepherd is gone   orphans: they are killed, known by the
- * lock file that they have open, the mark of their environment and the control
- * group lock free, exit file           it ended so lock free, no exit file, it
- * lives and its files were deleted: it is a shepherd with its mark     taken
- * over by the process lock free, no exit file,       orphans, as above other
- * marked processes lock free, no exit file,       LOST: its shepherd was
- * killed, or its files it was seen to run           were deleted or are damaged
- * none of these never started; fenced off for good a file cannot be read
- * nothing is decided; it is looked at again
+ *     lock held, shepherd lives      it runs (or is about to: no pid file yet)
+ *     lock held, shepherd is gone    orphans: they are killed; they are known
+ * by the lock file that they have open, the mark in their environment, the
+ * control group lock free, exit file           it ended as the file says lock
+ * free, no exit file,       it lives and its files were deleted: its a shepherd
+ * with its mark     process is watched instead lock free, no exit file,
+ * orphans, as above other marked processes lock free, no exit file,       LOST:
+ * its shepherd was killed, or its files it was seen to run           were
+ * deleted or are damaged none of these                  it never started; the
+ * fence keeps it out a file cannot be read          nothing is decided; read
+ * again later exit file, shepherd lives      after `force-s` the shepherd is
+ * killed; after twice that the file alone decides
  *
- * "Seen to run" is a pid file, also a damaged one, a process with its mark, the
- * phase RUNNING, or the host's word for it. "Never started" is believed only
- * after a look at all processes of the host.
+ * "Seen to run" means a pid file (also a damaged one), a process with its mark,
+ * the phase RUNNING, or that the host says so. "It never started" is believed
+ * only after all processes of the host were searched.
  *
- * One that has no pid after half a minute is killed, and counts as never
- * started.
+ * An attempt without a pid file after half a minute is killed and counts as
+ * never started.
  *
- * A free lock alone does not free GPUs where no shepherd has waited for its
+ * A free lock alone does not free GPUs if no shepherd has waited for the
  * processes: the kernel closes a dying process's files one after the other, the
- * lock before the GPU, and a program that closes what it inherits (Python's
- * subprocess does) never had the lock.
+ * lock before the GPU, and a program that closes inherited descriptors
+ * (Python's subprocess does) never held the lock.
  */
 #define _GNU_SOURCE
 #include "base/log.h"
@@ -76,7 +78,7 @@ void local_forget_attempt(struct local *local, struct localjob *job)
     job->start = 0;
     job->is_over = job->needs_signal = false;
     vec_release(&job->orphans.ids);
-    job->scan_s = job->scan_wait_s = 0;
+    job->scan_s = job->scan_wait_s = job->exit_s = 0;
     job->base.is_planned = job->base.was_forced = false;
     job->base.has_run = job->base.is_unsure = false;
 }
@@ -116,8 +118,8 @@ static bool end_cgroup(const struct local *local, const struct localjob *job)
     return cgroup_end((enum cgroup_mode)local->cgroup, name);
 }
 
-/* Kills what belongs to the attempt. False: a look over all processes of the
- * host has found none. `above` is the job's folder; -1: it has none. */
+/* Kills all processes of the attempt. False: a search of all processes of the
+ * host found none. `above` is the job's folder; -1: it does not exist. */
 static bool kill_marked(const struct local *local, struct localjob *job,
                         int above)
 {
@@ -143,8 +145,8 @@ static bool kill_marked(const struct local *local, struct localjob *job,
     return n > 0 || is_in_cgroup;
 }
 
-/* Its processes as they are known by the mark: whether it has workers, and its
- * shepherd; pid 0: there is none. */
+/* Searches the host for processes with the attempt's mark: returns its shepherd
+ * (pid 0: none) and whether it has workers. */
 static struct procs_id look_for_mark(const struct local *local,
                                      struct localjob *job, bool *has_workers)
 {
@@ -167,7 +169,7 @@ static struct procs_id look_for_mark(const struct local *local,
     return shepherd;
 }
 
-static void say_it_runs(struct local *local, struct localjob *job)
+static void note_that_it_runs(struct local *local, struct localjob *job)
 {
     log_warn("job %d: attempt %lld runs as process %ld, and its control files "
              "are gone",
@@ -176,8 +178,8 @@ static void say_it_runs(struct local *local, struct localjob *job)
         roster_phase(&local->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
-/* Looks for its shepherd, which no file names, by its mark. True: it lives and
- * is watched from now on. */
+/* Finds a shepherd without a pid file by its mark. True: it lives and is
+ * watched from now on. */
 static bool find_shepherd(struct local *local, struct localjob *job)
 {
     bool has_workers = false;
@@ -186,16 +188,16 @@ static bool find_shepherd(struct local *local, struct localjob *job)
         return false;
     job->pid = shepherd.pid;
     job->start = shepherd.start;
-    local_watch_pid(local, job); /* it may be over: see_end() tells */
+    local_watch_pid(local, job); /* see_end() finds out if it has ended */
     if (job->needs_signal)
         send_request(job);
     if (has_workers)
-        say_it_runs(local, job);
+        note_that_it_runs(local, job);
     return true;
 }
 
-/* A look costs, and a process that does not die now may hang for hours: looks
- * are rarer and rarer. */
+/* A search reads all of /proc, and a process that hangs in the kernel may take
+ * hours to die: each wait is twice the one before. */
 static bool is_scan_due(const struct local *local, struct localjob *job)
 {
     double now_s = local_now_s(local);
@@ -207,14 +209,14 @@ static bool is_scan_due(const struct local *local, struct localjob *job)
     return true;
 }
 
-/* Has it processes, or may it have some? They are killed, unless its shepherd
- * is among them, and not known before: that one is taken over. */
+/* True: the attempt has processes, or may have some. They are killed, unless a
+ * shepherd that was not known is found: that one is watched. */
 static bool has_processes(struct local *local, struct localjob *job, int above)
 {
     bool had_some = job->orphans.ids.n > 0;
     bool has_some = procs_left(&job->orphans) > 0;
     if (had_some && !has_some)
-        job->scan_s = 0; /* all that were known have gone */
+        job->scan_s = 0; /* all known orphans are gone: search again now */
     if (!is_scan_due(local, job))
         return true;
     if (job->pid == 0 && find_shepherd(local, job))
@@ -222,7 +224,7 @@ static bool has_processes(struct local *local, struct localjob *job, int above)
     return kill_marked(local, job, above);
 }
 
-/* Everything that belongs to the attempt, and the shepherd. */
+/* Kills the shepherd and all processes of the attempt. */
 static void force(struct local *local, struct localjob *job)
 {
     int above = attempt_above(job->base.folder);
@@ -234,7 +236,7 @@ static void force(struct local *local, struct localjob *job)
         close(above);
 }
 
-/* The pid file, which may be of this attempt alone. */
+/* Reads the pid file; DAMAGED if it names another attempt. */
 static enum attempt_found read_pid(const struct localjob *job, int folder,
                                    struct attempt_pid *out)
 {
@@ -244,14 +246,15 @@ static enum attempt_found read_pid(const struct localjob *job, int folder,
                : found;
 }
 
-/* Its shepherd is the process of the pid file. */
+/* Watches the process that the pid file names, if it is still that process. */
 static void take_pid(struct local *local, struct localjob *job,
                      const struct attempt_pid *pid)
 {
     uint64_t start = 0;
     job->pid = (pid_t)pid->pid;
     job->start = pid->start;
-    local_watch_pid(local, job); /* then looked at: it is no other process */
+    local_watch_pid(local,
+                    job); /* before procs_look(): the number stays its own */
     enum procs_found found = procs_look(job->pid, &start);
     if (found == PROCS_UNKNOWN)
         roster_unsure(&job->base, "pid", errno);
@@ -259,11 +262,11 @@ static void take_pid(struct local *local, struct localjob *job,
     if (job->is_over || found == PROCS_UNKNOWN)
         unwatch_pid(job);
     if (found == PROCS_UNKNOWN)
-        job->pid = 0; /* next time */
+        job->pid = 0; /* tried again at the next look */
 }
 
-/* A start whose folder is gone: a job that deletes it as the first it does has
- * workers, though its pid file was never seen. */
+/* Finds workers of an attempt whose folder is gone: a job may delete its folder
+ * before the engine has seen the pid file. */
 static void see_workers(struct local *local, struct localjob *job)
 {
     bool has_workers = false;
@@ -272,10 +275,10 @@ static void see_workers(struct local *local, struct localjob *job)
         return;
     look_for_mark(local, job, &has_workers);
     if (has_workers)
-        say_it_runs(local, job);
+        note_that_it_runs(local, job);
 }
 
-/* Its shepherd says that it runs. */
+/* Looks for the pid file, by which the shepherd says that it runs. */
 static void see_pid(struct local *local, struct localjob *job)
 {
     struct attempt_pid pid = {0};
@@ -304,7 +307,7 @@ static void see_pid(struct local *local, struct localjob *job)
         roster_phase(&local->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
-/* Is the shepherd over? One that was when it was first looked at has no start.
+/* Has the shepherd ended? `start` is 0 if it had when it was first looked at.
  */
 static bool is_ended(const struct localjob *job)
 {
@@ -314,7 +317,7 @@ static bool is_ended(const struct localjob *job)
     uint64_t start = 0;
     enum procs_found found = procs_look(job->pid, &start);
     if (found == PROCS_UNKNOWN)
-        return false; /* looked at again soon */
+        return false; /* asked again soon */
     return found == PROCS_GONE || (job->start != 0 && start != job->start);
 }
 
@@ -327,14 +330,14 @@ static void see_end(struct localjob *job)
     if (!job->is_over)
         return;
     if (waitpid(job->pid, &status, WNOHANG) == job->pid && status != 0)
-        log_warn("job %d: the shepherd of attempt %lld ended with %d",
+        log_warn("job %d: the supervisor of attempt %lld ended with status %d",
                  job->base.id, (long long)job->base.attempt,
                  WIFEXITED(status) ? WEXITSTATUS(status)
                                    : 128 + WTERMSIG(status));
     unwatch_pid(job);
 }
 
-/* What the end means, for what was wanted of the job. */
+/* The event for an end, given what was wanted of the job. */
 static enum firn_event_kind kind_of(const struct localjob *job,
                                     enum firn_end end, bool has_run)
 {
@@ -348,7 +351,7 @@ static enum firn_event_kind kind_of(const struct localjob *job,
     return may_leave ? FIRN_EVENT_LEFT : FIRN_EVENT_FAIL;
 }
 
-/* A shepherd that was killed has not cleaned up. */
+/* Removes the control group that a killed shepherd left. */
 static void clean_up(const struct local *local, const struct localjob *job)
 {
     char name[CGROUP_NAME];
@@ -358,8 +361,8 @@ static void clean_up(const struct local *local, const struct localjob *job)
     cgroup_remove((enum cgroup_mode)local->cgroup, name);
 }
 
-/* The attempt is gone: GPUs are free, somebody is told, and what is still
- * wanted waits for its start. */
+/* The attempt is gone: frees its GPUs, reports the end, and queues the job if
+ * it is still wanted. `result` is NULL without an exit file. */
 static void finish(struct local *local, struct localjob *job,
                    const struct attempt_exit *result, bool has_run)
 {
@@ -368,8 +371,8 @@ static void finish(struct local *local, struct localjob *job,
                                .phase = FIRN_PHASE_GONE};
     bool was_planned = job->base.is_planned;
     bool was_killed = job->base.was_forced && was_planned;
-    /* A start that took too long is no fault of the job's, also when it came
-     * to run in the very moment that it was killed. */
+    /* The job is not charged for a start that took too long, even if its
+     * workers began just before they were killed. */
     bool was_late = job->base.was_forced && !was_planned && result == NULL;
     event.end = result != NULL ? result->end
                 : was_killed   ? (int)FIRN_END_KILLED
@@ -389,19 +392,20 @@ static void finish(struct local *local, struct localjob *job,
     roster_requeue(&local->roster, &job->base, was_planned);
 }
 
-/* What can be seen of an attempt whose shepherd is over, or not known. */
+/* What the folder shows of an attempt whose shepherd has ended or is unknown.
+ */
 struct signs {
-    int above, lock; /* descriptors; lock -1: taken, -2: none */
+    int above, lock; /* descriptors; lock -1: held, -2: not openable */
     enum attempt_found folder, exit, pid;
     struct attempt_exit result;
 };
 
 enum verdict {
-    VERDICT_WAIT,   /* something cannot be read */
-    VERDICT_TAKEN,  /* processes have its lock */
+    VERDICT_WAIT,   /* a file cannot be read */
+    VERDICT_TAKEN,  /* a process holds its lock */
     VERDICT_ENDED,  /* as its exit file says */
-    VERDICT_SEARCH, /* it was started: it is gone when no process is left */
-    VERDICT_NEVER   /* nothing of it is there: the same, and it never began */
+    VERDICT_SEARCH, /* it was started: gone if a search finds no process */
+    VERDICT_NEVER   /* no sign of a start: the same, and it never began */
 };
 
 static struct signs look_at(const struct localjob *job)
@@ -453,7 +457,7 @@ static const char *unread(const struct signs *s)
                                         : "exit";
 }
 
-/* No process of it is left, and none can start any more. */
+/* True: the attempt has no process, and none can start any more. */
 static bool is_gone(struct local *local, struct localjob *job,
                     const struct signs *s)
 {
@@ -468,7 +472,7 @@ static bool is_gone(struct local *local, struct localjob *job,
     return false;
 }
 
-/* Is it gone, and how? */
+/* Finds out whether the attempt is gone, and how it ended. */
 static void settle(struct local *local, struct localjob *job)
 {
     struct signs s = look_at(job);
@@ -500,22 +504,67 @@ static void settle(struct local *local, struct localjob *job)
     finish(local, job, verdict == VERDICT_ENDED ? &s.result : NULL, has_run);
 }
 
+/* True: the shepherd lives though it wrote an exit file; the file is read. */
+static bool has_exit(const struct localjob *job, struct attempt_exit *out)
+{
+    int folder =
+        job->pid != 0 && !job->is_over
+            ? attempt_folder(job->base.folder, job->base.attempt, false)
+            : -1;
+    if (folder < 0)
+        return false;
+    bool has = attempt_exit_get(folder, out) == ATTEMPT_PRESENT &&
+               out->attempt == job->base.attempt;
+    close(folder);
+    return has;
+}
+
+/* A shepherd exits right after it wrote how the attempt ended. One that hangs
+ * is killed; if not even that ends it, the file decides: it was written when no
+ * other process of the attempt was left. True: the job may be gone. */
+static bool see_exit(struct local *local, struct localjob *job)
+{
+    struct attempt_exit result = {0};
+    double now_s = local_now_s(local), wait_s = fmax(local->force_s, 1);
+    if (!has_exit(job, &result)) {
+        job->exit_s = 0;
+        return false;
+    }
+    if (!(job->exit_s > 0))
+        job->exit_s = now_s;
+    if (now_s < job->exit_s + wait_s)
+        return false;
+    if (!job->base.was_forced)
+        log_warn("job %d: the supervisor of attempt %lld (process %ld) did not "
+                 "exit %.0f s after the attempt ended; firn kills it",
+                 job->base.id, (long long)job->base.attempt, (long)job->pid,
+                 wait_s);
+    job->base.was_forced = true;
+    procs_signal(job->pid, job->start, SIGKILL);
+    if (now_s < job->exit_s + 2 * wait_s)
+        return false;
+    finish(local, job, &result, true);
+    return true;
+}
+
 void local_look(struct local *local, struct localjob *job)
 {
-    see_end(job); /* first: its last files are read after it */
+    see_end(job); /* first: the last files are written before the end */
     see_pid(local, job);
     if (job->base.is_unsure && job->base.phase == FIRN_PHASE_STARTING)
         job->base.until_s =
-            local_now_s(local) + start_limit_s; /* not its fault */
+            local_now_s(local) + start_limit_s; /* the clock waits with us */
     bool is_late = !job->is_over && job->base.phase != FIRN_PHASE_RUNNING &&
                    local_now_s(local) >= job->base.until_s;
     if (is_late) {
         if (!job->base.was_forced)
-            log_warn("job %d: attempt %lld does not go; it is killed",
+            log_warn("job %d: attempt %lld did not end in time; firn kills it",
                      job->base.id, (long long)job->base.attempt);
         job->base.was_forced = true;
         force(local, job);
     }
+    if (see_exit(local, job))
+        return;
     if (job->is_over || job->pid == 0)
         settle(local, job);
 }

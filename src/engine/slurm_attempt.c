@@ -1,36 +1,39 @@
-/* slurm_attempt.c - an attempt from its first sign to its last.
+/* slurm_attempt.c - an attempt in Slurm, from its first sign to its last.
  *
- * What is there, and what follows:
+ * What the engine sees, and what follows:
  *
  *     pid file                           it runs
- *     exit file, both locks free         it ended so
- *     Slurm has it over, locks free      it ended as Slurm says
- *     Slurm does not know it, twice,     LOST: the controller forgot it, or it
- *       and answers; locks free          was never submitted
- *     one of the latter, a lock taken    processes outlived their Slurm job:
- *                                        the word ATTEMPT_KILL and the fence
- * end them it ran, no exit file, locks free   LOST: its node died and came
- * back, and for a while, Slurm has it        Slurm has not found out; it is
- *       running                          cancelled
- *     Slurm has it waiting, it ran       revived by a crashed controller: it is
+ *     exit file, both locks free         it ended as the file says
+ *     exit file, a lock held for a       the shepherd hangs: its Slurm job is
+ *       while                            cancelled, and then as above
+ *     Slurm says over, locks free        it ended as Slurm says
+ *     Slurm does not know it in two      LOST: the controller forgot it, or it
+ *       answers; locks free              was never submitted
+ *     one of the last two, a lock held   processes outlived their Slurm job:
+ *                                        ATTEMPT_KILL and the fence end them
+ *     it ran, no exit file, locks free   LOST: its node died and came back, and
+ *       for a while, Slurm says RUNNING  Slurm has not noticed; cancelled
+ *     Slurm says PENDING, it ran         a crashed controller revived it:
  *                                        cancelled
- *     a file cannot be read              nothing is decided: it is looked at
- *                                        again
- *     the exit file is damaged           as without one, but FAIL: it may have
- *                                        done its work, and is not run again
+ *     a file cannot be read              nothing is decided; read again later
+ *     the exit file is damaged           as without one, but FAIL: the job may
+ *                                        be done, so it is not run again
  *
- * Locks are believed only while the pid file lies beside them: a job that
- * deletes its files leaves locks that the next look makes anew, and free. Then
- * Slurm's word that the job is over is waited for.
+ * Locks count only while the pid file lies beside them: a job that deletes its
+ * files leaves locks that the next look creates anew, and free. Then the engine
+ * waits until Slurm says that the job is over.
  *
- * An exit file is enough: GPUs are free when processes are gone, and Slurm
- * itself does not give them to the next job before that. Only when the end says
- * that somebody else ended it, Slurm is asked who (its node, the time limit, or
- * a person), and waited for while it does not answer.
+ * An exit file is enough to free GPUs: it is written when the processes are
+ * gone, and Slurm does not give the GPUs to another job before that. Only if
+ * the end came from outside the engine, Slurm is asked for the cause (its node,
+ * the time limit, or a person), for a bounded time while it answers.
  *
- * What Slurm or a node took away is LEFT, not FAIL: it is started again as it
- * was, unless it was cancelled or that happened many times in a row. What Slurm
- * did not even take (a limit, an account) waits, and is tried now and then.
+ * An attempt that Slurm or a node took away is LEFT, not FAIL: the job is
+ * started again, unless it was cancelled or lost LOSSES_MAX attempts in a row.
+ * A job that Slurm refused (a limit, an account) waits and is retried.
+ *
+ * An attempt of an earlier firnd is read the same way. While its folder, or the
+ * cell by which the queue is searched, cannot be read, nothing is decided.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -47,10 +50,10 @@
 
 enum { LOSSES_MAX = 8 };
 static const double cancel_every_s = 1;
-static const double slow_s = 30;       /* waiting so long is worth a word */
-static const double slurm_says_s = 30; /* how long Slurm is waited for */
+static const double slow_s = 30;       /* a longer wait is logged */
+static const double slurm_says_s = 30; /* wait for Slurm's account of an end */
 
-/* --- words to it ---------------------------------------------------------- */
+/* --- asked to leave ------------------------------------------------------- */
 
 /* scancel, at most once a second. `is_gentle`: only while the job is pending.
  */
@@ -74,8 +77,8 @@ static void cancel(struct slurm *slurm, struct slurmjob *job, bool is_gentle)
 static void force(struct slurm *slurm, struct slurmjob *job)
 {
     if (!job->base.was_forced)
-        log_warn("job %d: attempt %lld does not go; it is killed", job->base.id,
-                 (long long)job->base.attempt);
+        log_warn("job %d: attempt %lld did not end in time; firn kills it",
+                 job->base.id, (long long)job->base.attempt);
     job->base.was_forced = true;
     slurm_request(job, ATTEMPT_KILL);
     cancel(slurm, job, false);
@@ -91,11 +94,11 @@ void slurm_leave(struct slurm *slurm, struct slurmjob *job, bool is_loss)
             slurm_now_s(slurm) + 2 * job->base.grace_s + slurm->force_s;
         slurm_request(job, job->base.can_checkpoint ? ATTEMPT_CHECKPOINT
                                                     : ATTEMPT_LEAVE);
-        cancel(slurm, job, job->inbox[0] == '\0'); /* if it waits yet */
+        cancel(slurm, job, job->inbox[0] == '\0'); /* if it is still pending */
         roster_phase(&slurm->roster, &job->base, FIRN_PHASE_LEAVING);
     }
     if (is_loss && !job->base.was_forced) {
-        job->base.was_forced = true; /* the rest of it is of no use */
+        job->base.was_forced = true; /* its node is lost: no grace */
         job->base.until_s = slurm_now_s(slurm);
         slurm_request(job, ATTEMPT_KILL);
         cancel(slurm, job, false);
@@ -107,7 +110,8 @@ void slurm_withdraw(struct slurm *slurm, struct slurmjob *job)
     if (job->inbox[0] != '\0')
         return;
     if (!job->is_withdrawn)
-        log_info("job %d: others have its GPUs; Slurm's job %lld is withdrawn",
+        log_info("job %d: foreign jobs use its GPUs; firn cancels Slurm's job "
+                 "%lld, which is pending",
                  job->base.id, (long long)job->slurm_id);
     job->is_withdrawn = true;
     slurm_request(job, ATTEMPT_KILL);
@@ -154,7 +158,7 @@ static void finish(struct slurm *slurm, struct slurmjob *job,
     roster_requeue(&slurm->roster, &job->base, was_planned);
 }
 
-/* Slurm has nothing of it that could still run. */
+/* Slurm has no job of this attempt that could still run. */
 static bool is_out(const struct slurm *slurm, const struct slurmjob *job)
 {
     if (job->is_seen)
@@ -170,7 +174,7 @@ static bool is_cancelled_by_others(const struct slurmjob *job)
            !job->base.is_planned && !job->is_withdrawn;
 }
 
-/* How it ended by Slurm's account, when there is no better one. */
+/* How the attempt ended by Slurm's account. */
 static struct attempt_exit by_slurm(const struct slurmjob *job)
 {
     struct attempt_exit result = {.attempt = job->base.attempt,
@@ -195,7 +199,7 @@ static struct attempt_exit by_slurm(const struct slurmjob *job)
     return result;
 }
 
-/* An end that somebody else brought about: who was it? */
+/* The attempt was ended from outside the engine: Slurm may know the cause. */
 static bool asks_slurm(const struct slurmjob *job,
                        const struct attempt_exit *result)
 {
@@ -212,7 +216,7 @@ static void correct(const struct slurmjob *job, struct attempt_exit *result)
                                         128 + SIGTERM};
         return;
     }
-    if (job->request == ATTEMPT_KILL) /* by us, since Slurm had lost it */
+    if (job->request == ATTEMPT_KILL) /* by us, after Slurm lost it */
         *result = (struct attempt_exit){result->attempt, FIRN_END_LOST, 0};
     if (!job->is_seen)
         return;
@@ -223,10 +227,10 @@ static void correct(const struct slurmjob *job, struct attempt_exit *result)
     else if (job->state == SLURM_TIMEOUT)
         result->end = FIRN_END_FAILED;
     if (job->state == SLURM_TIMEOUT)
-        log_warn("job %d: Slurm's time limit ended it", job->base.id);
+        log_warn("job %d: ended by Slurm's time limit", job->base.id);
 }
 
-/* Both locks; false: somebody is there, or the file system is not. */
+/* Both locks are free; false: a lock is held, or cannot be read. */
 static bool is_deserted(int above)
 {
     int lock = attempt_lock(above);
@@ -238,8 +242,8 @@ static bool is_deserted(int above)
     return lock >= 0 && workers >= 0;
 }
 
-/* Its pid and exit files, as they are now; a pid or an exit of another attempt
- * is damaged. UNKNOWN is said. */
+/* The pid and exit files. A file of another attempt is DAMAGED; UNKNOWN is
+ * logged. */
 struct slurm_files {
     enum attempt_found pid, exit;
     struct attempt_exit result;
@@ -285,7 +289,8 @@ static void see_pid(struct slurm *slurm, struct slurmjob *job,
         roster_phase(&slurm->roster, &job->base, FIRN_PHASE_RUNNING);
 }
 
-/* It is out of Slurm and has no exit. Nothing of it may ever start. */
+/* The attempt is out of Slurm without an exit file: fences it off, and reports
+ * its end once its locks are free. */
 static void settle(struct slurm *slurm, struct slurmjob *job)
 {
     struct slurm_files files;
@@ -305,11 +310,11 @@ static void settle(struct slurm *slurm, struct slurmjob *job)
         return;
     see_pid(slurm, job, &files);
     if (!job->has_pid && job->is_seen && job->state == SLURM_FAILED)
-        log_warn("job %d: its shepherd did not start; is '%s' there on the "
-                 "nodes, and the state folder?",
+        log_warn("job %d: its supervisor did not start: check that the nodes "
+                 "have '%s' and the state folder",
                  job->base.id, slurm->program);
     struct attempt_exit result = by_slurm(job);
-    if (files.exit == ATTEMPT_PRESENT) { /* written while we looked */
+    if (files.exit == ATTEMPT_PRESENT) { /* written meanwhile */
         result = files.result;
         correct(job, &result);
     }
@@ -328,9 +333,10 @@ static bool is_held_node(const struct slurm *slurm, const struct slurmjob *job,
     return false;
 }
 
-/* Nodes are known by their numbers, which change when Slurm gets other nodes.
- * What its workers were told has the names. ABSENT: it is on other nodes. */
-static enum attempt_found is_where_it_was(const struct slurm *slurm,
+/* Are the nodes in the attempt's launch file those of the allocation? Nodes are
+ * kept by number, and numbers change when Slurm gets other nodes; the launch
+ * file has names. ABSENT: the attempt is on other nodes. */
+static enum attempt_found is_on_its_nodes(const struct slurm *slurm,
                                           const struct slurmjob *job,
                                           int folder)
 {
@@ -356,13 +362,15 @@ static enum attempt_found is_where_it_was(const struct slurm *slurm,
     return is_there ? ATTEMPT_PRESENT : ATTEMPT_ABSENT;
 }
 
-/* What it was asked before we came, and whether it is where the book has it. */
+/* Reads the last request to an attempt of an earlier firnd, and checks its
+ * nodes. `is_unread` stays set while that cannot be read. */
 static void read_earlier(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_error err = {0};
     if (slurm_cell(slurm, job->base.folder, &err) != FIRN_OK) {
         if (!job->is_unread)
-            log_warn("job %d: %s; firn decides nothing about it until then",
+            log_warn("job %d: %s; firn decides nothing about it until that "
+                     "is readable",
                      job->base.id, err.text);
         job->is_unread = true;
         return;
@@ -372,12 +380,13 @@ static void read_earlier(struct slurm *slurm, struct slurmjob *job)
         folder < 0 ? attempt_missing(errno)
                    : attempt_request_get(folder, "ask", &job->request);
     if (folder >= 0 && found != ATTEMPT_UNKNOWN) {
-        enum attempt_found where = is_where_it_was(slurm, job, folder);
+        enum attempt_found where = is_on_its_nodes(slurm, job, folder);
         found = where == ATTEMPT_UNKNOWN ? where : found;
         if (where == ATTEMPT_ABSENT) {
-            log_warn("job %d runs on other nodes than are known for it; it is "
-                     "started again",
-                     job->base.id);
+            log_warn(
+                "job %d runs on other nodes than its allocation says; firn "
+                "restarts it",
+                job->base.id);
             slurm_request(job, ATTEMPT_KILL);
         }
     }
@@ -395,16 +404,27 @@ static bool see_exit(struct slurm *slurm, struct slurmjob *job,
                      const struct slurm_files *files)
 {
     struct attempt_exit result = files->result;
+    double now_s = slurm_now_s(slurm);
     if (files->exit != ATTEMPT_PRESENT)
         return false;
     int above = attempt_above(job->base.folder);
     bool is_gone = above >= 0 && is_deserted(above);
     if (above >= 0)
         close(above);
+    job->exit_s = is_gone ? 0 : job->exit_s > 0 ? job->exit_s : now_s;
+    if (!is_gone && now_s >= job->exit_s + fmax(slurm->force_s, 1)) {
+        if (!job->is_withdrawn)
+            log_warn(
+                "job %d: the supervisor of attempt %lld did not exit after "
+                "the attempt ended; firn cancels Slurm's job %lld",
+                job->base.id, (long long)job->base.attempt,
+                (long long)job->slurm_id);
+        job->is_withdrawn = true;
+        cancel(slurm, job, false);
+    }
     if (!is_gone)
         return false;
     if (asks_slurm(job, &result) && !is_out(slurm, job)) {
-        double now_s = slurm_now_s(slurm);
         job->base.until_s = isfinite(job->base.until_s) ? job->base.until_s
                                                         : now_s + slurm_says_s;
         if (now_s < job->base.until_s || slurm->away_s > 0)
@@ -415,7 +435,7 @@ static bool see_exit(struct slurm *slurm, struct slurmjob *job,
     return true;
 }
 
-/* A job of Slurm's own users: Slurm's word is all there is. */
+/* A job of the inbox: only Slurm knows its state. */
 static void look_at_guest(struct slurm *slurm, struct slurmjob *job)
 {
     struct attempt_exit result = {.attempt = job->base.attempt};
@@ -440,13 +460,13 @@ static void warn_if_slow(struct slurm *slurm, struct slurmjob *job)
         slurm_now_s(slurm) < job->base.began_s + slow_s)
         return;
     job->is_slow = true;
-    log_warn("job %d: Slurm's job %lld waits since %.0f s", job->base.id,
+    log_warn("job %d: Slurm's job %lld is pending for %.0f s", job->base.id,
              (long long)job->slurm_id, slurm_now_s(slurm) - job->base.began_s);
 }
 
-/* The locks are taken while anything of it is there, and its exit is written
- * before they are let go. Slurm is given the time to say that it is over: on
- * some file systems an exit is seen late. */
+/* True: the attempt ran, its locks are free and it has no exit file, though
+ * Slurm says RUNNING, for a while. A shepherd holds the lock until its exit
+ * file is written; the wait is for file systems that show files late. */
 static bool is_abandoned(struct slurm *slurm, struct slurmjob *job,
                          const struct slurm_files *files)
 {
@@ -480,7 +500,7 @@ void slurm_look(struct slurm *slurm, struct slurmjob *job)
     struct slurm_files files;
     if (job->is_unread) {
         read_earlier(slurm, job);
-        job->nmissing = 0; /* without the cell it could not be found */
+        job->nmissing = 0; /* the queue was not searched for it */
         job->settle_s = now_s + slurm_settle_s(slurm);
     }
     bool is_known = read_files(job, &files) != ATTEMPT_UNKNOWN;

@@ -55,7 +55,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
             .tag = {slurm->cell, job->base.id, job->base.attempt},
             .held = job->base.held,
             .since_s = slurm_now_s(slurm)};
-        vec_add(&slurm->releases, rest); /* its GPUs with it */
+        vec_add(&slurm->releases, rest); /* which owns `held` now */
         job->base.held = (struct firn_alloc){0};
     }
     holding_release(&job->base.held);
@@ -67,6 +67,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->request = ATTEMPT_GO;
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
+    job->exit_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->is_refused = job->is_damaged = job->is_unread = false;
     job->reason[0] = '\0';

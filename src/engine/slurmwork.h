@@ -56,6 +56,7 @@ struct slurmjob {
     /* The current attempt. */
     bool has_pid;
     double look_s; /* when its files are read again */
+    double exit_s; /* since when it has an exit file and a held lock */
     enum attempt_request request;
 
     /* The Slurm job of the attempt. */

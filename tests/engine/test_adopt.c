@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "base/rng.h"
-#include "engine/cgroup.h"
 #include "engine/attemptfiles.h"
+#include "engine/cgroup.h"
 #include "engine/localwork.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -301,6 +301,24 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
         assert_true(workers_is_gone(pids[i]));
 }
 
+/* It stops itself right after it wrote the exit file. */
+static void a_shepherd_that_hangs_after_its_exit_file_is_killed(void **state)
+{
+    (void)state;
+    failpoint("test"); /* this process has looked, and stops nowhere */
+    assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
+                                     "force-s", "0", &host.err),
+                     FIRN_OK);
+    setenv("FIRN_FAILPOINT", "shepherd.exit.after/stop", 1);
+    livehost_work(&host, 0, "exit", "3");
+    livehost_step(&host, 0, "n0[0]");
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
+    unsetenv("FIRN_FAILPOINT");
+    assert_int_equal(end.end, FIRN_END_FAILED);
+    assert_int_equal(end.exit_status, 3);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
+}
+
 static void use_shepherd(const char *path)
 {
     assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
@@ -450,6 +468,7 @@ int main(int argc, char **argv)
         CASE(a_shepherd_that_dies_somewhere_is_understood),
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
+        CASE(a_shepherd_that_hangs_after_its_exit_file_is_killed),
         CASE(a_start_that_takes_too_long_is_killed_and_made_again),
         CASE(a_start_killed_when_it_is_done_is_made_again_too),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),

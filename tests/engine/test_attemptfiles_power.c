@@ -1,10 +1,10 @@
 /* test_attemptfiles_power.c - the power is cut while an attempt's files are
  * written: what was said to be on disk is there, and nothing half is believed.
  *
- * The calls of attemptfiles.c to the file system pass through this program, which
- * notes them. From the notes the folder is built as it may be after a cut at
- * any call: contents that were not synced are there up to any byte, or not at
- * all; names that were made or changed since the folder was synced may be as
+ * The calls of attemptfiles.c to the file system pass through this program,
+ * which notes them. From the notes the folder is built as it may be after a cut
+ * at any call: contents that were not synced are there up to any byte, or not
+ * at all; names that were made or changed since the folder was synced may be as
  * before, each for itself. Every such folder is read by the engine's readers.
  *
  * (1) A pid or an exit whose writing had succeeded is read as it was written.

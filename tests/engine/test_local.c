@@ -375,6 +375,31 @@ static void a_checkpoint_nobody_asked_for_is_resumed(void **state)
     assert_int_equal(livehost_epoch(&host, 0), 2);
 }
 
+/* The shepherd is stopped, and its exit file is written in its place. */
+static void a_supervisor_that_hangs_after_the_end_is_killed(void **state)
+{
+    (void)state;
+    struct attempt_pid pid = {0};
+    const char *option =
+        strcmp(LIVE_ENGINE, "slurm") == 0 ? "force" : "force-s";
+    assert_int_equal(firn_option_set(host.engine->options, host.state,
+                                     LIVE_ENGINE, option, "0", &host.err),
+                     FIRN_OK);
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(folder_file("ready"), 1);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(attempt_pid_get(folder, &pid), ATTEMPT_PRESENT);
+    assert_int_equal(kill((pid_t)pid.pid, SIGSTOP), 0);
+    struct attempt_exit result = {1, FIRN_END_DONE, 0};
+    assert_int_equal(attempt_exit_put(folder, &result, &host.err), FIRN_OK);
+    close(folder);
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
+    assert_int_equal(end.epoch, 1);
+    assert_true(workers_is_gone((pid_t)pid.pid));
+}
+
 static void gpus_that_are_not_there_are_refused(void **state)
 {
     (void)state;
@@ -510,6 +535,7 @@ int main(int argc, char **argv)
         CASE(a_neighbour_that_goes_does_not_restart_a_sharer),
         CASE(a_refused_number_leaves_the_job_queued_until_it_is_given),
         CASE(a_checkpoint_nobody_asked_for_is_resumed),
+        CASE(a_supervisor_that_hangs_after_the_end_is_killed),
         CASE(gpus_that_are_not_there_are_refused),
         CASE(next_waits_as_long_as_it_may_and_no_longer),
         CASE(the_descriptor_is_quiet_when_there_is_nothing_to_do),

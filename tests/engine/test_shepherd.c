@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/clock.h"
-#include "engine/cgroup.h"
 #include "engine/attemptfiles.h"
+#include "engine/cgroup.h"
 #include "engine/launchfile.h"
 #include "engine/procs.h"
 #include "engine/shepherd.h"
@@ -82,9 +82,9 @@ static pid_t bench_spawn(struct bench *b)
     pid_t pid;
     char *argv[] = {(char *)workers_program(), "--shepherd", b->folder, NULL};
     launchfile_write(&b->launch, &text);
-    assert_int_equal(
-        attempt_put(b->dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
-        FIRN_OK);
+    assert_int_equal(attempt_put(b->dir, "launch",
+                                 (struct firn_bytes){text.at, text.n}, &err),
+                     FIRN_OK);
     buf_release(&text);
     assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
     return pid;
@@ -182,8 +182,8 @@ static void a_text_that_is_no_program_is_not_given_to_a_shell(void **state)
     bench_open(&b, 1, 1);
     static const char text[] = "echo once >ran\n";
     assert_int_equal(attempt_put(b.above, "script",
-                               (struct firn_bytes){text, sizeof text - 1},
-                               &err),
+                                 (struct firn_bytes){text, sizeof text - 1},
+                                 &err),
                      FIRN_OK);
     snprintf(path, sizeof path, "%s/script", b.job);
     assert_int_equal(chmod(path, 0700), 0);
@@ -234,7 +234,7 @@ static void a_memory_word_in_a_good_run_is_no_failure(void **state)
 
 /* Starts `what`, waits for `nready` processes, sends a signal; the end. */
 static struct attempt_exit ask(struct bench *b, const char *what, size_t nready,
-                             int number)
+                               int number)
 {
     bench_arg(b, what);
     bench_arg(b, b->ready);
@@ -445,9 +445,9 @@ static void a_bad_launch_file_starts_nothing(void **state)
     bench_arg(&b, "exit");
     launchfile_write(&b.launch, &text);
     text.n--;
-    assert_int_equal(
-        attempt_put(b.dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
-        FIRN_OK);
+    assert_int_equal(attempt_put(b.dir, "launch",
+                                 (struct firn_bytes){text.at, text.n}, &err),
+                     FIRN_OK);
     buf_release(&text);
     char *argv[] = {(char *)workers_program(), "--shepherd", b.folder, NULL};
     assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);

@@ -32,7 +32,8 @@ static void who_was_killed_in_another_group_is_not_ours(void **state)
     assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/")));
     assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a")));
     assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a/b")));
-    assert_false(shepherd_is_foreign_oom(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
+    assert_false(
+        shepherd_is_foreign_oom(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
     launchfile_add_worker(&s.launch);
     launchfile_add_worker(&s.launch);
     s.workers = workers;
