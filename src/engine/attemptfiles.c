@@ -1,14 +1,14 @@
-/* attemptfiles.c - lock, fence, pid and exit: one line each, in plain text.
+/* attemptfiles.c - lock, fence, pid and exit: one line of plain text each.
  *
- * "firn-exit 1 3 2 137": a word, the version of the format, numbers. The exit
- * is padded with blanks to a fixed length, and a file of that length is written
- * and synced before the job starts; the end then overwrites it.
+ * "firn-exit 1 3 2 137": the kind of file, the version of the format, numbers.
+ * The exit line is padded with blanks to a fixed length; a file of that length
+ * is written and synced before the job starts, and the end overwrites it.
  *
  * Invariants:
- * (1) a name of these is only ever made by rename(), but for those that are
- *     written over, which reach other hosts;
- * (2) of pid and exit, the contents are synced before the rename, the folder
- *     after it.
+ * (1) files appear by rename() only, except those that are overwritten because
+ *     other hosts read them;
+ * (2) pid and exit: the contents are synced before the rename, the folder after
+ *     it.
  */
 #define _GNU_SOURCE
 #include "engine/attemptfiles.h"
@@ -82,7 +82,7 @@ static bool write_all(int fd, struct firn_bytes text)
 
 enum { SYNCED = 1, OVER = 2 };
 
-/* Writes under a name that nobody reads; OVER what is there. */
+/* Writes a file under a draft's name; OVER: over its present contents. */
 static bool write_draft(int folder, const char *name, unsigned mode,
                         struct firn_bytes text)
 {
@@ -186,7 +186,7 @@ int attempt_workers_lock(int job_folder, bool is_shared)
     return take_lock(job_folder, "workers", is_shared ? LOCK_SH : LOCK_EX);
 }
 
-/* Takes "firn-NAME 1 a b c" apart, blanks and a line end behind it. */
+/* Reads "firn-NAME 1 a b c", blanks and a line end. */
 static bool parse(const char *at, const char *name, int64_t *out, int n)
 {
     char head[64];
@@ -317,16 +317,16 @@ enum attempt_found attempt_exit_get(int folder, struct attempt_exit *out)
 /* --- beyond one host ------------------------------------------------------ */
 
 enum firn_status attempt_request_put(int folder, const char *name,
-                                     enum attempt_request word,
+                                     enum attempt_request request,
                                      struct firn_error *err)
 {
-    char digit = (char)('0' + word);
+    char digit = (char)('0' + request);
     if (!write_draft(folder, name, OVER, (struct firn_bytes){&digit, 1}))
         return failed(name, err);
     return FIRN_OK;
 }
 
-/* The first byte of a file. DAMAGED: it is empty. */
+/* Reads the first byte of a file. DAMAGED: the file is empty. */
 static enum attempt_found first_byte(int folder, const char *name, char *out)
 {
     int fd = openat(folder, name, as_file);
@@ -357,13 +357,13 @@ static const char *worker_name(size_t worker, char out[WORKER_NAME])
     return out;
 }
 
-static enum firn_status worker_say(int folder, size_t worker, const char *word,
-                                   struct firn_error *err)
+static enum firn_status put_state(int folder, size_t worker, const char *text,
+                                  struct firn_error *err)
 {
     char name[WORKER_NAME], line[LINE];
-    snprintf(line, sizeof line, "%-*s\n", LINE - 2, word);
-    struct firn_bytes text = {line, LINE - 1};
-    if (!write_draft(folder, worker_name(worker, name), OVER, text))
+    snprintf(line, sizeof line, "%-*s\n", LINE - 2, text);
+    struct firn_bytes padded = {line, LINE - 1};
+    if (!write_draft(folder, worker_name(worker, name), OVER, padded))
         return failed(name, err);
     return FIRN_OK;
 }
@@ -371,13 +371,13 @@ static enum firn_status worker_say(int folder, size_t worker, const char *word,
 enum firn_status attempt_worker_reserve(int folder, size_t worker,
                                         struct firn_error *err)
 {
-    return worker_say(folder, worker, "", err);
+    return put_state(folder, worker, "", err);
 }
 
 enum firn_status attempt_worker_begin(int folder, size_t worker,
                                       struct firn_error *err)
 {
-    return worker_say(folder, worker, "begun", err);
+    return put_state(folder, worker, "begun", err);
 }
 
 enum attempt_found attempt_worker_has_begun(int folder, size_t worker)

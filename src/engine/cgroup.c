@@ -2,8 +2,8 @@
  *
  * Our own group is the line "0::/path" of /proc/self/cgroup, below the mount
  * point of a file system of type cgroup2. No controller is switched on: that
- * needs a group without processes of its own, which is the operator's to
- * arrange; memory.events is read where it is there.
+ * needs a group without processes, which only the operator can arrange;
+ * memory.events is read if it exists.
  */
 #define _GNU_SOURCE
 #include "engine/cgroup.h"
@@ -21,7 +21,7 @@
 
 enum { PATH_SIZE = 512 };
 
-/* Of "... /sys/fs/cgroup rw,... - cgroup2 ..." the fifth word. */
+/* The fifth field of "... /sys/fs/cgroup rw,... - cgroup2 ...". */
 static bool mount_point(char out[PATH_SIZE])
 {
     struct lines *lines;
@@ -45,7 +45,7 @@ static bool mount_point(char out[PATH_SIZE])
     return is_found;
 }
 
-/* The path behind such a word of a line. */
+/* The path behind `word` in a line of /proc/self/cgroup. */
 static bool group_of(const char *word, char out[CGROUP_PATH])
 {
     struct lines *lines;
@@ -81,7 +81,7 @@ void cgroup_name(char out[CGROUP_NAME], int64_t job, int64_t attempt,
              (long long)attempt, (long long)pid);
 }
 
-/* Where the group of that name is, or would be. */
+/* The path of the group `name`, whether or not it exists. */
 static bool find_path(struct cgroup *cgroup, enum cgroup_mode mode,
                       const char *name)
 {
@@ -116,7 +116,7 @@ static int remove_group(const char *path, const struct stat *st, int type,
     return 0;
 }
 
-/* With those that the job made in it. */
+/* Removes a group, with the groups that the job made in it. */
 static void remove_all(const char *path)
 {
     nftw(path, remove_group, 16, FTW_DEPTH | FTW_PHYS);
@@ -151,7 +151,7 @@ void cgroup_kill(const struct cgroup *cgroup)
     (void)put(cgroup, "cgroup.kill", "1");
 }
 
-/* The number behind a word of a file, which is closed; false: there is none. */
+/* Reads the number behind `word` in a file and closes it; false: none. */
 static bool find_number(int fd, const char *word, uint64_t *out)
 {
     char text[1024];
@@ -166,7 +166,7 @@ static bool find_number(int fd, const char *word, uint64_t *out)
     return at != NULL;
 }
 
-/* The same of one of its files; 0: there is none. */
+/* The number behind `word` in a file of the group; 0: none. */
 static uint64_t number_in(const struct cgroup *cgroup, const char *file,
                           const char *word)
 {

@@ -1,9 +1,9 @@
-/* herd.c - marks written, and read from /proc.
+/* herd.c - writes marks, and searches /proc for them.
  *
- * Cost: the environment of each process of the host that we may look into, some
- * milliseconds for a few hundred of them. A look is taken before jobs are
- * started, one for all that start in that moment, and when the files of an
- * attempt do not tell what became of it.
+ * Cost: reads the environment of each process that this user may read, some
+ * milliseconds for a few hundred processes. The engine searches before it
+ * starts jobs (once for all that start together), and when the files of an
+ * attempt do not show how it ended.
  */
 #include "engine/herd.h"
 #include "base/str.h"
@@ -36,7 +36,7 @@ void herd_shepherd(char out[HERD_TEXT], const char *mark, firn_job_id job,
     write_mark(out, shepherd_is, mark, job, attempt);
 }
 
-/* "JOB-ATTEMPT" behind the mark. */
+/* Adds a process; `rest` is "JOB-ATTEMPT". */
 static void add(void *arg, struct procs_id id, size_t which, const char *rest)
 {
     struct herd *herd = arg;

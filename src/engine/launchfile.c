@@ -1,7 +1,6 @@
 /* launchfile.c - fields of bytes with their lengths before them.
  *
- * The writer and the reader go by the same names. Fields come in any order, but
- * "own" belongs to the "worker" before it.
+ * Fields come in any order, but "own" belongs to the "worker" before it.
  */
 #include "engine/launchfile.h"
 #include "base/buf.h"
@@ -100,7 +99,7 @@ static bool next_field(struct cursor *c)
     return true;
 }
 
-/* Each of these once. */
+/* Fields that occur once. */
 enum {
     JOB,
     ATTEMPT,
@@ -114,7 +113,7 @@ enum {
 };
 static const char *const singles[NSINGLE] = {
     "job", "epoch", "workdir", "log", "logmax", "grace", "checkpoints", "cage"};
-/* An older firn does not write this one. */
+/* An older firn does not write LOGMAX. */
 enum { ALL = (1 << NSINGLE) - 1, NEEDED = ALL & ~(1 << LOGMAX) };
 
 static bool take_single(struct launchfile *out, int which, const char *value)
@@ -201,8 +200,7 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
     *out = (struct launchfile){0};
     if (text.n < nhead || memcmp(text.at, head, nhead) != 0)
         return firn_fail(err, FIRN_EINVAL,
-                         "a launch file that does not begin as one of this "
-                         "version");
+                         "the launch file does not begin with 'firn-launch 1'");
     struct cursor c = {text.at + nhead, text.at + text.n, &out->text, "", NULL};
     while (next_field(&c)) {
         if (strcmp(c.name, "end") == 0) {
@@ -218,11 +216,11 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
                                  : take_listed(out, c.name, c.value);
         if (!is_good)
             return firn_fail(err, FIRN_EINVAL,
-                             "a launch file with a wrong field '%s'", c.name);
+                             "the launch file's field '%s' is invalid", c.name);
         if (is_single)
             seen |= 1u << which;
     }
-    return firn_fail(err, FIRN_EINVAL, "a launch file that is not whole");
+    return firn_fail(err, FIRN_EINVAL, "the launch file is incomplete");
 }
 
 void launchfile_release(struct launchfile *launch)

@@ -45,8 +45,7 @@ static struct localjob *find_or_add(struct local *local, firn_job_id id)
 static const double look_every_s = 0.05; /* where no event wakes the engine */
 static const double exit_every_s = 5;    /* ... to an exit file */
 
-/* --- when to look ----------------------------------------------------------
- */
+/* --- when to look --------------------------------------------------------- */
 
 /* When the job has to be looked at although no event wakes the engine. */
 static double due_s(const struct localjob *job, double now_s)
@@ -107,8 +106,7 @@ static void turn(void *state)
     start_all(local);
 }
 
-/* --- the engine's functions ------------------------------------------------
- */
+/* --- the engine's functions ----------------------------------------------- */
 
 static double now_s(void *state)
 {

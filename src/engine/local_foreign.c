@@ -1,25 +1,25 @@
-/* local_foreign.c - who else uses the GPUs of this host, as the driver sees it.
+/* local_foreign.c - foreign processes on this host's GPUs, as the driver says.
  *
- * The driver tells which processes are at work on a GPU (engine/gpus.h). A
- * look goes over all GPUs, every few seconds, and tells the host of each board
- * where the set of those that others use has changed. A start looks as well,
- * for a GPU may have been taken since: the job then waits.
+ * The driver lists the processes that use a GPU (engine/gpus.h). Every few
+ * seconds the engine looks at all GPUs and reports each board where the set of
+ * GPUs with foreign processes has changed. A start looks too, because a GPU may
+ * have been taken since: the job then waits.
  *
- * Of a process that nothing can be said of, and of one that some firnd started,
- * it is said:
+ * A process whose owner cannot be determined, or that any firnd started, counts
+ * as:
  *
- *     an attempt of ours holds that GPU     it is ours
- *     else, seen by one look              a start waits, nobody is told
- *     else, seen by two looks in a row    it is somebody else's
+ *     an attempt of ours holds that GPU   ours
+ *     else, seen by one look              a start waits, nothing is reported
+ *     else, seen by two looks in a row    foreign
  *
- * So neither a worker that has just ended nor, where the driver counts
- * processes otherwise than we do, a job beside its neighbour is taken for a
- * stranger; a stranger there is found once ours has left.
+ * So neither a worker that has just ended nor, where the driver numbers
+ * processes differently (containers), a neighbour of a job counts as foreign. A
+ * foreign process beside an attempt of ours is found when ours has left.
  *
- * Invariant: `taken` of a board is what the host was told last.
+ * Invariant: `taken` of a board is what was reported last.
  *
  * Cost: a call to the driver for each GPU, and the environment of each process
- * that it names.
+ * that the driver lists.
  */
 #include "engine/localwork.h"
 #include <math.h>
@@ -36,11 +36,12 @@ void local_foreign_open(struct local *local)
         }
 }
 
-/* Of the GPUs of `part`: which others use, and which perhaps. */
-static void ask(const struct local *local, const struct firn_part *part,
-                uint64_t *others, uint64_t *unsure)
+/* Splits the GPUs of `part` that have foreign processes: certain, uncertain. */
+static void find_foreign(const struct local *local,
+                         const struct firn_part *part, uint64_t *foreign,
+                         uint64_t *unsure)
 {
-    *others = *unsure = 0;
+    *foreign = *unsure = 0;
     for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
         uint64_t bit = (uint64_t)1 << k;
         const struct gpu *gpu = (part->gpus & bit) != 0
@@ -51,14 +52,15 @@ static void ask(const struct local *local, const struct firn_part *part,
             continue;
         enum gpu_use use = nvml_use(&local->gpus.nvml, gpu->device);
         if (use == GPU_FOREIGN)
-            *others |= bit;
+            *foreign |= bit;
         else if (use == GPU_UNSURE &&
                  !roster_is_held(&local->roster, part, bit))
             *unsure |= bit;
     }
 }
 
-static void tell(struct local *local, struct localboard *board, uint64_t taken)
+static void report(struct local *local, struct localboard *board,
+                   uint64_t taken)
 {
     if (board->taken.gpus == taken)
         return;
@@ -73,12 +75,12 @@ void local_foreign_look(struct local *local)
     for (size_t i = 0; i < local->boards.n; i++) {
         struct localboard *board = &local->boards.at[i];
         struct firn_part all = board->taken;
-        uint64_t others, unsure;
+        uint64_t foreign, unsure;
         all.gpus = ~(uint64_t)0;
-        ask(local, &all, &others, &unsure);
+        find_foreign(local, &all, &foreign, &unsure);
         uint64_t before = board->taken.gpus | board->seen;
-        board->seen = others | unsure;
-        tell(local, board, others | (unsure & before));
+        board->seen = foreign | unsure;
+        report(local, board, foreign | (unsure & before));
     }
     local->foreign_s = local->boards.n > 0
                            ? local_now_s(local) + local->foreign_every_s
@@ -92,13 +94,13 @@ bool local_is_foreign_on(struct local *local, const struct firn_alloc *want)
         for (int k = 0; k < want->nparts; k++) {
             struct localboard *board = &local->boards.at[i];
             const struct firn_part *part = &want->parts[k];
-            uint64_t others, unsure;
+            uint64_t foreign, unsure;
             if (part->node != board->taken.node ||
                 part->board != board->taken.board)
                 continue;
-            ask(local, part, &others, &unsure);
-            tell(local, board, board->taken.gpus | others);
-            is_any = is_any || (others | unsure) != 0;
+            find_foreign(local, part, &foreign, &unsure);
+            report(local, board, board->taken.gpus | foreign);
+            is_any = is_any || (foreign | unsure) != 0;
         }
     return is_any;
 }

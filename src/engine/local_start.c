@@ -1,15 +1,15 @@
-/* local_start.c - from GPUs that are free to a shepherd that runs.
+/* local_start.c - a start on this host: from free GPUs to a running shepherd.
  *
- * The order matters, for a crash at any point must leave something that a
- * restart understands:
+ * The order matters: after a crash at any point, a restarted engine must
+ * understand what it finds.
  *
- *     number     from the host, on its disk         crash: never started
- *     launch     written                            crash: never started
- *     fence      raised, with the lock in hand      crash: never started
- *     spawn      the shepherd                       crash: it is taken over
+ *     number     from the host, on its disk     crash: never started
+ *     launch     written                        crash: never started
+ *     fence      raised, with the lock held     crash: never started
+ *     spawn      the shepherd                   crash: the attempt is taken
+ * over
  *
- * A number that came to nothing is not used again. What fails is tried again,
- * later and later.
+ * A number is never used twice. A failed start is retried after a growing wait.
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
@@ -56,7 +56,8 @@ void local_variables(const struct local *local, const struct localjob *job,
         vec_add(&out->common, arena_strdup(&out->text, mark));
 }
 
-/* A session of its own; signals wait until it can take them. */
+/* Starts the shepherd in a session of its own, with signals blocked until it
+ * handles them. */
 static int spawn(const struct local *local, const char *folder,
                  char *const *variables, pid_t *pid)
 {
@@ -104,13 +105,14 @@ static enum firn_status start_shepherd(struct local *local,
                      (long long)job->base.attempt);
     pid_t pid = 0;
     if (n < 0 || (size_t)n >= sizeof folder)
-        return firn_fail(err, FIRN_EINVAL, "its folder's name is too long");
+        return firn_fail(err, FIRN_EINVAL,
+                         "the path of its folder is too long");
     char mark[HERD_TEXT];
     herd_shepherd(mark, local->host.mark, job->base.id, job->base.attempt);
     VEC(char *) variables = {0};
     for (char **at = environ; *at != NULL; at++)
         if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, local->pass_env))
-            vec_add(&variables, *at); /* workers get none of FIRN_ */
+            vec_add(&variables, *at); /* the shepherd passes no FIRN_* on */
     if (mark[0] != '\0')
         vec_add(&variables, mark);
     vec_add(&variables, NULL);
@@ -156,7 +158,7 @@ bool local_is_alone(struct local *local, struct rosterjob *job,
     if (found == NULL)
         return true;
     snprintf(why, sizeof why,
-             "process %ld of its attempt %lld was still there and is killed",
+             "process %ld of its attempt %lld was still running; firn kills it",
              (long)found->id.pid, (long long)found->attempt);
     roster_retry(&local->roster, job, why);
     return false;
@@ -168,7 +170,8 @@ bool local_start(struct local *local, struct localjob *job)
     struct firn_error err = {0};
     if (local_is_foreign_on(local, &job->base.want)) {
         double latest_s = local_now_s(local) + foreign_wait_s;
-        roster_retry(&local->roster, &job->base, "others work on its GPUs");
+        roster_retry(&local->roster, &job->base,
+                     "foreign processes use its GPUs");
         if (job->base.again_s > latest_s)
             job->base.again_s = latest_s;
         return false;

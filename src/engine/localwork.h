@@ -50,8 +50,7 @@ static inline double local_now_s(const struct local *local)
     return roster_now_s(&local->roster);
 }
 
-/* --- local_start.c -----------------------------------------------------------
- */
+/* --- local_start.c -------------------------------------------------------- */
 
 /* True: the attempt was started, or failed for good (reported). */
 bool local_start(struct local *local, struct localjob *job);
@@ -65,8 +64,7 @@ struct launchfile;
 void local_variables(const struct local *local, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out);
 
-/* --- local_attempt.c ---------------------------------------------------------
- */
+/* --- local_attempt.c ------------------------------------------------------ */
 
 /* Asks the attempt to leave. */
 void local_leave(struct local *local, struct localjob *job);
@@ -81,8 +79,7 @@ void local_drop(struct local *local, struct localjob *job);
 /* Lets the end of the shepherd wake the engine. */
 void local_watch_pid(struct local *local, struct localjob *job);
 
-/* --- local_foreign.c ---------------------------------------------------------
- */
+/* --- local_foreign.c ------------------------------------------------------ */
 
 void local_foreign_open(struct local *local);
 /* Reports boards whose foreign processes have changed. */

@@ -1,15 +1,16 @@
-/* roster.c - the jobs that a live engine keeps: who is there, whose turn it is.
+/* roster.c - the jobs of a live engine: their order, their GPUs, their events.
  *
  * Invariants:
- * (1) a GPU is given out only when every attempt that held it is gone: `held`
- * is emptied by the engine, when the processes are gone and not before; (2) who
- * waits is started in the order of the steps, but nobody waits for one whose
- * GPUs are not free; (3) time is that of day at the beginning, and passes as
- * the monotonic clock does: it never goes back and does not jump; (4) jobs lie
- * by id, so that what is done for all is done in one order.
+ * (1) a GPU is given out only when every attempt that held it is gone: the
+ *     engine empties `held` when the processes are gone, not before;
+ * (2) waiting jobs are started in the order of their steps, but a job whose
+ *     GPUs are free does not wait for one whose GPUs are not;
+ * (3) time starts at the time of day and then follows the monotonic clock: it
+ *     never goes back and does not jump;
+ * (4) jobs are sorted by id, so that loops over jobs have one order.
  *
- * Cost: a search is a walk, a start looks at every attempt for each GPU that is
- * wanted; attempts are at most as many as GPUs times sharers.
+ * Cost: finding a job is a linear search; a start looks at every attempt for
+ * each wanted GPU. There are at most GPUs times jobs_per_gpu attempts.
  */
 #include "engine/roster.h"
 #include "base/clock.h"
@@ -19,7 +20,7 @@
 #include <time.h>
 
 static const double first_wait_s = 0.125, longest_wait_s = 60;
-static const double lived_s = 30; /* longer: no start in vain */
+static const double short_life_s = 30; /* a shorter attempt delays the next */
 
 void roster_open(struct roster *r)
 {
@@ -109,9 +110,9 @@ enum firn_status roster_launch(const struct rosterjob *job,
                                struct firn_launch *out, struct firn_error *err)
 {
     if (host->launch == NULL || !host->launch(host->arg, job->id, out))
-        return firn_fail(err, FIRN_ENOENT,
-                         "job %d is to be taken over, and nobody knows it",
-                         job->id);
+        return firn_fail(
+            err, FIRN_ENOENT,
+            "job %d cannot be taken over: firnd has no record of it", job->id);
     return FIRN_OK;
 }
 
@@ -126,20 +127,20 @@ void roster_take_over(struct rosterjob *job, const struct firn_launch *launch)
 {
     holding_copy(&job->held, &job->want);
     roster_enter(job, launch);
-    job->began_s = 0; /* long ago, for all we know */
+    job->began_s = 0; /* not known: long ago */
     job->has_run = launch->has_run;
     job->phase = FIRN_PHASE_STARTING;
 }
 
 void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned)
 {
-    bool was_short = roster_now_s(r) - job->began_s < lived_s;
+    bool was_short = roster_now_s(r) - job->began_s < short_life_s;
     job->phase = FIRN_PHASE_QUEUED;
     job->again_s = 0;
     if (was_planned || !was_short)
         job->ntries = 0;
     else
-        roster_retry(r, job, "it ended as soon as it was started");
+        roster_retry(r, job, "its last attempt ended soon after its start");
 }
 
 void roster_retry(struct roster *r, struct rosterjob *job, const char *why)
@@ -149,14 +150,15 @@ void roster_retry(struct roster *r, struct rosterjob *job, const char *why)
         wait_s *= 2;
     job->ntries++;
     job->again_s = roster_now_s(r) + wait_s;
-    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
+    log_warn("job %d: next try to start it in %.2f s: %s", job->id, wait_s,
+             why);
 }
 
 void roster_unsure(struct rosterjob *job, const char *file, int error)
 {
     if (!job->is_unsure)
         log_warn("job %d: cannot read '%s/epoch-%lld%s%s': %s; firn decides "
-                 "nothing about this job until it can",
+                 "nothing about this job until it is readable",
                  job->id, job->folder != NULL ? job->folder : "",
                  (long long)job->attempt, file[0] != '\0' ? "/" : "", file,
                  strerror(error));
@@ -166,7 +168,7 @@ void roster_unsure(struct rosterjob *job, const char *file, int error)
 void roster_sure(struct rosterjob *job)
 {
     if (job->is_unsure)
-        log_info("job %d: its files can be read again", job->id);
+        log_info("job %d: its files are readable again", job->id);
     job->is_unsure = false;
 }
 
@@ -181,7 +183,7 @@ bool roster_is_held(const struct roster *r, const struct firn_part *part,
     return false;
 }
 
-/* How many attempts are on this GPU, and is one of them not of a sharer? */
+/* Counts the attempts on this GPU; `is_whole`: one of them does not share. */
 static int holders(const struct roster *r, const struct firn_part *part,
                    uint64_t bit, bool *is_whole)
 {
@@ -196,7 +198,7 @@ static int holders(const struct roster *r, const struct firn_part *part,
     return n;
 }
 
-/* (1) */
+/* All these GPUs are free for a start: (1). */
 static bool is_free(const struct roster *r, const struct roster_limits *limits,
                     const struct firn_alloc *want)
 {

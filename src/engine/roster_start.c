@@ -1,14 +1,14 @@
-/* roster_start.c - what comes before a shepherd, wherever it will run.
+/* roster_start.c - what is written before a shepherd starts, here or elsewhere.
  *
- * The order matters, for a crash at any point must leave something that a
- * restart understands:
+ * The order matters: after a crash at any point, a restarted engine must
+ * understand what it finds.
  *
- *     launch     written; far away also the word `ask`   crash: never started
- *     fence      raised, with the locks in hand          crash: never started
+ *     launch     written; for other hosts also `ask`   crash: never started
+ *     fence      raised, with the locks held           crash: never started
  *
- * Before it is the number, on the host's disk; after it the shepherd. Where
- * workers are on other hosts than their shepherd they have a lock of their own,
- * and both have to be free.
+ * Before these the host stores the attempt's number; after them the engine
+ * starts the shepherd. Workers on other hosts than their shepherd have a lock
+ * of their own, and both locks have to be free.
  */
 #include "base/buf.h"
 #include "base/failpoint.h"
@@ -63,7 +63,7 @@ static enum firn_status raise_fence(const struct rosterjob *job, bool is_remote,
     else
         status = firn_fail(err, FIRN_EIO, "%s",
                            lock == -1 || workers == -1
-                               ? "processes of it are still there"
+                               ? "processes of the job are still running"
                                : strerror(errno));
     if (workers >= 0)
         close(workers);
@@ -81,7 +81,8 @@ enum firn_status roster_prepare(struct rosterjob *job,
 {
     int folder = attempt_folder(launch->folder, job->attempt, true);
     if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
+        return firn_fail(err, FIRN_EIO,
+                         "cannot create the folder of the attempt: %s",
                          strerror(errno));
     roster_enter(job, launch);
     job->has_run = job->is_unsure = false;

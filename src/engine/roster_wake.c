@@ -1,14 +1,13 @@
-/* roster_wake.c - one descriptor that is readable when there is something to
- * do, and the wait on it.
+/* roster_wake.c - one descriptor that is readable when the engine has work, and
+ * the wait on it.
  *
- * An epoll set of: a timer for the earliest of all that is due, an inotify
- * watch on each attempt's folder (files that get a name there), and what the
- * engine adds (processes, commands). Where no inotify is left, or the file
- * system does not tell, it is the timer that looks: to set it soon enough is
- * the engine's.
+ * An epoll set of: a timer for the earliest deadline, an inotify watch on each
+ * attempt's folder (files renamed into it), and what the engine adds
+ * (processes, commands). Where no inotify watch is left, or the file system
+ * does not support it, the engine has to set the timer often enough.
  *
- * Times on the engine's clock become times of the monotonic one, so that
- * setting the clock of day changes nothing.
+ * Deadlines are converted to the monotonic clock, so setting the time of day
+ * changes nothing.
  */
 #define _GNU_SOURCE
 #include "engine/roster.h"

@@ -237,8 +237,7 @@ void shepherd_start(struct shepherd *s)
     mem_free(argv);
 }
 
-/* --- by srun, on other hosts ------------------------------------------------
- */
+/* --- by srun, on other hosts ---------------------------------------------- */
 
 static bool reserve(struct shepherd *s)
 {

@@ -36,19 +36,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double leftover_grace_s =
-    5;                                  /* of processes that outlive workers */
-static const double remote_exit_s = 20; /* for the last remote worker to exit */
-static const double late_s = 1; /* an end may become visible this much later */
+static const double leftover_grace_s = 5; /* for descendants of workers */
+static const double remote_exit_s = 20;   /* for the last remote worker */
+static const double late_s = 1; /* an end may become visible this late */
 
-/* --- requests and ends -----------------------------------------------------
- */
+/* --- requests and ends ---------------------------------------------------- */
 
-static void send_request(struct shepherd *s, enum attempt_request word)
+static void send_request(struct shepherd *s, enum attempt_request request)
 {
-    if (word > s->request_sent &&
-        attempt_request_put(s->folder, "order", word, NULL) == FIRN_OK)
-        s->request_sent = word;
+    if (request > s->request_sent &&
+        attempt_request_put(s->folder, "order", request, NULL) == FIRN_OK)
+        s->request_sent = request;
 }
 
 static void end_workers(struct shepherd *s, double grace_s)
@@ -85,13 +83,12 @@ void shepherd_note(struct shepherd *s, struct worker *worker, int status)
         s->ended_status = code;
     else if (s->bad_status < 0 && code != 0)
         s->bad_status = code;
-    bool is_lame = s->bad_status >= 0 || s->ended_status >= 0;
-    if (is_lame || s->nleft == 0)
+    bool is_failing = s->bad_status >= 0 || s->ended_status >= 0;
+    if (is_failing || s->nleft == 0)
         end_workers(s, short_grace_s(s));
 }
 
-/* --- workers on other hosts -------------------------------------------------
- */
+/* --- workers on other hosts ----------------------------------------------- */
 
 static void note_remote(struct shepherd *s, struct worker *worker,
                         const struct attempt_exit *result)
@@ -108,7 +105,7 @@ static void note_remote(struct shepherd *s, struct worker *worker,
         s->bad_status = result->status;
 }
 
-/* False: the end of some worker could not be looked at. */
+/* Reads new ends of workers. False: an end could not be read. */
 static bool gather(struct shepherd *s)
 {
     bool is_news = false, is_sure = true;
@@ -123,13 +120,13 @@ static bool gather(struct shepherd *s)
         note_remote(s, &s->workers[i], &result);
         is_news = true;
     }
-    bool is_lame = s->bad_status >= 0 || s->ended_status >= 0;
-    if (is_news && (is_lame || s->nleft == 0))
+    bool is_failing = s->bad_status >= 0 || s->ended_status >= 0;
+    if (is_news && (is_failing || s->nleft == 0))
         end_workers(s, short_grace_s(s));
     return is_sure;
 }
 
-/* All that are left had begun, and nobody has the lock. */
+/* All remaining workers had begun, and none of them holds the lock. */
 static bool have_vanished(struct shepherd *s)
 {
     for (size_t i = 0; i < s->launch.workers.n; i++)
@@ -140,7 +137,7 @@ static bool have_vanished(struct shepherd *s)
     if (lock < 0)
         return false;
     close(lock);
-    bool is_sure = gather(s); /* who had the lock has written its end */
+    bool is_sure = gather(s); /* ends are written before the lock is freed */
     return is_sure && s->nleft > 0;
 }
 
@@ -158,19 +155,19 @@ static void look_for_vanished(struct shepherd *s)
         return;
     s->stage = STAGE_KILLED;
     s->killed_s =
-        s->vanished_s - remote_exit_s; /* there is nobody to be told */
+        s->vanished_s - remote_exit_s; /* no worker is left to wait for */
 }
 
-static void obey(struct shepherd *s, enum attempt_request word)
+static void obey(struct shepherd *s, enum attempt_request request)
 {
-    s->was_asked_to_leave = s->was_asked_to_leave || word != ATTEMPT_GO;
-    if (word == ATTEMPT_CHECKPOINT && s->stage == STAGE_RUNNING) {
+    s->was_asked_to_leave = s->was_asked_to_leave || request != ATTEMPT_GO;
+    if (request == ATTEMPT_CHECKPOINT && s->stage == STAGE_RUNNING) {
         s->stage = STAGE_ASKED;
         s->until_s = clock_elapsed_s() + s->launch.grace_s;
     }
-    if (word >= ATTEMPT_LEAVE)
+    if (request >= ATTEMPT_LEAVE)
         end_workers(s, s->launch.grace_s);
-    if (word == ATTEMPT_KILL)
+    if (request == ATTEMPT_KILL)
         s->stage = STAGE_KILLED;
 }
 
@@ -181,7 +178,7 @@ static void listen_to_files(struct shepherd *s)
         ;
     enum attempt_request ask = ATTEMPT_GO, order = ATTEMPT_GO;
     (void)attempt_request_get(s->folder, "ask",
-                              &ask); /* else at the next look */
+                              &ask); /* else at the next turn */
     if (s->kind == SHEPHERD_SLURM) {
         obey(s, ask);
         gather(s);
@@ -206,7 +203,7 @@ bool shepherd_gather(struct shepherd *s)
             return false;
         shepherd_pause(0.02);
     }
-    while (!gather(s)) { /* who had the lock has written its end */
+    while (!gather(s)) { /* ends are written before the lock is freed */
         if (clock_elapsed_s() >= until_s) {
             close(lock);
             return false;
@@ -224,10 +221,9 @@ bool shepherd_gather(struct shepherd *s)
     return true;
 }
 
-/* --- watching ---------------------------------------------------------------
- */
+/* --- watching ------------------------------------------------------------- */
 
-/* False: no child is left (2). */
+/* Waits for ended children. False: no child is left (2). */
 static bool reap(struct shepherd *s)
 {
     for (;;) {
@@ -247,7 +243,8 @@ static bool reap(struct shepherd *s)
     }
 }
 
-/* Asks each worker once, as soon as it can hear. True: some could not yet. */
+/* Asks each worker once, as soon as it has a handler. True: some had none yet.
+ */
 static bool ask(struct shepherd *s)
 {
     bool is_more = false;
@@ -264,8 +261,8 @@ static bool ask(struct shepherd *s)
     return is_more;
 }
 
-/* Milliseconds until it is to be done again. Workers of other hosts are told;
- * after a while srun goes too. */
+/* Kills all processes. Workers on other hosts get a request; srun is killed a
+ * while later. Returns the milliseconds until it has to be repeated. */
 static int kill_all(struct shepherd *s, double now_s)
 {
     static const double far_wait_s = 5;
@@ -280,23 +277,23 @@ static int kill_all(struct shepherd *s, double now_s)
     return 20;
 }
 
-/* What is due now; how long to wait then, in milliseconds. */
+/* Does what is due; returns how long to wait then, in milliseconds. */
 static int advance(struct shepherd *s)
 {
     double now_s = clock_elapsed_s();
-    bool is_deaf = false;
+    bool has_deaf = false;
     if (s->stage == STAGE_RUNNING)
         return -1;
     if (s->stage == STAGE_ASKED && now_s >= s->until_s)
         end_workers(s, s->launch.grace_s);
     else if (s->stage == STAGE_ASKED)
-        is_deaf = ask(s);
+        has_deaf = ask(s);
     else if (s->stage == STAGE_ENDED && now_s >= s->until_s)
         s->stage = STAGE_KILLED;
     if (s->stage == STAGE_KILLED)
         return kill_all(s, now_s);
     double left_s = s->until_s - now_s;
-    if (is_deaf && left_s > 0.05)
+    if (has_deaf && left_s > 0.05)
         left_s = 0.05;
     return left_s > 0 ? (int)(left_s * 1000 < 1e6 ? left_s * 1000 : 1e6) + 1
                       : 0;
@@ -317,7 +314,7 @@ static void take_in(struct shepherd *s)
 
 void shepherd_watch(struct shepherd *s)
 {
-    enum { LOOK_MS = 1000 }; /* where nothing tells us of a file */
+    enum { LOOK_MS = 1000 }; /* where inotify reports nothing */
     while (reap(s)) {
         struct pollfd fds[] = {{.fd = s->signals, .events = POLLIN},
                                {.fd = s->notes, .events = POLLIN},
@@ -329,7 +326,7 @@ void shepherd_watch(struct shepherd *s)
         joblog_pump(&s->output);
         take_in(s);
     }
-    joblog_drain(&s->output); /* before the verdict, which looks at it */
+    joblog_drain(&s->output); /* before the verdict, which reads it */
 }
 
 bool shepherd_is_early(struct shepherd *s)

@@ -73,8 +73,7 @@ struct shepherd {
     size_t worker; /* TASK: the number of its worker */
 };
 
-/* --- shepherd_enter.c -------------------------------------------------------
- */
+/* --- shepherd_enter.c ----------------------------------------------------- */
 
 struct shepherd shepherd_new(const char *path, enum shepherd_kind kind);
 /* Opens folders and the launch file, takes over signals. A shepherd_code. */
@@ -86,16 +85,14 @@ void shepherd_say(struct shepherd *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void shepherd_pause(double s);
 
-/* --- shepherd_start.c -------------------------------------------------------
- */
+/* --- shepherd_start.c ----------------------------------------------------- */
 
 /* Starts all workers. A worker that cannot be started has failed. */
 void shepherd_start(struct shepherd *s);
 /* Starts srun, which starts the workers. */
 void shepherd_start_srun(struct shepherd *s);
 
-/* --- shepherd_watch.c -------------------------------------------------------
- */
+/* --- shepherd_watch.c ----------------------------------------------------- */
 
 /* Returns when no child is left. */
 void shepherd_watch(struct shepherd *s);
@@ -106,8 +103,7 @@ void shepherd_note(struct shepherd *s, struct worker *worker, int status);
 /* SLURM: reads how every worker ended; false: workers may still be running. */
 bool shepherd_gather(struct shepherd *s);
 
-/* --- shepherd_verdict.c -----------------------------------------------------
- */
+/* --- shepherd_verdict.c --------------------------------------------------- */
 
 /* How many processes the kernel has killed for lack of memory: in our control
  * group or, if that group has no counter, on the whole host. */

@@ -1,22 +1,24 @@
-/* slurm.c - jobs as jobs of Slurm's, pinned to the GPUs of the plan.
+/* slurm.c - runs jobs as Slurm jobs, pinned to the GPUs of the plan.
  *
- * firn decides, Slurm launches. Driven by Slurm's commands alone, started
- * without a shell and never waited for (engine/childcmd.h). Each attempt is one
- * Slurm job whose batch step is a shepherd (engine/shepherd.h), so that a start
- * means the same as on one host: the same files, locks, fence and verdicts, on
- * a file system that all nodes see.
+ * firn decides, Slurm launches. The engine uses only Slurm's commands, without
+ * a shell and without waiting for them (engine/childcmd.h). Each attempt is one
+ * Slurm job whose batch step is a shepherd (engine/shepherd.h), so a start
+ * works as on one host: the same files, locks, fence and verdicts, on a file
+ * system that all nodes share.
  *
  * Invariants:
- * (1) GPUs are given out when every attempt that held them is gone: its locks
- * are free and its end is known; (2) a job has at most one attempt; a step
- * while it has one changes only what comes after it; (3) an attempt is
- * submitted at most once, under a tag of its own, after its number is on the
- * host's disk; (4) a controller that does not answer changes nothing: what runs
- * runs on, what is wanted waits; (5) nodes are never changed, nor jobs of
- * others.
+ * (1) a GPU is given out when every attempt that held it is gone: its locks are
+ *     free and its end is known;
+ * (2) a job has at most one attempt; a step during an attempt changes only what
+ *     comes after it;
+ * (3) an attempt is submitted at most once, under its own tag, after its number
+ *     is on the host's disk;
+ * (4) while the controller does not answer, nothing changes: running attempts
+ *     run on, starts wait;
+ * (5) nodes and foreign jobs are never changed.
  *
- * Cost: two commands every `slurm.poll` seconds, a few system calls a second
- * for each attempt.
+ * Cost: two commands every `slurm.poll` seconds, and a few system calls a
+ * second for each attempt.
  */
 #include "base/buf.h"
 #include "engine/holding.h"
@@ -60,8 +62,7 @@ static void turn(void *state)
     double now_s = slurm_now_s(slurm);
     bool has_changes = slurm->has_changes;
     slurm->has_changes = false;
-    for (size_t i = slurm->roster.jobs.n;
-         i-- > 0;) { /* it may leave the list */
+    for (size_t i = slurm->roster.jobs.n; i-- > 0;) { /* a job may be removed */
         struct slurmjob *job = slurm_at(slurm, i);
         if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
             slurm_look(slurm, job);
@@ -89,7 +90,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
                             "commands", err);
 }
 
-/* Jobs go on. */
+/* Jobs keep running. */
 static void close_engine(void *state)
 {
     struct slurm *slurm = state;
@@ -153,7 +154,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     }
     if (step->to->nparts == 0 || !holding_is_on(&slurm->cluster, step->to))
         return firn_fail(err, FIRN_EINVAL,
-                         "job %d: GPUs that Slurm does not have",
+                         "job %d: Slurm does not have the GPUs of the step",
                          step->job->id);
     if (step->to->is_shared && slurm->no_sharing.n > 0)
         return firn_fail(err, FIRN_EINVAL, "job %d cannot share GPUs: %s",
@@ -161,7 +162,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     FIRN_TRY(slurm_inbox_check(slurm, step->job->id, step->to, err));
     job = find_or_add(slurm, step->job->id);
     if (job->base.is_cancelled)
-        return FIRN_OK; /* its end is on the way */
+        return FIRN_OK; /* its end will be reported */
     if (roster_move(&slurm->roster, &job->base, step->to))
         slurm_leave(slurm, job, step->is_loss); /* (2) */
     slurm_wake_arm(slurm);
@@ -257,12 +258,10 @@ static const char *job_trouble(void *state, firn_job_id id)
     if (job == NULL || job->has_pid)
         return NULL;
     if (job->refusal[0] != '\0')
-        buf_printf(&slurm->job_trouble, "Slurm does not take it: %s",
-                   job->refusal);
+        buf_printf(&slurm->job_trouble, "Slurm refuses it: %s", job->refusal);
     else if (job->is_seen && job->state == SLURM_PENDING &&
              job->reason[0] != '\0' && strcmp(job->reason, "None") != 0)
-        buf_printf(&slurm->job_trouble,
-                   "Slurm has it waiting as its job %lld: %s",
+        buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
 }
@@ -292,70 +291,70 @@ static const struct firn_option options[] = {
     {.name = "partition",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "where jobs are sent and whose nodes are ours; none: the default",
+     .help = "partition for jobs; its nodes are used; empty: the default one",
      .offset = offsetof(struct slurm, partition)},
     {.name = "poll",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "0.5",
      .min = 0.01,
      .max = 60,
-     .help = "seconds between questions while something moves; else 4 times it",
+     .help = "seconds between polls while jobs start or leave; idle: 4 times",
      .offset = offsetof(struct slurm, poll_s)},
     {.name = "limit",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "0",
      .min = 0,
      .max = 1e8,
-     .help = "time limit of each start in seconds; 0: the partition's own",
+     .help = "time limit of each attempt in seconds; 0: the partition's own",
      .offset = offsetof(struct slurm, limit_s)},
     {.name = "force",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "10",
      .min = 0,
      .max = 3600,
-     .help = "seconds after both graces until a job that hangs is killed",
+     .help = "seconds after both graces until a hanging job is killed",
      .offset = offsetof(struct slurm, force_s)},
     {.name = "options",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "the site's own options of sbatch, such as --account=ml",
+     .help = "additional sbatch options, such as --account=ml",
      .offset = offsetof(struct slurm, options)},
     {.name = "memory",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "GiB of types that firn does not know, such as a100:80,x1:24",
+     .help = "memory in GiB of GPU types, such as a100:80,x1:24",
      .offset = offsetof(struct slurm, memory)},
     {.name = "pass-env",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .help = "firnd's variables that jobs get in addition: NAME,PREFIX_*",
      .offset = offsetof(struct slurm, pass_env)},
     {.name = "program",
      .type = FIRN_OPTION_TEXT,
      .fallback = "/proc/self/exe",
-     .help = "firnd as the nodes see it; as given: where this one is",
+     .help = "path of firnd on the nodes; default: the path of this one",
      .offset = offsetof(struct slurm, program)},
     {.name = "path",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "folder of Slurm's commands; none: PATH",
+     .help = "folder of Slurm's commands; empty: searched along PATH",
      .offset = offsetof(struct slurm, path)},
     {.name = "inbox",
      .type = FIRN_OPTION_TEXT,
      .fallback = "off",
-     .help = "a closed partition whose waiting jobs are taken in; off: none",
+     .help = "a DOWN partition whose pending jobs firn schedules; off: none",
      .offset = offsetof(struct slurm, inbox_partition)},
     {.name = "state",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "folder where the nodes are kept; none: firnd's own",
+     .help = "folder for the list of nodes; empty: firnd's state folder",
      .offset = offsetof(struct slurm, state)},
     {.name = NULL},
 };
 
 const struct firn_engine_def firn_engine_slurm = {
     .name = "slurm",
-    .summary = "jobs of a Slurm cluster, pinned to its nodes and GPUs",
+    .summary = "runs jobs in a Slurm cluster, pinned to nodes and GPUs",
     .options = options,
     .state_size = sizeof(struct slurm),
     .open = open_engine,

@@ -1,14 +1,9 @@
-/* slurm_ask.c - Slurm's commands: asked beside the loop, never waited for.
+/* slurm_ask.c - starts Slurm's commands, and knows whether Slurm answers.
  *
- * Queue and nodes are asked for at `slurm.poll` while something starts or
- * leaves, and at four times that otherwise; never twice at once. When commands
- * fail or take too long the controller is away: everything stays as it is, what
- * was wanted waits, and a sentence says since when. An engine that was opened
- * without a controller is away until the nodes were heard of.
- *
- * A job's name may have ends of lines in it. So each record of the queue ends
- * with a mark that was drawn for this one question, and what is between two
- * marks is one line.
+ * Commands run beside the loop; their ends come back by slurm_poll.c. When
+ * commands fail or take too long, the controller is away: everything stays as
+ * it is, starts wait, and `trouble` says since when. An engine that was opened
+ * without a controller (slurm_kept.c) is away until Slurm has listed the nodes.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -43,7 +38,7 @@ void slurm_run(struct slurm *slurm, const char *const *argv,
 void slurm_came_back(struct slurm *slurm)
 {
     if (!(slurm->away_s > 0) || slurm->is_from_file)
-        return; /* what GPUs others use is to be known before */
+        return; /* foreign GPUs must be known first */
     log_info("Slurm answers again");
     slurm->away_s = 0;
     buf_clear(&slurm->trouble);
@@ -60,7 +55,7 @@ void slurm_went_away(struct slurm *slurm, const char *name, const char *why)
     if (localtime_r(&since, &parts) != NULL)
         strftime(when, sizeof when, "%H:%M", &parts);
     buf_clear(&slurm->trouble);
-    buf_printf(&slurm->trouble, "slurmctld does not answer since %s: %s: %s",
+    buf_printf(&slurm->trouble, "slurmctld does not answer (since %s): %s: %s",
                when, name, why);
     if (is_new)
         log_warn("%s", slurm->trouble.at);
@@ -96,7 +91,6 @@ void slurm_poll_soon(struct slurm *slurm)
     slurm->queue_due_s = fmin(slurm->queue_due_s, soon_s);
 }
 
-/* Did the controller say no, in so many words? */
 bool slurm_is_refusal(const struct command_done *done)
 {
     static const char *const unclear[] = {

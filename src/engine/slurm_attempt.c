@@ -321,8 +321,7 @@ static void settle(struct slurm *slurm, struct slurmjob *job)
     finish(slurm, job, &result, job->has_pid);
 }
 
-/* --- an attempt that an earlier firnd started ------------------------------
- */
+/* --- an attempt that an earlier firnd started ----------------------------- */
 
 static bool is_held_node(const struct slurm *slurm, const struct slurmjob *job,
                          const char *name)
@@ -525,10 +524,9 @@ void slurm_look(struct slurm *slurm, struct slurmjob *job)
         return;
     bool is_alone = is_abandoned(slurm, job, &files);
     if (is_alone) {
-        log_warn(
-            "job %d: attempt %lld is gone without a word, though Slurm has "
-            "it running",
-            job->base.id, (long long)job->base.attempt);
+        log_warn("job %d: attempt %lld vanished without an exit file, though "
+                 "Slurm says RUNNING; firn cancels its Slurm job",
+                 job->base.id, (long long)job->base.attempt);
         cancel(slurm, job, false);
     }
     if (is_alone || is_out(slurm, job))

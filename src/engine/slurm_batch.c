@@ -1,18 +1,18 @@
-/* slurm_batch.c - the words of sbatch for an allocation.
+/* slurm_batch.c - the arguments of sbatch for an allocation.
  *
- * One Slurm job, pinned: which nodes, which GPUs of each, one task for each
- * worker. What is asked of a node is the same for all nodes of a job in Slurm,
- * so nodes of which different things are wanted (another type, number, or other
- * slots) are components of a heterogeneous job, divided by ":".
+ * One Slurm job, pinned to nodes and to GPUs of each, with one task for each
+ * worker. Slurm asks the same of all nodes of a job, so nodes with different
+ * wants (type, number or slots of GPUs) become components of a heterogeneous
+ * job, separated by ":".
  *
  *     slots   gpu:a100s1:1,gpu:a100s3:1         whole
  *             shard:a100s1:2,shard:a100s3:2     shared, an equal part of each
  *     counts  gpu:a100:2, or gpu:2 where GPUs have no type
  *
- * Nothing here comes from a job's user: numbers, names of nodes as Slurm told
- * them, and the site's own options. The environment of sbatch is made of few
- * variables by env(1), since all of it is copied into the Slurm job; what the
- * workers get is in the launch file.
+ * No argument comes from a job's user: they are numbers, Slurm's names of
+ * nodes, and slurm.options. sbatch runs with few variables, set by env(1),
+ * because Slurm copies its whole environment into the job; the workers'
+ * variables are in the launch file.
  */
 #include "base/buf.h"
 #include "engine/slurmwork.h"
@@ -91,7 +91,7 @@ static void find_wants(const struct slurm *slurm,
     }
 }
 
-/* The site's own words, cut at blanks. */
+/* slurm.options, split at blanks. */
 static void add_options(const struct slurm *slurm, struct slurm_argv *out,
                         struct arena *arena)
 {
@@ -103,7 +103,7 @@ static void add_options(const struct slurm *slurm, struct slurm_argv *out,
     }
 }
 
-/* All nodes of which the same is wanted as of the first. */
+/* One component: all nodes with the same wants as the first. */
 static void add_component(const struct slurm *slurm, const struct slurmjob *job,
                           struct wants *wants, size_t first,
                           struct slurm_argv *out, struct arena *arena)
@@ -154,12 +154,13 @@ static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
                           : "sbatch");
 }
 
-/* A checkpoint is asked for before it is too late, but not before half of the
- * time is over: a start that is asked at once would get nowhere. */
+/* The time limit, and a request for a checkpoint before it, but not before half
+ * of the time has passed: an attempt that is asked at once gets no work done.
+ */
 static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
                       struct slurm_argv *out, struct arena *text)
 {
-    enum { LONGEST_S = 65535 }; /* that sbatch takes */
+    enum { LONGEST_S = 65535 }; /* sbatch's own limit */
     int minutes = (int)(slurm->limit_s / 60) + (slurm->limit_s >= 60 ? 0 : 1);
     double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
     vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
@@ -194,7 +195,7 @@ void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
     vec_release(&wants.at);
 }
 
-/* 'a path', for a shell. */
+/* Quotes a path for a shell; false: it has control characters. */
 static bool add_quoted(struct firn_buf *out, const char *text)
 {
     buf_putc(out, '\'');
@@ -224,8 +225,9 @@ enum firn_status slurm_batch_script(const struct slurm *slurm,
     buf_puts(out, " --shepherd-slurm ");
     is_good = is_good && add_quoted(out, folder);
     buf_puts(out, "\n");
-    return is_good ? FIRN_OK
-                   : firn_fail(err, FIRN_EINVAL,
-                               "its folder's name is too long, or has control "
-                               "characters");
+    return is_good
+               ? FIRN_OK
+               : firn_fail(err, FIRN_EINVAL,
+                           "the path of its folder is too long, or has control "
+                           "characters");
 }

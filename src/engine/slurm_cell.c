@@ -44,9 +44,10 @@ static enum firn_status draw_cell(uint64_t *out, struct firn_error *err)
 {
     uint64_t cell = 0;
     if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
-        return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
+        return firn_fail(err, FIRN_EIO,
+                         "cannot draw a random number for the state folder: %s",
                          strerror(errno));
-    *out = (cell >> 20) + 1; /* short enough to be read */
+    *out = (cell >> 20) + 1; /* 44 bits: readable in squeue */
     return FIRN_OK;
 }
 
@@ -59,13 +60,12 @@ static enum firn_status keep_cell(int folder, uint64_t cell,
     FIRN_TRY(attempt_put(folder, "slurm-cell",
                          (struct firn_bytes){line, (size_t)n}, err));
     if (fsync(folder) != 0)
-        return firn_fail(err, FIRN_EIO, "cannot keep the number: %s",
+        return firn_fail(err, FIRN_EIO, "cannot sync the file 'slurm-cell': %s",
                          strerror(errno));
     return FIRN_OK;
 }
 
-/* An older firnd kept the cell in `jobs`. A cell that may be there and cannot
- * be read is never replaced: Slurm's jobs are known by it. */
+/* Reads the cell, or draws one. Older versions of firnd kept it in `jobs`. */
 static enum firn_status find_cell(int folder, uint64_t *out,
                                   struct firn_error *err)
 {
@@ -78,7 +78,7 @@ static enum firn_status find_cell(int folder, uint64_t *out,
         if (found == ATTEMPT_DAMAGED)
             return firn_fail(err, FIRN_EDATA,
                              "the file '%s' of the state folder is damaged: "
-                             "restore it, or delete it when Slurm runs no job "
+                             "restore it, or delete it while Slurm runs no job "
                              "of firn",
                              names[i]);
         if (found == ATTEMPT_UNKNOWN)
@@ -103,7 +103,8 @@ enum firn_status slurm_cell(struct slurm *slurm, const char *job_folder,
     snprintf(above, sizeof above, "%s", job_folder);
     char *slash = strrchr(above, '/');
     if (slash == NULL || strlen(job_folder) >= sizeof above)
-        return firn_fail(err, FIRN_EINVAL, "its folder is not absolute");
+        return firn_fail(err, FIRN_EINVAL,
+                         "the path of its folder is not absolute, or too long");
     *slash = '\0';
     int folder = open(above[0] != '\0' ? above : "/",
                       O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,28 +1,28 @@
-/* slurm_inbox.c - jobs that users gave to a closed partition of Slurm's.
+/* slurm_inbox.c - schedules jobs that users gave to a closed Slurm partition.
  *
- * People go on using sbatch, with --partition=inbox. The partition is DOWN, so
- * that Slurm starts nothing there; each of its waiting jobs is told to the
- * host, which places it. To start one is one command,
+ * Users go on using sbatch, with --partition=inbox. The partition is DOWN, so
+ * Slurm starts nothing there; each pending job of it is reported to the host,
+ * which places it. One command starts a job,
  *
  *     scontrol update JobId=17 Partition=main ReqNodeList=a,b NumNodes=2-2
  *
- * and Slurm does the rest. What it asked for stays as it was sent.
+ * and Slurm does the rest. What the job asked for does not change.
  *
- * Two questions are asked, in turn: what waits in the inbox; and, of those that
- * were let go, how they are. A job is known by its key, number and moment of
- * submission, since Slurm's controller gives numbers out again after a crash.
- * One that was let go and that Slurm put back into its queue by itself has the
- * same number, another moment, and a count of restarts.
+ * Two questions are asked in turn: which jobs are pending in the inbox; and how
+ * the released jobs ("guests") are. A job is identified by its key, its number
+ * and time of submission, because Slurm's controller gives numbers out again
+ * after a crash. A released job that Slurm requeued by itself has the same
+ * number, another time, and a count of restarts.
  *
  * Invariants:
  * (1) nothing is done to a job whose key was not in the last answer;
- * (2) a job is told once, and told to be gone once; behind the first whole
- *     answer the host hears that it was whole;
- * (3) one that is let go is let go again until Slurm has it out of the inbox;
- * (4) one that cannot be placed is left alone, and named once.
+ * (2) a job is reported once, and its end once; after the first complete answer
+ *     the host gets an event that says so;
+ * (3) releasing a job is repeated until Slurm has it out of the inbox;
+ * (4) a job that cannot be placed is left alone, and logged once.
  *
- * Only shapes that a placement of GPUs can have: all on one node, or whole
- * nodes. firn places GPUs and knows no "two of each of two nodes".
+ * Only shapes that an allocation of GPUs can have are placed: all on one node,
+ * or whole nodes. firn has no "two GPUs on each of two nodes".
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -52,19 +52,18 @@ struct guest {
     bool is_reported;
     bool is_listed; /* in the last answer */
     bool is_odd;    /* (4) */
-    bool is_ending; /* to be cancelled, though nobody began it */
+    bool is_ending; /* to be cancelled before its start */
     double cancel_s;
 };
 
 struct slurm_inbox {
-    VEC(struct guest *) at, gone; /* the latter wait for their events */
+    VEC(struct guest *) at, gone; /* gone: kept while events point to them */
     uint64_t list_mark, guests_mark;
     double list_due_s, guests_due_s, guests_asked_s;
     bool has_listed, has_complained;
 };
 
-/* --- opened and closed ------------------------------------------------------
- */
+/* --- opened and closed ---------------------------------------------------- */
 
 static void free_guest(struct guest *guest)
 {
@@ -87,11 +86,11 @@ enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err)
         return FIRN_OK;
     if (!is_plain(name))
         return firn_fail(err, FIRN_EINVAL,
-                         "slurm.inbox=%.100s is no name of a partition", name);
+                         "slurm.inbox=%.100s is not a partition's name", name);
     if (strcmp(name, slurm->partition) == 0)
         return firn_fail(err, FIRN_EINVAL,
                          "slurm.inbox and slurm.partition are both '%.100s': "
-                         "jobs are taken from one into the other",
+                         "they must differ",
                          name);
     slurm->inbox = mem_new(1, sizeof *slurm->inbox);
     slurm->inbox->guests_due_s = INFINITY;
@@ -113,10 +112,9 @@ void slurm_inbox_close(struct slurm *slurm)
     slurm->inbox = NULL;
 }
 
-/* --- questions ---------------------------------------------------------------
- */
+/* --- questions ------------------------------------------------------------ */
 
-static bool draw(uint64_t *mark)
+static bool draw_mark(uint64_t *mark)
 {
     return getrandom(mark, sizeof *mark, 0) == (ssize_t)sizeof *mark;
 }
@@ -136,8 +134,8 @@ static void ask(struct slurm *slurm, const char *option, const char *what,
     buf_release(&format);
 }
 
-/* Those that were let go, "17,18"; false: none. One alone is said twice: of
- * one that it does not know squeue says that it failed. */
+/* The released jobs, "17,18"; false: none. A single job is listed twice: for a
+ * single unknown job squeue fails. */
 static bool list_guests(const struct slurm *slurm, struct firn_buf *out)
 {
     char id[SLURM_TICKET_ID];
@@ -167,12 +165,12 @@ void slurm_inbox_poll(struct slurm *slurm)
     if (in == NULL)
         return;
     if (now_s >= in->list_due_s && !is_asked(slurm, CMD_LIST) &&
-        draw(&in->list_mark)) {
+        draw_mark(&in->list_mark)) {
         in->list_due_s = INFINITY;
         ask(slurm, "-p", slurm->inbox_partition, CMD_LIST, in->list_mark);
     }
     if (now_s >= in->guests_due_s && !is_asked(slurm, CMD_GUESTS) &&
-        draw(&in->guests_mark)) {
+        draw_mark(&in->guests_mark)) {
         in->guests_due_s = INFINITY;
         in->guests_asked_s = now_s;
         if (list_guests(slurm, &ids))
@@ -191,7 +189,7 @@ double slurm_inbox_due_s(const struct slurm *slurm)
     return due_s;
 }
 
-/* --- what waits --------------------------------------------------------- */
+/* --- pending jobs --------------------------------------------------------- */
 
 static struct guest *find(const struct slurm_inbox *in, const char *key)
 {
@@ -201,9 +199,9 @@ static struct guest *find(const struct slurm_inbox *in, const char *key)
     return NULL;
 }
 
-/* Why no placement of GPUs is what it asks for; NULL: there are some. */
-static const char *odd_shape(const struct slurm *slurm,
-                             const struct slurm_ticket *ticket)
+/* Why no allocation has the shape that the job asks for; NULL: one has. */
+static const char *shape_problem(const struct slurm *slurm,
+                                 const struct slurm_ticket *ticket)
 {
     int most = 0, each = ticket->gpus / ticket->nnodes;
     bool is_whole = each * ticket->nnodes == ticket->gpus;
@@ -223,20 +221,20 @@ static const char *odd_shape(const struct slurm *slurm,
                : NULL;
 }
 
-static void tell(struct slurm *slurm, struct guest *guest)
+static void report(struct slurm *slurm, struct guest *guest)
 {
     const struct slurm_ticket *ticket = &guest->ticket;
     guest->is_reported = true;
-    guest->notice = (struct firn_inbox){.key = guest->ticket.key,
-                                        .name = guest->name,
-                                        .user = guest->user,
-                                        .types = guest->ticket.type,
-                                        .gpus = ticket->gpus,
-                                        .limit_s = ticket->limit_s,
-                                        /* whole seconds: it may have been any
-                                         * moment of it, and goes behind those
-                                         * of ours that were */
-                                        .submit_s = ticket->submit_s + 1};
+    guest->notice =
+        (struct firn_inbox){.key = guest->ticket.key,
+                            .name = guest->name,
+                            .user = guest->user,
+                            .types = guest->ticket.type,
+                            .gpus = ticket->gpus,
+                            .limit_s = ticket->limit_s,
+                            /* whole seconds: rounded up, so that jobs
+                             * of firn in that second come first */
+                            .submit_s = ticket->submit_s + 1};
     slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
                                             .inbox = &guest->notice});
 }
@@ -256,9 +254,9 @@ static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
     if (guest->is_reported || guest->is_odd || !ticket->is_ready)
         return;
     const char *why =
-        ticket->why[0] != '\0' ? ticket->why : odd_shape(slurm, ticket);
+        ticket->why[0] != '\0' ? ticket->why : shape_problem(slurm, ticket);
     if (why == NULL) {
-        tell(slurm, guest);
+        report(slurm, guest);
         return;
     }
     char id[SLURM_EXCERPT];
@@ -268,7 +266,7 @@ static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
              slurm_excerpt(text, id), why);
 }
 
-static bool is_let_go(const struct slurm *slurm, const char *key)
+static bool is_released(const struct slurm *slurm, const char *key)
 {
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         if (slurm->roster.jobs.at[i]->held.nparts > 0 &&
@@ -277,7 +275,7 @@ static bool is_let_go(const struct slurm *slurm, const char *key)
     return false;
 }
 
-/* Of those that are not in the answer: gone, unless they were let go. */
+/* Reports jobs that are no longer in the answer as gone, unless released. */
 static void drop_missing(struct slurm *slurm)
 {
     struct slurm_inbox *in = slurm->inbox;
@@ -288,12 +286,12 @@ static void drop_missing(struct slurm *slurm)
             in->at.at[n++] = guest;
             continue;
         }
-        if (guest->is_reported && !is_let_go(slurm, guest->ticket.key)) {
+        if (guest->is_reported && !is_released(slurm, guest->ticket.key)) {
             guest->notice.is_gone = true;
             slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
                                                     .inbox = &guest->notice});
         }
-        vec_add(&in->gone, guest); /* its events may still be under way */
+        vec_add(&in->gone, guest); /* an event may still point to it */
     }
     in->at.n = n;
 }
@@ -315,8 +313,7 @@ static void take_list(struct slurm *slurm, const struct slurm_tickets *tickets)
     static const struct firn_inbox whole = {
         .key = "", .name = "", .user = "", .types = ""};
     struct slurm_inbox *in = slurm->inbox;
-    if (!roster_has_events(
-            &slurm->roster)) { /* nobody looks at them any more */
+    if (!roster_has_events(&slurm->roster)) { /* no event points to them */
         for (size_t i = 0; i < in->gone.n; i++)
             free_guest(in->gone.at[i]);
         in->gone.n = 0;
@@ -337,9 +334,9 @@ static void take_list(struct slurm *slurm, const struct slurm_tickets *tickets)
     in->has_listed = true;
 }
 
-/* --- what was let go ---------------------------------------------------- */
+/* --- released jobs -------------------------------------------------------- */
 
-/* How many nodes it has. */
+/* How many nodes the allocation has. */
 static int count_nodes(const struct firn_alloc *alloc)
 {
     int n = 0;
@@ -360,13 +357,11 @@ enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
     const struct guest *guest = find(slurm->inbox, launch.inbox);
     if (guest == NULL || !guest->is_listed)
         return firn_fail(err, FIRN_EREFUSED,
-                         "it has not been seen in the inbox again yet");
+                         "Slurm's inbox has not listed the job yet");
     if (count_nodes(to) != guest->ticket.nnodes)
-        return firn_fail(err, FIRN_EREFUSED,
-                         "it must have its GPUs on %d node%s, and they are "
-                         "free on others only",
-                         guest->ticket.nnodes,
-                         guest->ticket.nnodes > 1 ? "s" : "");
+        return firn_fail(
+            err, FIRN_EREFUSED, "the job asked for GPUs on exactly %d node%s",
+            guest->ticket.nnodes, guest->ticket.nnodes > 1 ? "s" : "");
     return FIRN_OK;
 }
 
@@ -377,10 +372,11 @@ static void update(struct slurm *slurm, struct slurmjob *job)
     char number[SLURM_TICKET_ID];
     int n = 0;
     if (slurm_now_s(slurm) < job->cancel_s + again_s ||
-        slurm->inbox->guests_asked_s < job->cancel_s || /* that is old news */
+        slurm->inbox->guests_asked_s <
+            job->cancel_s || /* the last answer is older */
         !slurm_key_id(job->inbox, number))
         return;
-    job->cancel_s = slurm_now_s(slurm); /* of no other use while it waits */
+    job->cancel_s = slurm_now_s(slurm); /* the time of the last command */
     buf_printf(&id, "JobId=%s", number);
     buf_printf(&partition, "Partition=%s", slurm->partition);
     buf_puts(&nodes, "ReqNodeList=");
@@ -405,7 +401,7 @@ static void update(struct slurm *slurm, struct slurmjob *job)
     buf_release(&count);
 }
 
-/* Slurm does not know it: twice, and it is over. */
+/* Slurm does not know the job: after two answers it is over. */
 static void miss(struct slurm *slurm, struct slurmjob *job)
 {
     if ((job->is_seen && slurm_state_is_over(job->state)) ||
@@ -436,9 +432,9 @@ static void take_guests(struct slurm *slurm,
     }
 }
 
-/* --- answers ------------------------------------------------------------ */
+/* --- answers -------------------------------------------------------------- */
 
-/* Once, until all is well again. */
+/* Logs a problem once, until an answer is readable again. */
 static void complain(struct slurm *slurm, const char *why)
 {
     if (!slurm->inbox->has_complained)
@@ -446,7 +442,7 @@ static void complain(struct slurm *slurm, const char *why)
     slurm->inbox->has_complained = true;
 }
 
-/* Slurm answered, and the answer was that there is no such thing. */
+/* Slurm answered that the partition or the job does not exist. */
 static bool is_denial(const struct command_done *done)
 {
     return done->has_run && !done->is_late && done->status == 1 &&
@@ -485,8 +481,8 @@ static void take(struct slurm *slurm, const struct command_done *done)
         slurm->inbox->guests_due_s = next_s;
 }
 
-/* It runs or has run, by an earlier command that was slow, or it is gone, or
- * busy: who asks for it next hears which. */
+/* The job runs or has run (an earlier, slow command released it), is gone, or
+ * is busy: the next question finds out which. */
 static bool is_too_late(const struct command_done *done)
 {
     static const char *const words[] = {"no longer pending", "not pending nor",
@@ -498,7 +494,8 @@ static bool is_too_late(const struct command_done *done)
     return false;
 }
 
-static void not_let_go(struct slurm *slurm, const struct command_done *done)
+static void release_refused(struct slurm *slurm,
+                            const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
     if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
@@ -519,34 +516,37 @@ void slurm_inbox_answer(struct slurm *slurm, const struct command_done *done)
     else if (done->tag == CMD_UPDATE && (done->is_late || done->status != 0)) {
         log_warn("job %d: scontrol failed: %s", (firn_job_id)done->about,
                  slurm_failure(done, text));
-        not_let_go(slurm, done);
+        release_refused(slurm, done);
     }
     if (done->tag == CMD_UPDATE || done->tag == CMD_END)
         slurm->inbox->guests_due_s = slurm_now_s(slurm);
 }
 
-/* --- what the engine asks ----------------------------------------------- */
+/* --- requests of the engine ----------------------------------------------- */
 
 void slurm_inbox_start(struct slurm *slurm, struct slurmjob *job)
 {
     job->submit = SUBMIT_UNSURE;
     job->nmissing = 0;
-    if (slurm->inbox == NULL) { /* it was closed: nobody will tell of it */
-        log_warn("job %d came by an inbox that is not served any more",
-                 job->base.id);
+    if (slurm->inbox == NULL) { /* Slurm is not asked about it any more */
+        log_warn(
+            "job %d came by Slurm's inbox, which is switched off; firn gives "
+            "it up",
+            job->base.id);
         slurm_seen(slurm, job, 0, SLURM_CANCELLED);
         return;
     }
-    slurm->inbox->guests_due_s = slurm_now_s(slurm); /* what is it like? (3) */
+    slurm->inbox->guests_due_s =
+        slurm_now_s(slurm); /* asks for its state: (3) */
 }
 
 void slurm_inbox_cancel(struct slurm *slurm, struct slurmjob *job)
 {
-    if (job->is_seen && job->nmissing == 0) /* (1); else it is asked again */
+    if (job->is_seen && job->nmissing == 0) /* (1) */
         cancel_id(slurm, job->inbox, &job->cancel_s);
 }
 
-/* One that nobody has seen yet is one that was in the inbox before. */
+/* Adds a job that was in the inbox before this firnd started. */
 static struct guest *expect(struct slurm_inbox *in, const char *key)
 {
     struct guest *guest = mem_new(1, sizeof *guest);

@@ -18,8 +18,8 @@ void slurm_seen(struct slurm *slurm, struct slurmjob *job, int64_t id,
                 enum slurm_state state)
 {
     if (job->slurm_id != 0 && job->slurm_id != id)
-        log_warn("job %d: attempt %lld is now Slurm's job %lld", job->base.id,
-                 (long long)job->base.attempt, (long long)id);
+        log_warn("job %d: the Slurm job of attempt %lld has a new number, %lld",
+                 job->base.id, (long long)job->base.attempt, (long long)id);
     if (!job->is_seen || job->state != state)
         job->look_s = 0;
     job->slurm_id = id;
@@ -51,11 +51,11 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     roster_unwatch(&slurm->roster, &job->base);
     if (job->base.held.nparts > 0 && job->submit != SUBMIT_NONE &&
         job->inbox[0] == '\0') {
-        struct slurm_release rest = {
+        struct slurm_release release = {
             .tag = {slurm->cell, job->base.id, job->base.attempt},
             .held = job->base.held,
             .since_s = slurm_now_s(slurm)};
-        vec_add(&slurm->releases, rest); /* which owns `held` now */
+        vec_add(&slurm->releases, release); /* which owns `held` now */
         job->base.held = (struct firn_alloc){0};
     }
     holding_release(&job->base.held);

@@ -1,18 +1,18 @@
-/* slurm_kept.c - the cluster as Slurm told it last, for a start without Slurm.
+/* slurm_kept.c - keeps the list of nodes in a file, for a start without Slurm.
  *
- * What discovery was told is kept in the file `slurm-nodes` of the state
- * folder, whole, as Slurm printed it: the version, the partition that was asked
- * for ("" for the default one) and the one that it was, and the nodes. A
- * scheduler that is started while the controller is away begins from it.
+ * The file `slurm-nodes` of the state folder holds Slurm's answers at
+ * discovery: the version, the partition asked for ("": the default one), the
+ * partition found, and the nodes as Slurm printed them. A firnd that is started
+ * while the controller is away begins with them.
  *
- * (1) A file that is damaged, of another version of this format, or about
- * another partition counts as none. (2) Only names and GPUs are taken from it.
- * States and GPUs in use are of a past moment: a node that was out then may
- * have our jobs now, and would cost them their lives. All nodes count as up and
- * free, and nothing is started until Slurm has said what they are.
- * (3) Numbers of nodes are those of the file as long as this process lives.
- * When Slurm is back, nodes that it has got meanwhile wait for the next start;
- * those that it lost are out.
+ * (1) A damaged file, one of another format version, or one for another
+ *     partition is ignored.
+ * (2) Only names and GPUs are used. States and GPUs in use are out of date: a
+ *     node that was down may run our jobs now, and believing the file would end
+ *     them. All nodes count as up and free, and nothing is started until Slurm
+ *     has answered.
+ * (3) The nodes' ids are those of the file while this process lives. New nodes
+ *     are used from the next start of firnd on; missing nodes are down.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -62,7 +62,7 @@ void slurm_kept_write(const struct slurm *slurm, const char *asked,
     keep_int(&out, sum_of(out.at, out.n));
     if (attempt_put(folder, file, (struct firn_bytes){out.at, out.n}, &err) !=
         FIRN_OK)
-        log_warn("what Slurm said of its nodes is not kept: %s", err.text);
+        log_warn("cannot keep the list of Slurm's nodes: %s", err.text);
     close(folder);
     buf_release(&out);
 }
@@ -110,13 +110,13 @@ bool slurm_kept_read(const struct slurm *slurm, struct slurm_kept *out)
     bool is_good =
         is_there && read_kept(out, (struct firn_bytes){text.at, text.n});
     if (is_there && !is_good)
-        log_warn("'%s/%s' is damaged and not used", slurm->state, file);
+        log_warn("'%s/%s' is damaged; firn ignores it", slurm->state, file);
     close(folder);
     buf_release(&text);
     return is_good && strcmp(out->asked, slurm->partition) == 0; /* (1) */
 }
 
-/* --- Slurm is back -------------------------------------------------------- */
+/* --- compared with Slurm -------------------------------------------------- */
 
 static const struct slurm_host *host_of(const struct slurm *slurm,
                                         const char *name)
@@ -142,13 +142,12 @@ void slurm_kept_compare(const struct slurm *slurm,
         const struct slurm_node *node = &nodes->at.at[i];
         const struct slurm_host *host = host_of(slurm, node->name);
         if (host == NULL && slurm_is_mine(slurm, node))
-            log_warn("Slurm has a node %s that it did not have before; it is "
-                     "used from firnd's next start on",
+            log_warn("Slurm has a new node, %s; restart firnd to use it",
                      node->name);
         else if (host != NULL && slurm_is_mine(slurm, node) &&
                  !is_alike(host, node))
-            log_warn("node %s has other GPUs than before; firnd has to be "
-                     "started again to know them",
+            log_warn("the GPUs of node %s have changed; restart firnd to use "
+                     "them",
                      node->name);
     }
 }

@@ -1,19 +1,20 @@
-/* slurm_nodes.c - what scontrol says of the nodes: out, back, used by others.
+/* slurm_nodes.c - scontrol's answer: nodes down, nodes up, foreign GPUs.
  *
- * GPUs that Slurm counts as used and that no attempt of ours holds are others'.
- * Where Slurm tells which ones (slots), these; where it only counts, as many of
- * those that we do not hold, the ones that were said before first, then the
- * last. Queue and nodes are two questions, and an attempt may begin or end
- * between them. So an answer about nodes is laid beside a queue that was asked
- * for after it: who waits there had none of the GPUs that were used. And GPUs
- * are said to be taken when two answers in a row show it. While a Slurm job of
- * ours is about whose GPUs nobody remembers (of before a restart, on its way
- * out), nothing new is said at all; but one that does not go (Slurm may have it
- * COMPLETING for hours) is as good as somebody else's.
+ * A GPU that Slurm counts as used and that no attempt of ours holds is foreign.
+ * Where Slurm says which GPUs are used (slots), those; where it only counts, as
+ * many of those that we do not hold: first the ones reported before, then from
+ * the last GPU down.
  *
- * A node that is missing from the answer is out. One of which Slurm does not
- * know what it is like (after a restart of the controller all are like that for
- * a moment) is as it was, for a while.
+ * Queue and nodes are two questions, and an attempt may begin or end between
+ * them. So an answer about nodes is evaluated with a queue that was asked for
+ * afterwards: jobs pending there held none of the used GPUs. And a GPU is
+ * reported as taken only when two answers in a row show it. While an orphan
+ * whose GPUs are unknown is in the queue, nothing new is reported; but an
+ * orphan that stays (Slurm may show it COMPLETING for hours) counts as foreign.
+ *
+ * A node that is missing from the answer is down. A node whose state Slurm does
+ * not know (for a moment after a restart of the controller, all of them) keeps
+ * its state for a while.
  */
 #include "base/str.h"
 #include "engine/slurmwork.h"
@@ -21,8 +22,9 @@
 #include <string.h>
 
 enum { BOARDS = 16 };
-static const double unclear_s = 30;   /* longer than that a node is out */
-static const double dark_settles = 5; /* so long orphans are waited for */
+static const double unclear_s = 30; /* after that an unclear node is down */
+static const double orphan_settles =
+    5; /* times slurm_settle_s(): the wait for orphans */
 
 static bool is_listed(const char *list, const char *name)
 {
@@ -60,8 +62,8 @@ static const struct slurm_node *find(const struct slurm *slurm,
 
 /* --- up and down ---------------------------------------------------------- */
 
-/* Its processes live, and have time to leave: it is drained, or reserved for
- * others, or to be booted when it is empty. */
+/* The node is out but its processes live and can leave: drained, reserved, or
+ * to be rebooted when empty. */
 static bool is_drained(const struct slurm_node *node)
 {
     static const char *const dead[] = {
@@ -82,14 +84,14 @@ static bool has_reservation(const struct slurm *slurm)
     return strstr(slurm->options, "--reservation") != NULL;
 }
 
-/* With a reservation of our own, only what is reserved is ours to use. */
+/* With a reservation in slurm.options, only reserved nodes are usable. */
 static bool is_usable(const struct slurm *slurm, const struct slurm_node *node)
 {
     return has_reservation(slurm) ? node->is_reserved : node->is_usable;
 }
 
-/* Slurm itself does not know: a controller that was just started, or a node
- * that was asked and did not answer yet. */
+/* Slurm does not know the state: the controller was just started, or the node
+ * has not answered yet. */
 static bool is_unclear(const struct slurm *slurm, const struct slurm_node *node)
 {
     static const char *const clear[] = {"DOWN",    "DRAIN", "FAIL",  "MAINT",
@@ -125,9 +127,10 @@ static void see_state(struct slurm *slurm, firn_node_id id,
     if (is_up)
         host->why[0] = '\0';
     else if (node == NULL)
-        str_copy(host->why, sizeof host->why, "Slurm does not have it");
+        str_copy(host->why, sizeof host->why, "Slurm does not list this node");
     else if (node->is_usable)
-        str_copy(host->why, sizeof host->why, "it is in no reservation");
+        str_copy(host->why, sizeof host->why,
+                 "the node is not in the reservation");
     else
         snprintf(host->why, sizeof host->why, "%.60s%s%.120s", node->state,
                  node->why[0] != '\0' ? ": " : "", node->why);
@@ -142,7 +145,7 @@ static void see_state(struct slurm *slurm, firn_node_id id,
                                      .is_drained = is_leaving});
 }
 
-/* --- others' GPUs --------------------------------------------------------- */
+/* --- foreign GPUs --------------------------------------------------------- */
 
 static void add_held(const struct firn_alloc *held, firn_node_id id,
                      uint64_t ours[BOARDS])
@@ -152,8 +155,6 @@ static void add_held(const struct firn_alloc *held, firn_node_id id,
             ours[held->parts[i].board] |= held->parts[i].gpus;
 }
 
-/* It waits in Slurm, and that for a while: what was used of its GPUs before the
- * queue was asked for is used by others. */
 bool slurm_is_waiting(const struct slurm *slurm, const struct slurmjob *job)
 {
     return job->base.phase == FIRN_PHASE_STARTING && !job->has_pid &&
@@ -161,7 +162,7 @@ bool slurm_is_waiting(const struct slurm *slurm, const struct slurmjob *job)
            slurm_now_s(slurm) >= job->base.began_s + slurm_settle_s(slurm);
 }
 
-/* `is_sure`: the queue is the later answer. */
+/* The GPUs of our attempts. `is_sure`: the queue is the later answer. */
 static void find_ours(const struct slurm *slurm, firn_node_id id, bool is_sure,
                       uint64_t ours[BOARDS])
 {
@@ -180,24 +181,25 @@ static int count(const uint64_t bits[BOARDS])
     return n;
 }
 
-/* As many as are used beyond ours. */
-static void pick(const struct slurm_host *host, int nothers,
+/* Chooses `nforeign` GPUs that are not ours. */
+static void pick(const struct slurm_host *host, int nforeign,
                  const uint64_t ours[BOARDS], uint64_t out[BOARDS])
 {
     for (int pass = 0; pass < 2; pass++)
-        for (int gpu = host->ngpus - 1; gpu >= 0 && nothers > 0; gpu--) {
+        for (int gpu = host->ngpus - 1; gpu >= 0 && nforeign > 0; gpu--) {
             int b = gpu / FIRN_BOARD_GPUS;
             uint64_t bit = (uint64_t)1 << gpu % FIRN_BOARD_GPUS;
-            bool was_said = (host->taken[b] & bit) != 0;
+            bool was_reported = (host->taken[b] & bit) != 0;
             if ((ours[b] & bit) != 0 || (out[b] & bit) != 0 ||
-                was_said != (pass == 0))
+                was_reported != (pass == 0))
                 continue;
             out[b] |= bit;
-            nothers--;
+            nforeign--;
         }
 }
 
-static void tell(struct slurm *slurm, firn_node_id id, int board, uint64_t gpus)
+static void report(struct slurm *slurm, firn_node_id id, int board,
+                   uint64_t gpus)
 {
     struct slurm_host *host = &slurm->hosts.at[id];
     if (gpus == host->taken[board])
@@ -232,7 +234,7 @@ static void see_used(struct slurm *slurm, firn_node_id id, bool is_sure)
     for (int b = 0; b < BOARDS; b++) {
         uint64_t taken = (host->taken[b] | host->seen[b]) & now[b];
         host->seen[b] = now[b];
-        tell(slurm, id, b, taken);
+        report(slurm, id, b, taken);
     }
 }
 
@@ -242,19 +244,19 @@ void slurm_nodes_first(struct slurm *slurm)
         uint64_t ours[BOARDS] = {0};
         find_ours(slurm, (firn_node_id)i, false, ours);
         for (int b = 0; b < BOARDS; b++)
-            tell(slurm, (firn_node_id)i, b,
-                 slurm->hosts.at[i].seen[b] & ~ours[b]);
+            report(slurm, (firn_node_id)i, b,
+                   slurm->hosts.at[i].seen[b] & ~ours[b]);
     }
 }
 
-/* A Slurm job of ours is about, and nobody remembers which GPUs it has. */
-static bool is_dark(const struct slurm *slurm)
+/* The queue has an orphan whose GPUs are unknown. */
+static bool has_unknown_orphan(const struct slurm *slurm)
 {
     for (size_t i = 0; i < slurm->orphans.n; i++) {
         const struct slurm_tag *tag = &slurm->orphans.at[i].tag;
         bool is_known =
-            slurm_now_s(slurm) >=
-            slurm->orphans.at[i].since_s + dark_settles * slurm_settle_s(slurm);
+            slurm_now_s(slurm) >= slurm->orphans.at[i].since_s +
+                                      orphan_settles * slurm_settle_s(slurm);
         for (size_t k = 0; k < slurm->releases.n; k++)
             is_known =
                 is_known || (slurm->releases.at[k].tag.job == tag->job &&
@@ -271,7 +273,7 @@ bool slurm_nodes_use(struct slurm *slurm, double asked_s)
     if (!(slurm->used_s > 0) || (!is_sure && asked_s > 0))
         return false;
     slurm->used_s = 0;
-    bool is_blind = is_dark(slurm);
+    bool is_blind = has_unknown_orphan(slurm);
     for (size_t i = 0; i < slurm->hosts.n; i++)
         if (slurm->hosts.at[i].is_there && !is_blind)
             see_used(slurm, (firn_node_id)i, is_sure);
@@ -289,8 +291,8 @@ static void keep_used(struct slurm_host *host, const struct slurm_node *node)
     host->has_indices = node->has_indices;
 }
 
-/* An answer that nobody looked at yet stays: a slow queue would never be asked
- * for after the last one. */
+/* An answer that was not evaluated yet stays: otherwise a slow queue would
+ * never be later than the last one. */
 void slurm_nodes_take(struct slurm *slurm, const struct slurm_nodes *nodes)
 {
     bool is_new = !(slurm->used_s > 0);
@@ -304,7 +306,7 @@ void slurm_nodes_take(struct slurm *slurm, const struct slurm_nodes *nodes)
     if (is_new)
         slurm->used_s = slurm_now_s(slurm);
     if (slurm->cell == 0)
-        slurm_nodes_use(slurm, 0); /* nothing of ours is in the queue */
+        slurm_nodes_use(slurm, 0); /* no job of ours is in the queue */
     else
         slurm_poll_soon(slurm);
 }

@@ -1,17 +1,18 @@
-/* slurm_open.c - what cluster is this: version, partition, nodes, sharing.
+/* slurm_open.c - discovers the cluster: version, partition, nodes, sharing.
  *
- * Asked once, before anything is decided. When nobody answers within seconds
- * the answers of last time are taken, if they were kept (slurm_kept.c), and the
- * engine begins in trouble. At the very first start there are none: then the
- * questions are repeated for ever, and the log says every minute what is waited
- * for, since a scheduler may be started before Slurm is.
- * A partition that is not named is Slurm's default one. Nodes without GPUs are
- * not ours. A node's number is its place among the partition's nodes with GPUs,
+ * Asked once, before anything is decided. If Slurm does not answer within
+ * seconds, the kept answers of the last start are used (slurm_kept.c), and the
+ * engine begins in trouble. Without kept answers the questions are repeated
+ * without end, and the log says every minute what the engine waits for: firnd
+ * may be started before Slurm.
+ *
+ * Without slurm.partition it is Slurm's default partition. Nodes without GPUs
+ * are ignored. A node's id is its place among the partition's nodes with GPUs,
  * in Slurm's order.
  *
- * Sharing a GPU needs shards (or MPS) by slots on every node: only then is it
- * ours to say which GPU a share is of, and Slurm keeps whole and shared GPUs
- * apart. Otherwise nobody shares, and a sentence says why.
+ * Sharing a GPU needs shards (or MPS) by slots on every node: only then can the
+ * engine choose the GPU of a share, and Slurm keeps whole and shared GPUs
+ * apart. Otherwise no job shares, and `no_sharing` says why.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -31,12 +32,11 @@
 #include <unistd.h>
 
 static const double say_every_s = 60;
-static const double soon_s = 4,
-                    patience_s = 3; /* with a cluster that is kept */
+static const double soon_s = 4, patience_s = 3; /* with kept answers */
 
-/* --- questions that are waited for ---------------------------------------- */
+/* --- questions with a wait ------------------------------------------------ */
 
-/* How long: for one answer, and until when it is asked for again. */
+/* The limit of one answer, and until when the question is repeated. */
 struct patience {
     double limit_s, until_s;
 };
@@ -78,8 +78,7 @@ static enum firn_status ask(struct slurm *slurm, const char *const *argv,
         if (status != FIRN_EIO || now_s >= patience->until_s)
             return firn_fail(err, status, "%s", why.text);
         if (now_s >= say_s) {
-            log_warn("waits for slurmctld, which has to tell the nodes: %s",
-                     why.text);
+            log_warn("waiting for slurmctld to list the nodes: %s", why.text);
             say_s = now_s + say_every_s;
         }
         poll(NULL, 0, (int)(1000 * fmin(slurm->poll_s, 1)));
@@ -118,14 +117,15 @@ static enum firn_status find_default(struct slurm *slurm,
     buf_release(&text);
     if (status == FIRN_OK && slurm->partition[0] == '\0')
         status = firn_fail(err, FIRN_EINVAL,
-                           "Slurm has no default partition: name one by "
+                           "Slurm has no default partition: set "
                            "slurm.partition=NAME");
     return status;
 }
 
 /* --- the cluster ---------------------------------------------------------- */
 
-/* "a100:40,v100:16"; "" when nothing is said of the type. */
+/* The memory of a type in slurm.memory, "a100:40,v100:16", as "@40"; "": not
+ * given. */
 static enum firn_status memory_of(const struct slurm *slurm, const char *type,
                                   char out[32], struct firn_error *err)
 {
@@ -136,15 +136,16 @@ static enum firn_status memory_of(const struct slurm *slurm, const char *type,
         char number[24];
         double gib = 0;
         if (colon >= size || size - colon > sizeof number)
-            return firn_fail(err, FIRN_EINVAL,
-                             "slurm.memory=%.100s is not TYPE:GIB,TYPE:GIB",
-                             slurm->memory);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "slurm.memory=%.100s is not of the form TYPE:GIB,TYPE:GIB",
+                slurm->memory);
         snprintf(number, sizeof number, "%.*s", (int)(size - colon - 1),
                  at + colon + 1);
         if (!str_double(number, &gib) || !(gib > 0))
-            return firn_fail(err, FIRN_EINVAL,
-                             "slurm.memory: '%s' is no amount of memory",
-                             number);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "slurm.memory: '%s' is not a number of GiB above 0", number);
         if (colon == n && strncmp(at, type, n) == 0)
             snprintf(out, 32, "@%s", number);
         at += size + (at[size] == ',');
@@ -181,35 +182,35 @@ static enum firn_status build(struct slurm *slurm, struct firn_error *err)
     return status;
 }
 
-/* Why nobody shares, if nobody does. */
+/* Finds out why jobs cannot share GPUs, if they cannot. */
 static void find_sharing(struct slurm *slurm)
 {
     for (size_t i = 0; i < slurm->hosts.n && slurm->no_sharing.n == 0; i++) {
         const struct slurm_host *host = &slurm->hosts.at[i];
         if (host->naming != SLURM_SLOTS)
             buf_printf(&slurm->no_sharing,
-                       "GPUs of node %s have no types of their own "
-                       "(gres/gpu %ss0, %ss1 ...): which one two jobs share "
-                       "is not ours to say",
+                       "the GPUs of node %s do not each have a type "
+                       "(gres/gpu %ss0, %ss1 ...): firn cannot choose the one "
+                       "that two jobs share",
                        host->name, host->type, host->type);
         else if (host->is_mps && host->ngpus > 1)
             buf_printf(&slurm->no_sharing,
-                       "Slurm gives gres/mps of one GPU of a node at a time, "
-                       "and node %s has %d: gres/shard has no such limit",
+                       "Slurm gives out gres/mps of one GPU of a node at a "
+                       "time, and node %s has %d GPUs: use gres/shard",
                        host->name, host->ngpus);
         else if (host->shards_per_gpu < slurm->cluster.jobs_per_gpu)
             buf_printf(&slurm->no_sharing,
-                       "node %s has no gres/shard or gres/mps of at least %d "
-                       "a GPU",
+                       "node %s has fewer than %d gres/shard or gres/mps for "
+                       "each GPU",
                        host->name, slurm->cluster.jobs_per_gpu);
     }
     if (slurm->no_sharing.n > 0)
         slurm->cluster.jobs_per_gpu = 1;
 }
 
-/* A node of the partition whose GPUs are of no use to firn is not passed over
- * in silence. */
-static void name_odd(const struct slurm *slurm, const struct slurm_nodes *nodes)
+/* Logs the nodes of the partition whose GPUs firn cannot use. */
+static void log_unusable(const struct slurm *slurm,
+                         const struct slurm_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->at.n; i++) {
         const struct slurm_node *node = &nodes->at.at[i];
@@ -218,7 +219,7 @@ static void name_odd(const struct slurm *slurm, const struct slurm_nodes *nodes)
     }
 }
 
-/* From what scontrol printed, now or when it was kept. */
+/* Builds the cluster from scontrol's output, new or kept. */
 static enum firn_status take_nodes(struct slurm *slurm,
                                    const struct firn_buf *text,
                                    struct firn_error *err)
@@ -229,7 +230,7 @@ static enum firn_status take_nodes(struct slurm *slurm,
         if (slurm_is_mine(slurm, &nodes.at.at[i]))
             add_host(slurm, &nodes.at.at[i]);
     if (status == FIRN_OK)
-        name_odd(slurm, &nodes);
+        log_unusable(slurm, &nodes);
     if (status == FIRN_OK && slurm->hosts.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
                            "Slurm's partition '%.100s' has no node with GPUs",
@@ -281,7 +282,7 @@ static enum firn_status discover(struct slurm *slurm, struct firn_error *err)
         str_copy(slurm->partition, sizeof slurm->partition, kept.partition);
         status = take_nodes(slurm, &kept.nodes, err);
         slurm_went_away(slurm, "at the start", why.text);
-        log_warn("begins with the %zu nodes of an earlier start",
+        log_warn("starting with the %zu nodes of the last start",
                  slurm->hosts.n);
     } else if (status == FIRN_OK) {
         status = take_nodes(slurm, &nodes, err);
@@ -295,8 +296,8 @@ static enum firn_status discover(struct slurm *slurm, struct firn_error *err)
     return status;
 }
 
-/* What would change what our commands do behind our back. */
-static void forget_settings(void)
+/* Removes variables that change the behaviour of Slurm's commands. */
+static void unset_variables(void)
 {
     static const char *const heads[] = {"SBATCH_",        "SQUEUE_",
                                         "SCANCEL_",       "SCONTROL_",
@@ -321,7 +322,7 @@ static void forget_settings(void)
 
 enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err)
 {
-    forget_settings();
+    unset_variables();
     if (strcmp(slurm->program, "/proc/self/exe") == 0) {
         ssize_t n = readlink("/proc/self/exe", slurm->program,
                              sizeof slurm->program - 1);

@@ -1,4 +1,13 @@
 /* slurm_poll.c - when Slurm is asked, and where each answer goes.
+ *
+ * Queue and nodes are asked for every `slurm.poll` seconds while an attempt
+ * starts or leaves, and at four times that otherwise; never twice at once.
+ * Commands that end and files in the attempts' folders wake the engine (files
+ * where inotify reports them). The timer is set for the earliest deadline.
+ *
+ * The name of a Slurm job may contain line ends. So each record of the queue
+ * ends with a random mark, drawn for each question, and the text between two
+ * marks is one record.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -9,7 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Is anything on its way? */
+/* An attempt is starting or leaving, or Slurm does not answer. */
 static bool is_busy(const struct slurm *slurm)
 {
     for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
@@ -27,7 +36,7 @@ static void ask_queue(struct slurm *slurm, double now_s)
     const char *argv[] = {"squeue", "--me", "-h", "-a",   "-r",
                           "-t",     "all",  "-o", format, NULL};
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
-        drawn = (uint64_t)(1e6 * now_s); /* better than none */
+        drawn = (uint64_t)(1e6 * now_s); /* without random numbers: the time */
     snprintf(slurm->queue_mark, sizeof slurm->queue_mark, "|%" PRIx64, drawn);
     snprintf(format, sizeof format, "%s%s", SLURM_QUEUE_FORMAT,
              slurm->queue_mark);
@@ -65,7 +74,7 @@ static double next_s(const struct slurm *slurm)
     return slurm_now_s(slurm) + (is_busy(slurm) ? 1 : 4) * slurm->poll_s;
 }
 
-/* The records as lines, without their marks; what has none stays as it is. */
+/* Turns records into lines without marks; text without a mark stays. */
 static void put_lines(struct firn_bytes text, const char *mark,
                       struct firn_buf *out)
 {
@@ -145,7 +154,7 @@ void slurm_answers(struct slurm *slurm)
             slurm_submitted(slurm, &done);
         else if (done.tag >= SLURM_CMD_INBOX)
             slurm_inbox_answer(slurm, &done);
-    } /* scancel: the next answer of squeue tells */
+    } /* the result of scancel is seen in the queue */
 }
 
 static double due_s(const struct slurmjob *job, double now_s)

@@ -1,14 +1,16 @@
-/* slurm_queue.c - what squeue says, laid beside what we think is there.
+/* slurm_queue.c - compares squeue's answer with the engine's records.
  *
- * A Slurm job is ours by its tag: cell, job and attempt. Numbers of Slurm's
+ * A Slurm job is ours by its tag: cell, job and attempt. Slurm's job numbers
  * mean nothing across a crash of its controller, which forgets the last
- * seconds, gives numbers out again, and brings back what was cancelled. So:
+ * seconds, gives numbers out again, and revives cancelled jobs. So:
  *
- * (1) an attempt's Slurm job is found by tag in every answer; its number is
- * what the last answer says; (2) an answer counts for an attempt only if it was
- * asked for after sbatch had returned; (3) a tag of ours that belongs to no
- * attempt that is there is cancelled, again and again until it is gone, once it
- * was seen twice: an attempt that just ended goes by itself.
+ * (1) an attempt's Slurm job is found by tag in every answer; its number is the
+ *     one in the last answer;
+ * (2) an answer counts for an attempt only if it was asked for after sbatch had
+ *     returned;
+ * (3) a Slurm job with our cell that belongs to no current attempt is an
+ * orphan: once two answers show it, it is cancelled until it is gone. An
+ * attempt that has just ended disappears by itself.
  *
  * A heterogeneous job is one line for each component; it is over when all are.
  */
@@ -20,7 +22,7 @@
 
 static const double orphan_every_s = 2;
 
-/* Of two components, what is true of both. */
+/* The state of a job with components in these states. */
 static enum slurm_state both(enum slurm_state a, enum slurm_state b)
 {
     bool is_over_a = slurm_state_is_over(a), is_over_b = slurm_state_is_over(b);
@@ -33,7 +35,7 @@ static enum slurm_state both(enum slurm_state a, enum slurm_state b)
     return a > b ? a : b;
 }
 
-/* (1) Of several jobs with one tag, the first that is not over. */
+/* (1) The Slurm job with this tag; of several, the first that is not over. */
 static const struct slurm_job *find(const struct slurm_jobs *jobs,
                                     const struct slurm_tag *tag, int64_t *id,
                                     enum slurm_state *state)
@@ -75,7 +77,7 @@ static void look_for(struct slurm *slurm, struct slurmjob *job,
     }
 }
 
-/* --- what nobody wants ---------------------------------------------------- */
+/* --- orphans -------------------------------------------------------------- */
 
 static bool is_wanted(const struct slurm *slurm, const struct slurm_job *at)
 {
@@ -117,7 +119,8 @@ static void sweep(struct slurm *slurm, const struct slurm_jobs *jobs)
 {
     for (size_t i = 0; i < slurm->orphans.n; i++)
         slurm->orphans.at[i].nseen =
-            -slurm->orphans.at[i].nseen; /* not yet again */
+            -slurm->orphans.at[i]
+                 .nseen; /* negative: not in this answer so far */
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         bool is_part = i > 0 && jobs->at.at[i - 1].id == at->id;
@@ -136,26 +139,26 @@ static void sweep(struct slurm *slurm, const struct slurm_jobs *jobs)
     slurm->orphans.n = n;
 }
 
-/* GPUs of attempts that are gone are not ours for ever. */
-static void drop_rests(struct slurm *slurm, const struct slurm_jobs *jobs,
-                       double asked_s)
+/* Forgets GPUs of ended attempts that Slurm no longer counts. */
+static void drop_releases(struct slurm *slurm, const struct slurm_jobs *jobs,
+                          double asked_s)
 {
     size_t n = 0;
     for (size_t i = 0; i < slurm->releases.n; i++) {
-        struct slurm_release *rest = &slurm->releases.at[i];
+        struct slurm_release *release = &slurm->releases.at[i];
         int64_t id = 0;
         enum slurm_state state = SLURM_PENDING;
-        bool is_there = find(jobs, &rest->tag, &id, &state) != NULL &&
+        bool is_there = find(jobs, &release->tag, &id, &state) != NULL &&
                         !slurm_state_is_over(state);
-        if (!is_there && asked_s > rest->since_s)
-            holding_release(&rest->held);
+        if (!is_there && asked_s > release->since_s)
+            holding_release(&release->held);
         else
-            slurm->releases.at[n++] = *rest;
+            slurm->releases.at[n++] = *release;
     }
     slurm->releases.n = n;
 }
 
-/* Others were faster: its GPUs are somebody else's to decide on again. */
+/* Takes back pending jobs whose GPUs foreign jobs now use. */
 static void withdraw_waiting(struct slurm *slurm)
 {
     for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
@@ -170,11 +173,11 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s)
 {
     if (slurm->cell == 0)
-        return; /* no job of ours was ever there */
+        return; /* no job was ever submitted */
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         look_for(slurm, slurm_at(slurm, i), jobs, asked_s);
     if (slurm_nodes_use(slurm, asked_s)) /* before orphans are forgotten */
         withdraw_waiting(slurm);
     sweep(slurm, jobs);
-    drop_rests(slurm, jobs, asked_s);
+    drop_releases(slurm, jobs, asked_s);
 }

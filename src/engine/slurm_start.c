@@ -1,16 +1,16 @@
-/* slurm_start.c - from GPUs that are free to a job that Slurm has.
+/* slurm_start.c - a start: from free GPUs to a job in Slurm's queue.
  *
  *     number     from the host, on its disk         crash: never started
- *     launch     written, with the word `ask`       crash: never started
- *     fence      raised, both locks in hand         crash: never started
- *     sbatch     once for this number, ever         crash: looked for by tag
+ *     launch     written, with the file `ask`       crash: never started
+ *     fence      raised, both locks held            crash: never started
+ *     sbatch     once for this number, ever         crash: searched by tag
  *
- * sbatch may fail though the job was taken (its answer was lost), and may still
- * run when we are dead. So when it did not return a number, the attempt is
- * looked for by its tag until the controller has answered twice and a while has
- * passed; if it is not there then, the fence goes above it and another number
- * is used. Should it appear after all, its shepherd finds the fence, and the
- * queue's sweep cancels it.
+ * sbatch may fail although Slurm took the job (the answer was lost), and may
+ * still run after firnd died. So without a job number from sbatch, the attempt
+ * is searched by its tag until the controller has answered twice and a while
+ * has passed; if it is not found, the fence is raised above it and the next
+ * attempt begins. Should the job appear later, its shepherd finds the fence,
+ * and the engine cancels it as an orphan.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -30,8 +30,8 @@ static const double submit_limit_s = 60;
 
 /* --- the launch file ------------------------------------------------------ */
 
-/* Our own variables, as on one host; but those that Slurm sets on a node, or
- * that are of this host alone, are the node's. */
+/* As on one host, except variables that Slurm sets on a node or that describe
+ * this host. */
 static bool is_passed_on(const struct slurm *slurm, const char *variable)
 {
     static const char *const not_these[] = {"SLURM",
@@ -61,9 +61,9 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
         NULL, slurm->cluster.types[slurm->cluster.nodes[node].type].mem_gib};
 }
 
-static void tell_workers(const struct slurm *slurm, const struct slurmjob *job,
-                         const struct firn_launch *launch,
-                         struct launchfile *file)
+static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
+                          const struct firn_launch *launch,
+                          struct launchfile *file)
 {
     const struct firn_alloc *held = &job->base.held;
     const struct slurm_host *first = &slurm->hosts.at[held->parts[0].node];
@@ -112,7 +112,7 @@ static enum firn_status submit(struct slurm *slurm, struct slurmjob *job,
     return FIRN_OK;
 }
 
-static bool is_refusal(const struct command_done *done)
+static bool is_batch_refusal(const struct command_done *done)
 {
     return !done->has_run ||
            (slurm_is_refusal(done) &&
@@ -125,7 +125,7 @@ void slurm_submitted(struct slurm *slurm, const struct command_done *done)
     int64_t id = 0;
     if (job == NULL || job->base.held.nparts == 0 ||
         job->base.attempt != done->more || job->submit != SUBMIT_ASKED)
-        return; /* the queue's sweep finds it */
+        return; /* found as an orphan in the queue */
     job->known_s = slurm_now_s(slurm);
     job->nmissing = 0;
     job->look_s = 0;
@@ -137,13 +137,13 @@ void slurm_submitted(struct slurm *slurm, const struct command_done *done)
         job->refusal[0] = '\0';
         return;
     }
-    bool is_clear = is_refusal(done);
+    bool is_clear = is_batch_refusal(done);
     job->is_refused = is_clear;
     slurm_failure(done, job->refusal);
     job->submit = SUBMIT_UNSURE;
     job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(slurm));
     if (is_clear && !done->has_run)
-        job->nmissing = 2; /* nobody was asked */
+        job->nmissing = 2; /* sbatch did not run */
     log_warn("job %d: sbatch failed: %s", job->base.id, job->refusal);
 }
 
@@ -156,7 +156,7 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     struct launchfile file;
     FIRN_TRY(slurm_cell(slurm, launch->folder, err));
     roster_launch_begin(&job->base, launch, &file);
-    tell_workers(slurm, job, launch, &file);
+    add_variables(slurm, job, launch, &file);
     enum firn_status status =
         roster_prepare(&job->base, launch,
                        &(struct roster_file){&file, .is_remote = true}, err);
@@ -166,9 +166,10 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     return submit(slurm, job, launch->is_per_node, err);
 }
 
-/* A job that Slurm has already: nothing of it is ours but where it goes. */
-static void let_go(struct slurm *slurm, struct slurmjob *job,
-                   const struct firn_launch *launch)
+/* Starts a job of the inbox: Slurm has it, the engine only says where it runs.
+ */
+static void start_inbox_job(struct slurm *slurm, struct slurmjob *job,
+                            const struct firn_launch *launch)
 {
     str_copy(job->inbox, sizeof job->inbox, launch->inbox);
     job->base.grace_s = launch->grace_s;
@@ -187,17 +188,18 @@ void slurm_start(struct slurm *slurm, struct slurmjob *job)
     }
     failpoint("engine.number.after");
     bool is_known = slurm->host.launch(slurm->host.arg, job->base.id, &launch);
-    bool is_guest = is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
+    bool is_from_inbox =
+        is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
     if (!is_known ||
-        (!is_guest && (launch.argv == NULL || launch.argv[0] == NULL))) {
+        (!is_from_inbox && (launch.argv == NULL || launch.argv[0] == NULL))) {
         roster_report_end(&slurm->roster, &job->base, FIRN_EVENT_FAIL,
                           FIRN_END_LOST);
         slurm_drop(slurm, job);
         return;
     }
     holding_copy(&job->base.held, &job->base.want);
-    if (is_guest)
-        let_go(slurm, job, &launch);
+    if (is_from_inbox)
+        start_inbox_job(slurm, job, &launch);
     else if (prepare(slurm, job, &launch, &err) != FIRN_OK) {
         slurm_forget_attempt(slurm, job);
         roster_retry(&slurm->roster, &job->base, err.text);

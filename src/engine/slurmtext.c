@@ -1,20 +1,20 @@
-/* slurmtext.c - jobs, marks, ids and versions as Slurm's commands print them.
+/* slurmtext.c - reads jobs, tags, ids and versions that Slurm's commands print.
  *
- * A line of squeue has six fields between bars, of which the last two are what
- * somebody wrote. What comes before them never has a bar in it and is checked
- * byte by byte; in what is left there is our mark only if there is exactly one
- * bar, so that no text with a bar can be taken for two.
+ * A line of squeue has six fields between bars; a user wrote the last two. The
+ * fields before them never contain a bar and are checked byte by byte; the rest
+ * has a tag only if it contains exactly one bar, so that a text with a bar
+ * cannot pass for two fields.
  *
  *     11+1|RUNNING|None|n2|firn:7:4:2|firn:7:4:2
  *
  * Invariants:
- * (1) a job is ours if its comment is a mark, or its name is one (a site may
- *     write comments of its own), and the two do not contradict each other;
- * (2) a mark is what slurm_tag_print() prints, to the last byte;
+ * (1) a job is ours if its comment or its name is a tag (a site may write its
+ *     own comments), and the two do not contradict each other;
+ * (2) a tag is exactly what slurm_tag_print() prints;
  * (3) texts in the arena are printable ASCII.
  *
- * A name with a line end in it breaks its line in two, and the second half is
- * refused, with all the rest: names of one's own jobs are one's own to choose.
+ * A line end within a name breaks the line in two, and the second half is an
+ * error of the whole answer: slurm_poll.c removes such line ends before.
  *
  * Cost: O(bytes), and a sort by id.
  */
@@ -109,8 +109,7 @@ bool slurm_is_name(struct firn_bytes text)
     return text.n > 0;
 }
 
-/* Takes off what comes before the first `mark`, and the mark; false: there is
- * none. */
+/* Takes the text before the first `mark` off, with the mark; false: no mark. */
 static bool take(struct firn_bytes *rest, char mark, struct firn_bytes *out)
 {
     const char *end = rest->n > 0 ? memchr(rest->at, mark, rest->n) : NULL;
@@ -168,7 +167,7 @@ bool slurm_state_is_over(enum slurm_state state)
     return state > SLURM_COMPLETING;
 }
 
-/* --- our mark ------------------------------------------------------------- */
+/* --- tags ----------------------------------------------------------------- */
 
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX])
 {
@@ -240,7 +239,7 @@ static bool read_job_id(struct firn_bytes text, struct slurm_job *out,
     return true;
 }
 
-/* "n1", "n[1-3,7],m2", "": what a list of hosts may be made of. */
+/* Only bytes of a list of hosts, such as "n1", "n[1-3,7],m2" or "". */
 static bool is_hosts(struct firn_bytes text)
 {
     static const char others[] = "._-,[]";
@@ -318,7 +317,7 @@ void slurm_jobs_release(struct slurm_jobs *jobs)
 
 /* --- ids and versions ----------------------------------------------------- */
 
-/* The text is one line and nothing else. */
+/* The text is exactly one line. */
 static bool only_line(struct firn_bytes text, struct firn_bytes *line)
 {
     return slurm_line_next(&text, line) && text.n == 0;
@@ -336,7 +335,7 @@ enum firn_status slurm_id_read(struct firn_bytes text, int64_t *id,
         number = line;
     if (!is_text(line) || !slurm_number_read(number, id_max, &value) ||
         value == 0)
-        return odd(line, "sbatch: the answer is not a job's number", err);
+        return odd(line, "sbatch: the answer is not a job number", err);
     *id = value;
     return FIRN_OK;
 }
@@ -358,11 +357,11 @@ enum firn_status slurm_version_read(struct firn_bytes text, int *version,
         minor = rest;
     if (!is_one || minor.n != 2 || !slurm_number_read(minor, 99, &b))
         return firn_fail(err, FIRN_EREFUSED,
-                         "sbatch --version: '%s' is no version of Slurm",
+                         "sbatch --version: '%s' is not a version of Slurm",
                          slurm_excerpt(text, shown));
     if (100 * a + b < OLDEST)
         return firn_fail(err, FIRN_EREFUSED,
-                         "Slurm is '%s', older than 22.05: not supported",
+                         "Slurm is '%s'; firn needs 22.05 or later",
                          slurm_excerpt(line, shown));
     *version = (int)(100 * a + b);
     return FIRN_OK;

@@ -77,7 +77,7 @@ struct slurmjob {
     char refusal[SLURM_EXCERPT]; /* sbatch's last refusal */
     char reason[64];             /* Slurm's reason why the job is pending */
     double cancel_s;             /* the last scancel */
-    bool is_slow;                /* the log has said that it waits long */
+    bool is_slow;                /* its long wait was logged */
     double deserted_s; /* since when both locks are free though Slurm says
                           RUNNING; 0: a lock is held */
 };
@@ -179,8 +179,7 @@ static inline void slurm_report(struct slurm *slurm, struct firn_event event)
     roster_report(&slurm->roster, event);
 }
 
-/* --- slurm_job.c: one job's record -----------------------------------------
- */
+/* --- slurm_job.c: one job's record ---------------------------------------- */
 
 struct slurmjob *slurm_find(const struct slurm *slurm, firn_job_id id);
 /* Removes the job from the roster. */
@@ -192,15 +191,13 @@ void slurm_seen(struct slurm *slurm, struct slurmjob *job, int64_t id,
 /* Sends a request to the shepherd, unless an equal or stronger one was sent. */
 void slurm_request(struct slurmjob *job, enum attempt_request request);
 
-/* --- slurm_cell.c ----------------------------------------------------------
- */
+/* --- slurm_cell.c --------------------------------------------------------- */
 
 /* Finds or draws the number of the state folder, beside a job's folder. */
 enum firn_status slurm_cell(struct slurm *slurm, const char *job_folder,
                             struct firn_error *err);
 
-/* --- slurm_ask.c: commands -------------------------------------------------
- */
+/* --- slurm_ask.c: commands ------------------------------------------------ */
 
 /* Starts a command. argv[0] is the bare name; `argv` ends with NULL. */
 void slurm_run(struct slurm *slurm, const char *const *argv,
@@ -224,15 +221,13 @@ const char *slurm_failure(const struct command_done *done,
 /* The controller itself refused; false: it may not have been reached. */
 bool slurm_is_refusal(const struct command_done *done);
 
-/* --- slurm_open.c: discovery -----------------------------------------------
- */
+/* --- slurm_open.c: discovery ---------------------------------------------- */
 
 /* Waits for Slurm: a few seconds if an earlier answer was kept, which is then
  * used; else without end. */
 enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 
-/* --- slurm_kept.c: the last answer of discovery, in a file -----------------
- */
+/* --- slurm_kept.c: the last answer of discovery, in a file ---------------- */
 
 struct slurm_kept {
     int version;
@@ -249,8 +244,7 @@ bool slurm_kept_read(const struct slurm *slurm, struct slurm_kept *out);
 void slurm_kept_compare(const struct slurm *slurm,
                         const struct slurm_nodes *nodes);
 
-/* --- slurm_poll.c -----------------------------------------------------------
- */
+/* --- slurm_poll.c --------------------------------------------------------- */
 
 /* Asks for the queue and the nodes when they are due. */
 void slurm_poll(struct slurm *slurm);
@@ -259,14 +253,12 @@ void slurm_answers(struct slurm *slurm);
 /* Sets the timer for whatever is due next. */
 void slurm_wake_arm(struct slurm *slurm);
 
-/* --- slurm_queue.c: squeue's answer -----------------------------------------
- */
+/* --- slurm_queue.c: squeue's answer --------------------------------------- */
 
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
 
-/* --- slurm_nodes.c: scontrol's answer ---------------------------------------
- */
+/* --- slurm_nodes.c: scontrol's answer ------------------------------------- */
 
 bool slurm_is_in_partition(const struct slurm *slurm,
                            const struct slurm_node *node);
@@ -284,8 +276,7 @@ bool slurm_is_taken(const struct slurm *slurm, const struct firn_alloc *alloc);
 /* The job has been pending in Slurm for a while. */
 bool slurm_is_waiting(const struct slurm *slurm, const struct slurmjob *job);
 
-/* --- slurm_start.c -----------------------------------------------------------
- */
+/* --- slurm_start.c -------------------------------------------------------- */
 
 void slurm_start(struct slurm *slurm, struct slurmjob *job);
 /* sbatch ended. */

@@ -1,15 +1,14 @@
-/* workerenv.c - what the workers of an attempt are told: torchrun's words,
- * ours.
+/* workerenv.c - the workers' variables: torchrun's and firn's own.
  *
  * One worker for each GPU, in the order of nodes and GPUs, or one for each
- * node. GPUs that the driver has are all of one host, whatever nodes their
- * types make: a worker sees all GPUs of the job, and its local rank is its
- * place among them. Declared nodes are hosts of their own, with local ranks of
- * their own, as on a cluster.
+ * node. The driver's GPUs are all on one host, whatever nodes their types make:
+ * a worker sees all GPUs of the job, and its local rank is its place among
+ * them. Declared nodes are hosts of their own, with local ranks of their own,
+ * as on a cluster.
  *
- * Elastic threads are spread evenly by the trainer itself; where GPUs differ in
- * speed and the policy lets the trainer use that, the faster get more of them:
- * the next thread always goes to who would be done with it first.
+ * The trainer itself spreads elastic threads evenly. Where GPUs differ in speed
+ * and the policy lets the trainer use that, faster GPUs get more threads: the
+ * next thread goes to the GPU that would finish it first.
  */
 #define _GNU_SOURCE
 #include "engine/workerenv.h"
@@ -62,7 +61,7 @@ static struct places places_of(const struct workerenv *env)
     return out;
 }
 
-/* "0,1" or uuids, of one host. */
+/* CUDA_VISIBLE_DEVICES of one host: "0,1", or uuids. */
 static const char *visible(const struct places *places, int host,
                            struct launchfile *out)
 {
@@ -81,15 +80,15 @@ static const char *visible(const struct places *places, int host,
     return copy;
 }
 
-/* Does it share its GPUs with another, not with the job that it trains too? */
+/* The job shares its GPUs with a job other than its co-trained partner. */
 static bool is_sharing(const struct workerenv *env,
                        const struct firn_launch *launch)
 {
     return env->alloc->is_shared && launch->mate == NULL;
 }
 
-/* CUDA's multi-process service holds a job to its part of the memory; it
- * numbers GPUs as its workers see them, on each host from 0. */
+/* The memory limits of MPS, which numbers GPUs as the workers of a host see
+ * them, from 0. */
 static const char *limits(const struct workerenv *env,
                           const struct places *places, int host,
                           struct launchfile *out)
@@ -109,7 +108,7 @@ static const char *limits(const struct workerenv *env,
     return copy;
 }
 
-/* Which places have a worker. */
+/* The place has a worker. */
 static bool has_worker(const struct places *places, size_t i, bool is_per_node)
 {
     return !is_per_node || i == 0 ||
@@ -160,8 +159,8 @@ static void add_workers(const struct workerenv *env,
     }
 }
 
-/* "FIRN_LAYOUT=0,0,1": faster GPUs first get the threads that are left over
- * when everybody has one. NULL: even, or no word. */
+/* "FIRN_LAYOUT=0,0,1": the GPU of each thread. Each GPU gets one, and faster
+ * GPUs get the rest first. NULL: all GPUs have the same speed. */
 static const char *layout(const struct places *places, int nthreads,
                           struct launchfile *out)
 {
@@ -207,15 +206,15 @@ static void add_number(struct launchfile *out, const char *name, double value)
         add_text(out, name, double_text(value, number));
 }
 
-/* Of a GPU that it shares, a job may count on its part of the memory. */
+/* The job's share of the memory of a shared GPU. */
 static void add_share(const struct workerenv *env, struct launchfile *out)
 {
     vec_add(&out->common, "FIRN_SHARE=1");
     add_number(out, "FIRN_MEM_SHARE", 1.0 / env->cluster->jobs_per_gpu);
 }
 
-/* How a model is split, where the policy says it: GPUs of a layer, stages, and
- * how many times over. Without a word the trainer splits nothing. */
+/* How the policy splits the model: GPUs of a layer, stages, replicas. Without
+ * these variables the trainer does not split it. */
 static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
 {
     const struct firn_how *how = &alloc->how;
@@ -234,9 +233,10 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
                                            alloc->ngpus / (tensor * stages)));
 }
 
-/* The other job that these workers train, and whose weights they begin with.
- * The words of the other one's command have a 0x1f between them. */
-static void add_others(const struct firn_launch *launch, struct launchfile *out)
+/* The co-trained job of these workers, and the job whose weights they begin
+ * with. The arguments of the co-trained job's command are separated by 0x1f. */
+static void add_related_jobs(const struct firn_launch *launch,
+                             struct launchfile *out)
 {
     const struct firn_launch_mate *mate = launch->mate;
     struct firn_buf words = {0};
@@ -251,6 +251,8 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
         buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
     vec_add(&out->common,
             arena_printf(&out->text, "FIRN_MATE_JOB=%d", mate->job));
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_ATTEMPT=%lld",
+                                       (long long)mate->epoch));
     vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_EPOCH=%lld",
                                        (long long)mate->epoch));
     add_text(out, "FIRN_MATE_TOKEN", mate->token);
@@ -264,8 +266,8 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
     buf_release(&words);
 }
 
-/* A secret by which the workers of this attempt know each other, drawn for each
- * launch: it says nothing of the job's token, nor that of it. */
+/* A random secret by which the workers of this attempt authenticate each other,
+ * independent of the job's token. */
 static void add_group_key(struct launchfile *out)
 {
     unsigned char key[32];
@@ -274,7 +276,7 @@ static void add_group_key(struct launchfile *out)
     while ((n = getrandom(key, sizeof key, 0)) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof key)
-        return; /* workers on several hosts will ask for it */
+        return; /* workers on several hosts will refuse to start */
     for (size_t i = 0; i < sizeof key; i++)
         snprintf(hex + 2 * i, 3, "%02x", key[i]);
     add_text(out, "FIRN_GROUP_KEY", hex);
@@ -290,8 +292,11 @@ static void add_common(const struct workerenv *env,
     buf_release(&gpus);
     add_text(out, "MASTER_ADDR", env->host);
     vec_add(&out->common, arena_printf(&out->text, "FIRN_JOB=%d", env->job));
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_EPOCH=%lld",
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_ATTEMPT=%lld",
                                        (long long)env->attempt));
+    vec_add(
+        &out->common, /* the name in older versions */
+        arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)env->attempt));
     add_text(out, "FIRN_URL", launch->url);
     add_text(out, "FIRN_TOKEN", launch->token);
     add_group_key(out);
@@ -306,7 +311,7 @@ static void add_common(const struct workerenv *env,
         vec_add(&out->common,
                 arena_printf(&out->text, "FIRN_PASSES=%d", alloc->how.passes));
     add_split(alloc, out);
-    add_others(launch, out);
+    add_related_jobs(launch, out);
     if (env->has_driver)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
@@ -324,10 +329,10 @@ void workerenv_add(const struct workerenv *env,
         vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
     if (is_sharing(env, launch))
         add_share(env, out);
-    bool is_of_all = launch->mate == NULL || /* one layout, for both */
-                     launch->mate->threads == launch->threads;
+    bool is_same_layout = launch->mate == NULL || /* one layout for both */
+                          launch->mate->threads == launch->threads;
     if ((env->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
-        is_of_all) {
+        is_same_layout) {
         const char *spread = layout(&places, launch->threads, out);
         if (spread != NULL)
             vec_add(&out->common, spread);

@@ -77,7 +77,7 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
-static void what_ended_meanwhile_becomes_an_event(void **state)
+static void an_end_while_the_engine_was_down_becomes_an_event(void **state)
 {
     (void)state;
     pid_t pids[4];
@@ -117,7 +117,7 @@ static void a_shepherd_killed_with_the_engine_is_lost(void **state)
 }
 
 /* Killed between the number and the shepherd: nothing ran, nothing will. */
-static void what_never_started_is_fenced_off_and_started_anew(void **state)
+static void an_attempt_that_never_started_is_fenced_off(void **state)
 {
     (void)state;
     static const char *const points[] = {
@@ -159,7 +159,7 @@ static void a_shepherd_spawned_last_of_all_runs_once(void **state)
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
 }
 
-static void a_job_nobody_knows_cannot_be_taken_over(void **state)
+static void a_job_without_a_record_cannot_be_taken_over(void **state)
 {
     (void)state;
     run_and_kill("exit", 0, "engine.fork.before");
@@ -171,7 +171,7 @@ static void a_job_nobody_knows_cannot_be_taken_over(void **state)
 /* Its environment is longer than any piece that is read at once. */
 static char large[2][100000];
 
-static void strays_are_gone_before_their_gpu_is_free(const char *what)
+static void orphans_are_gone_before_their_gpu_is_free(const char *what)
 {
     struct attempt_pid pid;
     pid_t pids[4];
@@ -206,26 +206,26 @@ static void strays_are_gone_before_their_gpu_is_free(const char *what)
 static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("clan");
+    orphans_are_gone_before_their_gpu_is_free("clan");
 }
 
 /* Those that closed it, as daemons and what Python starts do, by what they were
  * started with. */
-static void orphans_without_the_lock_are_found_too(void **state)
+static void orphans_without_the_lock_file_are_found(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("tree");
+    orphans_are_gone_before_their_gpu_is_free("tree");
 }
 
-static void orphans_that_look_dead_and_are_not_are_found_too(void **state)
+static void orphans_whose_first_thread_ended_are_found(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("headless");
+    orphans_are_gone_before_their_gpu_is_free("headless");
 }
 
 /* Those that have nothing of ours are in their control group, if there is one.
  */
-static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
+static void orphans_without_marks_are_found_by_their_control_group(void **state)
 {
     (void)state;
     struct cgroup cage;
@@ -241,11 +241,12 @@ static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
     cgroup_close(&cage);
     assert_int_equal(access(path, F_OK), -1);
     ((struct local *)host.state)->cgroup = CGROUP_ON;
-    strays_are_gone_before_their_gpu_is_free("bare");
+    orphans_are_gone_before_their_gpu_is_free("bare");
 }
 
 /* Wherever a shepherd dies, the engine finds out what that means. */
-static void a_shepherd_that_dies_somewhere_is_understood(void **state)
+static void
+the_end_of_a_killed_shepherd_follows_from_where_it_died(void **state)
 {
     (void)state;
     static const struct {
@@ -355,7 +356,7 @@ static void is_made_again(void)
     assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
 }
 
-static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
+static void a_start_that_takes_too_long_is_killed_and_repeated(void **state)
 {
     (void)state;
     pid_t slow = start_slowly();
@@ -364,7 +365,7 @@ static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
 }
 
 /* It comes to run when its end has been decided. */
-static void a_start_killed_when_it_is_done_is_made_again_too(void **state)
+static void a_start_killed_just_as_it_succeeds_is_repeated(void **state)
 {
     (void)state;
     pid_t slow = start_slowly();
@@ -460,21 +461,21 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
-        CASE(what_ended_meanwhile_becomes_an_event),
+        CASE(an_end_while_the_engine_was_down_becomes_an_event),
         CASE(a_shepherd_killed_with_the_engine_is_lost),
-        CASE(what_never_started_is_fenced_off_and_started_anew),
+        CASE(an_attempt_that_never_started_is_fenced_off),
         CASE(a_shepherd_spawned_last_of_all_runs_once),
-        CASE(a_job_nobody_knows_cannot_be_taken_over),
-        CASE(a_shepherd_that_dies_somewhere_is_understood),
+        CASE(a_job_without_a_record_cannot_be_taken_over),
+        CASE(the_end_of_a_killed_shepherd_follows_from_where_it_died),
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
         CASE(a_shepherd_that_hangs_after_its_exit_file_is_killed),
-        CASE(a_start_that_takes_too_long_is_killed_and_made_again),
-        CASE(a_start_killed_when_it_is_done_is_made_again_too),
+        CASE(a_start_that_takes_too_long_is_killed_and_repeated),
+        CASE(a_start_killed_just_as_it_succeeds_is_repeated),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
-        CASE(orphans_without_the_lock_are_found_too),
-        CASE(orphans_that_look_dead_and_are_not_are_found_too),
-        CASE(orphans_that_have_nothing_are_found_in_their_cage),
+        CASE(orphans_without_the_lock_file_are_found),
+        CASE(orphans_whose_first_thread_ended_are_found),
+        CASE(orphans_without_marks_are_found_by_their_control_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void arm_soon(void *engine)
 
 /* --- cases ---------------------------------------------------------------- */
 
-static void jobs_lie_by_id_and_are_found(void **state)
+static void jobs_are_sorted_by_id(void **state)
 {
     (void)state;
     add(5, "n0[0]");
@@ -95,7 +95,8 @@ static void jobs_lie_by_id_and_are_found(void **state)
     assert_ptr_equal(roster.jobs.at[1], nine);
 }
 
-static void turns_are_those_of_the_steps_but_nobody_waits_for_one(void **state)
+static void
+jobs_start_in_the_order_of_steps_among_those_with_free_gpus(void **state)
 {
     (void)state;
     add(3, "n0[0-1]");
@@ -109,7 +110,7 @@ static void turns_are_those_of_the_steps_but_nobody_waits_for_one(void **state)
     assert_int_equal(start(), 1);
 }
 
-static void sharers_fill_a_gpu_and_others_keep_it(void **state)
+static void a_gpu_takes_sharing_jobs_up_to_its_limit(void **state)
 {
     (void)state;
     for (firn_job_id id = 0; id < 3; id++)
@@ -127,7 +128,7 @@ static void sharers_fill_a_gpu_and_others_keep_it(void **state)
     assert_false(roster_is_held(&roster, second.parts, 2));
 }
 
-static void a_start_in_vain_waits_longer_each_time(void **state)
+static void each_failed_start_doubles_the_wait(void **state)
 {
     (void)state;
     struct rosterjob *job = add(0, "n0[0]");
@@ -171,7 +172,7 @@ static void a_move_asks_to_leave_unless_it_is_the_same_run(void **state)
     assert_true(roster_has_events(&roster));
 }
 
-static void owed_events_come_first_and_wake_us(void **state)
+static void pending_events_are_returned_first_and_wake_the_engine(void **state)
 {
     (void)state;
     int nturns = 0;
@@ -201,7 +202,7 @@ static void owed_events_come_first_and_wake_us(void **state)
     assert_true(nturns >= 1);
 }
 
-static void what_is_due_while_one_waits_is_done(void **state)
+static void next_does_what_is_due_while_it_waits(void **state)
 {
     (void)state;
     int nturns = 0;
@@ -241,13 +242,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(jobs_lie_by_id_and_are_found),
-        CASE(turns_are_those_of_the_steps_but_nobody_waits_for_one),
-        CASE(sharers_fill_a_gpu_and_others_keep_it),
-        CASE(a_start_in_vain_waits_longer_each_time),
+        CASE(jobs_are_sorted_by_id),
+        CASE(jobs_start_in_the_order_of_steps_among_those_with_free_gpus),
+        CASE(a_gpu_takes_sharing_jobs_up_to_its_limit),
+        CASE(each_failed_start_doubles_the_wait),
         CASE(a_move_asks_to_leave_unless_it_is_the_same_run),
-        CASE(owed_events_come_first_and_wake_us),
-        CASE(what_is_due_while_one_waits_is_done),
+        CASE(pending_events_are_returned_first_and_wake_the_engine),
+        CASE(next_does_what_is_due_while_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static struct attempt_exit run(const char *const *work, int nworkers)
 
 #define RUN(n, ...) run((const char *const[]){__VA_ARGS__, NULL}, n)
 
-static void workers_that_end_well_make_it_done(void **state)
+static void an_attempt_whose_workers_exit_with_0_is_done(void **state)
 {
     (void)state;
     struct attempt_exit how = RUN(3, "exit", "0");
@@ -139,7 +139,7 @@ static void workers_that_end_well_make_it_done(void **state)
     assert_int_equal(how.status, 0);
 }
 
-static void the_status_of_a_failure_is_told(void **state)
+static void a_failed_worker_reports_its_status(void **state)
 {
     (void)state;
     struct attempt_exit how = RUN(2, "exit", "3");
@@ -147,7 +147,7 @@ static void the_status_of_a_failure_is_told(void **state)
     assert_int_equal(how.status, 3);
 }
 
-static void a_signal_nobody_sent_is_a_failure(void **state)
+static void an_unrequested_signal_is_a_failure(void **state)
 {
     (void)state;
     struct attempt_exit how = RUN(1, "die", "9");
@@ -173,7 +173,7 @@ static void a_program_that_is_not_there_fails_with_127(void **state)
     bench_close(&b);
 }
 
-static void a_text_that_is_no_program_is_not_given_to_a_shell(void **state)
+static void a_text_file_without_an_interpreter_line_is_not_run(void **state)
 {
     (void)state;
     struct bench b;
@@ -195,7 +195,7 @@ static void a_text_that_is_no_program_is_not_given_to_a_shell(void **state)
     bench_close(&b);
 }
 
-static void out_of_memory_is_recognised_by_what_was_said_last(void **state)
+static void out_of_memory_is_recognised_by_the_last_output(void **state)
 {
     (void)state;
     struct attempt_exit how =
@@ -204,7 +204,8 @@ static void out_of_memory_is_recognised_by_what_was_said_last(void **state)
     assert_int_equal(how.status, 1);
 }
 
-static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
+static void
+output_of_an_earlier_attempt_does_not_mean_out_of_memory(void **state)
 {
     (void)state;
     struct bench b;
@@ -225,7 +226,7 @@ static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
     bench_close(&b);
 }
 
-static void a_memory_word_in_a_good_run_is_no_failure(void **state)
+static void a_successful_job_may_print_out_of_memory(void **state)
 {
     (void)state;
     struct attempt_exit how = RUN(1, "say", "recovered: out of memory", "0");
@@ -255,7 +256,7 @@ static void sigusr1_reaches_all_workers_and_they_leave(void **state)
     bench_close(&b);
 }
 
-static void who_cannot_hear_yet_is_asked_when_it_can(void **state)
+static void a_worker_without_a_handler_is_asked_when_it_has_one(void **state)
 {
     (void)state;
     struct bench b;
@@ -265,7 +266,8 @@ static void who_cannot_hear_yet_is_asked_when_it_can(void **state)
     bench_close(&b);
 }
 
-static void who_never_hears_gets_sigterm_after_the_grace(void **state)
+static void
+a_worker_without_a_handler_gets_sigterm_after_the_grace(void **state)
 {
     (void)state;
     struct bench b;
@@ -282,7 +284,8 @@ static void who_never_hears_gets_sigterm_after_the_grace(void **state)
     bench_close(&b);
 }
 
-static void who_ignores_sigterm_is_killed_after_the_grace(void **state)
+static void
+a_worker_that_ignores_sigterm_is_killed_after_the_grace(void **state)
 {
     (void)state;
     struct bench b;
@@ -295,7 +298,7 @@ static void who_ignores_sigterm_is_killed_after_the_grace(void **state)
 }
 
 /* The worker, its child in another session, and that one's child. */
-static void the_whole_tree_dies_also_who_left_the_session(void **state)
+static void all_descendants_die_also_in_another_session(void **state)
 {
     (void)state;
     struct bench b;
@@ -310,7 +313,8 @@ static void the_whole_tree_dies_also_who_left_the_session(void **state)
     bench_close(&b);
 }
 
-static void what_workers_leave_behind_is_ended_and_does_not_count(void **state)
+static void
+processes_left_by_workers_are_ended_and_do_not_change_the_end(void **state)
 {
     (void)state;
     struct bench b;
@@ -377,7 +381,7 @@ static void a_fence_above_it_refuses_a_late_shepherd(void **state)
     bench_close(&b);
 }
 
-static void nothing_starts_while_another_has_the_lock(void **state)
+static void no_worker_starts_while_the_lock_is_held(void **state)
 {
     (void)state;
     struct bench b;
@@ -399,7 +403,7 @@ static void nothing_starts_while_another_has_the_lock(void **state)
     bench_close(&b);
 }
 
-static void an_epoch_is_not_run_twice(void **state)
+static void an_attempt_is_not_run_twice(void **state)
 {
     (void)state;
     struct bench b;
@@ -486,24 +490,24 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        CASE(workers_that_end_well_make_it_done),
-        CASE(the_status_of_a_failure_is_told),
-        CASE(a_signal_nobody_sent_is_a_failure),
+        CASE(an_attempt_whose_workers_exit_with_0_is_done),
+        CASE(a_failed_worker_reports_its_status),
+        CASE(an_unrequested_signal_is_a_failure),
         CASE(a_program_that_is_not_there_fails_with_127),
-        CASE(a_text_that_is_no_program_is_not_given_to_a_shell),
-        CASE(out_of_memory_is_recognised_by_what_was_said_last),
-        CASE(what_an_earlier_epoch_said_is_not_this_ones_end),
-        CASE(a_memory_word_in_a_good_run_is_no_failure),
+        CASE(a_text_file_without_an_interpreter_line_is_not_run),
+        CASE(out_of_memory_is_recognised_by_the_last_output),
+        CASE(output_of_an_earlier_attempt_does_not_mean_out_of_memory),
+        CASE(a_successful_job_may_print_out_of_memory),
         CASE(sigusr1_reaches_all_workers_and_they_leave),
-        CASE(who_cannot_hear_yet_is_asked_when_it_can),
-        CASE(who_never_hears_gets_sigterm_after_the_grace),
-        CASE(who_ignores_sigterm_is_killed_after_the_grace),
-        CASE(the_whole_tree_dies_also_who_left_the_session),
-        CASE(what_workers_leave_behind_is_ended_and_does_not_count),
+        CASE(a_worker_without_a_handler_is_asked_when_it_has_one),
+        CASE(a_worker_without_a_handler_gets_sigterm_after_the_grace),
+        CASE(a_worker_that_ignores_sigterm_is_killed_after_the_grace),
+        CASE(all_descendants_die_also_in_another_session),
+        CASE(processes_left_by_workers_are_ended_and_do_not_change_the_end),
         CASE(a_control_group_is_used_where_it_can_be),
         CASE(a_fence_above_it_refuses_a_late_shepherd),
-        CASE(nothing_starts_while_another_has_the_lock),
-        CASE(an_epoch_is_not_run_twice),
+        CASE(no_worker_starts_while_the_lock_is_held),
+        CASE(an_attempt_is_not_run_twice),
         CASE(workers_keep_the_lock_when_their_shepherd_is_killed),
         CASE(a_bad_launch_file_starts_nothing),
         CASE(a_request_before_the_start_starts_nothing),

@@ -133,8 +133,7 @@ static void an_end_that_cannot_be_read_now_is_read_later(void **state)
     }
 }
 
-static void
-a_running_job_is_not_given_up_when_descriptors_are_short(void **state)
+static void a_running_job_is_kept_when_descriptors_are_short(void **state)
 {
     (void)state;
     pid_t worker = start("obey");
@@ -195,7 +194,8 @@ static void an_exit_that_cannot_be_read_decides_nothing(void **state)
     an_exit_that_cannot_be_read_is_waited_for();
 }
 
-static void nor_does_it_when_slurm_has_the_job_over(void **state)
+static void
+an_unreadable_exit_file_decides_nothing_when_slurm_says_over(void **state)
 {
     livehost_tear_down(&host, state);
     assert_int_equal(livehost_set_up(&host, "slurm", "", state), 0);
@@ -248,8 +248,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
     }
 }
 
-static void
-an_end_whose_files_were_deleted_is_lost_and_not_a_new_start(void **state)
+static void an_attempt_with_deleted_files_ends_as_lost(void **state)
 {
     (void)state;
     pid_t worker = start("wait");
@@ -284,7 +283,7 @@ static void a_job_that_deletes_its_files_at_once_is_running(void **state)
 }
 
 /* Its shepherd is killed, its files are gone, and descendants of it live on. */
-static void strays_without_files_are_gone_before_a_start(void **state)
+static void orphans_without_files_are_killed_before_a_start(void **state)
 {
     (void)state;
     pid_t pids[4];
@@ -420,7 +419,7 @@ static void a_link_in_place_of_a_file_is_not_followed(void **state)
     assert_int_equal(attempt_missing(errno), ATTEMPT_ABSENT);
 }
 
-static void what_an_errno_means(void **state)
+static void only_enoent_and_enotdir_mean_absent(void **state)
 {
     (void)state;
     assert_int_equal(attempt_missing(ENOENT), ATTEMPT_ABSENT);
@@ -453,18 +452,18 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(an_end_that_cannot_be_read_now_is_read_later),
-        CASE(a_running_job_is_not_given_up_when_descriptors_are_short),
+        CASE(a_running_job_is_kept_when_descriptors_are_short),
         CASE(an_exit_that_cannot_be_read_decides_nothing),
-        CASE(nor_does_it_when_slurm_has_the_job_over),
+        CASE(an_unreadable_exit_file_decides_nothing_when_slurm_says_over),
         CASE(a_job_that_deletes_its_files_is_not_started_beside_itself),
         CASE(a_job_that_deletes_its_files_at_once_is_running),
-        CASE(an_end_whose_files_were_deleted_is_lost_and_not_a_new_start),
-        CASE(strays_without_files_are_gone_before_a_start),
+        CASE(an_attempt_with_deleted_files_ends_as_lost),
+        CASE(orphans_without_files_are_killed_before_a_start),
         CASE(a_job_waits_for_marked_processes_of_it_before_it_starts),
         CASE(a_job_of_another_state_folder_is_left_alone),
         CASE(damaged_files_are_not_a_job_that_never_started),
         CASE(a_link_in_place_of_a_file_is_not_followed),
-        cmocka_unit_test(what_an_errno_means),
+        cmocka_unit_test(only_enoent_and_enotdir_mean_absent),
     };
     return cmocka_run_group_tests_name("unknown", tests, NULL, NULL);
 }
