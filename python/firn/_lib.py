@@ -158,7 +158,7 @@ class TrainerReport(ctypes.Structure):
 
 
 class Orders(ctypes.Structure):
-    """struct firn_orders: negative numbers are no word."""
+    """struct firn_orders: a negative number is no order."""
 
     _fields_ = [
         ("nfrozen", c_int),
@@ -475,7 +475,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def text(word: str | None) -> bytes | None:
-    """A C string of a word that may be missing."""
+    """A C string of a text that may be None."""
     return None if word is None else word.encode()
 
 

@@ -325,23 +325,6 @@ static void look_for_end(struct child *child, double now_s)
     close_fd(&child->pidfd); /* (2) */
 }
 
-/* Kills it and all that it started. */
-static void stop(struct child *child, double now_s)
-{
-    kill(-child->pid, SIGKILL);
-    child->done.is_late = true;
-    child->done.took_s = now_s - child->start_s;
-    child->phase = DRAINING;
-    child->until_s = now_s + grace_s;
-}
-
-static int status_of(int status)
-{
-    if (WIFEXITED(status))
-        return WEXITSTATUS(status);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : UNKNOWN;
-}
-
 /* Waits for an ended command: (1). */
 static void reap(struct commands *c, struct child *child)
 {
@@ -350,7 +333,11 @@ static void reap(struct commands *c, struct child *child)
     do
         got = waitpid(child->pid, &status, WNOHANG);
     while (got < 0 && errno == EINTR);
-    child->done.status = got == child->pid ? status_of(status) : UNKNOWN;
+    child->done.status = UNKNOWN;
+    if (got == child->pid && WIFEXITED(status))
+        child->done.status = WEXITSTATUS(status);
+    else if (got == child->pid && WIFSIGNALED(status))
+        child->done.status = 128 + WTERMSIG(status);
     if (got == 0) {
         child->done.status = KILLED;
         vec_add(&c->undead, child->pid);
@@ -363,8 +350,13 @@ static bool tend(struct commands *c, struct child *child, double now_s)
     look_for_end(child, now_s); /* before its last output is read */
     gather(&child->out_fd, &child->out);
     gather(&child->err_fd, &child->err);
-    if (child->phase == RUNNING && now_s >= child->until_s)
-        stop(child, now_s);
+    if (child->phase == RUNNING && now_s >= child->until_s) {
+        kill(-child->pid, SIGKILL); /* with all that it started */
+        child->done.is_late = true;
+        child->done.took_s = now_s - child->start_s;
+        child->phase = DRAINING;
+        child->until_s = now_s + grace_s;
+    }
     bool has_no_pipe = child->out_fd < 0 && child->err_fd < 0;
     if (child->phase != DRAINING ||
         (now_s < child->until_s && !(child->has_ended && has_no_pipe)))

@@ -155,11 +155,6 @@ static bool take_single(struct launchfile *out, int which, const char *value)
     return is_good;
 }
 
-static bool is_variable(const char *value)
-{
-    return value[0] != '=' && strchr(value, '=') != NULL;
-}
-
 static bool take_listed(struct launchfile *out, const char *name,
                         const char *value)
 {
@@ -171,7 +166,7 @@ static bool take_listed(struct launchfile *out, const char *name,
         launchfile_add_worker(out);
         return value[0] == '\0';
     }
-    if (!is_variable(value))
+    if (value[0] == '=' || strchr(value, '=') == NULL)
         return false;
     if (strcmp(name, "common") == 0)
         vec_add(&out->common, value);
@@ -182,14 +177,6 @@ static bool take_listed(struct launchfile *out, const char *name,
     else
         return false;
     return true;
-}
-
-static int single_named(const char *name)
-{
-    int i = 0;
-    while (i < NSINGLE && strcmp(singles[i], name) != 0)
-        i++;
-    return i;
 }
 
 enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
@@ -209,7 +196,9 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
                 break;
             return FIRN_OK;
         }
-        int which = single_named(c.name);
+        int which = 0;
+        while (which < NSINGLE && strcmp(singles[which], c.name) != 0)
+            which++;
         bool is_single = which < NSINGLE;
         bool is_good = is_single ? (seen & 1u << which) == 0 &&
                                        take_single(out, which, c.value)

@@ -151,10 +151,11 @@ static enum firn_status attach(void *state, const struct firn_engine_host *host,
     return FIRN_OK;
 }
 
-static void stop(struct local *local, struct localjob *job)
+/* The job is not wanted any more: it ends with this event. */
+static void end(struct local *local, struct localjob *job,
+                enum firn_event_kind kind, enum firn_end reason)
 {
-    if (roster_unwant(&local->roster, &job->base, FIRN_EVENT_LEFT,
-                      FIRN_END_CHECKPOINT))
+    if (roster_unwant(&local->roster, &job->base, kind, reason))
         local_leave(local, job);
     else
         local_drop(local, job);
@@ -167,7 +168,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct localjob *job = find(local, step->job->id);
     if (step->kind == FIRN_STEP_STOP) {
         if (job != NULL)
-            stop(local, job);
+            end(local, job, FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT);
         arm(local);
         return FIRN_OK;
     }
@@ -237,11 +238,7 @@ static void cancel(void *state, firn_job_id id)
     if (job == NULL)
         return;
     job->base.is_cancelled = true;
-    if (roster_unwant(&local->roster, &job->base, FIRN_EVENT_FAIL,
-                      FIRN_END_KILLED))
-        local_leave(local, job);
-    else
-        local_drop(local, job);
+    end(local, job, FIRN_EVENT_FAIL, FIRN_END_KILLED);
     arm(local);
 }
 

@@ -351,16 +351,6 @@ static enum firn_event_kind kind_of(const struct localjob *job,
     return may_leave ? FIRN_EVENT_LEFT : FIRN_EVENT_FAIL;
 }
 
-/* Removes the control group that a killed shepherd left. */
-static void clean_up(const struct local *local, const struct localjob *job)
-{
-    char name[CGROUP_NAME];
-    if (job->pid == 0)
-        return;
-    cgroup_name(name, job->base.id, job->base.attempt, job->pid);
-    cgroup_remove((enum cgroup_mode)local->cgroup, name);
-}
-
 /* The attempt is gone: frees its GPUs, reports the end, and queues the job if
  * it is still wanted. `result` is NULL without an exit file. */
 static void finish(struct local *local, struct localjob *job,
@@ -381,8 +371,12 @@ static void finish(struct local *local, struct localjob *job,
                         : was_killed   ? 128 + SIGKILL
                                        : 0;
     event.kind = kind_of(job, (enum firn_end)event.end, has_run && !was_late);
-    if (result == NULL)
-        clean_up(local, job);
+    if (result == NULL &&
+        job->pid != 0) { /* a killed shepherd leaves its group */
+        char name[CGROUP_NAME];
+        cgroup_name(name, job->base.id, job->base.attempt, job->pid);
+        cgroup_remove((enum cgroup_mode)local->cgroup, name);
+    }
     roster_report(&local->roster, event);
     local_forget_attempt(local, job);
     if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0) {
@@ -450,13 +444,6 @@ static enum verdict judge(const struct signs *s, bool has_run)
                : VERDICT_NEVER;
 }
 
-static const char *unread(const struct signs *s)
-{
-    return s->folder == ATTEMPT_UNKNOWN ? "lock"
-           : s->pid == ATTEMPT_UNKNOWN  ? "pid"
-                                        : "exit";
-}
-
 /* True: the attempt has no process, and none can start any more. */
 static bool is_gone(struct local *local, struct localjob *job,
                     const struct signs *s)
@@ -482,7 +469,11 @@ static void settle(struct local *local, struct localjob *job)
     if (verdict == VERDICT_TAKEN)
         roster_sure(&job->base);
     if (verdict == VERDICT_WAIT)
-        roster_unsure(&job->base, unread(&s), error);
+        roster_unsure(&job->base,
+                      s.folder == ATTEMPT_UNKNOWN ? "lock"
+                      : s.pid == ATTEMPT_UNKNOWN  ? "pid"
+                                                  : "exit",
+                      error);
     else if (verdict == VERDICT_TAKEN && job->is_over)
         has_processes(local, job, s.above);
     else if (verdict == VERDICT_TAKEN && is_scan_due(local, job))

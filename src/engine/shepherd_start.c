@@ -43,15 +43,6 @@ static void set(struct variables *env, const char *variable)
     vec_add(&env->at, variable);
 }
 
-static const char *get(char **env, const char *name)
-{
-    size_t n = strlen(name);
-    for (; *env != NULL; env++)
-        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
-            return *env + n + 1;
-    return NULL;
-}
-
 static struct variables variables_of(const struct shepherd *s,
                                      const struct launch_worker *worker)
 {
@@ -98,7 +89,10 @@ static bool is_program(const char *path)
 static const char *find_program(const char *name, char **env,
                                 char out[PATH_SIZE])
 {
-    const char *path = get(env, "PATH");
+    const char *path = NULL;
+    for (; *env != NULL && path == NULL; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            path = *env + 5;
     if (strchr(name, '/') != NULL)
         return name;
     if (path == NULL)

@@ -132,23 +132,17 @@ static enum firn_status attach(void *state, const struct firn_engine_host *host,
     return FIRN_OK;
 }
 
-static void stop(struct slurm *slurm, struct slurmjob *job, bool is_loss)
-{
-    if (roster_unwant(&slurm->roster, &job->base, FIRN_EVENT_LEFT,
-                      FIRN_END_CHECKPOINT))
-        slurm_leave(slurm, job, is_loss);
-    else
-        slurm_drop(slurm, job);
-}
-
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct slurm *slurm = state;
     struct slurmjob *job = slurm_find(slurm, step->job->id);
     if (step->kind == FIRN_STEP_STOP) {
-        if (job != NULL)
-            stop(slurm, job, step->is_loss);
+        if (job != NULL && roster_unwant(&slurm->roster, &job->base,
+                                         FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT))
+            slurm_leave(slurm, job, step->is_loss);
+        else if (job != NULL)
+            slurm_drop(slurm, job);
         slurm_wake_arm(slurm);
         return FIRN_OK;
     }
@@ -178,16 +172,11 @@ static enum firn_status settled(void *state, struct firn_error *err)
     return FIRN_OK;
 }
 
-static void arm(void *state)
-{
-    slurm_wake_arm(state);
-}
-
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
     struct slurm *slurm = state;
-    const struct roster_work work = {turn, arm, slurm};
+    const struct roster_work work = {turn, slurm_wake_arm, slurm};
     (void)err;
     return roster_next(&slurm->roster, &work, until_s, out);
 }

@@ -46,7 +46,7 @@ static void add_slots(const struct slurm *slurm, const struct firn_part *part,
 
 static const char *gres_of(const struct slurm *slurm,
                            const struct firn_alloc *alloc, firn_node_id node,
-                           struct arena *arena)
+                           struct arena *arena, int *ngpus)
 {
     const struct slurm_host *host = &slurm->hosts.at[node];
     struct firn_buf text = {0};
@@ -64,16 +64,8 @@ static const char *gres_of(const struct slurm *slurm,
         buf_printf(&text, "gpu:%s:%d", host->type, n);
     const char *copy = arena_strdup(arena, text.at);
     buf_release(&text);
+    *ngpus = n;
     return copy;
-}
-
-static int gpus_on(const struct firn_alloc *alloc, firn_node_id node)
-{
-    int n = 0;
-    for (int i = 0; i < alloc->nparts; i++)
-        if (alloc->parts[i].node == node)
-            n += __builtin_popcountll(alloc->parts[i].gpus);
-    return n;
 }
 
 static void find_wants(const struct slurm *slurm,
@@ -84,9 +76,10 @@ static void find_wants(const struct slurm *slurm,
         firn_node_id node = alloc->parts[i].node;
         if (i > 0 && alloc->parts[i - 1].node == node)
             continue;
+        int ngpus = 0;
         struct want want = {.node = node,
-                            .gres = gres_of(slurm, alloc, node, arena),
-                            .ntasks = is_per_node ? 1 : gpus_on(alloc, node)};
+                            .gres = gres_of(slurm, alloc, node, arena, &ngpus)};
+        want.ntasks = is_per_node ? 1 : ngpus;
         vec_add(&out->at, want);
     }
 }

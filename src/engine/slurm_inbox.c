@@ -336,15 +336,6 @@ static void take_list(struct slurm *slurm, const struct slurm_tickets *tickets)
 
 /* --- released jobs -------------------------------------------------------- */
 
-/* How many nodes the allocation has. */
-static int count_nodes(const struct firn_alloc *alloc)
-{
-    int n = 0;
-    for (int i = 0; i < alloc->nparts; i++)
-        n += i == 0 || alloc->parts[i].node != alloc->parts[i - 1].node;
-    return n;
-}
-
 enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
                                    const struct firn_alloc *to,
                                    struct firn_error *err)
@@ -358,7 +349,10 @@ enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
     if (guest == NULL || !guest->is_listed)
         return firn_fail(err, FIRN_EREFUSED,
                          "Slurm's inbox has not listed the job yet");
-    if (count_nodes(to) != guest->ticket.nnodes)
+    int nnodes = 0;
+    for (int i = 0; i < to->nparts; i++)
+        nnodes += i == 0 || to->parts[i].node != to->parts[i - 1].node;
+    if (nnodes != guest->ticket.nnodes)
         return firn_fail(
             err, FIRN_EREFUSED, "the job asked for GPUs on exactly %d node%s",
             guest->ticket.nnodes, guest->ticket.nnodes > 1 ? "s" : "");

@@ -157,20 +157,19 @@ void slurm_answers(struct slurm *slurm)
     } /* the result of scancel is seen in the queue */
 }
 
-static double due_s(const struct slurmjob *job, double now_s)
+void slurm_wake_arm(void *slurm_engine)
 {
-    return job->base.held.nparts > 0 ? job->look_s
-                                     : roster_due_s(&job->base, now_s);
-}
-
-void slurm_wake_arm(struct slurm *slurm)
-{
+    struct slurm *slurm = slurm_engine;
     double now_s = slurm_now_s(slurm), due = slurm_inbox_due_s(slurm);
     if (commands_count(slurm->commands, SLURM_CMD_QUEUE) == 0)
         due = fmin(due, slurm->queue_due_s);
     if (commands_count(slurm->commands, SLURM_CMD_NODES) == 0)
         due = fmin(due, slurm->nodes_due_s);
-    for (size_t i = 0; i < slurm->roster.jobs.n; i++)
-        due = fmin(due, due_s(slurm_at(slurm, i), now_s));
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        const struct slurmjob *job = slurm_at(slurm, i);
+        due = fmin(due, job->base.held.nparts > 0
+                            ? job->look_s
+                            : roster_due_s(&job->base, now_s));
+    }
     roster_wake_arm(&slurm->roster, now_s, due);
 }

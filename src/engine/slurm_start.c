@@ -112,13 +112,6 @@ static enum firn_status submit(struct slurm *slurm, struct slurmjob *job,
     return FIRN_OK;
 }
 
-static bool is_batch_refusal(const struct command_done *done)
-{
-    return !done->has_run ||
-           (slurm_is_refusal(done) &&
-            strstr(done->err.at, "Batch job submission failed") != NULL);
-}
-
 void slurm_submitted(struct slurm *slurm, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
@@ -137,7 +130,10 @@ void slurm_submitted(struct slurm *slurm, const struct command_done *done)
         job->refusal[0] = '\0';
         return;
     }
-    bool is_clear = is_batch_refusal(done);
+    bool is_clear =
+        !done->has_run ||
+        (slurm_is_refusal(done) &&
+         strstr(done->err.at, "Batch job submission failed") != NULL);
     job->is_refused = is_clear;
     slurm_failure(done, job->refusal);
     job->submit = SUBMIT_UNSURE;
@@ -166,17 +162,6 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     return submit(slurm, job, launch->is_per_node, err);
 }
 
-/* Starts a job of the inbox: Slurm has it, the engine only says where it runs.
- */
-static void start_inbox_job(struct slurm *slurm, struct slurmjob *job,
-                            const struct firn_launch *launch)
-{
-    str_copy(job->inbox, sizeof job->inbox, launch->inbox);
-    job->base.grace_s = launch->grace_s;
-    job->submit = SUBMIT_ASKED;
-    slurm_inbox_start(slurm, job);
-}
-
 void slurm_start(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
@@ -198,9 +183,12 @@ void slurm_start(struct slurm *slurm, struct slurmjob *job)
         return;
     }
     holding_copy(&job->base.held, &job->base.want);
-    if (is_from_inbox)
-        start_inbox_job(slurm, job, &launch);
-    else if (prepare(slurm, job, &launch, &err) != FIRN_OK) {
+    if (is_from_inbox) { /* Slurm has the job; the engine says where it runs */
+        str_copy(job->inbox, sizeof job->inbox, launch.inbox);
+        job->base.grace_s = launch.grace_s;
+        job->submit = SUBMIT_ASKED;
+        slurm_inbox_start(slurm, job);
+    } else if (prepare(slurm, job, &launch, &err) != FIRN_OK) {
         slurm_forget_attempt(slurm, job);
         roster_retry(&slurm->roster, &job->base, err.text);
         return;

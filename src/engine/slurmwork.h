@@ -251,7 +251,7 @@ void slurm_poll(struct slurm *slurm);
 /* Handles all commands that have ended. */
 void slurm_answers(struct slurm *slurm);
 /* Sets the timer for whatever is due next. */
-void slurm_wake_arm(struct slurm *slurm);
+void slurm_wake_arm(void *slurm_engine);
 
 /* --- slurm_queue.c: squeue's answer --------------------------------------- */
 

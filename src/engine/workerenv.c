@@ -206,13 +206,6 @@ static void add_number(struct launchfile *out, const char *name, double value)
         add_text(out, name, double_text(value, number));
 }
 
-/* The job's share of the memory of a shared GPU. */
-static void add_share(const struct workerenv *env, struct launchfile *out)
-{
-    vec_add(&out->common, "FIRN_SHARE=1");
-    add_number(out, "FIRN_MEM_SHARE", 1.0 / env->cluster->jobs_per_gpu);
-}
-
 /* How the policy splits the model: GPUs of a layer, stages, replicas. Without
  * these variables the trainer does not split it. */
 static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
@@ -327,8 +320,10 @@ void workerenv_add(const struct workerenv *env,
             arena_printf(&out->text, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
         vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
-    if (is_sharing(env, launch))
-        add_share(env, out);
+    if (is_sharing(env, launch)) {
+        vec_add(&out->common, "FIRN_SHARE=1");
+        add_number(out, "FIRN_MEM_SHARE", 1.0 / env->cluster->jobs_per_gpu);
+    }
     bool is_same_layout = launch->mate == NULL || /* one layout for both */
                           launch->mate->threads == launch->threads;
     if ((env->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
