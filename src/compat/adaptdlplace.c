@@ -25,7 +25,8 @@ bool adaptdl_place(struct freemap *map, const struct firn_want *want,
     (void)accepts; /* one type */
     if (want->gpus > map->free_gpus)
         return false;
-    *out = (struct firn_alloc){.is_shared = want->shared};
+    *out = (struct firn_alloc){.is_shared = want->shared,
+                               .how = FIRN_HOW_AS_SUBMITTED};
     out->parts =
         arena_alloc(scratch, (size_t)map->cluster->nnodes * sizeof *out->parts);
     while (out->ngpus < want->gpus) {

@@ -444,7 +444,8 @@ static bool consolidate(struct freemap *map, const struct firn_want *want,
     *out = (struct firn_alloc){
         .parts = arena_alloc(scratch, NODES_MAX * sizeof *out->parts),
         .ngpus = want->gpus,
-        .is_shared = want->shared};
+        .is_shared = want->shared,
+        .how = FIRN_HOW_AS_SUBMITTED};
     for (int i = 0; i < map->cluster->nnodes; i++)
         if (taken[i] > 0)
             take_some(map, i, taken[i], out);

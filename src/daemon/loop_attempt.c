@@ -57,7 +57,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     struct firn_how how = partner_how(loop, &gpus->how);
     struct firn_buf held = {0};
     int64_t epoch = 0;
-    how.merged_with = partner != NULL ? partner->id + 1 : 0;
+    how.merged_with = partner != NULL ? partner->id : FIRN_NO_JOB;
     firn_alloc_print(gpus, &held);
     enum firn_status status =
         book_held(loop->book, job, held.at, err); /* (1) */

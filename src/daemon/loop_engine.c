@@ -78,9 +78,10 @@ static void tell_step(struct loop *loop, struct live_job *job,
 static firn_job_id lead_by(const struct loop *loop, const struct live_job *job,
                            const struct firn_step *step)
 {
-    firn_job_id with = step->to->nparts > 0 && step->to->how.merged_with > 0
-                           ? loop_book_id(loop, step->to->how.merged_with - 1)
-                           : FIRN_NO_JOB;
+    firn_job_id with =
+        step->to->nparts > 0 && step->to->how.merged_with != FIRN_NO_JOB
+            ? loop_book_id(loop, step->to->how.merged_with)
+            : FIRN_NO_JOB;
     return with < job->id ? with : FIRN_NO_JOB;
 }
 

@@ -234,7 +234,7 @@ static enum firn_status submit(struct loop *loop, struct live_job *job,
 enum firn_status loop_enter_round(struct loop *loop, struct live_job *job,
                                   struct firn_error *err)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     const struct track *track = loop_track_make(loop, job->id);
     if (track->round_id != FIRN_NO_JOB || track->is_pinned)
         return FIRN_OK;
@@ -313,7 +313,7 @@ static void block(struct loop *loop, struct track *track)
     struct firn_alloc *to = &track->blocked;
     const struct firn_alloc *from = &track->granted;
     mem_free(to->parts);
-    *to = (struct firn_alloc){0};
+    *to = (struct firn_alloc)FIRN_ALLOC_NONE;
     to->parts = mem_new((size_t)from->nparts + 1, sizeof *to->parts);
     for (int i = 0; i < from->nparts; i++) {
         if (!c->nodes[from->parts[i].node].is_up)
@@ -369,7 +369,7 @@ void loop_pins_set(struct loop *loop)
 void loop_pin_leaving(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track(loop, job->id);
-    struct firn_alloc has = {0};
+    struct firn_alloc has = FIRN_ALLOC_NONE;
     if (track->is_pinned || !recover_alloc(job->held, &has))
         return;
     if (has.nparts == 0 || has.is_shared) { /* the other job stays there */
@@ -397,7 +397,7 @@ static void engine_step(struct loop *loop, const struct live_job *job,
 
 void loop_stop_job(struct loop *loop, const struct live_job *job)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     engine_step(loop, job, FIRN_STEP_STOP, &nothing);
 }
 

@@ -68,7 +68,7 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
            bit(track != NULL && track->is_pinned, LIFE_IS_PINNED) |
            bit(in_round != NULL, LIFE_IS_IN_ROUND) |
            bit(is_granted, LIFE_IS_GRANTED) |
-           bit(is_granted && in_round->held.how.merged_with == 0,
+           bit(is_granted && in_round->held.how.merged_with == FIRN_NO_JOB,
                LIFE_IS_GRANTED_ALONE) |
            bit(phase != FIRN_PHASE_GONE, LIFE_IS_PRESENT) |
            bit(phase == FIRN_PHASE_LEAVING, LIFE_IS_LEAVING) |

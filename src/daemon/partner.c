@@ -32,11 +32,10 @@
 
 struct live_job *partner_of(struct book *book, const struct live_job *job)
 {
-    struct live_job *other = job->how.merged_with > 0
-                                 ? book_job(book, job->how.merged_with - 1)
+    struct live_job *other = job->how.merged_with != FIRN_NO_JOB
+                                 ? book_job(book, job->how.merged_with)
                                  : NULL;
-    return other != NULL && other->how.merged_with == job->id + 1 ? other
-                                                                  : NULL;
+    return other != NULL && other->how.merged_with == job->id ? other : NULL;
 }
 
 struct live_job *partner_lead(struct book *book, const struct live_job *job)
@@ -51,12 +50,12 @@ struct live_job *partner_wanted(const struct loop *loop,
     const struct track *track = loop_track(loop, job->id);
     const struct firn_job *me =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    if (me == NULL || me->held.nparts == 0 || me->held.how.merged_with == 0)
+    if (me == NULL || me->held.nparts == 0 || me->held.how.merged_with == FIRN_NO_JOB)
         return NULL;
     const struct firn_job *them =
-        state_job(round_state(loop->round), me->held.how.merged_with - 1);
+        state_job(round_state(loop->round), me->held.how.merged_with);
     if (them == NULL || them->held.nparts == 0 ||
-        them->held.how.merged_with != me->id + 1)
+        them->held.how.merged_with != me->id)
         return NULL;
     return book_job(loop->book, loop_book_id(loop, them->id));
 }
@@ -84,10 +83,10 @@ void partner_words(const struct loop *loop, const struct live_job *job,
 struct firn_how partner_how(const struct loop *loop, const struct firn_how *how)
 {
     struct firn_how out = *how;
-    if (how->merged_with > 0)
-        out.merged_with = 1 + loop_book_id(loop, how->merged_with - 1);
-    if (how->after > 0)
-        out.after = 1 + loop_book_id(loop, how->after - 1);
+    if (how->merged_with != FIRN_NO_JOB)
+        out.merged_with = loop_book_id(loop, how->merged_with);
+    if (how->after != FIRN_NO_JOB)
+        out.after = loop_book_id(loop, how->after);
     return out;
 }
 
@@ -95,11 +94,11 @@ void partner_relink(struct loop *loop, firn_job_id round_id)
 {
     const struct state *state = round_state(loop->round);
     const struct firn_job *job = state_job(state, round_id);
-    int with = job->held.how.merged_with;
     const struct firn_job *other =
-        job->held.nparts > 0 && with > 0 ? state_job(state, with - 1) : NULL;
-    if (other != NULL && other->held.how.merged_with > 0 &&
-        loop_book_id(loop, other->held.how.merged_with - 1) ==
+        job->held.nparts > 0 ? state_job(state, job->held.how.merged_with)
+                             : NULL;
+    if (other != NULL && other->held.how.merged_with != FIRN_NO_JOB &&
+        loop_book_id(loop, other->held.how.merged_with) ==
             loop_book_id(loop, round_id))
         round_merged(loop->round, other->id, round_id);
 }
