@@ -42,6 +42,7 @@ enum {
 #define BACK      "held back by its user"
 #define AGAIN     "starts again when its GPUs are free"
 #define LEAVE     "others go first; it is asked to leave its GPUs"
+#define UNBEGUN   "stopped before its processes began; waits for GPUs"
 #define SILENT \
     "the job that was to train it reports nothing of it; goes on alone"
 #define EARLY "the job that trained it ended before it was done; goes on alone"
@@ -97,14 +98,12 @@ static const struct life_row rows[] = {
     STAY(CHANGED, GOING, NO, IS(IN_ROUND), DO(ADMIT)),
     STAY(HOLD, LIVING, IS(ENDING), NO, NO),
     STAY(HOLD, GOING, IS(PINNED), NO, NO), /* runs on to its end */
-    STAY(HOLD, GOING, IS(INBOX) | IS(PRESENT), NO, NO),
     SAY(HOLD, GOING, IS(PRESENT) | IS(TRAINED), NO, PREEMPTING, HELD,
         DO(WITHDRAW) | DO(CHECK_PARTNERS), BACK),
     SAY(HOLD, GOING, IS(PRESENT), NO, PREEMPTING, HELD,
         DO(WITHDRAW) | DO(CHECK_PARTNERS) | DO(PIN_LEAVING) | DO(STOP), BACK),
     SAY(HOLD, GOING, NO, IS(PRESENT), PENDING, HELD,
         DO(WITHDRAW) | DO(CHECK_PARTNERS), BACK),
-    STAY(RELEASE, LIVING, IS(ENDING), NO, NO),
     SAY(RELEASE, STATE(PENDING), NO, IS(HELD), PENDING, NEW, DO(ADMIT),
         "released; no round has seen it yet"),
     STAY(RELEASE, MOVING, NO, IS(HELD), DO(ADMIT)),
@@ -135,9 +134,13 @@ static const struct life_row rows[] = {
         "starts on {gpus}"),
     SAY(TAKEN, GOING, IS(TRAINED), NO, PREEMPTING, POLICY, DO(WATCH_PARTNER),
         LEAVE),
+    SAY(TAKEN, GOING, NO, IS(PRESENT), PENDING, PRIORITY, DO(COUNT_STOP),
+        UNBEGUN),
     SAY(TAKEN, GOING, NO, NO, PREEMPTING, POLICY, DO(COUNT_STOP), LEAVE),
     SAY(DRAINED, GOING, IS(TRAINED), NO, PREEMPTING, POLICY,
         DO(WATCH_PARTNER), LEAVE),
+    SAY(DRAINED, GOING, NO, IS(PRESENT), PENDING, PRIORITY, DO(COUNT_STOP),
+        UNBEGUN),
     SAY(DRAINED, GOING, IS(CHECKPOINTS), NO, PREEMPTING, POLICY,
         DO(COUNT_STOP),
         "its node is drained; it is asked to write a checkpoint"),
@@ -146,33 +149,40 @@ static const struct life_row rows[] = {
         "does not write"),
     SAY(NODE_DOWN, GOING, IS(TRAINED), NO, PREEMPTING, POLICY,
         DO(WATCH_PARTNER), LEAVE),
+    SAY(NODE_DOWN, GOING, NO, IS(PRESENT), PENDING, PRIORITY, DO(COUNT_STOP),
+        UNBEGUN),
     SAY(NODE_DOWN, GOING, NO, NO, PREEMPTING, POLICY, DO(COUNT_STOP),
         "its node is down"),
     SAY(SENT_AWAY, GOING, IS(TRAINED), NO, PREEMPTING, POLICY,
         DO(WITHDRAW) | DO(COUNT_STOP) | DO(CHECK_PARTNERS), "{why}"),
+    SAY(SENT_AWAY, GOING, NO, IS(PRESENT), PENDING, POLICY, WAIT, "{why}"),
     SAY(SENT_AWAY, GOING, NO, NO, PREEMPTING, POLICY,
         DO(WITHDRAW) | DO(COUNT_STOP) | DO(CHECK_PARTNERS) | DO(STOP),
         "{why}"),
     SAY(PUT_BACK, GOING, NO, IS(OPEN), PENDING, CAPACITY,
         DO(UNPIN) | DO(WITHDRAW) | DO(STOP),
         "others took its GPUs before it was started"),
-    SAY(REFUSED, GOING, NO, IS(OPEN), PENDING, ENGINE,
+    SAY(REFUSED, GOING, IS(PRESENT), NO, PREEMPTING, ENGINE,
+        DO(WITHDRAW) | DO(RETRY_LATER) | DO(STOP), "{why}"),
+    SAY(REFUSED, GOING, NO, NO, PENDING, ENGINE,
         DO(WITHDRAW) | DO(RETRY_LATER), "{why}"),
     STAY(RETRY_DUE, LIVING, NO, NO, DO(ADMIT)),
 
     /* --- its processes -------------------------------------------------- */
     SAY(ATTEMPT, STATE(RUNNING), NO, IS(ENDING) | IS(HELD), STARTING, LEAVING,
         DO(OPEN_ATTEMPT), AGAIN),
-    SAY(ATTEMPT, STATE(RUNNING), IS(HELD) | IS(PINNED), IS(ENDING), STARTING,
-        LEAVING, DO(OPEN_ATTEMPT), AGAIN),
     STAY(ATTEMPT, GOING, NO, IS(ENDING) | IS(HELD), DO(OPEN_ATTEMPT)),
     STAY(ATTEMPT, GOING, IS(HELD) | IS(PINNED), IS(ENDING), DO(OPEN_ATTEMPT)),
     STAY(BEGINS, LIVING, IS(ENDING), NO, NO),
+    STAY(BEGINS, GOING, NO, IS(OPEN), NO), /* of an attempt that has ended */
     SAY(BEGINS, GOING, NO, IS(ENDING), STARTING, NONE, NO,
         "starts on {gpus}{partner}"),
     STAY(RUNS, LIVING, IS(ENDING), NO, NO),
+    STAY(RUNS, GOING, NO, IS(OPEN), NO),
     SAY(RUNS, GOING, NO, IS(ENDING), RUNNING, NONE, DO(COUNT_WAIT),
         "runs on {gpus}{partner}"),
+    /* The end of an older attempt: the present one's is on the way. */
+    STAY(LEFT, LIVING, IS(ENDING) | IS(PRESENT), NO, DO(CLOSE_ATTEMPT)),
     SAY(LEFT, LIVING, IS(ENDING), NO, CANCELLED, USER,
         DO(CLOSE_ATTEMPT) | OVER, CANCELLED),
     STAY(LEFT, GOING, IS(TRAINED), NO, DO(CLOSE_ATTEMPT)), /* an old attempt */
@@ -237,8 +247,8 @@ static const struct life_row rows[] = {
          DO(STOP_PARTNER)),
     STAY(PARTNER_UNWANTED, LIVING, IS(TRAINED), NO, NO),
     STAY(PARTNER_GONE, LIVING, IS(PRESENT), NO, NO),
-    APARTED(PARTNER_GONE, IS(GRANTED), NO, POLICY,
-            "the job that was to train it is gone; waits for GPUs"),
+    SAY(PARTNER_GONE, GOING, IS(GRANTED), IS(HELD) | IS(ENDING), PENDING,
+        POLICY, WAIT, "the job that was to train it is gone; waits for GPUs"),
 
     /* --- firnd starts again --------------------------------------------- */
     STAY(RECOVERED_RUNNING, GOING, IS(RIGID), IS(ENDING), DO(PIN) | DO(ADOPT)),

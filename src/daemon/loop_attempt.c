@@ -143,3 +143,16 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
                  "%lld (%s) is lost; waits for GPUs",
                  (long long)job->epoch, since);
 }
+
+void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT])
+{
+    int status = event->exit_status;
+    if (event->end == FIRN_END_LOST)
+        snprintf(out, LIVE_TEXT, "as its supervisor or host vanished");
+    else if (event->end == FIRN_END_MEMORY)
+        snprintf(out, LIVE_TEXT, "for want of memory");
+    else if (status > 128)
+        snprintf(out, LIVE_TEXT, "by signal %d", status - 128);
+    else
+        snprintf(out, LIVE_TEXT, "with status %d", status);
+}

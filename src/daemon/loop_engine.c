@@ -220,38 +220,6 @@ void loop_engine_init(struct loop *loop)
 
 /* --- the host as the engine sees it -------------------------------------- */
 
-/* Its partner's attempt ends with `event` too. */
-static void partner_ends(struct loop *loop, const struct live_job *lead,
-                         struct live_job *partner,
-                         const struct firn_event *event)
-{
-    const struct track *track = loop_track(loop, partner->id);
-    const struct firn_job *in_round = loop_round_job(loop, track);
-    struct firn_event its = *event;
-    struct firn_buf gpus = {0};
-    char why[LIVE_TEXT];
-    its.job = partner->id;
-    its.epoch = track->open_epoch;
-    struct happening what = {.end = &its, .words = {.why = why}};
-    if (event->kind == FIRN_EVENT_DONE) {
-        what.event = LIFE_PARTNER_DONE;
-    } else if (event->kind == FIRN_EVENT_LEFT) {
-        what.event = LIFE_PARTNER_LEFT;
-        loop_stopped_text(partner, event->end,
-                          loop_now_s(loop) - track->opened_s, why);
-    } else if (lead->state == LIVE_CANCELLED) {
-        what.event = LIFE_PARTNER_CANCELLED;
-    } else {
-        what.event = LIFE_PARTNER_FAILED;
-        loop_failed_text(event, why);
-    }
-    if (in_round != NULL)
-        loop_alloc_text(loop, &in_round->held, &gpus);
-    what.words.gpus = gpus.at;
-    loop_happens(loop, partner, &what);
-    buf_release(&gpus);
-}
-
 /* Before a job's attempt: opens that of the partner that it is to train, which
  * is in `out`; NULL: it trains none. FIRN_EINVAL: it cannot start yet. */
 static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
@@ -268,7 +236,7 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
     if (before != NULL && before != partner) { /* no end was reported */
         struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
                                   .end = FIRN_END_LOST};
-        partner_ends(loop, job, before, &lost);
+        loop_partner_ends(loop, job, before, &lost);
     }
     if (partner == NULL || partner->id < job->id || partner->is_ending ||
         partner->is_held)
@@ -310,7 +278,7 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
                               .epoch = job->epoch,
                               .end = FIRN_END_LOST};
     if (partner != NULL)
-        partner_ends(loop, job, partner, &lost);
+        loop_partner_ends(loop, job, partner, &lost);
     if (what.status == FIRN_EUNSAVED) {
         track->open_epoch = job->epoch;
         track->opened_s = loop_now_s(loop);
@@ -394,7 +362,7 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
         loop_close_late(loop, other, other->epoch - 1, event);
     on_end(loop, job, partner, event);
     if (partner != NULL)
-        partner_ends(loop, job, partner, event);
+        loop_partner_ends(loop, job, partner, event);
     loop_check_partners(loop);
 }
 

@@ -93,19 +93,6 @@ static bool is_log_refused(const struct loop *loop, const struct live_job *job,
     return is_refused;
 }
 
-void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT])
-{
-    int status = event->exit_status;
-    if (event->end == FIRN_END_LOST)
-        snprintf(out, LIVE_TEXT, "as its supervisor or host vanished");
-    else if (event->end == FIRN_END_MEMORY)
-        snprintf(out, LIVE_TEXT, "for want of memory");
-    else if (status > 128)
-        snprintf(out, LIVE_TEXT, "by signal %d", status - 128);
-    else
-        snprintf(out, LIVE_TEXT, "with status %d", status);
-}
-
 static void judge_memory(struct loop *loop, const struct live_job *job,
                          struct happening *what, char why[LIVE_TEXT])
 {

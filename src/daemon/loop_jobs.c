@@ -52,7 +52,10 @@ struct track *loop_track_make(struct loop *loop, firn_job_id id)
     if (i >= loop->tracks.n)
         loop->tracks.n = i + 1;
     track = mem_new(1, sizeof *track);
-    *track = (struct track){.id = id, .round_id = FIRN_NO_JOB};
+    *track = (struct track){.id = id,
+                            .round_id = FIRN_NO_JOB,
+                            .granted = FIRN_ALLOC_NONE,
+                            .blocked = FIRN_ALLOC_NONE};
     return loop->tracks.at[i] = track;
 }
 

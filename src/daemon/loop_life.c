@@ -247,6 +247,7 @@ void loop_happens(struct loop *loop, struct live_job *job,
     struct firn_error err = {0};
     if (live_state_is_over(job->state)) /* (1) */
         return;
+    struct live_job *partner = partner_of(loop->book, job);
     unsigned facts = facts_of(loop, job, what->event);
     facts = (facts | what->facts) & ~what->nofacts;
     what->has_run = job->started_s > 0;
@@ -262,8 +263,14 @@ void loop_happens(struct loop *loop, struct live_job *job,
     if (step.is_said)
         write_state(loop, job, &step, what->mem_gib);
     count(loop, job, step.acts, what);
-    if (!live_state_is_over(job->state))
+    if (!live_state_is_over(job->state)) {
         act_behind(loop, job, step.acts, what);
+    } else if (what->end == NULL && partner != NULL && partner->id > job->id) {
+        /* No end of its processes will be heard any more. */
+        struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                                  .end = FIRN_END_LOST};
+        loop_partner_ends(loop, job, partner, &lost);
+    }
 }
 
 void loop_happens_why(struct loop *loop, struct live_job *job,
@@ -308,6 +315,36 @@ void loop_keep_bounds(struct loop *loop)
 }
 
 /* --- partners ------------------------------------------------------------- */
+
+void loop_partner_ends(struct loop *loop, const struct live_job *lead,
+                       struct live_job *partner, const struct firn_event *event)
+{
+    const struct track *track = loop_track(loop, partner->id);
+    const struct firn_job *in_round = loop_round_job(loop, track);
+    struct firn_event its = *event;
+    struct firn_buf gpus = {0};
+    char why[LIVE_TEXT];
+    its.job = partner->id;
+    its.epoch = track->open_epoch;
+    struct happening what = {.end = &its, .words = {.why = why}};
+    if (event->kind == FIRN_EVENT_DONE) {
+        what.event = LIFE_PARTNER_DONE;
+    } else if (event->kind == FIRN_EVENT_LEFT) {
+        what.event = LIFE_PARTNER_LEFT;
+        loop_stopped_text(partner, event->end,
+                          loop_now_s(loop) - track->opened_s, why);
+    } else if (lead->state == LIVE_CANCELLED) {
+        what.event = LIFE_PARTNER_CANCELLED;
+    } else {
+        what.event = LIFE_PARTNER_FAILED;
+        loop_failed_text(event, why);
+    }
+    if (in_round != NULL)
+        loop_alloc_text(loop, &in_round->held, &gpus);
+    what.words.gpus = gpus.at;
+    loop_happens(loop, partner, &what);
+    buf_release(&gpus);
+}
 
 /* Has its present attempt reported? */
 static bool is_heard(const struct live_job *job)

@@ -319,6 +319,10 @@ void loop_changed(struct loop *loop, struct live_job *job);
  * change in no simulation, and not all policies look) leave them by a
  * checkpoint. */
 void loop_keep_bounds(struct loop *loop);
+/* The attempt of a job ended with `event`: so does that of its partner. */
+void loop_partner_ends(struct loop *loop, const struct live_job *lead,
+                       struct live_job *partner,
+                       const struct firn_event *event);
 /* Jobs that others train, or are to train: ends what the round wants no more.
  */
 void loop_check_partners(struct loop *loop);

@@ -50,7 +50,8 @@ struct live_job *partner_wanted(const struct loop *loop,
     const struct track *track = loop_track(loop, job->id);
     const struct firn_job *me =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    if (me == NULL || me->held.nparts == 0 || me->held.how.merged_with == FIRN_NO_JOB)
+    if (me == NULL || me->held.nparts == 0 ||
+        me->held.how.merged_with == FIRN_NO_JOB)
         return NULL;
     const struct firn_job *them =
         state_job(round_state(loop->round), me->held.how.merged_with);
