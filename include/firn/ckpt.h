@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 enum { FIRN_CKPT_VERSION = 1, FIRN_CKPT_DIMS = 8, FIRN_CKPT_NAME = 200 };
 
 enum firn_ckpt_type {
@@ -131,5 +133,7 @@ typedef void firn_ckpt_tell(void *arg, const struct firn_ckpt_difference *d);
 FIRN_API size_t firn_ckpt_compare(const struct firn_ckpt *left,
                                   const struct firn_ckpt *right,
                                   firn_ckpt_tell *tell, void *arg);
+
+FIRN_C_END
 
 #endif

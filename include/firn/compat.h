@@ -9,6 +9,8 @@
 #define FIRN_COMPAT_H
 #include <firn/sim.h>
 
+FIRN_C_BEGIN
+
 /* The world of that name, for firn_sim_options.world; NULL with a sentence
  * that names all. */
 FIRN_API const struct world_def *firn_compat_find(const char *name,
@@ -20,5 +22,7 @@ FIRN_API const struct world_def *const *firn_compats(size_t *n);
 /* One line each, for people. */
 FIRN_API const char *firn_compat_name(const struct world_def *world);
 FIRN_API const char *firn_compat_summary(const struct world_def *world);
+
+FIRN_C_END
 
 #endif

@@ -12,6 +12,8 @@
 #include <firn/launch.h>
 #include <firn/option.h>
 
+FIRN_C_BEGIN
+
 enum firn_step_kind {
     FIRN_STEP_START,  /* from nothing to `to` */
     FIRN_STEP_STOP,   /* from what it holds to nothing */
@@ -94,5 +96,7 @@ FIRN_API const struct firn_engine_def *const *firn_engines(size_t *n);
  * none. */
 FIRN_API const struct firn_engine_def *firn_engine_find(const char *name,
                                                         struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -4,6 +4,8 @@
 #define FIRN_EVENT_H
 #include <firn/job.h>
 
+FIRN_C_BEGIN
+
 enum firn_event_kind {
     FIRN_EVENT_SUBMIT,    /* spec: a new job, id `job` above all before it */
     FIRN_EVENT_DONE,      /* job: finished its work */
@@ -59,5 +61,7 @@ struct firn_event {
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
 };
+
+FIRN_C_END
 
 #endif

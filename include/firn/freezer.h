@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_freezer;
 
 enum firn_freezer_rule {
@@ -149,5 +151,7 @@ FIRN_API void firn_freezer_save(const struct firn_freezer *freezer,
 FIRN_API enum firn_status firn_freezer_load(struct firn_freezer *freezer,
                                             const void *bytes, size_t n,
                                             struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -33,6 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_group;
 
 struct firn_group_config {
@@ -116,5 +118,7 @@ FIRN_API enum firn_status firn_group_max(struct firn_group *group,
 /* Gradient bytes that this process has handed to others or taken from them
  * (shared memory counts as well), since it was opened. */
 FIRN_API uint64_t firn_group_bytes(const struct firn_group *group);
+
+FIRN_C_END
 
 #endif

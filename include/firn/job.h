@@ -12,6 +12,8 @@
 #include <firn/status.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_job_spec {
     const char *name;  /* unique in its trace; never NULL */
     const char *app;   /* application; "" when not known */
@@ -105,6 +107,6 @@ enum firn_need {
     FIRN_NEED_FORECAST = 4, /* how fast jobs would go elsewhere */
 };
 
-typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b);
+FIRN_C_END
 
 #endif

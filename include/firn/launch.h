@@ -11,6 +11,8 @@
 #include <firn/job.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* The other job of a merge (firn/task.h): trained by the same processes. */
 struct firn_launch_mate {
     firn_job_id job;
@@ -87,5 +89,7 @@ enum firn_end {
     FIRN_END_MEMORY,     /* out of memory, of the GPU or of the host */
     FIRN_END_LOST        /* its host or its supervisor is gone */
 };
+
+FIRN_C_END
 
 #endif

@@ -45,6 +45,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_train;
 
 struct firn_mate {
@@ -84,5 +86,7 @@ FIRN_API int firn_pair_close(struct firn_pair *pair, struct firn_error *err);
 FIRN_API enum firn_status firn_train_begin_after(struct firn_train *train,
                                                  const char *name, bool *began,
                                                  struct firn_error *err);
+
+FIRN_C_END
 
 #endif

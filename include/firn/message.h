@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* The parts of a training step, in the order in which they happen. */
 enum firn_step_part {
     FIRN_STEP_DATA,
@@ -73,5 +75,7 @@ FIRN_API size_t firn_orders_write(char *out, size_t max,
 FIRN_API enum firn_status firn_orders_read(struct firn_orders *out,
                                            const char *text, size_t n,
                                            struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -10,6 +10,8 @@
 #define FIRN_OFFER_H
 #include <firn/forecast.h>
 
+FIRN_C_BEGIN
+
 enum firn_offer_kind {
     FIRN_OFFER_ELASTIC = 1,  /* other numbers of GPUs than asked for */
     FIRN_OFFER_FREEZE = 2,   /* front layers frozen by its trainer */
@@ -69,5 +71,7 @@ FIRN_API bool firn_offer_beside(const struct firn_view *view,
                                 const struct firn_job *job,
                                 const struct firn_job *host,
                                 struct firn_offer *out);
+
+FIRN_C_END
 
 #endif

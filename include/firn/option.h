@@ -9,6 +9,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 struct firn_buf;
 
 enum firn_option_type {
@@ -54,5 +56,7 @@ FIRN_API enum firn_status firn_option_set(const struct firn_option *table,
 /* "number >= 0" and the like, for help pages; appended to `out`. */
 FIRN_API void firn_option_describe(const struct firn_option *option,
                                    struct firn_buf *out);
+
+FIRN_C_END
 
 #endif

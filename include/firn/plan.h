@@ -13,6 +13,8 @@
 #define FIRN_PLAN_H
 #include <firn/view.h>
 
+FIRN_C_BEGIN
+
 struct firn_plan;
 
 /* Everything that runs stays as it is, unless mentioned later. Must be the
@@ -133,5 +135,7 @@ enum firn_serve {
  * accepts every GPU, O(jobs) otherwise. */
 FIRN_API void firn_plan_serve(struct firn_plan *plan,
                               const struct firn_view *view, unsigned how);
+
+FIRN_C_END
 
 #endif

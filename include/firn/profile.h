@@ -18,6 +18,8 @@
 #include <firn/parallel.h>
 #include <stdbool.h>
 
+FIRN_C_BEGIN
+
 enum {
     FIRN_PROFILE_TYPES = 8,  /* GPU types in one profile */
     FIRN_PROFILE_NAME = 64,  /* bytes of a name */
@@ -195,5 +197,7 @@ firn_profile_noise(const struct firn_profile *profile, size_t stage,
  * one, in that stage. batch / batch0 when nothing is known of gradients. */
 FIRN_API double firn_profile_gain(const struct firn_profile *profile,
                                   size_t stage, double batch);
+
+FIRN_C_END
 
 #endif

@@ -13,6 +13,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* P: max_epochs * epoch_samples less what was done, in samples that counted
  * (each sample at penalty psi counts psi); never below 0. */
 FIRN_API double firn_progress_left(double max_epochs, double epoch_samples,
@@ -68,5 +70,7 @@ struct firn_fairness {
     size_t njobs;        /* with a finite rho; the others are left out */
 };
 FIRN_API struct firn_fairness firn_fairness_of(const double *rho, size_t n);
+
+FIRN_C_END
 
 #endif

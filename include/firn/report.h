@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* EX_TEMPFAIL is 75, and timeouts are 124; this one is nobody's. */
 enum { FIRN_EXIT_CHECKPOINT = 83 };
 
@@ -65,5 +67,7 @@ FIRN_API void firn_reporter_counts(struct firn_reporter *reporter,
                                    uint64_t *nfailed);
 /* Can this build send at all? */
 FIRN_API bool firn_reporter_can_send(void);
+
+FIRN_C_END
 
 #endif

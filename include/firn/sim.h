@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* Called now and then with how far a run is, 0..1. */
 typedef void firn_sim_progress(void *arg, double share);
 
@@ -62,11 +64,18 @@ FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
 struct world_def;
 
+struct firn_policy_def;
+
+/* Start from firn_sim_defaults(); fields are added at the end only. */
 struct firn_sim_options {
+    size_t size;                   /* set by firn_sim_defaults() */
     const char *trace;             /* path, or path#group */
     const struct world_def *world; /* firn_compat_find(); NULL: honest */
     const struct firn_cluster *cluster;
-    const char *policy;          /* a name that firn_policy_find() knows */
+    const char *policy; /* a name that firn_policy_find() knows; not read
+                         * where policy_def is set */
+    const struct firn_policy_def *policy_def; /* a policy of the caller's own;
+                                               * it need not be registered */
     const char *const *settings; /* "policy.option=value"; those of other
                                   * policies are passed over */
     size_t nsettings;
@@ -114,8 +123,19 @@ struct firn_sim_options {
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
 };
 
-/* The options with their defaults; set trace, cluster and policy. */
-FIRN_API struct firn_sim_options firn_sim_defaults(void);
+/* Fills `options`, of which the caller knows the first `size` bytes, with the
+ * defaults. */
+FIRN_API void firn_sim_options_init(struct firn_sim_options *options,
+                                    size_t size);
+
+/* The options with their defaults; set trace, cluster, and policy or
+ * policy_def. */
+static inline struct firn_sim_options firn_sim_defaults(void)
+{
+    struct firn_sim_options options;
+    firn_sim_options_init(&options, sizeof options);
+    return options;
+}
 
 enum { FIRN_CLASSES = 4 }; /* by GPUs asked for: 1, 2-4, 5-8, more */
 
@@ -205,5 +225,7 @@ FIRN_API void firn_sim_print(const struct firn_sim_result *results, size_t n,
 FIRN_API enum firn_status firn_sim_replay(const char *log_path,
                                           struct firn_sim_result *out,
                                           struct firn_error *err);
+
+FIRN_C_END
 
 #endif

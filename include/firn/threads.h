@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_threads;
 
 /* Contexts for the `n` threads of `id` (rising, of the job's numbering). */
@@ -77,5 +79,7 @@ FIRN_API enum firn_status firn_threads_read(struct firn_threads *threads,
 /* Seconds spent in enter and leave, and how many switches, since the start. */
 FIRN_API void firn_threads_cost(const struct firn_threads *threads,
                                 double *switch_s, uint64_t *nswitches);
+
+FIRN_C_END
 
 #endif

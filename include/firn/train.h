@@ -66,6 +66,8 @@
 #include <firn/task.h>
 #include <firn/threads.h>
 
+FIRN_C_BEGIN
+
 struct firn_train;
 
 struct firn_train_config {
@@ -152,5 +154,7 @@ FIRN_API const char *firn_train_said(const struct firn_train *train);
  * FIRN_EXIT_CHECKPOINT: stopped as ordered, to be resumed; 1: failed, and `err`
  * says why. Takes NULL. */
 FIRN_API int firn_train_close(struct firn_train *train, struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -8,6 +8,8 @@
 #define FIRN_VIEW_H
 #include <firn/job.h>
 
+FIRN_C_BEGIN
+
 struct arena;
 struct state;
 struct firn_forecast_def;
@@ -49,12 +51,21 @@ firn_view_running(const struct firn_view *view);
 FIRN_API const struct firn_job *const *
 firn_view_foremost(const struct firn_view *view, size_t least, size_t *n);
 
-/* All jobs in the order given, ties by id. A fresh array each call.
- * O(n log n). */
+/* Compares two jobs: negative when `a` goes before `b`, 0 when they are equal.
+ * The view has the time (view->now_s), without which the service of a running
+ * job cannot be told; `arg` is what firn_view_sorted() was given. */
+typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b,
+                           const struct firn_view *view, const void *arg);
+
+/* All jobs in the order given, ties by id. A fresh array each call. `arg` is
+ * passed to `order` and may be NULL. O(n log n). */
 FIRN_API const struct firn_job **firn_view_sorted(const struct firn_view *view,
-                                                  firn_job_order *order);
+                                                  firn_job_order *order,
+                                                  const void *arg);
 
 /* Zeroed memory that lives until the end of the round; never NULL. */
 FIRN_API void *firn_view_alloc(const struct firn_view *view, size_t bytes);
+
+FIRN_C_END
 
 #endif

@@ -22,6 +22,8 @@
 #include <firn/status.h>
 #include <stdbool.h>
 
+FIRN_C_BEGIN
+
 struct firn_waste_type {
     int ngpus;           /* N_i >= 0 */
     double rate;         /* C_i > 0, mini-batches a second */
@@ -65,5 +67,7 @@ FIRN_API enum firn_status firn_waste_layout(const double *rates, int ngpus,
  * whatever the GPUs and maxp. */
 FIRN_API bool firn_waste_best(struct firn_waste_type *types, int ntypes,
                               int maxp, struct firn_waste *out);
+
+FIRN_C_END
 
 #endif

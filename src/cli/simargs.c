@@ -226,7 +226,8 @@ static const struct flag table[] = {
      "a name of 'firn cluster list', a spec such as "
      "24x8:v100,2x4:a100@80, or a YAML file",
      flag_text, offsetof(struct sim_args, cluster_text)},
-    {"policy", 'p', "NAMES", "policies, after commas; 'all' for every one",
+    {"policy", 'p', "NAMES",
+     "policies, after commas; 'all' for every one; ./mine.so: of a file",
      flag_words, offsetof(struct sim_args, policies)},
     {"set", 's', "P.OPTION=V", "an option of a policy; may be repeated",
      flag_word, offsetof(struct sim_args, settings)},
@@ -356,7 +357,12 @@ static int check_policies(struct sim_args *args)
         const struct world_policy *as;
         const char *name = args->policies.at[i];
         const struct firn_policy_def *def = NULL;
-        if (strcmp(name, "all") == 0)
+        if (strchr(name, '/') != NULL &&
+            (def = firn_policy_load(name, &err)) != NULL)
+            name = def->name;
+        if (err.status != FIRN_OK)
+            rc = flags_wrong(&page, "--policy: %s", err.text);
+        else if (strcmp(name, "all") == 0)
             add_all(world_of(args), &known);
         else if (!(def = world_policy_find(world_of(args), name, &as, &err)))
             rc = flags_wrong(&page, "%s", err.text);

@@ -81,8 +81,11 @@ static const struct firn_option table[] = {
 
 /* ---- seats ---- */
 
-static int by_priority(const struct firn_job *a, const struct firn_job *b)
+static int by_priority(const struct firn_job *a, const struct firn_job *b,
+                       const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return (a->spec.priority < b->spec.priority) -
            (a->spec.priority > b->spec.priority);
 }
@@ -141,7 +144,7 @@ static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
 static void sit_down(struct es_round *round)
 {
     const struct firn_view *view = round->view;
-    const struct firn_job **jobs = firn_view_sorted(view, by_priority);
+    const struct firn_job **jobs = firn_view_sorted(view, by_priority, NULL);
     struct easyscale *es = round->es;
     if (es->kept.n > 0)
         take_up(es, firn_view_jobs(view), view->njobs);
@@ -431,6 +434,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_easyscale = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale",
     .summary = "elastic threads on any GPUs, more where they speed up most",
     .paper = "Li et al., EasyScale, SC 2023",

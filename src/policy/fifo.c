@@ -35,6 +35,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_fifo = {
+    .size = sizeof(struct firn_policy_def),
     .name = "fifo",
     .summary = "first come, first served; a job that does not fit blocks",
     .options = options,

@@ -361,6 +361,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_frenzy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "frenzy",
     .summary = "GPUs by a language model's memory, best fit, no counts asked",
     .paper = "Chang et al., Frenzy, 2024",

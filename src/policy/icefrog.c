@@ -364,6 +364,7 @@ void icefrog_fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_icefrog = {
+    .size = sizeof(struct firn_policy_def),
     .name = "icefrog",
     .summary = "each job's share of its best finish time, the worst first",
     .paper = "Gao et al., IceFrog, TPDS 2025",

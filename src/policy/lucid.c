@@ -429,6 +429,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_lucid = {
+    .size = sizeof(struct firn_policy_def),
     .name = "lucid",
     .summary = "short jobs first; those that wait are packed in pairs",
     .paper = "Hu et al., Lucid, ASPLOS 2023",

@@ -31,6 +31,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_opportunistic = {
+    .size = sizeof(struct firn_policy_def),
     .name = "opportunistic",
     .summary = "first come, first served, fastest GPU type first",
     .paper = "baseline of Frenzy",

@@ -332,6 +332,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_optimus = {
+    .size = sizeof(struct firn_policy_def),
     .name = "optimus",
     .summary = "each GPU to the job it saves the most time",
     .paper = "Peng et al., Optimus, EuroSys 2018",

@@ -370,6 +370,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_pollux = {
+    .size = sizeof(struct firn_policy_def),
     .name = "pollux",
     .summary = "most goodput, shared fairly; sizes and places jobs anew",
     .paper = "Qiao et al., Pollux, OSDI 2021",

@@ -533,6 +533,7 @@ double sia_wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_sia = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sia",
     .summary = "goodput over GPU types, one assignment a round",
     .paper = "Subramanya et al., Sia, SOSP 2023",

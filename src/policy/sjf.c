@@ -39,6 +39,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf",
     .summary = "shortest job first, without preemption",
     .needs = FIRN_NEED_DURATION,

@@ -95,6 +95,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf_bsbf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf-bsbf",
     .summary = "shortest job first, shares GPUs where the pair gains by it",
     .paper = "Luo et al., Wise Resource Sharing, 2024",

@@ -45,6 +45,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_srtf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "srtf",
     .summary = "shortest remaining time first, preemptive",
     .needs = FIRN_NEED_DURATION,

@@ -278,6 +278,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
 }
 
 const struct firn_policy_def firn_policy_themis = {
+    .size = sizeof(struct firn_policy_def),
     .name = "themis",
     .summary = "leases, offered to those furthest from their fair share",
     .paper = "Mahajan et al., Themis, NSDI 2020",

@@ -64,6 +64,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "least attained GPU service first, in discrete queues",
     .paper = "Gu et al., Tiresias, NSDI 2019",

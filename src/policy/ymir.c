@@ -512,6 +512,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_ymir = {
+    .size = sizeof(struct firn_policy_def),
     .name = "ymir",
     .summary = "elastic fine-tuning jobs, merged in pairs by transfer",
     .paper = "Gao et al., Ymir, ICS 2024",
