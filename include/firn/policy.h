@@ -67,9 +67,9 @@ struct firn_policy_def {
                              double now_s);
     bool rank_counts_down; /* the key of a running job falls by 1 a second */
 
-    /* MAY be set, with FIRN_DOES_PREEMPT: a job that has run for long gives way
-     * to a waiting one that has not, at the latest a day after this one came.
-     * The conformance suite (tests/policy/test_all.c) holds it to that. */
+    /* MAY be set, with FIRN_DOES_PREEMPT: a job that has run for 100 hours
+     * gives way to a new one, at the latest a day after that one was submitted.
+     * The conformance suite (tests/policy/test_all.c) checks it. */
     bool ages;
 
     /* MAY be set; NULL means nothing to do. `init` runs after the options are

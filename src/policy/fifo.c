@@ -17,11 +17,8 @@ struct fifo {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "0",
-     .help = "let later jobs pass one that does not fit",
-     .offset = offsetof(struct fifo, skip)},
+    FIRN_BOOL(struct fifo, skip, "skip", "0",
+              "let later jobs pass one that does not fit"),
     {0},
 };
 

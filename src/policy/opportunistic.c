@@ -13,11 +13,8 @@ struct opportunistic {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "0",
-     .help = "let later jobs pass one that does not fit",
-     .offset = offsetof(struct opportunistic, skip)},
+    FIRN_BOOL(struct opportunistic, skip, "skip", "0",
+              "let later jobs pass one that does not fit"),
     {0},
 };
 

@@ -20,11 +20,8 @@ struct srtf {
 };
 
 static const struct firn_option options[] = {
-    {.name = "preempt",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "running jobs give way to shorter ones",
-     .offset = offsetof(struct srtf, preempt)},
+    FIRN_BOOL(struct srtf, preempt, "preempt", "yes",
+              "running jobs give way to shorter ones"),
     {0},
 };
 

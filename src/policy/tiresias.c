@@ -21,13 +21,8 @@ struct tiresias {
 };
 
 static const struct firn_option options[] = {
-    {.name = "thresholds",
-     .type = FIRN_OPTION_LIST,
-     .fallback = "57600",
-     .min = 1,
-     .max = 1e15,
-     .help = "GPU-seconds of service at which a job falls to the next queue",
-     .offset = offsetof(struct tiresias, thresholds)},
+    FIRN_LIST(struct tiresias, thresholds, "thresholds", "57600", 1, 1e15,
+              "GPU-seconds of service at which a job falls to the next queue"),
     {0},
 };
 
@@ -73,4 +68,5 @@ const struct firn_policy_def firn_policy_tiresias = {
     .state_size = sizeof(struct tiresias),
     .decide = decide,
     .rank = rank,
+    .ages = true,
 };
