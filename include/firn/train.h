@@ -91,6 +91,11 @@ struct firn_train_config {
                                    no FIRN_LAYOUT, and the next port. NULL */
 };
 
+/* Bytes of the public struct called `name` ("firn_group_config") in this
+ * library; 0 for a name that it does not know. For bindings in other languages
+ * that repeat the struct: they compare before they call anything else. */
+FIRN_API size_t firn_struct_size(const char *name);
+
 FIRN_API enum firn_status firn_train_open(struct firn_train **out,
                                           const struct firn_train_config *c,
                                           struct firn_error *err);
