@@ -126,7 +126,7 @@ struct firn_itertime_fit {
     bool converged;
 };
 
-/* What is assumed of a job nobody has measured: half a second and half a
+/* What is assumed of a job that was never measured: half a second and half a
  * second per sample, a third of it forward, no sync cost. */
 FIRN_API void firn_itertime_default(struct firn_itertime *m);
 

@@ -27,7 +27,7 @@
 
 FIRN_C_BEGIN
 
-/* Steps a policy may plan; core refuses plans beyond them. */
+/* The steps that a policy may plan; core refuses others. */
 enum firn_does {
     FIRN_DOES_PREEMPT = 1, /* take all GPUs from a running job */
     FIRN_DOES_RESIZE = 2,  /* change how many a running job holds */

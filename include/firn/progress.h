@@ -1,4 +1,4 @@
-/* progress.h - work left, time to accuracy, and who was treated fairly.
+/* progress.h - work left, time to accuracy, and fairness.
  *
  *   (1)   T_acc = T_age + P / E                           IceFrog
  *   (16)  T_acc(a) = T_age + P / max over (m, l) of E(a, s, m, l)

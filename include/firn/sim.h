@@ -1,4 +1,4 @@
-/* sim.h - a trace, a cluster and a policy in; times and ratios out.
+/* sim.h - the simulator: a trace, a cluster and a policy in; metrics out.
  *
  * The simulator is event-driven: time jumps to the next arrival, completion,
  * wake-up or failure, and between events every job goes at a constant rate.
@@ -114,7 +114,7 @@ struct firn_sim_options {
 
     /* Files to write; NULL for none. */
     const char *jobs_path, *log_path, *timeline_path;
-    double timeline_s; /* one row each so many seconds; 0: 500 rows or so */
+    double timeline_s; /* seconds between two rows; 0: about 500 rows in all */
 
     bool times_rounds; /* decide_cpu_s is measured: two looks at the clock a
                         * round */
@@ -160,7 +160,7 @@ struct firn_sim_result {
     char trace[256]; /* as named by the user */
     char policy[FIRN_NAME_MAX];
     char cluster[FIRN_NAME_MAX];
-    char world[FIRN_NAME_MAX]; /* whose rules: "honest", or a compat's name */
+    char world[FIRN_NAME_MAX]; /* the rules: "honest", or a compat's name */
     uint64_t seed;
     double restart_s;
 

@@ -1,4 +1,4 @@
-/* view.h - the frozen picture a policy decides on.
+/* view.h - the frozen state of cluster and jobs that a policy decides on.
  *
  * A view lives for one round. Arrays that functions here return are made by
  * the call, live in the round's scratch memory and are ordered by job id unless
@@ -21,7 +21,7 @@ struct firn_view {
     size_t nwaiting; /* hold nothing */
     size_t nrunning; /* hold GPUs */
     int gpus_up;     /* GPUs on nodes that are up */
-    int gpus_free;   /* of those, held by nobody */
+    int gpus_free;   /* of those, not held by a job */
     uint64_t seed;   /* for policies that draw: same seed, same plan */
     struct arena *scratch;
     const struct state *state; /* core's; policies leave it alone */
@@ -43,11 +43,11 @@ firn_view_waiting(const struct firn_view *view);
 FIRN_API const struct firn_job *const *
 firn_view_running(const struct firn_view *view);
 
-/* For policies that weigh every job against every other: the running jobs, and
- * of a queue of more than `least` jobs only those that could matter now: of
- * each kind (the types it accepts, whether it mixes them, and its fewest GPUs)
- * the first by id, as many as would fill the cluster four times over. By id;
- * `n` gets their number. O(jobs). */
+/* For policies that compare every job with every other: the running jobs, and
+ * of a queue of more than `least` jobs only the foremost: of each kind (the
+ * types it accepts, whether it mixes them, and its fewest GPUs) the first by
+ * id, as many as would fill the cluster four times over. By id; `n` gets their
+ * number. O(jobs). */
 FIRN_API const struct firn_job *const *
 firn_view_foremost(const struct firn_view *view, size_t least, size_t *n);
 

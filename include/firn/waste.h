@@ -60,7 +60,7 @@ FIRN_API enum firn_status firn_waste_layout(const double *rates, int ngpus,
                                             struct firn_waste *out,
                                             struct firn_error *err);
 
-/* The same by types, for those who ask often: sets the `threads` of each, the
+/* The same by types, for frequent calls: sets the `threads` of each, the
  * most on any of its GPUs, so that step_s is the least there is. `rate` is C_i
  * or MC_i; `executors` and `interference` are not read. False, and no change,
  * when no type has GPUs or `maxp` or a rate makes no sense. O(types^2),
