@@ -5,7 +5,7 @@
  * jobs stay in a processor's second cache. The hash is open, at most half
  * full, and probes linearly; nothing walks it but to grow.
  */
-#include "sim/waytable.h"
+#include "core/waytable.h"
 #include "base/mem.h"
 #include <string.h>
 
