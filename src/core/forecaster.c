@@ -115,18 +115,24 @@ static void refresh(struct forecaster *f, struct outlook *o,
     correct_all(f, o, job);
 }
 
-struct outlook *outlook_make(struct forecaster *f, struct outlook *o,
-                             struct forecaster_key key,
+struct outlook *outlook_keep(struct forecaster *f, struct forecaster_key key)
+{
+    struct outlook *o = outlook_find(f, key);
+    if (o != NULL)
+        return o;
+    vec_reserve(&f->jobs, (size_t)key.slot + 1);
+    o = &f->jobs.at[key.slot];
+    release(o);
+    o->id = key.id + 1;
+    o->version = f->version - 1; /* laid out when it is asked for */
+    waytable_init(&o->answers, f->priors.cluster->ntypes);
+    return o;
+}
+
+struct outlook *outlook_make(struct forecaster *f, struct forecaster_key key,
                              const struct firn_job *job)
 {
-    if (o == NULL) {
-        size_t slot = (size_t)key.slot;
-        vec_reserve(&f->jobs, slot + 1);
-        o = &f->jobs.at[slot];
-        release(o);
-        o->id = key.id + 1;
-        waytable_init(&o->answers, f->priors.cluster->ntypes);
-    }
+    struct outlook *o = outlook_keep(f, key);
     refresh(f, o, job);
     return o;
 }

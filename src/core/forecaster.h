@@ -66,7 +66,6 @@ void forecaster_learn(struct forecaster *forecaster, struct forecaster_key key,
  * Negative: not reported. */
 void forecaster_learn_load(struct forecaster *forecaster,
                            struct forecaster_key key,
-                           const struct firn_job *job,
                            const struct firn_load *load);
 /* How much one GPU of a job that is alone on its GPUs is used, as measured
  * from outside. Counts for other jobs of its application, and less than the

@@ -32,12 +32,11 @@ static const struct firn_load unknown = {(double)NAN, (double)NAN};
  */
 
 void forecaster_learn_load(struct forecaster *f, struct forecaster_key key,
-                           const struct firn_job *job,
                            const struct firn_load *load)
 {
     if (!(load->mem_gib > 0) && !(load->util >= 0))
         return;
-    struct outlook *o = outlook_of(f, key, job);
+    struct outlook *o = outlook_keep(f, key);
     if (load->mem_gib > o->mem_gib)
         o->mem_gib = load->mem_gib;
     if (load->util > o->util)

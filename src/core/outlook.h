@@ -110,10 +110,10 @@ static inline struct outlook *outlook_find(const struct forecaster *f,
                ? &f->jobs.at[slot]
                : NULL;
 }
-/* With the duration, the profile and the step times of now; `o` is what
- * outlook_find() found. */
-struct outlook *outlook_make(struct forecaster *f, struct outlook *o,
-                             struct forecaster_key key,
+/* The same, an empty one if there is none. */
+struct outlook *outlook_keep(struct forecaster *f, struct forecaster_key key);
+/* With the duration, the profile and the step times of now. */
+struct outlook *outlook_make(struct forecaster *f, struct forecaster_key key,
                              const struct firn_job *job);
 /* Made anew when the slot had another job. Moves when the next slot is asked
  * for. */
@@ -125,7 +125,7 @@ static inline struct outlook *outlook_of(struct forecaster *f,
     return o != NULL && o->version == f->version &&
                    o->duration_s == job->spec.duration_s
                ? o
-               : outlook_make(f, o, key, job);
+               : outlook_make(f, key, job);
 }
 /* Brings it to the part of training in which `done_s` lies. */
 void outlook_move(struct outlook *o, const struct firn_job *job, double done_s);
