@@ -34,8 +34,8 @@ static const struct flags_page page = {
     .usage = "[options] -f FILE\n"
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Says what would happen if the job were submitted now: when it "
-             "would start, on\nwhich GPUs, how fast it would be, when it would "
-             "be done, whom it would slow, and\nthe smallest change that would "
+             "would start, on which GPUs, how fast it would be, when it would "
+             "be done, whom it would slow, and the smallest change that would "
              "start it at once. Nothing is changed.",
     .table = table,
 };

@@ -222,7 +222,7 @@ int cmd_submit(int argc, char **argv)
         rc = check(&args, argc);
     if (rc < 0) {
         argv[argc] = NULL; /* the operands stand first now */
-        args.live.asks_nobody = args.is_dry;
+        args.live.is_offline = args.is_dry;
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -351,7 +351,7 @@ void loop_close_epoch(struct loop *loop, struct live_job *job,
 void loop_pin_leaving(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track(loop, job->id);
-    struct firn_alloc has = {0};
+    struct firn_alloc has = FIRN_ALLOC_NONE;
     if (track->is_pinned || !recover_alloc(job->held, &has))
         return;
     if (has.nparts == 0 || has.is_shared) { /* its mate stays there */

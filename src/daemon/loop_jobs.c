@@ -226,7 +226,7 @@ static enum firn_status submit(struct loop *loop, struct live_job *job,
 
 void loop_admit(struct loop *loop, struct live_job *job)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
     bool is_away = job->is_held || job->is_ending ||
@@ -321,7 +321,7 @@ static void block(struct loop *loop, struct track *track)
     struct firn_alloc *to = &track->blocked;
     const struct firn_alloc *from = &track->granted;
     mem_free(to->parts);
-    *to = (struct firn_alloc){0};
+    *to = (struct firn_alloc)FIRN_ALLOC_NONE;
     to->parts = mem_new((size_t)from->nparts + 1, sizeof *to->parts);
     for (int i = 0; i < from->nparts; i++) {
         if (!c->nodes[from->parts[i].node].is_up)
@@ -427,7 +427,7 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
 /* A STOP that no round has planned. */
 static void stop(struct loop *loop, struct live_job *job)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     struct firn_error err = {0};
     struct firn_job as = {.id = job->id};
     loop_spec(loop, job, &as.spec);

@@ -164,7 +164,7 @@ int loop_node_idle(const struct loop *loop, firn_node_id node)
         const struct track *track = loop->tracks.at[i];
         const struct live_job *job =
             track != NULL ? book_job(loop->book, track->id) : NULL;
-        struct firn_alloc has = {0};
+        struct firn_alloc has = FIRN_ALLOC_NONE;
         if (job == NULL || job->held[0] == '-' || /* nothing; most wait */
             !recover_alloc(job->held, &has))
             continue;

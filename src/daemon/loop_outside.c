@@ -72,8 +72,10 @@ int loop_outside_count(const struct loop *loop, firn_node_id node)
 /* `gpus` of a board as an allocation over one part. */
 static struct firn_alloc alloc_of(struct firn_part *part)
 {
-    return (struct firn_alloc){
-        .parts = part, .nparts = 1, .ngpus = __builtin_popcountll(part->gpus)};
+    return (struct firn_alloc){.parts = part,
+                               .nparts = 1,
+                               .ngpus = __builtin_popcountll(part->gpus),
+                               .how = FIRN_HOW_AS_SUBMITTED};
 }
 
 /* Comes back from the round: these GPUs of the board. */

@@ -42,12 +42,10 @@ static const double SILENT_S = 600; /* of a rider whose lead reports */
 
 struct live_job *ride_other(const struct loop *loop, const struct live_job *job)
 {
-    struct live_job *other =
-        job->how.merged_with > 0
-            ? book_job(loop->book, job->how.merged_with - 1)
-            : NULL;
-    return other != NULL && other->how.merged_with == job->id + 1 ? other
-                                                                  : NULL;
+    struct live_job *other = job->how.merged_with != FIRN_NO_JOB
+                                 ? book_job(loop->book, job->how.merged_with)
+                                 : NULL;
+    return other != NULL && other->how.merged_with == job->id ? other : NULL;
 }
 
 /* The lead of a job that rides; NULL: it does not. */
@@ -65,12 +63,13 @@ static struct live_job *wanted(const struct loop *loop,
     const struct track *track = loop_track(loop, job->id);
     const struct firn_job *me =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    if (me == NULL || me->held.nparts == 0 || me->held.how.merged_with == 0)
+    if (me == NULL || me->held.nparts == 0 ||
+        me->held.how.merged_with == FIRN_NO_JOB)
         return NULL;
     const struct firn_job *them =
-        state_job(round_state(loop->round), me->held.how.merged_with - 1);
+        state_job(round_state(loop->round), me->held.how.merged_with);
     if (them == NULL || them->held.nparts == 0 ||
-        them->held.how.merged_with != me->id + 1)
+        them->held.how.merged_with != me->id)
         return NULL;
     return book_job(loop->book, loop_book_id(loop, them->id));
 }
@@ -110,10 +109,10 @@ void ride_words(const struct loop *loop, const struct live_job *job,
 struct firn_how ride_how(const struct loop *loop, const struct firn_how *how)
 {
     struct firn_how out = *how;
-    if (how->merged_with > 0)
-        out.merged_with = 1 + loop_book_id(loop, how->merged_with - 1);
-    if (how->after > 0)
-        out.after = 1 + loop_book_id(loop, how->after - 1);
+    if (how->merged_with != FIRN_NO_JOB)
+        out.merged_with = loop_book_id(loop, how->merged_with);
+    if (how->after != FIRN_NO_JOB)
+        out.after = loop_book_id(loop, how->after);
     return out;
 }
 
@@ -133,7 +132,7 @@ static void engine_step(struct loop *loop, struct live_job *job,
 
 static void stop(struct loop *loop, struct live_job *job)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     engine_step(loop, job, FIRN_STEP_STOP, &nothing);
 }
 
@@ -151,9 +150,9 @@ bool ride_takes_step(struct loop *loop, struct live_job *job,
                      const struct firn_step *step)
 {
     const struct live_job *lead = lead_of(loop, job);
-    firn_job_id with = step->to->nparts > 0 && step->to->how.merged_with > 0
-                           ? loop_book_id(loop, step->to->how.merged_with - 1)
-                           : FIRN_NO_JOB;
+    firn_job_id with = FIRN_NO_JOB;
+    if (step->to->nparts > 0 && step->to->how.merged_with != FIRN_NO_JOB)
+        with = loop_book_id(loop, step->to->how.merged_with);
     bool will_ride = with != FIRN_NO_JOB && with < job->id;
     struct firn_buf to = {0}, from = {0};
     char why[LIVE_TEXT];
@@ -215,7 +214,7 @@ static enum firn_status open_start(struct loop *loop, struct live_job *rider,
     struct firn_how how = ride_how(loop, &in_round->held.how);
     struct firn_buf held = {0};
     int64_t epoch = 0;
-    how.merged_with = lead->id + 1;
+    how.merged_with = lead->id;
     firn_alloc_print(&in_round->held, &held);
     enum firn_status status = book_held(loop->book, rider, held.at, err);
     buf_release(&held);
@@ -238,7 +237,7 @@ enum firn_status ride_open(struct loop *loop, struct live_job *job,
 {
     struct live_job *before = ride_other(loop, job);
     struct live_job *rider = wanted(loop, job);
-    how->merged_with = 0;
+    how->merged_with = FIRN_NO_JOB;
     if (before != NULL && before->id < job->id)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d is still trained together with job %d",
@@ -255,7 +254,7 @@ enum firn_status ride_open(struct loop *loop, struct live_job *job,
         return firn_fail(err, FIRN_EINVAL,
                          "job %d, its mate, has not left its GPUs yet",
                          rider->id);
-    how->merged_with = rider->id + 1;
+    how->merged_with = rider->id;
     return open_start(loop, rider, job, err);
 }
 
@@ -310,7 +309,7 @@ static void left(struct loop *loop, struct live_job *job, int end)
     else if (has_gpus && other != NULL && other->id < job->id)
         loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
                  "starts again when its GPUs are free");
-    else if (has_gpus && in_round->held.how.merged_with == 0)
+    else if (has_gpus && in_round->held.how.merged_with == FIRN_NO_JOB)
         start_alone(loop, job, in_round);
     else {
         loop_stopped_text(job, end, loop_now_s(loop) - track->opened_s, why);
@@ -437,11 +436,11 @@ void ride_relink(struct loop *loop, firn_job_id round_id)
 {
     const struct state *state = round_state(loop->round);
     const struct firn_job *job = state_job(state, round_id);
-    int with = job->held.how.merged_with;
     const struct firn_job *other =
-        job->held.nparts > 0 && with > 0 ? state_job(state, with - 1) : NULL;
-    if (other != NULL && other->held.how.merged_with > 0 &&
-        loop_book_id(loop, other->held.how.merged_with - 1) ==
+        job->held.nparts > 0 ? state_job(state, job->held.how.merged_with)
+                             : NULL;
+    if (other != NULL && other->held.how.merged_with != FIRN_NO_JOB &&
+        loop_book_id(loop, other->held.how.merged_with) ==
             loop_book_id(loop, round_id))
         round_merged(loop->round, other->id, round_id);
 }

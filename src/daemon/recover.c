@@ -39,7 +39,7 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
 {
     struct history *history = arg;
     struct state_past *past = &history->track->past;
-    struct firn_alloc held = {0};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
     history->has_open =
         history->has_open || (epoch->end < 0 && epoch->epoch <= history->last);
     if (!recover_alloc(epoch->held, &held))
@@ -87,7 +87,7 @@ static void recover_how(struct firn_alloc *held, const struct live_job *job)
 {
     struct firn_how said = held->how;
     held->how = job->how;
-    held->how.merged_with = held->how.after = 0;
+    held->how.merged_with = held->how.after = FIRN_NO_JOB;
     if (held->how.parallel == 0) {
         held->how.parallel = said.parallel;
         held->how.stages = said.stages;
@@ -164,7 +164,7 @@ static struct history read_history(struct loop *loop, struct live_job *job)
 
 static void recover_job(struct loop *loop, struct live_job *job)
 {
-    struct firn_alloc held = {0};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
     struct firn_error err = {0};
     struct history history = read_history(loop, job);
     if (history.node >= 0) /* an older firnd did not write that */

@@ -9,7 +9,9 @@
  * Lists are their texts one after another, each with its NUL. (3) What cannot
  * be understood (an unknown state, a list without its last NUL, a report that
  * is no JSON, a number out of its range: store_judge.c) makes the row bad: it
- * is left out, said, and stays on disk.
+ * is left out, said, and stays on disk. (4) The id of another job is stored as
+ * id + 1, and 0 for FIRN_NO_JOB: the columns' default, and what files of older
+ * versions have.
  *
  * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
@@ -20,7 +22,19 @@
 #include "daemon/storework.h"
 #include <string.h>
 
-enum kind { INT, I64, U64, FLAG, REAL, TEXT, CHARS, LIST, STATE, REASON };
+enum kind {
+    INT,
+    JOB_ID,
+    I64,
+    U64,
+    FLAG,
+    REAL,
+    TEXT,
+    CHARS,
+    LIST,
+    STATE,
+    REASON
+};
 
 struct field {
     const char *column;
@@ -39,9 +53,9 @@ struct field {
 #f, kind, changes, offsetof(struct live_job, ask.f), SIZE_OF(ask.f) \
     }
 
-#define OF_HOW(f)                                                           \
-    {                                                                       \
-        "how_" #f, INT, true, offsetof(struct live_job, how.f), sizeof(int) \
+#define OF_HOW(f, kind)                                                      \
+    {                                                                        \
+        "how_" #f, kind, true, offsetof(struct live_job, how.f), sizeof(int) \
     }
 
 static const struct field fields[] = {
@@ -101,12 +115,12 @@ static const struct field fields[] = {
     OF_JOB(exit_status, INT, true),
     OF_JOB(gpu_type, CHARS, true),
     OF_JOB(held, TEXT, true),
-    OF_HOW(passes),
-    OF_HOW(tensor),
-    OF_HOW(parallel),
-    OF_HOW(stages),
-    OF_HOW(merged_with),
-    OF_HOW(after),
+    OF_HOW(passes, INT),
+    OF_HOW(tensor, INT),
+    OF_HOW(parallel, INT),
+    OF_HOW(stages, INT),
+    OF_HOW(merged_with, JOB_ID),
+    OF_HOW(after, JOB_ID),
     OF_JOB(reported_s, REAL, true),
     OF_JOB(reported_epoch, I64, true),
 };
@@ -189,6 +203,9 @@ static void give_field(struct store *store, struct store_change *change, int at,
     switch (field->kind) {
     case INT:
         store_give_int(change, at, *(const int *)value);
+        return;
+    case JOB_ID: /* (4) */
+        store_give_int(change, at, *(const firn_job_id *)value + 1);
         return;
     case I64:
         store_give_int(change, at, *(const int64_t *)value);
@@ -309,6 +326,9 @@ static bool read_field(sqlite3_stmt *row, int at, const struct field *field,
     switch (field->kind) {
     case INT:
         *(int *)value = (int)whole;
+        return true;
+    case JOB_ID:
+        *(firn_job_id *)value = (firn_job_id)whole - 1;
         return true;
     case I64:
     case U64:

@@ -75,7 +75,7 @@ double store_judge_s(double value)
 const char *store_judge_job(const struct live_job *job, int over,
                             firn_job_id first_id)
 {
-    struct firn_alloc held = {0};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
     if (job->id < 1 || job->id >= (int64_t)first_id + STORE_IDS_SPAN)
         return "id";
     if (job->ask.gpus_min > job->ask.gpus_max)

@@ -8,8 +8,8 @@
  * The non-negative problem is Lawson and Hanson's active set (Solving Least
  * Squares Problems, ch. 23). A set P of positive coordinates grows by the
  * coordinate with the steepest descent; the free problem on P is solved; as
- * long as that leaves the positive orthant, the step is cut at the first
- * coordinate that reaches zero, and that one leaves P.
+ * long as its solution is not positive, the step is cut at the first
+ * coordinate that reaches zero, which then leaves P.
  *
  * (1) x >= 0 at all times, and x[j] = 0 outside P.
  * (2) The cost falls with each coordinate that enters, so no P comes twice;

@@ -274,8 +274,9 @@ static bool place(const struct has *has, const struct firn_job *job,
 {
     const int *order = !is_llm && has->frenzy->others == FASTEST ? has->by_speed
                                                                  : has->by_size;
-    struct firn_want want = {.gpus = plan->gpus, .one_type = true};
-    want.how.tensor = plan->tensor;
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.tensor = plan->tensor;
+    struct firn_want want = {.gpus = plan->gpus, .one_type = true, .how = &how};
     for (int is_spread = 0; is_spread < 2; is_spread++)
         for (int i = 0; i < has->view->cluster->ntypes; i++) {
             want.types = plan->types & (uint32_t)1 << order[i];

@@ -45,7 +45,7 @@ void simforecast_learn(struct forecaster *f, const struct firn_job *job,
                                     .rate = report->rate,
                                     .done_s = report->done_s,
                                     .is_alone = near->sharers < 2};
-    if (job->held.how.merged_with != 0)
+    if (job->held.how.merged_with != FIRN_NO_JOB)
         return;
     if (near->napps == 1)
         out.beside = near->apps[0];

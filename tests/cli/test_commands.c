@@ -289,7 +289,7 @@ static void each_shell_has_its_script(void **state)
     }
     assert_int_equal(cmd_firn("completion"), 2);
     assert_int_equal(cmd_firn("completion csh"), 2);
-    cmd_err_has("say bash, zsh or fish");
+    cmd_err_has("use bash, zsh or fish");
 }
 
 /* --- looking -------------------------------------------------------------- */
@@ -437,13 +437,13 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
               "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
               "\"ending\": true}");
     assert_int_equal(cmd_firn("cancel c"), 0);
-    assert_string_equal(cmd_ran.out, "job 8 (c) is being ended\n");
+    assert_string_equal(cmd_ran.out, "job 8 (c) is being cancelled\n");
     fake_tell(&cmd_fake, "POST /v1/jobs/c/hold", 200,
               "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
               "\"held\": true}");
     assert_int_equal(cmd_firn("hold c"), 0);
     assert_string_equal(cmd_ran.out,
-                        "job 8 (c) is held as soon as it has left its GPUs\n");
+                        "job 8 (c) will be held when it has left its GPUs\n");
     fake_tell(&cmd_fake, "POST /v1/jobs/d/hold", 200,
               "{\"id\": 9, \"name\": \"d\", \"state\": \"pending\", "
               "\"held\": true}");

@@ -224,7 +224,7 @@ static void first_completions_are_theirs(void **unused)
 /* A place like "244": so many GPUs on node 0, 1, 2. */
 static struct firn_alloc alloc_of(const char *place, struct firn_part *parts)
 {
-    struct firn_alloc alloc = {.parts = parts};
+    struct firn_alloc alloc = {.parts = parts, .how = FIRN_HOW_AS_SUBMITTED};
     for (; *place != '\0'; place++, alloc.nparts++) {
         int gpus = *place - '0';
         parts[alloc.nparts] = (struct firn_part){

@@ -74,7 +74,7 @@ err_has "nowhere: No such file"
 # What firn sim would refuse is the reason that a run has no number.
 sed 's/  restart-cost: 0/  noise: loud/' "$tmp/good" >"$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
-out_has "  --noise: 'loud' is not throughput"
+out_has "  --noise: 'loud' is not PART=X, with PART throughput"
 out_has "no: failed"
 out_has "0 of 1 claims hold"
 exit 0
