@@ -463,7 +463,7 @@ static void learn_pair(struct forecaster *f, struct outlook *o,
     const char *app = report->job->spec.app;
     const struct known *known = f->priors.known;
     if (f->priors.is_recorded &&
-        (o->app.profile == NULL ||
+        (o->pair_app < 0 ||
          known_find(known, report->beside, UINT32_MAX).profile == NULL))
         return; /* its slowdown is a constant of the simulation */
     if (!f->priors.is_recorded && !is_seen(o)) {
@@ -471,7 +471,7 @@ static void learn_pair(struct forecaster *f, struct outlook *o,
         return;
     }
     o->stay = 0;
-    pair_add(f, o->app.profile ? (int)o->app.which : pair_number(f, app),
+    pair_add(f, o->pair_app >= 0 ? o->pair_app : pair_number(f, app),
              pair_number(f, report->beside),
              expected(f, o, report->job, way) / report->rate);
 }

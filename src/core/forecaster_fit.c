@@ -76,6 +76,7 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
     mem_free(o->ends);
     o->ends = NULL;
     o->app = (struct known_app){0};
+    o->pair_app = -1;
     o->parts = (struct parts){1, 1};
     o->part = 0;
     o->from_s = 0;
@@ -84,9 +85,12 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
     if (o->is_llm)
         o->llm = llmjobs_open(f->priors.cluster, &job->spec, job->type_mask);
     else if (f->priors.known != NULL && job->spec.gpus > 0) {
-        o->app = law_find(f, job, outlook_batch(o, job));
-        if (o->app.profile == NULL)
-            o->app = known_find(f->priors.known, job->spec.app, job->type_mask);
+        o->app = known_find(f->priors.known, job->spec.app, job->type_mask);
+        if (o->app.profile != NULL)
+            o->pair_app = (int)o->app.which;
+        struct known_app learned = law_find(f, job, outlook_batch(o, job));
+        if (learned.profile != NULL)
+            o->app = learned;
     }
     if (o->app.profile != NULL)
         lay_out_parts(f, o, job);

@@ -145,12 +145,11 @@ double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,
 {
     const double constant = f->priors.share_slowdown;
     const char *app = job.job->spec.app, *beside = other.job->spec.app;
-    struct known_app one = outlook_of(f, job.key, job.job)->app;
-    struct known_app two = outlook_of(f, other.key, other.job)->app;
+    int a = outlook_of(f, job.key, job.job)->pair_app;
+    int b = outlook_of(f, other.key, other.job)->pair_app;
     double measured =
-        one.profile ? firn_profile_beside(one.profile, beside) : 0;
-    int a = one.profile ? (int)one.which : -1;
-    int b = two.profile ? (int)two.which : -1;
+        a >= 0 ? firn_profile_beside(&f->priors.known->profiles.at[a], beside)
+               : 0;
     if (f->priors.is_recorded) {
         if (a < 0)
             return constant;

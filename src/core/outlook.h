@@ -53,6 +53,7 @@ struct outlook {
 
     size_t part;
     struct known_app app; /* as profiled, or as learned */
+    int pair_app; /* number of the profile in the pair table; -1: it has none */
     bool is_llm;
     struct llmjob llm;
     firn_type_id type;  /* its reference */
