@@ -34,7 +34,7 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
               -fno-omit-frame-pointer)
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
-PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapack 2>/dev/null)
 # Trainers report over HTTP where libcurl is there, and meet over several hosts
 # where libsodium is there; all else needs libc alone.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
@@ -49,7 +49,7 @@ ifdef SODIUM
 PKGFLAGS += -DFIRN_WITH_SODIUM $(shell pkg-config --cflags libsodium)
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke $(TRAINLIBS) -ldl
+        -lcminpack -llapack $(TRAINLIBS) -ldl
 
 # --- files -----------------------------------------------------------------
 
@@ -66,7 +66,7 @@ CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
-             $(wildcard src/cli/*.c)))
+             $(wildcard src/cli/*.c src/repro/*.c)))
 # firnd has libraries of its own; without them all else is built, and a word
 # says so. What is in its folder is an archive that its tests are linked with.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
@@ -173,25 +173,40 @@ firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
 tests: $(TESTS)
 benches: $(BENCHES)
 
-$(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
+# firn and firnd have the whole library in them and export its public names:
+# a policy in a shared object (firn_policy_load) finds them there.
+PARTS := $(BUILD)/libfirn-parts.a
+WITH_PLUGINS := -rdynamic -Wl,--whole-archive $(PARTS) -Wl,--no-whole-archive
+
+$(BUILD)/firn: $(CLIOBJ) $(PARTS)
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed \
-	    $(CLIENTLIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(CLIOBJ) $(WITH_PLUGINS) \
+	    -Wl,--as-needed $(CLIENTLIBS) $(LIBS)
 	$(if $(CLIENTLACKS),$(Q)echo \
 	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
 
-$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMONLIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out $(PARTS),$^) \
+	    $(WITH_PLUGINS) $(DAEMONLIBS) $(LIBS)
 
 $(BUILD)/libfirnd.a: $(DAEMONOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-# Made afresh each time, and by q, not r: two files may have the same name.
-$(BUILD)/libfirn.a: $(LIBOBJ)
+# For our own programs and tests, which use internal functions. Made afresh each
+# time, and by q, not r: two files may have the same name.
+$(PARTS): $(LIBOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
+
+# For programs of others: one object in which every hidden name is local, so
+# that a program's own `log_info` neither clashes with ours nor takes its place.
+hide_names = $(LD) -r -o $@.o $^ && objcopy --localize-hidden $@.o && \
+    rm -f $@ && ar qcs $@ $@.o && rm -f $@.o
+$(BUILD)/libfirn.a: $(LIBOBJ)
+	$(say) AR $@
+	$(Q)$(hide_names)
 
 $(BUILD)/$(SO): $(LIBOBJ)
 	$(say) LD $@
@@ -202,7 +217,7 @@ $(BUILD)/$(SO): $(LIBOBJ)
 
 $(BUILD)/libfirn_train.a: $(TRAINOBJ)
 	$(say) AR $@
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(Q)$(hide_names)
 
 $(BUILD)/$(TRAINSO): $(TRAINOBJ)
 	$(say) LD $@
@@ -252,15 +267,15 @@ STRINGS = awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
 PAPERS   := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/gen/model/profiles.inc: $(PROFILES)
-$(BUILD)/gen/cli/papers.inc: $(PAPERS)
+$(BUILD)/gen/repro/papers.inc: $(PAPERS)
 $(BUILD)/gen/%.inc: Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(STRINGS) >$@
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
-$(BUILD)/obj/src/cli/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
-$(BUILD)/obj/src/cli/reproshelf.o: $(BUILD)/gen/cli/papers.inc
+$(BUILD)/obj/src/repro/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/repro/reproshelf.o: $(BUILD)/gen/repro/papers.inc
 
 # What tests share. A program gets of it, and of the libraries, what it uses:
 # it links and, under a checker, starts in a fraction of the time.
@@ -277,7 +292,7 @@ link_test = $(CC) $(ALL_CFLAGS) $(TESTLD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -l
 # Tests of the examples are linked with them.
 $(BUILD)/obj/tests/examples/%.o: private ALL_CFLAGS += -Iexamples
 $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
-  $(call obj,$(EXSRC)) $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(call obj,$(EXSRC)) $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
@@ -311,7 +326,7 @@ $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
 
 $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
   $(BUILD)/libfirndtest.a $(BUILD)/libfirnd.a $(BUILD)/libtest.a \
-  $(BUILD)/libfirn.a
+  $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
@@ -321,7 +336,7 @@ $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
 $(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd $(FAULTCALLS) \
   $(EXAMPLES)
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
@@ -329,12 +344,12 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 $(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
 $(BUILD)/bench/restart: \
   $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirndtest.a \
-  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
@@ -460,16 +475,16 @@ fuzz-run: $(FUZZERS)
 	$(Q)$(RUN) -t $$(($(FUZZ_S) + 120)) -w "tools/run_fuzzer.sh $(FUZZ_S)" \
 	    $(FUZZERS)
 
-$(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
+$(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
 $(DAEMONFUZZ:tests/fuzz/%.c=$(BUILD)/%): $(BUILD)/%: tests/fuzz/%.c \
-  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+  $(BUILD)/libfirnd.a $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(DAEMONLIBS) $(LIBS)
-$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
+$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
@@ -512,6 +527,11 @@ bench: all $(BENCHES)
 # The papers' tables and figures, by $FIRN_DATA, into docs/results.md.
 results: all
 	$(Q)$(BUILD)/firn repro --report docs/results.md
+
+# The manual page, whose section COMMANDS is made from the help pages.
+manual: $(BUILD)/firn
+	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
+	$(Q)cp $(BUILD)/firn.1 docs/firn.1
 
 # Needs gnuplot, and says so; the drawn files are kept in docs/.
 plots: all
@@ -578,6 +598,7 @@ help:
 	@echo 'make slow       tests of the live parts, made slow at random calls'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
+	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -588,7 +609,7 @@ help:
 FORCE:
 .PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
-        fuzz-soak fuzzers fuzz-run slow soak kills bench results plots \
+        fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \
         uninstall format clean help FORCE
 

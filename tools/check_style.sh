@@ -7,17 +7,18 @@
 #
 #   list      a policy, trace format, engine or command has its file and its
 #             line in the .def list, both of one name
-#   length    files have at most 900 lines, functions at most 80
+#   length    a function has at most 80 lines
 #   banned    functions that only some folders may call, see allowed() below
 #   opening   the first line of a C file is "/ * name - what it is"
 #   readme    each folder of src/ has a README.md
 #   unique    no two files of src/ share a name, plug-ins apart
 #   words     no TODO, FIXME or XXX
+#   riddle    no word that stands for a thing instead of naming it, in any
+#             text: see riddles() below
 #   format    clang-format would change nothing. Its versions disagree with
 #             one another, so this is looked at only with the version below.
 
 format_version=14
-max_file=900
 max_function=80
 
 cd "${1:-$(dirname "$0")/..}" || exit 2
@@ -68,14 +69,15 @@ listed()
 commands()
 {
     def=src/cli/commands.def
-    for file in src/cli/cmd_*.c; do
+    for file in src/*/cmd_*.c; do
         [ -f "$file" ] || continue
-        id=${file#src/cli/cmd_}
+        id=${file#src/*/cmd_}
         in_list $def COMMAND "${id%.c}" ||
             echo "$file:1: list: $def has no line COMMAND(${id%.c})"
     done
     listed $def COMMAND | while read -r line id; do
-        [ -f "src/cli/cmd_$id.c" ] ||
+        set -- src/*/cmd_"$id".c
+        [ -f "$1" ] ||
             echo "$def:$line: list: there is no src/cli/cmd_$id.c"
     done
 }
@@ -92,7 +94,7 @@ cfiles=$(find src include/firn tests bench -name '*.[ch]' 2>/dev/null | sort)
 [ -n "$cfiles" ] || say "src:1: no C files found"
 
 # File names have no blanks here, so the list may be split into words.
-found=$(awk -v max_file=$max_file -v max_function=$max_function '
+found=$(awk -v max_function=$max_function '
 function say(line, what)
 {
     printf "%s:%d: %s\n", file, line, what
@@ -157,15 +159,9 @@ function calls(s,    name, before, rest)
         rest = substr(rest, RSTART + RLENGTH)
     }
     if (s ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ &&
-        folder !~ /^(base|cli|daemon)$/)
+        folder !~ /^(base|cli|daemon|repro)$/)
         say(FNR, "banned: stdout and stderr in src/" folder \
             ": a library does not print")
-}
-
-function close_file()
-{
-    if (file != "" && lines > max_file)
-        say(lines, "length: " lines " lines, at most " max_file)
 }
 
 BEGIN {
@@ -182,7 +178,6 @@ BEGIN {
 }
 
 FNR == 1 {
-    close_file()
     file = FILENAME
     n = split(file, path, "/")
     base = path[n]
@@ -193,7 +188,6 @@ FNR == 1 {
         say(1, "opening: the first line is not \"/* " base " - ...\"")
 }
 {
-    lines = FNR
     text = code($0)
     if (folder != "")
         calls(text)
@@ -206,8 +200,53 @@ FNR == 1 {
         say(start, "length: a function of " FNR - start - 1 \
             " lines, at most " max_function)
     start = 0
+}' $cfiles)
+[ -z "$found" ] || say "$found"
+
+# --- riddle ----------------------------------------------------------------
+
+# Every text that a reader of firn may meet: programs, scripts and pages, but
+# not the data of tests. File names have no blanks here.
+texts=$(find README.md HACKING.md Makefile check quickstart src include tests \
+    tools bench examples python papers docs -type f \
+    ! -path '*/corpus/*' ! -path '*/fixtures/*' ! -path '*/golden/*.tsv' \
+    ! -path 'docs/measurements/*' ! -path 'docs/results/*' \
+    \( -name '*.[ch]' -o -name '*.md' -o -name '*.sh' -o -name '*.py' \
+    -o -name '*.def' -o -name '*.yaml' -o -name '*.1' -o -name '*.inc' \
+    -o ! -name '*.*' \) 2>/dev/null | sort)
+
+# The words are cut in two here, or this file would break its own rule. Names
+# of tests and functions are read as words. A phrase that goes on in the next
+# line is found too: `tail` has the last words of the line before.
+found=$(awk '
+function riddles(text)
+{
+    gsub(/[^a-z\047]+/, " ", text)
+    text = " " text " "
+    if (match(text, " (no" "body|some" "body|who" "ever)(\047s)? ") ||
+        match(text, " so" " many ") || match(text, " no" " words? ") ||
+        match(text, " what" " is ((the|a|an|another|this|that) )?[a-z]+\047s "))
+        return substr(text, RSTART + 1, RLENGTH - 2)
+    return ""
 }
-END { close_file() }' $cfiles)
+
+FNR == 1 { tail = "" }
+{
+    line = tolower($0)
+    hit = riddles(line)
+    n = split(line, word, /[^a-z\047]+/)
+    head = ""
+    for (i = 1; i <= n && i <= 4; i++)
+        head = head " " word[i]
+    if (hit == "" && tail != "" && riddles(tail) == "" && riddles(head) == "")
+        hit = riddles(tail head)
+    if (hit != "")
+        printf "%s:%d: riddle: \"%s\" hides the thing that is meant: name it\n",
+            FILENAME, FNR, hit
+    tail = ""
+    for (i = n < 4 ? 1 : n - 3; i <= n; i++)
+        tail = tail " " word[i]
+}' $texts)
 [ -z "$found" ] || say "$found"
 
 # --- readme, unique --------------------------------------------------------

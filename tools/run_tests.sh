@@ -44,8 +44,21 @@ count()
         }'
 }
 
-# Runs one test; leaves NAME.counts and NAME.took (nanoseconds) in the folder
-# and prints one line.
+# Seconds of processor time of all processes that were waited for, from what
+# the shell's `times` prints: its own time, and below that of its children.
+cpu()
+{
+    tr 'ms' '  ' | awk 'NR == 2 { print $1 * 60 + $2 + $3 * 60 + $4 }'
+}
+
+# Seconds since $since, which is in nanoseconds.
+since_s()
+{
+    awk -v ns=$(($(date +%s%N) - since)) 'BEGIN { printf "%.2f", ns / 1e9 }'
+}
+
+# Runs one test; leaves NAME.counts and NAME.took (wall and processor seconds)
+# in the folder and prints one line.
 one()
 {
     dir=$1 seconds=$2 wrap=$3 test=$4
@@ -57,7 +70,8 @@ one()
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "$seconds" $wrap "$test" \
         >"$log.out" 2>"$log.err" </dev/null
     rc=$?
-    echo "$(($(date +%s%N) - since)) $test" >"$log.took"
+    times >"$log.times"
+    echo "$(since_s) $(cpu <"$log.times") $test" >"$log.took"
     count $rc <"$log.out" >"$log.counts"
     read -r p f s <"$log.counts"
     word=ok why=
@@ -150,7 +164,9 @@ cat "$dir"/*.counts >"$dir/all" 2>/dev/null
 lost=$(($# - $(wc -l <"$dir/all")))
 [ "$lost" -gt 0 ] && echo "0 $lost 0" >>"$dir/all"
 [ -n "$tally" ] && cat "$dir/all" >>"$tally"
-cat "$dir"/*.took 2>/dev/null | sort -rn | awk '$1 >= 1e9 && NR <= 5 {
-    printf "%s %s %.1f s", (NR > 1) ? "," : "  slowest:", $2, $1 / 1e9; n++ }
+[ -z "${TIMES:-}" ] || cat "$dir"/*.took >>"$TIMES"
+sort -rn "$dir"/*.took 2>/dev/null | awk '$1 >= 1 && NR <= 5 {
+    printf "%s %s %.1f s (%.1f s CPU)", (NR > 1) ? "," : "  slowest:",
+        $3, $1, $2; n++ }
     END { if (n) print "" }'
 sum "$dir/all"

@@ -1,10 +1,9 @@
 /* titanpolicy.c - srtf, tiresias, optimus and themis as TitanSched has them.
  *
- * All four share one way of starting jobs: who may start is found by counting
- * GPUs, and only then are the starts placed, largest first, each on as few
- * nodes as it needs or not at all (consolidate). Where the papers and the
- * artifact differ, the artifact is followed; the quirks have their names in
- * titan.c.
+ * All four share one way of starting jobs: the jobs that may start are found
+ * by counting GPUs, and only then are they placed, largest first, each on as
+ * few nodes as it needs or not at all (consolidate). Where the papers and the
+ * artifact differ, the artifact is followed; titan.c lists the quirks.
  *
  * Cost: O(jobs log jobs) a round; optimus O(GPUs x jobs).
  */
@@ -38,7 +37,7 @@ static void sort_turns(struct turn *turns, size_t n)
         qsort(turns, n, sizeof *turns, by_key);
 }
 
-/* A round's picture: the artifact's lists, and what is decided. */
+/* The state of one decision: the artifact's lists, and the plan so far. */
 struct meeting {
     struct titan *t;
     const struct firn_view *view;
@@ -120,7 +119,7 @@ static enum firn_status start_all(struct meeting *m)
     return FIRN_OK;
 }
 
-/* Who fits by counting starts or stays, who does not waits. */
+/* A job that fits by counting starts or stays; any other waits. */
 static void serve(struct meeting *m, struct turn *turn)
 {
     bool runs = turn->task->held > 0;
@@ -156,7 +155,7 @@ static enum firn_status decide_srtf(void *state, const struct firn_view *view,
     return start_all(&m);
 }
 
-/* Two queues; in the lower one ties are told apart by when they fell. */
+/* Two queues; ties in the lower one go by the order of falling. */
 static enum firn_status decide_tiresias(void *state,
                                         const struct firn_view *view,
                                         struct firn_plan *plan)
@@ -254,7 +253,7 @@ static double rho(const struct meeting *m, const struct titan_task *task)
     return shared_s / alone_s;
 }
 
-/* What each job would have had of an equal share since the last round. */
+/* Adds each job's equal share of GPU time since the last round. */
 static void deserve(const struct meeting *m)
 {
     double now = m->view->now_s;
@@ -282,7 +281,7 @@ static enum firn_status decide_themis(void *state, const struct firn_view *view,
         struct turn turn = m.turns[i];
         if (turn.task->held > 0 &&
             view->now_s - turn.task->leased_s < TITAN_LEASE_S) {
-            turn.key = INFINITY; /* behind all who compete */
+            turn.key = INFINITY; /* after all competing jobs */
         } else {
             turn.key = 1 / rho(&m, turn.task);
             m.room += turn.task->held;
@@ -311,6 +310,7 @@ double titan_wake_s(const void *state, const struct firn_view *view)
 }
 
 static const struct firn_policy_def titan_srtf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "srtf",
     .summary = "shortest predicted time first, not preemptive",
     .decide = decide_srtf,
@@ -318,6 +318,7 @@ static const struct firn_policy_def titan_srtf = {
 };
 
 static const struct firn_policy_def titan_tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "two queues by GPU service, 14400 GPU-seconds",
     .does = FIRN_DOES_PREEMPT,
@@ -326,6 +327,7 @@ static const struct firn_policy_def titan_tiresias = {
 };
 
 static const struct firn_policy_def titan_optimus = {
+    .size = sizeof(struct firn_policy_def),
     .name = "optimus",
     .summary = "GPUs one by one to the largest predicted gain",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE,
@@ -334,6 +336,7 @@ static const struct firn_policy_def titan_optimus = {
 };
 
 static const struct firn_policy_def titan_themis = {
+    .size = sizeof(struct firn_policy_def),
     .name = "themis",
     .summary = "leases to the least fairly treated, 0.8 of them",
     .does = FIRN_DOES_PREEMPT,

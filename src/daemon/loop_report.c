@@ -64,7 +64,7 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
 static void judge_forecast(struct loop *loop, const struct track *track,
                            const struct firn_job *job, const struct track *mate)
 {
-    struct firn_way way = liveforecast_held(loop->forecast, job);
+    struct firn_way way = liveforecast_held(loop->forecast, track->id, job);
     double expected = liveforecast_rate(loop->forecast, track->id, job, &way);
     const struct firn_job *beside =
         mate != NULL ? loop_round_job(loop, mate) : NULL;
@@ -102,7 +102,7 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .nfrozen = r->nfrozen};
     struct track *mate = look_around(loop, in_round, &run);
     judge_forecast(loop, track, in_round, mate);
-    if (in_round->held.how.merged_with != 0)
+    if (in_round->held.how.merged_with != FIRN_NO_JOB)
         return; /* it is trained together with another */
     if (run.sharers == 0) {
         loop_guard_alone(track, track->rate);

@@ -56,7 +56,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
             .held = job->base.held,
             .since_s = slurm_now_s(slurm)};
         vec_add(&slurm->releases, release); /* which owns `held` now */
-        job->base.held = (struct firn_alloc){0};
+        job->base.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     }
     holding_release(&job->base.held);
     mem_free(job->base.folder);

@@ -49,46 +49,18 @@ struct pollux {
 };
 
 static const struct firn_option options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds after which to decide anew, if nothing happens",
-     .offset = offsetof(struct pollux, interval_s)},
-    {.name = "p",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "-1",
-     .min = -10,
-     .max = 1,
-     .help = "power of the mean over jobs: lower is fairer, 1 is the sum",
-     .offset = offsetof(struct pollux, p)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart is believed to cost",
-     .offset = offsetof(struct pollux, restart_s)},
-    {.name = "avoid-interference",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "no node has two jobs that span several nodes",
-     .offset = offsetof(struct pollux, avoids)},
-    {.name = "effort",
-     .type = FIRN_OPTION_INT,
-     .fallback = "16",
-     .min = 0,
-     .max = 10000,
-     .help = "tries a job without success after which the search ends",
-     .offset = offsetof(struct pollux, effort)},
-    {.name = "work",
-     .type = FIRN_OPTION_INT,
-     .fallback = "1000",
-     .min = 1,
-     .max = 1e6,
-     .help = "allocations looked at for each job in one round, at most",
-     .offset = offsetof(struct pollux, work)},
+    FIRN_NUMBER(struct pollux, interval_s, "interval", "60", 1, 1e9,
+                "seconds after which to decide anew, if nothing happens"),
+    FIRN_NUMBER(struct pollux, p, "p", "-1", -10, 1,
+                "power of the mean over jobs: lower is fairer, 1 is the sum"),
+    FIRN_NUMBER(struct pollux, restart_s, "restart", "30", 0, 1e9,
+                "seconds a restart is believed to cost"),
+    FIRN_BOOL(struct pollux, avoids, "avoid-interference", "yes",
+              "no node has two jobs that span several nodes"),
+    FIRN_INT(struct pollux, effort, "effort", "16", 0, 10000,
+             "tries a job without success after which the search ends"),
+    FIRN_INT(struct pollux, work, "work", "1000", 1, 1e6,
+             "allocations looked at for each job in one round, at most"),
     {0},
 };
 
@@ -320,7 +292,7 @@ static void take_from(const struct round *round, struct taken *taken,
 static void place(const struct round *round, struct taken *taken, int row,
                   struct allot_cells to, struct firn_plan *plan)
 {
-    struct firn_alloc alloc = {0};
+    struct firn_alloc alloc = FIRN_ALLOC_NONE;
     size_t parts = 0;
     for (int i = 0; i < to.n; i++) {
         int ngpus = round->view->cluster->nodes[to.at[i].col].ngpus;
@@ -370,6 +342,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_pollux = {
+    .size = sizeof(struct firn_policy_def),
     .name = "pollux",
     .summary = "most goodput, shared fairly; sizes and places jobs anew",
     .paper = "Qiao et al., Pollux, OSDI 2021",

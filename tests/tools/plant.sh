@@ -86,6 +86,26 @@ fails()
     fresh
 }
 
+# message SUBJECT [LINE...]: a commit message, in $tmp/message.
+message()
+{
+    printf '%s\n' "$@" >"$tmp/message"
+}
+
+# takes NAME, refuses PATTERN NAME: what the check of commits does with it.
+takes()
+{
+    "$tools/check_commits.sh" "$tmp/message" >"$tmp/said" 2>&1
+    report $? "$1"
+}
+
+refuses()
+{
+    ! "$tools/check_commits.sh" "$tmp/message" >"$tmp/said" 2>&1 &&
+        grep -q "$1" "$tmp/said"
+    report $? "$2"
+}
+
 # many N TEXT: N lines of it.
 many()
 {
@@ -154,9 +174,9 @@ c_file src/policy/odd.c 'const struct firn_policy_def firn_policy_fifo = {0};'
 fails check_style.sh '^src/policy/odd.c:3: list: .* belongs in' \
     a_policy_in_a_file_of_another_name_is_refused
 
-many 899 '' >>src/core/plan.c
-fails check_style.sh '^src/core/plan.c:903: length: ' \
-    a_file_that_is_too_long_is_refused
+many 2000 'extern int a;' >>src/core/plan.c
+passes check_style.sh a_long_file_of_short_functions_is_accepted
+fresh
 { echo 'int f(void)'; echo '{'; many 81 '    f();'; echo '}'; } >>src/core/plan.c
 fails check_style.sh '^src/core/plan.c:6: length: a function of 81 lines' \
     a_function_that_is_too_long_is_refused
@@ -175,7 +195,7 @@ fails check_style.sh '^src/core/odd.c:5: banned: time' \
     a_clock_below_the_engine_is_refused
 c_file src/base/odd.c 'int f(char *s)' '{' '    return rand() + atoi(s);' '}'
 fails check_style.sh '^src/base/odd.c:5: banned: atoi' \
-    what_nobody_may_call_is_refused_everywhere
+    a_function_banned_everywhere_is_refused_in_base_too
 c_file src/core/odd.c 'double f(double x)' '{' '    return pow(x, 2);' '}'
 fails check_style.sh '^src/core/odd.c:5: banned: pow' \
     inexact_mathematics_is_refused
@@ -196,6 +216,33 @@ fails check_style.sh '^src/sim/plan.c:1: unique: ' \
 c_file src/core/odd.c "/* TO""DO: more. */"
 fails check_style.sh '^src/core/odd.c:3: words: ' \
     an_unfinished_thought_is_refused
+c_file src/core/odd.c "/* The GPUs that no""body holds. */"
+fails check_style.sh '^src/core/odd.c:3: riddle: ' \
+    a_riddle_in_a_comment_is_refused
+c_file src/core/odd.c "const char *f(void)" '{' \
+    "    return \"who""ever asked\";" '}'
+fails check_style.sh '^src/core/odd.c:5: riddle: ' \
+    a_riddle_in_a_string_is_refused
+c_file src/core/odd.c "void some""body_waits(void);"
+fails check_style.sh '^src/core/odd.c:3: riddle: ' \
+    a_riddle_in_a_name_is_refused
+mkdir -p docs
+printf '# A page\n\nIt takes so\nmany seconds.\n' >docs/page.md
+fails check_style.sh '^docs/page.md:4: riddle: "so.many"' \
+    a_riddle_over_two_lines_of_a_page_is_refused
+mkdir -p docs
+printf 'There is no%s of it.\n' ' word' >docs/page.md
+fails check_style.sh '^docs/page.md:1: riddle: ' \
+    a_missing_message_called_a_word_is_refused
+mkdir -p docs
+printf 'And what%s goes.\n' " is the daemon's" >docs/page.md
+fails check_style.sh '^docs/page.md:1: riddle: ' \
+    a_thing_named_by_its_owner_alone_is_refused
+mkdir -p docs
+printf 'No job waits; what is left of the job'"'"'s time is so short; many.\n' \
+    >docs/page.md
+passes check_style.sh a_plain_sentence_is_accepted
+fresh
 if clang-format --version 2>/dev/null | grep -q 'version 14'; then
     c_file src/core/odd.c 'int   a;'
     fails check_style.sh '^src/core/odd.c:3: format: ' \
@@ -204,4 +251,21 @@ else
     n=$((n + 1))
     echo "ok $n # SKIP a_file_not_formatted_is_refused"
 fi
+
+message 'engine, train: report a lost node at once' '' 'Measured: 2 s, was 40.'
+takes a_good_commit_message_is_accepted
+message "Merge branch 'x'"
+takes a_merge_keeps_the_subject_that_git_gives_it
+message 'report a lost node' '' 'Why.'
+refuses 'not "area: imperative"' a_commit_without_an_area_is_refused
+message 'engine: a lost node is reported' '' 'Why.'
+refuses 'imperative' a_commit_that_tells_a_story_is_refused
+message 'engine: reports a lost node' '' 'Why.'
+refuses 'imperative' a_commit_in_the_third_person_is_refused
+message "engine: $(many 66 x | tr -d '\n')" '' 'Why.'
+refuses '74 characters, at most 72' a_long_subject_is_refused
+message 'engine: report a lost node'
+refuses 'no body' a_commit_without_a_body_is_refused
+message 'engine: report a lost node' 'Why.'
+refuses 'no blank line' a_body_that_touches_the_subject_is_refused
 echo "1..$n"
