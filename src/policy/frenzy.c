@@ -81,36 +81,20 @@ struct frenzy {
     VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
 };
 
-#define AT(field) .offset = offsetof(struct frenzy, field)
-
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
 static const char *const memories[] = {"ours", "marp", NULL};
 static const char *const preferences[] = {"smallest", "fastest", NULL};
 
 static const struct firn_option options[] = {
-    {.name = "rank",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "speed",
-     .choices = ranks,
-     .help = "first: most samples/s, most samples/s per GPU, or fewest GPUs",
-     AT(rank)},
-    {.name = "memory",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "ours",
-     .choices = memories,
-     .help = "predicted by firn's model, or by the paper's formula",
-     AT(memory)},
-    {.name = "others",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "smallest",
-     .choices = preferences,
-     .help = "GPUs for jobs that are no language models: memory or speed",
-     AT(others)},
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "later jobs pass one that no plan is found for",
-     AT(skip)},
+    FIRN_CHOICE(
+        struct frenzy, rank, "rank", "speed", ranks,
+        "first: most samples/s, most samples/s per GPU, or fewest GPUs"),
+    FIRN_CHOICE(struct frenzy, memory, "memory", "ours", memories,
+                "predicted by firn's model, or by the paper's formula"),
+    FIRN_CHOICE(struct frenzy, others, "others", "smallest", preferences,
+                "GPUs for jobs that are no language models: memory or speed"),
+    FIRN_BOOL(struct frenzy, skip, "skip", "1",
+              "later jobs pass one that no plan is found for"),
     {0},
 };
 
@@ -363,6 +347,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_frenzy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "frenzy",
     .summary = "GPUs by a language model's memory, best fit, no counts asked",
     .paper = "Chang et al., Frenzy, 2024",
