@@ -301,7 +301,8 @@ static void a_job_never_goes_where_it_does_not_fit(void **state)
     assert_true(play_near(play_end(&play, "b"), 200));
     assert_int_equal(play.result.jobs, 2);
     assert_int_equal(play.result.bad_rows, 1);
-    assert_non_null(strstr(play.result.first_bad[0], "suits no GPU"));
+    assert_non_null(
+        strstr(play.result.first_bad[0], "GiB on each GPU; the largest"));
     play_close(&play);
 }
 

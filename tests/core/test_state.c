@@ -136,9 +136,10 @@ static void jobs_the_cluster_can_never_run_are_refused(void **unused)
     refused(&yard, 0, &spec, "'A' wants 11 GPUs, the cluster has 10");
     spec = spec_of("A", 3);
     spec.types = "t4";
-    refused(&yard, 0, &spec, "3 GPUs, the cluster has 2 that suit it");
+    refused(&yard, 0, &spec, "3 GPUs, the cluster has 2 that it can use");
     spec.types = "h100|b200";
-    refused(&yard, 0, &spec, "suits no GPU of the cluster");
+    refused(&yard, 0, &spec,
+            "accepts GPUs of type 'h100|b200' only; the cluster has v100, t4");
     spec = spec_of("A", 1);
     spec.mem_gib = 1000;
     refused(&yard, 0, &spec, "1000 GiB");
