@@ -50,7 +50,7 @@ static void progress_begins_after_the_restart(void **unused)
 }
 
 /* 80 reference seconds at rate 1/2 are 160 seconds, after what is left of the
- * restart; a waiting job, or one nobody has reported of, has its 80. */
+ * restart; a waiting job, or one without a report, has its 80. */
 static void time_left_counts_restart_and_rate(void **unused)
 {
     (void)unused;

@@ -266,7 +266,7 @@ static void a_held_allocation_is_a_copy(void **unused)
     close_yard(&yard);
 }
 
-static void the_cluster_is_a_copy_too(void **unused)
+static void the_state_copies_the_cluster(void **unused)
 {
     (void)unused;
     struct yard yard;
@@ -359,7 +359,7 @@ int main(void)
         cmocka_unit_test(a_job_stopped_while_it_restarts_has_done_nothing_more),
         cmocka_unit_test(slots_are_reused_and_ids_are_not),
         cmocka_unit_test(a_held_allocation_is_a_copy),
-        cmocka_unit_test(the_cluster_is_a_copy_too),
+        cmocka_unit_test(the_state_copies_the_cluster),
         cmocka_unit_test(a_rank_that_ended_is_asked_again),
         cmocka_unit_test(a_report_asks_for_the_rank_again),
     };
