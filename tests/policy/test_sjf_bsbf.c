@@ -374,7 +374,7 @@ static void a_waiting_job_has_a_note_with_the_reason(void **unused)
 
 /* H 100 s, N comes at 5: joins and ends at 15 (in a scene no job is slowed). No
  * job is ever stopped or moved. */
-static void a_job_that_is_never_preempted_ends_after_its_duration(void **unused)
+static void a_guest_and_its_host_run_to_their_ends_unmoved(void **unused)
 {
     (void)unused;
     xi = 1.2;
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(passes_count_in_the_benefit),
         cmocka_unit_test(passes_fit_beside_all_hosts),
         cmocka_unit_test(a_waiting_job_has_a_note_with_the_reason),
-        cmocka_unit_test(a_job_that_is_never_preempted_ends_after_its_duration),
+        cmocka_unit_test(a_guest_and_its_host_run_to_their_ends_unmoved),
         cmocka_unit_test(random_scenes_are_never_preempted),
         cmocka_unit_test(a_plain_trace_is_run),
     };
