@@ -34,7 +34,7 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
               -fno-omit-frame-pointer)
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
-PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapack 2>/dev/null)
 # Trainers report over HTTP where libcurl is there, and meet over several hosts
 # where libsodium is there; all else needs libc alone.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
@@ -49,7 +49,7 @@ ifdef SODIUM
 PKGFLAGS += -DFIRN_WITH_SODIUM $(shell pkg-config --cflags libsodium)
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke $(TRAINLIBS) -ldl
+        -lcminpack -llapack $(TRAINLIBS) -ldl
 
 # --- files -----------------------------------------------------------------
 

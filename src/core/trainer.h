@@ -7,21 +7,32 @@
  */
 #ifndef SIM_TRAINER_H
 #define SIM_TRAINER_H
-#include "sim/known.h"
-#include <firn/sim.h>
+#include "core/known.h"
 
 struct trainer;
 
+/* How trainers freeze front layers: trainer.c has the rules. A rule holds for
+ * every job, also where the policy leaves it to the trainer. */
+enum freeze_rule {
+    FREEZE_POLICY, /* by penalty where the policy leaves it to the trainer
+                    * (FIRN_TUNE_FREEZE), else nothing */
+    FREEZE_OFF,
+    FREEZE_FREEZEOUT,
+    FREEZE_TUNED,
+    FREEZE_PENALTY,
+};
+
 /* `known` is borrowed. The caller frees. */
-struct trainer *trainer_new(const struct known *known,
-                            enum firn_sim_freeze rule);
+struct trainer *trainer_new(const struct known *known, enum freeze_rule rule);
 void trainer_free(struct trainer *trainer);
+/* Forgets what it remembers: the step times behind it have changed. */
+void trainer_clear(struct trainer *trainer);
 
 /* The rule that holds for a job with these FIRN_TUNE_*; off when its profile
  * does not know what the rule needs. */
-enum firn_sim_freeze trainer_rule(const struct trainer *trainer,
-                                  const struct firn_profile *profile,
-                                  unsigned tunes);
+enum freeze_rule trainer_rule(const struct trainer *trainer,
+                              const struct firn_profile *profile,
+                              unsigned tunes);
 
 /* It tunes its batch, if it may. */
 bool trainer_can_tune(const struct firn_profile *profile);

@@ -8,7 +8,7 @@
  *
  * On several types all of them must allow a way, and have memory for it.
  */
-#include "sim/known.h"
+#include "core/known.h"
 
 struct parallel_run known_run(const struct spread *where,
                               const struct setting *setting)

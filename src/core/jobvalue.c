@@ -1,17 +1,17 @@
-/* jobfile_value.c - times, sizes, shares, dates, ranges and commands as text.
+/* jobvalue.c - times, sizes, shares, dates, ranges and commands from text.
  *
  * Dates are counted in days from 1970-01-01 by the rule of the Gregorian
  * calendar: 365 days, and one more each 4th year that is no 100th but may be a
  * 400th. No time zone data are read.
  */
-#include "daemon/jobfile_value.h"
+#include "core/jobvalue.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "daemon/livejob.h"
+#include "core/jobfields.h"
 #include <string.h>
 
-enum { GPUS_MAX = 100000, WORDS_MAX = 1024 };
+enum { WORDS_MAX = 1024 };
 
 static const char digits[] = "0123456789";
 
@@ -198,7 +198,7 @@ const char *value_date_s(const char *text, double *out)
 
 /* --- GPUs and names ------------------------------------------------------ */
 
-const char *value_range(const char *text, int *min, int *max)
+const char *value_range(const char *text, int most, int *min, int *max)
 {
     static const char what[] =
         "a number of GPUs such as 4, or a range such as 1..8";
@@ -210,11 +210,11 @@ const char *value_range(const char *text, int *min, int *max)
         return what;
     memcpy(first, text, n);
     first[n] = '\0';
-    if (!str_int(first, 1, GPUS_MAX, &low))
+    if (!str_int(first, 1, most, &low))
         return what;
     high = low;
     if (dots != NULL && (strspn(dots + 2, digits) != strlen(dots + 2) ||
-                         !str_int(dots + 2, low, GPUS_MAX, &high)))
+                         !str_int(dots + 2, low, most, &high)))
         return what;
     *min = (int)low;
     *max = (int)high;
@@ -226,11 +226,12 @@ const char *value_name(const char *text)
     static const char good[] = "abcdefghijklmnopqrstuvwxyz"
                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t n = strspn(text, good);
-    if (n == 0 || n > LIVE_NAME_MAX || text[n] != '\0' || text[0] == '.' ||
+    if (n == 0 || n > JOB_NAME_MAX || text[n] != '\0' || text[0] == '.' ||
         text[0] == '-')
         return "1 to 64 letters, digits and . _ -, a letter or digit first";
     if (strspn(text, digits) == n)
-        return "a name that is no number: jobs have numbers beside their names";
+        return "a name with a letter in it (digits alone are the number of a "
+               "job)";
     return NULL;
 }
 
@@ -267,8 +268,8 @@ const char *value_words(const char *text, char ***out)
         if (strchr("|&;<>$`*", *at) != NULL)
             return fail_words(&words, &word,
                               "a command without | & ; < > $ ` * outside of "
-                              "quotes, as no shell reads it: for one say "
-                              "[sh, -c, '...']");
+                              "quotes (no shell reads it; with one: [sh, -c, "
+                              "'...'])");
         if (*at == ' ') {
             end_word(&words, &word);
         } else if (*at == '\'' || *at == '"') {
@@ -288,4 +289,11 @@ const char *value_words(const char *text, char ***out)
     vec_add(&words, NULL);
     *out = words.at;
     return NULL;
+}
+
+void value_words_free(char **words)
+{
+    for (size_t i = 0; words != NULL && words[i] != NULL; i++)
+        mem_free(words[i]);
+    mem_free(words);
 }

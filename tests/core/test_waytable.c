@@ -1,6 +1,6 @@
 /* test_waytable.c - what is put in for a way comes out for it alone. */
 #include "base/rng.h"
-#include "sim/waytable.h"
+#include "core/waytable.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* waytable.h - one number for each way a job may be run.
  *
- * A policy's search asks about few GPUs on few nodes, again and again: those
- * ways have a place of their own in an array for each type and tuning. Any
- * other way is hashed. A way is what it was asked as: nodes 0 and the number
- * they come to are two.
+ * A policy's search asks about few GPUs on few nodes, again and again: once a
+ * job was asked about several of those ways, they have a place of their own in
+ * an array for each type and tuning. Any other way is hashed. A way is what it
+ * was asked as: nodes 0 and the number they come to are two.
  */
 #ifndef SIM_WAYTABLE_H
 #define SIM_WAYTABLE_H
@@ -15,6 +15,8 @@ enum { WAYTABLE_GPUS = 64, WAYTABLE_NODES = 16, WAYTABLE_TUNES = 4 };
 /* Initialised by waytable_init(). */
 struct waytable {
     int ntypes;
+    int nrows;       /* of sheets: 1 + ntypes; 0: everything is hashed so far */
+    int nnear;       /* hashed ways that a sheet would have */
     double **sheets; /* [(type + 1) x tunes], made when first needed */
     struct waytable_cell *cells; /* a power of two of them, or none */
     size_t ncells, nused;
@@ -42,7 +44,7 @@ static inline bool waytable_is_near(const struct waytable *table,
     *at = (size_t)(way->gpus - 1) * (WAYTABLE_NODES + 1) + (size_t)way->nodes;
     return way->passes == 0 && (unsigned)(way->gpus - 1) < WAYTABLE_GPUS &&
            (unsigned)way->nodes <= WAYTABLE_NODES &&
-           (unsigned)(way->type + 1) <= (unsigned)table->ntypes;
+           (unsigned)(way->type + 1) < (unsigned)table->nrows;
 }
 
 /* What was put in for this way; NaN for nothing. */

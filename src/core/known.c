@@ -1,4 +1,4 @@
-/* known.c - which profile, and how fast by fit or table.
+/* known.c - which profile a job has, and how fast it goes by the fit.
  *
  * A job trains at its total batch B on whatever it holds, split over GPUs and
  * passes by Pollux's rule (firn_profile_split); an iteration takes
@@ -11,19 +11,15 @@
  * A type the profile does not know goes as the reference type does, times the
  * cluster's ratio of speeds. Placements name nodes in the order of their ids.
  *
- * With front layers frozen the fit has it from theta and omega. A table by
- * frozen layers is looked up at the two nearest levels and interpolated
- * linearly between them; beyond the last level that one holds.
+ * With front layers frozen the fit has it from theta and omega.
  *
  * A part of training is a stage or an equal piece of one. Reference seconds
  * of stage i: work_i x Tref / gain_i(B'ref), scaled to the job's duration.
  */
-#include "sim/known.h"
+#include "core/known.h"
 #include "base/buf.h"
 #include <math.h>
 #include <string.h>
-
-#define SPILL 0.1 /* of its speed is left to what does not fit its GPUs */
 
 enum { PARTS_MIN = 20 }; /* of an application that may freeze layers */
 
@@ -78,6 +74,15 @@ struct known_app known_find(const struct known *known, const char *app,
     if (found.profile != NULL)
         found.ref = reference(known, found.profile, types);
     return found;
+}
+
+struct known_app known_by(const struct known *known,
+                          const struct firn_profile *profile, size_t which,
+                          uint32_t types)
+{
+    if (count_types(known, profile, types) == 0)
+        return (struct known_app){0};
+    return (struct known_app){profile, which, reference(known, profile, types)};
 }
 
 enum firn_status known_unheard(const struct known *known, const char *trace,
@@ -236,46 +241,11 @@ static double fit_on(const struct firn_profile *p,
     return firn_itertime_iteration(&gpu->time, &run.shape);
 }
 
-static double looked_up(const struct steptable *table,
-                        const struct spread *where,
-                        const struct firn_batch_split *split)
-{
-    struct steptable_time at =
-        where->nodes <= SPREAD_NODES
-            ? steptable_at(table, where->each, where->nodes,
-                           split->batch_per_gpu)
-            : steptable_spread(table, where->gpus, where->nodes,
-                               split->batch_per_gpu);
-    return at.step_s + (split->accum_steps - 1) * (at.step_s - at.sync_s);
-}
-
-static double by_levels(const struct known_tables *tables,
-                        const struct spread *where,
-                        const struct setting *setting)
-{
-    const struct measured_level *at = tables->levels;
-    size_t i = 0;
-    while (i + 1 < tables->nlevels && at[i + 1].frozen <= setting->frozen)
-        i++;
-    double low_s = looked_up(&at[i].table, where, &setting->split);
-    if (i + 1 == tables->nlevels || at[i].frozen >= setting->frozen)
-        return low_s;
-    double high_s = looked_up(&at[i + 1].table, where, &setting->split);
-    return low_s + (high_s - low_s) * (setting->frozen - at[i].frozen) /
-                       (at[i + 1].frozen - at[i].frozen);
-}
-
-static double true_on(const struct known *known, const struct known_app *app,
+double known_law_on_s(const struct firn_profile *profile,
                       const struct firn_profile_gpu *gpu,
                       const struct spread *where, const struct setting *setting)
 {
-    const struct known_tables *tables = &known->tables[app->which];
-    const struct steptable *steps = &tables->steps[gpu - app->profile->gpus];
-    if (tables->nlevels > 0)
-        return by_levels(tables, where, setting);
-    if (steps->nrows > 0)
-        return looked_up(steps, where, &setting->split);
-    return fit_on(app->profile, gpu, where, setting);
+    return fit_on(profile, gpu, where, setting);
 }
 
 double known_law_s(const struct known *known, const struct known_app *app,
@@ -295,8 +265,8 @@ double known_fit_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting)
 {
     struct setting plain = *setting;
-    if (known->looks_up)
-        return known_true_s(known, app, where, setting);
+    if (known->iteration_s != NULL)
+        return known->iteration_s(known, app, where, setting);
     if (known->is_plain && setting->parallel > FIRN_PARALLEL_DATA) {
         double most = known_local_max(known, app, where->types);
         plain.parallel = FIRN_PARALLEL_DATA;
@@ -305,21 +275,6 @@ double known_fit_s(const struct known *known, const struct known_app *app,
                                          where->gpus, most);
     }
     return known_law_s(known, app, where, &plain);
-}
-
-double known_true_s(const struct known *known, const struct known_app *app,
-                    const struct spread *where, const struct setting *setting)
-{
-    double longest_s = 0, slower;
-    for (uint32_t types = where->types; types != 0; types &= types - 1) {
-        const struct firn_profile_gpu *gpu =
-            known_gpu(known, app, __builtin_ctz(types), &slower);
-        longest_s =
-            fmax(longest_s, slower * true_on(known, app, gpu, where, setting));
-    }
-    if (!known_fits(known, app, where, setting))
-        longest_s /= SPILL;
-    return longest_s;
 }
 
 double running_rate(const struct firn_profile *profile, size_t stage,

@@ -24,7 +24,7 @@
  * many nodes they stand. Cost: O(types^2) and three iterations for each type
  * held.
  */
-#include "sim/threads.h"
+#include "core/threads.h"
 #include "base/fmath.h"
 #include <firn/waste.h>
 #include <math.h>
@@ -96,10 +96,9 @@ static struct firn_waste lay_out(struct firn_waste_type *types, int ntypes,
     return waste;
 }
 
-double threads_rate(const struct truth *base, const struct firn_job_spec *spec,
-                    const int *counts)
+double threads_rate(const struct firn_cluster *c, double scaling,
+                    const struct firn_job_spec *spec, const int *counts)
 {
-    const struct firn_cluster *c = base->cluster;
     struct firn_waste_type types[FIRN_TYPES_MAX] = {0};
     int number = threads_number(spec), used = 0;
     for (int t = 0; t < c->ntypes; t++)
@@ -110,9 +109,9 @@ double threads_rate(const struct truth *base, const struct firn_job_spec *spec,
         used += types[t].threads > 0 ? counts[t] : 0;
     used = used < number ? used : number;
     double rate = ceil((double)number / spec->gpus) / step_s;
-    if (used == spec->gpus || base->scaling == 1)
+    if (used == spec->gpus || scaling == 1)
         return rate;
-    return rate * fm_pow((double)used / spec->gpus, base->scaling - 1);
+    return rate * fm_pow((double)used / spec->gpus, scaling - 1);
 }
 
 /* On one type alone, with that many threads on its fullest GPU. */

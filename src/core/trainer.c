@@ -28,7 +28,7 @@
  * Cost: 50 to 100 evaluations of the model a part for the batch, L/step for
  * layers, once for each (profile, place, batch, way); a look-up after that.
  */
-#include "sim/trainer.h"
+#include "core/trainer.h"
 #include "base/mem.h"
 #include <firn/freeze.h>
 #include <math.h>
@@ -48,7 +48,7 @@ struct course_key {
     enum firn_parallel parallel;
     int stages;
     bool tunes_batch;
-    enum firn_sim_freeze rule;
+    enum freeze_rule rule;
 };
 
 struct course {
@@ -62,26 +62,12 @@ struct course {
 
 struct trainer {
     const struct known *known;
-    enum firn_sim_freeze rule;
+    enum freeze_rule rule;
     struct course **cells; /* by hash; a power of two of them */
     size_t ncells, n;
 };
 
-const char *firn_sim_freeze_name(enum firn_sim_freeze rule)
-{
-    static const char *const names[] = {
-        [FIRN_SIM_FREEZE_POLICY] = "policy",
-        [FIRN_SIM_FREEZE_OFF] = "off",
-        [FIRN_SIM_FREEZE_FREEZEOUT] = "freezeout",
-        [FIRN_SIM_FREEZE_TUNED] = "tuned-freezeout",
-        [FIRN_SIM_FREEZE_PENALTY] = "penalty",
-    };
-    size_t i = (size_t)rule;
-    return i < sizeof names / sizeof *names ? names[i] : NULL;
-}
-
-struct trainer *trainer_new(const struct known *known,
-                            enum firn_sim_freeze rule)
+struct trainer *trainer_new(const struct known *known, enum freeze_rule rule)
 {
     struct trainer *t = mem_new(1, sizeof *t);
     t->known = known;
@@ -91,32 +77,38 @@ struct trainer *trainer_new(const struct known *known,
     return t;
 }
 
-void trainer_free(struct trainer *t)
+void trainer_clear(struct trainer *t)
 {
-    if (t == NULL)
-        return;
     for (size_t i = 0; i < t->ncells; i++) {
         if (t->cells[i] == NULL)
             continue;
         mem_free(t->cells[i]->at);
         mem_free(t->cells[i]->storage);
         mem_free(t->cells[i]);
+        t->cells[i] = NULL;
     }
+    t->n = 0;
+}
+
+void trainer_free(struct trainer *t)
+{
+    if (t == NULL)
+        return;
+    trainer_clear(t);
     mem_free(t->cells);
     mem_free(t);
 }
 
-enum firn_sim_freeze trainer_rule(const struct trainer *trainer,
-                                  const struct firn_profile *profile,
-                                  unsigned tunes)
+enum freeze_rule trainer_rule(const struct trainer *trainer,
+                              const struct firn_profile *profile,
+                              unsigned tunes)
 {
-    enum firn_sim_freeze rule = trainer->rule;
-    if (rule == FIRN_SIM_FREEZE_POLICY)
-        rule = tunes & FIRN_TUNE_FREEZE ? FIRN_SIM_FREEZE_PENALTY
-                                        : FIRN_SIM_FREEZE_OFF;
-    if (rule == FIRN_SIM_FREEZE_OFF ||
-        !known_can_freeze(profile, rule != FIRN_SIM_FREEZE_FREEZEOUT))
-        return FIRN_SIM_FREEZE_OFF;
+    enum freeze_rule rule = trainer->rule;
+    if (rule == FREEZE_POLICY)
+        rule = tunes & FIRN_TUNE_FREEZE ? FREEZE_PENALTY : FREEZE_OFF;
+    if (rule == FREEZE_OFF ||
+        !known_can_freeze(profile, rule != FREEZE_FREEZEOUT))
+        return FREEZE_OFF;
     return rule;
 }
 
@@ -130,8 +122,7 @@ struct parts trainer_parts(const struct trainer *trainer,
                            const struct trainer_ask *ask)
 {
     const struct firn_profile *p = ask->app->profile;
-    return known_parts(p, trainer_rule(trainer, p, ask->tunes) !=
-                              FIRN_SIM_FREEZE_OFF);
+    return known_parts(p, trainer_rule(trainer, p, ask->tunes) != FREEZE_OFF);
 }
 
 /* --- the batch ------------------------------------------------------------ */
@@ -241,7 +232,7 @@ static size_t choose_layers(struct course *c, const struct layers_ask *a,
                             double share)
 {
     size_t nlayers = (size_t)a->ask->app->profile->layers;
-    if (c->key.rule == FIRN_SIM_FREEZE_PENALTY) {
+    if (c->key.rule == FREEZE_PENALTY) {
         struct firn_tuner tuner = firn_tuner_default();
         int batch = 1;
         struct firn_tuner_ask ask = {.freeze = &c->freeze,
@@ -258,9 +249,8 @@ static size_t choose_layers(struct course *c, const struct layers_ask *a,
         return best.nfrozen;
     }
     if (c->done == 0)
-        c->first = c->key.rule == FIRN_SIM_FREEZE_FREEZEOUT
-                       ? freezeout.first
-                       : tune_first(a, nlayers);
+        c->first = c->key.rule == FREEZE_FREEZEOUT ? freezeout.first
+                                                   : tune_first(a, nlayers);
     struct firn_freezeout rule = freezeout;
     rule.first = c->first;
     size_t nfrozen = firn_freezeout_frozen(&rule, nlayers, share);
@@ -348,8 +338,7 @@ static struct course *course_new(const struct course_key *key,
     c->key = *key;
     c->n = n;
     c->at = mem_new(n, sizeof *c->at);
-    if (key->rule == FIRN_SIM_FREEZE_TUNED ||
-        key->rule == FIRN_SIM_FREEZE_PENALTY) {
+    if (key->rule == FREEZE_TUNED || key->rule == FREEZE_PENALTY) {
         c->storage =
             mem_new(FIRN_FREEZE_DOUBLES(p->stats.nlayers), sizeof *c->storage);
         firn_freeze_init(&c->freeze, c->storage, p->stats.nlayers);
@@ -359,7 +348,7 @@ static struct course *course_new(const struct course_key *key,
 
 static struct course *course_of(struct trainer *t,
                                 const struct trainer_ask *ask,
-                                enum firn_sim_freeze rule, size_t n)
+                                enum freeze_rule rule, size_t n)
 {
     bool tunes = ask->tunes & FIRN_TUNE_BATCH;
     struct course_key key = {
@@ -417,7 +406,7 @@ static struct setting set(struct course *c, const struct trainer *t,
     size_t stage = k / parts.pieces;
     if (c->key.tunes_batch)
         tune_batch(t, ask, stage, was, &setting);
-    if (c->key.rule != FIRN_SIM_FREEZE_OFF)
+    if (c->key.rule != FREEZE_OFF)
         freeze(c, t, ask, stage, known_share(ask->app->profile, parts, k),
                &setting);
     return setting;
@@ -427,8 +416,8 @@ struct setting trainer_setting(struct trainer *trainer,
                                const struct trainer_ask *ask, size_t k)
 {
     const struct firn_profile *p = ask->app->profile;
-    enum firn_sim_freeze rule = trainer_rule(trainer, p, ask->tunes);
-    bool freezes = rule != FIRN_SIM_FREEZE_OFF;
+    enum freeze_rule rule = trainer_rule(trainer, p, ask->tunes);
+    bool freezes = rule != FREEZE_OFF;
     if (!freezes && !((ask->tunes & FIRN_TUNE_BATCH) && trainer_can_tune(p)))
         return asked(trainer, ask, ask->batch, ask->passes);
     struct parts parts = known_parts(p, freezes);

@@ -7,8 +7,7 @@
  */
 #ifndef SIM_THREADS_H
 #define SIM_THREADS_H
-#include "sim/known.h"
-#include "sim/truth.h"
+#include "core/known.h"
 #include <firn/forecast.h>
 
 /* spec.threads, or gpus_max of them. */
@@ -29,8 +28,8 @@ struct spread threads_spread(const struct firn_cluster *cluster,
                              const int *largest, const int *counts, int nodes);
 
 /* Reference seconds a second without a profile, alone on its GPUs. */
-double threads_rate(const struct truth *base, const struct firn_job_spec *spec,
-                    const int *counts);
+double threads_rate(const struct firn_cluster *cluster, double scaling,
+                    const struct firn_job_spec *spec, const int *counts);
 
 /* Of one job. */
 struct threads {
@@ -47,7 +46,7 @@ struct threads {
 };
 
 /* Seconds of an iteration with what `setting` freezes; its batch is not read.
- * `iteration_s` is known_true_s() or known_fit_s(). */
+ * `iteration_s` is the truth's (sim/tables.h) or known_fit_s(). */
 double threads_iteration_s(const struct threads *threads,
                            const struct setting *setting);
 

@@ -1,53 +1,50 @@
-/* known.h - what is known of applications: step times, stages, layers.
+/* known.h - what profiles say of applications: step times, stages, layers.
  *
- * Behind the truth of a simulation (sim/truth_table.h) and behind its
- * forecasts (sim/simforecast.h). The two differ in one thing: a truth takes
- * step times from the measured tables where there are any, a forecast does so
- * only when it is told to (known_forecast_by).
+ * Behind every forecast (core/forecaster.h), and behind the truth of a
+ * simulation (sim/truth_table.h), which takes step times from measured tables
+ * where there are any (sim/tables.h). No table is reachable from here.
  *
  * Training is cut into parts: its stages, or, for applications that may freeze
  * layers, equal pieces of them, so that there are 20 parts or more.
  */
 #ifndef SIM_KNOWN_H
 #define SIM_KNOWN_H
-#include "model/measured.h"
 #include "model/paralleltime.h"
 #include <firn/job.h>
 #include <firn/profile.h>
-#include <firn/sim.h>
 
 enum { SPREAD_NODES = 64 };
 
-/* The tables of one profile; no rows: use the fit. */
-struct known_tables {
-    struct steptable steps[FIRN_PROFILE_TYPES];
-    struct measured_level *levels; /* by frozen layers, of all types */
-    size_t nlevels;
-};
+struct known_app;
+struct spread;
+struct setting;
 
 struct known {
     struct firn_profiles profiles;
-    struct known_tables *tables; /* by profile */
     const struct firn_cluster *cluster;
-    const char *format; /* of the trace */
-    bool looks_up;      /* forecasts go by tables where there are some */
-    bool is_plain;      /* they take every model for a whole copy on each GPU */
+    const char *format; /* of the trace; "" when there is none */
+    bool is_plain; /* forecasts take every model for a whole copy on each GPU */
+    /* Seconds of an iteration, for forecasts; NULL: the profiles' fits. The
+     * simulator sets it where its user asks for exact forecasts. */
+    double (*iteration_s)(const struct known *known,
+                          const struct known_app *app,
+                          const struct spread *where,
+                          const struct setting *setting);
 };
 
-/* `profiles` is "builtin", a folder of profiles, or a data folder (then the
- * shipped profiles and its tables). FIRN_EINVAL with a sentence when it is
- * none of them. Of the tables only those of the cluster's types are read. The
- * caller closes. */
+/* `profiles` is "builtin" (those in the program) or a folder of profiles.
+ * FIRN_EINVAL with a sentence when it is neither. The caller closes. */
 enum firn_status known_open(struct known *out, const char *profiles,
                             const struct firn_cluster *cluster,
                             struct firn_error *err);
+/* The two halves of known_open(), for a caller that changes profiles in
+ * between: reads them; then copies the statistics that one profile takes from
+ * another. */
+enum firn_status known_load(struct known *out, const char *profiles,
+                            const struct firn_cluster *cluster,
+                            struct firn_error *err);
+enum firn_status known_link(struct known *known, struct firn_error *err);
 void known_close(struct known *known);
-
-/* What known_fit_s() goes by: the profiles' fits unless it is told. FIRN_EDATA
- * when a table has too few rows for Pollux's law. */
-enum firn_status known_forecast_by(struct known *known,
-                                   enum firn_sim_forecast by,
-                                   struct firn_error *err);
 
 /* The profile of a job, if it has one. */
 struct known_app {
@@ -60,6 +57,12 @@ struct known_app {
  * them, of the trace's own sources first. */
 struct known_app known_find(const struct known *known, const char *app,
                             uint32_t types);
+
+/* The same for a profile that is not among these; `which` is a number that no
+ * other profile has. Without a profile when it knows none of the types. */
+struct known_app known_by(const struct known *known,
+                          const struct firn_profile *profile, size_t which,
+                          uint32_t types);
 
 /* FIRN_EINVAL: a job names an application that no profile has. The sentence
  * has those that have one for this cluster. */
@@ -144,16 +147,17 @@ const struct firn_profile_gpu *known_gpu(const struct known *known,
                                          const struct known_app *app,
                                          firn_type_id type, double *slower);
 
-/* Seconds of an iteration, by the fits (or what known_forecast_by() said) or by
- * tables first. The slowest type counts. In truth what does not fit its GPUs
- * spills to the host and crawls, so that every run ends. */
+/* Seconds of an iteration as forecasts have it: by known->iteration_s, or by
+ * the fits. The slowest type counts. */
 double known_fit_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting);
-/* By the fits, whatever forecasts go by. */
+/* By the fits in any case; and on one type. */
 double known_law_s(const struct known *known, const struct known_app *app,
                    const struct spread *where, const struct setting *setting);
-double known_true_s(const struct known *known, const struct known_app *app,
-                    const struct spread *where, const struct setting *setting);
+double known_law_on_s(const struct firn_profile *profile,
+                      const struct firn_profile_gpu *gpu,
+                      const struct spread *where,
+                      const struct setting *setting);
 
 /* An iteration as it is run: what rates are made of. */
 struct running {
