@@ -118,8 +118,8 @@ static void add_point(struct eval *ev, const struct profile_result *a,
     buf_putc(out, '\n');
 }
 
-/* What an application is called: its name in the table, or, where the table
- * has none, that of the folder of a placements.csv, or the file's. */
+/* Sets the title of an application: its name in the table, else the directory
+ * of a placements.csv, else the file name. */
 static void title(struct profile_result *a, const char *app, const char *path)
 {
     const char *end = path + strlen(path), *at = end;
@@ -264,7 +264,8 @@ static int finish(struct eval *ev, const struct args *args,
         write_points(args->points, &ev->points, &err) != FIRN_OK)
         rc = failed(&err);
     if (tested == 0) {
-        fprintf(stderr, "firn profile: nothing could be fitted and tested\n");
+        fprintf(stderr,
+                "firn profile: no application could be fitted and tested\n");
         rc = 1;
     }
     return rc;

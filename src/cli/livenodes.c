@@ -1,4 +1,4 @@
-/* livenodes.c - nodes as the daemon tells of them, as a table.
+/* livenodes.c - the nodes of firnd as a table.
  */
 #include "cli/livenodes.h"
 #include "base/buf.h"
@@ -27,7 +27,7 @@ static void add_row(struct table *table, const json_t *node, bool has_why)
         said_cell(table, said_text(node, "why"));
 }
 
-/* Does any say why it is out? */
+/* Does a node have a reason for being out of service? */
 static bool any_why(const json_t *nodes)
 {
     for (size_t i = 0; i < json_array_size(nodes); i++)
@@ -53,7 +53,7 @@ void live_nodes_table(const json_t *answer, struct firn_buf *out)
     table_print(&table, out);
     table_release(&table);
     if (json_object_get(answer, "trouble") != NULL) {
-        buf_puts(out, "nothing is started: ");
+        buf_puts(out, "no job is started: ");
         safe_puts(out, said_text(answer, "trouble"));
         buf_putc(out, '\n');
     }

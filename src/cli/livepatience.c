@@ -1,9 +1,8 @@
-/* livepatience.c - how long a daemon that was there may be away.
+/* livepatience.c - how long commands wait for a firnd that is restarting.
  *
- * A scheduler that is started anew is back in seconds, or in a minute where
- * somebody upgrades it; who follows a job or a log waits for that long. Counted
- * from when the daemon was last there, which for a stream is the moment that it
- * broke off, not that of its last byte: a job may print nothing for hours.
+ * One minute, enough for an upgrade, counted from the last contact. For a
+ * stream that is the moment when it broke, not its last byte: a job may print
+ * nothing for hours.
  */
 #include "cli/livepatience.h"
 

@@ -1,9 +1,7 @@
-/* livewait.c - a job followed to its end, by asking now and then.
+/* livewait.c - waits for the end of a job by polling.
  *
- * Asking is simple and bears a daemon that is started anew meanwhile: as long
- * as it is not away for too long, nothing is lost but time. The pauses
- * grow from a tenth of a second to one second, so that a short job is not
- * waited for longer than it takes and a long one costs nothing.
+ * Polling survives a restart of firnd. The interval grows from 0.1 s to 1 s:
+ * short for short jobs, cheap for long ones.
  */
 #include "cli/livewait.h"
 #include "base/buf.h"

@@ -1,6 +1,6 @@
-/* livewords.c - why, eta and plan: the daemon's reasons and guesses, as pages.
+/* livewords.c - formats the answers of why, eta and plan.
  *
- * Its sentence comes first, then the numbers behind it by their names.
+ * First firnd's sentence, then its numbers by name.
  */
 #include "cli/livewords.h"
 #include "base/buf.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A text of the answer as a line of its own, when it is there. */
+/* Appends a text of the answer as a line, if it is there. */
 static void put_line(const json_t *answer, const char *key, const char *label,
                      struct firn_buf *out)
 {
@@ -21,7 +21,7 @@ static void put_line(const json_t *answer, const char *key, const char *label,
     buf_putc(out, '\n');
 }
 
-/* "starts: in about 12m (6m to 24m)". */
+/* Appends "starts: in about 12m (6m to 24m)". */
 static void put_moment(const json_t *answer, const char *what,
                        const char *label, struct firn_buf *out)
 {

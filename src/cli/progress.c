@@ -1,28 +1,21 @@
-/* progress.c - a bar on standard error, if that is a terminal.
+/* progress.c - a progress bar on standard error, only on a terminal.
  *
- * One line, drawn over itself. The time left is what is left at the speed so
- * far, shown once that means something.
+ * The remaining time is extrapolated from the speed so far, after the first
+ * second and 2 %.
  */
 #include "cli/progress.h"
+#include "base/clock.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, NAME_WIDTH = 28 };
-
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void progress_begin(struct progress *progress, bool is_quiet)
 {
     *progress = (struct progress){
         .is_on = !is_quiet && isatty(STDERR_FILENO),
-        .began_s = clock_s(),
+        .began_s = clock_elapsed_s(),
     };
 }
 
@@ -37,7 +30,7 @@ static void put_left(double left_s)
 void progress_draw(struct progress *progress, double share, size_t nended,
                    size_t n, const char *now)
 {
-    double at_s = clock_s(), spent_s = at_s - progress->began_s;
+    double at_s = clock_elapsed_s(), spent_s = at_s - progress->began_s;
     if (!progress->is_on || at_s - progress->drawn_s < 0.1)
         return;
     int full = (int)(share * BAR_WIDTH);

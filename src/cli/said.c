@@ -1,4 +1,4 @@
-/* said.c - what stands in an answer of the daemon, whatever it is.
+/* said.c - reads and prints JSON answers of firnd.
  */
 #include "cli/said.h"
 #include "base/buf.h"
@@ -44,7 +44,7 @@ static void new_line(struct firn_buf *out, int indent)
         buf_printf(out, "\n%*s", 2 * indent, "");
 }
 
-/* Nearly every text is plain, and goes out as it is. */
+/* Appends a JSON string; plain ASCII, the common case, is copied. */
 static void dump_text(const char *text, struct firn_buf *out)
 {
     size_t n = 0;
@@ -76,8 +76,8 @@ static void dump_plain(const json_t *value, struct firn_buf *out)
                            JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 }
 
-/* `indent` below 0: in one line. Numbers have the fewest digits that read back
- * as the same; jansson would write seventeen. */
+/* Appends a value; `indent` below 0: in one line. Numbers have the fewest
+ * digits that read back as the same number; jansson always writes seventeen. */
 static void dump(const json_t *value, int indent, struct firn_buf *out)
 {
     const char *key;
@@ -148,7 +148,7 @@ static bool is_nothing(const json_t *value)
            (json_is_object(value) && json_object_size(value) == 0);
 }
 
-/* A value in one line; objects in lists too, two levels deep. */
+/* Appends a value in one line, with at most two levels of nesting. */
 static void put_value(struct firn_buf *out, const json_t *value, int depth)
 {
     const char *key;

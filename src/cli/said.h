@@ -1,8 +1,8 @@
-/* said.h - what stands in an answer of the daemon, whatever it is.
+/* said.h - reads and prints JSON answers of firnd.
  *
- * The other side may be older, newer or hostile: what is not there, or is of
- * another type, reads as nothing, and every text goes through safe_puts()
- * before it is printed.
+ * firnd may be older, newer or hostile: a value that is missing or of another
+ * type reads as empty, and every text is escaped (safe_puts()) before it is
+ * printed.
  */
 #ifndef CLI_SAID_H
 #define CLI_SAID_H
@@ -11,37 +11,36 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* "" when there is none. Borrowed from the answer. */
+/* "" if there is none. Borrowed from the answer. */
 const char *said_text(const json_t *object, const char *key);
 double said_number(const json_t *object, const char *key, double otherwise);
 bool said_yes(const json_t *object, const char *key);
-/* An array of no elements when there is none. Borrowed. */
+/* NULL, which jansson treats as an empty array, if there is none. Borrowed. */
 const json_t *said_list(const json_t *object, const char *key);
 
-/* Indented, ASCII only, ends with a line's end. */
+/* Appends JSON: indented, ASCII only, with a final newline. */
 void said_print(const json_t *answer, struct firn_buf *out);
 /* The same in one line. */
 void said_print_line(const json_t *answer, struct firn_buf *out);
 
-/* A cell of a table with such a text, "-" for an empty one. */
+/* Adds a table cell with an escaped text, "-" for an empty one. */
 void said_cell(struct table *table, const char *text);
 
-/* The rest of an object, a line for each value, by its own name; keys in
- * `told` (ends with NULL) are passed over, and so is what is null, empty or
- * negative: not known. So a daemon that tells more than this program knows of
- * is not silenced. */
+/* Appends "key: value" for each member of an object except the keys in `told`
+ * (ends with NULL) and values that are null, false, empty or negative
+ * (unknown). So members that a newer firnd adds are printed too. */
 void said_fields(const json_t *object, const char *const *told,
                  struct firn_buf *out);
 
-/* The texts of a list, a line each. */
+/* Appends the texts of a list, one per line. */
 void said_lines(const json_t *object, const char *key, struct firn_buf *out);
 
-/* "45s", "12m", "3h20m", "2d4h"; "-" when it is not known (not finite, below
- * 0). */
+/* Appends "45s", "12m", "3h20m" or "2d4h"; "-" if unknown (below 0 or not
+ * finite). */
 void buf_span(struct firn_buf *out, double span_s);
-/* "2026-11-15 19:44:08" here; "-" for 0. */
+/* Appends "2026-11-15 19:44:08" in local time; "-" for 0. */
 void buf_moment(struct firn_buf *out, double since_epoch_s);
-/* The time of day, for spans. */
+/* Seconds since 1970. */
 double moment_now_s(void);
 
 #endif

@@ -117,7 +117,7 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct watched *watched = arg;
-    struct pool_sight at = pool_look(pool);
+    struct pool_progress at = pool_progress(pool);
     progress_draw(&watched->progress, at.share, at.nended, pool->ntasks,
                   at.running < pool->ntasks
                       ? watched->book->runs.at[at.running].name

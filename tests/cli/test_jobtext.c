@@ -1,4 +1,4 @@
-/* test_jobtext.c - a job file made of flags says what was meant. */
+/* test_jobtext.c - a job file made from options. */
 #include "cli/flags.c"
 #include "cli/jobtext.c" /* programs link libfirn.a, which has no cli */
 #include "cli/safetext.c"
@@ -16,7 +16,7 @@ static void assert_text(const struct job_flags *flags, char **argv,
     buf_release(&out);
 }
 
-static void a_command_alone_runs_here(void **state)
+static void a_job_without_workdir_runs_in_the_current_directory(void **state)
 {
     (void)state;
     struct job_flags flags = {.priority = -1};
@@ -69,7 +69,7 @@ static void every_flag_has_its_key(void **state)
                 "retry: {max: 2}\nduration: 3600\nmemory: 7.5\n");
 }
 
-static void nothing_in_a_text_becomes_a_key(void **state)
+static void no_text_becomes_a_yaml_key(void **state)
 {
     (void)state;
     struct job_flags flags = {.priority = -1,
@@ -81,7 +81,7 @@ static void nothing_in_a_text_becomes_a_key(void **state)
                 "workdir: \"/home/u\"\n");
 }
 
-static void a_variable_of_here_is_taken_or_named(void **state)
+static void env_without_a_value_copies_the_variable_or_fails(void **state)
 {
     (void)state;
     char *env[] = {"FIRN_TEST_VARIABLE"};
@@ -99,7 +99,7 @@ static void a_variable_of_here_is_taken_or_named(void **state)
                 "env: {\"FIRN_TEST_VARIABLE\": \"7\"}\n");
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+static void text_that_is_not_utf8_is_rejected(void **state)
 {
     (void)state;
     char *argv[] = {"x", "a\xff", NULL};
@@ -114,11 +114,11 @@ static void bytes_that_are_no_text_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_command_alone_runs_here),
+        cmocka_unit_test(a_job_without_workdir_runs_in_the_current_directory),
         cmocka_unit_test(every_flag_has_its_key),
-        cmocka_unit_test(nothing_in_a_text_becomes_a_key),
-        cmocka_unit_test(a_variable_of_here_is_taken_or_named),
-        cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(no_text_becomes_a_yaml_key),
+        cmocka_unit_test(env_without_a_value_copies_the_variable_or_fails),
+        cmocka_unit_test(text_that_is_not_utf8_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_livepatience.c - who follows something waits for a daemon that comes
- * back, and not for ever. */
+/* test_livepatience.c - commands wait for a restarting firnd, but not forever.
+ */
 #include "cli/livepatience.c" /* programs link libfirn.a, which has no cli */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static void a_stream_that_was_silent_for_hours_is_opened_again(void **state)
     assert_false(live_bears(&heard_s, FIRN_EIO, false, 7261));
 }
 
-static void an_answer_begins_the_time_anew(void **state)
+static void an_answer_restarts_the_minute(void **state)
 {
     (void)state;
     double heard_s = 0;
@@ -27,7 +27,7 @@ static void an_answer_begins_the_time_anew(void **state)
     assert_false(live_bears(&heard_s, FIRN_EIO, false, 116));
 }
 
-static void what_is_refused_is_not_asked_again(void **state)
+static void a_rejected_request_is_not_repeated(void **state)
 {
     (void)state;
     double heard_s = 0;
@@ -39,8 +39,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_that_was_silent_for_hours_is_opened_again),
-        cmocka_unit_test(an_answer_begins_the_time_anew),
-        cmocka_unit_test(what_is_refused_is_not_asked_again),
+        cmocka_unit_test(an_answer_restarts_the_minute),
+        cmocka_unit_test(a_rejected_request_is_not_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ sim -p fifo -q -o json
 off=$(mean)
 for rule in freezeout tuned-freezeout penalty; do
     sim -p fifo,srtf -o json --freeze $rule --out "$tmp/$rule"
-    [ "$(grep -c 'know no layers' "$tmp/err")" -eq 1 ] || fail "told twice"
+    [ "$(grep -c 'without data on layers' "$tmp/err")" -eq 1 ] || fail "reported twice"
     run 0 sim --replay "$tmp/$rule"/*.events.tsv
     grep -q "^freeze	\"$rule\"" "$tmp/$rule"/*fifo.events.tsv ||
         fail "the log does not say how jobs froze"
@@ -27,7 +27,7 @@ for rule in freezeout tuned-freezeout penalty; do
     awk "BEGIN { exit !($(mean) < $off) }" || fail "$rule saves nothing"
 done
 sim -p fifo --freeze penalty
-err_has "2 jobs of applications that know no layers ('gpt-small' first)"
+err_has "2 jobs of applications without data on layers ('gpt-small' first)"
 
 # 'off' is the default here; the rest is refused.
 sim -p fifo -q -o json --freeze off
