@@ -26,6 +26,11 @@ void said_print_line(const json_t *answer, struct firn_buf *out);
 /* Adds a table cell with an escaped text, "-" for an empty one. */
 void said_cell(struct table *table, const char *text);
 
+/* Is the value null, false, empty or negative, i.e. unknown? */
+bool said_is_nothing(const json_t *value);
+/* Appends a value in one line, escaped. */
+void said_value(struct firn_buf *out, const json_t *value);
+
 /* Appends "key: value" for each member of an object except the keys in `told`
  * (ends with NULL) and values that are null, false, empty or negative
  * (unknown). So members that a newer firnd adds are printed too. */

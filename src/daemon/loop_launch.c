@@ -175,7 +175,7 @@ static double grace_of(const struct live_ask *ask)
 static void launch_others(struct loop *loop, const struct live_job *job,
                           struct firn_launch *out)
 {
-    const struct live_job *mate = ride_other(loop, job);
+    const struct live_job *mate = partner_of(loop->book, job);
     const struct live_job *first = job->how.after != FIRN_NO_JOB
                                        ? book_job(loop->book, job->how.after)
                                        : NULL;

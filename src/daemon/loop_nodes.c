@@ -64,6 +64,15 @@ void loop_gpus_text(const struct loop *loop, const char *held,
     }
 }
 
+void loop_alloc_text(const struct loop *loop, const struct firn_alloc *gpus,
+                     struct firn_buf *out)
+{
+    struct firn_buf text = {0};
+    firn_alloc_print(gpus, &text);
+    loop_gpus_text(loop, text.at, out);
+    buf_release(&text);
+}
+
 /* --- numbers of another run ---------------------------------------------- */
 
 /* The names by number, with blanks between. */

@@ -1,6 +1,8 @@
 /* test_commands.c - commands that talk to firnd, against a fake firnd: the
  * requests they send, their output and exit status.
  */
+#include "base/buf.h"
+#include "core/jobfields.h"
 #include "firncmd.h"
 #include "folder.h"
 #include <ctype.h>
@@ -231,7 +233,7 @@ static void a_dry_run_needs_no_firnd(void **state)
     unsetenv("HOME");
     unsetenv("FIRN_SOCKET");
     assert_int_equal(cmd_firn("submit --dry-run --gpus 2 -- true"), 0);
-    cmd_out_has("gpus: \"2\"\n");
+    cmd_out_has("gpus: 2\n");
     assert_int_equal(cmd_firn("submit --gpus 2 -- true"), 1);
     cmd_err_has("give firnd's socket by --socket or FIRN_SOCKET");
     if (*home != '\0')
@@ -392,8 +394,8 @@ static void show_prints_attempts_report_and_job_file(void **state)
               "\"state\": \"running\", \"gpus_min\": 1, \"gpus_max\": 1, "
               "\"gpus\": \"n0[0]\", \"started_s\": 1000, \"ask\": {\"run\": "
               "[\"python\", \"x y\"], \"may_share\": true}, \"report\": "
-              "{\"loss\": 0.25, \"variance\": [1, 2]}, \"epochs\": "
-              "[{\"epoch\": 1, \"started_s\": 1000, \"ended_s\": 1090, "
+              "{\"loss\": 0.25, \"variance\": [1, 2]}, \"attempts\": "
+              "[{\"attempt\": 1, \"started_s\": 1000, \"ended_s\": 1090, "
               "\"gpus\": \"n0[0]\", \"end\": \"checkpoint\", "
               "\"exit_status\": 85}], \"file\": \"run: x\\n\", \"novel\": 5, "
               "\"not_merged\": [\"not merged with job 8\"]}");
@@ -403,9 +405,53 @@ static void show_prints_attempts_report_and_job_file(void **state)
     cmd_out_has("loss: 0.25");
     cmd_out_has("novel: 5");
     cmd_out_has("\nnot merged with job 8\n");
+    cmd_out_has("ATTEMPT  STARTED");
     cmd_out_has("1m30s  n0[0]  checkpoint      85");
     cmd_out_has("As it was sent:\n\nrun: x\n");
     assert_null(strstr(cmd_ran.out, "variance"));
+}
+
+/* An answer with a value for each row of core/jobfields.def. */
+static void put_every_field(struct firn_buf *out)
+{
+    buf_puts(out, "{\"id\": 7, \"state\": \"running\", \"ask\": {\"x\": 1");
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        buf_printf(out, ", \"%s\": ", job_field_json(&job_fields[i]));
+        switch (job_field_storage(&job_fields[i])) {
+        case JOB_AS_TEXT:
+            buf_printf(out, "\"text %zu\"", i);
+            break;
+        case JOB_AS_LIST:
+            buf_printf(out, "[\"item\", \"%zu\"]", i);
+            break;
+        case JOB_AS_BOOL:
+            buf_puts(out, "true");
+            break;
+        default:
+            buf_printf(out, "%zu", 100 + i);
+        }
+    }
+    buf_puts(out, "}}");
+}
+
+static void show_prints_every_field_by_its_key_in_a_job_file(void **state)
+{
+    (void)state;
+    struct firn_buf answer = {0};
+    put_every_field(&answer);
+    fake_tell(&cmd_fake, "GET /v1/jobs/7", 200, answer.at);
+    assert_int_equal(cmd_firn("show 7"), 0);
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *f = &job_fields[i];
+        char want[100];
+        snprintf(want, sizeof want, "\n%s: ",
+                 f->key == NULL || f->kind == JOB_EVENTS ? f->name : f->key);
+        if (job_field_storage(f) == JOB_AS_TEXT)
+            snprintf(want + strlen(want), 32, "text %zu\n", i);
+        cmd_out_has(want);
+    }
+    cmd_out_has("\nx: 1\n");
+    buf_release(&answer);
 }
 
 static void why_prints_the_sentence_before_the_numbers(void **state)
@@ -538,6 +584,7 @@ int main(void)
         CASE(filters_of_ls_are_sent_to_firnd),
         CASE(a_job_name_is_percent_encoded_in_the_path),
         CASE(show_prints_attempts_report_and_job_file),
+        CASE(show_prints_every_field_by_its_key_in_a_job_file),
         CASE(why_prints_the_sentence_before_the_numbers),
         CASE(cancel_tries_every_job_and_reports_failures),
         CASE(why_names_what_happens_next),

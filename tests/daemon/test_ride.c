@@ -319,8 +319,8 @@ static void a_ride_outlives_the_scheduler(void **unused)
     assert_int_equal(loopscene_epochs(), 1);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
-    assert_ptr_equal(ride_other(s.loop, a), b);
-    assert_ptr_equal(ride_other(s.loop, b), a);
+    assert_ptr_equal(partner_of(s.loop->book, a), b);
+    assert_ptr_equal(partner_of(s.loop->book, b), a);
     assert_int_equal(b->epoch, 1);
     loopscene_pass(&s, 500); /* rounds see them as merged still */
     assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
