@@ -42,7 +42,7 @@ struct client {
     CURLM *multi;
     CURL *easy;
     struct firn_buf url;
-    bool was_heard; /* the last transfer got a status 2xx */
+    bool was_answered; /* the last transfer got a status 2xx */
 };
 
 /* Result of one transfer. */
@@ -167,7 +167,7 @@ static size_t keep(char *data, size_t size, size_t count, void *arg)
     return n;
 }
 
-static size_t hear_header(char *data, size_t size, size_t count, void *arg)
+static size_t read_header(char *data, size_t size, size_t count, void *arg)
 {
     static const char name[] = "Firn-Next-Offset:";
     struct answer *answer = arg;
@@ -236,7 +236,7 @@ static void set_options(struct client *c, const struct client_request *request,
     curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
     curl.easy_setopt(easy, CURLOPT_WRITEDATA, answer);
-    curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
+    curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
     curl.easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     if (c->place.socket != NULL)
         curl.easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
@@ -280,7 +280,7 @@ static void transfer(struct client *c, const struct client_request *request,
         curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
         curl.multi_remove_handle(c->multi, c->easy);
     }
-    c->was_heard = answer->http >= 200 && answer->http < 300;
+    c->was_answered = answer->http >= 200 && answer->http < 300;
     curl.slist_free_all(headers);
 }
 
@@ -448,9 +448,9 @@ enum firn_status client_stream(struct client *client, const char *path,
     return status;
 }
 
-bool client_was_heard(const struct client *client)
+bool client_was_answered(const struct client *client)
 {
-    return client->was_heard;
+    return client->was_answered;
 }
 
 void client_escape(struct firn_buf *path, const char *word)

@@ -66,7 +66,7 @@ enum firn_status client_stream(struct client *client, const char *path,
                                client_taker *take, void *arg,
                                struct firn_error *err);
 /* Did the last request get a status 2xx? */
-bool client_was_heard(const struct client *client);
+bool client_was_answered(const struct client *client);
 
 /* Appends `word`, percent-encoded. */
 void client_escape(struct firn_buf *path, const char *word);

@@ -1,7 +1,7 @@
 /* jsontext.h - indents JSON text without building a tree of values.
  *
  * A tree of a hundred thousand jobs costs seconds and a gigabyte; text is only
- * copied. The output is that of said_print() (cli/said.h): two blanks per
+ * copied. The output is that of answer_print() (cli/answer.h): two blanks per
  * level, ASCII only, so that it cannot control a terminal.
  */
 #ifndef CLI_JSONTEXT_H

@@ -34,7 +34,7 @@ enum firn_status live_file_read(struct firn_buf *out, const char *path,
     return FIRN_OK;
 }
 
-void live_file_blame(struct firn_error *err, const char *path)
+void live_file_name_error(struct firn_error *err, const char *path)
 {
     static const char start[] = "job file: ";
     size_t n = sizeof start - 1;

@@ -11,6 +11,6 @@ enum firn_status live_file_read(struct firn_buf *out, const char *path,
                                 struct firn_error *err);
 /* Replaces "job file:" at the beginning of firnd's error message by the name of
  * the file. Does nothing if `path` is NULL or the message is another. */
-void live_file_blame(struct firn_error *err, const char *path);
+void live_file_name_error(struct firn_error *err, const char *path);
 
 #endif

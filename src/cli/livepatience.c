@@ -8,11 +8,11 @@
 
 static const double away_s = 60;
 
-bool live_bears(double *heard_s, enum firn_status status, bool was_heard,
-                double now_s)
+bool live_should_retry(double *contact_s, enum firn_status status,
+                       bool was_answered, double now_s)
 {
-    if (status == FIRN_OK || was_heard)
-        *heard_s = now_s;
+    if (status == FIRN_OK || was_answered)
+        *contact_s = now_s;
     return status == FIRN_OK ||
-           (status == FIRN_EIO && now_s - *heard_s <= away_s);
+           (status == FIRN_EIO && now_s - *contact_s <= away_s);
 }

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 /* Should a request that ended with `status` at `now_s` be repeated?
- * `was_heard`: firnd had answered and the stream broke later. `*heard_s` is the
- * time of the last contact; the caller sets it to the time of the start. */
-bool live_bears(double *heard_s, enum firn_status status, bool was_heard,
-                double now_s);
+ * `was_answered`: firnd had answered and the stream broke later. `*contact_s`
+ * is the time of the last contact; the caller sets it to the time of the start.
+ */
+bool live_should_retry(double *contact_s, enum firn_status status,
+                       bool was_answered, double now_s);
 
 #endif

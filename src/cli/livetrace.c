@@ -2,8 +2,8 @@
  */
 #include "cli/livetrace.h"
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/output.h"
-#include "cli/said.h"
 #include <math.h>
 
 enum { CHUNK = 1 << 16 };

@@ -11,28 +11,29 @@
 static void a_stream_that_was_silent_for_hours_is_opened_again(void **state)
 {
     (void)state;
-    double heard_s = 0;
-    assert_true(live_bears(&heard_s, FIRN_EIO, true, 7200)); /* it broke off */
-    assert_true(live_bears(&heard_s, FIRN_EIO, false, 7259));
-    assert_false(live_bears(&heard_s, FIRN_EIO, false, 7261));
+    double contact_s = 0;
+    assert_true(
+        live_should_retry(&contact_s, FIRN_EIO, true, 7200)); /* it broke off */
+    assert_true(live_should_retry(&contact_s, FIRN_EIO, false, 7259));
+    assert_false(live_should_retry(&contact_s, FIRN_EIO, false, 7261));
 }
 
 static void an_answer_restarts_the_minute(void **state)
 {
     (void)state;
-    double heard_s = 0;
-    assert_true(live_bears(&heard_s, FIRN_EIO, false, 50));
-    assert_true(live_bears(&heard_s, FIRN_OK, false, 55));
-    assert_true(live_bears(&heard_s, FIRN_EIO, false, 110));
-    assert_false(live_bears(&heard_s, FIRN_EIO, false, 116));
+    double contact_s = 0;
+    assert_true(live_should_retry(&contact_s, FIRN_EIO, false, 50));
+    assert_true(live_should_retry(&contact_s, FIRN_OK, false, 55));
+    assert_true(live_should_retry(&contact_s, FIRN_EIO, false, 110));
+    assert_false(live_should_retry(&contact_s, FIRN_EIO, false, 116));
 }
 
 static void a_rejected_request_is_not_repeated(void **state)
 {
     (void)state;
-    double heard_s = 0;
-    assert_false(live_bears(&heard_s, FIRN_ENOENT, false, 1));
-    assert_false(live_bears(&heard_s, FIRN_EINTR, true, 1));
+    double contact_s = 0;
+    assert_false(live_should_retry(&contact_s, FIRN_ENOENT, false, 1));
+    assert_false(live_should_retry(&contact_s, FIRN_EINTR, true, 1));
 }
 
 int main(void)

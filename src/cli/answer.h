@@ -1,44 +1,44 @@
-/* said.h - reads and prints JSON answers of firnd.
+/* answer.h - reads and prints JSON answers of firnd.
  *
  * firnd may be older, newer or hostile: a value that is missing or of another
  * type reads as empty, and every text is escaped (safe_puts()) before it is
  * printed.
  */
-#ifndef CLI_SAID_H
-#define CLI_SAID_H
+#ifndef CLI_ANSWER_H
+#define CLI_ANSWER_H
 #include "base/table.h"
 #include <firn/bytes.h>
 #include <jansson.h>
 #include <stdbool.h>
 
 /* "" if there is none. Borrowed from the answer. */
-const char *said_text(const json_t *object, const char *key);
-double said_number(const json_t *object, const char *key, double otherwise);
-bool said_yes(const json_t *object, const char *key);
+const char *answer_text(const json_t *object, const char *key);
+double answer_number(const json_t *object, const char *key, double otherwise);
+bool answer_yes(const json_t *object, const char *key);
 /* NULL, which jansson treats as an empty array, if there is none. Borrowed. */
-const json_t *said_list(const json_t *object, const char *key);
+const json_t *answer_list(const json_t *object, const char *key);
 
 /* Appends JSON: indented, ASCII only, with a final newline. */
-void said_print(const json_t *answer, struct firn_buf *out);
+void answer_print(const json_t *answer, struct firn_buf *out);
 /* The same in one line. */
-void said_print_line(const json_t *answer, struct firn_buf *out);
+void answer_print_line(const json_t *answer, struct firn_buf *out);
 
 /* Adds a table cell with an escaped text, "-" for an empty one. */
-void said_cell(struct table *table, const char *text);
+void answer_cell(struct table *table, const char *text);
 
 /* Is the value null, false, empty or negative, i.e. unknown? */
-bool said_is_nothing(const json_t *value);
+bool answer_is_unknown(const json_t *value);
 /* Appends a value in one line, escaped. */
-void said_value(struct firn_buf *out, const json_t *value);
+void answer_value(struct firn_buf *out, const json_t *value);
 
-/* Appends "key: value" for each member of an object except the keys in `told`
- * (ends with NULL) and values that are null, false, empty or negative
+/* Appends "key: value" for each member of an object except the keys in
+ * `skipped` (ends with NULL) and values that are null, false, empty or negative
  * (unknown). So members that a newer firnd adds are printed too. */
-void said_fields(const json_t *object, const char *const *told,
-                 struct firn_buf *out);
+void answer_fields(const json_t *object, const char *const *skipped,
+                   struct firn_buf *out);
 
 /* Appends the texts of a list, one per line. */
-void said_lines(const json_t *object, const char *key, struct firn_buf *out);
+void answer_lines(const json_t *object, const char *key, struct firn_buf *out);
 
 /* Appends "45s", "12m", "3h20m" or "2d4h"; "-" if unknown (below 0 or not
  * finite). */
