@@ -438,7 +438,7 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             daemon/test_forecast_restart daemon/test_restart \
             daemon/test_think daemon/test_steady daemon/test_retain \
             daemon/test_http_crowd daemon/test_loop_signal \
-            engine/test_unknown engine/test_epochfiles_power \
+            engine/test_unknown engine/test_attemptfiles_power \
             engine/test_joblog engine/test_shepherd_ports engine/test_passenv
 VG_TESTS = $(filter-out $(patsubst %,$(BUILD)/tests/%,$(VG_NEVER) \
     $(if $(FIRN_SOAK),,$(VG_LATER))),$(TESTS))
@@ -457,7 +457,7 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile epochfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \

@@ -504,7 +504,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def text(word: str | None) -> bytes | None:
-    """A C string of a word that may be missing."""
+    """A C string of a text that may be None."""
     return None if word is None else word.encode()
 
 

@@ -1,4 +1,4 @@
-/* status.c - the words behind enum firn_status, and the way bugs end.
+/* status.c - texts of enum firn_status, and the abort after a bug.
  */
 #include <firn/status.h>
 #include <firn/version.h>

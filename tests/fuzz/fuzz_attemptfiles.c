@@ -1,9 +1,9 @@
-/* fuzz_epochfiles.c - any bytes in the small files between an engine and a
+/* fuzz_attemptfiles.c - any bytes in the small files between an engine and a
  * supervisor: what is read is in its range.
  *
  * A folder is used again and again; all files get the same bytes.
  */
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "fuzz/fuzzfolder.h"
 #include <fcntl.h>
 #include <firn/engine.h>
@@ -48,24 +48,24 @@ static void put(int at, const char *name, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"pid", "exit", "fence", "ask", "order"};
-    struct epoch_pid pid = {.pid = 1};
-    struct epoch_exit how = {0};
+    struct attempt_pid pid = {.pid = 1};
+    struct attempt_exit how = {0};
     int at = folder();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         put(at, names[i], data, size);
-    (void)epoch_pid_get(at, &pid);
+    (void)attempt_pid_get(at, &pid);
     if (pid.pid <= 0 || pid.pid > INT32_MAX)
         abort();
-    (void)epoch_exit_get(at, &how);
+    (void)attempt_exit_get(at, &how);
     if (how.end < 0 || how.end > FIRN_END_LOST)
         abort();
     int64_t fence = 0;
-    if (epoch_fence(at, &fence) == EPOCH_PRESENT && fence < 0)
+    if (attempt_fence(at, &fence) == ATTEMPT_PRESENT && fence < 0)
         abort();
-    enum epoch_word word = EPOCH_GO;
-    if (epoch_word_get(at, "ask", &word) == EPOCH_UNKNOWN)
+    enum attempt_request word = ATTEMPT_GO;
+    if (attempt_request_get(at, "ask", &word) == ATTEMPT_UNKNOWN)
         abort();
-    if ((int)word < EPOCH_GO || word > EPOCH_KILL)
+    if ((int)word < ATTEMPT_GO || word > ATTEMPT_KILL)
         abort();
     return 0;
 }

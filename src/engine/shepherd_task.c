@@ -1,14 +1,15 @@
-/* shepherd_one.c - a task of srun: one worker of an epoch, on its host.
+/* shepherd_task.c - a task of srun: supervises one worker, on the worker's
+ * host.
  *
- * It is a shepherd in small, by the same code: the worker's whole tree is below
- * it, requests and graces are the same, and so is what an end means. What
- * differs: it is told by files (shepherd_far.c), its lock is one that all
- * workers share (engine/epochfiles.h), its output goes where srun takes it, and
- * its end is a file of its own.
+ * It runs the same code as a shepherd: all processes of the worker are below
+ * it, requests and graces are the same, and so is the meaning of an end. The
+ * differences: requests come by files (shepherd_watch.c), its lock is one that
+ * all workers share (engine/attemptfiles.h), its output goes to srun, and it
+ * writes its end into a file of its own.
  *
- * Which worker it is, it finds by the names that Slurm gave its node and its
- * place there, not by a rank: the order of nodes is then nobody's to guess.
- * CUDA_VISIBLE_DEVICES is Slurm's, and stays.
+ * Its worker is found by the node's name and the task's place on that node, as
+ * Slurm gives them, not by a rank: so the order of Slurm's nodes does not
+ * matter. CUDA_VISIBLE_DEVICES is Slurm's, and stays.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -37,7 +38,7 @@ static bool has(const struct launchfile *launch, size_t worker,
     return false;
 }
 
-/* Of all workers of the launch, only ours is left. */
+/* Finds our worker, and leaves no other one in the launch. */
 static int find_worker(struct shepherd *s)
 {
     const char *node = getenv("SLURMD_NODENAME");
@@ -51,7 +52,7 @@ static int find_worker(struct shepherd *s)
         s->worker = i;
         s->launch.workers.at[0] = s->launch.workers.at[i];
         s->launch.workers.n = 1;
-        s->launch.cage = CAGE_OFF; /* Slurm has its own */
+        s->launch.cgroup = CGROUP_OFF; /* Slurm makes its own */
         return SHEPHERD_OVER;
     }
     return SHEPHERD_BAD;
@@ -70,7 +71,7 @@ static void hold_ports(struct shepherd *s)
 static int take_lock(struct shepherd *s)
 {
     double until_s = clock_elapsed_s() + lock_wait_s;
-    while ((s->lock = epoch_workers_lock(s->above, true)) == -1) {
+    while ((s->lock = attempt_workers_lock(s->above, true)) == -1) {
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_LOCKED;
         shepherd_pause(0.005);
@@ -78,9 +79,9 @@ static int take_lock(struct shepherd *s)
     return s->lock >= 0 ? SHEPHERD_OVER : SHEPHERD_IO;
 }
 
-static int enter(struct shepherd *s, const char *folder)
+static int enter(struct shepherd *s)
 {
-    int code = shepherd_open(s, folder);
+    int code = shepherd_open(s);
     if (code == SHEPHERD_OVER)
         code = find_worker(s);
     if (code == SHEPHERD_OVER)
@@ -92,18 +93,20 @@ static int enter(struct shepherd *s, const char *folder)
     setsid();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
-    (void)epoch_worker_begin(s->folder, s->worker, NULL); /* good to know */
+    (void)attempt_worker_begin(
+        s->folder, s->worker,
+        NULL); /* if that fails, only a vanished worker is found later */
     s->log = fcntl(1, F_DUPFD_CLOEXEC, 3);
-    s->kernel = shepherd_kernel(); /* before they are counted */
+    s->kernel = shepherd_kernel(); /* before the kills are counted */
     s->ooms = shepherd_ooms();
     return SHEPHERD_OVER;
 }
 
 static int leave(struct shepherd *s)
 {
-    struct epoch_exit how = shepherd_verdict(s);
+    struct attempt_exit result = shepherd_verdict(s);
     double until_s = clock_elapsed_s() + write_again_s;
-    while (epoch_worker_put(s->folder, s->worker, &how, NULL) != FIRN_OK) {
+    while (attempt_worker_put(s->folder, s->worker, &result, NULL) != FIRN_OK) {
         if (clock_elapsed_s() >= until_s)
             return SHEPHERD_IO;
         shepherd_pause(1);
@@ -111,23 +114,11 @@ static int leave(struct shepherd *s)
     return SHEPHERD_OVER;
 }
 
-int shepherd_one(const char *folder, const char *port)
+int shepherd_task(const char *folder, const char *port)
 {
-    struct shepherd s = {.self = getpid(),
-                         .kind = HERD_ONE,
-                         .notes = -1,
-                         .folder = -1,
-                         .above = -1,
-                         .lock = -1,
-                         .log = -1,
-                         .signals = -1,
-                         .kernel = -1,
-                         .output = {.fd = -1, .in = -1, .out = -1},
-                         .cage = {.folder = -1},
-                         .bad_status = -1,
-                         .ended_status = -1};
+    struct shepherd s = shepherd_new(folder, SHEPHERD_TASK);
     str_copy(s.port, sizeof s.port, port);
-    int code = enter(&s, folder);
+    int code = enter(&s);
     if (code == SHEPHERD_OVER) {
         hold_ports(&s);
         if (!shepherd_is_early(&s))

@@ -1,10 +1,10 @@
-/* test_epochfiles_power.c - the power is cut while an attempt's files are
+/* test_attemptfiles_power.c - the power is cut while an attempt's files are
  * written: what was said to be on disk is there, and nothing half is believed.
  *
- * The calls of epochfiles.c to the file system pass through this program, which
- * notes them. From the notes the folder is built as it may be after a cut at
- * any call: contents that were not synced are there up to any byte, or not at
- * all; names that were made or changed since the folder was synced may be as
+ * The calls of attemptfiles.c to the file system pass through this program,
+ * which notes them. From the notes the folder is built as it may be after a cut
+ * at any call: contents that were not synced are there up to any byte, or not
+ * at all; names that were made or changed since the folder was synced may be as
  * before, each for itself. Every such folder is read by the engine's readers.
  *
  * (1) A pid or an exit whose writing had succeeded is read as it was written.
@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "lib/folder.h"
 
 #include <setjmp.h>
@@ -163,8 +163,8 @@ int close(int fd)
 
 /* --- a story -------------------------------------------------------------- */
 
-static const struct epoch_pid the_pid = {12, 4321, 987654};
-static const struct epoch_exit the_exit = {12, 2, 137};
+static const struct attempt_pid the_pid = {12, 4321, 987654};
+static const struct attempt_exit the_exit = {12, 2, 137};
 static const char the_launch[] = "firn-launch 1\nend 0\n";
 enum { PID_IS_THERE = 1, EXIT_IS_THERE };
 
@@ -180,13 +180,13 @@ static void write_story(void)
     folder_fd = open(folder_path(), O_RDONLY | O_DIRECTORY);
     assert_true(folder_fd >= 0);
     is_noting = true;
-    assert_int_equal(epoch_fence_raise(folder_fd, 1, &err), FIRN_OK);
-    assert_int_equal(epoch_fence_raise(folder_fd, 12, &err), FIRN_OK);
-    assert_int_equal(epoch_put(folder_fd, "launch", launch, &err), FIRN_OK);
-    assert_int_equal(epoch_exit_reserve(folder_fd, &err), FIRN_OK);
-    assert_int_equal(epoch_pid_put(folder_fd, &the_pid, &err), FIRN_OK);
+    assert_int_equal(attempt_fence_raise(folder_fd, 1, &err), FIRN_OK);
+    assert_int_equal(attempt_fence_raise(folder_fd, 12, &err), FIRN_OK);
+    assert_int_equal(attempt_put(folder_fd, "launch", launch, &err), FIRN_OK);
+    assert_int_equal(attempt_exit_reserve(folder_fd, &err), FIRN_OK);
+    assert_int_equal(attempt_pid_put(folder_fd, &the_pid, &err), FIRN_OK);
     mark(PID_IS_THERE);
-    assert_int_equal(epoch_exit_put(folder_fd, &the_exit, &err), FIRN_OK);
+    assert_int_equal(attempt_exit_put(folder_fd, &the_exit, &err), FIRN_OK);
     mark(EXIT_IS_THERE);
     is_noting = false;
     close(folder_fd);
@@ -293,7 +293,7 @@ static bool is_beginning(int folder, const char *name, const char *a,
                          const char *b)
 {
     struct firn_buf text = {0};
-    bool is_there = (int)epoch_get(folder, name, &text) == 1;
+    bool is_there = (int)attempt_get(folder, name, &text) == 1;
     bool is_good = !is_there || text.n == 0 ||
                    (text.n <= strlen(a) && memcmp(a, text.at, text.n) == 0) ||
                    (text.n <= strlen(b) && memcmp(b, text.at, text.n) == 0);
@@ -303,24 +303,24 @@ static bool is_beginning(int folder, const char *name, const char *a,
 
 static void read_it(int acked)
 {
-    struct epoch_pid pid = {0};
-    struct epoch_exit how = {0};
+    struct attempt_pid pid = {0};
+    struct attempt_exit how = {0};
     int folder = open(folder_path(), O_RDONLY | O_DIRECTORY);
     assert_true(folder >= 0);
     nfolders++;
-    bool has_pid = (int)epoch_pid_get(folder, &pid) == 1;
-    bool has_exit = (int)epoch_exit_get(folder, &how) == 1;
+    bool has_pid = (int)attempt_pid_get(folder, &pid) == 1;
+    bool has_exit = (int)attempt_exit_get(folder, &how) == 1;
     if (acked >= PID_IS_THERE)
         assert_true(has_pid); /* (1) */
     if (acked >= EXIT_IS_THERE)
         assert_true(has_exit);
     if (has_pid) { /* (2) */
-        assert_int_equal(pid.epoch, the_pid.epoch);
+        assert_int_equal(pid.attempt, the_pid.attempt);
         assert_int_equal(pid.pid, the_pid.pid);
         assert_int_equal(pid.start, the_pid.start);
     }
     if (has_exit) {
-        assert_int_equal(how.epoch, the_exit.epoch);
+        assert_int_equal(how.attempt, the_exit.attempt);
         assert_int_equal(how.end, the_exit.end);
         assert_int_equal(how.status, the_exit.status);
     }

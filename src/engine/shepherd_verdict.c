@@ -1,19 +1,22 @@
-/* shepherd_end.c - how an epoch ended, from how its workers did.
+/* shepherd_verdict.c - how an attempt ended, from how its workers ended.
  *
- * In this order: a worker on another host that vanished without a word (LOST:
- * what the others say is what followed from it); a worker that failed by itself
- * decides (FAILED, or MEMORY); else one that was ended by our signals (KILLED:
- * also with status 0, since many programs take SIGTERM for a reason to end
- * well, whatever was left to do); else one that left with the status of a
- * checkpoint; else all is done.
+ * The first of these that applies:
+ *   LOST         a worker on another host vanished: the other workers' ends are
+ *                consequences
+ *   FAILED,      a worker failed by itself
+ *   MEMORY
+ *   KILLED       our signals ended a worker, also with status 0: many programs
+ *                exit with 0 after SIGTERM, whatever was left to do
+ *   CHECKPOINT   a worker exited with the status of a checkpoint
+ *   DONE         else
  *
- * Out of memory is believed when the kernel says that it killed for want of
- * memory in the epoch's control group; or, for a worker that died of SIGKILL,
- * in our own since the epoch began; or when the last the job said in its log
- * was so. Where nobody counts for our own group (it is the root, say) it is
- * anywhere on this host, less those of whom the kernel's log says that they
- * were somebody else's, if we may read it and have the numbers and names that
- * it has: not in a container with its own.
+ * MEMORY needs one of: the kernel killed a process of the attempt's control
+ * group for lack of memory; a worker died of SIGKILL and the kernel killed one
+ * in our own group since the attempt began; the job's last output says so.
+ * Where our own group has no counter (the root group, say), the counter is the
+ * whole host's, less the kills that the kernel's log attributes to other
+ * processes. That log is used only if we may read it and it has our process
+ * numbers, which it has not in a container with namespaces of its own.
  */
 #define _GNU_SOURCE
 #include "engine/shepherdwork.h"
@@ -32,7 +35,7 @@ uint64_t shepherd_ooms(void)
     enum { ROOM = 1 << 15 };
     static const char name[] = "\noom_kill ";
     uint64_t own = 0;
-    if (cage_own_ooms(&own))
+    if (cgroup_own_ooms(&own))
         return own;
     int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -49,8 +52,8 @@ uint64_t shepherd_ooms(void)
     return count;
 }
 
-/* Are processes and control groups called here as the kernel's log calls them?
- * Its first namespaces have had these numbers since there have been any. */
+/* True: this process is in the kernel's initial pid and cgroup namespaces, so
+ * the kernel's log uses our names. Their inode numbers are fixed in Linux. */
 static bool has_kernels_names(void)
 {
     static const ino_t cgroup = 0xeffffffb, pid = 0xeffffffc;
@@ -63,8 +66,8 @@ static bool has_kernels_names(void)
 int shepherd_kernel(void)
 {
     uint64_t own = 0;
-    if (cage_own_ooms(&own) || !has_kernels_names())
-        return -1; /* nobody asks, or nobody could understand it */
+    if (cgroup_own_ooms(&own) || !has_kernels_names())
+        return -1; /* not needed, or in names of another namespace */
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && lseek(fd, 0, SEEK_END) < 0) {
         close(fd);
@@ -81,10 +84,10 @@ static bool is_worker(const struct shepherd *s, long pid)
     return false;
 }
 
-/* "...;oom-kill:constraint=...,task_memcg=/a/b,task=tail,pid=71,uid=0". The
- * group may be above ours: where nobody counts for a group, one above does. */
-bool shepherd_is_foreign(const struct shepherd *s, const char *group,
-                         const char *record)
+/* The record is "...;oom-kill:...,task_memcg=/a/b,task=tail,pid=71,uid=0". A
+ * group above ours is not foreign: it counts for a group without a counter. */
+bool shepherd_is_foreign_oom(const struct shepherd *s, const char *group,
+                             const char *record)
 {
     static const char of[] = ",task_memcg=", who[] = ",pid=";
     const char *at = strstr(record, ";oom-kill:");
@@ -99,25 +102,25 @@ bool shepherd_is_foreign(const struct shepherd *s, const char *group,
     return !is_above && !is_worker(s, strtol(pid + sizeof who - 1, NULL, 10));
 }
 
-/* A record is written before its killing is counted. */
+/* Counts foreign kills. The kernel logs a kill before it counts it. */
 static uint64_t foreign_ooms(const struct shepherd *s)
 {
-    char record[8192], group[CAGE_GROUP];
+    char record[8192], group[CGROUP_PATH];
     uint64_t n = 0;
-    if (s->kernel < 0 || !cage_memory_group(group))
+    if (s->kernel < 0 || !cgroup_of_memory(group))
         return 0;
     for (;;) {
         ssize_t got = read(s->kernel, record, sizeof record - 1);
         if (got < 0 && (errno == EPIPE || errno == EINTR))
-            continue; /* some are gone already */
+            continue; /* old records were overwritten */
         if (got <= 0)
             return n;
         record[got] = '\0';
-        n += shepherd_is_foreign(s, group, record);
+        n += shepherd_is_foreign_oom(s, group, record);
     }
 }
 
-/* The end of what this epoch wrote, in small letters. */
+/* The last output of this attempt, in lower case. */
 static void read_tail(const struct shepherd *s, char out[JOBLOG_TAIL + 1])
 {
     size_t n = s->output.ntail;
@@ -128,45 +131,45 @@ static void read_tail(const struct shepherd *s, char out[JOBLOG_TAIL + 1])
     out[n] = '\0';
 }
 
-static bool says_so(const struct shepherd *s)
+static bool is_memory_in_log(const struct shepherd *s)
 {
-    static const char *const words[] = {"out of memory", "out_of_memory",
-                                        "outofmemory", "memoryerror",
-                                        "bad_alloc"};
+    static const char *const phrases[] = {"out of memory", "out_of_memory",
+                                          "outofmemory", "memoryerror",
+                                          "bad_alloc"};
     char *tail = mem_new(JOBLOG_TAIL + 1, 1);
-    bool is_said = false;
+    bool is_found = false;
     read_tail(s, tail);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is_said = is_said || strstr(tail, words[i]) != NULL;
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        is_found = is_found || strstr(tail, phrases[i]) != NULL;
     mem_free(tail);
-    return is_said;
+    return is_found;
 }
 
 static bool is_memory(const struct shepherd *s)
 {
-    if (cage_ooms(&s->cage) > 0)
+    if (cgroup_ooms(&s->cgroup) > 0)
         return true;
     uint64_t ooms = s->bad_status == 128 + SIGKILL ? shepherd_ooms() : 0;
     if (ooms > s->ooms && ooms - s->ooms > foreign_ooms(s))
         return true;
-    return says_so(s);
+    return is_memory_in_log(s);
 }
 
-struct epoch_exit shepherd_verdict(const struct shepherd *s)
+struct attempt_exit shepherd_verdict(const struct shepherd *s)
 {
-    struct epoch_exit how = {.epoch = s->launch.epoch};
+    struct attempt_exit result = {.attempt = s->launch.attempt};
     if (s->is_lost) {
-        how.end = FIRN_END_LOST;
+        result.end = FIRN_END_LOST;
     } else if (s->bad_status >= 0) {
-        how.end =
+        result.end =
             s->is_memory || is_memory(s) ? FIRN_END_MEMORY : FIRN_END_FAILED;
-        how.status = s->bad_status;
+        result.status = s->bad_status;
     } else if (s->ended_status >= 0) {
-        how.end = FIRN_END_KILLED;
-        how.status = s->ended_status > 0 ? s->ended_status : 128 + SIGTERM;
+        result.end = FIRN_END_KILLED;
+        result.status = s->ended_status > 0 ? s->ended_status : 128 + SIGTERM;
     } else if (s->has_checkpoint) {
-        how.end = FIRN_END_CHECKPOINT;
-        how.status = FIRN_EXIT_CHECKPOINT;
+        result.end = FIRN_END_CHECKPOINT;
+        result.status = FIRN_EXIT_CHECKPOINT;
     }
-    return how;
+    return result;
 }

@@ -1,4 +1,4 @@
-/* test_local_others.c - whose a process on a GPU is, and what the host is told
+/* test_local_foreign.c - whose a process on a GPU is, and what the host is told
  * of GPUs that others use. The driver is made up, the processes are real.
  */
 #define _GNU_SOURCE
@@ -90,7 +90,7 @@ static enum gpu_use use_of(pid_t first, pid_t second)
     return use;
 }
 
-static void a_process_may_be_ours_by_its_epoch(void **state)
+static void a_process_with_firn_attempt_may_be_ours(void **state)
 {
     (void)state;
     pid_t ours = process("x", "FIRN_EPOCH=3");
@@ -101,12 +101,12 @@ static void a_process_may_be_ours_by_its_epoch(void **state)
     assert_int_equal(use_of(0, 0), GPU_OURS);
     assert_int_equal(use_of(ours, 0), GPU_UNSURE);
     assert_int_equal(use_of(mps, 0), GPU_OURS);
-    assert_int_equal(use_of(other, 0), GPU_OTHERS);
-    assert_int_equal(use_of(ours, other), GPU_OTHERS);
+    assert_int_equal(use_of(other, 0), GPU_FOREIGN);
+    assert_int_equal(use_of(ours, other), GPU_FOREIGN);
     assert_int_equal(use_of(ours, dead), GPU_UNSURE);
     assert_int_equal(use_of(bare, ours), GPU_UNSURE);
     assert_int_equal(use_of(NO_SUCH_PID, ours), GPU_UNSURE);
-    assert_int_equal(use_of(NO_SUCH_PID, other), GPU_OTHERS);
+    assert_int_equal(use_of(NO_SUCH_PID, other), GPU_FOREIGN);
     bury(ours);
     bury(other);
     bury(bare);
@@ -115,7 +115,7 @@ static void a_process_may_be_ours_by_its_epoch(void **state)
 }
 
 /* Asked by a process that is not root of one that is root's. */
-static void what_we_may_not_look_into_is_not_ours(void **state)
+static void a_process_of_another_user_is_foreign(void **state)
 {
     (void)state;
     pid_t of = geteuid() == 0 ? getpid() : 1;
@@ -138,7 +138,7 @@ static void what_we_may_not_look_into_is_not_ours(void **state)
 }
 
 /* By a process that is not root, too. */
-static void who_has_just_ended_is_not_taken_for_anothers(void **state)
+static void a_worker_that_has_just_ended_is_not_foreign(void **state)
 {
     (void)state;
     int status = 0;
@@ -180,8 +180,8 @@ static void host_open(void)
         (struct fakegpu){.name = "Tesla T4", .gib = 15, .pids = {0}};
     struct nvml nvml = fakenvml_use(two, 2);
     assert_int_equal(gpus_ask(&l->gpus, &nvml, &host.err), FIRN_OK);
-    local_others_open(l);
-    l->every_s = 3600;
+    local_foreign_open(l);
+    l->foreign_every_s = 3600;
 }
 
 /* What a look tells: the GPUs, or -1. */
@@ -189,7 +189,7 @@ static int look(void)
 {
     struct firn_event event;
     int told = -1;
-    engine()->others_s = 0; /* it is due */
+    engine()->foreign_s = 0; /* it is due */
     while (host.engine->next(host.state, 0, &event, &host.err))
         if (event.kind == FIRN_EVENT_TAKEN) {
             assert_int_equal(event.taken.node, 0);
@@ -200,7 +200,7 @@ static int look(void)
     return told;
 }
 
-static void a_change_is_told_once(void **state)
+static void a_change_of_foreign_gpus_is_reported_once(void **state)
 {
     (void)state;
     pid_t other = process("x", "A=1");
@@ -218,7 +218,7 @@ static void a_change_is_told_once(void **state)
     bury(other);
 }
 
-static void nobody_looks_before_it_is_time(void **state)
+static void foreign_processes_are_checked_only_when_due(void **state)
 {
     (void)state;
     pid_t other = process("x", "A=1");
@@ -228,7 +228,7 @@ static void nobody_looks_before_it_is_time(void **state)
     two[0].pids[0] = (unsigned)other;
     assert_false(host.engine->next(host.state, 0, &event, &host.err));
     double due_s = host.engine->now_s(host.state) + 0.05;
-    engine()->others_s = due_s;
+    engine()->foreign_s = due_s;
     while (!host.engine->next(host.state, 0, &event, &host.err)) {
         struct pollfd fd = {.fd = host.engine->wake_fd(host.state),
                             .events = POLLIN};
@@ -238,12 +238,12 @@ static void nobody_looks_before_it_is_time(void **state)
     assert_true(host.engine->now_s(host.state) >= due_s);
     livehost_close(&host);
     livehost_open(&host, "local", "1x2:t4@15");
-    assert_true(isinf(engine()->others_s)); /* there is no driver to ask */
+    assert_true(isinf(engine()->foreign_s)); /* there is no driver to ask */
     livehost_close(&host);
     bury(other);
 }
 
-static void what_nothing_is_known_of_is_told_when_it_stays(void **state)
+static void an_unknown_process_is_foreign_when_two_looks_see_it(void **state)
 {
     (void)state;
     host_open();
@@ -310,7 +310,7 @@ static void the_busiest_and_the_fullest_gpu_of_a_job_are_told(void **state)
 }
 
 /* Two firnd of one user on one host. */
-static void what_another_firnd_started_is_not_ours(void **state)
+static void a_process_of_another_firnd_is_not_ours(void **state)
 {
     (void)state;
     pid_t theirs = process("x", "FIRN_EPOCH=3");
@@ -352,12 +352,12 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_process_may_be_ours_by_its_epoch),
-        cmocka_unit_test(what_we_may_not_look_into_is_not_ours),
-        cmocka_unit_test(who_has_just_ended_is_not_taken_for_anothers),
-        cmocka_unit_test(a_change_is_told_once),
-        cmocka_unit_test(nobody_looks_before_it_is_time),
-        cmocka_unit_test(what_nothing_is_known_of_is_told_when_it_stays),
+        cmocka_unit_test(a_process_with_firn_attempt_may_be_ours),
+        cmocka_unit_test(a_process_of_another_user_is_foreign),
+        cmocka_unit_test(a_worker_that_has_just_ended_is_not_foreign),
+        cmocka_unit_test(a_change_of_foreign_gpus_is_reported_once),
+        cmocka_unit_test(foreign_processes_are_checked_only_when_due),
+        cmocka_unit_test(an_unknown_process_is_foreign_when_two_looks_see_it),
         cmocka_unit_test_setup_teardown(
             what_nothing_is_known_of_is_ours_beside_an_epoch, folder_make,
             workers_sweep),
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             a_start_that_finds_others_tells_and_waits, folder_make,
             workers_sweep),
-        cmocka_unit_test(what_another_firnd_started_is_not_ours),
+        cmocka_unit_test(a_process_of_another_firnd_is_not_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
