@@ -356,19 +356,13 @@ static enum firn_status refused(const struct client *c,
     return status == FIRN_EINTR ? FIRN_EIO : status;
 }
 
-static bool is_fine(const struct answer *answer)
-{
-    return answer->code == CURLE_OK && answer->http >= 200 &&
-           answer->http < 300;
-}
-
 static enum firn_status understand(const struct client *c,
                                    const struct answer *answer, json_t **out,
                                    struct firn_error *err)
 {
     if (answer->code != CURLE_OK)
         return no_answer(c, answer->code, err);
-    if (!is_fine(answer))
+    if (answer->http < 200 || answer->http >= 300)
         return refused(c, answer, err);
     if (out == NULL)
         return FIRN_OK;
@@ -386,14 +380,6 @@ static enum firn_status understand(const struct client *c,
 
 /* --- calls ---------------------------------------------------------------- */
 
-/* Should the request be repeated: no answer, or firnd is busy (503)? */
-static bool is_open(const struct answer *answer)
-{
-    return (answer->code != CURLE_OK &&
-            answer->code != CURLE_ABORTED_BY_CALLBACK) ||
-           answer->http == 503;
-}
-
 enum firn_status client_call(struct client *client,
                              const struct client_request *request, json_t **out,
                              struct firn_error *err)
@@ -401,8 +387,10 @@ enum firn_status client_call(struct client *client,
     struct answer answer = {0};
     double until_s = clock_elapsed_s() + retry_for_s;
     transfer(client, request, &answer);
-    bool is_known = answer.code == CURLE_COULDNT_CONNECT; /* (3) */
-    while (request->request_id != NULL && !is_known && is_open(&answer) &&
+    bool may_repeat = request->request_id != NULL &&
+                      answer.code != CURLE_COULDNT_CONNECT; /* (3) */
+    while (may_repeat && answer.code != CURLE_ABORTED_BY_CALLBACK &&
+           (answer.code != CURLE_OK || answer.http == 503) &&
            clock_elapsed_s() < until_s && client_wait(retry_pause_s, -1))
         transfer(client, request, &answer);
     enum firn_status status = understand(client, &answer, out, err);

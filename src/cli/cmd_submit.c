@@ -69,15 +69,6 @@ struct batch {
 };
 
 /* `here`: the current directory; NULL if the text has a working directory. */
-static void put_path(struct firn_buf *out, bool is_held, const char *here)
-{
-    buf_puts(out, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
-    if (here == NULL)
-        return;
-    buf_puts(out, is_held ? "&workdir=" : "?workdir=");
-    client_escape(out, here);
-}
-
 static enum firn_status post(struct batch *batch, struct firn_bytes text,
                              const char *here, json_t **answer,
                              struct firn_error *err)
@@ -85,7 +76,12 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
     char id[CLIENT_ID_MAX];
     struct firn_buf path = {0};
     enum firn_status status = FIRN_OK;
-    put_path(&path, batch->args->is_held, here);
+    bool is_held = batch->args->is_held;
+    buf_puts(&path, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
+    if (here != NULL) {
+        buf_puts(&path, is_held ? "&workdir=" : "?workdir=");
+        client_escape(&path, here);
+    }
     struct client_request request = {.method = "POST",
                                      .path = path.at,
                                      .content_type = "application/yaml",

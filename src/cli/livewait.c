@@ -15,7 +15,7 @@
 
 static const double pause_first_s = 0.1, pause_last_s = 1;
 
-static void say_state(const struct live *live, const json_t *job)
+static void print_state(const struct live *live, const json_t *job)
 {
     struct firn_buf text = {0};
     buf_printf(&text, "firn %s: job %.0f (", live->page->command,
@@ -31,12 +31,6 @@ static void say_state(const struct live *live, const json_t *job)
     buf_release(&text);
 }
 
-static bool is_news(const json_t *before, const json_t *now)
-{
-    return before == NULL ||
-           strcmp(answer_text(before, "state"), answer_text(now, "state")) != 0;
-}
-
 int live_wait(struct live *live, long long id, json_t **job)
 {
     double contact_s = clock_elapsed_s(), pause_s = pause_first_s;
@@ -49,8 +43,9 @@ int live_wait(struct live *live, long long id, json_t **job)
         if (!live_should_retry(&contact_s, status, false, clock_elapsed_s()))
             return live_failed(live, &err);
         if (status == FIRN_OK) {
-            if (is_news(*job, now))
-                say_state(live, now);
+            if (*job == NULL || strcmp(answer_text(*job, "state"),
+                                       answer_text(now, "state")) != 0)
+                print_state(live, now);
             json_decref(*job);
             *job = now;
             if (live_job_is_over(now))

@@ -123,21 +123,6 @@ static _Noreturn void be_child(const struct pool *pool, size_t task, int fd)
     _exit(0);
 }
 
-static struct kid *free_slot(struct crew *crew)
-{
-    for (int i = 0; i < crew->pool->width; i++)
-        if (crew->kids[i].pid == 0)
-            return &crew->kids[i];
-    return NULL;
-}
-
-static void close_kids(const struct crew *crew)
-{
-    for (int i = 0; i < crew->pool->width; i++)
-        if (crew->kids[i].pid != 0)
-            close(crew->kids[i].fd);
-}
-
 /* Starts the next task. Returns false if pipe() or fork() fails. */
 static bool start(struct crew *crew)
 {
@@ -154,11 +139,15 @@ static bool start(struct crew *crew)
     }
     if (pid == 0) {
         close(fds[0]);
-        close_kids(crew); /* (1) */
+        for (int i = 0; i < crew->pool->width; i++) /* (1) */
+            if (crew->kids[i].pid != 0)
+                close(crew->kids[i].fd);
         be_child(crew->pool, crew->next_task, fds[1]);
     }
     close(fds[1]);
-    struct kid *kid = free_slot(crew);
+    struct kid *kid = crew->kids;
+    while (kid->pid != 0) /* fewer than width children run */
+        kid++;
     *kid = (struct kid){.pid = pid, .fd = fds[0], .task = crew->next_task};
     crew->pool->outcomes[crew->next_task++].state = POOL_RUNNING;
     crew->nkids++;

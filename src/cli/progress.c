@@ -19,14 +19,6 @@ void progress_begin(struct progress *progress, bool is_quiet)
     };
 }
 
-static void put_left(double left_s)
-{
-    if (left_s < 100)
-        fprintf(stderr, "%.0f s left", left_s);
-    else
-        fprintf(stderr, "%.0f min left", left_s / 60);
-}
-
 void progress_draw(struct progress *progress, double share, size_t nended,
                    size_t n, const char *now)
 {
@@ -39,8 +31,10 @@ void progress_draw(struct progress *progress, double share, size_t nended,
         fputc(i < full ? '#' : '.', stderr);
     fprintf(stderr, "] %3d%%  %zu of %zu done  %-.*s  ", (int)(100 * share),
             nended, n, NAME_WIDTH, now);
+    double left_s = share > 0 ? spent_s * (1 - share) / share : 0;
     if (share > 0.02 && spent_s > 1)
-        put_left(spent_s * (1 - share) / share);
+        fprintf(stderr, left_s < 100 ? "%.0f s left" : "%.0f min left",
+                left_s < 100 ? left_s : left_s / 60);
     fprintf(stderr, "\033[K");
     fflush(stderr);
     progress->is_drawn = true;

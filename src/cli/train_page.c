@@ -51,16 +51,11 @@ static struct train_group *find_group(struct train_diff *d, const char *section)
     return group;
 }
 
-static uint64_t count_elements(const struct firn_ckpt_section *s)
-{
-    return s->nbytes / firn_ckpt_type_bytes(s->type);
-}
-
 static void add_section(struct train_diff *d, const struct firn_ckpt_section *s)
 {
     struct train_group *group = find_group(d, s->name);
     group->nsections++;
-    group->nelements += count_elements(s);
+    group->nelements += s->nbytes / firn_ckpt_type_bytes(s->type);
 }
 
 static void add_difference(void *arg, const struct firn_ckpt_difference *diff)
@@ -403,23 +398,18 @@ void train_diff_json(const struct train_diff *d, struct firn_buf *out)
 
 /* --- one checkpoint --- */
 
-static uint64_t data_bytes(const struct firn_ckpt *c)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < firn_ckpt_count(c); i++)
-        total += firn_ckpt_at(c, i)->nbytes;
-    return total;
-}
-
 void train_show_page(const struct firn_ckpt *c, const char *path,
                      struct firn_buf *out)
 {
     struct table t;
     char shape[SHAPE_MAX], group[FIRN_CKPT_NAME + 1];
+    uint64_t nbytes = 0;
+    for (size_t i = 0; i < firn_ckpt_count(c); i++)
+        nbytes += firn_ckpt_at(c, i)->nbytes;
     buf_printf(out,
                "%s: step %" PRIu64 ", %zu sections, %" PRIu64
                " bytes of data, all checksums are correct\n\n",
-               path, firn_ckpt_step(c), firn_ckpt_count(c), data_bytes(c));
+               path, firn_ckpt_step(c), firn_ckpt_count(c), nbytes);
     table_init(&t, "lllr");
     table_cell(&t, "section");
     table_cell(&t, "group");
