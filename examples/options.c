@@ -30,13 +30,15 @@ static const char usage[] =
     "model:\n"
     "                   a checkpoint, or seed:N\n"
     "  --without X      leave out a rule: rng, buffers, sampler, sum\n"
-    "  --until SHARE    end when this share of the test data is right, "
-    "checked\n"
-    "                   every epoch (language model)\n"
+    "  --until SHARE    end when this share of the test data is right, looked\n"
+    "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"
     "  --pace MS        milliseconds to sleep in every step\n"
     "  --quiet 1        print only the last line\n";
-fprintf(stderr, usage, program);
+
+void options_say(const char *program)
+{
+    fprintf(stderr, usage, program);
 }
 
 struct flag {
