@@ -1,7 +1,7 @@
 /* options.c - the options of the example trainers.
  *
- * Pairs of a name and a value, and nothing else. A trainer that is told of a
- * mate (firn/mate.h) reads that one's command by the same table.
+ * Pairs of a name and a value. The command of a co-trained job (firn/mate.h) is
+ * read by the same table.
  */
 #include "loop.h"
 #include <stdio.h>

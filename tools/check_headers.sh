@@ -4,8 +4,9 @@
 #   check_headers.sh [ROOT]
 #
 # Public headers are compiled with include/ only, as a user of the library
-# would, the others with src/ too; by gcc and, where it is there, by clang.
-# Says file:line and the compiler's words; exits 1 on any.
+# would, in C and in C++17; the others with src/ too. The compilers are gcc and
+# g++ and, if installed, clang and clang++. Prints file:line and the compiler's
+# message; exits 1 on any.
 
 cd "${1:-$(dirname "$0")/..}" || exit 2
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
@@ -33,8 +34,24 @@ alone()
     done
 }
 
+# in_cxx HEADER AS: the same for C++, with the warnings that its users have.
+in_cxx()
+{
+    for cxx in g++ clang++; do
+        command -v $cxx >/dev/null || continue
+        printf '#include <%s>\n#include <%s>\n' "$2" "$2" |
+            $cxx -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic \
+                -Wconversion -Wno-sign-conversion -Werror -Iinclude -x c++ - || {
+            echo "$1:1: does not compile alone with $cxx"
+            bad=1
+        }
+    done
+}
+
 for header in include/firn/*.h; do
-    [ -f "$header" ] && alone "$header" "${header#include/}" -Iinclude
+    [ -f "$header" ] || continue
+    alone "$header" "${header#include/}" -Iinclude
+    in_cxx "$header" "${header#include/}"
 done
 for header in src/*/*.h; do
     [ -f "$header" ] && alone "$header" "${header#src/}" -Iinclude -Isrc

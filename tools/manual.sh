@@ -73,6 +73,13 @@ page()
         is_first = !has_list
         next
     }
+    part == "more" && /^[a-z]+ options:$/ { # a second list
+        print ".Pp"
+        print toupper(substr($0, 1, 1)) substr($0, 2)
+        part = "options"
+        has_list = 0
+        next
+    }
     part == "options" && /^  (-.,|   ) --/ {
         end_option()
         line = substr($0, 3)

@@ -214,6 +214,11 @@ static void flags_help(const struct flags_page *page)
     for (const struct flag *f = page->table; f && f->name; f++)
         put_flag(f);
     put_flag(&(struct flag){"help", 'h', NULL, "print this page", NULL, 0});
+    if (page->shared) {
+        printf("\n%s:\n", page->shared_head);
+        for (const struct flag *f = page->shared(); f->name; f++)
+            put_flag(f);
+    }
     if (page->more) {
         putchar('\n');
         put_wrapped(page->more, 0, 0);
@@ -259,6 +264,10 @@ static int unknown(const struct flags_page *page, const char *arg)
     for (const struct flag *f = page->table; f && f->name; f++)
         if (n < NAMES_MAX)
             names[n++] = f->name;
+    for (const struct flag *f = page->shared ? page->shared() : NULL;
+         f && f->name; f++)
+        if (n < NAMES_MAX)
+            names[n++] = f->name;
     size_t dashes = strspn(arg, "-");
     size_t length = strcspn(arg + dashes, "=");
     if (length >= sizeof name)
@@ -285,8 +294,13 @@ static int take(const struct flags_page *page, void *state, int argc,
         value = arg + 2 + n + 1;
     else if (!is_long && arg[2] != '\0')
         value = arg + 2;
+    size_t base = 0;
     const struct flag *flag =
         find(page->table, arg + 2, n, is_long ? 0 : arg[1]);
+    if (!flag && page->shared) {
+        flag = find(page->shared(), arg + 2, n, is_long ? 0 : arg[1]);
+        base = page->shared_at;
+    }
     if (!flag && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
         flags_help(page);
         return 0;
@@ -302,7 +316,7 @@ static int take(const struct flags_page *page, void *state, int argc,
         value = argv[++*i];
     }
     struct firn_error err = {0};
-    if (flag->set((char *)state + flag->offset, value, &err) != FIRN_OK)
+    if (flag->set((char *)state + base + flag->offset, value, &err) != FIRN_OK)
         return flags_wrong(page, "--%s: %s", flag->name, err.text);
     return -1;
 }

@@ -51,6 +51,11 @@ struct flags_page {
     const char *about;   /* what the command does; printed as it is */
     const struct flag *table;
     const char *more; /* printed after the options; NULL: nothing */
+    /* Options that several commands share: a table, its heading on the help
+     * page, and where in the state the values go. NULL: none. */
+    const struct flag *(*shared)(void);
+    const char *shared_head;
+    size_t shared_at;
 };
 
 /* Parses the options into `state` and moves the operands to argv[1] ..

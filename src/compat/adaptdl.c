@@ -545,6 +545,7 @@ static void close_tiresias(void *state)
 }
 
 static const struct firn_policy_def tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "two queues by GPU service, the second in order of demotion",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,

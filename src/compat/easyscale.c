@@ -377,8 +377,11 @@ static const struct easyscale *world_of(const struct firn_view *view)
     return view->forecaster;
 }
 
-static int by_row(const struct firn_job *a, const struct firn_job *b)
+static int by_row(const struct firn_job *a, const struct firn_job *b,
+                  const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return (a->spec.line > b->spec.line) - (a->spec.line < b->spec.line);
 }
 
@@ -400,7 +403,7 @@ static enum firn_status decide_yarn(void *state, const struct firn_view *view,
     (void)state;
     if (view->njobs == 0)
         return FIRN_OK;
-    const struct firn_job *first = firn_view_sorted(view, by_row)[0];
+    const struct firn_job *first = firn_view_sorted(view, by_row, NULL)[0];
     struct es_offer whole = es_job_whole(job_of(es, first->id));
     give(es, plan, first, &whole);
     return FIRN_OK;
@@ -420,7 +423,7 @@ static int by_gain(const void *a, const void *b)
     const struct wish *x = a, *y = b;
     int order = firn_cmp(y->gain, x->gain);
     if (order == 0)
-        order = by_row(x->job, y->job);
+        order = by_row(x->job, y->job, NULL, NULL);
     return order ? order : x->type - y->type;
 }
 
@@ -431,7 +434,7 @@ static enum firn_status decide_elastic(void *state,
                                        struct firn_plan *plan)
 {
     const struct easyscale *es = world_of(view);
-    const struct firn_job **jobs = firn_view_sorted(view, by_row);
+    const struct firn_job **jobs = firn_view_sorted(view, by_row, NULL);
     struct wish *all =
         firn_view_alloc(view, (view->njobs * ES_TYPES + 1) * sizeof *all);
     size_t n = 0;
@@ -457,6 +460,7 @@ static enum firn_status decide_elastic(void *state,
 }
 
 static const struct firn_policy_def yarn = {
+    .size = sizeof(struct firn_policy_def),
     .name = "yarn-cs",
     .summary = "the first job of the file has its GPUs, all others wait",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",
@@ -466,6 +470,7 @@ static const struct firn_policy_def yarn = {
 };
 
 static const struct firn_policy_def homo = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale-homo",
     .summary = "elastic on the preferred GPU type",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",
@@ -475,6 +480,7 @@ static const struct firn_policy_def homo = {
 };
 
 static const struct firn_policy_def heter = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale-heter",
     .summary = "elastic over all GPU types",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",

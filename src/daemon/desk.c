@@ -1,4 +1,4 @@
-/* loop_jobs.c - a job's life in the loop: into the round, out of it, changed.
+/* desk.c - a job's life in the loop: into the round, out of it, changed.
  *
  * Invariants:
  * (1) a job is in the round, or pinned, or away, never two of them;

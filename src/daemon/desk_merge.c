@@ -1,4 +1,4 @@
-/* loop_merge.c - which two jobs may be merged, and what their reports say.
+/* desk_merge.c - which two jobs may be merged, and what their reports say.
  *
  * Two fine-tuning jobs can be merged when both allow it and can write
  * checkpoints, and they name the same base and different datasets. To be

@@ -1,4 +1,4 @@
-/* loop_span.c - how long jobs take, when nobody knows: guesses, and better
+/* desk_span.c - how long jobs take, when nobody knows: guesses, and better
  * ones.
  *
  * What a user says of the duration holds. Of others the guess is what jobs of
@@ -83,7 +83,8 @@ static double rate_of(const struct desk *desk, const struct track *track)
     const struct firn_job *in_round = desk_job(desk, track);
     if (in_round == NULL || in_round->held.nparts == 0)
         return 1; /* pinned: on what it asked for */
-    struct firn_way way = liveforecast_held(desk->forecast, in_round);
+    struct firn_way way =
+        liveforecast_held(desk->forecast, track->id, in_round);
     double rate = liveforecast_rate(desk->forecast, track->id, in_round, &way);
     return rate > 0 ? rate : 1;
 }

@@ -1,4 +1,4 @@
-/* loop_type.c - the GPU type that a job keeps to.
+/* desk_type.c - the GPU type that a job keeps to.
  *
  * An elastic job whose consistency is D0 or D1 trains to bits that depend on
  * the GPU type (docs/determinism.md), so its GPUs are of one type, and of the

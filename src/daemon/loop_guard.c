@@ -99,7 +99,8 @@ void loop_guard_share(struct loop *loop, struct track *track,
     if (track->bad_at > 0 ||
         !liveforecast_is_seen(loop->desk.forecast, track->id))
         return; /* how it goes alone is not known */
-    struct firn_way held = liveforecast_held(loop->desk.forecast, job);
+    struct firn_way held =
+        liveforecast_held(loop->desk.forecast, track->id, job);
     double alone =
         liveforecast_rate(loop->desk.forecast, track->id, job, &held);
     double other =
@@ -191,7 +192,8 @@ void loop_guard_step(struct loop *loop, const struct firn_step *step)
         return;
     struct firn_job then = *step->job;
     then.held = *step->to;
-    struct firn_way way = liveforecast_held(loop->desk.forecast, &then);
+    struct firn_way way =
+        liveforecast_held(loop->desk.forecast, track->id, &then);
     track->resized.from = from;
     track->resized.expected =
         liveforecast_rate(loop->desk.forecast, track->id, step->job, &way);

@@ -65,7 +65,8 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
 static void judge_forecast(struct loop *loop, const struct track *track,
                            const struct firn_job *job, const struct track *mate)
 {
-    struct firn_way way = liveforecast_held(loop->desk.forecast, job);
+    struct firn_way way =
+        liveforecast_held(loop->desk.forecast, track->id, job);
     double expected =
         liveforecast_rate(loop->desk.forecast, track->id, job, &way);
     const struct firn_job *beside =

@@ -51,38 +51,33 @@ enum { REST_ROUNDS = 10 }; /* intervals without proposals after a fall-back */
 
 static const char *const kinds[] = {"one", "mixed", NULL};
 
-#define AT(field) .offset = offsetof(struct easyscale, field)
-#define NUMBER(value, least, most) \
-    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
-
 static const struct firn_option table[] = {
-    {"types", FIRN_OPTION_CHOICE, "mixed", .choices = kinds,
-     .help = "GPU types of one job at a time: one (D1) or several (D2)",
-     AT(types)},
-    {"waste", NUMBER("0.3", 0, 1),
-     .help = "the most of its GPUs' capability that a layout may waste",
-     AT(waste)},
-    {"top", FIRN_OPTION_INT, "3", 1, THREADPLAN_MOST,
-     .help = "proposals that a job makes at a time", AT(top)},
-    {"gain", NUMBER("0.25", 0, 1),
-     .help = "share of a predicted gain that must be seen, else the GPUs go "
-             "back; 0: only if the job is slower than before",
-     AT(gain)},
-    {"interval", NUMBER("60", 1, 1e9),
-     .help = "seconds until GPUs are offered again, if nothing happens before",
-     AT(interval_s)},
-    {"restart", NUMBER("20", 0, 1e9),
-     .help = "seconds that a change costs a job that names no cost",
-     AT(restart_s)},
-    {"skip", FIRN_OPTION_BOOL, "1",
-     .help = "jobs pass one of the same priority that cannot start", AT(skip)},
+    FIRN_CHOICE(struct easyscale, types, "types", "mixed", kinds,
+                "GPU types of one job at a time: one (D1) or several (D2)"),
+    FIRN_NUMBER(struct easyscale, waste, "waste", "0.3", 0, 1,
+                "the most of its GPUs' capability that a layout may waste"),
+    FIRN_INT(struct easyscale, top, "top", "3", 1, THREADPLAN_MOST,
+             "proposals that a job makes at a time"),
+    FIRN_NUMBER(struct easyscale, gain, "gain", "0.25", 0, 1,
+                "share of a predicted gain that must be seen, else the GPUs go "
+                "back; 0: only if the job is slower than before"),
+    FIRN_NUMBER(struct easyscale, interval_s, "interval", "60", 1, 1e9,
+                "seconds until GPUs are offered again, if nothing happens "
+                "before"),
+    FIRN_NUMBER(struct easyscale, restart_s, "restart", "20", 0, 1e9,
+                "seconds that a change costs a job that names no cost"),
+    FIRN_BOOL(struct easyscale, skip, "skip", "1",
+              "jobs pass one of the same priority that cannot start"),
     {0},
 };
 
 /* ---- seats ---- */
 
-static int by_priority(const struct firn_job *a, const struct firn_job *b)
+static int by_priority(const struct firn_job *a, const struct firn_job *b,
+                       const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return (a->spec.priority < b->spec.priority) -
            (a->spec.priority > b->spec.priority);
 }
@@ -141,7 +136,7 @@ static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
 static void sit_down(struct es_round *round)
 {
     const struct firn_view *view = round->view;
-    const struct firn_job **jobs = firn_view_sorted(view, by_priority);
+    const struct firn_job **jobs = firn_view_sorted(view, by_priority, NULL);
     struct easyscale *es = round->es;
     if (es->kept.n > 0)
         take_up(es, firn_view_jobs(view), view->njobs);
@@ -431,6 +426,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_easyscale = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale",
     .summary = "elastic threads on any GPUs, more where they speed up most",
     .paper = "Li et al., EasyScale, SC 2023",

@@ -42,7 +42,8 @@
  *
  * Cost: plans are made once for each (application, batch, sequence, limits).
  * GPUs only become fewer within a round, so jobs like one that found no plan
- * are not tried: O(waiting + plans of each kind of job) a round.
+ * are not tried, and the queue is read until all GPUs are taken: at most
+ * O(waiting + plans of each kind of job) a round.
  */
 #include <firn/policy.h>
 
@@ -69,6 +70,7 @@ struct frenzy_plan {
 struct kind {
     VEC(struct frenzy_plan) plans; /* best first; never empty */
     bool is_llm;
+    bool is_stuck; /* in this round a job of the kind found no plan */
 };
 
 struct frenzy {
@@ -79,36 +81,20 @@ struct frenzy {
     VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
 };
 
-#define AT(field) .offset = offsetof(struct frenzy, field)
-
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
 static const char *const memories[] = {"ours", "marp", NULL};
 static const char *const preferences[] = {"smallest", "fastest", NULL};
 
 static const struct firn_option options[] = {
-    {.name = "rank",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "speed",
-     .choices = ranks,
-     .help = "first: most samples/s, most samples/s per GPU, or fewest GPUs",
-     AT(rank)},
-    {.name = "memory",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "ours",
-     .choices = memories,
-     .help = "predicted by firn's model, or by the paper's formula",
-     AT(memory)},
-    {.name = "others",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "smallest",
-     .choices = preferences,
-     .help = "GPUs for jobs that are no language models: memory or speed",
-     AT(others)},
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "later jobs pass one that no plan is found for",
-     AT(skip)},
+    FIRN_CHOICE(
+        struct frenzy, rank, "rank", "speed", ranks,
+        "first: most samples/s, most samples/s per GPU, or fewest GPUs"),
+    FIRN_CHOICE(struct frenzy, memory, "memory", "ours", memories,
+                "predicted by firn's model, or by the paper's formula"),
+    FIRN_CHOICE(struct frenzy, others, "others", "smallest", preferences,
+                "GPUs for jobs that are no language models: memory or speed"),
+    FIRN_BOOL(struct frenzy, skip, "skip", "1",
+              "later jobs pass one that no plan is found for"),
     {0},
 };
 
@@ -331,21 +317,21 @@ static enum firn_status decide(void *state, const struct firn_view *view,
         .frenzy = frenzy, .view = view, .plan = plan, .notes = NOTES};
     firn_plan_keep_all(plan);
     order_types(&has);
-    const struct firn_job *const *waiting = firn_view_waiting(view);
-    size_t room = frenzy->keys.n + view->nwaiting;
-    bool *is_stuck = firn_view_alloc(view, room * sizeof *is_stuck);
+    for (size_t i = 0; i < frenzy->kinds.n; i++)
+        frenzy->kinds.at[i].is_stuck = false;
     bool is_blocked = false;
-    for (size_t i = 0; i < view->nwaiting; i++) {
+    const struct firn_job *job = NULL;
+    while ((job = firn_view_next_waiting(view, job)) != NULL) {
         if ((is_blocked || firn_plan_free(plan) == 0) && has.notes <= 0)
             break;
-        int which = kind_of(frenzy, view, waiting[i]);
-        const struct kind *kind = &frenzy->kinds.at[which];
-        if (!is_blocked && !is_stuck[which] && serve(&has, waiting[i], kind))
+        int which = kind_of(frenzy, view, job);
+        struct kind *kind = &frenzy->kinds.at[which];
+        if (!is_blocked && !kind->is_stuck && serve(&has, job, kind))
             continue;
-        if (!waiting[i]->spec.one_type) /* others might mix types */
-            is_stuck[which] = true;
+        if (!job->spec.one_type) /* others might mix types */
+            kind->is_stuck = true;
         is_blocked = !frenzy->skip;
-        explain(&has, waiting[i], kind);
+        explain(&has, job, kind);
     }
     return FIRN_OK;
 }
@@ -361,6 +347,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_frenzy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "frenzy",
     .summary = "GPUs by a language model's memory, best fit, no counts asked",
     .paper = "Chang et al., Frenzy, 2024",

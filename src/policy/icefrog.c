@@ -46,85 +46,33 @@ static const char *const idle_names[] = {"wait", "zero", NULL};
 static const char *const objective_names[] = {"iceshare", "fitness", NULL};
 
 const struct firn_option icefrog_options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "300",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds between two divisions of the GPUs",
-     .offset = offsetof(struct icefrog, interval_s)},
-    {.name = "objective",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "iceshare",
-     .choices = objective_names,
-     .help = "share of the best finish time, or Pollux's fitness",
-     .offset = offsetof(struct icefrog, objective)},
-    {.name = "idle",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "wait",
-     .choices = idle_names,
-     .help = "what no GPU now is worth: the best after an interval, or 0",
-     .offset = offsetof(struct icefrog, idle)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart costs jobs that do not name a cost",
-     .offset = offsetof(struct icefrog, restart_s)},
-    {.name = "weight",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "2",
-     .min = 1,
-     .max = 1e3,
-     .help = "how much more a job counts for each step of priority",
-     .offset = offsetof(struct icefrog, weight)},
-    {.name = "efficiency",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "the least part of its work that a GPU must do; 0: no limit, and "
-             "no waste",
-     .offset = offsetof(struct icefrog, efficiency)},
-    {.name = "behind",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.15",
-     .min = 0,
-     .max = 1e6,
-     .help = "jobs a GPU taken to come still, when wasted GPUs are weighed",
-     .offset = offsetof(struct icefrog, behind)},
-    {.name = "sharing",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "two jobs that accept one GPU may share it",
-     .offset = offsetof(struct icefrog, sharing)},
-    {.name = "lambda",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.9",
-     .min = 0.01,
-     .max = 1,
-     .help = "rate on a shared GPU over that alone, as expected",
-     .offset = offsetof(struct icefrog, lambda)},
-    {.name = "evict",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.7",
-     .min = 0,
-     .max = 1,
-     .help = "rate on a shared GPU over that alone below which a pair parts",
-     .offset = offsetof(struct icefrog, evict)},
-    {.name = "unknown",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "no",
-     .help = "jobs of unknown memory or utilisation share too",
-     .offset = offsetof(struct icefrog, packs_unknown)},
-    {.name = "partition",
-     .type = FIRN_OPTION_INT,
-     .fallback = "20000",
-     .min = 0,
-     .max = 1e9,
-     .help = "more jobs than that are divided into groups; 0: never",
-     .offset = offsetof(struct icefrog, group)},
+    FIRN_NUMBER(struct icefrog, interval_s, "interval", "300", 1, 1e9,
+                "seconds between two divisions of the GPUs"),
+    FIRN_CHOICE(struct icefrog, objective, "objective", "iceshare",
+                objective_names,
+                "share of the best finish time, or Pollux's fitness"),
+    FIRN_CHOICE(struct icefrog, idle, "idle", "wait", idle_names,
+                "what no GPU now is worth: the best after an interval, or 0"),
+    FIRN_NUMBER(struct icefrog, restart_s, "restart", "60", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_NUMBER(struct icefrog, weight, "weight", "2", 1, 1e3,
+                "how much more a job counts for each step of priority"),
+    FIRN_NUMBER(struct icefrog, efficiency, "efficiency", "0.5", 0, 1,
+                "the least part of its work that a GPU must do; 0: no limit, "
+                "and no waste"),
+    FIRN_NUMBER(struct icefrog, behind, "behind", "0.15", 0, 1e6,
+                "jobs a GPU taken to come still, when wasted GPUs are weighed"),
+    FIRN_BOOL(struct icefrog, sharing, "sharing", "yes",
+              "two jobs that accept one GPU may share it"),
+    FIRN_NUMBER(struct icefrog, lambda, "lambda", "0.9", 0.01, 1,
+                "rate on a shared GPU over that alone, as expected"),
+    FIRN_NUMBER(
+        struct icefrog, evict, "evict", "0.7", 0, 1,
+        "rate on a shared GPU over that alone below which a pair parts"),
+    FIRN_BOOL(struct icefrog, packs_unknown, "unknown", "no",
+              "jobs of unknown memory or utilisation share too"),
+    FIRN_INT(struct icefrog, group, "partition", "20000", 0, 1e9,
+             "more jobs than that are divided into groups; 0: never"),
     {0},
 };
 
@@ -293,17 +241,6 @@ static void put_off(const struct firn_view *view, struct firn_plan *plan,
                            view->gpus_up, wait_s);
 }
 
-/* Is it time for a round? The same answer when asked twice. */
-static bool begins_round(struct icefrog *ice, double now_s)
-{
-    if (ice->had_round && now_s > ice->round_s &&
-        now_s < ice->round_s + ice->interval_s)
-        return false;
-    ice->had_round = true;
-    ice->round_s = now_s;
-    return true;
-}
-
 /* All GPUs there are, the plan being empty; between rounds those that are
  * free. */
 static void count_gpus(struct ice_round *round)
@@ -332,9 +269,11 @@ static void fill_seats(struct ice_round *round)
 enum firn_status icefrog_decide(void *state, const struct firn_view *view,
                                 struct firn_plan *plan)
 {
-    struct ice_round round = {.ice = state, .view = view, .plan = plan};
-    round.is_round = begins_round(state, view->now_s);
-    round.wait_s = round.ice->round_s + round.ice->interval_s - view->now_s;
+    struct icefrog *ice = state;
+    struct ice_round round = {.ice = ice, .view = view, .plan = plan};
+    round.is_round = rounds_begin(&ice->rounds, view->now_s,
+                                  ice->rounds.last_s + ice->interval_s);
+    round.wait_s = ice->rounds.last_s + ice->interval_s - view->now_s;
     if (!round.is_round) {
         firn_plan_keep_all(plan); /* (3) */
         if (view->gpus_free == 0)
@@ -353,7 +292,7 @@ enum firn_status icefrog_decide(void *state, const struct firn_view *view,
 double icefrog_wake_s(const void *state, const struct firn_view *view)
 {
     const struct icefrog *ice = state;
-    return view->nrunning > 0 ? ice->round_s + ice->interval_s : INFINITY;
+    return view->nrunning > 0 ? ice->rounds.last_s + ice->interval_s : INFINITY;
 }
 
 void icefrog_fini(void *state)
@@ -364,6 +303,7 @@ void icefrog_fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_icefrog = {
+    .size = sizeof(struct firn_policy_def),
     .name = "icefrog",
     .summary = "each job's share of its best finish time, the worst first",
     .paper = "Gao et al., IceFrog, TPDS 2025",

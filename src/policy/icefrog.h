@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "policy/iceshare.h"
+#include "policy/rounds.h"
 #include <firn/policy.h>
 
 enum icefrog_idle { ICEFROG_WAIT, ICEFROG_ZERO };
@@ -32,8 +33,7 @@ struct icefrog {
 
     bool batch; /* trainers tune their batch too; set by init */
 
-    bool had_round;
-    double round_s; /* of the latest round */
+    struct rounds rounds;
     struct map apps;
     VEC(struct icefrog_pair) bad; /* in order */
 };

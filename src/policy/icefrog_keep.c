@@ -11,8 +11,7 @@ void icefrog_save(const void *state, struct firn_buf *out)
 {
     const struct icefrog *ice = state;
     keep_begin(out, "policy icefrog", 1);
-    keep_int(out, ice->had_round);
-    keep_double(out, ice->round_s);
+    rounds_save(&ice->rounds, out);
     keep_names(out, &ice->apps);
     keep_int(out, (long)ice->bad.n);
     for (size_t i = 0; i < ice->bad.n; i++) {
@@ -30,8 +29,7 @@ enum firn_status icefrog_load(void *state, struct firn_bytes in,
     fresh.apps = (struct map){0};
     fresh.bad.at = NULL;
     fresh.bad.n = fresh.bad.cap = 0;
-    fresh.had_round = keep_read_int(&keep, 0, 1);
-    fresh.round_s = keep_read_double(&keep);
+    fresh.rounds = rounds_load(&keep);
     keep_read_names(&keep, &fresh.apps);
     long last = (long)fresh.apps.n - 1, n = keep_read_int(&keep, 0, INT32_MAX);
     for (long i = 0; i < n && !keep.is_bad; i++) {

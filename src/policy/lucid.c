@@ -44,38 +44,32 @@ enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
 
 static const char *const estimates[] = {"oracle", "history", NULL};
 
-#define AT(field) .offset = offsetof(struct lucid, field)
-#define YES       .type = FIRN_OPTION_BOOL, .fallback = "1"
-#define NUMBER(value, least, most) \
-    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
-
 static const struct firn_option options[] = {
-    {"estimates", FIRN_OPTION_CHOICE, "oracle", .choices = estimates,
-     .help = "run times as told, or learnt from finished jobs", AT(estimates)},
-    {"pack", YES, .help = "put two jobs on the same GPUs at all", AT(pack)},
-    {"limit", FIRN_OPTION_INT, "2", 0, 4,
-     .help = "the most that the sharing scores of a pair (tiny 0, medium 1, "
-             "jumbo 2) may add up to",
-     AT(limit)},
-    {"tiny-below", NUMBER("0.25", 0, 1),
-     .help = "a job that keeps a GPU less busy is tiny", AT(tiny_below)},
-    {"jumbo-above", NUMBER("0.6", 0, 1),
-     .help = "a job that keeps a GPU busier is jumbo", AT(jumbo_above)},
-    {"memory", NUMBER("1", 0, 1),
-     .help = "share of a GPU's memory that a pair may take", AT(memory)},
-    {"longer", NUMBER("2", 0, 1e9),
-     .help = "a guest is estimated to run at most so many times as long as "
-             "its host",
-     AT(longer)},
-    {"slowdown", NUMBER("1.5", 1, 1e9),
-     .help = "the most that a step of either may take beside the other / alone",
-     AT(slowdown)},
-    {"busy", NUMBER("0", 0, 1),
-     .help = "pack only while this share of the GPUs is held", AT(busy)},
-    {"skip", YES, .help = "jobs pass one that does not fit", AT(skip)},
-    {"one-node", YES,
-     .help = "a job that fits on a node waits for one that can hold it",
-     AT(one_node)},
+    FIRN_CHOICE(struct lucid, estimates, "estimates", "oracle", estimates,
+                "run times as told, or learnt from finished jobs"),
+    FIRN_BOOL(struct lucid, pack, "pack", "1",
+              "put two jobs on the same GPUs at all"),
+    FIRN_INT(struct lucid, limit, "limit", "2", 0, 4,
+             "the most that the sharing scores of a pair (tiny 0, medium 1, "
+             "jumbo 2) may add up to"),
+    FIRN_NUMBER(struct lucid, tiny_below, "tiny-below", "0.25", 0, 1,
+                "a job that keeps a GPU less busy is tiny"),
+    FIRN_NUMBER(struct lucid, jumbo_above, "jumbo-above", "0.6", 0, 1,
+                "a job that keeps a GPU busier is jumbo"),
+    FIRN_NUMBER(struct lucid, memory, "memory", "1", 0, 1,
+                "share of a GPU's memory that a pair may take"),
+    FIRN_NUMBER(struct lucid, longer, "longer", "2", 0, 1e9,
+                "a guest is estimated to run at most so many times as long as "
+                "its host"),
+    FIRN_NUMBER(
+        struct lucid, slowdown, "slowdown", "1.5", 1, 1e9,
+        "the most that a step of either may take beside the other / alone"),
+    FIRN_NUMBER(struct lucid, busy, "busy", "0", 0, 1,
+                "pack only while this share of the GPUs is held"),
+    FIRN_BOOL(struct lucid, skip, "skip", "1",
+              "jobs pass one that does not fit"),
+    FIRN_BOOL(struct lucid, one_node, "one-node", "1",
+              "a job that fits on a node waits for one that can hold it"),
     {0},
 };
 
@@ -429,6 +423,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_lucid = {
+    .size = sizeof(struct firn_policy_def),
     .name = "lucid",
     .summary = "short jobs first; those that wait are packed in pairs",
     .paper = "Hu et al., Lucid, ASPLOS 2023",

@@ -13,11 +13,8 @@ struct opportunistic {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "0",
-     .help = "let later jobs pass one that does not fit",
-     .offset = offsetof(struct opportunistic, skip)},
+    FIRN_BOOL(struct opportunistic, skip, "skip", "0",
+              "let later jobs pass one that does not fit"),
     {0},
 };
 
@@ -31,6 +28,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_opportunistic = {
+    .size = sizeof(struct firn_policy_def),
     .name = "opportunistic",
     .summary = "first come, first served, fastest GPU type first",
     .paper = "baseline of Frenzy",

@@ -38,25 +38,13 @@ struct optimus {
 };
 
 static const struct firn_option options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds until GPUs are divided anew, if nothing happens before",
-     .offset = offsetof(struct optimus, interval_s)},
-    {.name = "sharing",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "off",
-     .help = "jobs that find no GPU join one that runs on a single GPU",
-     .offset = offsetof(struct optimus, sharing)},
-    {.name = "slowdown",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1.12",
-     .min = 1,
-     .max = 100,
-     .help = "step time on a shared GPU / alone up to which two jobs share",
-     .offset = offsetof(struct optimus, slowdown)},
+    FIRN_NUMBER(
+        struct optimus, interval_s, "interval", "60", 1, 1e9,
+        "seconds until GPUs are divided anew, if nothing happens before"),
+    FIRN_BOOL(struct optimus, sharing, "sharing", "off",
+              "jobs that find no GPU join one that runs on a single GPU"),
+    FIRN_NUMBER(struct optimus, slowdown, "slowdown", "1.12", 1, 100,
+                "step time on a shared GPU / alone up to which two jobs share"),
     {0},
 };
 
@@ -332,6 +320,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_optimus = {
+    .size = sizeof(struct firn_policy_def),
     .name = "optimus",
     .summary = "each GPU to the job it saves the most time",
     .paper = "Peng et al., Optimus, EuroSys 2018",

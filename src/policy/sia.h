@@ -7,6 +7,7 @@
 #define POLICY_SIA_H
 #include "math/cbc.h"
 #include "math/priced.h"
+#include "policy/rounds.h"
 #include <firn/policy.h>
 
 struct sia_rules {
@@ -27,8 +28,7 @@ struct sia_rules {
 
 struct sia {
     struct sia_rules rules; /* filled from options; hooks by init */
-    bool had_round;
-    double round_s;              /* of the latest round */
+    struct rounds rounds;
     struct priced_result latest; /* of the latest assignment; to be read */
     struct cbc cbc;
 };

@@ -14,11 +14,8 @@ struct sjf {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "let longer jobs pass one that does not fit",
-     .offset = offsetof(struct sjf, skip)},
+    FIRN_BOOL(struct sjf, skip, "skip", "1",
+              "let longer jobs pass one that does not fit"),
     {0},
 };
 
@@ -39,6 +36,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf",
     .summary = "shortest job first, without preemption",
     .needs = FIRN_NEED_DURATION,

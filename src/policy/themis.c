@@ -52,27 +52,14 @@ struct themis {
 };
 
 static const struct firn_option options[] = {
-    {.name = "lease",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "600",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds for which a job has its GPUs before it must bid again",
-     .offset = offsetof(struct themis, lease_s)},
-    {.name = "filter",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.8",
-     .min = 0,
-     .max = 1,
-     .help = "share of the bidders, those that fare best, that get no offer",
-     .offset = offsetof(struct themis, filter)},
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds between two auctions; 0: whenever there are GPUs",
-     .offset = offsetof(struct themis, interval_s)},
+    FIRN_NUMBER(
+        struct themis, lease_s, "lease", "600", 1, 1e9,
+        "seconds for which a job has its GPUs before it must bid again"),
+    FIRN_NUMBER(
+        struct themis, filter, "filter", "0.8", 0, 1,
+        "share of the bidders, those that fare best, that get no offer"),
+    FIRN_NUMBER(struct themis, interval_s, "interval", "0", 0, 1e9,
+                "seconds between two auctions; 0: whenever there are GPUs"),
     {0},
 };
 
@@ -278,6 +265,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
 }
 
 const struct firn_policy_def firn_policy_themis = {
+    .size = sizeof(struct firn_policy_def),
     .name = "themis",
     .summary = "leases, offered to those furthest from their fair share",
     .paper = "Mahajan et al., Themis, NSDI 2020",
@@ -287,6 +275,7 @@ const struct firn_policy_def firn_policy_themis = {
     .state_size = sizeof(struct themis),
     .decide = decide,
     .wake_s = wake_s,
+    .ages = true,
     .save = save,
     .load = load,
 };

@@ -52,96 +52,35 @@ enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
 
 static const char *const objectives[] = {"speedup", "slowdown", NULL};
 
-#define OPTION(member) offsetof(struct ymir, member)
-
 static const struct firn_option options[] = {
-    {.name = "objective",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "slowdown",
-     .choices = objectives,
-     .help = "largest sum of speed-ups, or smallest sum of slowdowns",
-     .offset = OPTION(rules.objective)},
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "120",
-     .min = 1e-3,
-     .max = 1e9,
-     .help = "seconds between two rounds",
-     .offset = OPTION(rules.interval_s)},
-    {.name = "wait",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1",
-     .min = 1e-3,
-     .max = 1e6,
-     .help = "intervals that waiting is charged, with slowdown",
-     .offset = OPTION(rules.wait)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart costs jobs that do not name a cost",
-     .offset = OPTION(rules.restart_s)},
-    {.name = "ahead",
-     .type = FIRN_OPTION_INT,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e6,
-     .help = "seconds of each restart that are hidden behind other work",
-     .offset = OPTION(rules.ahead_s)},
-    {.name = "merge",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "jobs are merged at all",
-     .offset = OPTION(merge)},
-    {.name = "spatial",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "two jobs may be trained together",
-     .offset = OPTION(rules.spatial)},
-    {.name = "temporal",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "a job may wait for another's weights",
-     .offset = OPTION(rules.temporal)},
-    {.name = "weight",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1",
-     .min = 0,
-     .max = 1e6,
-     .help = "pairs with a lower TranWt are not considered",
-     .offset = OPTION(rules.weight_min)},
-    {.name = "pool",
-     .type = FIRN_OPTION_INT,
-     .fallback = "32",
-     .min = 1,
-     .max = 1e6,
-     .help = "jobs that are considered for merging in a round, shortest first",
-     .offset = OPTION(rules.pool)},
-    {.name = "guard",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "a merge that does not pay after two epochs is undone",
-     .offset = OPTION(guard)},
-    {.name = "between",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "between two rounds, waiting jobs may have free GPUs",
-     .offset = OPTION(between)},
-    {.name = "profile-s",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds that a new job is profiled",
-     .offset = OPTION(profile_s)},
-    {.name = "profile-gpus",
-     .type = FIRN_OPTION_INT,
-     .fallback = "1",
-     .min = 1,
-     .max = 64,
-     .help = "GPUs for that: 1, or 4 for pipeline-parallel jobs",
-     .offset = OPTION(profile_gpus)},
+    FIRN_CHOICE(struct ymir, rules.objective, "objective", "slowdown",
+                objectives,
+                "largest sum of speed-ups, or smallest sum of slowdowns"),
+    FIRN_NUMBER(struct ymir, rules.interval_s, "interval", "120", 1e-3, 1e9,
+                "seconds between two rounds"),
+    FIRN_NUMBER(struct ymir, rules.wait, "wait", "1", 1e-3, 1e6,
+                "intervals that waiting is charged, with slowdown"),
+    FIRN_NUMBER(struct ymir, rules.restart_s, "restart", "30", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_INT(struct ymir, rules.ahead_s, "ahead", "0", 0, 1e6,
+             "seconds of each restart that are hidden behind other work"),
+    FIRN_BOOL(struct ymir, merge, "merge", "yes", "jobs are merged at all"),
+    FIRN_BOOL(struct ymir, rules.spatial, "spatial", "yes",
+              "two jobs may be trained together"),
+    FIRN_BOOL(struct ymir, rules.temporal, "temporal", "yes",
+              "a job may wait for another's weights"),
+    FIRN_NUMBER(struct ymir, rules.weight_min, "weight", "1", 0, 1e6,
+                "pairs with a lower TranWt are not considered"),
+    FIRN_INT(struct ymir, rules.pool, "pool", "32", 1, 1e6,
+             "jobs that are considered for merging in a round, shortest first"),
+    FIRN_BOOL(struct ymir, guard, "guard", "yes",
+              "a merge that does not pay after two epochs is undone"),
+    FIRN_BOOL(struct ymir, between, "between", "yes",
+              "between two rounds, waiting jobs may have free GPUs"),
+    FIRN_NUMBER(struct ymir, profile_s, "profile-s", "0", 0, 1e9,
+                "seconds that a new job is profiled"),
+    FIRN_INT(struct ymir, profile_gpus, "profile-gpus", "1", 1, 64,
+             "GPUs for that: 1, or 4 for pipeline-parallel jobs"),
     {0},
 };
 
@@ -458,18 +397,6 @@ static void note(const struct meeting *m)
     }
 }
 
-/* Is it time for a round? The same answer when asked twice. */
-static bool begins_round(struct ymir *y, double now_s)
-{
-    double every_s = y->rules.interval_s;
-    if (y->had_round && now_s > y->round_s &&
-        now_s < (floor(y->round_s / every_s) + 1) * every_s)
-        return false;
-    y->had_round = true;
-    y->round_s = now_s;
-    return true;
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -477,7 +404,9 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     struct meeting m = {
         .y = y, .view = view, .plan = plan, .jobs = firn_view_jobs(view)};
     struct merger_rules rules = y->rules;
-    m.is_round = begins_round(y, view->now_s);
+    m.is_round =
+        rounds_begin(&y->rounds, view->now_s,
+                     rounds_multiple_s(y->rounds.last_s, y->rules.interval_s));
     keep_bonds(&m, m.is_round);
     if (!m.is_round) {
         firn_plan_keep_all(plan);
@@ -498,11 +427,8 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 static double wake_s(const void *state, const struct firn_view *view)
 {
     const struct ymir *y = state;
-    double every_s = y->rules.interval_s;
-    if (view->njobs == 0)
-        return INFINITY;
-    double next_s = (floor(view->now_s / every_s) + 1) * every_s;
-    return next_s > view->now_s ? next_s : view->now_s + every_s;
+    return view->njobs > 0 ? rounds_multiple_s(view->now_s, y->rules.interval_s)
+                           : INFINITY;
 }
 
 static void fini(void *state)
@@ -512,6 +438,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_ymir = {
+    .size = sizeof(struct firn_policy_def),
     .name = "ymir",
     .summary = "elastic fine-tuning jobs, merged in pairs by transfer",
     .paper = "Gao et al., Ymir, ICS 2024",

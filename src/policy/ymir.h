@@ -6,6 +6,7 @@
 #define POLICY_YMIR_H
 #include "base/vec.h"
 #include "policy/merger.h"
+#include "policy/rounds.h"
 
 /* `second` waits for `first`; or may begin with its weights, once it ended. */
 struct bond {
@@ -20,8 +21,7 @@ struct ymir {
     double profile_s;
     int profile_gpus;
 
-    double round_s; /* when the last round was */
-    bool had_round;
+    struct rounds rounds;
     VEC(struct bond) bonds;
     struct pairs_result latest;
 };

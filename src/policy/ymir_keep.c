@@ -12,8 +12,7 @@ void ymir_save(const void *state, struct firn_buf *out)
 {
     const struct ymir *y = state;
     keep_begin(out, "policy ymir", 1);
-    keep_int(out, y->had_round);
-    keep_double(out, y->round_s);
+    rounds_save(&y->rounds, out);
     keep_int(out, (long)y->bonds.n);
     for (size_t i = 0; i < y->bonds.n; i++) {
         const struct bond *bond = &y->bonds.at[i];
@@ -31,8 +30,7 @@ enum firn_status ymir_load(void *state, struct firn_bytes in,
     struct keep keep;
     VEC(struct bond) bonds = {0};
     FIRN_TRY(keep_open(&keep, in, "policy ymir", 1, err));
-    bool had_round = keep_read_int(&keep, 0, 1);
-    double round_s = keep_read_double(&keep);
+    struct rounds rounds = rounds_load(&keep);
     long n = keep_read_int(&keep, 0, INT32_MAX);
     for (long i = 0; i < n && !keep.is_bad; i++) {
         struct bond bond = {.first = (int)keep_read_int(&keep, 0, INT32_MAX)};
@@ -43,8 +41,7 @@ enum firn_status ymir_load(void *state, struct firn_bytes in,
     }
     enum firn_status status = keep_close(&keep, err);
     if (status == FIRN_OK) {
-        y->had_round = had_round;
-        y->round_s = round_s;
+        y->rounds = rounds;
         y->bonds.n = 0;
         for (size_t i = 0; i < bonds.n; i++)
             vec_add(&y->bonds, bonds.at[i]);

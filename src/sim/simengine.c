@@ -324,11 +324,11 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
         FIRN_TRY(truth_table_open(&engine->table, options->profiles,
                                   options->cluster, options->freeze, err));
         FIRN_TRY(
-            known_forecast_by(&engine->table->known, options->forecast, err));
+            tables_forecast_by(&engine->table->tables, options->forecast, err));
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
-    engine->forecast = forecast_new(&base, engine->table);
+    engine->forecast = simforecast_new(&base, engine->table);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -347,7 +347,7 @@ static void close_engine(void *state)
 {
     struct simengine *engine = state;
     firn_trace_close(engine->world.trace);
-    forecast_free(engine->forecast);
+    forecaster_free(engine->forecast);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -375,7 +375,7 @@ static void learn(struct simengine *engine, const struct simreport *report)
     if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
         return;
     sharers_near(engine, sj, &near);
-    forecast_learn(engine->forecast, sj->job, &report->event.report, &near);
+    simforecast_learn(engine->forecast, sj->job, &report->event.report, &near);
 }
 
 static bool next_report(struct simengine *engine, struct firn_event *out)
@@ -445,7 +445,8 @@ static enum firn_status measure(struct simengine *engine,
     struct firn_job_spec *spec = &engine->spec;
     const struct truth *truth = &engine->truth;
     struct world *world = &engine->world;
-    const struct firn_profiles *profiles = &engine->table->known.profiles;
+    const struct firn_profiles *profiles =
+        &engine->table->tables.known.profiles;
     struct job_accept accept = {.resizes = world->resizes};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, world->options->cluster, &accept, why) ||
@@ -453,8 +454,8 @@ static enum firn_status measure(struct simengine *engine,
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)
-        return known_unheard(&engine->table->known, world->options->trace, spec,
-                             err);
+        return known_unheard(&engine->table->tables.known,
+                             world->options->trace, spec, err);
     double duration_s = truth->duration_s(truth, spec, accept.types);
     if (spec->is_nominal && duration_s > 0) {
         spec->duration_s = duration_s;

@@ -44,7 +44,7 @@ struct simengine {
     struct world world; /* first */
     struct truth truth;
     struct truth_table *table;          /* behind the truth; NULL for none */
-    struct forecast *forecast;          /* what policies are told to expect */
+    struct forecaster *forecast;        /* what policies are told to expect */
     struct firn_job_spec spec;          /* the next arrival */
     char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
     bool has_spec, is_over; /* there is one; there will be no more */

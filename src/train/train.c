@@ -2,10 +2,10 @@
  *
  * A step is: every thread of this process enters, computes and leaves; the
  * mean of all gradients; the trainer's update; the boundary. What the processes
- * have to tell each other besides gradients (losses, orders, a signal that
- * only one of them got) goes in one pulse behind the mean, so a boundary at
- * which nothing happens costs no meeting of its own, and all processes know
- * the same there: they stop, save and decide together.
+ * exchange besides gradients (losses, orders, a signal that only one of them
+ * got) goes in one pulse behind the mean, so a boundary at which nothing
+ * happens costs no meeting of its own, and all processes know the same there:
+ * they stop, save and decide together.
  *
  * Invariants
  *   1. What happens at a boundary follows from step, config and the last
@@ -30,14 +30,14 @@ double firn_train_now_s(void)
 
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
 {
-    size_t n = strlen(t->said);
+    size_t n = strlen(t->messages);
     va_list args;
     va_start(args, fmt);
-    if (n > 0 && n + 2 < sizeof t->said) {
-        memcpy(t->said + n, "\n", 2);
+    if (n > 0 && n + 2 < sizeof t->messages) {
+        memcpy(t->messages + n, "\n", 2);
         n++;
     }
-    vsnprintf(t->said + n, sizeof t->said - n, fmt, args);
+    vsnprintf(t->messages + n, sizeof t->messages - n, fmt, args);
     va_end(args);
 }
 
@@ -134,8 +134,9 @@ static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
          t->step % (uint64_t)t->report_every == 0))
         firn_train_report(t);
     if (t->stop && !done && t->dir == NULL)
-        firn_train_say(t, "stopped without a folder for checkpoints: what was "
-                          "learned is lost");
+        firn_train_say(t,
+                       "stopped without a folder for checkpoints: the training "
+                       "is lost");
     if (last)
         t->state = done ? TRAIN_DONE : TRAIN_STOPPED;
     return FIRN_OK;
@@ -307,7 +308,7 @@ void firn_train_finish(struct firn_train *train)
 
 const char *firn_train_said(const struct firn_train *train)
 {
-    return train->said;
+    return train->messages;
 }
 
 /* --- closing ---------------------------------------------------------------

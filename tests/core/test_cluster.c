@@ -294,7 +294,7 @@ static void a_short_file_has_the_defaults(void **state)
 static void a_wrong_shape_gets_file_and_line(void **state)
 {
     (void)state;
-    yaml_refuses("", "c.yaml: says nothing");
+    yaml_refuses("", "c.yaml: the file is empty");
     yaml_refuses("- 1\n", "c.yaml: line 1: a list, where 'name: ...' and "
                           "'nodes: ...' should be");
     yaml_refuses("just words\n",

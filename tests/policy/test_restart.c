@@ -230,7 +230,7 @@ static void refuses(void *state, const char *at, size_t n)
     if (load_bytes(state, at, n, &err) == FIRN_OK)
         fail_msg("%s takes '%.*s'", inner->name, (int)n, at);
     assert_int_equal(err.status, FIRN_EDATA);
-    if (strstr(err.text, "the state kept") == NULL)
+    if (strstr(err.text, "the kept state") == NULL)
         fail_msg("%s says '%s'", inner->name, err.text);
     struct firn_buf after = saved(state);
     assert_int_equal(before.n, after.n);

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "lib/data.h"
 #include "lib/play.h"
-#include "sim/known.h"
+#include "sim/tables.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,18 +128,19 @@ static void a_job_keeps_to_one_type_if_its_row_says_so(void **state)
 }
 
 /* On 1, 4 and 8 V100 at a batch of 48 a GPU. */
-static double off_by(struct known *known, enum firn_sim_forecast by)
+static double off_by(struct tables *tables, enum firn_sim_forecast by)
 {
+    const struct known *known = &tables->known;
     struct firn_error err = {0};
     struct known_app app = known_find(known, "vit@cifar100", 1);
     double worst = 0;
     assert_non_null(app.profile);
-    assert_int_equal(known_forecast_by(known, by, &err), FIRN_OK);
+    assert_int_equal(tables_forecast_by(tables, by, &err), FIRN_OK);
     for (int gpus = 1; gpus <= 8; gpus *= 2) {
         struct spread where = spread_packed(app.ref, 4, gpus);
         struct setting setting = known_setting(known, &app, &where, 48 * gpus);
         double fit_s = known_fit_s(known, &app, &where, &setting);
-        double true_s = known_true_s(known, &app, &where, &setting);
+        double true_s = tables_true_s(known, &app, &where, &setting);
         double off = fit_s > true_s ? fit_s / true_s : true_s / fit_s;
         worst = off > worst ? off : worst;
     }
@@ -151,19 +152,19 @@ static void forecasts_go_by_what_they_are_told(void **state)
     (void)state;
     const char *dir = data_path("");
     struct firn_cluster cluster;
-    struct known known;
+    struct tables tables;
     struct firn_error err = {0};
     if (dir == NULL || data_path("ymir/workloads/FM-1-vit.csv") == NULL) {
         print_message("no published tables here\n");
         skip();
     }
     assert_int_equal(firn_cluster_open(&cluster, "2x4:v100", &err), FIRN_OK);
-    assert_int_equal(known_open(&known, dir, &cluster, &err), FIRN_OK);
-    double fit = off_by(&known, FIRN_SIM_FORECAST_FIT);
-    assert_true(off_by(&known, FIRN_SIM_FORECAST_TABLES) == 0);
-    double pollux = off_by(&known, FIRN_SIM_FORECAST_POLLUX);
+    assert_int_equal(tables_open(&tables, dir, &cluster, &err), FIRN_OK);
+    double fit = off_by(&tables, FIRN_SIM_FORECAST_FIT);
+    assert_true(off_by(&tables, FIRN_SIM_FORECAST_TABLES) == 0);
+    double pollux = off_by(&tables, FIRN_SIM_FORECAST_POLLUX);
     assert_true(fit > 0 && pollux > 0 && pollux != fit && pollux < 0.5);
-    known_close(&known);
+    tables_close(&tables);
     firn_cluster_release(&cluster);
 }
 
@@ -174,32 +175,32 @@ static void large_models_can_be_taken_for_whole_copies(void **state)
     (void)state;
     static const char *const apps[] = {"llama-7b-hp", "llama-7b-sdp"};
     struct firn_cluster cluster;
-    struct known known;
+    struct tables tables;
     struct firn_error err = {0};
     assert_int_equal(firn_cluster_open(&cluster, "4x4:a100@80", &err), FIRN_OK);
-    assert_int_equal(known_open(&known, "builtin", &cluster, &err), FIRN_OK);
+    assert_int_equal(tables_open(&tables, "builtin", &cluster, &err), FIRN_OK);
     for (int i = 0; i < 2; i++) {
-        struct known_app app = known_find(&known, apps[i], 1);
+        struct known_app app = known_find(&tables.known, apps[i], 1);
         assert_non_null(app.profile);
         struct spread where = spread_packed(app.ref, 4, 8);
         struct setting own[2];
         double fit_s[2], true_s[2];
         for (int by = 0; by < 2; by++) {
-            assert_int_equal(known_forecast_by(&known,
-                                               by ? FIRN_SIM_FORECAST_DATA
-                                                  : FIRN_SIM_FORECAST_FIT,
-                                               &err),
+            assert_int_equal(tables_forecast_by(&tables,
+                                                by ? FIRN_SIM_FORECAST_DATA
+                                                   : FIRN_SIM_FORECAST_FIT,
+                                                &err),
                              FIRN_OK);
-            own[by] = known_setting(&known, &app, &where, 64);
-            fit_s[by] = known_fit_s(&known, &app, &where, &own[by]);
-            true_s[by] = known_true_s(&known, &app, &where, &own[by]);
+            own[by] = known_setting(&tables.known, &app, &where, 64);
+            fit_s[by] = known_fit_s(&tables.known, &app, &where, &own[by]);
+            true_s[by] = tables_true_s(&tables.known, &app, &where, &own[by]);
         }
         assert_true(own[0].parallel == own[1].parallel &&
                     own[0].stages == own[1].stages);
         assert_true(true_s[0] == true_s[1] && fit_s[0] == true_s[0]);
         assert_true(fit_s[1] > 0 && fit_s[1] != fit_s[0]);
     }
-    known_close(&known);
+    tables_close(&tables);
     firn_cluster_release(&cluster);
 }
 

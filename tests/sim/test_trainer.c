@@ -320,7 +320,7 @@ static void bert_by_frozen_layers_is_looked_up(void **state)
 {
     (void)state;
     const char *path = data_path("icefrog/bert_wikitext2/placements.csv");
-    struct known known = {0};
+    struct tables tables = {0};
     struct firn_error err = {0};
     struct firn_cluster cluster;
     char dir[512];
@@ -331,26 +331,28 @@ static void bert_by_frozen_layers_is_looked_up(void **state)
     snprintf(dir, sizeof dir, "%.*s", (int)(strstr(path, "icefrog") - path - 1),
              path);
     assert_int_equal(firn_cluster_open(&cluster, "1x4:v100", &err), FIRN_OK);
-    if (known_open(&known, dir, &cluster, &err) != FIRN_OK)
+    if (tables_open(&tables, dir, &cluster, &err) != FIRN_OK)
         fail_msg("%s", err.text);
-    struct known_app app = known_find(&known, "bert-wikitext2", 1);
-    assert_int_equal(known.tables[app.which].nlevels, 10);
+    struct known_app app = known_find(&tables.known, "bert-wikitext2", 1);
+    assert_int_equal(tables.of[app.which].nlevels, 10);
     struct spread where = spread_packed(0, 4, 1);
     struct setting s = {.split = {8, 1, 8}, .psi = 1};
     double none_s = 0.25934362411499023, eight_s = 0.2360566164317884;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s), none_s));
+    assert_true(
+        play_near(tables_true_s(&tables.known, &app, &where, &s), none_s));
     s.frozen = 8;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s), eight_s));
-    double fit_s = known_fit_s(&known, &app, &where, &s);
+    assert_true(
+        play_near(tables_true_s(&tables.known, &app, &where, &s), eight_s));
+    double fit_s = known_fit_s(&tables.known, &app, &where, &s);
     assert_true(fit_s != eight_s && fabs(fit_s / eight_s - 1) < 0.2);
     s.frozen = 2;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s),
+    assert_true(play_near(tables_true_s(&tables.known, &app, &where, &s),
                           none_s + (eight_s - none_s) / 4));
     s.frozen = 72;
-    double last_s = known_true_s(&known, &app, &where, &s);
+    double last_s = tables_true_s(&tables.known, &app, &where, &s);
     s.frozen = 90;
-    assert_true(known_true_s(&known, &app, &where, &s) == last_s);
-    known_close(&known);
+    assert_true(tables_true_s(&tables.known, &app, &where, &s) == last_s);
+    tables_close(&tables);
     firn_cluster_release(&cluster);
 }
 
