@@ -130,7 +130,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 
 # Shell tests, in the order of their numbers. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
-STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
+STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh \
+         tools/check_circles.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
 # What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
