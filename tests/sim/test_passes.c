@@ -179,7 +179,8 @@ static void reports_correct_the_way_that_was_run(void **state)
     struct firn_report report = {.rate = 0.7};
     simforecast_learn(lab.forecast, &job, &report, &alone);
     assert_true(play_near(simforecast_rate(lab.forecast, &job, &way, 0), 0.7));
-    assert_true(play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 0.8));
+    assert_true(
+        play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 0.8));
     /* then in one pass as expected: the two ways differ */
     job.held.how.passes = 0;
     report.rate = 1;
