@@ -61,7 +61,7 @@ CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
-CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
+CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c) \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)

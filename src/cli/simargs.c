@@ -404,14 +404,6 @@ static int check_policies(struct sim_args *args)
     return rc;
 }
 
-static bool is_run(const struct sim_args *args, const char *policy)
-{
-    for (size_t i = 0; i < args->policies.n; i++)
-        if (strcmp(args->policies.at[i], policy) == 0)
-            return true;
-    return false;
-}
-
 /* Tries "policy.option=value" on a scratch state of the policy. */
 static int check_setting(const struct sim_args *args, const char *text)
 {
@@ -437,7 +429,10 @@ static int check_setting(const struct sim_args *args, const char *text)
     mem_free(state);
     if (status != FIRN_OK)
         return flags_wrong(&page, "--set: %s", err.text);
-    if (!is_run(args, policy->name) && !args->is_quiet)
+    bool is_run = false;
+    for (size_t i = 0; i < args->policies.n; i++)
+        is_run |= strcmp(args->policies.at[i], policy->name) == 0;
+    if (!is_run && !args->is_quiet)
         fprintf(stderr,
                 "firn sim: --set %s has no effect: policy %s is not "
                 "simulated\n",

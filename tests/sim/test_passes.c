@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 12\nbatch_max 48\nlocal_min 2\n"
     "local_max 12\nprogress 200\n"
     "time t4 alpha_s 0.2 beta_s 0.1 batch_max 12 local.alpha_s 0.5\n"

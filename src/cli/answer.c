@@ -1,30 +1,30 @@
-/* said.c - what stands in an answer of the daemon, whatever it is.
+/* answer.c - reads and prints JSON answers of firnd.
  */
-#include "cli/said.h"
+#include "cli/answer.h"
 #include "base/buf.h"
 #include "cli/safetext.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-const char *said_text(const json_t *object, const char *key)
+const char *answer_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL ? text : "";
 }
 
-double said_number(const json_t *object, const char *key, double otherwise)
+double answer_number(const json_t *object, const char *key, double otherwise)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
-bool said_yes(const json_t *object, const char *key)
+bool answer_yes(const json_t *object, const char *key)
 {
     return json_is_true(json_object_get(object, key));
 }
 
-const json_t *said_list(const json_t *object, const char *key)
+const json_t *answer_list(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_array(value) ? value : NULL;
@@ -44,7 +44,7 @@ static void new_line(struct firn_buf *out, int indent)
         buf_printf(out, "\n%*s", 2 * indent, "");
 }
 
-/* Nearly every text is plain, and goes out as it is. */
+/* Appends a JSON string; plain ASCII, the common case, is copied. */
 static void dump_text(const char *text, struct firn_buf *out)
 {
     size_t n = 0;
@@ -76,8 +76,8 @@ static void dump_plain(const json_t *value, struct firn_buf *out)
                            JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 }
 
-/* `indent` below 0: in one line. Numbers have the fewest digits that read back
- * as the same; jansson would write seventeen. */
+/* Appends a value; `indent` below 0: in one line. Numbers have the fewest
+ * digits that read back as the same number; jansson always writes seventeen. */
 static void dump(const json_t *value, int indent, struct firn_buf *out)
 {
     const char *key;
@@ -109,13 +109,13 @@ static void dump(const json_t *value, int indent, struct firn_buf *out)
     }
 }
 
-void said_print(const json_t *answer, struct firn_buf *out)
+void answer_print(const json_t *answer, struct firn_buf *out)
 {
     dump(answer, 0, out);
     buf_putc(out, '\n');
 }
 
-void said_print_line(const json_t *answer, struct firn_buf *out)
+void answer_print_line(const json_t *answer, struct firn_buf *out)
 {
     dump(answer, -1, out);
     buf_putc(out, '\n');
@@ -123,7 +123,7 @@ void said_print_line(const json_t *answer, struct firn_buf *out)
 
 /* --- pages ---------------------------------------------------------------- */
 
-void said_cell(struct table *table, const char *text)
+void answer_cell(struct table *table, const char *text)
 {
     struct firn_buf cell = {0};
     safe_puts(&cell, text);
@@ -131,15 +131,15 @@ void said_cell(struct table *table, const char *text)
     buf_release(&cell);
 }
 
-static bool is_told(const char *key, const char *const *told)
+static bool is_skipped(const char *key, const char *const *skipped)
 {
-    for (; told != NULL && *told != NULL; told++)
-        if (strcmp(key, *told) == 0)
+    for (; skipped != NULL && *skipped != NULL; skipped++)
+        if (strcmp(key, *skipped) == 0)
             return true;
     return false;
 }
 
-bool said_is_nothing(const json_t *value)
+bool answer_is_unknown(const json_t *value)
 {
     return json_is_null(value) || json_is_false(value) ||
            (json_is_string(value) && json_string_length(value) == 0) ||
@@ -148,7 +148,7 @@ bool said_is_nothing(const json_t *value)
            (json_is_object(value) && json_object_size(value) == 0);
 }
 
-/* A value in one line; objects in lists too, two levels deep. */
+/* Appends a value in one line, with at most two levels of nesting. */
 static void put_value(struct firn_buf *out, const json_t *value, int depth)
 {
     const char *key;
@@ -175,7 +175,7 @@ static void put_value(struct firn_buf *out, const json_t *value, int depth)
     } else {
         json_object_foreach((json_t *)value, key, part)
         {
-            if (said_is_nothing(part))
+            if (answer_is_unknown(part))
                 continue;
             buf_puts(out, sep);
             safe_puts(out, key);
@@ -186,19 +186,19 @@ static void put_value(struct firn_buf *out, const json_t *value, int depth)
     }
 }
 
-void said_value(struct firn_buf *out, const json_t *value)
+void answer_value(struct firn_buf *out, const json_t *value)
 {
     put_value(out, value, 0);
 }
 
-void said_fields(const json_t *object, const char *const *told,
-                 struct firn_buf *out)
+void answer_fields(const json_t *object, const char *const *skipped,
+                   struct firn_buf *out)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)object, key, value)
     {
-        if (is_told(key, told) || said_is_nothing(value))
+        if (is_skipped(key, skipped) || answer_is_unknown(value))
             continue;
         safe_puts(out, key);
         buf_puts(out, ": ");
@@ -207,9 +207,9 @@ void said_fields(const json_t *object, const char *const *told,
     }
 }
 
-void said_lines(const json_t *object, const char *key, struct firn_buf *out)
+void answer_lines(const json_t *object, const char *key, struct firn_buf *out)
 {
-    const json_t *list = said_list(object, key);
+    const json_t *list = answer_list(object, key);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *text = json_string_value(json_array_get(list, i));
         if (text == NULL)
