@@ -20,6 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert(offsetof(struct firn_policy_def, size) == 0 &&
+                   offsetof(struct firn_policy_plugin, size) == 0,
+               "policies of every version begin with their size");
+
 struct loaded {
     void *object; /* the same for each dlopen() of one file */
     struct firn_policy_def def;

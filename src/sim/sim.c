@@ -48,6 +48,9 @@ struct sim {
     long idle_rounds; /* decisions since anything changed: a job or a plan */
 };
 
+_Static_assert(offsetof(struct firn_sim_options, size) == 0,
+               "options of every version begin with their size");
+
 /* A program that was compiled with older headers has shorter options. */
 void firn_sim_options_init(struct firn_sim_options *options, size_t size)
 {
