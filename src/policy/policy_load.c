@@ -110,7 +110,7 @@ static const struct firn_policy_def *take(void *object, const char *path,
 {
     const struct firn_policy_plugin *plugin =
         dlsym(object, "firn_policy_plugin");
-    struct firn_policy_def def;
+    struct firn_policy_def def = {0};
     struct firn_error unknown = {0};
     if (check_plugin(plugin, path, err) != FIRN_OK)
         return NULL;

@@ -511,8 +511,8 @@ enum firn_status firn_sim_run(const struct firn_sim_options *given,
                               struct firn_sim_result *out,
                               struct firn_error *err)
 {
-    struct firn_sim_options options;
-    struct firn_policy_def policy;
+    struct firn_sim_options options = {0};
+    struct firn_policy_def policy = {0};
     double begin_cpu_s = clock_cpu_s();
     bool is_open = false;
     FIRN_TRY(take_options(&options, &policy, given, err));
