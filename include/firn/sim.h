@@ -34,7 +34,7 @@ struct firn_sim_noise {
                         * have left: alone, and merged with another */
 };
 
-/* How jobs freeze front layers as they train: see sim/trainer.c. A rule holds
+/* How jobs freeze front layers as they train: see core/trainer.c. A rule holds
  * for every job, also where the policy leaves it to the trainer. */
 enum firn_sim_freeze {
     FIRN_SIM_FREEZE_POLICY,    /* by penalty where the policy leaves it to the

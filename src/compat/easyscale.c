@@ -153,18 +153,6 @@ static void advance(struct easyscale *es, firn_job_id id)
     es->world.spent.overhead += gpus * (step_s - run_s);
 }
 
-static void step_all(struct easyscale *es)
-{
-    es->world.now_s = es->next_step_s;
-    for (size_t i = 0; i < es->submitted; i++)
-        if (es->running[i].is_held)
-            advance(es, (firn_job_id)i);
-    struct firn_event timer = {.kind = FIRN_EVENT_TIMER,
-                               .at_s = es->world.now_s};
-    vec_add(&es->events, timer);
-    es->next_step_s += step_s;
-}
-
 /* The first multiple of a step at or after `at_s`, but not 0. */
 static double next_multiple(double at_s)
 {
@@ -215,19 +203,15 @@ static bool next(void *state, double until_s, struct firn_event *out,
             submit(es, out);
             return true;
         }
-        step_all(es);
+        es->world.now_s = es->next_step_s;
+        for (size_t i = 0; i < es->submitted; i++)
+            if (es->running[i].is_held)
+                advance(es, (firn_job_id)i);
+        struct firn_event timer = {.kind = FIRN_EVENT_TIMER,
+                                   .at_s = es->world.now_s};
+        vec_add(&es->events, timer);
+        es->next_step_s += step_s;
     }
-}
-
-static void count_types(const struct easyscale *es,
-                        const struct firn_alloc *alloc, int gpus[ES_TYPES])
-{
-    const struct firn_node *nodes = es->world.options->cluster->nodes;
-    memset(gpus, 0, ES_TYPES * sizeof *gpus);
-    for (int p = 0; p < alloc->nparts; p++)
-        for (int i = 0; i < ES_TYPES; i++)
-            if (nodes[alloc->parts[p].node].type == es->types[i])
-                gpus[i] += __builtin_popcountll(alloc->parts[p].gpus);
 }
 
 /* The offer with these counts: the first one, or growth by one type. */
@@ -253,14 +237,18 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct easyscale *es = state;
     struct running *r = &es->running[step->job->id];
-    int gpus[ES_TYPES];
+    const struct firn_node *nodes = es->world.options->cluster->nodes;
+    int gpus[ES_TYPES] = {0};
     (void)err;
     es->world.now_s = step->at_s;
     if (step->kind == FIRN_STEP_STOP) {
         r->is_held = false;
         return FIRN_OK;
     }
-    count_types(es, step->to, gpus);
+    for (int p = 0; p < step->to->nparts; p++)
+        for (int i = 0; i < ES_TYPES; i++)
+            if (nodes[step->to->parts[p].node].type == es->types[i])
+                gpus[i] += __builtin_popcountll(step->to->parts[p].gpus);
     r->holds = meant(es, step->job->id, gpus);
     r->is_held = true;
     tell(es, step->job->id);

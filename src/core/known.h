@@ -85,7 +85,7 @@ struct spread spread_of(const struct firn_cluster *cluster,
 int spread_largest(const struct firn_cluster *cluster, firn_type_id type);
 /* Packed on nodes of `most` GPUs. */
 struct spread spread_packed(firn_type_id type, int most, int gpus);
-/* Over so many nodes: packed if that is as few as can be (0: that), else
+/* Over that many nodes: packed if they are as few as can be (0: those), else
  * evenly. Without nodes (nodes 0 in the answer) when it does not fit or there
  * are more nodes than GPUs. */
 struct spread spread_over(firn_type_id type, int most, int gpus, int nodes);

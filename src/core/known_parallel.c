@@ -1,10 +1,10 @@
 /* known_parallel.c - how an application's model is spread over its GPUs.
  *
  * An application may have its model sharded or cut into stages
- * (model/paralleltime.c). Where nobody says how, it is spread in the way that
- * has the most samples a second with nothing frozen, of those that fit. Most
- * applications have no choice: a whole copy is on each GPU, and whether it
- * fits was their user's care.
+ * (model/paralleltime.c). Where the policy does not choose, it is spread in the
+ * way that has the most samples a second with nothing frozen, of those that
+ * fit. Most applications have no choice: a whole copy is on each GPU, and
+ * whether it fits was their user's care.
  *
  * On several types all of them must allow a way, and have memory for it.
  */

@@ -7,7 +7,7 @@
  *     T = max over types of step_t + (A_t s_t - 1) (step_t - sync_t)
  *
  * with s_t passes to a thread where its share does not fit the GPU's memory.
- * That is the iteration of sim/known.c with A_t s_t passes. The layout A is
+ * That is the iteration of core/known.c with A_t s_t passes. The layout A is
  * the one with the least max A_t / C_t (firn_waste_best), where 1 / C_t is what
  * one more thread costs on that type, T at two threads less T at one. Switching
  * threads is free: it was measured at 1 % and less.

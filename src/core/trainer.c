@@ -377,7 +377,7 @@ static struct course *course_of(struct trainer *t,
     return *cell;
 }
 
-/* As submitted, in so many passes. */
+/* As submitted, in that many passes. */
 static struct setting asked(const struct trainer *t,
                             const struct trainer_ask *ask, double batch,
                             int passes)

@@ -1,4 +1,4 @@
-/* fifo.c - first come, first served, and whoever runs runs to the end.
+/* fifo.c - first come, first served; a running job runs to its end.
  *
  * Strict by default: a job that does not fit blocks those behind it, so no job
  * is ever overtaken and none starves. With `skip` later jobs that fit may

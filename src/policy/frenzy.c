@@ -1,9 +1,9 @@
 /* frenzy.c - a model and a batch in, GPUs out (Chang et al., 2024).
  *
- * Users of Frenzy submit a language model and no number of GPUs. MARP lists
- * the plans that its memory allows: n = t d GPUs, each with at least so much
- * memory. HAS takes the first plan that the GPUs free now can satisfy and
- * places it by best fit. Nothing is ever moved, resized or stopped.
+ * Users of Frenzy submit a language model and no number of GPUs. MARP lists the
+ * plans that its memory allows: n = t d GPUs, and the memory that each must
+ * have. HAS takes the first plan that the GPUs free now can satisfy and places
+ * it by best fit. Nothing is ever moved, resized or stopped.
  *
  * The paper says that plans of "higher training efficiency" come first, and no
  * more. By default (rank = speed): most predicted samples a second of the whole
@@ -59,7 +59,7 @@ enum others { SMALLEST, FASTEST };
 
 enum { NOTES = 32, KEY_MAX = 160 };
 
-/* So many GPUs of any of these types. */
+/* A number of GPUs of any of these types. */
 struct frenzy_plan {
     int gpus, tensor;
     double need_gib, rate;
@@ -220,13 +220,13 @@ struct has {
     struct firn_plan *plan;
     int by_size[FIRN_TYPES_MAX];  /* types, least memory first */
     int by_speed[FIRN_TYPES_MAX]; /* fastest first */
-    int notes;                    /* that may still be made */
+    int notes; /* notes that may still be made in this round */
 };
 
 static bool is_smaller(const struct firn_gpu_type *a,
                        const struct firn_gpu_type *b)
 {
-    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: as if endless */
+    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: counts as unlimited */
         return a->mem_gib > 0;
     return a->mem_gib < b->mem_gib;
 }

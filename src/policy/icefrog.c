@@ -24,10 +24,10 @@
  *
  * Sharing (icefrog_share.c): a job that accepts one GPU may have half of one,
  * at `lambda` times its rate there. Halves are counted, not paired, in the
- * division; then pairs are made, who is left over loses the choice, and the
- * division is made anew. Objective `fitness`: instead of IceShare the rate
- * over that on a fair share of the cluster, in harmonic mean, with Pollux's
- * factor on ways that need a restart (OSDI 2021, section 4).
+ * division; then pairs are made, a job left without a partner loses the choice,
+ * and the division is made anew. Objective `fitness`: instead of IceShare the
+ * rate over that on a fair share of the cluster, in harmonic mean, with
+ * Pollux's factor on ways that need a restart (OSDI 2021, section 4).
  *
  * Invariants:
  * (1) a job holds a number of GPUs of its menu, of one type, or nothing;
@@ -39,6 +39,8 @@
  * Cost: a forecast for each entry of each menu, and a few solver runs.
  */
 #include "policy/icefrog.h"
+#include "base/keep.h"
+#include <stdint.h>
 
 enum { TRIES = 8 };
 
@@ -111,7 +113,8 @@ static void deal(struct ice_round *round, const size_t *who, size_t n,
         round->seats[who[i]].chosen = chosen[i];
 }
 
-/* What nobody has so far, by type; false: not one GPU. */
+/* Counts the GPUs that no seat has so far, by type; returns false if there is
+ * none. */
 static bool count_rest(const struct ice_round *round, int *rest)
 {
     int ntypes = round->view->cluster->ntypes, gpus = 0;
@@ -126,8 +129,8 @@ static bool count_rest(const struct ice_round *round, int *rest)
     return gpus > 0;
 }
 
-/* GPUs that are left over go to those that would wait: nobody else wants them,
- * and now any is better than none. */
+/* Gives GPUs that are left over to jobs that would wait: no other job wants
+ * them, and any number is better than none. */
 static void deal_rest(struct ice_round *round, size_t *who)
 {
     int rest[FIRN_TYPES_MAX];
@@ -169,7 +172,7 @@ static struct iceshare_item more_of(const struct ice_round *round,
     return (struct iceshare_item){more, n};
 }
 
-/* What is left over even then goes to those that use it badly. */
+/* Gives GPUs that are left over even then to jobs that use them badly. */
 static void waste_rest(struct ice_round *round)
 {
     const struct firn_view *view = round->view;
@@ -207,7 +210,7 @@ static void divide(struct ice_round *round)
 
 /* ---- the round ---- */
 
-/* Those that wait are told why. */
+/* Notes for each waiting job why it waits. */
 static void explain(const struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
@@ -228,8 +231,8 @@ static void explain(const struct ice_round *round)
     }
 }
 
-/* Between rounds nothing is free: those that came since the last one are told
- * when they will be thought of. */
+/* Between rounds no GPU is free: jobs submitted since the last round get a note
+ * with the time of the next one. */
 static void put_off(const struct firn_view *view, struct firn_plan *plan,
                     double wait_s)
 {
@@ -241,8 +244,7 @@ static void put_off(const struct firn_view *view, struct firn_plan *plan,
                            view->gpus_up, wait_s);
 }
 
-/* All GPUs there are, the plan being empty; between rounds those that are
- * free. */
+/* Counts all GPUs, as the plan is empty; between rounds the free ones. */
 static void count_gpus(struct ice_round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
@@ -261,7 +263,7 @@ static void fill_seats(struct ice_round *round)
         firn_view_alloc(view, (round->n + 1) * sizeof(struct ice_seat));
     for (size_t i = 0; i < round->n; i++)
         round->seats[i] = (struct ice_seat){
-            .job = jobs[i], .mate = ICE_NOBODY, .partner = ICE_NOBODY};
+            .job = jobs[i], .mate = ICE_NONE, .partner = ICE_NONE};
     ice_meet(round);
     ice_menus(round);
 }
@@ -300,6 +302,48 @@ void icefrog_fini(void *state)
     struct icefrog *ice = state;
     map_release(&ice->apps);
     vec_release(&ice->bad);
+}
+
+/* ---- over a restart ---- */
+
+/* The time of the last round is kept, and which applications went badly
+ * together: their jobs were parted, and would be put together again. */
+
+void icefrog_save(const void *state, struct firn_buf *out)
+{
+    const struct icefrog *ice = state;
+    keep_begin(out, "policy icefrog", 1);
+    rounds_save(&ice->rounds, out);
+    keep_names(out, &ice->apps);
+    keep_int(out, (long)ice->bad.n);
+    for (size_t i = 0; i < ice->bad.n; i++) {
+        keep_int(out, ice->bad.at[i].a);
+        keep_int(out, ice->bad.at[i].b);
+    }
+}
+
+enum firn_status icefrog_load(void *state, struct firn_bytes in,
+                              struct firn_error *err)
+{
+    struct icefrog *ice = state, fresh = *ice, old = *ice;
+    struct keep keep;
+    FIRN_TRY(keep_open(&keep, in, "policy icefrog", 1, err));
+    fresh.apps = (struct map){0};
+    fresh.bad.at = NULL;
+    fresh.bad.n = fresh.bad.cap = 0;
+    fresh.rounds = rounds_load(&keep);
+    keep_read_names(&keep, &fresh.apps);
+    long last = (long)fresh.apps.n - 1, n = keep_read_int(&keep, 0, INT32_MAX);
+    for (long i = 0; i < n && !keep.is_bad; i++) {
+        struct icefrog_pair pair = {.a = (int)keep_read_int(&keep, 0, last)};
+        pair.b = (int)keep_read_int(&keep, pair.a, last);
+        vec_add(&fresh.bad, pair);
+    }
+    enum firn_status status = keep_close(&keep, err);
+    if (status == FIRN_OK)
+        *ice = fresh;
+    icefrog_fini(status == FIRN_OK ? &old : &fresh);
+    return status;
 }
 
 const struct firn_policy_def firn_policy_icefrog = {

@@ -1,8 +1,9 @@
 /* opportunistic.c - first come, first served, on the fastest GPUs there are.
  *
- * The baseline of Frenzy's evaluation: whoever is next takes the fastest type
- * that can hold it all, or else whatever is idle, fastest first. It looks
- * neither at memory headroom nor at who could have used the fast GPUs better.
+ * The baseline of Frenzy's evaluation: the next job takes the fastest type that
+ * can hold it all, or else idle GPUs of any type, fastest first. It looks
+ * neither at memory headroom nor at which job could have used the fast GPUs
+ * better.
  *
  * Cost: O(log jobs) per job started.
  */

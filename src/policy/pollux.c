@@ -1,4 +1,4 @@
-/* pollux.c - goodput, shared so that nobody is left far behind.
+/* pollux.c - the most goodput, shared so that no job is left far behind.
  *
  * Each job has a speedup over its fair share: how much faster it would train
  * on n nodes with r GPUs, its batch re-tuned for the most goodput, than on one
@@ -20,9 +20,9 @@
  * hundredth of the time its fitness is mostly higher and at worst half a
  * percent lower (bench/shares.c, tests/math/test_allot.c). The paper's
  * scheduler sleeps between rounds; this one also decides when jobs or nodes
- * come and go.
- * A speedup that nobody can forecast is taken as r / F. A job that the factor
- * would leave nothing keeps a millionth, so that it gets GPUs nobody wants.
+ * come and go. A speedup without a forecast is taken as r / F. A job that the
+ * factor would leave nothing keeps a millionth, so that it gets GPUs that no
+ * other job wants.
  *
  * Pollux was made for one type of GPU. With several, a job's GPUs are all of
  * one type, and speedups refer to the job's reference type. Gangs get what

@@ -19,9 +19,9 @@
  * its fewest GPUs of any type; growth is to twice the most GPUs it has held;
  * a job that is still restarting keeps what it has.
  *
- * Placing: whoever keeps its configuration keeps its GPUs; the others follow,
- * the largest first, on one node or on whole nodes. If that leaves somebody
- * scattered, the round is placed anew from an empty cluster, largest first,
+ * Placing: a job that keeps its configuration keeps its GPUs; the others
+ * follow, the largest first, on one node or on whole nodes. If that leaves a
+ * job scattered, the round is placed anew from an empty cluster, largest first,
  * which always succeeds when node sizes are powers of two.
  *
  * Invariants:
@@ -95,7 +95,8 @@ struct round {
 
 /* ---- what is there ---- */
 
-/* In the plan, which is empty: not every GPU of a node that is up need be. */
+/* Counts in the empty plan: some GPUs of nodes that are up may be out of
+ * reach. */
 static void count_pools(struct round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
@@ -141,7 +142,7 @@ static void add_choice(struct entry *entry, firn_type_id type, int gpus)
 }
 
 /* Counts of one type from least to most, rising: the usual ones, and least
- * itself. With no `entry` only how many. */
+ * itself. Without an `entry` only counts them. */
 static int list_type(const struct pool *pool, struct entry *entry,
                      firn_type_id type, int least, int most)
 {
@@ -246,8 +247,8 @@ static bool guess_rates(struct entry *entry)
     return least < INT32_MAX;
 }
 
-/* On so few GPUs it does not run at all, as a model that does not fit in their
- * memory: it begins with the fewest on which it does. The smallest rate. */
+/* Its fewest GPUs cannot run it at all, as a model that does not fit in their
+ * memory: it begins with the fewest that can. Returns the smallest rate. */
 static double begin_larger(struct round *round, struct entry *entry)
 {
     int most = firn_view_gpus_max(round->view, entry->job, FIRN_TUNE_BATCH);
@@ -368,7 +369,7 @@ static bool place(struct round *round, const struct entry *entry, bool anyhow)
     return false;
 }
 
-/* False when somebody would be scattered. */
+/* False when a job would be scattered. */
 static bool place_around(struct round *round, struct entry **order, size_t n,
                          bool anyhow)
 {
@@ -427,7 +428,7 @@ static bool has_all(const struct round *round, const struct firn_job *job)
     return true;
 }
 
-/* Tells why; ends those that no type could ever run: (4). */
+/* Notes why it waits; rejects a job that no type could ever run: (4). */
 static void note(const struct round *round, const struct entry *entry)
 {
     const struct firn_job *job = entry->job;

@@ -18,11 +18,11 @@ struct sia_rules {
     double gap;        /* proven; beyond it cbc is asked, if it may be */
     bool asks_cbc;
 
-    /* MAY be NULL: the paper's. The factor on the rate of any configuration
+    /* MAY be NULL: as in the paper. The factor on the rate of any configuration
      * other than the one a job holds, 0..1. */
     double (*damping)(const struct sia_rules *rules,
                       const struct firn_view *view, const struct firn_job *job);
-    /* MAY be NULL: as it is. */
+    /* MAY be NULL: not rounded. */
     double (*rounded)(double cost);
 };
 

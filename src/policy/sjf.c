@@ -1,8 +1,8 @@
-/* sjf.c - shortest job first, and whoever runs runs to the end.
+/* sjf.c - shortest job first; a running job runs to its end.
  *
- * Orders the waiting jobs by their run time, which it has to be told: an
- * oracle in simulation, the user's word in life. A job that does not fit is
- * passed over by default; with `skip=0` it blocks those behind it.
+ * Orders the waiting jobs by their run time, which must be known: from an
+ * oracle in simulation, from the user's estimate in firnd. A job that does not
+ * fit is passed over by default; with `skip=0` it blocks those behind it.
  *
  * Invariant: a running job is never touched.
  * Cost: O(log jobs) per job started.

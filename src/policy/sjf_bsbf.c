@@ -14,8 +14,8 @@
  *                very host it was tried with, but until enough GPUs come free
  *                anywhere. Beside a host that runs for a day the theorem lets
  *                nearly everything share, at any slowdown. So sharing must also
- *                beat starting elsewhere at that moment. (Who else waits for
- *                these GPUs is not counted.)
+ *                beat starting elsewhere at that moment. (Other jobs that wait
+ *                for these GPUs are not counted.)
  *   order=saving Hosts by what sharing saves against one after the other, as
  *                the policy's name says, rather than by the pair's mean time,
  *                as Algorithm 1 has it: that prefers hosts about to end, which

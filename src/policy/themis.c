@@ -1,4 +1,4 @@
-/* themis.c - leases of GPUs, offered first to those who fare worst.
+/* themis.c - leases of GPUs, offered first to the jobs that fare worst.
  *
  * Finish-time fairness is rho = T_shared / T_independent: how long a job takes
  * from submission to end in this cluster, over how long it would take alone
@@ -23,10 +23,10 @@
  * all fairness.
  *
  * Left out: the auction's hidden payments, which make it pay to bid the truth.
- * Here the scheduler makes the bids itself and nobody can lie. Bids for fewer
- * GPUs than asked for are left out too: jobs are gangs, and one that is larger
- * than what is free or ends its lease at the same moment has to wait for a
- * better one (the paper's jobs would take a part). Contention is that of this
+ * Here the scheduler makes the bids itself, so no bid can be false. Bids for
+ * fewer GPUs than asked for are left out too: jobs are gangs, and one that is
+ * larger than what is free or ends its lease at the same moment has to wait for
+ * a better one (the paper's jobs would take a part). Contention is that of this
  * moment and not the mean over a job's life, which a policy does not see.
  *
  * Invariants:
@@ -34,7 +34,7 @@
  * (2) at the end of a lease a job that is outbid stops only if its GPUs are
  *     taken;
  * (3) leases of a job follow each other from the moment it started; one that
- *     ends while nobody waits is renewed.
+ * ends while no job waits is renewed.
  *
  * Cost: O(jobs log jobs) a round, and one try to place for each job that fits
  * by count.
@@ -148,7 +148,8 @@ static struct bidder *line_up(const struct themis *themis,
     return line;
 }
 
-/* Who would have room, each after those before it. Changes nothing. */
+/* Finds the jobs that would have room, each after those before it. Changes
+ * nothing. */
 static void auction(struct firn_plan *plan, struct bidder *line, size_t n)
 {
     size_t mark = firn_plan_mark(plan);
@@ -183,7 +184,7 @@ static bool is_time(const struct themis *themis, double now_s)
     return themis->interval_s == 0 || fabs(times - round(times)) < 1e-6;
 }
 
-/* Asked twice at one moment, it says the same. */
+/* Gives the same answer when asked twice at one time. */
 static void look_at_clock(struct themis *themis, double now_s)
 {
     if (now_s <= themis->last_s)
@@ -218,7 +219,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     return FIRN_OK;
 }
 
-/* The next end of a lease, while anyone waits for it. When nothing runs, an
+/* The next end of a lease, while a job waits for it. When nothing runs, an
  * auction can change only after an event. */
 static double wake_s(const void *state, const struct firn_view *view)
 {

@@ -3,9 +3,9 @@
  * Jobs that fine-tune one foundation model can be merged in pairs: trained
  * together from the start (spatial), or one after the other, the second from
  * the weights of the first (temporal), which may take fewer epochs (Ymir, Gao
- * et al., ICS 2024). Every `interval` seconds the task merger
- * (policy/merger.h) decides how many GPUs each job has and who is merged, by
- * forecasts of the time to the end.
+ * et al., ICS 2024). Every `interval` seconds the task merger (policy/merger.h)
+ * decides how many GPUs each job has and which jobs are merged, by forecasts of
+ * the time to the end.
  *
  *   objective   slowdown or speedup, the two readings of the paper's eq. (7)
  *               (merger.c). The default has the lower mean completion time on
@@ -24,14 +24,14 @@
  *               simulator's forecasts need no such phase. What was done in it
  *               counts as no progress for merging together.
  *
- *   ahead       Ymir's pipeline switch: so many seconds of a restart (data
- *               loaders, weights) are spent while others still use the GPUs.
+ *   ahead       Ymir's pipeline switch: these seconds of a restart (data
+ *   loaders, weights) are spent while other jobs still use the GPUs.
  *               The paper prepares loaders 30 s before a round. 0 by default,
  *               to be compared with policies that have no such thing.
  *
- * Which jobs can be merged is the engine's to know (firn_view_merge): the same
- * model, different datasets, and both accept it; together only where their keys
- * are equal (firn_job_spec.merge_key).
+ * The engine knows which jobs can be merged (firn_view_merge): the same model,
+ * different datasets, and both accept it; together only where their keys are
+ * equal (firn_job_spec.merge_key).
  *
  * Between rounds, which the paper does not have, running jobs stay as they are
  * and waiting ones may have what is free (`between`).
@@ -45,10 +45,32 @@
  *
  * Cost: O(jobs x counts + pairs) forecasts a round, and the solver.
  */
-#include "policy/ymir.h"
+#include "base/keep.h"
+#include "base/vec.h"
+#include "policy/merger.h"
+#include "policy/rounds.h"
+#include <stdint.h>
 #include <stdlib.h>
 
-enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
+enum { NOTES = 16 }; /* waiting jobs that get a note, each round */
+
+/* `second` waits for `first`; or may begin with its weights, once it ended. */
+struct bond {
+    firn_job_id first, second;
+    double gain;
+    bool is_ready;
+};
+
+struct ymir {
+    struct merger_rules rules;
+    bool between, merge, guard;
+    double profile_s;
+    int profile_gpus;
+
+    struct rounds rounds;
+    VEC(struct bond) bonds;
+    struct pairs_result latest;
+};
 
 static const char *const objectives[] = {"speedup", "slowdown", NULL};
 
@@ -108,7 +130,8 @@ static const struct firn_job *job_of(const struct meeting *m, firn_job_id id)
     return low < m->view->njobs && m->jobs[low]->id == id ? m->jobs[low] : NULL;
 }
 
-/* Whom a running job is trained together with, if that one is still there. */
+/* The partner that a running job is trained together with; NULL: none, or it is
+ * gone. */
 static const struct firn_job *partner(const struct meeting *m,
                                       const struct firn_job *job)
 {
@@ -129,8 +152,8 @@ static struct bond *bond_of(struct ymir *y, const struct firn_job *second)
     return NULL;
 }
 
-/* Lets go of those that have begun, and of all that wait when `anew`; those
- * whose first has ended are ready. */
+/* Drops the bonds of jobs that have begun, and all of waiting jobs when `anew`;
+ * bonds whose first job has ended are ready. */
 static void keep_bonds(const struct meeting *m, bool anew)
 {
     struct ymir *y = m->y;
@@ -180,8 +203,8 @@ static bool is_fresh(const struct meeting *m, const struct firn_job *job)
     return job->held.nparts == 0 && firn_job_done_s(job, m->view->now_s) <= 0;
 }
 
-/* Both alone, the shorter first, would end sooner than they report to; or
- * nobody can tell. */
+/* The two trained alone, the shorter first, would end sooner than merged; or
+ * that is not known. */
 static bool is_bad(const struct meeting *m, const struct firn_job *a,
                    const struct firn_job *b)
 {
@@ -237,14 +260,15 @@ static void add_unit(struct meeting *m, const struct firn_job *job,
     m->units[m->n++] = unit;
 }
 
-/* For another's weights. */
+/* Does the job wait for the weights of another? */
 static bool is_waiting(const struct meeting *m, const struct firn_job *job)
 {
     const struct bond *bond = bond_of(m->y, job);
     return bond != NULL && !bond->is_ready;
 }
 
-/* In a round everybody; else those that wait for nobody. */
+/* At a round boundary: all jobs. Between rounds: only jobs that do not wait for
+ * a partner. */
 static void list_units(struct meeting *m)
 {
     m->units =
@@ -274,7 +298,7 @@ static bool is_kept(const struct merger_unit *unit)
 static bool keep(struct meeting *m, const struct merger_unit *unit)
 {
     size_t mark = firn_plan_mark(m->plan);
-    /* The half of an undone merge must leave the other's GPUs. */
+    /* One job of an undone merge must leave the GPUs of the other. */
     if (unit->with == NULL && partner(m, unit->job) != NULL)
         return false;
     if (firn_plan_keep(m->plan, unit->job) &&
@@ -321,7 +345,7 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
     return false;
 }
 
-/* Whom a unit is given GPUs with; NULL: nobody. */
+/* The job that a unit is given GPUs together with; NULL: none. */
 static const struct firn_job *other_of(const struct meeting *m,
                                        const struct merger_unit *unit)
 {
@@ -386,7 +410,8 @@ static void note(const struct meeting *m)
         if (unit->gpus > 0)
             continue;
         told++;
-        if (first != NULL) /* by name: numbers are the round's own */
+        if (first !=
+            NULL) /* by name: the ids of the round are not those of users */
             firn_plan_note(m->plan, unit->job,
                            "waits for the weights of %.20s: %.2f times faster",
                            first->spec.name, bond->gain);
@@ -437,6 +462,54 @@ static void fini(void *state)
     vec_release(&y->bonds);
 }
 
+/* ---- over a restart ---- */
+
+/* Bonds are kept, and the time of the last round. A bond is not in the view: a
+ * job that waits for the weights of another looks like any waiting job, and
+ * once the first job has ended nothing else tells of it. */
+
+static void save(const void *state, struct firn_buf *out)
+{
+    const struct ymir *y = state;
+    keep_begin(out, "policy ymir", 1);
+    rounds_save(&y->rounds, out);
+    keep_int(out, (long)y->bonds.n);
+    for (size_t i = 0; i < y->bonds.n; i++) {
+        const struct bond *bond = &y->bonds.at[i];
+        keep_int(out, bond->first);
+        keep_int(out, bond->second);
+        keep_double(out, bond->gain);
+        keep_int(out, bond->is_ready);
+    }
+}
+
+static enum firn_status load(void *state, struct firn_bytes in,
+                             struct firn_error *err)
+{
+    struct ymir *y = state;
+    struct keep keep;
+    VEC(struct bond) bonds = {0};
+    FIRN_TRY(keep_open(&keep, in, "policy ymir", 1, err));
+    struct rounds rounds = rounds_load(&keep);
+    long n = keep_read_int(&keep, 0, INT32_MAX);
+    for (long i = 0; i < n && !keep.is_bad; i++) {
+        struct bond bond = {.first = (int)keep_read_int(&keep, 0, INT32_MAX)};
+        bond.second = (int)keep_read_int(&keep, 0, INT32_MAX);
+        bond.gain = keep_read_double(&keep);
+        bond.is_ready = keep_read_int(&keep, 0, 1);
+        vec_add(&bonds, bond);
+    }
+    enum firn_status status = keep_close(&keep, err);
+    if (status == FIRN_OK) {
+        y->rounds = rounds;
+        y->bonds.n = 0;
+        for (size_t i = 0; i < bonds.n; i++)
+            vec_add(&y->bonds, bonds.at[i]);
+    }
+    vec_release(&bonds);
+    return status;
+}
+
 const struct firn_policy_def firn_policy_ymir = {
     .size = sizeof(struct firn_policy_def),
     .name = "ymir",
@@ -450,6 +523,6 @@ const struct firn_policy_def firn_policy_ymir = {
     .decide = decide,
     .wake_s = wake_s,
     .fini = fini,
-    .save = ymir_save,
-    .load = ymir_load,
+    .save = save,
+    .load = load,
 };

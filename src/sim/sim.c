@@ -61,16 +61,16 @@ void firn_sim_options_init(struct firn_sim_options *options, size_t size)
     memcpy(options, &full, size < sizeof full ? size : sizeof full);
 }
 
-/* ---- what the round tells ---- */
+/* ---- called by the round ---- */
 
-/* The truth behind a job's last report; NULL when that was true. */
+/* The truth behind a job's last report; NULL when the report was exact. */
 static const struct firn_report *true_report(const struct sim *sim,
                                              const struct firn_job *job)
 {
     return sim->def->truth_of ? sim->def->truth_of(sim->world, job) : NULL;
 }
 
-/* The log has the truth, core what it was told. */
+/* The log has the truth, core the report. */
 static void log_step(struct sim *sim, const struct firn_step *step)
 {
     struct firn_job job;
@@ -200,7 +200,7 @@ static enum firn_status look_up(struct sim *sim, struct firn_error *err)
     return FIRN_OK;
 }
 
-/* Nodes came and went very often, and no job did. */
+/* Nodes changed very often since a job last came or ended. */
 static bool is_in_vain(const struct sim *sim)
 {
     return sim->vain / VAIN_MAX > sim->options->cluster->nnodes;
@@ -227,8 +227,8 @@ static bool is_at_a_loss(const struct sim *sim)
            state->nrunning == 0 && sim->world->is_drained;
 }
 
-/* Only drawn failures, which never end, are still to come; or so many came
- * that the jobs there are will hardly ever end. */
+/* Only drawn failures, which never end, are still to come; or failures are so
+ * frequent that the jobs will hardly ever end. */
 static bool waits_for_ever(const struct sim *sim)
 {
     const struct state *state = round_state(sim->round);
@@ -446,7 +446,7 @@ static enum firn_status close_sim(struct sim *sim, enum firn_status status,
     return status;
 }
 
-/* One run; `is_open` tells whether it came so far that `out` was filled. */
+/* One run; `is_open`: it came as far as filling `out`. */
 static enum firn_status attempt(const struct firn_sim_options *options,
                                 bool trusts_order, bool *is_open,
                                 struct firn_sim_result *out,

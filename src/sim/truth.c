@@ -6,7 +6,7 @@
  * counts because synchronous data-parallel training waits for it. At n = gpus
  * on one type the rate is exactly 1, so durations come out to the last digit.
  * Language models go as core/llmjobs.c says.
- * Elastic threads need not wait for the slowest: sim/threads.c.
+ * Elastic threads need not wait for the slowest: core/threads.c.
  */
 #include "sim/truth.h"
 #include "base/fmath.h"

@@ -1,8 +1,8 @@
 /* truth_table.c - rates from measured step times and gradient statistics.
  *
  * A job trains at the batch it was submitted with, or at what its trainer sets
- * (sim/trainer.h) where it may set something. An iteration on what it holds
- * takes T (sim/known.c) and is worth psi gain(B') iterations at the initial
+ * (core/trainer.h) where it may set something. An iteration on what it holds
+ * takes T (core/known.c) and is worth psi gain(B') iterations at the initial
  * batch, B' being the batch as rounded, the gain that of the stage of training
  * and psi below 1 where frozen layers cost progress. The reference is the same
  * job as submitted, packed on the GPUs it asked for, of the first type of the
@@ -57,7 +57,7 @@ static struct running run(const struct truth_table *t,
     };
 }
 
-/* At the batch submitted, packed on so many GPUs of the reference type. */
+/* At the batch submitted, packed on `gpus` GPUs of the reference type. */
 static struct running packed(const struct truth_table *t,
                              const struct known_app *app,
                              const struct firn_job_spec *spec, int gpus)

@@ -182,14 +182,6 @@ static void fill_in(struct firn_group *g, const struct firn_group_config *c)
     g->host[0] = (struct grp_host){.nprocs = c->nprocs, .fd = -1};
 }
 
-int firn_grp_host_of(const struct firn_group *g, int rank)
-{
-    int h = 0;
-    while (h + 1 < g->nhosts && g->host[h + 1].first <= rank)
-        h++;
-    return h;
-}
-
 /* The leader sends what it learned of the other hosts to its processes. */
 static enum firn_status share_places(struct firn_group *g,
                                      struct firn_error *err)

@@ -21,26 +21,6 @@
 #include <string.h>
 #include <time.h>
 
-double firn_train_now_s(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-void firn_train_say(struct firn_train *t, const char *fmt, ...)
-{
-    size_t n = strlen(t->messages);
-    va_list args;
-    va_start(args, fmt);
-    if (n > 0 && n + 2 < sizeof t->messages) {
-        memcpy(t->messages + n, "\n", 2);
-        n++;
-    }
-    vsnprintf(t->messages + n, sizeof t->messages - n, fmt, args);
-    va_end(args);
-}
-
 void firn_train_fail(struct firn_train *t, const struct firn_error *err)
 {
     if (t->state != TRAIN_FAILED)
@@ -258,11 +238,6 @@ uint64_t firn_train_step(const struct firn_train *train)
     return train->step;
 }
 
-uint64_t firn_train_epoch(const struct firn_train *train)
-{
-    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
-}
-
 size_t firn_train_start(const struct firn_train *train)
 {
     return train->layer_start[firn_freezer_frozen(train->freezer)];
@@ -271,12 +246,6 @@ size_t firn_train_start(const struct firn_train *train)
 size_t firn_train_frozen(const struct firn_train *train)
 {
     return firn_freezer_frozen(train->freezer);
-}
-
-unsigned firn_train_passes(const struct firn_train *train)
-{
-    unsigned n = firn_freezer_passes(train->freezer);
-    return n > 0 ? n : 1;
 }
 
 double firn_train_loss(const struct firn_train *train)

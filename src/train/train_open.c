@@ -7,9 +7,12 @@
  */
 #include "train/trainwork.h"
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char *copy_text(const char *text)
@@ -285,4 +288,37 @@ enum firn_status firn_train_shared(struct firn_train *train, const char *name,
     }
     t->shared[t->nshared++] = (struct train_shared){copy, type, data, nbytes};
     return FIRN_OK;
+}
+
+/* --- small questions of all files ----------------------------------------- */
+
+double firn_train_now_s(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void firn_train_say(struct firn_train *t, const char *fmt, ...)
+{
+    size_t n = strlen(t->messages);
+    va_list args;
+    va_start(args, fmt);
+    if (n > 0 && n + 2 < sizeof t->messages) {
+        memcpy(t->messages + n, "\n", 2);
+        n++;
+    }
+    vsnprintf(t->messages + n, sizeof t->messages - n, fmt, args);
+    va_end(args);
+}
+
+uint64_t firn_train_epoch(const struct firn_train *train)
+{
+    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+}
+
+unsigned firn_train_passes(const struct firn_train *train)
+{
+    unsigned n = firn_freezer_passes(train->freezer);
+    return n > 0 ? n : 1;
 }

@@ -1,7 +1,7 @@
 /* trainwork.h - what the files of a training session share.
  *
  *   train.c         the loop, closing
- *   train_open.c    what a session consists of
+ *   train_open.c    opening, and what all files ask of a session
  *   train_env.c     what the environment says
  *   train_decide.c  variances, decisions, reports
  *   train_save.c    checkpoints and resuming
@@ -116,16 +116,16 @@ enum firn_status firn_train_env(struct train_env *env,
 /* --- train_open.c --- */
 
 void firn_train_release(struct firn_train *t);
-
-/* --- train.c --- */
-
 double firn_train_now_s(void);
-bool firn_train_is_done(const struct firn_train *t);
-/* Keeps the first failure. */
-void firn_train_fail(struct firn_train *t, const struct firn_error *err);
 /* Adds a line to the session's messages. */
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* --- train.c --- */
+
+bool firn_train_is_done(const struct firn_train *t);
+/* Keeps the first failure. */
+void firn_train_fail(struct firn_train *t, const struct firn_error *err);
 
 /* --- train_decide.c --- */
 

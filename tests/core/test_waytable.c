@@ -28,7 +28,7 @@ static void naive_clear(void)
         at[i] = (double)NAN;
 }
 
-static void it_answers_as_an_array_would(void **state)
+static void a_waytable_answers_as_an_array_would(void **state)
 {
     (void)state;
     struct waytable table;
@@ -61,7 +61,7 @@ static void it_answers_as_an_array_would(void **state)
 }
 
 /* Thousands of GPUs, hundreds of nodes: every way is hashed. */
-static void large_ways_are_told_apart(void **state)
+static void ways_of_thousands_of_gpus_do_not_collide(void **state)
 {
     (void)state;
     struct waytable table;
@@ -86,8 +86,8 @@ static void large_ways_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_answers_as_an_array_would),
-        cmocka_unit_test(large_ways_are_told_apart),
+        cmocka_unit_test(a_waytable_answers_as_an_array_would),
+        cmocka_unit_test(ways_of_thousands_of_gpus_do_not_collide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

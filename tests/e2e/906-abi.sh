@@ -31,7 +31,8 @@ is_as_written()
     tools/abi_dump.sh "$build" >"$tmp/abi" || return 1
     diff tests/abi/libfirn.txt "$tmp/abi" && return 0
     cat <<'T'
-The binary interface differs from tests/abi/libfirn.txt (< there, > now).
+The binary interface differs from tests/abi/libfirn.txt (< there, > now). A version
+needs to be raised once a release:
 - Only functions or enum constants were added, or members at the end of a struct
   that begins with `size`, or at the end of firn_job, firn_view or firn_cluster:
   raise FIRN_VERSION_MINOR in include/firn/version.h.

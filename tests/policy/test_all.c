@@ -239,7 +239,7 @@ static void declaration(const struct firn_policy_def *policy)
         assert_non_null(policy->rank);
 }
 
-static void names_and_summaries_are_in_order(void **unused)
+static void every_policy_has_a_name_of_its_own_and_a_summary(void **unused)
 {
     (void)unused;
     for_each(declaration);
@@ -429,7 +429,7 @@ static void node_lost(const struct firn_policy_def *policy)
     scene_decide(scene, 1);
     const struct state *state = scene_state(scene);
     assert_int_equal(state->map.up_gpus, 4);
-    assert_int_equal(state->map.free_gpus, 0); /* somebody has the rest */
+    assert_int_equal(state->map.free_gpus, 0); /* a job holds the rest */
     scene_node(scene, 1, false);
     scene_decide(scene, 2);
     assert_string_equal(scene_text(scene), "A: -  B: -  C: -");
@@ -456,7 +456,7 @@ static void job_gone(const struct firn_policy_def *policy)
     scene_free(scene);
 }
 
-/* GPUs that are out of scheduling: nobody gets them, and nobody stumbles. */
+/* GPUs that are out of scheduling: no job gets them, and plans stay valid. */
 static void some_blocked(const struct firn_policy_def *policy)
 {
     for (int i = 0; i < trials(20); i++) {
@@ -479,7 +479,7 @@ static void some_blocked(const struct firn_policy_def *policy)
     }
 }
 
-static void corners_are_survived(void **unused)
+static void every_policy_survives_corner_cases(void **unused)
 {
     (void)unused;
     for_each(no_jobs);
@@ -491,7 +491,7 @@ static void corners_are_survived(void **unused)
     for_each(some_blocked);
 }
 
-/* ---- everybody gets there ---- */
+/* ---- every job ends ---- */
 
 /* To the end, but for jobs larger than each type: not every policy mixes. */
 static void finish(const struct firn_policy_def *policy, int seed,
@@ -535,13 +535,13 @@ static void every_job_that_fits_is_run_to_its_end(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_summaries_are_in_order),
+        cmocka_unit_test(every_policy_has_a_name_of_its_own_and_a_summary),
         cmocka_unit_test(options_have_help_and_a_default_that_parses),
         cmocka_unit_test(an_unknown_policy_is_refused_with_the_nearest_name),
         cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
         cmocka_unit_test(jobs_of_one_type_are_never_mixed),
         cmocka_unit_test(the_same_scene_gives_the_same_steps),
-        cmocka_unit_test(corners_are_survived),
+        cmocka_unit_test(every_policy_survives_corner_cases),
         cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
         cmocka_unit_test(a_long_runner_yields_under_each_policy_that_ages),
         cmocka_unit_test(a_policy_that_does_not_age_running_jobs_is_found_out),

@@ -203,7 +203,7 @@ static void begin(size_t k)
     assert_non_null(inner->save);
 }
 
-static void what_is_read_is_written_again(void **unused)
+static void a_loaded_state_is_saved_as_the_same_bytes(void **unused)
 {
     (void)unused;
     for (size_t k = 0; k < sizeof states / sizeof *states; k++) {
@@ -266,7 +266,7 @@ static void foreign_and_damaged_bytes_are_refused(void **unused)
     }
 }
 
-static void whoever_saves_can_load(void **unused)
+static void a_policy_that_saves_can_load(void **unused)
 {
     (void)unused;
     size_t n;
@@ -285,9 +285,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_state_decides_as_the_saved_one),
-        cmocka_unit_test(what_is_read_is_written_again),
+        cmocka_unit_test(a_loaded_state_is_saved_as_the_same_bytes),
         cmocka_unit_test(foreign_and_damaged_bytes_are_refused),
-        cmocka_unit_test(whoever_saves_can_load),
+        cmocka_unit_test(a_policy_that_saves_can_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 12\nbatch_max 48\nlocal_min 2\n"
     "local_max 12\nprogress 200\n"
     "time t4 alpha_s 0.2 beta_s 0.1 batch_max 12 local.alpha_s 0.5\n"
@@ -179,7 +179,8 @@ static void reports_correct_the_way_that_was_run(void **state)
     struct firn_report report = {.rate = 0.7};
     simforecast_learn(lab.forecast, &job, &report, &alone);
     assert_true(play_near(simforecast_rate(lab.forecast, &job, &way, 0), 0.7));
-    assert_true(play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 0.8));
+    assert_true(
+        play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 0.8));
     /* then in one pass as expected: the two ways differ */
     job.held.how.passes = 0;
     report.rate = 1;

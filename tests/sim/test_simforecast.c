@@ -28,7 +28,7 @@
  * in 1 s, nothing overlaps. Two stages of 100 iterations at batch 10: V = 9,
  * G = 1, then G = 0. */
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 10\nbatch_max 1000\nlocal_min 4\n"
     "progress 200\nrestart_s 7\n"
     "time t4 beta_s 0.1 batch_max 10 local.alpha_s 0.5 pair.alpha_s 1\n"
@@ -38,7 +38,7 @@ static const char toy[] =
 
 /* An iteration takes 1 s a pass whatever the batch. */
 static const char flat[] =
-    "app flat\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app flat\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 10\nbatch_max 40\nlocal_min 4\n"
     "local_max 40\nprogress 200\ntime t4 alpha_s 1\n"
     "batches 10 20\nstage 100 1 9 1 9\nstage 200 0 1 0 1\n";
@@ -152,7 +152,7 @@ static void jobs_without_a_profile_go_by_the_exponent(void **state)
     struct bench b;
     bench_open(&b, "4x2:t4,1x4:v100", NULL);
     double speed = b.cluster.types[1].speed;
-    struct firn_job job = make_job("nobody", 2, 0);
+    struct firn_job job = make_job("unheard", 2, 0);
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 1);
     assert_true(play_near(ask(&b, &job, 8, 0, FIRN_ANY_TYPE, 0), 2));
     assert_true(play_near(ask(&b, &job, 2, 0, 1, 0), speed));
@@ -170,7 +170,7 @@ static void jobs_without_a_profile_go_by_the_exponent(void **state)
  * the first stage, 1.6 in the second; the first lasts 106 of 206 s, here 200.
  * On two T4: 8 samples each, 0.8 s and 0.5 s of sync, worth the same: 1.6 /
  * 1.3 in both. On a V100: 15 samples in 0.75 s, worth 10 / 7, then 1.5. */
-static void gains_are_those_of_the_stage(void **state)
+static void the_gain_of_a_batch_follows_the_stage_of_training(void **state)
 {
     (void)state;
     struct bench b;
@@ -275,19 +275,19 @@ static void slowdowns_are_measured_then_observed(void **state)
     bench_open(&b, "4x2:t4", folder);
     struct firn_job job = make_job("toy", 1, 10),
                     other = make_job("flat", 1, 0);
-    struct firn_job nobody = make_job("nobody", 1, 0);
+    struct firn_job unheard = make_job("unheard", 1, 0);
     struct firn_part part = {.node = 0, .gpus = 1};
     struct firn_report report = {.rate = 0.5};
     struct truth_near near = {.sharers = 2, .napps = 1, .apps = {"toy"}};
-    job.type_mask = other.type_mask = nobody.type_mask = 1;
+    job.type_mask = other.type_mask = unheard.type_mask = 1;
     other.slot = other.id = 1;
-    nobody.slot = nobody.id = 2;
+    unheard.slot = unheard.id = 2;
     assert_true(play_near(simforecast_slowdown(b.forecast, &job, &job), 1.25));
     assert_true(play_near(simforecast_slowdown(b.forecast, &job, &other), 1.5));
     assert_true(
-        play_near(simforecast_slowdown(b.forecast, &job, &nobody), 1.5));
+        play_near(simforecast_slowdown(b.forecast, &job, &unheard), 1.5));
     assert_true(
-        play_near(simforecast_slowdown(b.forecast, &nobody, &job), 1.5));
+        play_near(simforecast_slowdown(b.forecast, &unheard, &job), 1.5));
     job.held = (struct firn_alloc){
         .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     simforecast_learn(b.forecast, &job, &report, &near);
@@ -298,7 +298,7 @@ static void slowdowns_are_measured_then_observed(void **state)
 }
 
 /* Two GPUs: 5 samples on each. 1024 + 5 x 512 MiB; 0.25 + 5 x 0.05. */
-static void loads_are_the_profiles(void **state)
+static void memory_and_utilisation_come_from_the_profile(void **state)
 {
     (void)state;
     struct bench b;
@@ -428,7 +428,7 @@ static void write_elastic(const struct play *play, const char *app)
 static void forecast_of_what_is_held_is_what_was_reported(void **state)
 {
     (void)state;
-    static const char *const apps[] = {"cifar10", "nobody"};
+    static const char *const apps[] = {"cifar10", "unheard"};
     for (size_t i = 0; i < 4; i++) {
         struct play play;
         struct drive run;
@@ -470,12 +470,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_the_fits_for_each_way),
         cmocka_unit_test(jobs_without_a_profile_go_by_the_exponent),
-        cmocka_unit_test(gains_are_those_of_the_stage),
+        cmocka_unit_test(the_gain_of_a_batch_follows_the_stage_of_training),
         cmocka_unit_test(a_tuned_batch_is_the_best_of_its_stage),
         cmocka_unit_test(reports_correct_every_way),
         cmocka_unit_test(ways_that_were_tried_keep_their_own_correction),
         cmocka_unit_test(slowdowns_are_measured_then_observed),
-        cmocka_unit_test(loads_are_the_profiles),
+        cmocka_unit_test(memory_and_utilisation_come_from_the_profile),
         cmocka_unit_test(answers_do_not_depend_on_the_order_of_questions),
         cmocka_unit_test(forecasts_never_look_into_the_tables),
         cmocka_unit_test(forecast_of_what_is_held_is_what_was_reported),

@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                      \
-    "source test\norigin nobody\nhardware none\nmethod made up\n" \
+#define HEAD                                                        \
+    "source test\norigin invented\nhardware none\nmethod made up\n" \
     "synthetic yes\n"
 
 /* A sample takes 0.25 s on a V100, 0.5 s on a P100 and 1 s on a T4: C = 4, 2
@@ -108,7 +108,7 @@ static struct firn_job make_job(const char *app, int gpus, int batch)
     };
 }
 
-/* So many GPUs of each node; node and type have the same number here. */
+/* The number of GPUs of each node; node and type have the same number here. */
 static struct firn_alloc hold(struct firn_part parts[3], int a, int b, int c)
 {
     const int counts[] = {a, b, c};

@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                                \
-    "source test\norigin nobody\nhardware none\nmethod made up\nsynthetic " \
+#define HEAD                                                                  \
+    "source test\norigin invented\nhardware none\nmethod made up\nsynthetic " \
     "yes\n"
 
 /* An iteration takes 1 s a pass whatever the batch. */
@@ -277,7 +277,7 @@ static void statistics_of_another_come_with_its_layers(void **state)
     "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,nominal\n"
 
 /* 110 s, then 30 at each of 2, 4 and 5: 138.5 in all. `b` never freezes. */
-static void a_run_freezes_by_its_rule_and_counts_who_cannot(void **state)
+static void a_run_counts_the_jobs_that_cannot_freeze_by_its_rule(void **state)
 {
     (void)state;
     struct play play;
@@ -394,7 +394,7 @@ int main(void)
         cmocka_unit_test(freezeout_follows_its_schedule_and_owes_nothing),
         cmocka_unit_test(tuned_freezeout_takes_the_schedule_that_ends_first),
         cmocka_unit_test(statistics_of_another_come_with_its_layers),
-        cmocka_unit_test(a_run_freezes_by_its_rule_and_counts_who_cannot),
+        cmocka_unit_test(a_run_counts_the_jobs_that_cannot_freeze_by_its_rule),
         cmocka_unit_test(
             an_unknown_application_without_a_duration_stops_the_run),
         cmocka_unit_test(bert_by_frozen_layers_is_looked_up),

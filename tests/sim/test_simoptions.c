@@ -1,4 +1,4 @@
-/* test_told.c - limits that jobs set, and what forecasts go by.
+/* test_simoptions.c - limits that jobs set, and what forecasts go by.
  */
 #include "base/buf.h"
 #include "lib/data.h"
@@ -147,7 +147,7 @@ static double off_by(struct tables *tables, enum firn_sim_forecast by)
     return worst - 1;
 }
 
-static void forecasts_go_by_what_they_are_told(void **state)
+static void the_forecast_option_selects_fit_tables_or_pollux(void **state)
 {
     (void)state;
     const char *dir = data_path("");
@@ -169,7 +169,7 @@ static void forecasts_go_by_what_they_are_told(void **state)
 }
 
 /* A model in stages, taken for whole copies: another time, the same truth, and
- * the same way that it is run in when nobody says how. */
+ * the same way that it is run in when the policy does not choose. */
 static void large_models_can_be_taken_for_whole_copies(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ int main(void)
         cmocka_unit_test(a_job_freezes_no_more_layers_than_it_allows),
         cmocka_unit_test(a_limit_above_one_is_a_bad_row),
         cmocka_unit_test(a_job_keeps_to_one_type_if_its_row_says_so),
-        cmocka_unit_test(forecasts_go_by_what_they_are_told),
+        cmocka_unit_test(the_forecast_option_selects_fit_tables_or_pollux),
         cmocka_unit_test(large_models_can_be_taken_for_whole_copies),
         cmocka_unit_test(forecasts_have_names),
     };
