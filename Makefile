@@ -17,7 +17,7 @@ WERROR ?= -Werror
 SAN    ?=
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ_S ?= 4
+FUZZ_S ?= 2
 V      ?= 0
 
 version = $(shell sed -n 's/^.define FIRN_VERSION_$(1) *//p' \
@@ -35,8 +35,8 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
-# Trainers report over HTTP where libcurl is there, and meet over several hosts
-# where libsodium is there; all else needs libc alone.
+# Trainers need libc alone; with libcurl they report over HTTP, with libsodium a
+# group of them may span several hosts.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
 SODIUM := $(shell pkg-config --exists libsodium 2>/dev/null && echo yes)
 ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
@@ -55,8 +55,8 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 
 LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)) $(LIBMORE))
-# The commands that ask the daemon need libcurl and jansson; without them firn
-# has only the others, and a word says so.
+# The commands that call firnd need libcurl and jansson. If one is missing, firn
+# is built without these commands, and make prints a notice.
 CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
@@ -67,8 +67,8 @@ CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c)))
-# firnd has libraries of its own; without them all else is built, and a word
-# says so. What is in its folder is an archive that its tests are linked with.
+# firnd needs more libraries. If one is missing, all else is built, and make
+# prints a notice. Tests of the daemon are linked with an archive of its files.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
 DAEMONLACKS := $(strip $(foreach p,$(DAEMONPKGS),$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
@@ -102,7 +102,7 @@ HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
              bench/*.[ch] examples/*.[ch]))
 
-# The longest first, so that none is left running alone at the end.
+# The longest tests run first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_fit_error \
          %/test_profile_files %/test_kill %/fault/test_slurm \
          %/test_calls %/test_shepherds \
@@ -110,6 +110,18 @@ SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_f
          %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
          %/320-slurm-pytorch-over-nodes.sh %/360-slurm-on-hosts-of-their-own.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
+
+# Tests that wait, for processes, timers or Slurm, during most of their time:
+# they run beside those that compute. Measured: wall time is at least twice the
+# processor time on an idle machine.
+WAITS := fault/% engine/test_adopt engine/test_childcmd engine/test_local% \
+         engine/test_shepherd% engine/test_slurm% engine/test_unknown \
+         cli/test_pool train/test_group% train/test_report% train/test_stop% \
+         $(patsubst %,daemon/test_%,api_limit http http_crowd http_sock \
+           http_stream loop loop_signal loop_wait merge notify outside restart \
+           retain ride steady store_kill)
+waiting = $(filter $(WAITS:%=$(BUILD)/tests/%) tests/e2e/2% tests/e2e/3% \
+            tests/e2e/92% tests/e2e/95% tests/e2e/96%,$(1))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
@@ -130,7 +142,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 
 # Shell tests, in the order of their numbers. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
-STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh
+STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh \
+         tools/check_commits.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
 # What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
@@ -148,7 +161,9 @@ Q := @
 say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
+# run TESTS: those that wait beside the others, three more than there are cores.
 RUN := tools/run_tests.sh -j $(JOBS)
+run = $(RUN) -m $$(($(JOBS) + 3)) '$(call waiting,$(1))' $(1)
 export CC
 export FIRN := $(abspath $(BUILD)/firn)
 export FIRN_BUILD := $(BUILD)
@@ -347,19 +362,41 @@ $(BUILD)/flags: FORCE
 
 # --- tests -----------------------------------------------------------------
 
+# make test T=NAME: one test, or several, by any part of the name that says which:
+# plan, core/test_plan, 210, tools/plant, python/test_loader.
+ifdef T
+stem = $(foreach t,$(T),$(1)$(t)$(2))
+T_UNIT := $(sort $(filter $(call stem,$(BUILD)/tests/,) $(call stem,%/test_,) \
+            $(call stem,%/,),$(TESTS)))
+T_SHELL := $(sort $(wildcard $(call stem,tests/e2e/,*.sh) \
+             $(call stem,tests/,.sh) $(call stem,tests/tools/,.sh) \
+             $(call stem,tests/golden/,.sh) $(call stem,tools/,.sh)))
+T_PYTHON := $(notdir $(basename $(sort $(wildcard $(call stem,tests/,.py) \
+              $(call stem,tests/python/test_,.py) \
+              $(call stem,tests/python/,.py)))))
+test: $(T_UNIT) $(if $(T_SHELL)$(T_PYTHON),all $(FAKENVML))
+	$(Q)$(if $(T_UNIT)$(T_SHELL)$(T_PYTHON),:,echo "make: there is no test \
+	    '$(T)': see tests/README.md"; exit 2)
+	$(Q)$(if $(T_UNIT)$(T_SHELL),$(RUN) -v $(T_UNIT) $(T_SHELL))
+	$(Q)$(if $(T_PYTHON),FIRN_PYTHON_TESTS="$(T_PYTHON)" $(RUN) -v \
+	    tests/e2e/935-pytorch-runs-are-the-same-bits.sh)
+else
 test: $(TESTS)
-	$(Q)$(RUN) $(TESTS)
+	$(Q)$(call run,$(TESTS))
+endif
 
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
-# Half of the shell tests mostly wait: one more at once than there are cores.
 e2e: all $(FAKENVML)
-	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
+	$(Q)$(call run,$(E2E))
 
-test-e2e-built: all tests $(FAKENVML)
+# All that ./check runs with these flags, so that no two of its parts build the
+# same file at the same time.
+built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS)
+test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
 test-e2e: test-e2e-built
-	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
+	$(Q)$(call run,$(E2E_SAN) $(TESTS))
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -369,16 +406,16 @@ check: all tests
 	    tools/run_tests.sh --sum $(BUILD)/tally
 export TALLY
 
-# UBSan and ASan together. What a compiler warns of with its sanitizers on is
-# often not so; warnings are errors in the plain build. Lines are all that a
-# sanitizer's report needs; with all of -g gcc takes almost twice as long.
+# UBSan and ASan together. With sanitizers on, gcc warns of mistakes that are
+# none, so warnings are errors in the plain build only. A report of a sanitizer
+# needs line numbers; with all of -g gcc takes almost twice as long.
 CHECKED = OPT=-O1 TESTOPT=-O0 DEBUG=-g1 WERROR=
 
 # Under a checker the property tests try fewer random scenes: the plain run has
 # tried them all, and here each costs ten to thirty times as much.
 asan tsan valgrind: export FIRN_QUICK = 1
 
-# X-built makes what X runs: ./check has that done while other tests wait.
+# X-built makes the programs that X runs: ./check makes them while tests wait.
 asan asan-built: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
 asan-built:
 	$(Q)$(MAKE) $(SUB) test-e2e-built
@@ -397,7 +434,7 @@ tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
-	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
+	$(Q)tools/with_tsan.sh $(RUN) -j $$(($(JOBS) + 1)) $(TSAN_TESTS)
 
 # Numbers in, numbers out (math to examples), tests that start many processes,
 # and the longest of the daemon's, wait for `make soak`; ASan has seen them all.
@@ -436,9 +473,12 @@ tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
-# so the library is only marked for it, and the targets are linked with it. What
-# no target reads with is left out of it.
-FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
+# so the library is only marked for it, and the targets are linked with it.
+# Sources that no target needs are left out. For seconds of fuzzing clang -O0 is
+# enough: it takes 0.4 of the time that -O1 takes to compile; `make soak`, which
+# fuzzes for ten minutes a target, uses -O1.
+FUZZ_OPT ?= -O0
+FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
@@ -452,7 +492,8 @@ fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
-fuzz-soak: fuzz-built
+fuzz-soak: FUZZ_OPT = -O1
+fuzz-soak:
 	$(Q)rc=0; $(MAKE) $(FUZZ) JOBS=2 fuzz-run || rc=1; \
 	    tools/fuzz_table.sh $(BUILD)/fuzz; exit $$rc
 fuzzers: $(FUZZERS)
@@ -561,6 +602,8 @@ clean:
 help:
 	@echo 'make            build/firn, build/libfirn.a, build/$(SO)'
 	@echo 'make test       the unit tests'
+	@echo 'make test T=plan  one test and its output: by name (plan, core/test_plan),'
+	@echo '                by number (210), of tests/tools or tests/python'
 	@echo 'make e2e        the shell tests: the program, golden results,'
 	@echo '                installation, determinism'
 	@echo 'make style      layers, headers, style, and the tests of these'
@@ -586,7 +629,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+.PHONY: all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results plots \
         install \

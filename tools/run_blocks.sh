@@ -140,7 +140,7 @@ done
         LOGNAME=reader SHELL=/bin/bash TERM=dumb LANG=C.UTF-8 \
         TMPDIR="$tmp/tmp" XDG_RUNTIME_DIR="$tmp/run" PREFIX="$tmp/prefix" \
         PATH="$build:$PATH" MASTER_PORT=$((20000 + $$ % 10000)) \
-        ${FIRN_DATA:+FIRN_DATA="$FIRN_DATA"} \
+        ${FIRN_DATA:+FIRN_DATA="$FIRN_DATA"} ${CC:+CC="$CC"} \
         $as timeout -k 5 "${PAGE_S:-300}" bash --norc "$tmp/page"
 ) >"$tmp/said" 2>&1 </dev/null
 rc=$?
