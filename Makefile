@@ -34,7 +34,7 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
               -fno-omit-frame-pointer)
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
-PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapacke 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapack 2>/dev/null)
 # Trainers need libc alone; with libcurl they report over HTTP, with libsodium a
 # group of them may span several hosts.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
@@ -49,7 +49,7 @@ ifdef SODIUM
 PKGFLAGS += -DFIRN_WITH_SODIUM $(shell pkg-config --cflags libsodium)
 endif
 LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
-        -lcminpack -llapacke $(TRAINLIBS) -ldl
+        -lcminpack -llapack $(TRAINLIBS) -ldl
 
 # --- files -----------------------------------------------------------------
 
@@ -66,7 +66,7 @@ CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
-             $(wildcard src/cli/*.c)))
+             $(wildcard src/cli/*.c src/repro/*.c)))
 # firnd needs more libraries. If one is missing, all else is built, and make
 # prints a notice. Tests of the daemon are linked with an archive of its files.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
@@ -267,15 +267,15 @@ STRINGS = awk 'FNR == 1 { if (NR > 1) print "NULL,"; \
 PROFILES := $(sort $(wildcard profiles/*/*.txt))
 PAPERS   := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/gen/model/profiles.inc: $(PROFILES)
-$(BUILD)/gen/cli/papers.inc: $(PAPERS)
+$(BUILD)/gen/repro/papers.inc: $(PAPERS)
 $(BUILD)/gen/%.inc: Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(STRINGS) >$@
 $(BUILD)/obj/src/model/profile_load.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
-$(BUILD)/obj/src/cli/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
-$(BUILD)/obj/src/cli/reproshelf.o: $(BUILD)/gen/cli/papers.inc
+$(BUILD)/obj/src/repro/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/repro/reproshelf.o: $(BUILD)/gen/repro/papers.inc
 
 # What tests share. A program gets of it, and of the libraries, what it uses:
 # it links and, under a checker, starts in a fraction of the time.
@@ -554,6 +554,11 @@ bench: all $(BENCHES)
 results: all
 	$(Q)$(BUILD)/firn repro --report docs/results.md
 
+# The manual page, whose section COMMANDS is made from the help pages.
+manual: $(BUILD)/firn
+	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
+	$(Q)cp $(BUILD)/firn.1 docs/firn.1
+
 # Needs gnuplot, and says so; the drawn files are kept in docs/.
 plots: all
 	$(Q)tools/plots.sh
@@ -621,6 +626,7 @@ help:
 	@echo 'make slow       tests of the live parts, made slow at random calls'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
+	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -631,7 +637,7 @@ help:
 FORCE:
 .PHONY: all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
-        fuzz-soak fuzzers fuzz-run slow soak kills bench results plots \
+        fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \
         uninstall format clean help FORCE
 

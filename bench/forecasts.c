@@ -1,9 +1,9 @@
-/* forecasts.c - what a question of a policy about a job's future costs.
+/* forecasts.c - time of a policy's question about a job's future.
  *
  * One hundred jobs of Pollux's applications on 16 nodes of 4 T4: every way of
- * up to 64 GPUs on up to 16 nodes, as a search over allocations asks it, with
- * the batch as submitted and tuned. The first pass fills what is remembered;
- * the second, in a scrambled order, is what a search pays. The bar is 50 ns.
+ * up to 64 GPUs on up to 16 nodes, as a search over allocations asks for them,
+ * with the batch as submitted and tuned. The first pass fills the cache; the
+ * second, in a scrambled order, is the cost in a search. The bar is 50 ns.
  */
 #include "base/rng.h"
 #include "lib/measure.h"
@@ -33,7 +33,7 @@ static void make_jobs(void)
         };
 }
 
-/* All ways once; nanoseconds each. */
+/* Asks for all ways once; nanoseconds each. */
 static double fill_ns(struct forecast *forecast, unsigned tunes)
 {
     double begin_s = measure_cpu_s();
@@ -48,8 +48,8 @@ static double fill_ns(struct forecast *forecast, unsigned tunes)
     return (measure_cpu_s() - begin_s) * 1e9 / (double)n;
 }
 
-/* One of the ways asked for before, drawn; nanoseconds each. Jobs in turn, as
- * a search has them, many ways of each. */
+/* Asks again for ways drawn at random; nanoseconds each. Jobs in turn, many
+ * ways of each, as in a search. */
 static double again_ns(struct forecast *forecast, unsigned tunes)
 {
     static struct firn_way ways[4096];

@@ -3,9 +3,9 @@
  * Sizes 1 to 16 GPUs, speeds that grow with a power of the size over the fair
  * one, and a gain for merging two tasks in one of two ways; pairs that lose a
  * tenth are left out, as the policy leaves out those below a weight; the search
- * stops at the policy's gap of 0.1 %. Means over instances. Of the first few
- * cbc is asked, too, with 60 s for each; where it is not done by then its 60 s
- * are compared, and the sum with the bound that no choice exceeds.
+ * stops at the policy's gap of 0.1 %. Means over instances. The first few are
+ * solved by cbc too, with 60 s for each; if it is not done by then, its time
+ * counts as 60 s and the sum is compared with the bound that no choice exceeds.
  */
 #include "math/pairs.h"
 #include "base/arena.h"
@@ -135,8 +135,8 @@ static struct milp program_of(const struct pairs_problem *p,
     return (struct milp){cols, (int)ncols, rows, (int)n + 1};
 }
 
-/* Over some instances: what is missed of the best sum, in percent, at worst;
- * and the time of both. */
+/* The largest shortfall below the best sum over some instances, in percent, and
+ * the time of both. */
 struct beside {
     double missed, our_s, cbc_s;
     int nsolved;
@@ -153,7 +153,7 @@ static bool ask(size_t n, int capacity, uint64_t seed, struct beside *worst)
     rng_seed(&rng, seed);
     struct pairs_problem p = draw_tasks(&rng, n, capacity);
     double from_s, our_s = INFINITY;
-    for (int run = 0; run < RUNS; run++) { /* others may be busy, too */
+    for (int run = 0; run < RUNS; run++) { /* the machine may be busy */
         from_s = clock_elapsed_s();
         pairs_solve(&p, choice, &r, &arena, NULL);
         our_s = fmin(our_s, clock_elapsed_s() - from_s);

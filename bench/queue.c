@@ -1,12 +1,12 @@
-/* queue.c - 100 000 queued jobs: opening, rounds, and what `firn ls` waits for.
+/* queue.c - 100 000 queued jobs: time to open, of rounds, and of `firn ls`.
  *
  * The state is filled directly: jobs of ten applications, rigid and elastic,
  * some that share. A scheduler is opened on it with an engine that runs
  * nothing, on 64 GPUs, under one policy after the other; a round is decided
- * when it opens, when a job comes and when one ends. Then it listens, and
- * `firn ls` asks it, as a table and as JSON: the whole of the command is
- * measured, best of three. What is held to a bar is seconds of CPU, since other
- * programs may be at work.
+ * when it opens, when a job arrives and when one ends. Then it listens, and
+ * `firn ls` asks it, as a table and as JSON: the whole command is measured,
+ * best of three. The bars are seconds of CPU, since other programs may use the
+ * machine.
  *
  *     queue FIRN
  */
@@ -263,8 +263,8 @@ static void close_scene(struct scene *s)
     config_release(&s->config);
 }
 
-/* Turns until a round was decided; `round_s` is at least what that turn took,
- * commit and all. */
+/* Turns the loop until a round was decided; raises `round_s` to the time of the
+ * longest turn, commit included. */
 static void turn(struct scene *s, double *round_s)
 {
     long before = s->loop->ndecided;
@@ -305,7 +305,7 @@ static void measure(const char *policy)
         end_one(&s);
         turn(&s, &round_s);
         struct still *still = s.loop->engine_state;
-        still->ahead_s += 400; /* an interval of any policy */
+        still->ahead_s += 400; /* longer than any policy's interval */
         turn(&s, &round_s);
     }
     printf("100 000 queued, %s: opened: CPU\t%.17g\t<=\t2\ts\n", policy,
@@ -320,7 +320,7 @@ static void measure(const char *policy)
 
 /* --- the command --------------------------------------------------------- */
 
-/* Seconds of CPU of a process that lives. */
+/* Seconds of CPU of a running process. */
 static double cpu_of(pid_t pid)
 {
     clockid_t clock;
@@ -353,7 +353,7 @@ static bool run(const char *firn, bool is_json)
     return status == 0;
 }
 
-/* The command's and the daemon's work, and the time that passed. */
+/* Prints the CPU time of the command and the daemon, and the time passed. */
 static bool command(const char *firn, pid_t daemon, bool is_json)
 {
     double best_s = INFINITY, passed_s = INFINITY;

@@ -1,16 +1,17 @@
-/* restart.c - ready again after kill -9, with 100 000 living jobs.
+/* restart.c - seconds to the first answer after kill -9, with 100 000 jobs.
  *
  * A state folder is filled: a history of finished jobs with their attempts,
  * events and reports, then LIVING jobs that wait, every tenth of which has run
- * before. A firnd is started on it with 256 GPUs and runs what its policy
- * likes; when that many jobs run, it is killed with SIGKILL, and from then on
+ * before. firnd starts on it with 256 GPUs and runs jobs by its policy; once
+ * the number of running jobs is steady, firnd is killed with SIGKILL, and then
  * started and killed RUNS times. Each time is from the start of the process to
- * the last byte of its first answer, to GET /v1/health, which is asked for
- * every millisecond until it comes; beside it the processor time that firnd
- * had used by then. The least of the runs is printed, since other programs may
- * be at work.
+ * the last byte of its first answer to GET /v1/health, which is sent every
+ * millisecond; beside it the processor time of firnd so far. The least of the
+ * runs is printed, since other programs may use the machine.
  *
  *     restart FIRND [LIVING [POLICY [RUNS]]]
+ *
+ * RESTART_LOG=FILE keeps firnd's log.
  */
 #include "base/clock.h"
 #include "daemon/fullstate.h"
@@ -20,6 +21,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,23 +35,17 @@
 enum { LIVING = 100000, HISTORY = 100000, GPUS = 256, RUNS = 5, SOME = 200 };
 
 static char folder[200], path[300];
-static struct firn_error err;
 
-static void must(enum firn_status status)
+__attribute__((format(printf, 1, 2))) static void die(const char *format, ...)
 {
-    if (status == FIRN_OK)
-        return;
-    fprintf(stderr, "restart: %s\n", err.text);
+    va_list args;
+    va_start(args, format);
+    fputs("restart: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
     exit(1);
 }
-
-static void die(const char *what)
-{
-    fprintf(stderr, "restart: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-/* --- the daemon ---------------------------------------------------------- */
 
 static pid_t start(const char *firnd, const char *policy)
 {
@@ -63,13 +59,13 @@ static pid_t start(const char *firnd, const char *policy)
                       O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(fd, 2);
         execl(firnd, "firnd", "--state", folder, "--socket", path, "--gpus",
-              gpus, "--policy", policy, (char *)NULL);
+              gpus, "--policy", policy, "--allow-root", (char *)NULL);
         _exit(127);
     }
     return daemon;
 }
 
-/* Asks for its health; false: there was no answer. */
+/* Sends one GET /v1/health; true when firnd answers 200. */
 static bool answers(void)
 {
     static const char ask[] = "GET /v1/health HTTP/1.1\r\nHost: firn\r\n"
@@ -81,7 +77,7 @@ static bool answers(void)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(to.sun_path, sizeof to.sun_path, "%.100s", path);
     if (fd < 0)
-        die("a socket");
+        die("socket: %s", strerror(errno));
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 &&
         write(fd, ask, sizeof ask - 1) == sizeof ask - 1)
         while (got < sizeof answer - 1 &&
@@ -95,11 +91,13 @@ static bool answers(void)
 static double until_it_answers_s(pid_t daemon)
 {
     double began_s = clock_elapsed_s();
+    int status;
     while (!answers()) {
-        if (waitpid(daemon, NULL, WNOHANG) == daemon)
-            die("firnd ended");
+        if (waitpid(daemon, &status, WNOHANG) == daemon)
+            die("firnd ended with status %d: RESTART_LOG=FILE keeps its log",
+                WIFEXITED(status) ? WEXITSTATUS(status) : -1);
         if (clock_elapsed_s() > began_s + 120)
-            die("no answer in 120 s");
+            die("firnd did not answer for 120 s");
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
     return clock_elapsed_s() - began_s;
@@ -134,7 +132,7 @@ static int count_running(void)
     return n;
 }
 
-/* Until their number stands still for two seconds. */
+/* Waits until the number of running jobs is steady for two seconds. */
 static int wait_for_jobs(void)
 {
     int before = -1, now = 0;
@@ -152,7 +150,8 @@ static void kill_hard(pid_t daemon)
     waitpid(daemon, NULL, 0);
 }
 
-/* Jobs and their supervisors are ours since firnd was killed. */
+/* Kills the jobs and their supervisors, children of this process since firnd
+ * was killed. */
 static void end_children(void)
 {
     char file[64];
@@ -187,13 +186,13 @@ int main(int argc, char **argv)
         return 1;
     snprintf(path, sizeof path, "%s/firn.sock", folder);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    must(fullstate_fill(
-        folder,
-        &(struct fullstate){.history = HISTORY,
-                            .living = living,
-                            .ran_every = 10,
-                            .oldest_s = (double)time(NULL) - 1e6},
-        &err));
+    struct firn_error err = {0};
+    struct fullstate full = {.history = HISTORY,
+                             .living = living,
+                             .ran_every = 10,
+                             .oldest_s = (double)time(NULL) - 1e6};
+    if (fullstate_fill(folder, &full, &err) != FIRN_OK)
+        die("%s", err.text);
     pid_t daemon = start(argv[1], policy);
     until_it_answers_s(daemon);
     int nrunning = wait_for_jobs();
@@ -202,11 +201,11 @@ int main(int argc, char **argv)
         daemon = start(argv[1], policy);
         wall_s = fmin(wall_s, until_it_answers_s(daemon));
         cpu_s = fmin(cpu_s, cpu_of(daemon));
-        sleep(2); /* it decides and writes, as one does that is killed later */
+        sleep(2); /* firnd decides and writes for a while before it is killed */
     }
     kill_hard(daemon);
     end_children();
-    printf("%d living jobs, %s: of which run\t%d\t-\t-\tjobs\n", living, policy,
+    printf("%d living jobs, %s: running\t%d\t-\t-\tjobs\n", living, policy,
            nrunning);
     printf("%d living jobs, %s: answers after kill -9\t%.17g\t<=\t2\ts\n",
            living, policy, wall_s);

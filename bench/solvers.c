@@ -1,13 +1,12 @@
 /* solvers.c - time and quality of the solvers over one capacity.
  *
- * Menus look like a scheduler's: what a job gets from a GPUs is its best time
- * to finish over its time with a, speed grows with a to a power below 1, and
- * waiting is worth what is left after one more interval, or nothing, which
- * makes all waiting jobs tie. Times are the best of several runs.
+ * Menus look like a scheduler's: the value of `a` GPUs to a job is its best
+ * time to finish over its time with a; speed grows with a to a power below 1;
+ * waiting is worth the value after one more interval, or nothing, which makes
+ * all waiting jobs tie. Times are the best of several runs.
  *
- * Then the same beside cbc, which has 60 s for each size and is asked only for
- * the best worst value, not for those behind it. Where it is not done by then
- * its 60 s are compared.
+ * Then the same beside cbc, which has 60 s for each size and computes only the
+ * best worst value. If it is not done by then, its time counts as 60 s.
  */
 #include "base/arena.h"
 #include "base/clock.h"

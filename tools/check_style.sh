@@ -69,14 +69,15 @@ listed()
 commands()
 {
     def=src/cli/commands.def
-    for file in src/cli/cmd_*.c; do
+    for file in src/*/cmd_*.c; do
         [ -f "$file" ] || continue
-        id=${file#src/cli/cmd_}
+        id=${file#src/*/cmd_}
         in_list $def COMMAND "${id%.c}" ||
             echo "$file:1: list: $def has no line COMMAND(${id%.c})"
     done
     listed $def COMMAND | while read -r line id; do
-        [ -f "src/cli/cmd_$id.c" ] ||
+        set -- src/*/cmd_"$id".c
+        [ -f "$1" ] ||
             echo "$def:$line: list: there is no src/cli/cmd_$id.c"
     done
 }
@@ -158,7 +159,7 @@ function calls(s,    name, before, rest)
         rest = substr(rest, RSTART + RLENGTH)
     }
     if (s ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ &&
-        folder !~ /^(base|cli|daemon)$/)
+        folder !~ /^(base|cli|daemon|repro)$/)
         say(FNR, "banned: stdout and stderr in src/" folder \
             ": a library does not print")
 }

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit 2
 command -v clang-tidy >/dev/null || { echo "no clang-tidy"; exit 77; }
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
 flags="-std=c17 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $warn
-    $(pkg-config --cflags libcyaml cminpack lapacke)"
+    $(pkg-config --cflags libcyaml cminpack lapack)"
 jobs=${JOBS:-$(nproc)}
 bound=
 for word in -Xclang -analyzer-config -Xclang max-nodes=5000; do

@@ -1,4 +1,4 @@
-/* alloc.h - what one job holds: which GPUs, whole or shared.
+/* alloc.h - an allocation: the GPUs that one job holds, whole or shared.
  *
  * An allocation is a list of parts ordered by (node, board). A part names up
  * to 64 GPUs of one node by bit mask; a node with more GPUs than that has
@@ -10,27 +10,39 @@
 #include <firn/cluster.h>
 #include <stdint.h>
 
-/* What a job's trainer may change while it runs, at no cost. What it may not
- * is as submitted. */
+typedef int firn_job_id;
+
+enum { FIRN_NO_JOB = -1 };
+
+/* Settings that a job's trainer may change by itself while it runs, at no
+ * cost. All other settings stay as submitted. */
 enum firn_tune {
     FIRN_TUNE_BATCH = 1,   /* total batch and passes, for the most goodput */
     FIRN_TUNE_FREEZE = 2,  /* how many front layers are not trained */
     FIRN_TUNE_THREADS = 4, /* elastic threads: more of them on faster GPUs */
 };
 
-/* How a job is run on its GPUs, as far as a scheduler says it. Zeroed: as
- * submitted. */
+/* How a job is run on its GPUs, as far as a scheduler decides it. Start from
+ * FIRN_HOW_AS_SUBMITTED: a zeroed one would name job 0 as partner, and core
+ * refuses a plan with it. */
 struct firn_how {
-    int passes;      /* sub-batches a step, by gradient accumulation; 0: as
-                      * few as memory allows */
-    int tensor;      /* GPUs that a layer is split over; 0: none */
-    int parallel;    /* enum firn_parallel of firn/parallel.h; 0: the best */
-    int stages;      /* of its pipeline; they divide its GPUs. 0: none */
-    int merged_with; /* 1 + id of the job it is trained together with */
-    int after;       /* 1 + id of the ended job whose weights it starts from */
-    int ahead_s;     /* seconds of its start that are done before it gets its
-                      * GPUs; of no account once it runs */
+    int passes;   /* sub-batches a step, by gradient accumulation; 0: as
+                   * few as memory allows */
+    int tensor;   /* GPUs that a layer is split over; 0: none */
+    int parallel; /* enum firn_parallel of firn/parallel.h; 0: the best */
+    int stages;   /* of its pipeline; they divide its GPUs. 0: none */
+    firn_job_id merged_with; /* the job that it is trained together with;
+                              * FIRN_NO_JOB: none */
+    firn_job_id after;       /* the ended job whose weights it starts from;
+                              * FIRN_NO_JOB: none */
+    int ahead_s; /* seconds of its start that are done before it gets its
+                  * GPUs; not compared, as it ends with the start */
 };
+
+#define FIRN_HOW_AS_SUBMITTED                   \
+    {                                           \
+        0, 0, 0, 0, FIRN_NO_JOB, FIRN_NO_JOB, 0 \
+    }
 
 struct firn_part {
     firn_node_id node;
@@ -47,10 +59,17 @@ struct firn_alloc {
     struct firn_how how;
 };
 
+/* No GPUs. */
+#define FIRN_ALLOC_NONE                             \
+    {                                               \
+        NULL, 0, 0, false, 0, FIRN_HOW_AS_SUBMITTED \
+    }
+
 FIRN_API bool firn_how_equal(const struct firn_how *a,
                              const struct firn_how *b);
 
-/* Same GPUs, same way of holding them and of running on them. */
+/* Same GPUs, same way of holding them and of running on them. Two allocations
+ * without GPUs are equal. */
 FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
                                const struct firn_alloc *b);
 

@@ -12,10 +12,6 @@
 #include <firn/status.h>
 #include <stdint.h>
 
-typedef int firn_job_id;
-
-enum { FIRN_NO_JOB = -1 };
-
 struct firn_job_spec {
     const char *name;  /* unique in its trace; never NULL */
     const char *app;   /* application; "" when not known */

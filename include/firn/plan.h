@@ -37,7 +37,7 @@ struct firn_want {
     const int *counts; /* how many of each type exactly, by type id; or NULL */
     int crowd;         /* of firn_plan_join: the most jobs on a GPU, itself
                         * included; 0: as many as the cluster allows */
-    struct firn_how how;
+    const struct firn_how *how; /* NULL: as submitted */
 };
 
 /* Gives `job` that many whole GPUs: where it is if it already holds that many,

@@ -37,6 +37,13 @@ firn_view_jobs(const struct firn_view *view);
 FIRN_API const struct firn_job *const *
 firn_view_waiting(const struct firn_view *view);
 
+/* The waiting job after `job` by id, the first one for NULL; NULL at the end.
+ * For policies that stop early: the list above costs O(waiting) at once. Costs
+ * O(1), and one for each running job passed over. */
+FIRN_API const struct firn_job *
+firn_view_next_waiting(const struct firn_view *view,
+                       const struct firn_job *job);
+
 /* The running jobs; view->nrunning of them. O(running). */
 FIRN_API const struct firn_job *const *
 firn_view_running(const struct firn_view *view);

@@ -142,6 +142,12 @@ bool str_int(const char *text, long min, long max, long *out)
     return true;
 }
 
+bool str_id(const char *text, long max, long *out)
+{
+    size_t n = strspn(text, "0123456789");
+    return n > 0 && text[n] == '\0' && str_int(text, 0, max, out);
+}
+
 static char lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;

@@ -10,6 +10,9 @@
 bool str_double(const char *text, double *out);
 /* The whole text is an integer from min to max; "8.0" is 8. */
 bool str_int(const char *text, long min, long max, long *out);
+/* The whole text is decimal digits, a number up to max: how an id is written
+ * ("17" is one; "1e0", "+1", " 1" and "1.0" are not). */
+bool str_id(const char *text, long max, long *out);
 bool str_equal_nocase(const char *a, const char *b);
 /* Which of names[0..n) is closest in edits to `text`; -1 when none is within
  * a third of its length (at least 2). Ties: the first. */

@@ -1,4 +1,4 @@
-/* cmd_cancel.c - `firn cancel`: jobs that shall end.
+/* cmd_cancel.c - `firn cancel`: cancels jobs.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -8,10 +8,10 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "cancel",
     .usage = "[options] JOB [JOB...]",
-    .about = "Ends jobs: one that waits leaves the queue; one that runs is "
-             "asked to\ncheckpoint, then to end, and is killed after its grace "
-             "time.\nA JOB is a number, a name, or the beginning of a name "
-             "that no other has;\ndigits alone are always a number.",
+    .about = "Cancels jobs. A waiting job leaves the queue. A running job is "
+             "asked to write a checkpoint and to exit, and is killed after its "
+             "grace time.\nJOB is a number, a name, or a unique prefix of a "
+             "name; digits alone are always a number.",
     .table = table,
 };
 
@@ -22,6 +22,6 @@ int cmd_cancel(int argc, char **argv)
                                           .before = "/v1/jobs/",
                                           .behind = "/cancel",
                                           .done = "is cancelled",
-                                          .begun = "is being ended"};
+                                          .begun = "is being cancelled"};
     return live_verb_run(&verb, argc, argv);
 }

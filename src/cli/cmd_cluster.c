@@ -1,7 +1,7 @@
-/* cmd_cluster.c - firn cluster: the presets, and what a text means.
+/* cmd_cluster.c - firn cluster: lists the presets, shows one cluster.
  *
- * `show` takes the same text as `firn sim --cluster`: a preset, a spec or a
- * file, so a cluster can be looked at before it is used.
+ * `show` takes the same argument as `firn sim --cluster`: a preset, a spec or a
+ * YAML file.
  */
 #include "base/buf.h"
 #include "base/table.h"
@@ -45,7 +45,7 @@ static void list_json(const struct firn_preset *presets, size_t n,
     buf_puts(out, "\n]}\n");
 }
 
-/* How many nodes from `from` on are alike. */
+/* Number of equal nodes from `from` on. */
 static int run_length(const struct firn_cluster *cluster, int from)
 {
     const struct firn_node *a = &cluster->nodes[from];
@@ -135,39 +135,29 @@ static int show(const char *text, bool is_json, struct firn_buf *out)
 
 int cmd_cluster(int argc, char **argv)
 {
-    static const char *const formats[] = {"table", "json", NULL};
-    struct args {
-        const char *format;
-    } args = {"table"};
-    static const struct flag table[] = {
-        {"output", 'o', "FORMAT", "table or json", flag_text,
-         offsetof(struct args, format)},
-        {0},
-    };
+    bool is_json = false;
+    static const struct flag table[] = {FORMAT_FLAG(0), {0}};
     static const struct flags_page page = {
         .command = "cluster",
         .usage = "list [options]\nshow NAME|SPEC|FILE [options]",
-        .about = "Lists the clusters firn knows by name, or shows one: a name "
-                 "of the list,\na spec such as 24x8:v100,2x4:a100@80 (nodes x "
-                 "GPUs : type @ GiB), or a YAML file.",
+        .about = "Lists the cluster presets, or shows one cluster: a preset, a "
+                 "spec such as 24x8:v100,2x4:a100@80 (nodes x GPUs : type @ "
+                 "GiB), or a YAML file.",
         .table = table,
     };
-    int rc = flags_parse(&page, &args, &argc, argv);
+    int rc = flags_parse(&page, &is_json, &argc, argv);
     if (rc >= 0)
         return rc;
-    int format = output_format(page.command, args.format, formats);
-    if (format < 0)
-        return 2;
     bool is_list = argc < 2 || (argc == 2 && strcmp(argv[1], "list") == 0);
     if (!is_list && (argc != 3 || strcmp(argv[1], "show") != 0))
-        return flags_wrong(&page, "'list', or 'show' and one cluster");
+        return flags_wrong(&page, "use 'list', or 'show' and one cluster");
     struct firn_buf out = {0};
     size_t n;
     const struct firn_preset *presets = firn_cluster_presets(&n);
     if (!is_list)
-        rc = show(argv[2], format == 1, &out);
+        rc = show(argv[2], is_json, &out);
     else
-        (format == 1 ? list_json : list_table)(presets, n, &out);
+        (is_json ? list_json : list_table)(presets, n, &out);
     if (rc <= 0)
         rc = output_write(page.command, &out);
     buf_release(&out);

@@ -1,13 +1,9 @@
-/* cmd_completion.c - `firn completion SHELL`: words for the shell to complete.
+/* cmd_completion.c - `firn completion SHELL`: a completion script for a shell.
  *
- * The scripts ask firn itself: its commands, and the options of one, are read
- * from the help pages, so that they are never out of step with the program.
- * Names of jobs and nodes are asked of the daemon, which has half a second to
- * answer; what it says is let through only if it has the letters of a name.
- *
- * A script is a head that defines the words in its shell's own way, and the
- * parts below, which are the same for all: a new command that takes a job is
- * one more word of JOB_COMMANDS.
+ * The scripts read commands and options from firn's own help pages, so they
+ * always match the program. Names of jobs and nodes come from firnd, which has
+ * half a second to answer; names with unusual characters are dropped. To
+ * complete job names for a new command, add it to JOB_COMMANDS.
  */
 #include "base/buf.h"
 #include "cli/command.h"
@@ -18,20 +14,21 @@
 static const struct flags_page page = {
     .command = "completion",
     .usage = "bash|zsh|fish",
-    .about = "Prints a script by which the shell completes commands, options, "
-             "jobs and nodes:\n\n"
+    .about = "Prints a script that completes commands, options, jobs and nodes "
+             "in a shell:\n\n"
              "    bash    source <(firn completion bash)\n"
-             "    zsh     source <(firn completion zsh), behind compinit\n"
+             "    zsh     source <(firn completion zsh), after compinit\n"
              "    fish    firn completion fish | source",
 };
 
-/* Commands whose operands are jobs, or nodes; those of `trace`. */
+/* Commands whose operands are jobs or nodes; subcommands of `trace`. */
 #define JOB_COMMANDS   "show logs cancel hold release why eta"
 #define NODE_COMMANDS  "drain undrain"
 #define TRACE_COMMANDS "stat convert gen export formats"
 #define SHELLS         "bash zsh fish"
 
-/* Lines on standard input to words: commands, options, names by column. */
+/* Shell commands that print firn's commands, the options of a command, and the
+ * names in a column of a table. */
 #define COMMANDS_OF "command firn help | awk '/^  [a-z]/ { print $1 }'"
 #define OPTIONS_OF(command)                       \
     "command firn " command " --help 2>/dev/null" \
@@ -157,7 +154,8 @@ int cmd_completion(int argc, char **argv)
         if (strcmp(argv[1], shells[i].name) == 0)
             buf_puts(&out, shells[i].script);
     if (out.n == 0)
-        return flags_wrong(&page, "say bash, zsh or fish");
+        return flags_wrong(&page,
+                           "no known shell given: use bash, zsh or fish");
     rc = output_write("completion", &out);
     buf_release(&out);
     return rc;

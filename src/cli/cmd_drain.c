@@ -1,4 +1,4 @@
-/* cmd_drain.c - `firn drain`: nodes that shall get no more jobs.
+/* cmd_drain.c - `firn drain`: takes nodes out of service.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -8,7 +8,9 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "drain",
     .usage = "[options] NODE [NODE...]",
-    .about = "Keeps new jobs from nodes, for repairs, until 'firn undrain'.",
+    .about = "Drains nodes: no job is started on them until 'firn undrain'. "
+             "Running jobs that can be moved leave by a checkpoint; the others "
+             "run to their end.",
     .table = table,
 };
 

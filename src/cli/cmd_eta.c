@@ -1,4 +1,4 @@
-/* cmd_eta.c - `firn eta`: when a job may start and be done.
+/* cmd_eta.c - `firn eta`: when a job starts and ends.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,11 +9,10 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "eta",
     .usage = "[options] JOB",
-    .about = "Says from when to when a job may start and be done, by rolling "
-             "the present\nstate forward. It is a guess: jobs come and go, and "
-             "users' guesses are off.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Predicts when a job starts and ends, with a range, by simulating "
+             "the current state forward. New jobs and wrong estimates of run "
+             "times change the answer.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

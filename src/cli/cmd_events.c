@@ -1,8 +1,8 @@
-/* cmd_events.c - `firn events`: what has happened, and what happens.
+/* cmd_events.c - `firn events`: the event history of jobs and nodes.
  *
- * History comes in pages of JSON, what is to come as server-sent events. Both
- * have the ids of the daemon's own record, so that a stream which breaks, when
- * the daemon is started anew, goes on behind the last event that was seen.
+ * Past events come in pages of JSON, new ones as server-sent events. Events
+ * have ids, so that after a broken stream, e.g. a restart of firnd, the next
+ * stream continues after the last event received.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -23,13 +23,13 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"follow", 'f', NULL, "goes on with what happens", flag_yes,
+    {"follow", 'f', NULL, "print new events as they happen", flag_yes,
      offsetof(struct args, follows)},
-    {"last", 'n', "N", "only the last N of those there are", flag_count,
+    {"last", 'n', "N", "print only the last N events", flag_count,
      offsetof(struct args, last)},
-    {"after", 0, "ID", "only those behind this one", flag_whole,
+    {"after", 0, "ID", "print only events after event ID", flag_whole,
      offsetof(struct args, after)},
-    {"job", 'j', "JOB", "only those of a job", flag_text,
+    {"job", 'j', "JOB", "print only events of this job", flag_text,
      offsetof(struct args, job)},
     LIVE_FLAGS,
     {0},
@@ -38,17 +38,18 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "events",
     .usage = "[options]",
-    .about = "Prints what has happened to jobs and nodes, oldest first. With "
-             "--follow, -o json\nprints one object a line. In brackets: the "
-             "caller that asked for it.",
+    .about = "Prints the events of jobs and nodes, oldest first, with the "
+             "caller of a request in brackets. With --follow, -o json prints "
+             "one object per line.",
     .table = table,
 };
 
-struct telling {
+struct stream {
     struct live *live;
     const struct args *args;
-    double job, seen;     /* -1: all; the last id */
-    struct firn_buf line; /* of a stream, not whole yet */
+    double job;           /* number; -1: all jobs */
+    double seen;          /* id of the last event received */
+    struct firn_buf line; /* received part of an incomplete line */
     int rc;
 };
 
@@ -75,7 +76,7 @@ static void put_event(const json_t *event, struct firn_buf *out)
 
 /* --- history -------------------------------------------------------------- */
 
-static enum firn_status get_page(struct telling *t, json_t **out,
+static enum firn_status get_page(struct stream *t, json_t **out,
                                  struct firn_error *err)
 {
     char path[96];
@@ -87,8 +88,8 @@ static enum firn_status get_page(struct telling *t, json_t **out,
     return client_get(t->live->client, path, out, err);
 }
 
-/* All pages; with --last the oldest are dropped on the way. */
-static enum firn_status get_history(struct telling *t, json_t *events,
+/* Gets all pages; with --last keeps only the newest events. */
+static enum firn_status get_history(struct stream *t, json_t *events,
                                     struct firn_error *err)
 {
     for (;;) {
@@ -109,7 +110,7 @@ static enum firn_status get_history(struct telling *t, json_t *events,
     }
 }
 
-static int tell_history(struct telling *t)
+static int print_history(struct stream *t)
 {
     struct firn_error err = {0};
     struct firn_buf out = {0};
@@ -131,10 +132,10 @@ static int tell_history(struct telling *t)
     return rc;
 }
 
-/* --- what is to come ------------------------------------------------------ */
+/* --- new events ----------------------------------------------------------- */
 
-/* A line of a stream: only "data: {...}" matters, for the id is in it too. */
-static void take_line(struct telling *t, const char *line, size_t n)
+/* Prints the event of a line "data: {...}"; other lines are ignored. */
+static void take_line(struct stream *t, const char *line, size_t n)
 {
     static const char start[] = "data: ";
     struct firn_buf out = {0};
@@ -154,11 +155,11 @@ static void take_line(struct telling *t, const char *line, size_t n)
 
 static bool take(void *arg, struct firn_bytes piece)
 {
-    enum { LINE_MOST = 1 << 20 };
-    struct telling *t = arg;
+    enum { LINE_MAX_BYTES = 1 << 20 };
+    struct stream *t = arg;
     size_t first = 0;
-    if (t->line.n + piece.n > LINE_MOST)
-        buf_clear(&t->line); /* no event is so long */
+    if (t->line.n + piece.n > LINE_MAX_BYTES)
+        buf_clear(&t->line); /* not an event */
     buf_add(&t->line, piece.at, piece.n);
     for (size_t i = 0; i < t->line.n && t->rc == 0; i++) {
         if (t->line.at[i] != '\n')
@@ -171,7 +172,7 @@ static bool take(void *arg, struct firn_bytes piece)
     return t->rc == 0;
 }
 
-static int tell_coming(struct telling *t)
+static int follow(struct stream *t)
 {
     double heard_s = clock_elapsed_s();
     for (;;) {
@@ -196,8 +197,8 @@ static int tell_coming(struct telling *t)
 
 /* --- the command ---------------------------------------------------------- */
 
-/* The number of the job that is named. */
-static int find_job(struct telling *t)
+/* Sets the number of the job given by --job. */
+static int find_job(struct stream *t)
 {
     struct firn_error err = {0};
     struct firn_buf path = {0};
@@ -214,17 +215,16 @@ static int find_job(struct telling *t)
     return status == FIRN_OK ? 0 : live_failed(t->live, &err);
 }
 
-static int tell(struct live *live, const struct args *args)
+static int print_events(struct live *live, const struct args *args)
 {
-    struct telling t = {
-        .live = live, .args = args, .seen = (double)args->after};
+    struct stream t = {.live = live, .args = args, .seen = (double)args->after};
     if (args->follows)
         client_catch_interrupts();
     int rc = find_job(&t);
     if (rc == 0)
-        rc = tell_history(&t);
+        rc = print_history(&t);
     if (rc == 0 && args->follows)
-        rc = tell_coming(&t);
+        rc = follow(&t);
     buf_release(&t.line);
     return rc;
 }
@@ -237,10 +237,12 @@ int cmd_events(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (argc > 1)
-        return flags_wrong(&page, "takes options only; '--job %s'?", argv[1]);
+        return flags_wrong(&page,
+                           "unexpected argument '%s'; did you mean --job %s?",
+                           argv[1], argv[1]);
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
-        rc = tell(&live, &args);
+        rc = print_events(&live, &args);
     live_close(&live);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* cmd_help.c - firn help: the commands, or the page of one.
+/* cmd_help.c - firn help: lists the commands, or prints the page of one.
  */
 #include "base/buf.h"
 #include "base/table.h"
@@ -11,9 +11,10 @@ static int list(void)
 {
     struct firn_buf out = {0};
     struct table table;
-    buf_puts(&out, "usage: firn COMMAND [options]\n\n"
-                   "A scheduler and simulator for clusters that train deep "
-                   "networks.\n\ncommands:\n");
+    buf_puts(&out,
+             "usage: firn COMMAND [options]\n\n"
+             "Schedules deep-learning training jobs on GPU clusters, live "
+             "or simulated.\n\ncommands:\n");
     table_init(&table, "lll");
     for (const struct command *c = command_table(); c->name; c++) {
         table_cell(&table, "");
@@ -22,7 +23,8 @@ static int list(void)
     }
     table_print(&table, &out);
     table_release(&table);
-    buf_puts(&out, "\n'firn help COMMAND' says more. A first run:\n\n"
+    buf_puts(&out, "\n'firn help COMMAND' prints the options of a command. "
+                   "Example:\n\n"
                    "  firn sim --trace jobs.csv --cluster 16x4:t4 "
                    "--policy fifo,sjf,tiresias\n");
     int rc = output_write("help", &out);
@@ -35,16 +37,16 @@ int cmd_help(int argc, char **argv)
     static const struct flags_page page = {
         .command = "help",
         .usage = "[COMMAND]",
-        .about = "Lists the commands, or shows the page of one.",
+        .about = "Lists the commands, or prints the help page of one.",
     };
     static char option[] = "--help";
     int rc = flags_parse(&page, NULL, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 1, "command");
     if (rc >= 0)
         return rc;
     if (argc < 2)
         return list();
-    if (argc > 2)
-        return flags_wrong(&page, "one command at a time");
     const struct command *command = command_find(argv[1]);
     if (!command)
         return 2;

@@ -1,4 +1,4 @@
-/* cmd_hold.c - `firn hold`: jobs that shall not be started for now.
+/* cmd_hold.c - `firn hold`: keeps jobs from starting.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -8,11 +8,10 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "hold",
     .usage = "[options] JOB [JOB...]",
-    .about = "Keeps jobs from being started until 'firn release'. One that "
-             "runs leaves by a\ncheckpoint if it can be stopped, else at its "
-             "end.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Holds jobs: they are not started until 'firn release'. A running "
+             "job that can be stopped writes a checkpoint and stops; one that "
+             "cannot runs to its end.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 
@@ -23,7 +22,7 @@ int cmd_hold(int argc, char **argv)
                                           .before = "/v1/jobs/",
                                           .behind = "/hold",
                                           .done = "is held",
-                                          .begun = "is held as soon as it has "
+                                          .begun = "will be held when it has "
                                                    "left its GPUs"};
     return live_verb_run(&verb, argc, argv);
 }

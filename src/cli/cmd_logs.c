@@ -1,12 +1,11 @@
-/* cmd_logs.c - `firn logs`: what a job wrote to its standard output and error.
+/* cmd_logs.c - `firn logs`: standard output and error of a job.
  *
- * A log is another user's text: control characters are made visible unless
- * --raw says that the bytes themselves are wanted, for a file or a tool.
+ * Control characters in the log are escaped, unless --raw asks for the bytes.
  *
- * firnd keeps the newest part of a log. Bytes that were dropped before they
- * could be read are told on standard error, by their number: between the bytes
- * of the log themselves nothing is put. A stream ends where the next byte was
- * dropped, as it ends with the job; what the next piece says tells which.
+ * firnd keeps the newest part of a log. The number of bytes that were dropped
+ * before they could be read is printed on standard error. A stream ends with
+ * the job, and also where the next byte was dropped; the offset of the next
+ * piece tells which of the two it was.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -17,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20 }; /* the most that the daemon gives at once */
+enum { PIECE = 1 << 20 }; /* largest answer of firnd, in bytes */
 
 struct args {
     struct live_args live;
@@ -26,12 +25,12 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"follow", 'f', NULL, "goes on with what is written, until the job is over",
-     flag_yes, offsetof(struct args, follows)},
-    {"tail", 'n', "N", "only the last N lines", flag_count,
+    {"follow", 'f', NULL, "print new output until the job ends", flag_yes,
+     offsetof(struct args, follows)},
+    {"tail", 'n', "N", "print only the last N lines", flag_count,
      offsetof(struct args, tail)},
-    {"raw", 0, NULL, "the bytes as they are, control characters too", flag_yes,
-     offsetof(struct args, is_raw)},
+    {"raw", 0, NULL, "print the bytes unchanged, with control characters",
+     flag_yes, offsetof(struct args, is_raw)},
     LIVE_FLAGS,
     {0},
 };
@@ -39,10 +38,9 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "logs",
     .usage = "[options] JOB",
-    .about = "Prints what a job wrote. Control characters are shown as \\x1b "
-             "and the like.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Prints the output of a job. Control characters are shown as "
+             "escapes such as \\x1b.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 
@@ -50,9 +48,9 @@ struct printing {
     struct live *live;
     bool is_raw;
     struct safe_feed feed;
-    struct firn_buf out; /* with -o json: all of it */
+    struct firn_buf out; /* with -o json: the whole log */
     int64_t offset;      /* of the next byte */
-    int64_t ndropped;    /* bytes, before they could be read */
+    int64_t ndropped;    /* bytes dropped before they could be read */
     int rc;
 };
 
@@ -80,20 +78,20 @@ static void make_path(struct firn_buf *path, const char *job, const char *query,
     buf_printf(path, "/logs?%s=%lld", query, (long long)value);
 }
 
-/* A piece came that begins behind what was asked for. */
-static void tell_dropped(struct printing *p, int64_t begin)
+/* Reports bytes that are missing before a piece that starts at `begin`. */
+static void report_dropped(struct printing *p, int64_t begin)
 {
     if (begin <= p->offset)
         return;
     fprintf(stderr,
             "firn logs: %lld bytes were dropped before they were read; firnd "
-            "keeps the newest of a log (--log-mib)\n",
+            "keeps the newest part of a log (firnd --log-mib)\n",
             (long long)(begin - p->offset));
     p->ndropped += begin - p->offset;
     p->offset = begin;
 }
 
-/* What is there now, piece by piece, all of it or its last lines. */
+/* Prints the log up to now, piece by piece, or its last lines. */
 static enum firn_status print_past(struct printing *p, int tail,
                                    const char *job, struct firn_error *err)
 {
@@ -109,7 +107,7 @@ static enum firn_status print_past(struct printing *p, int tail,
         buf_printf(&path, "&limit=%d", PIECE);
         status = client_piece(p->live->client, path.at, &piece, &next, err);
         if (status == FIRN_OK && next >= 0 && !is_tail)
-            tell_dropped(p, next - (int64_t)piece.n);
+            report_dropped(p, next - (int64_t)piece.n);
         if (status == FIRN_OK && piece.n > 0)
             print(p, (struct firn_bytes){piece.at, piece.n});
         if (next >= 0)
@@ -121,9 +119,9 @@ static enum firn_status print_past(struct printing *p, int tail,
     return status;
 }
 
-/* What is to come. A daemon that is started anew meanwhile goes on where the
- * one before stopped. */
-static enum firn_status print_coming(struct printing *p, const char *job,
+/* Prints new output until the stream ends; after a restart of firnd it
+ * continues at the same offset. */
+static enum firn_status print_stream(struct printing *p, const char *job,
                                      struct firn_error *err)
 {
     struct firn_buf path = {0};
@@ -145,12 +143,13 @@ static enum firn_status print_coming(struct printing *p, const char *job,
     return status;
 }
 
-/* Until the job is over: then nothing is left behind the end of the stream. */
+/* Follows the log until nothing is left after the end of a stream: then the
+ * job has ended. */
 static enum firn_status follow(struct printing *p, const char *job,
                                struct firn_error *err)
 {
     for (;;) {
-        FIRN_TRY(print_coming(p, job, err));
+        FIRN_TRY(print_stream(p, job, err));
         int64_t before = p->offset;
         FIRN_TRY(print_past(p, 0, job, err));
         if (p->offset == before || p->rc != 0)
@@ -158,7 +157,7 @@ static enum firn_status follow(struct printing *p, const char *job,
     }
 }
 
-/* As JSON, all of it: a log may have NULs. */
+/* Appends the log as a JSON string; it may contain NULs. */
 static void put_json(struct firn_buf *out, const struct firn_buf *log)
 {
     struct firn_buf part = {0};
@@ -174,7 +173,7 @@ static void put_json(struct firn_buf *out, const struct firn_buf *log)
     buf_release(&part);
 }
 
-/* What is left at the end: half a character; with -o json all of it. */
+/* Writes the rest: an incomplete character, or with -o json the whole log. */
 static int finish(struct printing *p)
 {
     struct firn_buf text = {0};
@@ -211,11 +210,10 @@ int cmd_logs(int argc, char **argv)
     struct args args = {0};
     struct live live;
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 1, 1, "job");
     if (rc >= 0)
         return rc;
-    if (argc != 2)
-        return flags_wrong(&page,
-                           argc < 2 ? "say which job" : "one job at a time");
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
         rc = logs(&live, &args, argv[1]);

@@ -1,9 +1,8 @@
-/* cmd_memory.c - firn memory: what training a transformer takes, and where it
- * fits.
+/* cmd_memory.c - firn memory: GPU memory of a transformer, and plans that fit.
  *
- * The shape comes from --model or from --hidden, --layers, --heads and
- * --vocab; a number given beside --model replaces that of the model. With
- * --cluster the feasible plans follow, best first.
+ * The model's shape comes from --model, or from --hidden, --layers, --heads and
+ * --vocab; these also override single numbers of --model. With --cluster the
+ * feasible plans are printed, best first.
  */
 #include "base/buf.h"
 #include "cli/command.h"
@@ -14,11 +13,11 @@
 #include <string.h>
 
 struct args {
-    const char *model, *cluster, *format, *lora_on;
+    const char *model, *cluster, *lora_on;
     int hidden, layers, heads, kv_heads, ffn, vocab;
-    int family; /* -1: not said */
+    int family; /* -1: not given */
     int precision, optimizer, attention;
-    bool is_checkpointing, is_plain, frees_gradients;
+    bool is_checkpointing, is_plain, frees_gradients, is_json;
     int seq, micro_batch, batch, lora, tp, dp;
     long zero;
     int nplans;
@@ -45,7 +44,8 @@ static enum firn_status choose(int *at, const char *value,
     for (size_t i = 0, used = 0; i < n && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
                                  i ? ", " : "", names[i]);
-    return firn_fail(err, FIRN_EINVAL, "'%.40s' is none of %s", value, known);
+    return firn_fail(err, FIRN_EINVAL, "'%.40s' is not one of %s", value,
+                     known);
 }
 
 #define CHOICE(name, list)                                               \
@@ -61,63 +61,67 @@ CHOICE(set_optimizer, optimizers)
 CHOICE(set_attention, attentions)
 
 static const struct flag table[] = {
-    {"model", 'm', "NAME", "a shape by name; 'list' lists them", flag_text,
-     offsetof(struct args, model)},
+    {"model", 'm', "NAME", "model by name; 'list' prints the known models",
+     flag_text, offsetof(struct args, model)},
     {"hidden", 0, "H", "hidden size", flag_count,
      offsetof(struct args, hidden)},
-    {"layers", 0, "L", "layers", flag_count, offsetof(struct args, layers)},
-    {"heads", 0, "A", "attention heads", flag_count,
+    {"layers", 0, "L", "number of layers", flag_count,
+     offsetof(struct args, layers)},
+    {"heads", 0, "A", "number of attention heads", flag_count,
      offsetof(struct args, heads)},
-    {"kv-heads", 0, "K",
-     "heads of keys and values; as many as heads if not "
-     "given",
-     flag_count, offsetof(struct args, kv_heads)},
-    {"ffn", 0, "F", "inner width of the MLP; 4 H if not given", flag_count,
+    {"kv-heads", 0, "K", "number of key/value heads (default: A)", flag_count,
+     offsetof(struct args, kv_heads)},
+    {"ffn", 0, "F", "inner width of the MLP (default: 4 H)", flag_count,
      offsetof(struct args, ffn)},
-    {"vocab", 0, "V", "vocabulary", flag_count, offsetof(struct args, vocab)},
-    {"family", 0, "KIND", "gpt2, bert or llama (gated MLP, RMS norm)",
-     set_family, offsetof(struct args, family)},
-    {"seq", 's', "S", "tokens of a sample; 1024 if not given", flag_count,
+    {"vocab", 0, "V", "vocabulary size", flag_count,
+     offsetof(struct args, vocab)},
+    {"family", 0, "KIND",
+     "layer type: gpt2, bert or llama (gated MLP, RMS norm)", set_family,
+     offsetof(struct args, family)},
+    {"seq", 's', "S", "sequence length in tokens (default: 1024)", flag_count,
      offsetof(struct args, seq)},
-    {"micro-batch", 'b', "B", "samples on a GPU in one pass; 1 if not given",
+    {"micro-batch", 'b', "B", "samples per GPU and pass (default: 1)",
      flag_count, offsetof(struct args, micro_batch)},
     {"batch", 0, "N",
-     "samples of a step on all GPUs, for the plans; "
-     "micro-batch x dp if not given",
-     flag_count, offsetof(struct args, batch)},
+     "global batch size in samples, for --cluster (default: B x D)", flag_count,
+     offsetof(struct args, batch)},
     {"precision", 'p', "KIND",
-     "amp (autocast over fp32 weights; the default), "
-     "fp32, bf16, megatron",
+     "amp (autocast over fp32 weights), fp32, bf16 or megatron (default: "
+     "amp)",
      set_precision, offsetof(struct args, precision)},
-    {"attention", 0, "KIND", "sdpa (the default) or eager", set_attention,
-     offsetof(struct args, attention)},
-    {"optimizer", 0, "KIND", "adamw (the default) or sgd with momentum",
+    {"attention", 0, "KIND",
+     "sdpa, or eager, which stores the attention matrices "
+     "(default: sdpa)",
+     set_attention, offsetof(struct args, attention)},
+    {"optimizer", 0, "KIND", "adamw, or sgd with momentum (default: adamw)",
      set_optimizer, offsetof(struct args, optimizer)},
-    {"no-momentum", 0, NULL, "sgd keeps no momentum", flag_yes,
+    {"no-momentum", 0, NULL, "sgd without momentum", flag_yes,
      offsetof(struct args, is_plain)},
-    {"checkpointing", 0, NULL, "layers are computed again in the backward pass",
+    {"checkpointing", 0, NULL,
+     "activation checkpointing: recompute layers in the "
+     "backward pass",
      flag_yes, offsetof(struct args, is_checkpointing)},
     {"free-gradients", 0, NULL,
-     "gradients are freed before each pass (zero_grad without accumulation)",
+     "free gradients before each pass (zero_grad without gradient "
+     "accumulation)",
      flag_yes, offsetof(struct args, frees_gradients)},
-    {"lora", 0, "R", "train adapters of this rank only", flag_count,
+    {"lora", 0, "R", "train only LoRA adapters of rank R", flag_count,
      offsetof(struct args, lora)},
     {"lora-on", 0, "LIST",
-     "projections with an adapter: q, k, v, o, gate, up, "
-     "down; q,v if not given",
+     "projections with an adapter, of q, k, v, o, gate, up and down "
+     "(default: q,v)",
      flag_text, offsetof(struct args, lora_on)},
-    {"zero", 0, "N", "ZeRO stage 0 to 3; 3 is fully sharded", flag_whole,
-     offsetof(struct args, zero)},
-    {"tp", 't', "T", "tensor-parallel GPUs", flag_count,
+    {"zero", 0, "N", "ZeRO stage, 0 to 3; 3 is fully sharded (default: 0)",
+     flag_whole, offsetof(struct args, zero)},
+    {"tp", 't', "T", "tensor-parallel degree (default: 1)", flag_count,
      offsetof(struct args, tp)},
-    {"dp", 'd', "D", "data-parallel replicas", flag_count,
+    {"dp", 'd', "D", "data-parallel degree (default: 1)", flag_count,
      offsetof(struct args, dp)},
-    {"cluster", 'c', "CLUSTER", "also print the plans that fit there",
+    {"cluster", 'c', "CLUSTER", "also print the plans that fit on CLUSTER",
      flag_text, offsetof(struct args, cluster)},
-    {"plans", 'n', "N", "how many of them; 10 if not given", flag_count,
+    {"plans", 'n', "N", "number of plans to print (default: 10)", flag_count,
      offsetof(struct args, nplans)},
-    {"output", 'o', "FORMAT", "table or json", flag_text,
-     offsetof(struct args, format)},
+    FORMAT_FLAG(offsetof(struct args, is_json)),
     {0},
 };
 
@@ -125,14 +129,15 @@ static const struct flags_page page = {
     .command = "memory",
     .usage = "--model NAME [options]\n"
              "--hidden H --layers L --heads A --vocab V [options]",
-    .about = "Predicts the memory that training a transformer takes on each "
-             "GPU: the\npeak of all tensors, up to the most that the "
-             "allocator may hold for them; Frenzy's\nMARP beside it. With "
-             "--cluster, the feasible plans (type, t, d), best first.",
+    .about = "Predicts the memory per GPU for training a transformer: the peak "
+             "of all tensors and the largest reservation of the allocator for "
+             "them, beside the prediction of Frenzy's formula (MARP). With "
+             "--cluster it also prints the feasible plans (GPU type, tensor- "
+             "and data-parallel degree), best first.",
     .table = table,
 };
 
-/* "q,v" as bits. */
+/* Converts "q,v" to bits FIRN_LLM_*. */
 static enum firn_status parse_projections(const char *text, unsigned *out,
                                           struct firn_error *err)
 {
@@ -170,7 +175,7 @@ static enum firn_status make_shape(const struct args *args,
     replace(&shape->heads, args->heads);
     replace(&shape->kv_heads, args->kv_heads);
     replace(&shape->vocab, args->vocab);
-    /* The width goes with the size it belongs to. */
+    /* A new hidden size resets the MLP width to its default. */
     if (args->ffn > 0 || args->hidden > 0)
         shape->ffn = args->ffn;
     if (args->heads > 0 && args->kv_heads == 0)
@@ -238,9 +243,7 @@ static enum firn_status find_plans(const struct args *args,
     return FIRN_OK;
 }
 
-/* With the plans, when a cluster is named. */
-static int run(const struct args *args, const struct firn_memory_job *job,
-               bool is_json)
+static int run(const struct args *args, const struct firn_memory_job *job)
 {
     struct memory_plans plans = {0};
     struct firn_error err = {0};
@@ -250,7 +253,7 @@ static int run(const struct args *args, const struct firn_memory_job *job,
         return 1;
     }
     const struct memory_plans *found = args->cluster ? &plans : NULL;
-    (is_json ? memory_page_json : memory_page_table)(job, found, &out);
+    (args->is_json ? memory_page_json : memory_page_table)(job, found, &out);
     int rc = output_write(page.command, &out);
     buf_release(&out);
     firn_cluster_release(&plans.cluster);
@@ -268,9 +271,7 @@ static int list(bool is_json)
 
 int cmd_memory(int argc, char **argv)
 {
-    static const char *const formats[] = {"table", "json", NULL};
-    struct args args = {.format = "table",
-                        .lora_on = "q,v",
+    struct args args = {.lora_on = "q,v",
                         .family = -1,
                         .precision = FIRN_PRECISION_AMP,
                         .attention = FIRN_ATTENTION_SDPA,
@@ -280,20 +281,17 @@ int cmd_memory(int argc, char **argv)
     struct firn_memory_job job;
     struct firn_error err = {0};
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    int format = output_format(page.command, args.format, formats);
-    if (format < 0)
-        return 2;
-    if (argc > 1)
-        return flags_wrong(&page, "unexpected '%s'", argv[1]);
     if (args.model && strcmp(args.model, "list") == 0)
-        return list(format == 1);
+        return list(args.is_json);
     if (!args.model && (args.hidden == 0 || args.layers == 0 ||
                         args.heads == 0 || args.vocab == 0))
-        return flags_wrong(&page, "--model, or --hidden, --layers, --heads "
-                                  "and --vocab");
+        return flags_wrong(&page, "no model given: use --model NAME, or "
+                                  "--hidden, --layers, --heads and --vocab");
     if (make_job(&args, &job, &err) != FIRN_OK)
         return flags_wrong(&page, "%s", err.text);
-    return run(&args, &job, format == 1);
+    return run(&args, &job);
 }

@@ -22,9 +22,8 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"file", 'f', "FILE", "the job file, - for standard input", flag_text,
+    {"file", 'f', "FILE", "job file, - for standard input", flag_text,
      offsetof(struct args, file)},
-    JOB_FLAGS(job),
     LIVE_FLAGS,
     {0},
 };
@@ -34,10 +33,13 @@ static const struct flags_page page = {
     .usage = "[options] -f FILE\n"
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Says what would happen if the job were submitted now: when it "
-             "would start, on\nwhich GPUs, how fast it would be, when it would "
-             "be done, whom it would slow, and\nthe smallest change that would "
+             "would start, on which GPUs, how fast it would be, when it would "
+             "be done, whom it would slow, and the smallest change that would "
              "start it at once. Nothing is changed.",
     .table = table,
+    .shared = job_flags_table,
+    .shared_head = "job options",
+    .shared_at = offsetof(struct args, job),
 };
 
 /* The job file: one there is, or one made of the options. */
@@ -82,17 +84,16 @@ static int check(const struct args *args, bool has_command)
     if (args->file == NULL && !has_command)
         return flags_wrong(&page, "say -f FILE, or -- and a command");
     if (args->file != NULL && (has_command || job_flags_any(&args->job)))
-        return flags_wrong(&page, "a file says all of a job: no other options "
-                                  "and no command beside -f");
-    if (args->job.may_share && args->job.is_alone)
-        return flags_wrong(&page, "--share or --alone, not both");
+        return flags_wrong(&page, "-f takes the whole job from the file: give "
+                                  "no job options and no command with it");
     return -1;
 }
 
 int cmd_plan(int argc, char **argv)
 {
-    struct args args = {.job.priority = -1};
+    struct args args = {0};
     struct live live;
+    job_flags_init(&args.job);
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc < 0)
         rc = check(&args, argc > 1);

@@ -1,7 +1,7 @@
-/* cmd_policies.c - firn policies: what there is, from the policies' records.
+/* cmd_policies.c - firn policies: lists the scheduling policies.
  *
- * Everything printed comes from struct firn_policy_def and its options, so a
- * new policy needs no line here.
+ * All text comes from struct firn_policy_def and its options, so a new policy
+ * needs no change here.
  */
 #include "base/buf.h"
 #include "base/table.h"
@@ -88,7 +88,7 @@ static void put_json(const struct firn_policy_def *policy, struct firn_buf *out)
     buf_puts(out, "]}");
 }
 
-/* One table of all options of n policies. */
+/* One table with the options of n policies. */
 static void put_options(const struct firn_policy_def *const *all, size_t n,
                         struct firn_buf *out)
 {
@@ -153,7 +153,8 @@ static void put_list(const struct firn_policy_def *const *all, size_t n,
     table_print(&table, out);
     table_release(&table);
     put_options(all, n, out);
-    buf_puts(out, "\nset an option with: firn sim --set policy.option=value\n");
+    buf_puts(out, "\nSet an option: firn sim --set POLICY.OPTION=VALUE, or "
+                  "firnd --set\n");
 }
 
 static void print(const struct firn_policy_def *const *all, size_t n,
@@ -176,29 +177,21 @@ static void print(const struct firn_policy_def *const *all, size_t n,
 
 int cmd_policies(int argc, char **argv)
 {
-    static const char *const formats[] = {"table", "json", NULL};
-    struct args {
-        const char *format;
-    } args = {"table"};
-    static const struct flag table[] = {
-        {"output", 'o', "FORMAT", "table or json", flag_text,
-         offsetof(struct args, format)},
-        {0},
-    };
+    bool is_json = false;
+    static const struct flag table[] = {FORMAT_FLAG(0), {0}};
     static const struct flags_page page = {
         .command = "policies",
         .usage = "[NAME] [options]",
-        .about = "Lists the policies with their options, or describes one.",
+        .about =
+            "Lists the scheduling policies with their options, or describes "
+            "one.",
         .table = table,
     };
-    int rc = flags_parse(&page, &args, &argc, argv);
+    int rc = flags_parse(&page, &is_json, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 1, "policy");
     if (rc >= 0)
         return rc;
-    int format = output_format(page.command, args.format, formats);
-    if (format < 0)
-        return 2;
-    if (argc > 2)
-        return flags_wrong(&page, "one policy at a time");
     size_t n;
     const struct firn_policy_def *const *all = firn_policies(&n);
     const struct firn_policy_def *one = NULL;
@@ -206,7 +199,7 @@ int cmd_policies(int argc, char **argv)
     if (argc == 2 && !(one = firn_policy_find(argv[1], &err)))
         return flags_wrong(&page, "%s", err.text);
     struct firn_buf out = {0};
-    print(one ? &one : all, one ? 1 : n, format == 1, one != NULL, &out);
+    print(one ? &one : all, one ? 1 : n, is_json, one != NULL, &out);
     rc = output_write(page.command, &out);
     buf_release(&out);
     return rc;

@@ -1,15 +1,15 @@
-/* cmd_profile.c - `firn profile`: models against measured tables.
+/* cmd_profile.c - `firn profile`: performance models and measured tables.
  *
- *     firn profile list                            the profiles there are
- *     firn profile show APP                        one of them
- *     firn profile eval --fit A.csv --test B.csv   error of what A taught on B
- *     firn profile fit A.csv                       the fitted parameters
+ *     firn profile list                            lists the profiles
+ *     firn profile show APP                        prints one profile
+ *     firn profile eval --fit A.csv --test B.csv   fits to A, predicts B
+ *     firn profile fit A.csv                       prints fitted parameters
  *
- * Each application of a table is fitted on its own. Bad rows are named on
- * standard error and skipped, and so is an application that only the test
- * table has. Without --test the rows are cut into random halves, by a seed,
- * one of which is fitted and the other tested. --points writes each tested row
- * as measured and as predicted, for plots.
+ * Each application of a table is fitted separately. Invalid rows, and
+ * applications that only the test table has, are reported on standard error and
+ * skipped. Without --test the rows are split at random into two halves: one is
+ * fitted, the other is predicted. --points writes each tested row, measured and
+ * predicted, for plots.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -25,8 +25,9 @@
 #include <string.h>
 
 struct args {
-    const char *fit, *test, *layers, *points, *format;
+    const char *fit, *test, *layers, *points;
     uint64_t seed;
+    bool is_json;
 };
 
 static int failed(const struct firn_error *err)
@@ -41,7 +42,7 @@ static void name_bad_rows(const struct profile_table *t)
     for (long i = 0; i < shown; i++)
         fprintf(stderr, "firn profile: %s\n", t->bad[i]);
     if (t->nbad > shown)
-        fprintf(stderr, "firn profile: %s: and %ld more bad rows\n", t->path,
+        fprintf(stderr, "firn profile: %s: %ld more bad rows\n", t->path,
                 t->nbad - shown);
 }
 
@@ -59,11 +60,12 @@ static enum firn_status read_table(const struct args *args, const char *path,
         return status;
     name_bad_rows(out);
     if (out->nrows == 0)
-        return firn_fail(err, FIRN_EDATA, "%s: has no usable row", path);
+        return firn_fail(err, FIRN_EDATA, "%s: no valid row", path);
     return FIRN_OK;
 }
 
-/* Both tables must count layers against the same number. */
+/* Sets the same number of layers in both tables, if one only counts frozen
+ * layers. */
 static void count_layers(struct profile_table *a, struct profile_table *b)
 {
     int most =
@@ -71,8 +73,8 @@ static void count_layers(struct profile_table *a, struct profile_table *b)
     if (!a->counts_layers && !b->counts_layers)
         return;
     fprintf(stderr,
-            "firn profile: %s: no layer table says what frozen layers weigh; "
-            "each counts 1/%d (see --layers)\n",
+            "firn profile: %s: no table of layer weights; each frozen layer "
+            "counts 1/%d (see --layers)\n",
             a->path, most + 1);
     profile_table_count_layers(a, most);
     profile_table_count_layers(b, most);
@@ -299,20 +301,20 @@ static int run(const struct args *args, bool is_fit,
 /* --- eval --- */
 
 static const struct flag eval_flags[] = {
-    {"fit", 'f', "A.csv", "the table that is fitted", flag_text,
+    {"fit", 'f', "A.csv", "measured table to fit the models to", flag_text,
      offsetof(struct args, fit)},
-    {"test", 't', "B.csv", "the table that is predicted", flag_text,
+    {"test", 't', "B.csv", "measured table to predict", flag_text,
      offsetof(struct args, test)},
-    {"seed", 's', "N", "without --test: of the random halves of A (1)",
+    {"seed", 's', "N", "seed of the random split, without --test (default: 1)",
      flag_seed, offsetof(struct args, seed)},
     {"layers", 'l', "FILE[#APP]",
-     "what frozen layers weigh, for tables that only count them; if not given, "
-     "layer_info.csv beside the table or above it",
+     "table of layer weights, for tables that only count frozen layers "
+     "(default: layer_info.csv in the table's directory or its parent)",
      flag_text, offsetof(struct args, layers)},
-    {"points", 'p', "FILE", "also write every tested row to this CSV file",
-     flag_text, offsetof(struct args, points)},
-    {"output", 'o', "FORMAT", "table or json (table)", flag_text,
-     offsetof(struct args, format)},
+    {"points", 'p', "FILE",
+     "write every tested row, measured and predicted, as CSV", flag_text,
+     offsetof(struct args, points)},
+    FORMAT_FLAG(offsetof(struct args, is_json)),
     {0},
 };
 
@@ -320,100 +322,79 @@ static const struct flags_page eval_page = {
     .command = "profile eval",
     .usage = "--fit A.csv --test B.csv [options]\n"
              "--fit A.csv [--seed N] [options]",
-    .about = "Fits each application of one measured table and predicts "
-             "another: mean,\nmedian and largest absolute percentage error "
-             "and R2 by quantity. Without\n--test, half of A is fitted and "
-             "the other half predicted.\n\n"
+    .about = "Fits models to each application of table A, predicts table B and "
+             "prints mean, median and largest absolute percentage error and "
+             "R2 by quantity. Without --test a random half of A is fitted and "
+             "the other half is predicted.\n\n"
              "Tables have the columns model,batch,layers,frozen,"
-             "flops_unfrozen_ratio,\nparams_unfrozen_ratio,iter_ms[,bwd_ms]"
-             "[,peak_alloc_mib][,gpu_util_pct], or\nplacement,local_bsz,"
+             "flops_unfrozen_ratio, params_unfrozen_ratio,iter_ms[,bwd_ms]"
+             "[,peak_alloc_mib][,gpu_util_pct], or placement,local_bsz,"
              "step_time[,sync_time][,frozen_layer][,app].",
     .table = eval_flags,
 };
 
-static const char *const formats[] = {"table", "json", NULL};
-
 static int run_eval(int argc, char **argv)
 {
-    struct args args = {.format = "table", .seed = 1};
+    struct args args = {.seed = 1};
     int rc = flags_parse(&eval_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&eval_page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    int format = output_format("profile", args.format, formats);
-    if (format < 0)
-        return 2;
-    if (argc > 1)
-        return flags_wrong(&eval_page, "unexpected '%s'", argv[1]);
     if (args.fit == NULL)
-        return flags_wrong(&eval_page, "--fit names no table");
+        return flags_wrong(&eval_page, "no table given: use --fit A.csv");
     return run(&args, false,
-               format == 1 ? profile_page_errors_json : profile_page_errors);
+               args.is_json ? profile_page_errors_json : profile_page_errors);
 }
 
 /* --- fit --- */
 
 static const struct flag fit_flags[] = {
     {"layers", 'l', "FILE[#APP]",
-     "what frozen layers weigh, for tables that only count them; if not given, "
-     "layer_info.csv beside the table or above it",
+     "table of layer weights, for tables that only count frozen layers "
+     "(default: layer_info.csv in the table's directory or its parent)",
      flag_text, offsetof(struct args, layers)},
-    {"output", 'o', "FORMAT", "table or json (table)", flag_text,
-     offsetof(struct args, format)},
+    FORMAT_FLAG(offsetof(struct args, is_json)),
     {0},
 };
 
 static const struct flags_page fit_page = {
     .command = "profile fit",
     .usage = "[options] A.csv",
-    .about = "Fits each application of a measured table and prints the "
-             "parameters, with the\nerror on the rows they were fitted to. "
-             "In the table, parameters that are 0 are\nleft out.",
+    .about = "Fits models to each application of a measured table and prints "
+             "the parameters with the error on the fitted rows. The table "
+             "omits parameters that are 0.",
     .table = fit_flags,
 };
 
 static int run_fit(int argc, char **argv)
 {
-    struct args args = {.format = "table"};
+    struct args args = {0};
     int rc = flags_parse(&fit_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&fit_page, argc, argv, 1, 1, "table");
     if (rc >= 0)
         return rc;
-    int format = output_format("profile", args.format, formats);
-    if (format < 0)
-        return 2;
-    if (argc != 2)
-        return flags_wrong(&fit_page,
-                           argc < 2 ? "no table named" : "one table at a time");
     args.fit = argv[1];
     return run(&args, true,
-               format == 1 ? profile_page_models_json : profile_page_models);
+               args.is_json ? profile_page_models_json : profile_page_models);
 }
 
 static const struct flags_page profile_page = {
     .command = "profile",
-    .usage = "list                            the profiles there are\n"
-             "show APP                        one of them\n"
-             "eval --fit A.csv --test B.csv   error of the fitted models\n"
-             "fit A.csv                       the fitted parameters",
-    .about = "Each has its own --help.",
+    .usage = "list                            list the profiles\n"
+             "show APP                        print one profile\n"
+             "eval --fit A.csv --test B.csv   error of fitted models\n"
+             "fit A.csv                       fitted parameters",
+    .about = "Each subcommand has its own --help.",
 };
 
 int cmd_profile(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } table[] = {{"list", profile_list},
-                 {"show", profile_show},
-                 {"eval", run_eval},
-                 {"fit", run_fit}};
-    for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
-        if (strcmp(argv[1], table[i].name) == 0)
-            return table[i].run(argc - 1, argv + 1);
-    int rc = flags_parse(&profile_page, NULL, &argc, argv);
-    if (rc >= 0)
-        return rc;
-    if (argc < 2)
-        return flags_wrong(&profile_page, "say list, show, eval or fit");
-    return flags_wrong(&profile_page, "no '%s': list, show, eval or fit",
-                       argv[1]);
+    static const struct subcommand table[] = {{"list", profile_list},
+                                              {"show", profile_show},
+                                              {"eval", run_eval},
+                                              {"fit", run_fit},
+                                              {0}};
+    return flags_subcommand(&profile_page, table, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* cmd_release.c - `firn release`: jobs that were held may be started.
+/* cmd_release.c - `firn release`: lets held jobs start.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -8,9 +8,8 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "release",
     .usage = "[options] JOB [JOB...]",
-    .about = "Lets jobs be started that were kept back by 'firn hold'.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Releases held jobs: they may be started again.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

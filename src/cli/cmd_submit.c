@@ -34,17 +34,16 @@ struct args {
 #define AT(field) offsetof(struct args, field)
 
 static const struct flag table[] = {
-    {"file", 'f', "FILE", "a job file, - for standard input; may be repeated",
+    {"file", 'f', "FILE", "job file, - for standard input; may be repeated",
      flag_word, AT(files)},
-    JOB_FLAGS(job),
-    {"hold", 0, NULL, "not started before 'firn release'", flag_yes,
+    {"hold", 0, NULL, "do not start it before 'firn release'", flag_yes,
      AT(is_held)},
-    {"wait", 0, NULL, "waits for the end; the exit status is the job's",
+    {"wait", 0, NULL, "wait for the end; exit with the job's exit status",
      flag_yes, AT(waits)},
-    {"request-id", 0, "ID", "the same ID twice makes one job", flag_text,
-     AT(request)},
-    {"dry-run", 0, NULL, "prints the job file that would be sent", flag_yes,
-     AT(is_dry)},
+    {"request-id", 0, "ID", "submitting the same ID twice makes one job",
+     flag_text, AT(request)},
+    {"dry-run", 0, NULL, "print the job file that would be sent, send nothing",
+     flag_yes, AT(is_dry)},
     LIVE_FLAGS,
     {0},
 };
@@ -53,10 +52,13 @@ static const struct flags_page page = {
     .command = "submit",
     .usage = "[options] -f FILE [-f FILE...]\n"
              "[options] -- COMMAND [ARGUMENT...]",
-    .about = "Sends jobs to the daemon and prints their numbers. They are safe "
-             "on its disk\nthen. A job is a file of YAML, or made of options. "
-             "No shell sees the command.",
+    .about = "Submits jobs to firnd and prints their numbers, once they are on "
+             "its disk. A job is a YAML file, or is described by the job "
+             "options below. No shell reads the command.",
     .table = table,
+    .shared = job_flags_table,
+    .shared_head = "job options",
+    .shared_at = AT(job),
 };
 
 /* Jobs to be sent, and what came of them. */
@@ -204,10 +206,8 @@ static int check(const struct args *args, int argc)
     if (args->files.n == 0 && !has_command)
         return flags_wrong(&page, "say -f FILE, or -- and a command");
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
-        return flags_wrong(&page, "a file says all of a job: no other options "
-                                  "and no command beside -f");
-    if (args->job.may_share && args->job.is_alone)
-        return flags_wrong(&page, "--share or --alone, not both");
+        return flags_wrong(&page, "-f takes the whole job from the file: give "
+                                  "no job options and no command with it");
     if (args->files.n > 1 && args->request != NULL)
         return flags_wrong(&page, "--request-id is for one job");
     return -1;
@@ -215,14 +215,15 @@ static int check(const struct args *args, int argc)
 
 int cmd_submit(int argc, char **argv)
 {
-    struct args args = {.job.priority = -1};
+    struct args args = {0};
     struct batch batch = {.args = &args};
+    job_flags_init(&args.job);
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc < 0)
         rc = check(&args, argc);
     if (rc < 0) {
         argv[argc] = NULL; /* the operands stand first now */
-        args.live.asks_nobody = args.is_dry;
+        args.live.is_offline = args.is_dry;
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -1,7 +1,7 @@
-/* cmd_top.c - `firn top`: GPUs and jobs, drawn anew each second.
+/* cmd_top.c - `firn top`: GPUs and jobs, updated every second.
  *
- * Without a terminal it prints one page and ends. A daemon that is away for a
- * while is said on the page; what was last heard stays below.
+ * Without a terminal it prints one page and exits. While firnd does not answer,
+ * the page shows the error above the last answer.
  */
 #include "base/buf.h"
 #include "cli/command.h"
@@ -19,9 +19,9 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"every", 0, "TIME", "from page to page (1s)", flag_duration,
-     offsetof(struct args, every_s)},
-    {"once", '1', NULL, "prints one page", flag_yes,
+    {"every", 0, "TIME", "time between two updates (default: 1s)",
+     flag_duration, offsetof(struct args, every_s)},
+    {"once", '1', NULL, "print one page and exit", flag_yes,
      offsetof(struct args, is_once)},
     LIVE_FLAGS,
     {0},
@@ -30,24 +30,25 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "top",
     .usage = "[options]",
-    .about = "Shows GPUs, nodes and jobs, drawn anew each second; q ends it. "
-             "Without a\nterminal it prints one page.",
+    .about =
+        "Shows GPUs, nodes and jobs, updated every second; q quits. Without "
+        "a terminal it prints one page.",
     .table = table,
 };
 
-/* What was last heard. */
-struct heard {
+/* The last answers of firnd. */
+struct answers {
     json_t *jobs, *nodes;
 };
 
-static void heard_release(struct heard *heard)
+static void answers_release(struct answers *answers)
 {
-    json_decref(heard->jobs);
-    json_decref(heard->nodes);
+    json_decref(answers->jobs);
+    json_decref(answers->nodes);
 }
 
-static enum firn_status hear(struct live *live, struct heard *heard,
-                             struct firn_error *err)
+static enum firn_status update(struct live *live, struct answers *answers,
+                               struct firn_error *err)
 {
     json_t *jobs = NULL, *nodes = NULL;
     static const struct live_list which = {.most = 1000};
@@ -58,8 +59,8 @@ static enum firn_status hear(struct live *live, struct heard *heard,
         json_decref(jobs);
         return status;
     }
-    heard_release(heard);
-    *heard = (struct heard){jobs, nodes};
+    answers_release(answers);
+    *answers = (struct answers){jobs, nodes};
     return FIRN_OK;
 }
 
@@ -73,68 +74,68 @@ static void put_bar(struct firn_buf *out, double share)
     buf_putc(out, ']');
 }
 
-static void compose(const struct heard *heard, size_t most,
+static void compose(const struct answers *answers, size_t most,
                     struct firn_buf *out)
 {
     double ngpus, nfree;
-    live_nodes_sum(heard->nodes, &ngpus, &nfree);
+    live_nodes_sum(answers->nodes, &ngpus, &nfree);
     buf_puts(out, "firn  ");
     buf_moment(out, moment_now_s());
     buf_printf(out, "   %zu running, %zu%s pending\n",
-               live_jobs_count(heard->jobs, "running"),
-               live_jobs_count(heard->jobs, "pending"),
-               said_yes(heard->jobs, "more") ? " and more" : "");
+               live_jobs_count(answers->jobs, "running"),
+               live_jobs_count(answers->jobs, "pending"),
+               said_yes(answers->jobs, "more") ? " and more" : "");
     buf_puts(out, "GPUs  ");
     put_bar(out, ngpus > 0 ? (ngpus - nfree) / ngpus : 0);
     buf_printf(out, " %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);
-    live_nodes_table(heard->nodes, out);
+    live_nodes_table(answers->nodes, out);
     buf_putc(out, '\n');
-    live_jobs_lines(heard->jobs, most, out);
+    live_jobs_lines(answers->jobs, most, out);
 }
 
 static int print_once(struct live *live)
 {
-    struct heard heard = {0};
+    struct answers answers = {0};
     struct firn_error err = {0};
     struct firn_buf out = {0};
-    if (hear(live, &heard, &err) != FIRN_OK)
+    if (update(live, &answers, &err) != FIRN_OK)
         return live_failed(live, &err);
     int rc = 0;
     if (live->is_json) {
-        json_t *both =
-            json_pack("{s:O, s:O}", "jobs", heard.jobs, "nodes", heard.nodes);
+        json_t *both = json_pack("{s:O, s:O}", "jobs", answers.jobs, "nodes",
+                                 answers.nodes);
         rc = live_write_json(live, both);
         json_decref(both);
     } else {
-        compose(&heard, (size_t)-1, &out);
+        compose(&answers, (size_t)-1, &out);
         rc = live_write(live, &out);
     }
-    heard_release(&heard);
+    answers_release(&answers);
     buf_release(&out);
     return rc;
 }
 
-/* Draws until a key or a signal ends it. */
+/* Draws until a key or a signal. Returns the exit status. */
 static int watch(struct live *live, struct screen *screen, double every_s)
 {
-    struct heard heard = {0};
+    struct answers answers = {0};
     struct firn_buf out = {0};
     int lines, columns;
     char key = 0;
     do {
         struct firn_error err = {0};
-        enum firn_status status = hear(live, &heard, &err);
+        enum firn_status status = update(live, &answers, &err);
         buf_clear(&out);
         screen_size(&lines, &columns);
         if (status != FIRN_OK)
             buf_printf(&out, "%s\n", err.text);
-        compose(&heard, lines > 0 ? (size_t)lines : 1, &out);
+        compose(&answers, lines > 0 ? (size_t)lines : 1, &out);
         screen_draw(screen, out.at);
         if (!client_wait(every_s, STDIN_FILENO))
             break;
         key = screen_key(screen);
     } while (key != 'q' && key != 'Q' && key != SCREEN_GONE);
-    heard_release(&heard);
+    answers_release(&answers);
     buf_release(&out);
     return client_interrupted() ? 130 : 0;
 }
@@ -145,10 +146,10 @@ int cmd_top(int argc, char **argv)
     struct live live;
     struct screen screen = {0};
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    if (argc > 1)
-        return flags_wrong(&page, "takes options only");
     rc = live_open(&live, &page, &args.live);
     if (rc < 0 && (args.is_once || live.is_json || !screen_open(&screen)))
         rc = print_once(&live);

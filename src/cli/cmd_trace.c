@@ -1,15 +1,14 @@
-/* cmd_trace.c - `firn trace`: describe, convert and make traces.
+/* cmd_trace.c - `firn trace`: describe, convert and generate traces.
  *
- *     firn trace stat F...      what is in a trace
- *     firn trace convert F      the same jobs in firn's CSV
- *     firn trace gen            made-up jobs
- *     firn trace export         the daemon's own history
- *     firn trace formats        what firn reads
+ *     firn trace stat FILE...    statistics of traces
+ *     firn trace convert FILE    a trace as firn's CSV
+ *     firn trace gen             a synthetic trace
+ *     firn trace export          the job history of firnd
+ *     firn trace formats         the trace formats that firn reads
  *
- * Bad rows are named on standard error and skipped; with --strict the first
- * one is a failure. Output goes to standard output or to a file; a file is
- * opened only after the input has proved readable, so that a failure leaves
- * what was there.
+ * Invalid rows are reported on standard error and skipped; with --strict the
+ * first one is an error. An output file is opened only after the input was
+ * read, so that a failure leaves an existing file unchanged.
  */
 #include "base/buf.h"
 #include "base/table.h"
@@ -22,7 +21,7 @@
 #include "trace/serving.h"
 #include "trace/synth.h"
 #include "trace/write.h"
-#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,32 +41,31 @@ static void name_bad_rows(const struct firn_trace_report *report)
     for (long i = 0; i < shown; i++)
         fprintf(stderr, "firn trace: %s\n", report->first_bad[i]);
     if (report->bad > shown)
-        fprintf(stderr, "firn trace: and %ld more bad rows\n",
-                report->bad - shown);
+        fprintf(stderr, "firn trace: %ld more bad rows\n", report->bad - shown);
 }
 
 /* --- stat --- */
 
 struct stat_args {
-    const char *out, *cluster;
-    bool strict;
+    const char *cluster;
+    bool strict, is_json;
 };
 
 static const struct flag stat_flags[] = {
-    {"output", 'o', "table|json", "how to print (table)", flag_text,
-     offsetof(struct stat_args, out)},
-    {"cluster", 'c', "C", "preset, spec or file: also print the load on it",
+    FORMAT_FLAG(offsetof(struct stat_args, is_json)),
+    {"cluster", 'c', "CLUSTER",
+     "also print the load on this cluster (preset, spec or YAML file)",
      flag_text, offsetof(struct stat_args, cluster)},
-    {"strict", 0, NULL, "the first bad or early row is a failure", flag_yes,
+    {"strict", 0, NULL, "fail on the first invalid or unsorted row", flag_yes,
      offsetof(struct stat_args, strict)},
     {0},
 };
 
 static const struct flags_page stat_page = {
     .command = "trace stat",
-    .usage = "[options] F [F...]",
-    .about = "Describes traces: jobs, GPUs, load, durations, arrivals.\n"
-             "F#GROUP reads one group (virtual cluster) of F.",
+    .usage = "[options] FILE [FILE...]",
+    .about = "Prints statistics of traces: jobs, GPUs, load, durations, "
+             "arrivals.\nFILE#GROUP selects one group (virtual cluster).",
     .table = stat_flags,
 };
 
@@ -76,7 +74,7 @@ static int print_stats(const struct stat_args *args, char **paths, int n,
 {
     struct firn_buf out = {0};
     struct firn_error err = {0};
-    bool is_json = strcmp(args->out, "json") == 0;
+    bool is_json = args->is_json;
     int rc = 0;
     buf_puts(&out, is_json ? "{\"traces\":[" : "");
     for (int i = 0, printed = 0; i < n; i++) {
@@ -103,15 +101,12 @@ static int print_stats(const struct stat_args *args, char **paths, int n,
 
 static int run_stat(int argc, char **argv)
 {
-    struct stat_args args = {.out = "table"};
+    struct stat_args args = {0};
     int rc = flags_parse(&stat_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&stat_page, argc, argv, 1, INT_MAX, "trace");
     if (rc >= 0)
         return rc;
-    if (argc < 2)
-        return flags_wrong(&stat_page, "no trace named");
-    if (strcmp(args.out, "table") != 0 && strcmp(args.out, "json") != 0)
-        return flags_wrong(&stat_page, "--output is '%s': table or json",
-                           args.out);
     struct firn_cluster cluster = {0};
     struct firn_error err = {0};
     if (args.cluster != NULL &&
@@ -131,28 +126,28 @@ struct convert_args {
 };
 
 static const struct flag convert_flags[] = {
-    {"output", 'o', "OUT", "file to write (standard output)", flag_text,
+    {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct convert_args, out)},
-    {"strict", 0, NULL, "the first bad or early row is a failure", flag_yes,
+    {"strict", 0, NULL, "fail on the first invalid or unsorted row", flag_yes,
      offsetof(struct convert_args, strict)},
     {0},
 };
 
 static const struct flags_page convert_page = {
     .command = "trace convert",
-    .usage = "[options] F",
-    .about = "Writes the jobs of a trace as firn's own CSV, in order of\n"
-             "submission. F#GROUP takes one group of F.",
+    .usage = "[options] FILE",
+    .about = "Writes a trace as firn's own CSV, sorted by submission time.\n"
+             "FILE#GROUP selects one group (virtual cluster).",
     .table = convert_flags,
 };
 
-/* Would writing `out` destroy `in`? */
+/* Are the trace `in` (perhaps FILE#GROUP) and `out` the same file? */
 static bool is_same_file(const char *in, const char *out)
 {
     struct stat a, b;
     char path[4096];
     size_t n = strlen(in);
-    if (stat(in, &a) != 0) { /* perhaps it names a group */
+    if (stat(in, &a) != 0) {
         const char *mark = strrchr(in, '#');
         n = mark != NULL ? (size_t)(mark - in) : n;
     }
@@ -164,8 +159,8 @@ static bool is_same_file(const char *in, const char *out)
            a.st_ino == b.st_ino;
 }
 
-/* Reads the whole trace and writes it to `sink`; or, without one, finds the
- * columns it needs. */
+/* Reads the trace. With a `sink`, writes the columns of `mask` to it; without
+ * one, adds the columns that the jobs need to `mask`. */
 static enum firn_status pass(const char *path, bool strict, struct sink *sink,
                              unsigned *mask, struct firn_error *err)
 {
@@ -200,8 +195,8 @@ static enum firn_status convert(const char *path,
     struct sink sink;
     FIRN_TRY(pass(path, args->strict, NULL, &mask, err));
     if (args->out != NULL && is_same_file(path, args->out))
-        return firn_fail(err, FIRN_EINVAL, "%s: is the trace itself",
-                         args->out);
+        return firn_fail(err, FIRN_EINVAL,
+                         "%s: the output file is the trace itself", args->out);
     FIRN_TRY(sink_open(&sink, args->out, err));
     enum firn_status status = pass(path, args->strict, &sink, &mask, err);
     struct firn_error closing = {0};
@@ -215,10 +210,10 @@ static int run_convert(int argc, char **argv)
     struct convert_args args = {0};
     struct firn_error err = {0};
     int rc = flags_parse(&convert_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&convert_page, argc, argv, 1, 1, "trace");
     if (rc >= 0)
         return rc;
-    if (argc != 2)
-        return flags_wrong(&convert_page, "name one trace");
     return convert(argv[1], &args, &err) == FIRN_OK ? 0 : failed(&err);
 }
 
@@ -235,63 +230,75 @@ struct gen_args {
 };
 
 static const struct flag gen_flags[] = {
-    {"jobs", 'n', "N", "how many jobs (1000)", flag_whole,
+    {"jobs", 'n', "N", "number of jobs (default: 1000)", flag_whole,
      offsetof(struct gen_args, jobs)},
-    {"seed", 's', "S", "same seed, same jobs (1)", flag_seed,
+    {"seed", 's', "S", "seed of the random numbers (default: 1)", flag_seed,
      offsetof(struct gen_args, seed)},
-    {"arrivals", 0, "poisson|diurnal", "even, or with the day (poisson)",
+    {"arrivals", 0, "KIND",
+     "arrival process: poisson, or diurnal with a daily cycle (default: "
+     "poisson)",
      flag_text, offsetof(struct gen_args, arrivals)},
-    {"load", 0, "L", "GPU-seconds asked for over those there are (0.8)",
+    {"load", 0, "L",
+     "requested GPU time as a share of the cluster's (default: 0.8)",
      flag_positive, offsetof(struct gen_args, load)},
-    {"cluster", 'c', "C", "preset, spec or file that the load refers to",
-     flag_text, offsetof(struct gen_args, cluster)},
-    {"gpus-max", 0, "N", "no job asks for more (the cluster)", flag_count,
-     offsetof(struct gen_args, gpus_max)},
-    {"multi", 0, "SHARE", "share of jobs with several GPUs (0.068)",
+    {"cluster", 'c', "CLUSTER",
+     "cluster that the load refers to (preset, spec or YAML file)", flag_text,
+     offsetof(struct gen_args, cluster)},
+    {"gpus-max", 0, "N",
+     "largest number of GPUs of a job (default: the cluster's GPUs)",
+     flag_count, offsetof(struct gen_args, gpus_max)},
+    {"multi", 0, "SHARE",
+     "share of jobs with several GPUs (default: 0.068, as in Philly)",
      flag_positive, offsetof(struct gen_args, multi)},
-    {"duration-max", 0, "D", "no job lasts longer: 90, 15m, 2h, 1d (60d)",
+    {"duration-max", 0, "TIME", "longest duration of a job (default: 60d)",
      flag_duration, offsetof(struct gen_args, duration_max_s)},
-    {"elastic", 0, "SHARE", "share of jobs that are elastic (0)", flag_double,
+    {"elastic", 0, "SHARE", "share of elastic jobs (default: 0)", flag_double,
      offsetof(struct gen_args, elastic)},
-    {"apps", 0, "A,B,...", "application names to draw from (none)", flag_words,
-     offsetof(struct gen_args, apps)},
-    {"models", 0, "A,B,...|new", "language models, by name, instead of GPUs",
+    {"apps", 0, "A,B,...", "application names to draw from (default: none)",
+     flag_words, offsetof(struct gen_args, apps)},
+    {"models", 0, "A,B,...",
+     "generate jobs of these language models instead of GPU counts (names "
+     "of 'firn memory --model list'); new means GPT-2 and BERT of 110M to 7B "
+     "parameters",
      flag_words, offsetof(struct gen_args, models)},
-    {"ask", 0, NULL, "of models: with the GPUs a user would ask for", flag_yes,
-     offsetof(struct gen_args, asks)},
+    {"ask", 0, NULL,
+     "with --models: also request the GPUs that a user would "
+     "request, the fewest of the fastest type that fit",
+     flag_yes, offsetof(struct gen_args, asks)},
     {"serving", 0, "SHARE",
-     "beside them, a serving load with priority that holds\n"
-     "so much of the cluster, more by day (none)",
+     "add an inference load of priority 100 that holds SHARE of the cluster on "
+     "average, with a daily cycle (default: none)",
      flag_positive, offsetof(struct gen_args, serving)},
-    {"output", 'o', "OUT", "file to write (standard output)", flag_text,
+    {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct gen_args, out)},
     {0},
 };
 
 static const struct flags_page gen_page = {
     .command = "trace gen",
-    .usage = "--cluster C [options]",
-    .about = "Makes a trace: GPUs and durations like Philly's, arrivals\n"
-             "stretched so that the jobs ask for LOAD of the cluster. With\n"
-             "--models the jobs say a model, a batch of 2 to 32 that fits the\n"
-             "cluster, and no GPUs; 'new' is GPT-2 and BERT of 110M to 7B.",
+    .usage = "--cluster CLUSTER [options]",
+    .about = "Generates a synthetic trace: GPUs and durations are drawn from "
+             "distributions of the Philly trace, and arrivals are spread so "
+             "that the jobs request the share LOAD of the cluster's GPU time. "
+             "With --models a job has a model and a batch of 2 to 32 that fits "
+             "the cluster, and no number of GPUs.",
     .table = gen_flags,
 };
 
-/* Frenzy's: GPT-2 and BERT of 110M, 340M, 774M, 1.5B and 7B. */
+/* The models of Frenzy: GPT-2 and BERT of 110M, 340M, 774M, 1.5B and 7B. */
 static const char *const new_models[] = {"gpt2-124m", "gpt2-350m", "gpt2-774m",
                                          "gpt2-1.5b", "gpt2-7b",   "bert-base",
                                          "bert-large"};
 
-enum { MODELS_MAX = 64, BATCHES = 5 }; /* 2 to 2^5 */
+enum { MODELS_MAX = 64, BATCHES = 5 }; /* batches 2, 4, ... 32 */
 
 struct gen_fits {
     int gpus[MODELS_MAX];
     unsigned batches[MODELS_MAX];
 };
 
-/* The batches of a model that the cluster can hold, and the GPUs it takes: at
- * batch 8, or at the nearest that fits. */
+/* Finds the batches of a model that fit the cluster, and the number of GPUs for
+ * batch 8 or the nearest batch that fits. */
 static enum firn_status fit_model(const char *model,
                                   const struct firn_cluster *cluster, int *gpus,
                                   unsigned *batches, struct firn_error *err)
@@ -314,7 +321,8 @@ static enum firn_status fit_model(const char *model,
         *gpus = spec.gpus;
     }
     if (*batches == 0)
-        return firn_fail(err, FIRN_EINVAL, "%s fits on no GPUs of this cluster",
+        return firn_fail(err, FIRN_EINVAL,
+                         "model %s does not fit on any GPU of this cluster",
                          model);
     return FIRN_OK;
 }
@@ -332,7 +340,8 @@ static enum firn_status gen_models(const struct gen_args *args,
         out->nmodels = sizeof new_models / sizeof *new_models;
     }
     if (out->nmodels > MODELS_MAX)
-        return firn_fail(err, FIRN_EINVAL, "more than %d models", MODELS_MAX);
+        return firn_fail(err, FIRN_EINVAL, "--models: more than %d models",
+                         MODELS_MAX);
     for (size_t i = 0; i < out->nmodels; i++)
         FIRN_TRY(fit_model(out->models[i], cluster, &fits->gpus[i],
                            &fits->batches[i], err));
@@ -355,7 +364,7 @@ static unsigned gen_columns(const struct gen_args *args)
     return mask;
 }
 
-/* The replicas that come up to then, as rows. */
+/* Writes the inference replicas that arrive up to `until_s`. */
 static void write_replicas(struct sink *sink, struct serving *serving,
                            double until_s, unsigned mask)
 {
@@ -415,15 +424,18 @@ static enum firn_status gen(const struct gen_args *args,
     return sink_close(&sink, err);
 }
 
-static int check_gen(const struct gen_args *args, int argc)
+static int check_gen(const struct gen_args *args, int argc, char **argv)
 {
-    if (argc > 1)
-        return flags_wrong(&gen_page, "takes options only");
+    int rc = flags_operands(&gen_page, argc, argv, 0, 0, "");
+    if (rc >= 0)
+        return rc;
     if (args->cluster == NULL)
-        return flags_wrong(&gen_page, "--cluster is needed: load refers to it");
+        return flags_wrong(&gen_page, "no cluster given: use --cluster CLUSTER "
+                                      "(the load refers to it)");
     if (strcmp(args->arrivals, "poisson") != 0 &&
         strcmp(args->arrivals, "diurnal") != 0)
-        return flags_wrong(&gen_page, "--arrivals is '%s': poisson or diurnal",
+        return flags_wrong(&gen_page,
+                           "--arrivals is '%s'; use poisson or diurnal",
                            args->arrivals);
     return -1;
 }
@@ -436,7 +448,7 @@ static int run_gen(int argc, char **argv)
     struct firn_error err = {0};
     int rc = flags_parse(&gen_page, &args, &argc, argv);
     if (rc < 0)
-        rc = check_gen(&args, argc);
+        rc = check_gen(&args, argc, argv);
     if (rc < 0 && firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc < 0)
@@ -451,16 +463,17 @@ static int run_gen(int argc, char **argv)
 
 static const struct flags_page formats_page = {
     .command = "trace formats",
-    .about = "Lists the trace formats; a file's is known by its first line.",
+    .about = "Lists the trace formats. The format of a file is recognised by "
+             "its first line.",
 };
 
 static int run_formats(int argc, char **argv)
 {
     int rc = flags_parse(&formats_page, NULL, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&formats_page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    if (argc > 1)
-        return flags_wrong(&formats_page, "takes no operand");
     size_t n;
     const struct firn_trace_def *const *defs = firn_traces(&n);
     struct firn_buf out = {0};
@@ -479,33 +492,18 @@ static int run_formats(int argc, char **argv)
 
 static const struct flags_page trace_page = {
     .command = "trace",
-    .usage = "stat F...      describe traces\n"
-             "convert F      write one as firn's own CSV\n"
-             "gen            make one up\n"
-             "export         the daemon's own history as one\n"
-             "formats        list the formats firn reads",
-    .about = "Each has its own --help.",
+    .usage = "stat FILE...    print statistics of traces\n"
+             "convert FILE    write a trace as firn's own CSV\n"
+             "gen             generate a synthetic trace\n"
+             "export          write the job history of firnd as a trace\n"
+             "formats         list the trace formats that firn reads",
+    .about = "Each subcommand has its own --help.",
 };
 
 int cmd_trace(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } table[] = {{"stat", run_stat},
-                 {"convert", run_convert},
-                 {"gen", run_gen},
-                 {"export", trace_export},
-                 {"formats", run_formats}};
-    for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
-        if (strcmp(argv[1], table[i].name) == 0)
-            return table[i].run(argc - 1, argv + 1);
-    int rc = flags_parse(&trace_page, NULL, &argc, argv);
-    if (rc >= 0)
-        return rc;
-    if (argc < 2)
-        return flags_wrong(&trace_page,
-                           "say stat, convert, gen, export or formats");
-    return flags_wrong(
-        &trace_page, "no '%s': stat, convert, gen, export or formats", argv[1]);
+    static const struct subcommand table[] = {
+        {"stat", run_stat},       {"convert", run_convert}, {"gen", run_gen},
+        {"export", trace_export}, {"formats", run_formats}, {0}};
+    return flags_subcommand(&trace_page, table, argc, argv);
 }

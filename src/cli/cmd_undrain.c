@@ -1,4 +1,4 @@
-/* cmd_undrain.c - `firn undrain`: nodes that may have jobs again.
+/* cmd_undrain.c - `firn undrain`: returns nodes to service.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -8,7 +8,7 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "undrain",
     .usage = "[options] NODE [NODE...]",
-    .about = "Lets nodes have jobs again after 'firn drain'.",
+    .about = "Returns drained nodes to service: jobs may start on them again.",
     .table = table,
 };
 
@@ -18,6 +18,6 @@ int cmd_undrain(int argc, char **argv)
                                           .what = "node",
                                           .before = "/v1/nodes/",
                                           .behind = "/undrain",
-                                          .done = "may have jobs again"};
+                                          .done = "is in service again"};
     return live_verb_run(&verb, argc, argv);
 }

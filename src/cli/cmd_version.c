@@ -1,4 +1,4 @@
-/* cmd_version.c - firn version: one line.
+/* cmd_version.c - firn version: prints the version.
  */
 #include "cli/command.h"
 #include "cli/flags.h"

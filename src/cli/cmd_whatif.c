@@ -1,8 +1,7 @@
-/* cmd_whatif.c - `firn whatif`: the daemon's own history under other policies.
+/* cmd_whatif.c - `firn whatif`: firnd's job history under other policies.
  *
- * The history is fetched as a trace, the cluster as the daemon's nodes, and
- * both go to `firn sim`, which prints its table. Runs cost no daemon time: the
- * simulator is this program.
+ * Fetches the history as a trace and the nodes as a cluster from firnd and
+ * passes both to `firn sim`. The simulation runs in this process, not in firnd.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -22,10 +21,12 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"policy", 'p', "P,Q,...", "the policies to try", flag_text,
+    {"policy", 'p', "P,Q,...",
+     "scheduling policies to simulate, separated by commas", flag_text,
      offsetof(struct args, policy)},
-    {"trace", 't', "last-TIME", "which jobs: last-7d, last-12h, all (all)",
-     flag_text, offsetof(struct args, trace)},
+    {"trace", 't', "last-TIME",
+     "jobs to replay: last-7d, last-12h, ... or all (default: all)", flag_text,
+     offsetof(struct args, trace)},
     LIVE_FLAGS,
     {0},
 };
@@ -33,14 +34,15 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "whatif",
     .usage = "[options] --policy P[,Q...]",
-    .about = "Replays what the daemon has run, on the nodes it has, under "
-             "other policies, and\nprints the table of 'firn sim'. Jobs take "
-             "the GPU time that they took.\nA policy that preempts may do so "
-             "to jobs that cannot be stopped here, too.",
+    .about =
+        "Replays the job history of firnd on its nodes under other "
+        "scheduling policies and prints the table of 'firn sim'. Each job "
+        "needs the GPU time that it needed before.\nThe simulation assumes "
+        "that every job can be preempted.",
     .table = table,
 };
 
-/* "last-7d" as seconds; 0 for all. False: it is neither. */
+/* Parses "last-7d" as seconds and "all" as 0. False: neither. */
 static bool read_span(const char *text, double *last_s)
 {
     struct firn_error err;
@@ -51,7 +53,7 @@ static bool read_span(const char *text, double *last_s)
            duration_parse(text + 5, last_s, &err) == FIRN_OK && *last_s > 0;
 }
 
-/* "1x4:v100@32,1x8:a100@80", from the nodes. */
+/* Appends the nodes of firnd as a spec: "1x4:v100@32,1x8:a100@80". */
 static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
                                     struct firn_error *err)
 {
@@ -71,7 +73,7 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
     }
     json_decref(answer);
     if (out->n == 0)
-        return firn_fail(err, FIRN_EDATA, "the daemon has no GPUs");
+        return firn_fail(err, FIRN_EDATA, "firnd has no GPUs");
     return FIRN_OK;
 }
 
@@ -108,7 +110,8 @@ static int whatif(struct live *live, const struct args *args, double last_s)
         if (put_cluster(live, &cluster, &err) == FIRN_OK &&
             live_trace_write(live, path.at, last_s, &njobs, &err) == FIRN_OK &&
             njobs == 0)
-            firn_fail(&err, FIRN_EDATA, "no job that came then has run");
+            firn_fail(&err, FIRN_EDATA,
+                      "no job submitted in this time has run");
         rc = err.status == FIRN_OK ? simulate(live, args, path.at, cluster.at)
                                    : live_failed(live, &err);
         unlink(path.at);
@@ -126,15 +129,15 @@ int cmd_whatif(int argc, char **argv)
     struct live live;
     double last_s;
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    if (argc > 1)
-        return flags_wrong(&page, "takes options only");
     if (args.policy == NULL)
-        return flags_wrong(&page, "--policy is needed");
+        return flags_wrong(&page, "no policy given: use --policy NAMES");
     if (!read_span(args.trace, &last_s))
         return flags_wrong(&page,
-                           "--trace is '%s': last-7d and the like, or "
+                           "--trace is '%s'; use last-TIME, e.g. last-7d, or "
                            "all",
                            args.trace);
     rc = live_open(&live, &page, &args.live);

@@ -1,4 +1,4 @@
-/* cmd_why.c - `firn why`: why a job waits, and what would help.
+/* cmd_why.c - `firn why`: why a job waits, and what to do.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,10 +9,9 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "why",
     .usage = "[options] JOB",
-    .about = "Says why a job is where it is: the one reason that counts most, "
-             "what it needs\nand what there is, and a next step.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Explains the state of a job: the main reason, the resources it "
+             "needs and those available, and what you can do.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

@@ -1,8 +1,8 @@
 /* command.h - the commands of firn: one file and one line each.
  *
- * `COMMAND(sim, "...")` in commands.def says that cmd_sim.c defines cmd_sim()
- * and what `firn help` says about it. A command gets its own name as argv[0]
- * and returns the exit status: 0 done, 1 failed, 2 used wrongly, 130
+ * `COMMAND(sim, "summary")` in commands.def declares cmd_sim(), defined in
+ * cmd_sim.c; `firn help` prints the summary. A command gets its own name as
+ * argv[0] and returns the exit status: 0 success, 1 failure, 2 usage error, 130
  * interrupted.
  */
 #ifndef CLI_COMMAND_H
@@ -18,11 +18,10 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
-/* All of them, in the order of commands.def; the last has no name. */
+/* All commands in the order of commands.def; the last row has no name. */
 const struct command *command_table(void);
 
-/* The command called `name`; NULL, after a sentence on standard error, when
- * there is none. */
+/* The command called `name`, or NULL after an error message. */
 const struct command *command_find(const char *name);
 
 #endif

@@ -1,8 +1,8 @@
-/* flags.c - the options of a command, from one table.
+/* flags.c - the options of a command, described by one table.
  *
- * One pass over argv: options are stored as they come, operands are moved to
- * the front of argv in their order. The table is short, so looking a name up
- * is a walk. Abbreviated names are not accepted: a script that uses one would
+ * One pass over argv: option values are stored, operands are moved to the front
+ * of argv in their order. Names are found by linear search; tables are short.
+ * Abbreviated names are not accepted, because a script that uses one would
  * break when an option is added; the nearest name is suggested instead.
  */
 #include "cli/flags.h"
@@ -158,22 +158,22 @@ enum firn_status flag_words(void *at, const char *value, struct firn_error *err)
     }
 }
 
-/* Prints `text` from column HELP_COLUMN on, the cursor being at `column`;
- * words are kept whole and \n is kept. */
-static void put_wrapped(const char *text, int column)
+/* Prints `text`, wrapped between the columns `indent` and HELP_WIDTH; `column`
+ * is where the cursor is. Line breaks and leading blanks are kept. */
+static void put_wrapped(const char *text, int column, int indent)
 {
-    int indent = HELP_COLUMN;
-    if (column >= indent) {
+    if (column > 0 && column + 2 > indent) { /* at least two blanks */
         putchar('\n');
         column = 0;
     }
     while (*text != '\0') {
-        int n = (int)strcspn(text, " \n");
+        int n =
+            (int)(strspn(text, " ") + strcspn(text + strspn(text, " "), " \n"));
         if (column > indent && column + 1 + n > HELP_WIDTH) {
             putchar('\n');
             column = 0;
         }
-        int gap = column < indent ? indent - column : 1;
+        int gap = column < indent ? indent - column : column > indent;
         printf("%*s%.*s", gap, "", n, text);
         column += gap + n;
         text += n;
@@ -192,10 +192,10 @@ static void put_flag(const struct flag *flag)
     n += printf("--%s", flag->name);
     if (flag->metavar)
         n += printf(" %s", flag->metavar);
-    put_wrapped(flag->help, n);
+    put_wrapped(flag->help, n, HELP_COLUMN);
 }
 
-void flags_help(const struct flags_page *page)
+static void flags_help(const struct flags_page *page)
 {
     const char *line = page->usage ? page->usage : "";
     const char *head = "usage:";
@@ -206,14 +206,33 @@ void flags_help(const struct flags_page *page)
         line += n + (line[n] == '\n');
         head = "      ";
     } while (*line != '\0');
-    if (page->about)
-        printf("\n%s\n", page->about);
+    if (page->about) {
+        putchar('\n');
+        put_wrapped(page->about, 0, 0);
+    }
     printf("\noptions:\n");
     for (const struct flag *f = page->table; f && f->name; f++)
         put_flag(f);
-    put_flag(&(struct flag){"help", 'h', NULL, "this page", NULL, 0});
-    if (page->more)
-        printf("\n%s\n", page->more);
+    put_flag(&(struct flag){"help", 'h', NULL, "print this page", NULL, 0});
+    if (page->shared) {
+        printf("\n%s:\n", page->shared_head);
+        for (const struct flag *f = page->shared(); f->name; f++)
+            put_flag(f);
+    }
+    if (page->more) {
+        putchar('\n');
+        put_wrapped(page->more, 0, 0);
+    }
+}
+
+enum firn_status flag_format(void *at, const char *value,
+                             struct firn_error *err)
+{
+    *(bool *)at = strcmp(value, "json") == 0;
+    if (!*(bool *)at && strcmp(value, "table") != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "unknown format '%.40s'; use table or json", value);
+    return FIRN_OK;
 }
 
 int flags_wrong(const struct flags_page *page, const char *fmt, ...)
@@ -245,6 +264,10 @@ static int unknown(const struct flags_page *page, const char *arg)
     for (const struct flag *f = page->table; f && f->name; f++)
         if (n < NAMES_MAX)
             names[n++] = f->name;
+    for (const struct flag *f = page->shared ? page->shared() : NULL;
+         f && f->name; f++)
+        if (n < NAMES_MAX)
+            names[n++] = f->name;
     size_t dashes = strspn(arg, "-");
     size_t length = strcspn(arg + dashes, "=");
     if (length >= sizeof name)
@@ -258,8 +281,8 @@ static int unknown(const struct flags_page *page, const char *arg)
                        names[best]);
 }
 
-/* One option: argv[*i], with its value from behind '=' or the next argument.
- * Returns as flags_parse(). */
+/* Stores the option argv[*i]; its value follows '=' or is the next argument.
+ * Returns like flags_parse(). */
 static int take(const struct flags_page *page, void *state, int argc,
                 char **argv, int *i)
 {
@@ -271,8 +294,13 @@ static int take(const struct flags_page *page, void *state, int argc,
         value = arg + 2 + n + 1;
     else if (!is_long && arg[2] != '\0')
         value = arg + 2;
+    size_t base = 0;
     const struct flag *flag =
         find(page->table, arg + 2, n, is_long ? 0 : arg[1]);
+    if (!flag && page->shared) {
+        flag = find(page->shared(), arg + 2, n, is_long ? 0 : arg[1]);
+        base = page->shared_at;
+    }
     if (!flag && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
         flags_help(page);
         return 0;
@@ -288,7 +316,7 @@ static int take(const struct flags_page *page, void *state, int argc,
         value = argv[++*i];
     }
     struct firn_error err = {0};
-    if (flag->set((char *)state + flag->offset, value, &err) != FIRN_OK)
+    if (flag->set((char *)state + base + flag->offset, value, &err) != FIRN_OK)
         return flags_wrong(page, "--%s: %s", flag->name, err.text);
     return -1;
 }
@@ -313,4 +341,44 @@ int flags_parse(const struct flags_page *page, void *state, int *argc,
     }
     *argc = kept;
     return -1;
+}
+
+int flags_operands(const struct flags_page *page, int argc, char **argv,
+                   int least, int most, const char *what)
+{
+    int n = argc - 1;
+    if (n < least)
+        return flags_wrong(page, n == 0 ? "no %s given" : "a %s is missing",
+                           what);
+    if (n <= most)
+        return -1;
+    if (most == 0)
+        return flags_wrong(page, "unexpected argument '%s'", argv[1]);
+    return flags_wrong(page, "unexpected argument '%s' after the %s",
+                       argv[most + 1], what);
+}
+
+int flags_subcommand(const struct flags_page *page,
+                     const struct subcommand *table, int argc, char **argv)
+{
+    struct firn_buf names = {0};
+    for (const struct subcommand *sub = table; sub->name; sub++) {
+        if (argc > 1 && strcmp(argv[1], sub->name) == 0) {
+            buf_release(&names);
+            return sub->run(argc - 1, argv + 1);
+        }
+        buf_printf(&names, "%s%s",
+                   sub == table  ? ""
+                   : sub[1].name ? ", "
+                                 : " or ",
+                   sub->name);
+    }
+    int rc = flags_parse(page, NULL, &argc, argv);
+    if (rc < 0 && argc < 2)
+        rc = flags_wrong(page, "no subcommand given: use %s", names.at);
+    else if (rc < 0)
+        rc = flags_wrong(page, "unknown subcommand '%s': use %s", argv[1],
+                         names.at);
+    buf_release(&names);
+    return rc;
 }

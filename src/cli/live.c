@@ -1,28 +1,22 @@
-/* live.c - what the commands that ask the daemon have in common.
+/* live.c - shared parts of the commands that talk to firnd.
  */
 #include "cli/live.h"
 #include "base/buf.h"
 #include "cli/output.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 int live_open(struct live *live, const struct flags_page *page,
               const struct live_args *args)
 {
-    static const char *const formats[] = {"table", "json", NULL};
     struct firn_error err = {0};
-    *live = (struct live){.page = page};
+    *live = (struct live){.page = page, .is_json = args->is_json};
     if (args->where.socket != NULL && args->where.url != NULL)
-        return flags_wrong(page, "--socket or --url, not both");
-    int format = 0;
-    if (args->format != NULL)
-        format = output_format(page->command, args->format, formats);
-    if (format < 0)
-        return 2;
-    live->is_json = format == 1;
-    if (!args->asks_nobody &&
+        return flags_wrong(page, "--socket and --url exclude each other");
+    if (!args->is_offline &&
         client_open(&live->client, &args->where, &err) != FIRN_OK)
         return live_failed(live, &err);
     return -1;
@@ -76,11 +70,10 @@ int live_shown_run(const struct live_shown *shown, int argc, char **argv)
     struct live live;
     struct firn_buf path = {0};
     int rc = flags_parse(shown->page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(shown->page, argc, argv, 1, 1, "job");
     if (rc >= 0)
         return rc;
-    if (argc != 2)
-        return flags_wrong(shown->page,
-                           argc < 2 ? "say which job" : "one job at a time");
     rc = live_open(&live, shown->page, &args);
     if (rc < 0) {
         buf_puts(&path, shown->before);
@@ -93,7 +86,7 @@ int live_shown_run(const struct live_shown *shown, int argc, char **argv)
     return rc;
 }
 
-/* "job 12 (resnet) is cancelled". */
+/* Appends "job 12 (resnet) is cancelled". */
 static void put_done(const struct live_verb *verb, const char *word,
                      const json_t *answer, struct firn_buf *out)
 {
@@ -146,10 +139,10 @@ int live_verb_run(const struct live_verb *verb, int argc, char **argv)
     struct live_args args = {0};
     struct live live;
     int rc = flags_parse(verb->page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(verb->page, argc, argv, 1, INT_MAX, verb->what);
     if (rc >= 0)
         return rc;
-    if (argc < 2)
-        return flags_wrong(verb->page, "say which %s", verb->what);
     rc = live_open(&live, verb->page, &args);
     if (rc < 0)
         rc = do_verb(verb, &live, argc - 1, argv + 1);

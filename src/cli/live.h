@@ -1,8 +1,8 @@
-/* live.h - what the commands that ask the daemon have in common.
+/* live.h - shared parts of the commands that talk to firnd.
  *
- * The same options (-o, --socket, --url, --token-file, --timeout), the same
- * sentences and exit statuses, JSON printed in one way: what the daemon sent,
- * indented, with everything that is not ASCII escaped.
+ * Common options (-o, --socket, --url, --token-file, --timeout), error messages
+ * and exit statuses. JSON is printed as firnd sent it, indented, with all
+ * non-ASCII characters escaped.
  */
 #ifndef CLI_LIVE_H
 #define CLI_LIVE_H
@@ -10,26 +10,28 @@
 #include "cli/flags.h"
 #include <stddef.h>
 
-/* First in the arguments of each of these commands. */
+/* The first member of the arguments of each of these commands. */
 struct live_args {
     struct client_where where;
-    const char *format; /* NULL: table */
-    bool asks_nobody;   /* there is no client then, and no daemon need be */
+    bool is_json;
+    bool is_offline; /* opens no connection: firnd need not run */
 };
 
 /* clang-format off */
 #define LIVE_PLACE_FLAGS                                                     \
-    {"socket", 0, "PATH", "the daemon's socket ($FIRN_SOCKET)", flag_text,   \
+    {"socket", 0, "PATH", "UNIX socket of firnd (default: $FIRN_SOCKET)",     \
+     flag_text,                                                              \
      offsetof(struct live_args, where.socket)},                              \
-    {"url", 0, "URL", "the daemon over TCP ($FIRN_API_URL)", flag_text,      \
+    {"url", 0, "URL", "HTTP address of firnd (default: $FIRN_API_URL)",       \
+     flag_text,                                                              \
      offsetof(struct live_args, where.url)},                                 \
-    {"token-file", 0, "FILE", "the token for it ($FIRN_API_TOKEN_FILE)",     \
+    {"token-file", 0, "FILE",                                                \
+     "file with the API token (default: $FIRN_API_TOKEN_FILE)",              \
      flag_text, offsetof(struct live_args, where.token_file)},               \
-    {"timeout", 0, "TIME", "how long an answer may take (30s)",              \
+    {"timeout", 0, "TIME", "time to wait for an answer (default: 30s)",      \
      flag_duration, offsetof(struct live_args, where.timeout_s)}
 #define LIVE_FLAGS                                                           \
-    {"output", 'o', "FORMAT", "table or json (table)", flag_text,            \
-     offsetof(struct live_args, format)},                                    \
+    FORMAT_FLAG(offsetof(struct live_args, is_json)),                        \
     LIVE_PLACE_FLAGS
 /* clang-format on */
 
@@ -39,39 +41,39 @@ struct live {
     bool is_json;
 };
 
-/* Returns -1 when the command shall go on, else its exit status, after a
- * sentence. live_close() in both cases. */
+/* Returns -1 to go on, otherwise the exit status, after an error message. Call
+ * live_close() in both cases. */
 int live_open(struct live *live, const struct flags_page *page,
               const struct live_args *args);
 void live_close(struct live *live);
 
-/* Says what went wrong; the exit status, 1 or 130. */
+/* Prints the error; returns the exit status: 1, or 130 if interrupted. */
 int live_failed(const struct live *live, const struct firn_error *err);
-/* Writes the text out; the exit status. */
+/* Writes the text to standard output; returns the exit status. */
 int live_write(const struct live *live, const struct firn_buf *text);
-/* Writes the answer as JSON; the exit status. */
+/* Writes the answer as JSON; returns the exit status. */
 int live_write_json(const struct live *live, const json_t *answer);
 
-/* Appends an answer as a page for people. */
+/* Formats an answer for people. */
 typedef void live_printer(const json_t *answer, struct firn_buf *out);
-/* GETs a path and prints the answer; the exit status. */
+/* GETs a path and prints the answer; returns the exit status. */
 int live_show(struct live *live, const char *path, live_printer *print);
-/* All of a command that shows one job (or node): `firn WORD NAME`. */
+/* A command that shows one job: `firn COMMAND NAME`. */
 struct live_shown {
     const struct flags_page *page;
-    const char *before, *behind; /* the path around the name */
+    const char *before, *behind; /* parts of the path around the name */
     live_printer *print;
 };
 int live_shown_run(const struct live_shown *shown, int argc, char **argv);
 
-/* Does the same to each job or node that is named: POST before NAME behind.
- * All are tried; the exit status tells whether one failed. */
+/* A command that does one thing to each named job or node: POST before NAME
+ * behind. All names are tried; the exit status is 1 if one failed. */
 struct live_verb {
     const struct flags_page *page;
     const char *what;            /* "job", "node" */
     const char *before, *behind; /* "/v1/jobs/", "/cancel" */
     const char *done;            /* "is cancelled" */
-    const char *begun; /* for a job that is on its way there; or NULL */
+    const char *begun; /* for a job whose change takes time; or NULL */
 };
 int live_verb_run(const struct live_verb *verb, int argc, char **argv);
 

@@ -11,6 +11,7 @@
 #include "cli/jsontext.h"
 #include "cli/safetext.h"
 #include "cli/said.h"
+#include "core/jobfields.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -265,10 +266,10 @@ static void put_job_ran(struct firn_buf *out, const json_t *job)
 }
 
 /* How long an attempt took, or has taken until now; "-": it has not begun. */
-static void put_ran(struct firn_buf *out, const json_t *epoch, double now_s)
+static void put_ran(struct firn_buf *out, const json_t *attempt, double now_s)
 {
-    double started_s = said_number(epoch, "started_s", 0);
-    double ended_s = said_number(epoch, "ended_s", 0);
+    double started_s = said_number(attempt, "started_s", 0);
+    double ended_s = said_number(attempt, "ended_s", 0);
     if (!(started_s > 0))
         buf_putc(out, '-');
     else
@@ -359,32 +360,36 @@ static void put_times(const json_t *job, struct firn_buf *out)
     }
 }
 
-static void put_epochs(const json_t *job, struct firn_buf *out)
+static void put_attempts(const json_t *job, struct firn_buf *out)
 {
-    static const char *const heads[] = {"EPOCH", "STARTED", "RAN",
-                                        "GPUS",  "END",     "STATUS"};
-    const json_t *epochs = said_list(job, "epochs");
+    static const char *const heads[] = {"ATTEMPT", "STARTED", "RAN",
+                                        "GPUS",    "END",     "STATUS"};
+    const json_t *attempts = said_list(job, "attempts");
     struct firn_buf cell = {0};
     struct table table;
-    if (json_array_size(epochs) == 0)
+    if (attempts == NULL)
+        attempts = said_list(job, "epochs"); /* older name */
+    if (json_array_size(attempts) == 0)
         return;
     table_init(&table, "rlrllr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
-    for (size_t i = 0; i < json_array_size(epochs); i++) {
-        const json_t *epoch = json_array_get(epochs, i);
-        const char *end = said_text(epoch, "end");
-        table_cellf(&table, "%.0f", said_number(epoch, "epoch", 0));
+    for (size_t i = 0; i < json_array_size(attempts); i++) {
+        const json_t *attempt = json_array_get(attempts, i);
+        const char *end = said_text(attempt, "end");
+        table_cellf(
+            &table, "%.0f",
+            said_number(attempt, "attempt", said_number(attempt, "epoch", 0)));
         buf_clear(&cell);
-        buf_moment(&cell, said_number(epoch, "started_s", 0));
+        buf_moment(&cell, said_number(attempt, "started_s", 0));
         table_cell(&table, cell.at);
         buf_clear(&cell);
-        put_ran(&cell, epoch, moment_now_s());
+        put_ran(&cell, attempt, moment_now_s());
         table_cell(&table, cell.at);
-        said_cell(&table, said_text(epoch, "gpus"));
+        said_cell(&table, said_text(attempt, "gpus"));
         said_cell(&table, end);
         table_cellf(&table, *end != '\0' ? "%.0f" : "-",
-                    said_number(epoch, "exit_status", 0));
+                    said_number(attempt, "exit_status", 0));
     }
     buf_putc(out, '\n');
     table_print(&table, out);
@@ -405,20 +410,48 @@ static void put_file(const json_t *job, struct firn_buf *out)
         buf_putc(out, '\n');
 }
 
-/* What was asked for; a number of 0 there means that it was not. */
+/* The value of a field, in the words of a job file. */
+static void put_field(const struct job_field *field, const json_t *value,
+                      struct firn_buf *out)
+{
+    double number = json_number_value(value);
+    if (field->kind == JOB_TIME && fmod(number, 60) == 0 && number < 3600)
+        buf_span(out, number);
+    else if (field->kind == JOB_TIME)
+        buf_printf(out, "%.15gs", number);
+    else if (field->kind == JOB_DATE)
+        buf_moment(out, number);
+    else if (field->kind == JOB_GIB)
+        buf_printf(out, "%.6gGiB", number);
+    else if (field->kind == JOB_SHARE)
+        buf_printf(out, "%.6g%%", 100 * number);
+    else if (field->kind == JOB_ALLOWED)
+        buf_puts(out, "allowed");
+    else
+        said_value(out, value);
+}
+
+/* The fields that the user gave, by their keys in a job file, then what this
+ * program does not know. False, 0 and "" mean: not given. */
 static void put_ask(const json_t *job, struct firn_buf *out)
 {
-    json_t *ask = json_copy(json_object_get(job, "ask"));
-    const char *key;
-    json_t *value;
-    void *next;
-    json_object_foreach_safe(ask, next, key, value)
-    {
-        if (json_is_number(value) && json_number_value(value) == 0)
-            json_object_del(ask, key);
+    const json_t *ask = json_object_get(job, "ask");
+    const char *told[JOB_NFIELDS + 1] = {NULL};
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *field = &job_fields[i];
+        const char *label = field->key == NULL || field->kind == JOB_EVENTS
+                                ? field->name
+                                : field->key;
+        told[i] = job_field_json(field);
+        const json_t *value = json_object_get(ask, told[i]);
+        if (value == NULL || said_is_nothing(value) ||
+            (json_is_number(value) && json_number_value(value) == 0))
+            continue;
+        buf_printf(out, "%s: ", label);
+        put_field(field, value, out);
+        buf_putc(out, '\n');
     }
-    said_fields(ask, NULL, out);
-    json_decref(ask);
+    said_fields(ask, told, out);
 }
 
 /* How much of its output is kept. */
@@ -441,10 +474,11 @@ static void put_log(const json_t *job, struct firn_buf *out)
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const told[] = {
-        "id",         "name",   "user", "state",   "why",        "gpus_min",
-        "gpus_max",   "gpus",   "ask",  "report",  "started_s",  "submitted_s",
-        "ended_s",    "epochs", "file", "request", "reported_s", "progress",
-        "not_merged", "log",    NULL};
+        "id",        "name",        "user",     "state",      "why",
+        "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
+        "started_s", "submitted_s", "ended_s",  "epochs",     "file",
+        "request",   "reported_s",  "progress", "not_merged", "log",
+        "epoch",     "attempts",    NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = said_number(answer, "progress", -1);
     put_head(answer, out);
@@ -463,6 +497,6 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     if (json_object_size(json_object_get(answer, "report")) > 0)
         buf_puts(out, "\nLast report:\n\n");
     said_fields(json_object_get(answer, "report"), hidden, out);
-    put_epochs(answer, out);
+    put_attempts(answer, out);
     put_file(answer, out);
 }

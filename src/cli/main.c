@@ -1,8 +1,8 @@
-/* main.c - the firn command: finds the command named first and runs it.
+/* main.c - the firn program: runs the command named by its first argument.
  *
- * `firn` alone is `firn help`; --help, -h, --version and -V stand for the
- * commands of those names. Nothing else happens here: each command parses its
- * own options and returns the exit status.
+ * `firn` alone is `firn help`; --help, -h, --version and -V mean the commands
+ * help and version. Each command parses its own options and returns the exit
+ * status.
  */
 #include "base/str.h"
 #include "cli/command.h"
@@ -39,7 +39,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-/* The command that an option in its place stands for. */
+/* The command that an option such as --help stands for. */
 static const char *alias(const char *name)
 {
     static const char *const pairs[][2] = {{"--help", "help"},

@@ -1,8 +1,7 @@
-/* profile_show.c - the profiles there are, and one of them whole.
+/* profile_show.c - firn profile list and show.
  *
- * Those shipped with the program, or those of a folder. `show` prints the text
- * of the profile's file; in both, what was built from models and not measured
- * says `synthetic`.
+ * Reads the built-in profiles, or those of a directory. Profiles that were
+ * built from models instead of measurements are marked `synthetic`.
  */
 #include "cli/profile_show.h"
 #include "base/buf.h"
@@ -15,15 +14,14 @@
 #include <string.h>
 
 struct args {
-    const char *dir, *format;
+    const char *dir;
+    bool is_json;
 };
 
-#define DIR_FLAG                                      \
-    {                                                 \
-        "profiles", 'p', "DIR",                       \
-            "read the profiles there; if not given, " \
-            "those that come with firn",              \
-            flag_text, offsetof(struct args, dir)     \
+#define DIR_FLAG                                                             \
+    {                                                                        \
+        "profiles", 'p', "DIR", "directory of profiles (default: built in)", \
+            flag_text, offsetof(struct args, dir)                            \
     }
 
 static enum firn_status read_all(const struct args *args,
@@ -52,7 +50,7 @@ static void types_of(const struct firn_profile *p, struct firn_buf *out)
         buf_printf(out, "%s%s", i > 0 ? "," : "", p->gpus[i].type);
 }
 
-/* The largest mean error of its fits; NaN when none is known. */
+/* Largest mean error of the fits over GPU types; NaN if unknown. */
 static double worst_fit(const struct firn_profile *p)
 {
     double worst = (double)NAN;
@@ -122,38 +120,34 @@ static void print_json(const struct firn_profiles *all, struct firn_buf *out)
 
 static const struct flag list_flags[] = {
     DIR_FLAG,
-    {"output", 'o', "FORMAT", "table or json (table)", flag_text,
-     offsetof(struct args, format)},
+    FORMAT_FLAG(offsetof(struct args, is_json)),
     {0},
 };
 
 static const struct flags_page list_page = {
     .command = "profile list",
     .usage = "[options]",
-    .about = "Lists the profiles: what is known of an application on each "
-             "type of GPU.\nSynthetic ones were built from models, not "
-             "measured. The fit error is the\nlargest mean of its GPU types.",
+    .about = "Lists the profiles: measured or modelled step times of an "
+             "application on each GPU type. Synthetic profiles were built from "
+             "models, not measured. The fit error is the largest mean error "
+             "over the GPU types.",
     .table = list_flags,
 };
 
 int profile_list(int argc, char **argv)
 {
-    static const char *const formats[] = {"table", "json", NULL};
-    struct args args = {.format = "table"};
+    struct args args = {0};
     struct firn_profiles all = {0};
     struct firn_error err = {0};
     struct firn_buf out = {0};
     int rc = flags_parse(&list_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&list_page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    int format = output_format("profile", args.format, formats);
-    if (format < 0)
-        return 2;
-    if (argc > 1)
-        return flags_wrong(&list_page, "unexpected '%s'", argv[1]);
     if (read_all(&args, &all, &err) != FIRN_OK)
         return failed(&err);
-    (format == 1 ? print_json : print_table)(&all, &out);
+    (args.is_json ? print_json : print_table)(&all, &out);
     rc = output_write("profile", &out);
     buf_release(&out);
     firn_profiles_release(&all);
@@ -165,8 +159,8 @@ static const struct flag show_flags[] = {DIR_FLAG, {0}};
 static const struct flags_page show_page = {
     .command = "profile show",
     .usage = "[options] APP",
-    .about = "Prints the profile of an application, APP or SOURCE/APP, as its "
-             "file has it.",
+    .about = "Prints the profile of an application (APP or SOURCE/APP) in its "
+             "file format.",
     .table = show_flags,
 };
 
@@ -177,11 +171,10 @@ int profile_show(int argc, char **argv)
     struct firn_error err = {0};
     struct firn_buf out = {0};
     int rc = flags_parse(&show_page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&show_page, argc, argv, 1, 1, "application");
     if (rc >= 0)
         return rc;
-    if (argc != 2)
-        return flags_wrong(&show_page, argc < 2 ? "no application named"
-                                                : "one application at a time");
     if (read_all(&args, &all, &err) != FIRN_OK)
         return failed(&err);
     const struct firn_profile *p =

@@ -139,7 +139,7 @@ static bool is_told(const char *key, const char *const *told)
     return false;
 }
 
-static bool is_nothing(const json_t *value)
+bool said_is_nothing(const json_t *value)
 {
     return json_is_null(value) || json_is_false(value) ||
            (json_is_string(value) && json_string_length(value) == 0) ||
@@ -175,7 +175,7 @@ static void put_value(struct firn_buf *out, const json_t *value, int depth)
     } else {
         json_object_foreach((json_t *)value, key, part)
         {
-            if (is_nothing(part))
+            if (said_is_nothing(part))
                 continue;
             buf_puts(out, sep);
             safe_puts(out, key);
@@ -186,6 +186,11 @@ static void put_value(struct firn_buf *out, const json_t *value, int depth)
     }
 }
 
+void said_value(struct firn_buf *out, const json_t *value)
+{
+    put_value(out, value, 0);
+}
+
 void said_fields(const json_t *object, const char *const *told,
                  struct firn_buf *out)
 {
@@ -193,7 +198,7 @@ void said_fields(const json_t *object, const char *const *told,
     json_t *value;
     json_object_foreach((json_t *)object, key, value)
     {
-        if (is_told(key, told) || is_nothing(value))
+        if (is_told(key, told) || said_is_nothing(value))
             continue;
         safe_puts(out, key);
         buf_puts(out, ": ");

@@ -26,6 +26,11 @@ void said_print_line(const json_t *answer, struct firn_buf *out);
 /* A cell of a table with such a text, "-" for an empty one. */
 void said_cell(struct table *table, const char *text);
 
+/* Null, false, empty or negative: not known. */
+bool said_is_nothing(const json_t *value);
+/* A value in one line, made safe for a terminal. */
+void said_value(struct firn_buf *out, const json_t *value);
+
 /* The rest of an object, a line for each value, by its own name; keys in
  * `told` (ends with NULL) are passed over, and so is what is null, empty or
  * negative: not known. So a daemon that tells more than this program knows of

@@ -1,13 +1,12 @@
-/* simargs.c - what `firn sim` was asked to do, checked.
+/* simargs.c - the command line of `firn sim`, parsed and checked.
  *
- * A wrong name or value on the command line is a wrong use (status 2); a
- * cluster that cannot be read is a failure (status 1).
+ * A wrong name or value on the command line is a usage error (status 2); a
+ * cluster file that cannot be read is a failure (status 1).
  */
 #include "cli/simargs.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cli/output.h"
 #include "sim/world.h"
 #include <firn/compat.h>
 #include <firn/policy.h>
@@ -16,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "30", "bert=60" or several of them, at the start of struct sim_args. */
+/* --restart-cost: "30", "bert=60" or several of them; `at` is the struct
+ * sim_args. */
 static enum firn_status set_restart(void *at, const char *value,
                                     struct firn_error *err)
 {
@@ -43,7 +43,8 @@ static enum firn_status set_restart(void *at, const char *value,
     return status;
 }
 
-/* A file whose own name has a comma is taken whole. */
+/* --trace: a list separated by commas, unless a file of that whole name
+ * exists. */
 static enum firn_status set_trace(void *at, const char *value,
                                   struct firn_error *err)
 {
@@ -66,7 +67,8 @@ static enum firn_status set_slowdown(void *at, const char *value,
     double number;
     FIRN_TRY(flag_double(&number, value, err));
     if (number < 1)
-        return firn_fail(err, FIRN_EINVAL, "%s is below 1", value);
+        return firn_fail(err, FIRN_EINVAL, "%s is below 1 (no slowdown)",
+                         value);
     *(double *)at = number;
     return FIRN_OK;
 }
@@ -82,7 +84,7 @@ static enum firn_status set_scaling(void *at, const char *value,
     return FIRN_OK;
 }
 
-/* "throughput=0.5,report=0.02" into a struct firn_sim_noise. */
+/* --noise: "throughput=0.5,report=0.02"; `at` is a struct firn_sim_noise. */
 static enum firn_status set_noise(void *at, const char *value,
                                   struct firn_error *err)
 {
@@ -108,9 +110,9 @@ static enum firn_status set_noise(void *at, const char *value,
         if (k == NPARTS || !str_double(pieces.at[i] + n, &size) || size < 0 ||
             size > 10)
             status = firn_fail(err, FIRN_EINVAL,
-                               "'%s' is not throughput, sharing, transfer, "
-                               "report or iterations and a number from 0 to "
-                               "10 behind '='",
+                               "'%s' is not PART=X, with PART throughput, "
+                               "sharing, transfer, report or iterations and X "
+                               "from 0 to 10",
                                pieces.at[i]);
         else
             *(double *)(void *)((char *)at + parts[k].at) = size;
@@ -121,8 +123,8 @@ static enum firn_status set_noise(void *at, const char *value,
 
 #define OPTION(member) offsetof(struct sim_args, options.member)
 
-/* "data" stands for the folder of the published tables. It is not the default
- * wherever the variable is set: durations would depend on the environment. */
+/* --profiles: "data" means the directory $FIRN_DATA. FIRN_DATA alone changes
+ * nothing: results must not depend on the environment. */
 static enum firn_status set_profiles(void *at, const char *text,
                                      struct firn_error *err)
 {
@@ -130,20 +132,20 @@ static enum firn_status set_profiles(void *at, const char *text,
     bool is_data = strcmp(text, "data") == 0;
     if (is_data && (data == NULL || *data == '\0'))
         return firn_fail(err, FIRN_EINVAL,
-                         "'data' is the folder FIRN_DATA names, which is not "
-                         "set");
+                         "'data' is the directory $FIRN_DATA, but FIRN_DATA is "
+                         "not set");
     *(const char **)at = is_data ? data : text;
     return FIRN_OK;
 }
 
-static char compat_help[256]; /* filled by name_worlds() */
+static char compat_help[256]; /* written by fill_compat_help() */
 
-static void name_worlds(void)
+static void fill_compat_help(void)
 {
     struct firn_buf text = {0};
     size_t n;
     const struct world_def *const *worlds = firn_compats(&n);
-    buf_puts(&text, "by the rules of a published simulator: ");
+    buf_puts(&text, "use the rules of a published simulator: ");
     for (size_t i = 0; i < n; i++)
         buf_printf(&text, "%s%s",
                    i == 0       ? ""
@@ -151,9 +153,9 @@ static void name_worlds(void)
                                 : ", ",
                    firn_compat_name(worlds[i]));
     buf_printf(&text,
-               "%s (docs/fidelity.md); its tables are in --profiles or "
-               "$FIRN_DATA",
-               n == 0 ? "none is known" : "");
+               "%s, see docs/fidelity.md; its tables are read from --profiles "
+               "or $FIRN_DATA",
+               n == 0 ? "none is built in" : "");
     str_copy(compat_help, sizeof compat_help, text.at);
     buf_release(&text);
 }
@@ -189,6 +191,23 @@ static enum firn_status set_forecast(void *at, const char *text,
                      "'%.40s' is not fit, tables, pollux or data", text);
 }
 
+static enum firn_status set_format(void *at, const char *text,
+                                   struct firn_error *err)
+{
+    static const char *const names[] = {
+        [FIRN_SIM_TABLE] = "table",
+        [FIRN_SIM_JSON] = "json",
+        [FIRN_SIM_CSV] = "csv",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], text) == 0) {
+            *(enum firn_sim_format *)at = (enum firn_sim_format)i;
+            return FIRN_OK;
+        }
+    return firn_fail(err, FIRN_EINVAL,
+                     "unknown format '%.40s'; use table, json or csv", text);
+}
+
 static enum firn_status set_compat(void *at, const char *text,
                                    struct firn_error *err)
 {
@@ -197,7 +216,7 @@ static enum firn_status set_compat(void *at, const char *text,
     return world != NULL ? FIRN_OK : FIRN_ENOENT;
 }
 
-/* "2..16" or "8" for 1..8, into a struct firn_sim_options. */
+/* --elastic: "2..16", or "8" for 1..8; `at` is a struct firn_sim_options. */
 static enum firn_status set_elastic(void *at, const char *text,
                                     struct firn_error *err)
 {
@@ -210,7 +229,8 @@ static enum firn_status set_elastic(void *at, const char *text,
     if (!str_double(low, &min) || !str_double(dots ? dots + 2 : text, &max) ||
         min < 1 || max < min || max > 1e6 || min != (int)min || max != (int)max)
         return firn_fail(err, FIRN_EINVAL,
-                         "'%.40s' is not MIN..MAX in whole GPUs, 1 or more",
+                         "'%.40s' is not MIN..MAX with whole numbers of GPUs "
+                         "from 1 on",
                          text);
     options->elastic_min = (int)min;
     options->elastic_max = (int)max;
@@ -219,92 +239,101 @@ static enum firn_status set_elastic(void *at, const char *text,
 
 static const struct flag table[] = {
     {"trace", 't', "FILE",
-     "jobs to run; several after commas or by repeating; "
-     "FILE#GROUP for one group of a file",
+     "trace of jobs; separate several by commas or repeat the option; "
+     "FILE#GROUP selects one group (virtual cluster)",
      set_trace, offsetof(struct sim_args, traces)},
     {"cluster", 'c', "CLUSTER",
-     "a name of 'firn cluster list', a spec such as "
-     "24x8:v100,2x4:a100@80, or a YAML file",
+     "cluster to simulate: a preset of 'firn cluster list', a spec such as "
+     "24x8:v100,2x4:a100@80 (nodes x GPUs : type @ GiB), or a YAML file",
      flag_text, offsetof(struct sim_args, cluster_text)},
-    {"policy", 'p', "NAMES", "policies, after commas; 'all' for every one",
+    {"policy", 'p', "NAMES",
+     "scheduling policies, separated by commas; 'all' selects every policy",
      flag_words, offsetof(struct sim_args, policies)},
-    {"set", 's', "P.OPTION=V", "an option of a policy; may be repeated",
+    {"set", 's', "P.OPTION=V",
+     "set an option of policy P, see 'firn policies P'; may be repeated",
      flag_word, offsetof(struct sim_args, settings)},
-    {"seed", 0, "N", "for failures, and policies that draw (1)", flag_seed,
-     OPTION(seed)},
-    {"jobs", 'j', "N", "processes at a time; as many as processors by default",
+    {"seed", 0, "N",
+     "seed of all random numbers: failures, noise, randomised policies "
+     "(default: 1)",
+     flag_seed, OPTION(seed)},
+    {"jobs", 'j', "N",
+     "simulations to run in parallel (default: number of processors)",
      flag_count, offsetof(struct sim_args, width)},
-    {"output", 'o', "FORMAT", "table, json or csv", flag_text,
-     offsetof(struct sim_args, format_name)},
+    {"output", 'o', "FORMAT",
+     "output format: table, json or csv (default: table)", set_format,
+     offsetof(struct sim_args, format)},
     {"out", 0, "DIR",
-     "writes DIR/TRACE--POLICY.jobs.csv, .events.tsv and "
-     ".timeline.csv",
+     "write DIR/TRACE--POLICY.jobs.csv, .events.tsv and .timeline.csv for "
+     "each run",
      flag_text, offsetof(struct sim_args, out_dir)},
     {"timeline-step", 0, "TIME",
-     "time between two rows of a timeline; chosen "
-     "to give 500 to 1000 rows by default",
+     "time between two rows of the timeline (default: 500 to 1000 rows)",
      flag_duration, OPTION(timeline_s)},
-    {"strict", 0, NULL, "a bad row of a trace stops the run", flag_yes,
+    {"strict", 0, NULL, "fail on the first invalid row of a trace", flag_yes,
      OPTION(strict)},
-    {"scaling", 0, "X", "a job on n GPUs instead of m goes (n/m)^X as fast (1)",
+    {"scaling", 0, "X",
+     "speed of a job on n GPUs that requested m: (n/m)^X (default: 1)",
      set_scaling, OPTION(scaling)},
     {"share-slowdown", 0, "X",
-     "a step on shared GPUs takes X times as long (1.5)", set_slowdown,
-     OPTION(share_slowdown)},
-    {"profiles", 0, "WHAT",
-     "measured rates and durations: builtin, a folder of profiles or of "
-     "measured tables, data for the folder $FIRN_DATA, or none (none)",
+     "factor by which a step takes longer on shared GPUs (default: 1.5)",
+     set_slowdown, OPTION(share_slowdown)},
+    {"profiles", 0, "SOURCE",
+     "measured rates and durations: builtin, a directory of profiles or of "
+     "measured tables, data for the directory $FIRN_DATA, or none (default: "
+     "none, durations are those of the trace)",
      set_profiles, OPTION(profiles)},
     {"freeze", 0, "RULE",
-     "jobs freeze front layers by off, freezeout, tuned-freezeout or penalty, "
-     "whatever the policy, or as the policy has it (policy)",
+     "freeze front layers by rule off, freezeout, tuned-freezeout or penalty; "
+     "policy leaves it to the policy (default: policy)",
      set_freeze, OPTION(freeze)},
-    {"forecast", 0, "WHAT",
-     "step times are foretold by fit, tables (those that jobs run by), pollux "
-     "(its law fitted to these) or data (as if each GPU had a whole copy) "
-     "(fit)",
+    {"forecast", 0, "MODEL",
+     "model of step times that policies see: fit, tables (the tables that "
+     "jobs run by), pollux (Pollux's formula fitted to these tables) or data "
+     "(data parallelism only) (default: fit)",
      set_forecast, OPTION(forecast)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
-    {"elastic", 0, "MIN..MAX", "every job may run on that many GPUs",
-     set_elastic, offsetof(struct sim_args, options)},
-    {"share", 0, NULL, "every job accepts to share its GPUs", flag_yes,
-     OPTION(shares)},
+    {"elastic", 0, "MIN..MAX",
+     "let every job run on MIN to MAX GPUs; N alone means 1..N", set_elastic,
+     offsetof(struct sim_args, options)},
+    {"share", 0, NULL, "let every job share its GPUs with another job",
+     flag_yes, OPTION(shares)},
     {"noise", 0, "PARTS",
-     "how wrong reports and forecasts are: throughput=X,sharing=X,transfer=X,"
-     "report=X,iterations=X, each up to the share X off",
+     "relative error of reports and predictions: throughput=X,sharing=X,"
+     "transfer=X,report=X,iterations=X (0.1 is 10 %)",
      set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
-     "time without progress after a change of GPUs: "
-     "TIME (30s), or APP=TIME for one application; several after commas",
+     "time without progress after a change of GPUs: TIME, or APP=TIME for one "
+     "application; separate several by commas (default: 30s)",
      set_restart, 0},
-    {"charge-first-start", 0, NULL, "the first start costs a restart too",
-     flag_yes, OPTION(charges_first_start)},
-    {"interval", 0, "TIME", "decide only at its multiples, not at each event",
+    {"charge-first-start", 0, NULL,
+     "charge the restart cost for the first start too", flag_yes,
+     OPTION(charges_first_start)},
+    {"interval", 0, "TIME",
+     "schedule only at multiples of TIME (default: at every event)",
      flag_duration, OPTION(interval_s)},
-    {"quantum", 0, "TIME", "round completions up to its multiples",
+    {"quantum", 0, "TIME", "round completion times up to multiples of TIME",
      flag_duration, OPTION(quantum_s)},
-    {"failures", 0, "FILE", "node failures: lines time_s,node,down|up",
-     flag_text, OPTION(failures)},
+    {"failures", 0, "FILE",
+     "node failures to replay: lines of time_s,node,down|up", flag_text,
+     OPTION(failures)},
     {"mtbf", 0, "TIME",
-     "mean time between failures of a node, drawn from the "
-     "seed",
+     "mean time between failures of a node; failures are drawn at random",
      flag_duration, OPTION(mtbf_s)},
-    {"mttr", 0, "TIME", "mean time to repair of a node (1h)", flag_duration,
-     OPTION(mttr_s)},
+    {"mttr", 0, "TIME", "mean time to repair a node (default: 1h)",
+     flag_duration, OPTION(mttr_s)},
     {"checkpoint-interval", 0, "TIME",
-     "a failure loses the work since the "
-     "last multiple of so much running; nothing by default",
+     "time between checkpoints; a node failure loses the work since the last "
+     "one (default: nothing is lost)",
      flag_duration, OPTION(checkpoint_s)},
     {"replay", 0, "LOG",
-     "checks event logs (this one and the operands) "
-     "instead of running anything",
+     "check event logs (LOG and all operands) instead of simulating",
      set_replay, 0},
     {"explain", 0, "JOB",
-     "tells the life of a job (a name, the beginning of one, or an id); may be "
-     "repeated; with --replay from logs, else behind the results",
+     "print the history of a job (name, unique prefix of a name, or id); may "
+     "be repeated; with --replay it is read from the logs",
      flag_word, offsetof(struct sim_args, explains)},
-    {"quiet", 'q', NULL, "no progress bar, no words on skipped rows", flag_yes,
-     offsetof(struct sim_args, is_quiet)},
+    {"quiet", 'q', NULL, "no progress bar, no warnings about skipped rows",
+     flag_yes, offsetof(struct sim_args, is_quiet)},
     {0},
 };
 
@@ -312,13 +341,14 @@ static const struct flags_page page = {
     .command = "sim",
     .usage = "--trace FILE --cluster CLUSTER --policy NAMES [options]\n"
              "--replay LOG... [--explain JOB]",
-    .about = "Runs every trace under every policy, in parallel, and prints one "
-             "row for each.\nThe same input gives the same output, byte for "
-             "byte (but for cpu_s in JSON).",
+    .about = "Simulates every trace under every policy, in parallel processes, "
+             "and prints one row per simulation. The same input gives the same "
+             "output, byte for byte, except for cpu_s (processor time) in "
+             "JSON.",
     .table = table,
-    .more = "TIME is in seconds, or with s, m, h or d behind it. Ctrl-C prints "
-            "what is\nfinished. The exit status is 0, 1 when a run failed, 2 "
-            "for a wrong use, 130\nwhen interrupted.",
+    .more = "TIME is in seconds, or has a unit: 90, 90s, 15m, 2h, 1d. Ctrl-C "
+            "prints the finished simulations. Exit status: 0 success, 1 a "
+            "simulation failed, 2 usage error, 130 interrupted.",
 };
 
 static const struct world_def *world_of(const struct sim_args *args)
@@ -334,7 +364,7 @@ static void add_once(struct words *words, const char *text)
     words_add(words, text, strlen(text));
 }
 
-/* All policies of the world; an honest one has every one there is. */
+/* All policies that the simulated rules know; firn's own rules know all. */
 static void add_all(const struct world_def *world, struct words *out)
 {
     size_t n;
@@ -346,7 +376,7 @@ static void add_all(const struct world_def *world, struct words *out)
         add_once(out, defs[i]->name);
 }
 
-/* Replaces 'all', refuses unknown names, drops repeated ones. */
+/* Replaces 'all', rejects unknown names, drops repeated ones. */
 static int check_policies(struct sim_args *args)
 {
     struct words known = {0};
@@ -376,7 +406,7 @@ static bool is_run(const struct sim_args *args, const char *policy)
     return false;
 }
 
-/* "policy.option=value": tried on a state of its own. */
+/* Tries "policy.option=value" on a scratch state of the policy. */
 static int check_setting(const struct sim_args *args, const char *text)
 {
     char name[64], option[64];
@@ -403,8 +433,8 @@ static int check_setting(const struct sim_args *args, const char *text)
         return flags_wrong(&page, "--set: %s", err.text);
     if (!is_run(args, policy->name) && !args->is_quiet)
         fprintf(stderr,
-                "firn sim: --set %s: %s is not among the policies "
-                "that run\n",
+                "firn sim: --set %s has no effect: policy %s is not "
+                "simulated\n",
                 text, policy->name);
     return -1;
 }
@@ -413,20 +443,20 @@ static int check_options(const struct sim_args *args)
 {
     const struct firn_sim_options *o = &args->options;
     if (args->traces.n == 0)
-        return flags_wrong(&page, "--trace is missing");
+        return flags_wrong(&page, "no trace given: use --trace FILE");
     if (!args->cluster_text)
-        return flags_wrong(&page, "--cluster is missing");
+        return flags_wrong(&page, "no cluster given: use --cluster CLUSTER");
     if (args->policies.n == 0)
-        return flags_wrong(&page, "--policy is missing");
+        return flags_wrong(&page, "no policy given: use --policy NAMES");
     if (o->mtbf_s > 0 && !(o->mttr_s > 0))
-        return flags_wrong(&page, "--mtbf needs a --mttr above 0");
+        return flags_wrong(&page, "--mtbf needs --mttr above 0");
     if (o->failures && o->mtbf_s > 0)
         return flags_wrong(&page, "--failures and --mtbf exclude each other");
     if (o->freeze > FIRN_SIM_FREEZE_OFF &&
         (o->profiles == NULL || strcmp(o->profiles, "none") == 0))
-        return flags_wrong(&page, "--freeze needs --profiles");
+        return flags_wrong(&page, "--freeze needs --profiles SOURCE");
     if (o->timeline_s > 0 && !args->out_dir)
-        return flags_wrong(&page, "--timeline-step needs --out");
+        return flags_wrong(&page, "--timeline-step needs --out DIR");
     for (size_t i = 0; i < args->traces.n; i++)
         if (strlen(args->traces.at[i]) >=
             sizeof((struct firn_sim_result *)0)->trace)
@@ -435,18 +465,19 @@ static int check_options(const struct sim_args *args)
     return -1;
 }
 
-/* The tables an artifact read are those of the folder FIRN_DATA names, unless
- * --profiles says otherwise. */
+/* --compat reads the tables of the published simulator from --profiles, else
+ * from $FIRN_DATA. */
 static int check_world(struct sim_args *args)
 {
     const char *data = getenv("FIRN_DATA");
     if (args->options.world == NULL || args->options.profiles != NULL)
         return -1;
     if (data == NULL || *data == '\0')
-        return flags_wrong(&page,
-                           "--compat %s needs the folder of the tables it "
-                           "read: --profiles FOLDER, or FIRN_DATA set",
-                           args->options.world->name);
+        return flags_wrong(
+            &page,
+            "--compat %s needs the tables of that simulator: give "
+            "--profiles DIR or set FIRN_DATA",
+            args->options.world->name);
     args->options.profiles = data;
     return -1;
 }
@@ -476,28 +507,19 @@ static int check(struct sim_args *args)
 
 int simargs_read(struct sim_args *out, int argc, char **argv)
 {
-    static const char *const formats[] = {
-        [FIRN_SIM_TABLE] = "table",
-        [FIRN_SIM_JSON] = "json",
-        [FIRN_SIM_CSV] = "csv",
-        NULL,
-    };
-    name_worlds();
+    fill_compat_help();
     long nprocessors = sysconf(_SC_NPROCESSORS_ONLN);
     *out = (struct sim_args){
         .options = firn_sim_defaults(),
         .width = nprocessors > 0 ? (int)nprocessors : 1,
-        .format_name = "table",
+        .format = FIRN_SIM_TABLE,
     };
     int rc = flags_parse(&page, out, &argc, argv);
     if (rc >= 0)
         return rc;
-    int format = output_format(page.command, out->format_name, formats);
-    if (format < 0)
-        return 2;
-    out->format = (enum firn_sim_format)format;
     if (out->explains.n > 0 && out->format == FIRN_SIM_CSV)
-        return flags_wrong(&page, "--explain is a table or JSON, not CSV");
+        return flags_wrong(&page,
+                           "--explain needs -o table or -o json, not csv");
     if (out->is_replay) {
         for (int i = 1; i < argc; i++)
             words_add(&out->replays, argv[i], strlen(argv[i]));
@@ -505,8 +527,7 @@ int simargs_read(struct sim_args *out, int argc, char **argv)
     }
     if (argc > 1)
         return flags_wrong(&page,
-                           "'%s' is no option; a trace is named by "
-                           "--trace",
+                           "unexpected argument '%s'; name a trace by --trace",
                            argv[1]);
     return check(out);
 }

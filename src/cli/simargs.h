@@ -1,7 +1,7 @@
-/* simargs.h - what `firn sim` was asked to do, checked.
+/* simargs.h - the command line of `firn sim`, parsed and checked.
  *
- * All that can be known to be wrong before a run begins is refused here:
- * policies, their options, the cluster, options that contradict each other.
+ * Errors that can be found before a simulation starts are reported here:
+ * unknown policies and options, unreadable clusters, contradicting options.
  */
 #ifndef CLI_SIMARGS_H
 #define CLI_SIMARGS_H
@@ -16,16 +16,17 @@ struct sim_restarts {
 struct sim_args {
     struct words traces, policies, settings, replays, apps, explains;
     struct sim_restarts restarts;
-    const char *cluster_text, *out_dir, *format_name;
+    const char *cluster_text, *out_dir;
     enum firn_sim_format format;
     struct firn_cluster cluster;
-    struct firn_sim_options options; /* all but trace, policy and files */
-    int width;                       /* processes at a time */
+    struct firn_sim_options options; /* without trace, policy and files */
+    int width;                       /* simulations in parallel */
     bool is_quiet, is_replay;
 };
 
-/* Reads the command line. -1: go on; else an exit status, after words on
- * standard error or the help page. The caller releases `out` in any case. */
+/* Parses the command line. Returns -1 to go on; otherwise the exit status,
+ * after an error message or the help page. The caller releases `out` in both
+ * cases. */
 int simargs_read(struct sim_args *out, int argc, char **argv);
 void simargs_release(struct sim_args *args);
 

@@ -1,8 +1,6 @@
-/* trace_export.c - `firn trace export`: the daemon's history as a trace.
+/* trace_export.c - `firn trace export`: the job history of firnd as a trace.
  *
- * What has run here, when it came and how long it took, as firn's own CSV: the
- * simulator replays it under other policies. The daemon writes the rows; they
- * go out as they come.
+ * firnd writes the rows (firn's own CSV); they are copied as they arrive.
  */
 #include "cli/trace_export.h"
 #ifdef FIRN_WITHOUT_CLIENT
@@ -13,7 +11,7 @@ int trace_export(int argc, char **argv)
     (void)argc;
     (void)argv;
     fprintf(stderr, "firn trace export: this firn was built without libcurl "
-                    "or jansson and cannot ask the daemon\n");
+                    "or jansson and cannot connect to firnd\n");
     return 1;
 }
 
@@ -25,14 +23,16 @@ int trace_export(int argc, char **argv)
 
 struct args {
     struct live_args live;
+    const char *out;
     double last_s;
 };
 
 static const struct flag table[] = {
-    {"last", 0, "TIME", "only jobs that came in the last 12h, 7d, ... (all)",
+    {"last", 0, "TIME",
+     "only jobs submitted in the last TIME, e.g. 7d (default: all)",
      flag_duration, offsetof(struct args, last_s)},
-    {"output", 'o', "OUT", "file to write (standard output)", flag_text,
-     offsetof(struct live_args, format)},
+    {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
+     offsetof(struct args, out)},
     LIVE_PLACE_FLAGS,
     {0},
 };
@@ -40,9 +40,9 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "trace export",
     .usage = "[options]",
-    .about = "Writes the daemon's jobs as a trace in firn's own CSV, which "
-             "'firn sim' and\n'firn trace stat' read: when each came, what it "
-             "asked for, how long it ran.",
+    .about = "Writes the jobs of firnd as a trace (firn's own CSV): submission "
+             "time, requested GPUs and run time of each job. 'firn sim' and "
+             "'firn trace stat' read it.",
     .table = table,
 };
 
@@ -52,15 +52,14 @@ int trace_export(int argc, char **argv)
     struct live live;
     struct firn_error err = {0};
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0)
+        rc = flags_operands(&page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    if (argc > 1)
-        return flags_wrong(&page, "takes options only");
-    const char *out = args.live.format;
-    args.live.format = NULL;
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
-        rc = live_trace_write(&live, out, args.last_s, NULL, &err) == FIRN_OK
+        rc = live_trace_write(&live, args.out, args.last_s, NULL, &err) ==
+                     FIRN_OK
                  ? 0
                  : live_failed(&live, &err);
     live_close(&live);

@@ -1,10 +1,9 @@
-/* trace_export.h - `firn trace export`: the daemon's history as a trace.
+/* trace_export.h - `firn trace export`: the job history of firnd as a trace.
  */
 #ifndef CLI_TRACE_EXPORT_H
 #define CLI_TRACE_EXPORT_H
 
-/* A command of its own: argv[0] is "export"; the exit status. Without a client
- * in this build it says so. */
+/* Runs the subcommand (argv[0] is "export"); returns the exit status. */
 int trace_export(int argc, char **argv);
 
 #endif

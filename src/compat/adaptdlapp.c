@@ -9,7 +9,7 @@
  * halves; only the row found is turned into numbers.
  *
  * Invariants:
- * (1) what is returned of a measured batch or placement is the measurement;
+ * (1) a measured batch or placement returns the measurement itself;
  * (2) P(e) rises with e, P(0) = 0;
  * (3) a batch beyond the measured ones has the statistics of the nearest.
  *
@@ -28,12 +28,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Quotients of whole numbers may come out a little above. */
+/* Rounding may make a quotient of whole numbers a little too large. */
 static const double SLACK = 1e-8;
 
 enum {
     FAR_NODES = 5,      /* from here on placements were not measured */
-    FAR_NODES_MAX = 16, /* more nodes count as so many */
+    FAR_NODES_MAX = 16, /* larger numbers of nodes count as 16 */
 };
 
 /* ---- places ---- */
@@ -130,7 +130,7 @@ void adlsteps_release(struct adlsteps *steps)
     *steps = (struct adlsteps){0};
 }
 
-/* The whole number at `at`; moves behind the comma that ends it. */
+/* Reads the whole number at `at` and moves past the comma after it. */
 static long take_long(const char **at)
 {
     long value = 0;
@@ -251,7 +251,7 @@ double adlsteps_b_max_at(const struct adlsteps *steps,
 
 /* ---- training ---- */
 
-/* The arrays, once the number of epochs is known. */
+/* Allocates the arrays, once the number of epochs is known. */
 static void make_room(struct adlapp *app, int epochs)
 {
     size_t n = (size_t)epochs * app->nbatches;

@@ -1,11 +1,10 @@
 /* adaptdlapp.h - an application as the AdaptDL and Sia simulators know it.
  *
- * Two things are true of an application there and nothing else is: how long a
- * step takes on given GPUs (struct adlsteps, one for each GPU type), and how
- * far one step at a given batch brings the training (struct adlapp, from the
- * files validation-B.csv). Everything is a pure function of the tables; what a
- * policy may know of it is in compat/adaptdlmodel.h, how a job lives by it in
- * compat/adaptdljob.h.
+ * An application consists of two tables: how long a step takes on given GPUs
+ * (struct adlsteps, one for each GPU type), and how far one step at a given
+ * batch advances the training (struct adlapp, from the files validation-B.csv).
+ * Everything is a pure function of the tables; compat/adaptdlmodel.h has what a
+ * policy learns of them, compat/adaptdljob.h how a job trains by them.
  *
  * Symbols: n nodes, r GPUs, b samples a GPU and pass, s further passes before
  * the one that synchronises (0: none), B = r b (s + 1) the total batch, B0 the
@@ -30,7 +29,7 @@ struct adlplace {
 
 /* r GPUs on as few nodes of `per_node` as can be: 4,4,..,rest. */
 struct adlplace adlplace_packed(int gpus, int per_node);
-/* One more node with so many GPUs; false when there is no room. */
+/* Appends a node with `gpus` GPUs; false when there is no room. */
 bool adlplace_add(struct adlplace *place, int gpus);
 bool adlplace_equal(const struct adlplace *a, const struct adlplace *b);
 
@@ -65,9 +64,9 @@ struct adltime adlsteps_at(const struct adlsteps *steps,
 /* All passes of one iteration: step + s (step - sync). */
 double adltime_iteration(struct adltime time, int s);
 
-/* The largest b measured on exactly that placement; where it was not measured,
- * on at least as many nodes and GPUs; in no case more than was measured with
- * as many GPUs anywhere. (Sia's limit; AdaptDL has b_max for all.) */
+/* The largest b measured on this placement; if it was not measured, on at
+ * least as many nodes and GPUs; never more than was measured with as many GPUs
+ * on any placement. (Sia's limit; AdaptDL uses b_max for all.) */
 double adlsteps_b_max_at(const struct adlsteps *steps,
                          const struct adlplace *place);
 
@@ -94,13 +93,13 @@ struct firn_noise adlapp_noise(const struct adlapp *app, double batch, int e);
 /* Iterations that were needed for e epochs and one more, the same way: the
  * column `iteration` of row e. */
 double adlapp_iterations(const struct adlapp *app, double batch, int e);
-/* Steps at B0 that one step at that batch is worth, given statistics. */
+/* How many steps at B0 one step at this batch is worth, by the statistics. */
 double adlapp_gain(const struct adlapp *app, const struct firn_noise *noise,
                    double batch);
 
 /* ---- batches ---- */
 
-/* What a job may choose on the GPUs at hand. */
+/* Bounds of a job's batch on given GPUs. */
 struct adllimits {
     double b0;           /* B0 */
     double b_min, b_max; /* of b */

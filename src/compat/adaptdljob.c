@@ -7,7 +7,7 @@
  * (3) `speed` belongs to the present place, batch and epoch, or is NaN;
  *     `time` belongs to the present place and a batch of time_b.
  *
- * Within one epoch a job that keeps its batch goes at one speed, so nothing is
+ * Within one epoch a job that keeps its batch has one speed, so nothing is
  * looked up twice; a fixed batch changes only with the place.
  *
  * Cost: O(epochs that end) a round, and a fit where something new is seen.
@@ -66,7 +66,7 @@ void adljob_clear(struct adljob *job)
     job->speed = NAN;
 }
 
-/* Looks the speed up, and sees what the job's trainer sees: (3). */
+/* Looks the speed up, and records the observation of the job's trainer: (3). */
 static void look(struct adljob *job)
 {
     const struct adlplace *place = &job->place;
@@ -86,7 +86,7 @@ static void look(struct adljob *job)
                          job->batch.b, job->time);
 }
 
-/* Trains for so many seconds, or less when the job ends; how long. */
+/* Trains for `seconds`, or until the job ends; returns how long. */
 static double train(struct adljob *job, double seconds)
 {
     double left_s = seconds;
@@ -130,7 +130,7 @@ double adljob_speed(const struct adljob *job)
     if (!isnan(job->speed))
         return job->speed;
     struct adljob now = *job;
-    now.learns = false; /* looks, and observes nothing */
+    now.learns = false; /* a look-up, not an observation */
     look(&now);
     return now.speed;
 }

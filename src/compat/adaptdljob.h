@@ -3,12 +3,12 @@
  * What AdaptDL's simulator and its fork, Sia's, do alike to a job. A world
  * (compat/adaptdl.c, compat/sia.c) decides where jobs run and calls
  *
- *     adljob_place()    its GPUs have changed: batch anew, restart counts down
- *     adljob_clear()    it has none any more
- *     adljob_advance()  a round of T whole seconds goes by
+ *     adljob_place()    its GPUs have changed: new batch, restart counts down
+ *     adljob_clear()    it has lost its GPUs
+ *     adljob_advance()  a round of T whole seconds passes
  *
  * Rules of a round: first the restart counts down, GPUs held and idle. Then,
- * until the seconds are used up: look the step time up, observe it, go at
+ * until the seconds are used up: look the step time up, observe it, train at
  * gain / iteration / slowdown. If the epoch does not end in time, add up.
  * Otherwise the seconds to its end are rounded to an integer, half to even,
  * 0 possible; progress becomes exactly P(e + 1); and the job is done when its
@@ -33,7 +33,7 @@ struct adljob {
     /* Set by the world before the first call; borrowed. */
     const struct adlapp *app;
     double fixed_batch; /* > 0: the total batch; 0: tuned */
-    bool learns;        /* what it sees makes a model; tuned jobs must */
+    bool learns;        /* its observations are fitted; needed by tuned jobs */
     double slowdown;    /* true goodput is divided by it; 0: not */
     double f_tol;       /* of the fit; 0: the usual one */
 
@@ -57,7 +57,7 @@ struct adljob {
     int time_b;
 };
 
-/* What one round brought. */
+/* The result of one round. */
 struct adlstride {
     double idle_s;  /* of the restart */
     double train_s; /* after it; until the end for a job that is done */
@@ -66,8 +66,8 @@ struct adlstride {
 
 void adljob_release(struct adljob *job);
 
-/* It now runs on these GPUs, with `restart_s` to count down first, instead of
- * what was left of another restart. `steps` is borrowed. */
+/* The job now runs on these GPUs after a restart of `restart_s`, which replaces
+ * the rest of an earlier restart. `steps` is borrowed. */
 void adljob_place(struct adljob *job, int type, const struct adlsteps *steps,
                   const struct adllimits *limits, const struct adlplace *place,
                   double restart_s);

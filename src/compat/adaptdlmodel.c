@@ -31,7 +31,7 @@ enum { CANDIDATES = 50 };
 
 static const double SLACK = 1e-8, FLOOR = 1e-8;
 
-/* A way to run that was looked into. */
+/* A candidate batch, evaluated. */
 struct candidate {
     struct adlbatch batch;
     double scale, throughput; /* B / B0; examples a second */
@@ -90,7 +90,7 @@ bool adlmodel_observe(struct adlmodel *model, int nodes, int gpus, int b,
 
 /* ---- the model ---- */
 
-/* Which of the two laws a network follows; -1 for one GPU. */
+/* The law of the network time: 0 or 1; -1 for one GPU. */
 static int law_of(int nodes, int gpus)
 {
     if (gpus == 1)
@@ -207,7 +207,7 @@ static double evaluate(void *ctx, const double *x, double *gradient)
     return adlmodel_objective(&params, model->seen.at, model->seen.n, gradient);
 }
 
-/* What the observations tell something about. */
+/* What the observations determine. */
 struct known {
     bool batches, nodes, local, many;
     double pass_s; /* mean */
@@ -306,12 +306,6 @@ static void fill(struct adlgrid *grid, const struct adlparams *params,
     }
 }
 
-static bool same_limits(const struct adllimits *a, const struct adllimits *b)
-{
-    return a->b0 == b->b0 && a->b_min == b->b_min && a->b_max == b->b_max &&
-           a->total_max == b->total_max;
-}
-
 /* The candidates of (n, r), made if there are none or they are old: (3). */
 static struct adlgrid *grid_of(struct adlmodel *model,
                                const struct adllimits *limits, int nodes,
@@ -327,8 +321,10 @@ static struct adlgrid *grid_of(struct adlmodel *model,
     struct adlgrid *grid = model->grids[at];
     if (grid == NULL)
         grid = model->grids[at] = mem_new(1, sizeof *grid);
-    if (grid->version != model->version ||
-        !same_limits(&grid->limits, limits)) {
+    const struct adllimits *of = &grid->limits;
+    if (grid->version != model->version || of->b0 != limits->b0 ||
+        of->b_min != limits->b_min || of->b_max != limits->b_max ||
+        of->total_max != limits->total_max) {
         grid->version = model->version;
         grid->limits = *limits;
         grid->noise.batch0 = 0;

@@ -1,4 +1,4 @@
-/* adaptdlmodel.h - what AdaptDL's policies learn about a job as it runs.
+/* adaptdlmodel.h - the model that AdaptDL's policies learn of a running job.
  *
  * Each (nodes n, GPUs r, samples a GPU b) that a job trains with is observed
  * once, without noise; each new one makes the fit of seven parameters anew:
@@ -10,7 +10,7 @@
  *   step     T = (C^g + N^g)^(1/g)
  *
  * by least sum of the two root mean squares of ln C - ln(step - sync) and of
- * ln T - ln step, with priors; what was never seen is frozen at its bound
+ * ln T - ln step, with priors; parameters never observed stay at their bound
  * (Pollux, OSDI 2021, sections 4.1 and 5). From it comes goodput, examples a
  * second x efficiency, at the best batch for a number of nodes and GPUs.
  */
@@ -52,7 +52,7 @@ void adlmodel_release(struct adlmodel *model);
 bool adlmodel_observe(struct adlmodel *model, int nodes, int gpus, int b,
                       struct adltime time);
 
-/* Nothing was ever seen: there is no model. */
+/* Is there no observation, and so no model? */
 bool adlmodel_is_blank(const struct adlmodel *model);
 
 /* Fits if something new was seen. Called by adlmodel_best(). */

@@ -1,8 +1,8 @@
-/* adaptdlrounds.c - advance, tell, decide, again.
+/* adaptdlrounds.c - rounds: advance the jobs, report events, decide.
  *
  * Invariants:
  * (1) all jobs are advanced to the same multiple of the round, `round_s`, and
- *     every event before it is told before a decision is made there;
+ *     every event before it is reported before a decision is made there;
  * (2) a job is in `running` exactly while it holds GPUs and is not done;
  * (3) at a decision core knows a job's true progress, and when it resumes.
  *
@@ -30,27 +30,27 @@ static void tell(struct adlrounds *rounds, enum firn_event_kind kind,
     vec_add(&rounds->events, event);
 }
 
-/* How it goes in the round that begins at round_s: (3). Core goes by the last
- * report, so none is needed where that still holds. */
+/* Reports a job's rate in the round that begins at round_s: (3). Core
+ * extrapolates the last report, so none is needed as long as that is right. */
 static void report(struct adlrounds *rounds, firn_job_id id,
                    const struct adlstride *stride, struct firn_report now)
 {
     struct adlrun *run = rounds->runs.at[id];
-    const struct firn_report *told = &run->told;
+    const struct firn_report *last = &run->reported;
     double start_s = rounds->round_s;
     now.rate =
         stride->train_s > 0
             ? adlrun_in_reference_s(run, stride->gained) / stride->train_s
             : 0;
-    double waits_s = fmax(0, start_s - told->resumes_s);
-    bool holds = fabs(told->done_s + told->rate * waits_s - now.done_s) <=
+    double waits_s = fmax(0, start_s - last->resumes_s);
+    bool holds = fabs(last->done_s + last->rate * waits_s - now.done_s) <=
                      1e-9 * run->duration_s &&
-                 fabs(told->rate - now.rate) <= 1e-12 * now.rate &&
-                 (now.resumes_s == told->resumes_s ||
-                  (now.resumes_s == start_s && told->resumes_s < start_s));
+                 fabs(last->rate - now.rate) <= 1e-12 * now.rate &&
+                 (now.resumes_s == last->resumes_s ||
+                  (now.resumes_s == start_s && last->resumes_s < start_s));
     if (holds)
         return;
-    run->told = now;
+    run->reported = now;
     tell(rounds, FIRN_EVENT_REPORT, id, start_s, now);
 }
 
@@ -59,13 +59,13 @@ static int by_time(const void *a, const void *b)
     const struct firn_event *x = a, *y = b;
     if (x->at_s != y->at_s)
         return x->at_s < y->at_s ? -1 : 1;
-    if (x->kind != y->kind) /* how fast it went, then that it is done */
+    if (x->kind != y->kind) /* the rate before the end */
         return x->kind == FIRN_EVENT_REPORT ? -1 : 1;
     return (x->job > y->job) - (x->job < y->job);
 }
 
-/* One job lives through the round; false when it is done. */
-static bool live(struct adlrounds *rounds, firn_job_id id)
+/* Advances one job by a round; false when it is done. */
+static bool advance_one(struct adlrounds *rounds, firn_job_id id)
 {
     struct adlrun *run = rounds->runs.at[id];
     struct world_spent *spent = &rounds->world.spent;
@@ -89,7 +89,7 @@ static void advance(struct adlrounds *rounds)
     size_t kept = 0;
     rounds->events.n = rounds->next_event = 0;
     for (size_t i = 0; i < rounds->running.n; i++)
-        if (live(rounds, rounds->running.at[i]))
+        if (advance_one(rounds, rounds->running.at[i]))
             rounds->running.at[kept++] = rounds->running.at[i]; /* (2) */
     rounds->running.n = kept;
     rounds->round_s += rounds->interval_s;
@@ -98,7 +98,7 @@ static void advance(struct adlrounds *rounds)
               by_time);
 }
 
-/* Nothing runs: whole rounds may be passed over. */
+/* Skips whole rounds while nothing runs. */
 static void skip_rounds(struct adlrounds *rounds, double until_s)
 {
     double every_s = rounds->interval_s, to_s = until_s;
@@ -111,8 +111,8 @@ static void skip_rounds(struct adlrounds *rounds, double until_s)
 
 /* ---- arrivals ---- */
 
-/* Reads arrivals until one the cluster can run; false when the workload has
- * failed (err) or is over. */
+/* Reads arrivals up to one that the cluster can run; false when the workload is
+ * over or cannot be read (err). */
 static bool fetch(struct adlrounds *rounds, struct firn_error *err)
 {
     struct job_accept accept = {0};
@@ -141,8 +141,8 @@ static bool fetch(struct adlrounds *rounds, struct firn_error *err)
     return false;
 }
 
-/* The next arrival comes in. */
-static void come(struct adlrounds *rounds, struct firn_event *out)
+/* Submits the next arrival. */
+static void submit(struct adlrounds *rounds, struct firn_event *out)
 {
     struct firn_job_spec *spec = &rounds->spec;
     struct adlrun *run = rounds->arrive(rounds);
@@ -175,7 +175,7 @@ bool adlrounds_next(void *state, double until_s, struct firn_event *out,
             if (event_s <= submit_s)
                 *out = rounds->events.at[rounds->next_event++];
             else
-                come(rounds, out);
+                submit(rounds, out);
             rounds->world.now_s = fmax(rounds->world.now_s, out->at_s);
             return true;
         }
@@ -197,7 +197,7 @@ double adlrounds_now_s(void *state)
     return ((struct adlrounds *)state)->world.now_s;
 }
 
-/* A decision is made where the jobs stand. */
+/* Decisions are made at the time to which the jobs are advanced. */
 static double decide_s(const struct cadence *cadence, double now_s)
 {
     const char *at = (const char *)cadence - offsetof(struct world, cadence);
@@ -256,7 +256,7 @@ struct adlrun *adlrounds_step(struct adlrounds *rounds,
 {
     struct adlrun *run = rounds->runs.at[step->job->id];
     rounds->world.now_s = step->at_s;
-    run->told.rate = NAN; /* core has forgotten it */
+    run->reported.rate = NAN; /* core has forgotten it */
     if (step->kind == FIRN_STEP_STOP) {
         adljob_clear(&run->job);
         leave(rounds, step->job->id);

@@ -1,5 +1,4 @@
-/* compat_table.c - the list of compat.def, by name.
- */
+/* compat_table.c - finds the worlds of compat.def by name. */
 #include "sim/world.h"
 #include <firn/compat.h>
 

@@ -3,8 +3,8 @@
  * Written from what that simulator does, not from the paper. A job has maxP
  * workers ("ESTs") of a fixed batch; a GPU of type i runs A_i of them one
  * after the other, so an iteration takes max over types of (mini-batch time x
- * A_i) and there is no communication. Each 60 s all jobs go on by 60 s, the
- * clock moves, and then the policy is asked. The quirks, by name:
+ * A_i) and there is no communication. Every 60 s all jobs advance by 60 s, the
+ * clock moves, and then the policy decides. The quirks, by name:
  *
  *   counters      three numbers of GPUs (32 v100, 16 p100, 16 t4), no nodes
  *   steps         nothing is decided between multiples of 60 s, nor at 0; a
@@ -13,14 +13,14 @@
  *   one-cost      20 s once, before a job's first progress; every later change
  *                 of GPUs is free
  *   names         rows of one name are one job (easyscalejobs.c)
- *   serial-yarn   yarn-cs gives the first living job, by row, all its GPUs and
- *                 nobody else any; a job of an earlier row that comes later
- *                 takes them away
+ *   serial-yarn   yarn-cs gives the first unfinished job, by row, all its GPUs
+ *                 and no other job any; a job of an earlier row that arrives
+ *                 later takes them away
  *   slow-start    a job starts with the slowest offer it has: one GPU
  *   stale-offer   a job that grows gets its own counts with one type raised,
  *                 but A and speedup of the offer, whose other counts may be
  *                 lower; A counts even for a type that is not held
- *   never-less    nobody shrinks or stops under the elastic policies
+ *   never-less    no job shrinks or stops under the elastic policies
  *   set-order     equal offers go by the order of a Python set
  *                 (easyscalemenu.c)
  *   stand-in      mini-batch times of another table of the artifact, and the
@@ -29,11 +29,10 @@
  * Its mean completion time is firn's. Its makespan is the last clock less
  * 60 s, where firn's is the last completion less the first submission.
  *
- * What a job holds has more to it than counts: A and speedup. The engine keeps
- * them by job. The policies below read them through view->forecaster and plan
- * counts only; the engine finds the offer again from what the job held and the
- * type that grew (es_menu_grow(), a pure function), so plan and step agree
- * without a channel of their own.
+ * Beside its counts of GPUs a job has A and speedup, which the engine keeps.
+ * The policies below read them through view->forecaster and plan counts only;
+ * the engine finds the offer again from the job's former counts and the type
+ * that grew (es_menu_grow(), a pure function), so plan and step agree.
  *
  * Invariants:
  * (1) all offers are made before the first decision; deciding changes nothing;
@@ -84,7 +83,7 @@ static const struct es_job *job_of(const struct easyscale *es, firn_job_id id)
     return &es->jobs.list.at[id];
 }
 
-/* ---- what a job may have ---- */
+/* ---- offers ---- */
 
 /* The only type it may use, or ES_ANY. */
 static int only_type(const struct easyscale *es, firn_job_id id)
@@ -110,7 +109,7 @@ static bool grow(const struct easyscale *es, firn_job_id id, int type,
 
 /* ---- the engine: steps of 60 s ---- */
 
-/* What core is told of a job's progress. */
+/* Reports a job's progress to core. */
 static void tell(struct easyscale *es, firn_job_id id)
 {
     const struct es_job *job = job_of(es, id);
@@ -127,7 +126,7 @@ static void tell(struct easyscale *es, firn_job_id id)
     vec_add(&es->events, event);
 }
 
-/* One step of one job, which ends now. */
+/* Advances one job by the step that ends now. */
 static void advance(struct easyscale *es, firn_job_id id)
 {
     struct running *r = &es->running[id];
@@ -166,7 +165,7 @@ static void step_all(struct easyscale *es)
     es->next_step_s += step_s;
 }
 
-/* The first multiple of a step at or after that time, but not 0. */
+/* The first multiple of a step at or after `at_s`, but not 0. */
 static double next_multiple(double at_s)
 {
     return fmax(ceil(at_s / step_s) * step_s, step_s);
@@ -231,7 +230,7 @@ static void count_types(const struct easyscale *es,
                 gpus[i] += __builtin_popcountll(alloc->parts[p].gpus);
 }
 
-/* The offer that these counts mean: the first, or the growth of one type. */
+/* The offer with these counts: the first one, or growth by one type. */
 static struct es_offer meant(const struct easyscale *es, firn_job_id id,
                              const int gpus[ES_TYPES])
 {
@@ -290,7 +289,7 @@ static const struct es_menu *menu_for(struct easyscale *es,
     return menu;
 }
 
-/* How many GPUs the job may hold in core's eyes, and its offers. */
+/* Sets the bounds on the job's GPUs that core checks, and its offers. */
 static enum firn_status prepare(struct easyscale *es, size_t i,
                                 struct firn_error *err)
 {
@@ -370,7 +369,7 @@ static const struct firn_engine_def engine = {
 
 /* ---- the policies ---- */
 
-/* They run in this world only, and read what jobs hold in it. */
+/* The engine's state: these policies run in this world only. */
 static const struct easyscale *world_of(const struct firn_view *view)
 {
     if (view->forecast != &forecast)
@@ -491,25 +490,7 @@ static const struct world_policy policies[] = {
     {0},
 };
 
-/* ---- what it can be asked ---- */
-
-/* counters: any nodes do, if the GPUs are those. */
-static enum firn_status suits_cluster(const struct firn_cluster *cluster,
-                                      struct firn_error *err)
-{
-    for (int i = 0; i < ES_TYPES; i++) {
-        firn_type_id type = firn_cluster_type(cluster, es_type_names[i]);
-        int has = type < 0 ? 0 : cluster->types[type].ngpus;
-        if (has != es_type_gpus[i] || cluster->ntypes != ES_TYPES)
-            return firn_fail(err, FIRN_EINVAL,
-                             "EasyScale's simulator has 32 v100, 16 p100 and "
-                             "16 t4, such as 1x32:v100,1x16:p100,1x16:t4; "
-                             "cluster %s has %d %s among its %d GPUs",
-                             cluster->name, has, es_type_names[i],
-                             cluster->ngpus);
-    }
-    return FIRN_OK;
-}
+/* ---- accepted options ---- */
 
 static enum firn_status suits(const struct firn_sim_options *options,
                               struct firn_error *err)
@@ -520,7 +501,19 @@ static enum firn_status suits(const struct firn_sim_options *options,
                          artifact);
     FIRN_TRY(refuse_options(artifact, options, 0, err));
     FIRN_TRY(refuse_no_tables(artifact, options, "easyscale/", err));
-    return suits_cluster(options->cluster, err);
+    const struct firn_cluster *cluster = options->cluster;
+    for (int i = 0; i < ES_TYPES; i++) { /* counters: any nodes will do */
+        firn_type_id type = firn_cluster_type(cluster, es_type_names[i]);
+        int has = type < 0 ? 0 : cluster->types[type].ngpus;
+        if (has != es_type_gpus[i] || cluster->ntypes != ES_TYPES)
+            return firn_fail(err, FIRN_EINVAL,
+                             "%s has 32 v100, 16 p100 and 16 t4, such as "
+                             "1x32:v100,1x16:p100,1x16:t4; cluster %s has %d "
+                             "%s among its %d GPUs",
+                             artifact, cluster->name, has, es_type_names[i],
+                             cluster->ngpus);
+    }
+    return FIRN_OK;
 }
 
 const struct world_def compat_easyscale = {

@@ -10,7 +10,7 @@
  * time(b) = t x b / b0, with t and b0 from determinism_overhead.csv, column
  * ddp_determinism.
  *
- * Rows that the trace's reader finds bad are left out and counted, as in any
+ * Rows that the trace's reader refuses are left out and counted, as in any
  * run; the artifact would have stopped.
  */
 #include "compat/easyscalejobs.h"
@@ -43,16 +43,6 @@ double es_job_pace(const struct es_job *job, const int ests[ES_TYPES])
 }
 
 /* ---- tables ---- */
-
-static enum firn_status read_table(const char *folder, const char *name,
-                                   struct sheet *out, struct firn_error *err)
-{
-    char path[PATH_BYTES];
-    int n = snprintf(path, sizeof path, "%s/easyscale/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return firn_fail(err, FIRN_EINVAL, "the path of %s is too long", name);
-    return sheet_read(out, path, err);
-}
 
 static struct es_app *find_app(struct es_jobs *jobs, const char *name)
 {
@@ -121,9 +111,13 @@ read_rows(struct es_jobs *jobs, const char *folder, const char *name,
                                    size_t, struct firn_error *),
           struct firn_error *err)
 {
+    char path[PATH_BYTES];
     struct sheet sheet;
-    enum firn_status status = FIRN_OK;
-    FIRN_TRY(read_table(folder, name, &sheet, err));
+    int n = snprintf(path, sizeof path, "%s/easyscale/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return firn_fail(err, FIRN_EINVAL, "the path of %s is too long", name);
+    enum firn_status status = sheet_read(&sheet, path, err);
+    FIRN_TRY(status);
     for (size_t r = 0; r < sheet.nrows && status == FIRN_OK; r++)
         status = take(jobs, &sheet, r, err);
     sheet_release(&sheet);
@@ -162,7 +156,7 @@ static enum firn_status unknown_app(const struct es_jobs *jobs,
                      spec->app, known);
 }
 
-/* Columns that the trace's reader passes over or keeps to itself. */
+/* Columns that are not in struct firn_job_spec. */
 enum { EPOCHS, MIXES, PREFERRED, NCOLUMNS };
 static const char *const columns[] = {
     "epochs", "enable_heterogeneous_deterministic", "preferred_gpu", NULL};
@@ -196,18 +190,6 @@ static enum firn_status finish_job(struct es_jobs *jobs, struct es_job *job,
     return FIRN_OK;
 }
 
-static struct es_job copy_job(struct es_jobs *jobs,
-                              const struct firn_job_spec *from)
-{
-    struct es_job job = {.spec = *from};
-    job.spec.name = arena_strdup(&jobs->text, from->name);
-    job.spec.app = arena_strdup(&jobs->text, from->app);
-    job.spec.group = job.spec.types = "";
-    job.spec.restart_s = 0;
-    job.spec.is_nominal = false;
-    return job;
-}
-
 static int by_line(const void *a, const void *b)
 {
     const struct es_job *x = a, *y = b;
@@ -234,8 +216,15 @@ static enum firn_status read_trace(struct es_jobs *jobs,
                          "%s: a workload of format %s; EasyScale's simulator "
                          "reads those of format easyscale",
                          path, format);
-    while (firn_trace_next(trace, &spec, &failed))
-        vec_add(&jobs->list, copy_job(jobs, &spec));
+    while (firn_trace_next(trace, &spec, &failed)) {
+        struct es_job job = {.spec = spec};
+        job.spec.name = arena_strdup(&jobs->text, spec.name);
+        job.spec.app = arena_strdup(&jobs->text, spec.app);
+        job.spec.group = job.spec.types = "";
+        job.spec.restart_s = 0;
+        job.spec.is_nominal = false;
+        vec_add(&jobs->list, job);
+    }
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
     if (jobs->list.n == 0)
@@ -244,14 +233,6 @@ static enum firn_status read_trace(struct es_jobs *jobs,
                          path, firn_trace_report(trace)->first_bad[0]);
     qsort(jobs->list.at, jobs->list.n, sizeof *jobs->list.at, by_line);
     return FIRN_OK;
-}
-
-static enum firn_status fail_at(const char *path, long line,
-                                struct firn_error *err)
-{
-    struct firn_error sentence = *err;
-    return firn_fail(err, sentence.status, "%s: line %ld: %s", path, line,
-                     sentence.text);
 }
 
 /* The other columns, line by line. */
@@ -270,10 +251,9 @@ static enum firn_status read_columns(struct es_jobs *jobs, const char *path,
             status = finish_job(jobs, &jobs->list.at[i++], &row, &bad);
     if (status == FIRN_OK && i < jobs->list.n)
         status = firn_fail(&bad, FIRN_EIO, "the file has changed");
-    if (status != FIRN_OK) {
-        fail_at(path, lines_number(in), &bad);
-        firn_fail(err, status, "%s", bad.text);
-    }
+    if (status != FIRN_OK)
+        firn_fail(err, status, "%s: line %ld: %s", path, lines_number(in),
+                  bad.text);
     lines_close(in);
     return status;
 }

@@ -9,8 +9,8 @@
 enum { ES_APPS_MAX = 16 };
 
 struct es_job {
-    struct firn_job_spec spec; /* as core shall see it; `line` is the first row
-                                * of the name, and orders jobs as the table */
+    struct firn_job_spec spec; /* for core; `line` is the first row of the
+                                * name, the order of jobs in the table */
     const struct es_app *app;
     int batch, workers; /* of one EST; maxP */
     int preferred;      /* type */

@@ -87,8 +87,8 @@ static void add_candidate(struct candidates *all, const int ests[ES_TYPES],
     vec_add(&all->list, c);
 }
 
-/* The sets of two types and that of three, in the artifact's order; none that
- * has more workers than there are on each of its GPUs. */
+/* The sets of two types and the set of three, in the artifact's order, without
+ * those in which A exceeds the number of workers on every type. */
 static void add_sets(struct candidates *all, const int ests[ES_TYPES], int m,
                      int workers)
 {
@@ -193,8 +193,8 @@ static void sort_candidates(struct candidate *at, size_t n)
     }
 }
 
-/* Drops what is there twice; the order is that of the set, then by A of the
- * first type. */
+/* Drops duplicates; the order is that of the set, then by A of the first
+ * type. */
 static void order_as_set(struct candidates *all)
 {
     if (all->list.n == 0)
@@ -222,7 +222,7 @@ static void order_as_set(struct candidates *all)
 
 /* ---- offers ---- */
 
-/* The best offer for one vector of counts, and when it was found. */
+/* The best offer for one vector of counts, and its place in the order found. */
 struct found {
     struct es_offer offer;
     size_t candidate, turn;
@@ -388,7 +388,7 @@ void es_menu_free(struct es_menu *menu)
     mem_free(menu);
 }
 
-/* ---- what a job may have next ---- */
+/* ---- growing ---- */
 
 static bool is_open(const struct es_offer *offer, int only)
 {

@@ -2,8 +2,8 @@
  *
  * A job has maxP workers of one batch each. An offer is a number of GPUs of
  * each type and A, how many workers each GPU of a type runs in turn; a menu
- * has all offers there are to jobs of a kind. What a job may have next is a
- * pure function of its menu and of what it holds.
+ * has all offers to jobs of one kind. The next offer to a job is a pure
+ * function of its menu and of the GPUs it holds.
  */
 #ifndef COMPAT_EASYSCALEMENU_H
 #define COMPAT_EASYSCALEMENU_H
@@ -53,8 +53,8 @@ void es_menu_free(struct es_menu *menu);
  * long as the menu. */
 const struct es_offer *es_menu_slowest(const struct es_menu *menu, int only);
 
-/* The best offer for who holds `has` that has more GPUs of `type`; false for
- * none. `gain` is the speedup each GPU added brings, above 1. */
+/* The best offer with more GPUs of `type` to a job that holds `has`; false for
+ * none. `gain` is the speedup that each added GPU brings, above 1. */
 bool es_menu_grow(const struct es_menu *menu, int only,
                   const struct es_offer *has, int type, struct es_offer *to,
                   double *gain);

@@ -1,11 +1,11 @@
-/* refuse.c - one list for all worlds of the options that are firn's alone. */
+/* refuse.c - the list of options that only the default simulator has. */
 #include "compat/refuse.h"
 #include <math.h>
 #include <string.h>
 
-/* An option by the words that a user is told. */
+/* An option, by its description in the error. */
 struct extra {
-    const char *words;
+    const char *text;
     bool is_set;
 };
 
@@ -15,11 +15,11 @@ static enum firn_status refuse(const char *artifact, const struct extra *extras,
     for (size_t i = 0; i < n; i++)
         if (extras[i].is_set)
             return firn_fail(err, FIRN_EINVAL, "%s never had %s", artifact,
-                             extras[i].words);
+                             extras[i].text);
     return FIRN_OK;
 }
 
-/* Interval and restart cost, where an artifact may have some of it. */
+/* Options of interval and restart cost, some of which an artifact may have. */
 static enum firn_status refuse_rounds(const char *artifact,
                                       const struct firn_sim_options *options,
                                       unsigned but, struct firn_error *err)

@@ -1,14 +1,14 @@
-/* refuse.h - what a published simulator never had, refused with a sentence.
+/* refuse.h - refuses options that a published simulator never had.
  *
- * The honest simulator's options are firn's own. A world that ignored one of
- * them would answer another question than the one it was asked, so each is
- * refused unless the artifact had something of the kind.
+ * Most options of `firn sim` exist in the default simulator only. A world that
+ * ignored one of them would simulate something else than it was asked to, so
+ * each is refused unless the artifact had it too.
  */
 #ifndef COMPAT_REFUSE_H
 #define COMPAT_REFUSE_H
 #include <firn/sim.h>
 
-/* What an artifact may have all the same. */
+/* Options that an artifact may have. */
 enum refuse_but {
     REFUSE_BUT_INTERVALS = 1, /* other rounds, in whole seconds */
     REFUSE_BUT_RESTARTS = 2,  /* another restart cost, the same for all */

@@ -2,10 +2,10 @@
  *
  * `firn sim --compat sia` runs a workload by the rules of the simulator in
  * Sia's artifact (Subramanya et al., SOSP 2023), which grew out of AdaptDL's:
- * how a job goes through a round, its epochs and its learned model are shared
- * (compat/adaptdlrounds.h, compat/adaptdljob.h). The policy is ours
- * (policy/sia.h); what the artifact does otherwise is here, each marked with
- * its name at the line that does it:
+ * how a job trains in a round, its epochs and its learned model are shared
+ * (compat/adaptdlrounds.h, compat/adaptdljob.h). The policy is policy/sia.h;
+ * the quirks of the artifact are here, each marked with its name at the line
+ * that imitates it:
  *
  * rounds          Jobs are advanced by 60 s, then the policy is called: the
  *                 first decision is at 60 s, an arrival waits for the next
@@ -53,7 +53,7 @@ static const char *const spec_text = "6x4:t4,2x8:a100,3x8:2080ti";
 
 /* ---- the engine ---- */
 
-/* A job, from its submission on. */
+/* A job that was submitted. */
 struct run {
     struct adlrun run; /* first; alone means on the T4 it asked for */
     const struct siaapp *app;
@@ -131,7 +131,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     return FIRN_OK;
 }
 
-/* ---- what the policy believes ---- */
+/* ---- forecasts for the policy ---- */
 
 /* batch-limits: examples a second and efficiency, on packed nodes. */
 static double believed(struct run *run, int type, int gpus)

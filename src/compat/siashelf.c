@@ -1,6 +1,6 @@
-/* siashelf.c - tables read once, and what the artifact says of applications.
+/* siashelf.c - the tables of Sia's applications, each read once.
  *
- * Words such as two-tables are explained in compat/sia.c.
+ * The quirks, such as two-tables, are listed in compat/sia.c.
  */
 #include "compat/siashelf.h"
 #include "base/buf.h"
@@ -42,18 +42,6 @@ static enum firn_status read_type(struct siaapp *app, const char *root,
     if (strcmp(name, "deepspeech2") == 0 && strcmp(suffix, "rtx") == 0)
         limits->b_max = 57; /* deepspeech-57 */
     return FIRN_OK;
-}
-
-static enum firn_status read_app(struct siaapp *app, const char *root,
-                                 const char *name, struct firn_error *err)
-{
-    struct firn_buf folder = {0};
-    buf_printf(&folder, "%s/pollux/apps/%s", root, name);
-    enum firn_status status = adlapp_open(&app->truth, folder.at, err);
-    buf_release(&folder);
-    for (int t = 0; t < SIA_TYPES && status == FIRN_OK; t++)
-        status = read_type(app, root, name, t, err);
-    return status;
 }
 
 static void app_free(struct siaapp *app)
@@ -98,7 +86,12 @@ enum firn_status siashelf_find(struct siashelf *shelf, const char *name,
         app->restart_s = habits[i].restart_s;
         app->believed_s = habits[i].believed_s;
         app->slowdown = habits[i].slowdown;
-        enum firn_status status = read_app(app, shelf->root, name, err);
+        struct firn_buf folder = {0};
+        buf_printf(&folder, "%s/pollux/apps/%s", shelf->root, name);
+        enum firn_status status = adlapp_open(&app->truth, folder.at, err);
+        buf_release(&folder);
+        for (int t = 0; t < SIA_TYPES && status == FIRN_OK; t++)
+            status = read_type(app, shelf->root, name, t, err);
         if (status != FIRN_OK) {
             app_free(app);
             return status;

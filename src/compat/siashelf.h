@@ -1,4 +1,4 @@
-/* siashelf.h - the applications that a run of Sia's simulator met.
+/* siashelf.h - a cache of the applications in a run of Sia's simulator.
  *
  * Tables are read when an application first comes: step times on each GPU type
  * from ROOT/sia/apps/APP, what training gains from ROOT/pollux/apps/APP.
@@ -26,7 +26,7 @@ struct siaapp {
     struct adllimits limits[SIA_TYPES]; /* of a type, whatever the placement */
 };
 
-/* Zeroed but for `root`, which is borrowed: nothing was met yet. */
+/* A cache, empty when zeroed but for `root`, which is borrowed. */
 struct siashelf {
     const char *root;
     struct siaapp *apps[SIA_APPS];
@@ -34,14 +34,14 @@ struct siashelf {
 
 void siashelf_release(struct siashelf *shelf);
 
-/* FIRN_ENOENT with the applications there are, or the table that is missing.
- * The entry lives as long as the shelf. */
+/* FIRN_ENOENT names the known applications, or the table that is missing. The
+ * entry lives as long as the shelf. */
 enum firn_status siashelf_find(struct siashelf *shelf, const char *name,
                                const struct siaapp **out,
                                struct firn_error *err);
 
-/* How long a job takes at that batch on so many packed T4, as fast as
- * measured, without rounds, restarts or slowdown. */
+/* How long a job takes on `gpus` packed T4 at the measured speed, without
+ * rounds, restarts or slowdown. */
 double siaapp_alone_s(const struct siaapp *app, double batch, int gpus);
 
 #endif

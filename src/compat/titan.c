@@ -6,9 +6,9 @@
  * and comes near them for their own policy, here called ymir (titanmerge.c).
  * The quirks, by name:
  *
- *   rounds         it looks up only every 300 s (themis: 60 s): running jobs
- *                  go on, those that are done leave, new ones come in, the
- *                  policy is asked; a GPU that is freed idles until then
+ *   rounds         only every 300 s (themis: 60 s) running jobs advance,
+ *                  finished ones leave, new ones arrive and the policy
+ *                  decides; a GPU that is freed idles until then
  *   charged-time   a round's progress is exact, but its time is rounded to
  *                  whole seconds, half to even; a job completes at its
  *                  submission plus what it waited and was charged
@@ -21,7 +21,7 @@
  *   last-bit       targets are read with an error in the last bit; one that is
  *                  read too high is never met, and its job trains 10 epochs
  *   tetrahedra     beyond four nodes step times come from a Delaunay mesh over
- *                  a lattice, whose cells it cuts as chance will have it
+ *                  a lattice, whose cells it cuts arbitrarily
  *   consolidate    starts are placed by size, largest first, and put off when
  *                  they would touch more nodes than they need
  *   list-order     jobs with equal keys come in the order in which they joined
@@ -41,8 +41,8 @@
  * titanmerge.c, step times and predictions in titanspeed.c, targets in
  * titanwork.c.
  *
- * Left out: the artifact's pollux, failures and errors of
- * estimation drawn at random, A100 nodes.
+ * Left out: the artifact's pollux, random failures and estimation errors, A100
+ * nodes.
  *
  * Invariants:
  * (1) deciding changes nothing but scratch: settled() keeps it;
@@ -63,7 +63,7 @@ enum { NODES_MAX = 16 };
 
 static const char artifact[] = "the imitated part of TitanSched";
 
-/* ---- jobs come, go on and go ---- */
+/* ---- arrivals and rounds ---- */
 
 /* Takes an id out of a list, in order. */
 static void leave(int *ids, size_t *n, int id)
@@ -88,7 +88,7 @@ static void close_titan(void *state)
     vec_release(&t->line);
 }
 
-/* Makes a task of the arrival that was read, and its spec whole. */
+/* Makes a task of the arrival that was read, and completes its spec. */
 static enum firn_status make_task(struct titan *t, struct firn_error *err)
 {
     struct firn_job_spec *spec = &t->spec;
@@ -113,8 +113,8 @@ static enum firn_status make_task(struct titan *t, struct firn_error *err)
     return FIRN_OK;
 }
 
-/* Reads the next arrival that can run; false when the trace has failed (err)
- * or is over. */
+/* Reads up to the next arrival that can run; false when the trace is over or
+ * cannot be read (err). */
 static bool fetch(struct titan *t, struct firn_error *err)
 {
     struct job_accept accept = {0};
@@ -195,7 +195,7 @@ static bool go_round(struct titan *t, struct titan_task *task,
     return fabs(task->done - task->work) <= 0.1;
 }
 
-/* free-rider: it is done with its host, after as long a stay. */
+/* free-rider: a guest ends with its host, after as long a stay. */
 static void end_guest(struct titan *t, const struct titan_task *host,
                       double finished_s)
 {
@@ -208,7 +208,7 @@ static void end_guest(struct titan *t, const struct titan_task *host,
                                  submit_s + (finished_s - host->submit_s)});
 }
 
-/* All running tasks come to the next boundary: (3). */
+/* Advances all running tasks to the next boundary: (3). */
 static void go_on(struct titan *t)
 {
     const double limit_gpu_s = 14400; /* of the upper queue */
@@ -261,7 +261,7 @@ static enum firn_status start(struct titan *t, struct titan_task *task,
     return FIRN_OK;
 }
 
-/* Tells core that a guest gets on as its host does. */
+/* Reports to core that a guest progresses as its host does. */
 static void tell_guest(struct titan *t, const struct titan_task *guest,
                        const struct firn_step *step)
 {
@@ -277,8 +277,8 @@ static void tell_guest(struct titan *t, const struct titan_task *guest,
          (struct firn_event){.kind = FIRN_EVENT_REPORT, .report = report});
 }
 
-/* Makes good what merging was decided; true for a guest, which does nothing
- * by itself. */
+/* Carries out the merging that was decided; true for a guest, for which no
+ * more is to be done. */
 static bool merge(struct titan_task *task)
 {
     if (task->joins > 0)
@@ -309,14 +309,14 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     return FIRN_OK;
 }
 
-/* (2), list-order: who changed goes to the end of its list, in the round's
- * order. */
+/* (2), list-order: a task that changed goes to the end of its list, in the
+ * round's order. */
 static void keep_lists(struct titan *t, int id, const struct titan_task *task)
 {
     leave(t->waiting.at, &t->waiting.n, id);
     leave(t->running.at, &t->running.n, id);
     if (task->host > 0)
-        return; /* it is its host that is listed */
+        return; /* its host is listed instead */
     if (task->held > 0)
         vec_add(&t->running, id);
     else
@@ -352,7 +352,7 @@ static void take_arrival(struct titan *t, struct firn_event *out)
                                .spec = &t->spec};
 }
 
-/* rounds: they come before the arrivals of their moment. */
+/* rounds: a round comes before the arrivals of the same moment. */
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
@@ -444,18 +444,20 @@ static bool consolidate(struct freemap *map, const struct firn_want *want,
     *out = (struct firn_alloc){
         .parts = arena_alloc(scratch, NODES_MAX * sizeof *out->parts),
         .ngpus = want->gpus,
-        .is_shared = want->shared};
+        .is_shared = want->shared,
+        .how = FIRN_HOW_AS_SUBMITTED};
     for (int i = 0; i < map->cluster->nnodes; i++)
         if (taken[i] > 0)
             take_some(map, i, taken[i], out);
     return true;
 }
 
-/* ---- what the artifact never had ---- */
+/* ---- accepted options ---- */
 
-static enum firn_status check_cluster(const struct firn_cluster *cluster,
-                                      struct firn_error *err)
+static enum firn_status suits(const struct firn_sim_options *options,
+                              struct firn_error *err)
 {
+    const struct firn_cluster *cluster = options->cluster;
     bool is_known = cluster->ntypes == 1 &&
                     str_equal_nocase(cluster->types[0].name, "v100") &&
                     (cluster->nnodes == 8 || cluster->nnodes == 12 ||
@@ -468,13 +470,6 @@ static enum firn_status check_cluster(const struct firn_cluster *cluster,
                          "%s never had a cluster '%.40s'; it had 8x4:v100, "
                          "12x4:v100 and 16x4:v100",
                          artifact, cluster->name);
-    return FIRN_OK;
-}
-
-static enum firn_status suits(const struct firn_sim_options *options,
-                              struct firn_error *err)
-{
-    FIRN_TRY(check_cluster(options->cluster, err));
     FIRN_TRY(refuse_options(artifact, options, REFUSE_BUT_RESTARTS, err));
     return refuse_no_tables(artifact, options, "ymir/", err);
 }

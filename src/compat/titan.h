@@ -1,9 +1,9 @@
-/* titan.h - what TitanSched's engine and its policies share.
+/* titan.h - the state shared by TitanSched's engine and its policies.
  *
- * Private to the titan world. The policies belong to the engine: they read
- * its tasks through view->forecaster, leave in them what this round decides,
- * and the engine makes that good once the round has been applied. Deciding
- * twice on one view therefore decides the same.
+ * Private to the titan world. The policies read the engine's tasks through
+ * view->forecaster and write this round's decisions into them; the engine
+ * carries these out once the round has been applied. Deciding twice on one
+ * view therefore decides the same.
  */
 #ifndef COMPAT_TITAN_H
 #define COMPAT_TITAN_H
@@ -34,9 +34,9 @@ struct titan_task {
     int guest; /* 1 + id of the task that is merged into it; 0 */
     int host;  /* 1 + id of the one that it is merged into; 0 */
     int queue; /* 0, or 1 after 14400 GPU-seconds */
-    int fell;  /* it was the so-manieth to fall */
+    int fell;  /* its place in the order of falling */
 
-    /* What this round decided. */
+    /* This round's decisions. */
     double deserves_gpu_s;
     bool renews, has_changed;
     int takes, joins; /* as guest and host */
@@ -58,7 +58,7 @@ struct titan {
     VEC(int) line; /* this round's order; empty: nothing was decided */
 };
 
-/* What merging may do (titanmerge.c), for the policy ymir. */
+/* The policy ymir, which may merge jobs (titanmerge.c). */
 extern const struct firn_policy_def titan_ymir;
 
 /* srtf, tiresias, optimus, themis and ymir; ends with {0}. */

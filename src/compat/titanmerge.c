@@ -3,9 +3,9 @@
  * Every 120 s the 32 jobs with the shortest predicted time on one GPU (as many
  * as there are GPUs) are given 1, 2, 3, 4, 8, 12, ... 32 GPUs each, so that the
  * sum of max(R(a), 120) / max(R(fair), 120) is smallest, R being the predicted
- * time and fair = max(1, GPUs / jobs); a job left out costs 10^4, which is more
- * than anything else could. Whoever runs and is not among them stops; whoever
- * has another number than before starts anew. Restarts are not weighed.
+ * time and fair = max(1, GPUs / jobs); a job left out costs 10^4, more than any
+ * allocation. A running job that is left out stops; a job with another number
+ * of GPUs than before restarts. Restart costs are not weighed.
  *
  * With `merge` two waiting jobs of different datasets that have made no
  * progress may become one: batch B_A + B_B, A the one whose dataset is listed
@@ -118,7 +118,7 @@ static void list(struct round *r, const int *ids, size_t n, bool waits)
 
 /* ---- menus ---- */
 
-/* The counts up to `most`; how many. */
+/* Lists the counts up to `most`; returns how many. */
 static int counts_of(int most, int counts[COUNTS])
 {
     int n = 0;
@@ -197,17 +197,6 @@ static int set_of(const struct round *r, const struct seat *seat)
     return r->t->work.goals.at[seat->task->job->spec.line].set;
 }
 
-static const char *model_end(const char *app)
-{
-    return app + strcspn(app, "@");
-}
-
-static bool same_model(const char *a, const char *b)
-{
-    size_t n = (size_t)(model_end(a) - a);
-    return n == (size_t)(model_end(b) - b) && memcmp(a, b, n) == 0;
-}
-
 static void try_couple(struct round *r, int i, int k)
 {
     int a = i, b = k;
@@ -220,10 +209,11 @@ static void try_couple(struct round *r, int i, int k)
     double work_a = r->seats[a].task->work, work_b = r->seats[b].task->work;
     double weight = (work_a + work_b + fmin(work_a, work_b)) / (2 * work_a);
     double n = (double)r->nlisted;
+    size_t name = strcspn(x->spec.app, "@") + 1; /* "model@" */
     struct couple c = {.a = a, .b = b, .weight = weight};
     struct firn_error err = {0};
     if (set_of(r, &r->seats[a]) == set_of(r, &r->seats[b]) ||
-        !same_model(x->spec.app, y->spec.app) || weight < 1.1 ||
+        strncmp(x->spec.app, y->spec.app, name) != 0 || weight < 1.1 ||
         (n >= 10 && weight < fm_log(n) / fm_log(10) + 0.1))
         return;
     if (titanspeed_kind(&r->t->speed, r->t->world.options->profiles,
@@ -277,16 +267,6 @@ static void solve_alone(struct round *r)
         r->seats[i].gpus = r->cost[entry[i]];
 }
 
-static void couple_up(struct round *r, struct couple *c, int gpus)
-{
-    struct seat *a = &r->seats[c->a], *b = &r->seats[c->b];
-    c->gpus = gpus;
-    a->gpus = b->gpus = 0;
-    a->task->takes = b->id + 1;
-    a->task->merged_kind = c->kind;
-    b->task->joins = a->id + 1;
-}
-
 static void solve_pairs(struct round *r)
 {
     size_t n = r->nserved, k = r->ncouples;
@@ -318,13 +298,19 @@ static void solve_pairs(struct round *r)
         FIRN_OK)
         FIRN_BUG("%s", err.text);
     for (size_t i = 0; i < n; i++) {
-        int pair = choice[i].pair;
         if (choice[i].entry == SIZE_MAX)
             continue;
-        if (pair == PAIRS_NONE)
+        if (choice[i].pair == PAIRS_NONE) {
             r->seats[i].gpus = r->cost[choice[i].entry];
-        else if (r->couples[pair].a == (int)i)
-            couple_up(r, &r->couples[pair], r->cost[choice[i].entry]);
+            continue;
+        }
+        struct couple *c = &r->couples[choice[i].pair];
+        struct seat *a = &r->seats[c->a], *b = &r->seats[c->b];
+        c->gpus = r->cost[choice[i].entry];
+        a->gpus = b->gpus = 0;
+        a->task->takes = b->id + 1;
+        a->task->merged_kind = c->kind;
+        b->task->joins = a->id + 1;
     }
 }
 
@@ -335,15 +321,6 @@ static const struct firn_job *guest_of(const struct round *r,
 {
     int guest = task->takes ? task->takes : task->guest;
     return guest ? r->t->tasks.at[guest - 1].job : NULL;
-}
-
-static void stop(struct round *r, const struct seat *seat)
-{
-    const struct firn_job *guest = guest_of(r, seat->task);
-    firn_plan_drop(r->plan, seat->task->job);
-    firn_plan_note(r->plan, seat->task->job, "gave way at a round");
-    if (guest != NULL)
-        firn_plan_drop(r->plan, guest);
 }
 
 static void start(struct round *r, const struct seat *seat)
@@ -373,21 +350,26 @@ static void add_start(struct starts *starts, struct seat seat, int gpus)
     starts->at[starts->n++] = seat;
 }
 
-/* Whoever has another number than before stops, and starts anew. */
+/* A job whose number of GPUs changed stops, and starts anew with the others. */
 static void change(struct round *r, const struct seat *seat,
                    struct starts *starts)
 {
     vec_add(&r->t->line, seat->id);
     if (seat->gpus == seat->task->held)
         return;
-    if (seat->task->held > 0)
-        stop(r, seat);
+    if (seat->task->held > 0) {
+        const struct firn_job *guest = guest_of(r, seat->task);
+        firn_plan_drop(r->plan, seat->task->job);
+        firn_plan_note(r->plan, seat->task->job, "gave way at a round");
+        if (guest != NULL)
+            firn_plan_drop(r->plan, guest);
+    }
     if (seat->gpus > 0)
         add_start(starts, *seat, seat->gpus);
 }
 
-/* All stops, those first that are not considered, then the starts, largest
- * first, pairs behind others: consolidate, list-order. */
+/* Plans all stops, beginning with the jobs not considered, then the starts,
+ * largest first, pairs after single jobs: consolidate, list-order. */
 static void plan_all(struct round *r)
 {
     struct starts starts = {
@@ -412,8 +394,8 @@ static void plan_all(struct round *r)
         start(r, &starts.at[i]);
 }
 
-/* last-waiting: of those that wait, and of those that stop because they are
- * not considered. */
+/* last-waiting: the last of the waiting jobs and of those that stop because
+ * they are not considered. */
 static const struct titan_task *last_of(const struct round *r)
 {
     const struct titan *t = r->t;

@@ -1,10 +1,9 @@
 /* titanpolicy.c - srtf, tiresias, optimus and themis as TitanSched has them.
  *
- * All four share one way of starting jobs: who may start is found by counting
- * GPUs, and only then are the starts placed, largest first, each on as few
- * nodes as it needs or not at all (consolidate). Where the papers and the
- * artifact differ, the artifact is followed; the quirks have their names in
- * titan.c.
+ * All four share one way of starting jobs: the jobs that may start are found
+ * by counting GPUs, and only then are they placed, largest first, each on as
+ * few nodes as it needs or not at all (consolidate). Where the papers and the
+ * artifact differ, the artifact is followed; titan.c lists the quirks.
  *
  * Cost: O(jobs log jobs) a round; optimus O(GPUs x jobs).
  */
@@ -38,7 +37,7 @@ static void sort_turns(struct turn *turns, size_t n)
         qsort(turns, n, sizeof *turns, by_key);
 }
 
-/* A round's picture: the artifact's lists, and what is decided. */
+/* The state of one decision: the artifact's lists, and the plan so far. */
 struct meeting {
     struct titan *t;
     const struct firn_view *view;
@@ -120,7 +119,7 @@ static enum firn_status start_all(struct meeting *m)
     return FIRN_OK;
 }
 
-/* Who fits by counting starts or stays, who does not waits. */
+/* A job that fits by counting starts or stays; any other waits. */
 static void serve(struct meeting *m, struct turn *turn)
 {
     bool runs = turn->task->held > 0;
@@ -156,7 +155,7 @@ static enum firn_status decide_srtf(void *state, const struct firn_view *view,
     return start_all(&m);
 }
 
-/* Two queues; in the lower one ties are told apart by when they fell. */
+/* Two queues; ties in the lower one go by the order of falling. */
 static enum firn_status decide_tiresias(void *state,
                                         const struct firn_view *view,
                                         struct firn_plan *plan)
@@ -254,7 +253,7 @@ static double rho(const struct meeting *m, const struct titan_task *task)
     return shared_s / alone_s;
 }
 
-/* What each job would have had of an equal share since the last round. */
+/* Adds each job's equal share of GPU time since the last round. */
 static void deserve(const struct meeting *m)
 {
     double now = m->view->now_s;
@@ -282,7 +281,7 @@ static enum firn_status decide_themis(void *state, const struct firn_view *view,
         struct turn turn = m.turns[i];
         if (turn.task->held > 0 &&
             view->now_s - turn.task->leased_s < TITAN_LEASE_S) {
-            turn.key = INFINITY; /* behind all who compete */
+            turn.key = INFINITY; /* after all competing jobs */
         } else {
             turn.key = 1 / rho(&m, turn.task);
             m.room += turn.task->held;

@@ -1,7 +1,7 @@
 /* titansheet.c - opens a table and takes numbers out of it.
  *
- * A thin cover of model/sheet.h: where the tables lie, and what is said when
- * they do not or hold nonsense.
+ * A thin cover of model/sheet.h: the folder of the tables, and the errors for
+ * missing tables and bad numbers.
  */
 #include "compat/titansheet.h"
 #include "base/buf.h"

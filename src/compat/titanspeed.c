@@ -70,7 +70,7 @@ static int by_place(const void *a, const void *b)
     return (x->batch > y->batch) - (x->batch < y->batch);
 }
 
-/* The first row of that place with at least that batch, or the place's end. */
+/* The first row of `place` with at least this batch, or the end of its rows. */
 static size_t row_of(const struct titanspeed_model *model, int place, int batch)
 {
     const struct titanspeed_cell key = {.place = place, .batch = batch};
@@ -143,7 +143,7 @@ static void find_prism(int nodes, int gpus, struct column out[3])
     out[2] = (struct column){grid_place(top, less + 4), share};
 }
 
-/* How the mesh cuts the prism of so many GPUs at that total batch. */
+/* How the mesh cuts the prism of this number of GPUs and total batch. */
 static const int *cut_of(const struct titanspeed_model *model, int total,
                          int gpus)
 {
@@ -159,7 +159,7 @@ static struct times far_s(const struct titanspeed_model *model, int total,
 {
     struct column columns[3];
     struct times sum = {0, 0};
-    double upper = -1; /* what is left to change to the upper batch */
+    double upper = -1; /* the part left to change to the upper batch */
     find_prism((gpus + TITAN_NODE_GPUS - 1) / TITAN_NODE_GPUS, gpus, columns);
     const int *order = cut_of(model, total, gpus);
     for (int i = 0; i < 3; i++) {
@@ -178,7 +178,7 @@ static struct times far_s(const struct titanspeed_model *model, int total,
     return sum;
 }
 
-/* ---- how fast a job goes ---- */
+/* ---- speed of a job ---- */
 
 /* How a total batch is split: samples on a GPU in a pass, and passes. */
 struct split {

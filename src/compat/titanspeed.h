@@ -1,5 +1,4 @@
-/* titanspeed.h - how fast a job goes in TitanSched, and how fast it is thought
- * to go.
+/* titanspeed.h - true and predicted speed of a job in TitanSched.
  *
  * Private to the titan world. Step times are measured; a job's total batch is
  * fixed and split over its GPUs and passes.

@@ -41,7 +41,7 @@ static enum firn_status read_sizes(struct titanwork *work, const char *folder,
     return FIRN_OK;
 }
 
-/* What a data set is judged by. */
+/* The metric of a data set's targets. */
 static const char *metric_of(const char *set)
 {
     if (strcmp(set, "mrpc") == 0 || strcmp(set, "qqp") == 0)
@@ -140,8 +140,8 @@ static enum firn_status no_app(const struct titanwork *work, const char *app,
     return FIRN_EINVAL;
 }
 
-/* The goal of the row just read; rows that cannot be read are the trace's to
- * tell. */
+/* Reads the goal of the present row. Rows that cannot be read are left to the
+ * trace's reader, which reports them. */
 static enum firn_status read_goal(struct titanwork *work, const struct row *row,
                                   struct titanwork_goal *out,
                                   struct firn_error *err)

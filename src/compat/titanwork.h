@@ -10,7 +10,7 @@
 #include <firn/status.h>
 #include <stdbool.h>
 
-/* What a row asks for beyond firn_job_spec. */
+/* The columns of a row that are not in firn_job_spec. */
 struct titanwork_goal {
     int set, curve; /* -1: no such row */
     double metric;
@@ -33,8 +33,8 @@ struct titanwork {
 };
 
 /* Reads the tables in FOLDER/ymir and the goals of a workload. FIRN_EINVAL
- * with file and line for an application that is not known, with those that
- * are. Released even when it fails. */
+ * with file and line, and the known applications, for an unknown one. Release
+ * it even after a failure. */
 enum firn_status titanwork_read(struct titanwork *work, const char *folder,
                                 const char *trace, struct firn_error *err);
 

@@ -19,6 +19,8 @@ bool firn_how_equal(const struct firn_how *a, const struct firn_how *b)
 
 bool firn_alloc_equal(const struct firn_alloc *a, const struct firn_alloc *b)
 {
+    if (a->nparts == 0 && b->nparts == 0)
+        return true;
     if (a->nparts != b->nparts || a->is_shared != b->is_shared ||
         !firn_how_equal(&a->how, &b->how))
         return false;

@@ -83,12 +83,13 @@ static const char *unsuitable(const struct firn_cluster *cluster,
         return firn_job_is_gang(job)
                    ? "is a gang and would be split"
                    : "would hold fewer or more GPUs than it allows";
-    if (to->how.merged_with != 0)
+    if (to->how.merged_with != FIRN_NO_JOB)
         return job->spec.may_merge ? NULL
                                    : "would be merged but does not allow it";
     if (to->is_shared && !job->spec.may_share)
         return "would share GPUs but does not allow it";
-    if (to->how.passes < 0 || to->how.tensor < 0 || to->how.after < 0 ||
+    if (to->how.passes < 0 || to->how.tensor < 0 ||
+        to->how.after < FIRN_NO_JOB ||
         (to->how.tensor > 1 && to->ngpus % to->how.tensor != 0) ||
         to->how.stages < 0 || to->how.parallel < 0 ||
         (to->how.stages > 1 && to->ngpus % to->how.stages != 0))
@@ -115,7 +116,7 @@ static const char *beyond(const struct firn_step *step, unsigned does)
     unsigned need = rules[step->kind].need;
     if ((does & need) != need)
         return rules[step->kind].text;
-    if (step->to->how.merged_with != 0)
+    if (step->to->how.merged_with != FIRN_NO_JOB)
         return does & FIRN_DOES_MERGE
                    ? NULL
                    : "would be merged by a policy that does not merge";
@@ -131,15 +132,14 @@ static const char *badly_merged(const struct firn_plan *plan,
 {
     static const char unrequited[] =
         "is merged with a job that is not merged with it";
-    int with = step->to->how.merged_with;
-    const struct firn_job *other =
-        with > 0 ? state_job(plan->state, with - 1) : NULL;
-    if (with == 0)
+    if (step->to->how.merged_with == FIRN_NO_JOB)
         return NULL;
+    const struct firn_job *other =
+        state_job(plan->state, step->to->how.merged_with);
     if (other == NULL || other == step->job)
         return unrequited;
     struct firn_alloc theirs = *firn_plan_of(plan, other);
-    bool names_it = theirs.how.merged_with == step->job->id + 1;
+    bool names_it = theirs.how.merged_with == step->job->id;
     theirs.how = step->to->how;
     if (!names_it || !firn_alloc_equal(&theirs, step->to))
         return unrequited;
@@ -148,12 +148,22 @@ static const char *badly_merged(const struct firn_plan *plan,
                : "would be merged with a job it cannot be trained with";
 }
 
+/* No job is merged with a job and starts from the weights of the same one,
+ * which would have to run and to have ended. */
+static bool is_zeroed(const struct firn_how *how)
+{
+    return how->merged_with == 0 && how->after == 0;
+}
+
 static const char *wrong(const struct firn_plan *plan,
                          const struct firn_step *step)
 {
     const char *what = NULL;
     if (step->to->nparts > 0) {
         what = malformed(&plan->state->cluster, step->to);
+        if (what == NULL && is_zeroed(&step->to->how))
+            what = "has a zeroed `how`, which names job 0 as its partner: "
+                   "start from FIRN_HOW_AS_SUBMITTED";
         if (what == NULL)
             what = unsuitable(&plan->state->cluster, step->job, step->to);
         if (what == NULL)

@@ -8,7 +8,7 @@
 #include "core/diff.h"
 #include <stdlib.h>
 
-static const struct firn_alloc nothing = {0};
+static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
 
 static void add_step(struct diff *diff, const struct firn_job *job,
                      const struct firn_alloc *to, double now_s)

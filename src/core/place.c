@@ -166,7 +166,8 @@ bool place_take(struct freemap *map, const struct firn_want *want,
             return false;
     }
     /* Each GPU is in one part at most, so this is always room enough. */
-    *out = (struct firn_alloc){.is_shared = want->shared};
+    *out = (struct firn_alloc){.is_shared = want->shared,
+                               .how = FIRN_HOW_AS_SUBMITTED};
     out->parts = arena_alloc(scratch, (size_t)want->gpus * sizeof *out->parts);
     if (want->counts != NULL) {
         for (int t = 0; t < map->cluster->ntypes; t++)

@@ -68,7 +68,7 @@ const struct plan_entry *plan_entry_of(const struct firn_plan *plan,
 const struct firn_alloc *firn_plan_of(const struct firn_plan *plan,
                                       const struct firn_job *job)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     const struct plan_entry *entry = plan_entry_of(plan, job);
     if (entry != NULL)
         return entry->kind == PLAN_HOLD ? &entry->alloc : &nothing;
@@ -137,13 +137,20 @@ bool firn_plan_give(struct firn_plan *plan, const struct firn_job *job,
     return firn_plan_give_want(plan, job, &(struct firn_want){.gpus = gpus});
 }
 
+static const struct firn_how as_submitted = FIRN_HOW_AS_SUBMITTED;
+
+static const struct firn_how *how_of(const struct firn_want *want)
+{
+    return want->how != NULL ? want->how : &as_submitted;
+}
+
 /* Is what the job holds now just what is wanted? */
 static bool holds_wanted(const struct firn_plan *plan,
                          const struct firn_job *job,
                          const struct firn_want *want)
 {
     if (job->held.ngpus != want->gpus || job->held.is_shared != want->shared ||
-        !firn_how_equal(&job->held.how, &want->how))
+        !firn_how_equal(&job->held.how, how_of(want)))
         return false;
     const struct firn_node *nodes = plan->state->cluster.nodes;
     int counts[FIRN_TYPES_MAX] = {0};
@@ -178,7 +185,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
         take_again(plan, job);
         return false;
     }
-    entry.alloc.how = want->how;
+    entry.alloc.how = *how_of(want);
     record(plan, entry);
     return true;
 }
@@ -223,7 +230,7 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
                                .kind = PLAN_HOLD,
                                .alloc = copy_alloc(plan, shared),
                                .in_map = true};
-    entry.alloc.how = (struct firn_how){0};
+    entry.alloc.how = as_submitted;
     give_back(plan, job);
     if (!freemap_can_take(plan->map, &entry.alloc)) {
         take_again(plan, job);
@@ -322,8 +329,8 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
                         const struct firn_want *want, struct firn_alloc *out)
 {
     struct firn_want rest = *want;
-    struct firn_alloc more = {0};
-    *out = (struct firn_alloc){.is_shared = true, .how = want->how};
+    struct firn_alloc more = FIRN_ALLOC_NONE;
+    *out = (struct firn_alloc){.is_shared = true, .how = *how_of(want)};
     out->parts = arena_alloc(plan->view->scratch,
                              ((size_t)want->gpus + 1) * sizeof *out->parts);
     if (!gather(plan, job, hosts, nhosts, want, out) ||
@@ -365,7 +372,7 @@ static void mark_merged(struct firn_plan *plan, const struct firn_job *job,
                         const struct firn_job *with)
 {
     struct firn_alloc alloc = *firn_plan_of(plan, job);
-    alloc.how.merged_with = with->id + 1;
+    alloc.how.merged_with = with->id;
     firn_plan_place(plan, job, &alloc);
 }
 

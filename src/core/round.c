@@ -156,7 +156,7 @@ static enum firn_status node_down(struct round *round,
                                   const struct firn_event *event,
                                   struct firn_error *err)
 {
-    static const struct firn_alloc nothing = {0};
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     for (struct state_job *sj = round->state.first; sj; sj = sj->after) {
         bool is_hit = false;
         for (int i = 0; i < sj->job.held.nparts && !is_hit; i++)
@@ -281,7 +281,7 @@ void round_merged(struct round *round, firn_job_id id, firn_job_id with)
     struct firn_job *job = state_job(&round->state, id);
     if (job == NULL || job->held.nparts == 0)
         FIRN_BUG("job %d is merged and holds nothing", id);
-    job->held.how.merged_with = with + 1;
+    job->held.how.merged_with = with;
 }
 
 void round_correct(struct round *round, firn_job_id id, double duration_s,

@@ -45,7 +45,8 @@ struct sparing {
 
 static bool is_alone(const struct firn_alloc *alloc)
 {
-    return alloc->how.merged_with == 0 && alloc->how.after == 0; /* (3) */
+    return alloc->how.merged_with == FIRN_NO_JOB &&
+           alloc->how.after == FIRN_NO_JOB; /* (3) */
 }
 
 static void sort_in(struct sparing *s, const struct firn_job *job)

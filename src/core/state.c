@@ -103,7 +103,8 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
                      const struct firn_job_spec *spec, double now_s)
 {
     struct firn_job *job = &sj->job;
-    struct firn_alloc held = {.parts = job->held.parts};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
+    held.parts = job->held.parts;
     *job = (struct firn_job){.id = id, .slot = job->slot, .spec = *spec};
     job->held = held;
     copy_texts(sj, spec);

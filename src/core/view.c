@@ -34,6 +34,17 @@ const struct firn_job *const *firn_view_waiting(const struct firn_view *view)
     return collect(view, FIRN_JOB_WAITING, view->nwaiting);
 }
 
+const struct firn_job *firn_view_next_waiting(const struct firn_view *view,
+                                              const struct firn_job *job)
+{
+    const struct state_job *sj = view->state->first;
+    if (job != NULL) /* the job is the first member of its state_job */
+        sj = ((const struct state_job *)(const void *)job)->after;
+    while (sj != NULL && sj->job.state != FIRN_JOB_WAITING)
+        sj = sj->after;
+    return sj != NULL ? &sj->job : NULL;
+}
+
 const struct firn_job *const *firn_view_running(const struct firn_view *view)
 {
     return collect(view, FIRN_JOB_RUNNING, view->nrunning);

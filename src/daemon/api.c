@@ -116,7 +116,7 @@ static bool may_call(const struct api_route *route, const struct api_call *call)
     case API_OPERATOR:
         return caller->is_operator && caller->job < 0;
     case API_JOB:
-        return caller->job >= 0 && str_int(call->word, 0, INT32_MAX, &id) &&
+        return caller->job >= 0 && str_id(call->word, INT32_MAX, &id) &&
                id == caller->job;
     case API_ANYONE:
         return true;

@@ -304,40 +304,45 @@ void api_job_release(struct api_call *call)
     hold(call, false);
 }
 
-/* What a PATCH asks for; negative: no word on it. */
+/* What a PATCH asks for; -1: not changed. */
 struct patch {
     int gpus_min, gpus_max, priority;
 };
 
-static bool read_whole(const json_t *value, int min, int max, int *out)
+/* A whole number within the field's bounds, and at least `least`. */
+static bool read_whole(const json_t *value, enum job_field_id id, int least,
+                       int *out)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < min ||
-        json_integer_value(value) > max)
+    const struct job_field *field = &job_fields[id];
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < field->least || number < least ||
+        number > field->most)
         return false;
-    *out = (int)json_integer_value(value);
+    *out = (int)number;
     return true;
 }
 
+/* NULL, or what is wrong. */
 static const char *read_patch(const json_t *root, struct patch *out)
 {
-    enum { GPUS_MOST = 1 << 20 };
     const json_t *gpus = json_object_get(root, "gpus");
     const json_t *priority = json_object_get(root, "priority");
     if (json_object_size(root) == 0)
         return "the body must have 'gpus' or 'priority'";
-    if (priority != NULL && !read_whole(priority, 0, 100, &out->priority))
+    if (priority != NULL &&
+        !read_whole(priority, JOB_FIELD_priority, 0, &out->priority))
         return "'priority' must be a whole number from 0 to 100";
     if (gpus == NULL)
         return NULL;
-    if (read_whole(gpus, 1, GPUS_MOST, &out->gpus_min)) {
+    if (read_whole(gpus, JOB_FIELD_gpus_min, 1, &out->gpus_min)) {
         out->gpus_max = out->gpus_min;
         return NULL;
     }
     if (json_object_size(gpus) != 2 ||
-        !read_whole(json_object_get(gpus, "min"), 1, GPUS_MOST,
+        !read_whole(json_object_get(gpus, "min"), JOB_FIELD_gpus_min, 1,
                     &out->gpus_min) ||
-        !read_whole(json_object_get(gpus, "max"), out->gpus_min, GPUS_MOST,
-                    &out->gpus_max))
+        !read_whole(json_object_get(gpus, "max"), JOB_FIELD_gpus_min,
+                    out->gpus_min, &out->gpus_max))
         return "'gpus' must be a number, or {\"min\": M, \"max\": N} with "
                "1 <= M <= N";
     return NULL;
@@ -345,12 +350,16 @@ static const char *read_patch(const json_t *root, struct patch *out)
 
 void api_job_patch(struct api_call *call)
 {
-    static const char *const keys[] = {"gpus", "priority", NULL};
+    const char *keys[JOB_NFIELDS + 1] = {NULL};
     const struct api_host *host = &call->api->host;
     struct patch patch = {-1, -1, -1};
     struct live_job *job;
     json_t *root;
     struct firn_error err;
+    size_t nkeys = 0;
+    for (int i = 0; i < JOB_NFIELDS; i++)
+        if (job_fields[i].where & JOB_PATCH)
+            keys[nkeys++] = job_fields[i].key;
     if (!api_find_living(call, &job) || !api_read_object(call, keys, &root))
         return;
     const char *wrong = read_patch(root, &patch);

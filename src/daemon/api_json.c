@@ -89,12 +89,54 @@ static void add_time(struct firn_buf *out, const char *key, double at_s)
         api_json_double(out, key, at_s);
 }
 
-static void add_list(struct firn_buf *out, const char *key, char *const *list)
+/* The JSON of a model's shape as an object, or as text if it is none. */
+static void add_model(struct firn_buf *out, const char *key, const char *text)
 {
-    api_json_open(out, key, '[');
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
-        api_json_text(out, NULL, list[i]);
-    api_json_close(out, ']');
+    json_t *shape = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    size_t n = shape != NULL ? json_dumpb(shape, NULL, 0, JSON_COMPACT) : 0;
+    if (n == 0) {
+        api_json_text(out, key, text);
+        return;
+    }
+    char *json = mem_new(n + 1, 1);
+    json_dumpb(shape, json, n, JSON_COMPACT);
+    api_json_raw(out, key, json);
+    mem_free(json);
+    json_decref(shape);
+}
+
+static void add_field(struct firn_buf *out, enum job_field_id id,
+                      const struct live_ask *ask)
+{
+    const struct job_field *field = &job_fields[id];
+    const void *member = live_ask_member(ask, id);
+    const char *key = job_field_json(field);
+    switch (job_field_storage(field)) {
+    case JOB_AS_TEXT:
+        if (field->kind == JOB_MODEL && (*(char *const *)member)[0] != '\0')
+            add_model(out, key, *(char *const *)member);
+        else
+            api_json_text(out, key, *(char *const *)member);
+        return;
+    case JOB_AS_LIST:
+        api_json_open(out, key, '[');
+        for (char **item = *(char **const *)member; *item != NULL; item++)
+            api_json_text(out, NULL, *item);
+        api_json_close(out, ']');
+        return;
+    case JOB_AS_INT:
+        api_json_int(out, key, *(const int *)member);
+        return;
+    case JOB_AS_COUNT:
+        api_json_int(out, key, *(const int64_t *)member);
+        return;
+    case JOB_AS_BOOL:
+        api_json_bool(out, key, *(const bool *)member);
+        return;
+    case JOB_AS_REAL:
+        api_json_double(out, key, *(const double *)member);
+        return;
+    }
 }
 
 void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
@@ -126,18 +168,16 @@ static void add_line(struct firn_buf *out, const struct api *api,
                      const struct live_job *job)
 {
     api_json_int(out, "id", job->id);
-    api_json_text(out, "name", job->ask.name);
-    api_json_text(out, "user", job->ask.user);
-    api_json_text(out, "queue", job->ask.queue);
-    api_json_int(out, "priority", job->ask.priority);
+    for (int i = 0; i < JOB_NFIELDS; i++)
+        if (job_fields[i].where & JOB_IN_LIST)
+            add_field(out, (enum job_field_id)i, &job->ask);
     api_json_text(out, "state", live_state_name(job->state));
     add_reason(out, api, job);
     api_json_bool(out, "held", job->is_held);
     api_json_bool(out, "ending", job->is_ending);
-    api_json_int(out, "gpus_min", job->ask.gpus_min);
-    api_json_int(out, "gpus_max", job->ask.gpus_max);
     api_json_gpus(out, api, "gpus", job->held);
-    api_json_int(out, "epoch", job->epoch);
+    api_json_int(out, "attempt", job->epoch);
+    api_json_int(out, "epoch", job->epoch); /* older name of it */
     api_json_int(out, "retries", job->nretries);
     add_time(out, "submitted_s", job->submitted_s);
     add_time(out, "started_s", job->started_s);
@@ -158,25 +198,20 @@ void api_json_job(struct firn_buf *out, const struct api *api,
     api_json_close(out, '}');
 }
 
+/* The fields that are not in lists. A text that firnd works out itself is left
+ * out when it is "". */
 static void add_ask(struct firn_buf *out, const struct live_ask *ask)
 {
     api_json_open(out, "ask", '{');
-    add_list(out, "run", ask->argv);
-    add_list(out, "env", ask->env);
-    api_json_text(out, "workdir", ask->workdir);
-    api_json_text(out, "app", ask->app);
-    api_json_text(out, "types", ask->types);
-    api_json_bool(out, "may_share", ask->may_share);
-    api_json_bool(out, "may_merge", ask->may_merge);
-    api_json_bool(out, "is_elastic", ask->is_elastic);
-    api_json_bool(out, "can_checkpoint", ask->can_checkpoint);
-    api_json_bool(out, "may_restart", ask->may_restart);
-    api_json_int(out, "retries_max", ask->retries_max);
-    api_json_double(out, "duration_s", ask->duration_s);
-    api_json_double(out, "mem_gib", ask->mem_gib);
-    api_json_double(out, "deadline_s", ask->deadline_s);
-    if (ask->inbox[0] != '\0')
-        api_json_text(out, "inbox", ask->inbox);
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *field = &job_fields[i];
+        const char *const *member = live_ask_member(ask, (enum job_field_id)i);
+        if (field->where & JOB_IN_LIST ||
+            (field->key == NULL && job_field_storage(field) == JOB_AS_TEXT &&
+             (*member)[0] == '\0'))
+            continue;
+        add_field(out, (enum job_field_id)i, ask);
+    }
     api_json_close(out, '}');
 }
 
@@ -192,29 +227,45 @@ static void add_report(struct firn_buf *out, const struct live_job *job)
     mem_free(text);
 }
 
-struct epochs {
+struct attempts {
     struct firn_buf *out;
     const struct api *api;
 };
 
-static bool add_epoch(void *arg, const struct store_epoch *epoch)
+static bool add_attempt(void *arg, const struct store_epoch *attempt)
 {
     static const char *const ends[] = {"done",   "checkpoint", "failed",
                                        "killed", "memory",     "lost"};
-    const struct epochs *epochs = arg;
-    struct firn_buf *out = epochs->out;
-    bool is_over = epoch->end >= 0 && epoch->end <= FIRN_END_LOST;
+    const struct attempts *attempts = arg;
+    struct firn_buf *out = attempts->out;
+    bool is_over = attempt->end >= 0 && attempt->end <= FIRN_END_LOST;
     api_json_open(out, NULL, '{');
-    api_json_int(out, "epoch", epoch->epoch);
-    api_json_gpus(out, epochs->api, "gpus", epoch->held);
-    add_time(out, "started_s", epoch->started_s);
-    add_time(out, "ended_s", epoch->ended_s);
+    api_json_int(out, "attempt", attempt->epoch);
+    api_json_int(out, "epoch", attempt->epoch); /* older name of it */
+    api_json_gpus(out, attempts->api, "gpus", attempt->held);
+    add_time(out, "started_s", attempt->started_s);
+    add_time(out, "ended_s", attempt->ended_s);
     if (is_over) {
-        api_json_text(out, "end", ends[epoch->end]);
-        api_json_int(out, "exit_status", epoch->exit_status);
+        api_json_text(out, "end", ends[attempt->end]);
+        api_json_int(out, "exit_status", attempt->exit_status);
     }
     api_json_close(out, '}');
     return true;
+}
+
+/* `attempts`, and once more under `epochs`, the older name. */
+static void add_attempts(struct firn_buf *out, const struct api *api,
+                         firn_job_id id)
+{
+    struct firn_buf list = {0};
+    struct attempts attempts = {&list, api};
+    struct firn_error ignored; /* a job is shown without what cannot be read */
+    api_json_open(&list, NULL, '[');
+    store_each_epoch(api->host.store, id, add_attempt, &attempts, &ignored);
+    api_json_close(&list, ']');
+    api_json_raw(out, "attempts", list.at);
+    api_json_raw(out, "epochs", list.at);
+    buf_release(&list);
 }
 
 /* Left out when there is nothing to say. */
@@ -232,7 +283,6 @@ static void add_not_merged(struct firn_buf *out, const struct api *api,
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job)
 {
-    struct firn_error ignored; /* a job is shown without what cannot be read */
     api_json_open(out, NULL, '{');
     add_line(out, api, job);
     if (live_state_is_over(job->state))
@@ -241,10 +291,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_ask(out, &job->ask);
     add_report(out, job);
     api_json_log(out, api, job);
-    struct epochs epochs = {out, api};
-    api_json_open(out, "epochs", '[');
-    store_each_epoch(api->host.store, job->id, add_epoch, &epochs, &ignored);
-    api_json_close(out, ']');
+    add_attempts(out, api, job->id);
     api_json_text(out, "request", job->request);
     api_json_text(out, "file", job->text);
     api_json_close(out, '}');

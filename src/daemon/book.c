@@ -312,6 +312,7 @@ static struct live_job *make_job(struct book *book, struct live_ask *ask,
     job->reason = LIVE_BECAUSE_NEW;
     str_copy(job->why, sizeof job->why, "no round has seen it yet");
     job->held = mem_strdup("-");
+    job->how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
     job->last = firn_trainer_report_unknown();
     job->orders = firn_orders_none();
     return job;
@@ -518,7 +519,7 @@ enum firn_status book_held(struct book *book, struct live_job *job,
 {
     FIRN_TRY(in_step(book, err));
     if (strcmp(held, "-") == 0)
-        job->how = (struct firn_how){0};
+        job->how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
     mem_free(job->held);

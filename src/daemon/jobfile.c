@@ -1,25 +1,51 @@
-/* jobfile.c - what the keys of a job file mean together.
+/* jobfile.c - a job file: YAML in, what the user asks for out.
  *
- * jobfile_tree.c makes a tree of the text, jobfile_take.c takes the keys, and
- * jobfile_value.c reads single texts; here is what depends on several keys:
- * defaults, a model's shape, and contradictions, found by the lines of the
- * keys. (1) The ask is filled in a copy and given out when all of it is good.
- * (2) Every sentence has file and line.
+ * jobfile_tree.c makes a tree of the text. Here each key is looked up in the
+ * table of job fields (core/jobfields.def), its value is read by
+ * job_field_read(), and then come the rules that depend on several keys:
+ * defaults, the shape of a language model, contradictions.
  *
- * JSON is YAML: who writes a job file by program writes JSON, and nothing of
- * it needs quoting rules of its own.
+ * (1) The ask is filled in a copy and given out when all of it is good. (2)
+ * Every sentence has file and line. (3) A key that is not in the table is
+ * refused, with the nearest one.
  */
 #include "daemon/jobfile.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "daemon/jobfile_work.h"
+#include "core/jobvalue.h"
+#include "daemon/jobfile_tree.h"
+#include <firn/cluster.h>
+#include <firn/llm.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-static const double grace_default_s = 60;
+enum { LIST_MAX = 1024, GROUP_MAX = 32 };
 static const double nominal_duration_s = 3600;
 
+/* RANGE and EVENTS write two members. */
+_Static_assert(offsetof(struct live_ask, gpus_max) ==
+                   offsetof(struct live_ask, gpus_min) + sizeof(int),
+               "gpus_max follows gpus_min");
+_Static_assert(offsetof(struct live_ask, retry_on_lost) ==
+                   offsetof(struct live_ask, retry_on_failure) + sizeof(bool),
+               "retry_on_lost follows retry_on_failure");
+
+/* A job file while it is read. Lines are 0 for keys that are not given;
+ * group_line[f] is the line of the mapping that field f is in. */
+struct reading {
+    struct live_ask ask;
+    struct firn_llm_shape shape;
+    char *model_name;
+    const char *where;
+    struct firn_error *err;
+    long line[JOB_NFIELDS], group_line[JOB_NFIELDS];
+};
+
+/* --- failing -------------------------------------------------------------- */
+
+/* "FILE: line 3: WHY". */
 static enum firn_status contradiction(const struct reading *r, long line,
                                       const char *why)
 {
@@ -27,10 +53,262 @@ static enum firn_status contradiction(const struct reading *r, long line,
                      why);
 }
 
-/* --- what it means together ---------------------------------------------- */
+/* "FILE: line 3: 'gpus' is 'many', not WHAT". */
+static enum firn_status not_what(const struct reading *r, const char *key,
+                                 const struct tree *value, const char *what)
+{
+    if (value->kind != TREE_WORD)
+        return firn_fail(r->err, FIRN_EINVAL,
+                         "%s: line %ld: '%s' is a %s, not %s", r->where,
+                         value->line, key,
+                         value->kind == TREE_LIST ? "list" : "mapping", what);
+    if (value->text[0] == '\0')
+        return firn_fail(r->err, FIRN_EINVAL,
+                         "%s: line %ld: '%s' has no value; it should be %s",
+                         r->where, value->line, key, what);
+    return firn_fail(r->err, FIRN_EINVAL,
+                     "%s: line %ld: '%s' is '%.100s', not %s", r->where,
+                     value->line, key, value->text, what);
+}
 
-/* A language model is known by its application's name: that of its shape, or
- * the shape in numbers. */
+static bool is_word(const struct tree *value)
+{
+    return value->kind == TREE_WORD && value->text[0] != '\0';
+}
+
+/* --- values --------------------------------------------------------------- */
+
+static enum firn_status take_command(struct reading *r, const char *key,
+                                     const struct tree *value)
+{
+    char what[JOB_WHAT_MAX];
+    if (value->kind == TREE_WORD)
+        return job_field_read(&job_fields[JOB_FIELD_argv], value->text,
+                              &r->ask.argv, what)
+                   ? FIRN_OK
+                   : not_what(r, key, value, what);
+    if (value->kind == TREE_MAP || value->n == 0 || value->n > LIST_MAX ||
+        !is_word(value->first))
+        return not_what(r, key, value, "a command and its arguments");
+    r->ask.argv = mem_new(value->n + 1, sizeof *r->ask.argv);
+    size_t i = 0;
+    for (const struct tree *t = value->first; t != NULL; t = t->next) {
+        if (t->kind != TREE_WORD)
+            return not_what(r, key, t, "a text for each argument");
+        r->ask.argv[i++] = mem_strdup(t->text);
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status take_env(struct reading *r, const char *key,
+                                 const struct tree *value)
+{
+    if (value->kind != TREE_MAP)
+        return not_what(r, key, value, "a mapping of names to values");
+    r->ask.env = mem_new(value->n + 1, sizeof *r->ask.env);
+    size_t i = 0;
+    for (const struct tree *t = value->first; t != NULL; t = t->next) {
+        struct firn_buf text = {0};
+        if (t->kind != TREE_WORD)
+            return not_what(r, key, t, "a text for each variable");
+        const char *wrong = job_env_wrong(t->key);
+        if (wrong != NULL)
+            return firn_fail(r->err, FIRN_EINVAL, "%s: line %ld: '%.60s': %s",
+                             r->where, t->line, t->key, wrong);
+        buf_printf(&text, "%s=%s", t->key, t->text);
+        r->ask.env[i++] = text.at;
+    }
+    return FIRN_OK;
+}
+
+/* A name, or a list of names: `gpu` and `retry.on`. */
+static enum firn_status take_names(struct reading *r,
+                                   const struct job_field *field,
+                                   const char *key, const struct tree *value,
+                                   void *member)
+{
+    char what[JOB_WHAT_MAX] = "";
+    bool is_list = value->kind == TREE_LIST;
+    const struct tree *one = is_list ? value->first : value;
+    job_field_read(field, "", NULL, what);
+    if (value->kind == TREE_MAP || one == NULL ||
+        (is_list && value->n > FIRN_TYPES_MAX))
+        return not_what(r, key, value,
+                        field->kind == JOB_TYPES
+                            ? "a GPU type such as a100, or a list of at most 32"
+                            : what);
+    for (const struct tree *t = one; t != NULL; t = is_list ? t->next : NULL)
+        if (t->kind != TREE_WORD ||
+            !job_field_read(field, t->text, member, what))
+            return not_what(r, key, t, what);
+    return FIRN_OK;
+}
+
+static enum firn_status take_value(struct reading *r,
+                                   const struct job_field *field,
+                                   const char *key, const struct tree *value)
+{
+    char what[JOB_WHAT_MAX];
+    enum job_field_id id = (enum job_field_id)(field - job_fields);
+    void *member = live_ask_member(&r->ask, id);
+    r->line[id] = value->line;
+    switch (field->kind) {
+    case JOB_COMMAND:
+        return take_command(r, key, value);
+    case JOB_ENV:
+        return take_env(r, key, value);
+    case JOB_TYPES:
+    case JOB_EVENTS:
+        return take_names(r, field, key, value, member);
+    case JOB_MODEL:
+        member = &r->model_name;
+        break;
+    default:
+        break;
+    }
+    /* The text of a list or mapping is "", which no kind accepts. */
+    return job_field_read(field, value->text, member, what)
+               ? FIRN_OK
+               : not_what(r, key, value, what);
+}
+
+/* Keys of 'model' that are no field of their own: with 'name' they become the
+ * shape. */
+static const struct {
+    const char *key;
+    struct job_field field;
+    size_t at; /* in struct firn_llm_shape */
+} shape_keys[] = {
+    {"kind", {.kind = JOB_CHOICE, .words = "llm"}, 0},
+    {"hidden",
+     {.kind = JOB_WHOLE, .least = 1, .most = 1 << 20},
+     offsetof(struct firn_llm_shape, hidden)},
+    {"layers",
+     {.kind = JOB_WHOLE, .least = 1, .most = 1 << 16},
+     offsetof(struct firn_llm_shape, layers)},
+    {"heads",
+     {.kind = JOB_WHOLE, .least = 1, .most = 1 << 16},
+     offsetof(struct firn_llm_shape, heads)},
+    {"vocab",
+     {.kind = JOB_WHOLE, .least = 1, .most = 1 << 26},
+     offsetof(struct firn_llm_shape, vocab)},
+};
+enum { NSHAPE = sizeof shape_keys / sizeof *shape_keys };
+
+/* True: the key is one of the shape's, and `status` says whether it is good. */
+static bool take_shape(struct reading *r, const struct tree *value,
+                       enum firn_status *status)
+{
+    char what[JOB_WHAT_MAX];
+    for (size_t i = 0; i < NSHAPE; i++) {
+        if (strcmp(shape_keys[i].key, value->key) != 0)
+            continue;
+        void *member = shape_keys[i].field.kind == JOB_WHOLE
+                           ? (char *)&r->shape + shape_keys[i].at
+                           : NULL;
+        *status = FIRN_OK;
+        if (!job_field_read(&shape_keys[i].field, value->text, member, what))
+            *status = not_what(r, value->key, value, what);
+        return true;
+    }
+    return false;
+}
+
+/* --- keys ----------------------------------------------------------------- */
+
+/* The keys that may stand in a mapping, of the file ("") or of a group; a group
+ * stands once among those of the file. */
+static size_t known_keys(const char *group, char out[][GROUP_MAX], size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < JOB_NFIELDS && n < max; i++) {
+        const char *key = job_fields[i].key, *last;
+        if (key == NULL)
+            continue;
+        size_t length = job_field_group(&job_fields[i], &last);
+        if (group[0] != '\0' &&
+            (length != strlen(group) || strncmp(key, group, length) != 0))
+            continue;
+        if (group[0] == '\0' && length > 0)
+            snprintf(out[n], GROUP_MAX, "%.*s", (int)length, key);
+        else
+            snprintf(out[n], GROUP_MAX, "%s", last);
+        n += n == 0 || strcmp(out[n], out[n - 1]) != 0;
+    }
+    for (size_t i = 0; strcmp(group, "model") == 0 && i < NSHAPE; i++)
+        if (n < max)
+            snprintf(out[n++], GROUP_MAX, "%s", shape_keys[i].key);
+    return n;
+}
+
+static enum firn_status unknown_key(const struct reading *r,
+                                    const struct tree *value, const char *group)
+{
+    char keys[JOB_NFIELDS + NSHAPE][GROUP_MAX];
+    const char *names[JOB_NFIELDS + NSHAPE];
+    size_t n = known_keys(group, keys, JOB_NFIELDS + NSHAPE);
+    for (size_t i = 0; i < n; i++)
+        names[i] = keys[i];
+    int near = str_nearest(value->key, names, n);
+    return firn_fail(
+        r->err, FIRN_EINVAL, "%s: line %ld: there is no key '%.60s'%s%s%s%s%s",
+        r->where, value->line, value->key, group[0] != '\0' ? " in '" : "",
+        group, group[0] != '\0' ? "'" : "", near >= 0 ? "; did you mean " : "",
+        near >= 0 ? names[near] : "");
+}
+
+/* The members of a group, such as `retry: {max: 3}`. */
+static enum firn_status take_group(struct reading *r, const struct tree *map)
+{
+    char keys[JOB_NFIELDS + NSHAPE][GROUP_MAX], path[2 * GROUP_MAX];
+    enum firn_status status = FIRN_OK;
+    if (map->key[0] == '\0' ||
+        known_keys(map->key, keys, JOB_NFIELDS + NSHAPE) == 0)
+        return unknown_key(r, map, "");
+    if (map->kind != TREE_MAP || map->n == 0) {
+        snprintf(path, sizeof path, "a mapping such as {%s: ...}", keys[0]);
+        return not_what(r, map->key, map, path);
+    }
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        const char *key = job_fields[i].key, *last;
+        size_t n = key != NULL ? job_field_group(&job_fields[i], &last) : 0;
+        if (n == strlen(map->key) && strncmp(key, map->key, n) == 0)
+            r->group_line[i] = map->line;
+    }
+    for (const struct tree *t = map->first; t != NULL; t = t->next) {
+        if (strcmp(map->key, "model") == 0 && take_shape(r, t, &status)) {
+            FIRN_TRY(status);
+            continue;
+        }
+        snprintf(path, sizeof path, "%.31s.%.31s", map->key, t->key);
+        const struct job_field *field = job_field_find(path);
+        if (field == NULL)
+            return unknown_key(r, t, map->key);
+        FIRN_TRY(take_value(r, field, t->key, t));
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status take_all(struct reading *r, const struct tree *map)
+{
+    for (const struct tree *t = map->first; t != NULL; t = t->next) {
+        const struct job_field *field =
+            strchr(t->key, '.') == NULL ? job_field_find(t->key) : NULL;
+        if (field != NULL)
+            FIRN_TRY(take_value(r, field, t->key, t));
+        else
+            FIRN_TRY(take_group(r, t));
+    }
+    return FIRN_OK;
+}
+
+/* --- rules over several keys ---------------------------------------------- */
+
+#define LINE(member)  (r->line[JOB_FIELD_##member])
+#define GROUP(member) (r->group_line[JOB_FIELD_##member])
+
+/* The application of a language model is named by its shape, or by the shape's
+ * numbers. */
 static enum firn_status name_app(struct reading *r,
                                  const struct firn_llm_shape *named)
 {
@@ -43,23 +321,22 @@ static enum firn_status name_app(struct reading *r,
         snprintf(text, sizeof text, FIRN_LLM_PREFIX "%dx%dx%dx%d", s->hidden,
                  s->layers, s->heads, s->vocab);
         r->ask.app = mem_strdup(is_named ? r->model_name : text);
-    } else if (r->gpus_line == 0 &&
+    } else if (LINE(gpus_min) == 0 &&
                firn_llm_find(&found, r->ask.app, NULL) != FIRN_OK) {
-        return contradiction(r, r->model_line,
-                             "a model without 'gpus' is its own 'app': leave "
-                             "that away");
+        return contradiction(r, GROUP(model),
+                             "a model without 'gpus' has no other 'app': "
+                             "remove 'app'");
     }
     return FIRN_OK;
 }
 
+/* Fills the shape from the model's name, checks it, and writes it as JSON. */
 static enum firn_status finish_model(struct reading *r)
 {
-    struct firn_llm_shape *s = &r->shape;
-    if (r->model_line == 0)
-        return FIRN_OK;
-    char why[FIRN_ERROR_TEXT];
+    struct firn_llm_shape *s = &r->shape, named = {0}, whole;
     struct firn_error inner = {0};
-    struct firn_llm_shape named = {0};
+    if (GROUP(model) == 0)
+        return FIRN_OK;
     if (r->model_name != NULL &&
         firn_llm_find(&named, r->model_name, &inner) == FIRN_OK) {
         s->hidden = s->hidden > 0 ? s->hidden : named.hidden;
@@ -67,16 +344,13 @@ static enum firn_status finish_model(struct reading *r)
         s->heads = s->heads > 0 ? s->heads : named.heads;
         s->vocab = s->vocab > 0 ? s->vocab : named.vocab;
     } else if (r->model_name != NULL && s->hidden == 0) {
-        str_copy(why, sizeof why, inner.text);
-        return contradiction(r, r->model_line, why);
+        return contradiction(r, GROUP(model), inner.text);
     }
-    struct firn_llm_shape whole = *s;
-    if (firn_llm_complete(&whole, &inner) != FIRN_OK) {
-        str_copy(why, sizeof why, inner.text);
-        return contradiction(r, r->model_line, why);
-    }
-    if (r->seq_line == 0)
-        return contradiction(r, r->model_line, "a model needs 'seq'");
+    whole = *s;
+    if (firn_llm_complete(&whole, &inner) != FIRN_OK)
+        return contradiction(r, GROUP(model), inner.text);
+    if (LINE(seq) == 0)
+        return contradiction(r, GROUP(model), "a model needs 'seq'");
     struct firn_buf json = {0};
     buf_puts(&json, "{\"kind\":\"llm\"");
     if (r->model_name != NULL) {
@@ -92,59 +366,59 @@ static enum firn_status finish_model(struct reading *r)
     return name_app(r, &named);
 }
 
-static void set_default(char **at, const char *text)
+/* Reads a default of the table; those of lists have commas between. */
+static void read_default(const struct job_field *field, const char *text,
+                         void *member)
 {
-    if (*at == NULL)
-        *at = mem_strdup(text);
+    char one[64], what[JOB_WHAT_MAX];
+    while (text != NULL && *text != '\0') {
+        size_t n = strcspn(text, ",");
+        snprintf(one, sizeof one, "%.*s", (int)n, text);
+        if (!job_field_read(field, one, member, what))
+            FIRN_BUG("default '%s' of %s is not %s", one, field->name, what);
+        text += n + (text[n] == ',');
+    }
 }
 
 static void finish_defaults(struct reading *r)
 {
     struct live_ask *ask = &r->ask;
-    if (r->gpus_line == 0 && r->model_line == 0)
-        ask->gpus_min = ask->gpus_max = 1;
-    ask->is_elastic = ask->gpus_min < ask->gpus_max || r->elastic_line != 0;
-    ask->can_checkpoint = r->elastic_line != 0 || r->checkpoint_line != 0;
-    if (r->freeze_line != 0)
-        set_default(&ask->freeze, "penalty");
-    if (r->elastic_line != 0)
-        set_default(&ask->consistency, "D1");
-    if (r->retry_line != 0 && r->on_line == 0)
-        ask->retry_on_failure = ask->retry_on_lost = true;
-    if (r->retry_line != 0 && r->retries_line == 0)
-        ask->retries_max = 1;
-    set_default(&ask->queue, "default");
-    if (ask->env == NULL)
-        ask->env = mem_new(1, sizeof *ask->env);
-    char **texts[] = {&ask->name,        &ask->user,      &ask->app,
-                      &ask->workdir,     &ask->types,     &ask->model,
-                      &ask->freeze,      &ask->base,      &ask->dataset,
-                      &ask->consistency, &ask->objective, &ask->ckpt_dir,
-                      &ask->inbox};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        set_default(texts[i], "");
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *field = &job_fields[i];
+        void *member = live_ask_member(ask, (enum job_field_id)i);
+        bool is_chosen = i == JOB_FIELD_gpus_min && GROUP(model) != 0;
+        if (r->line[i] == 0 && r->group_line[i] != 0 && field->in_group)
+            read_default(field, field->in_group, member);
+        else if (r->line[i] == 0 && !is_chosen)
+            read_default(field, field->standard, member);
+        if (job_field_storage(field) == JOB_AS_TEXT && *(char **)member == NULL)
+            *(char **)member = mem_strdup("");
+        if (job_field_storage(field) == JOB_AS_LIST &&
+            *(char ***)member == NULL)
+            *(char ***)member = mem_new(1, sizeof(char *));
+    }
+    ask->is_elastic = ask->gpus_min < ask->gpus_max || GROUP(consistency) != 0;
+    ask->can_checkpoint = GROUP(consistency) != 0 || GROUP(grace_s) != 0;
 }
 
 static enum firn_status finish(struct reading *r)
 {
     const struct live_ask *ask = &r->ask;
     if (ask->argv == NULL)
-        return contradiction(r, 1, "there is no 'run': what shall be run?");
+        return contradiction(r, 1, "the key 'run' is missing: the command");
     FIRN_TRY(finish_model(r));
-    if (r->model_line != 0 && r->gpus_line == 0 && r->batch_line == 0)
-        return contradiction(r, r->model_line,
+    if (GROUP(model) != 0 && LINE(gpus_min) == 0 && LINE(batch) == 0)
+        return contradiction(r, GROUP(model),
                              "a model without 'gpus' needs 'batch'");
     finish_defaults(r);
-    if (r->threads_line != 0 && ask->threads < ask->gpus_max)
-        return contradiction(r, r->threads_line,
-                             "fewer 'threads' than the most 'gpus': some would "
-                             "have nothing to do");
-    if (r->max_line != 0 && strcmp(ask->freeze, "off") == 0)
-        return contradiction(r, r->max_line,
-                             "'max' says how much may be frozen, and 'rule: "
-                             "off' that nothing is");
-    if (r->finetune_line != 0 && ask->base[0] == '\0')
-        return contradiction(r, r->finetune_line, "'finetune' needs 'base'");
+    if (LINE(threads) != 0 && ask->threads < ask->gpus_max)
+        return contradiction(r, LINE(threads),
+                             "'threads' must be at least the most 'gpus'");
+    if (LINE(freeze_max) != 0 && strcmp(ask->freeze, "off") == 0)
+        return contradiction(r, LINE(freeze_max),
+                             "'max' and 'rule: off' contradict each other");
+    if (GROUP(base) != 0 && ask->base[0] == '\0')
+        return contradiction(r, GROUP(base), "'finetune' needs 'base'");
     return FIRN_OK;
 }
 
@@ -154,10 +428,9 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
     struct arena arena = {0};
     struct tree *tree = NULL;
     struct reading r = {.where = where, .err = err};
-    r.ask.grace_s = grace_default_s;
     enum firn_status status = tree_read(&arena, text, where, &tree, err);
     if (status == FIRN_OK)
-        status = jobfile_take(&r, tree);
+        status = take_all(&r, tree);
     if (status == FIRN_OK)
         status = finish(&r);
     if (status == FIRN_OK)
@@ -165,25 +438,26 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
     else
         live_ask_release(&r.ask);
     mem_free(r.model_name);
-    mem_free(r.model_kind);
     arena_release(&arena);
     return status;
 }
 
-/* The same bits on one type of GPUs only. */
+/* --- what core schedules by ----------------------------------------------- */
+
+/* Its results are the same bits on one type of GPU only. */
 static bool is_of_one_type(const struct live_ask *ask)
 {
     return strcmp(ask->consistency, "D0") == 0 ||
            strcmp(ask->consistency, "D1") == 0;
 }
 
-/* Beside another job only if it could leave it again. */
+/* A job shares GPUs only if it can be stopped to end the sharing. */
 static bool may_share(const struct live_ask *ask)
 {
     return ask->may_share && (ask->can_checkpoint || ask->may_restart);
 }
 
-/* Apart again, each goes on from a checkpoint of its own. */
+/* When two jobs are parted, each goes on from its own checkpoint. */
 static bool may_merge(const struct live_ask *ask)
 {
     return ask->may_merge && ask->can_checkpoint && ask->base[0] != '\0' &&

@@ -1,10 +1,11 @@
-/* livejob.c - names of states and reasons, and the end of an ask.
+/* livejob.c - names of states and reasons; freeing a job.
  *
- * The lists of the header give the enums and, here, the tables; so a state
- * without a name cannot be. Looking a name up is linear in a list of twenty.
+ * The lists of the header give the enums and, here, the tables, so that every
+ * state has a name. Looking a name up is a walk over twenty entries.
  */
 #include "daemon/livejob.h"
 #include "base/mem.h"
+#include <stddef.h>
 #include <string.h>
 
 static const struct {
@@ -66,6 +67,15 @@ bool live_reason_named(const char *name, enum live_reason *out)
     return false;
 }
 
+void *live_ask_member(const struct live_ask *ask, enum job_field_id id)
+{
+    static const size_t offsets[] = {
+#define JOB_FIELD(member, ...) offsetof(struct live_ask, member),
+#include "core/jobfields.def"
+    };
+    return (char *)ask + offsets[id];
+}
+
 static void release_list(char **list)
 {
     for (size_t i = 0; list != NULL && list[i] != NULL; i++)
@@ -77,14 +87,13 @@ void live_ask_release(struct live_ask *ask)
 {
     if (ask == NULL)
         return;
-    char *texts[] = {ask->name,        ask->queue, ask->user,    ask->app,
-                     ask->workdir,     ask->types, ask->model,   ask->freeze,
-                     ask->consistency, ask->base,  ask->dataset, ask->objective,
-                     ask->ckpt_dir,    ask->inbox};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        mem_free(texts[i]);
-    release_list(ask->argv);
-    release_list(ask->env);
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        void *member = live_ask_member(ask, (enum job_field_id)i);
+        if (job_field_storage(&job_fields[i]) == JOB_AS_TEXT)
+            mem_free(*(char **)member);
+        else if (job_field_storage(&job_fields[i]) == JOB_AS_LIST)
+            release_list(*(char ***)member);
+    }
     *ask = (struct live_ask){0};
 }
 

@@ -6,6 +6,7 @@
  */
 #ifndef DAEMON_LIVEJOB_H
 #define DAEMON_LIVEJOB_H
+#include "core/jobfields.h"
 #include <firn/job.h>
 #include <firn/launch.h>
 #include <firn/message.h>
@@ -65,39 +66,17 @@ enum live_reason {
 const char *live_reason_name(enum live_reason reason);
 bool live_reason_named(const char *name, enum live_reason *out);
 
-enum { LIVE_TEXT = 256, LIVE_LAYERS = 256, LIVE_NAME_MAX = 64 };
+enum { LIVE_TEXT = 256, LIVE_LAYERS = 256, LIVE_NAME_MAX = JOB_NAME_MAX };
 
-/* What the user asked for, as read from YAML or flags (daemon/jobfile.h). All
- * strings are owned by the ask. */
+/* What the user asked for, as read from a job file or options: a member for
+ * each row of core/jobfields.def. Texts and lists are owned by the ask. A text
+ * that was not given is "", a number 0. */
 struct live_ask {
-    char *name, *queue, *user, *app;
-    int priority; /* 0..100 */
-    char **argv, **env;
-    char *workdir;
-    int gpus_min, gpus_max; /* 0: a language model whose user did not say */
-    char *types;            /* "a100|v100"; "" for any */
-    bool may_share;
-    char *model; /* JSON of a language model's shape; "" for none */
-    int seq, batch;
-    char *freeze;      /* rule; "" for no word */
-    double freeze_max; /* share of layers; 0: no word */
-    char *consistency; /* D0, D1, D2; "" for no word */
-    int threads;
-    char *base, *dataset, *objective; /* fine-tuning; "" for none */
-    bool may_merge;
-    char *ckpt_dir; /* "" for the job's own folder */
-    double grace_s, ckpt_every_s;
-    bool is_elastic, can_checkpoint, may_restart; /* from scratch */
-    int retries_max;
-    bool retry_on_failure, retry_on_lost;
-    double duration_s; /* the user's guess; 0: none */
-    double mem_gib;    /* on each GPU; 0: not known */
-    double deadline_s; /* since the epoch; 0: none */
-    uint64_t target_epochs, target_iterations;
-    double target_metric; /* of its reports; 0: none */
-    char *inbox;          /* firn_inbox.key of a job that came past us; "" for
-                           * none. No file can say it */
+#define JOB_FIELD(member, kind, key, ...) job_c_##kind member;
+#include "core/jobfields.def"
 };
+/* The member of a field. */
+void *live_ask_member(const struct live_ask *ask, enum job_field_id id);
 void live_ask_release(struct live_ask *ask);
 
 struct live_job {

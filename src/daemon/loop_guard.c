@@ -134,7 +134,7 @@ static void part(struct loop *loop, struct track *track, struct track *mate)
              "it and job %d slow each other down too much on shared GPUs",
              is_guest ? mate->id : track->id);
     guest->nparted++;
-    loop_send_away(loop, job, why);
+    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
 }
 
 /* True: it is to be looked at again. */

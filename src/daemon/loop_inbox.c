@@ -69,22 +69,10 @@ static struct live_job *find(struct loop *loop, const char *key)
     return NULL;
 }
 
-static bool has_begun(const struct loop *loop, const struct live_job *job)
-{
-    return loop->engine->phase(loop->engine_state, job->id) != FIRN_PHASE_GONE;
-}
-
 /* (3) */
 static void gone(struct loop *loop, struct live_job *job)
 {
-    if (has_begun(loop, job))
-        return; /* its end is told as any other's */
-    if (job->is_ending)
-        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
-                 "cancelled by its user");
-    else
-        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_VANISHED,
-                 "it was taken out of the inbox");
+    loop_happens_why(loop, job, LIFE_INBOX_GONE, NULL);
 }
 
 static void sweep(struct loop *loop)

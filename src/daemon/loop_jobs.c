@@ -52,7 +52,10 @@ struct track *loop_track_make(struct loop *loop, firn_job_id id)
     if (i >= loop->tracks.n)
         loop->tracks.n = i + 1;
     track = mem_new(1, sizeof *track);
-    *track = (struct track){.id = id, .round_id = FIRN_NO_JOB};
+    *track = (struct track){.id = id,
+                            .round_id = FIRN_NO_JOB,
+                            .granted = FIRN_ALLOC_NONE,
+                            .blocked = FIRN_ALLOC_NONE};
     return loop->tracks.at[i] = track;
 }
 
@@ -92,6 +95,13 @@ bool loop_wrote(struct loop *loop, enum firn_status status,
         loop->broken.status = status;
     }
     return false;
+}
+
+enum firn_phase loop_phase(const struct loop *loop, const struct live_job *job)
+{
+    const struct live_job *lead = partner_lead(loop->book, job);
+    return loop->engine->phase(loop->engine_state,
+                               lead != NULL ? lead->id : job->id);
 }
 
 bool loop_can_stop(const struct live_job *job)
@@ -203,7 +213,7 @@ enum firn_status loop_restore(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK) {
         track->round_id = as.id;
         track->duration_s = spec.duration_s;
-        ride_relink(loop, as.id);
+        partner_relink(loop, as.id);
     }
     return status;
 }
@@ -224,30 +234,15 @@ static enum firn_status submit(struct loop *loop, struct live_job *job,
     return FIRN_OK;
 }
 
-void loop_admit(struct loop *loop, struct live_job *job)
+enum firn_status loop_enter_round(struct loop *loop, struct live_job *job,
+                                  struct firn_error *err)
 {
-    static const struct firn_alloc nothing = {0};
-    struct track *track = loop_track_make(loop, job->id);
-    struct firn_error err = {0};
-    bool is_away = job->is_held || job->is_ending ||
-                   live_state_is_over(job->state) ||
-                   track->again_s > loop_now_s(loop);
-    if (is_away || track->round_id != FIRN_NO_JOB || track->is_pinned ||
-        loop_phase(loop, job) != FIRN_PHASE_GONE) /* (2) */
-        return;
-    enum firn_status status = job->epoch == 0
-                                  ? submit(loop, job, &err)
-                                  : loop_restore(loop, job, &nothing, &err);
-    if (status != FIRN_OK) {
-        struct firn_error bad = {0};
-        char lost[LIVE_TEXT];
-        bool is_lost = loop_type_is_lost(loop, job);
-        if (is_lost)
-            loop_type_lost_text(loop, job, lost);
-        status = book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEVER,
-                            loop_now_s(loop), is_lost ? lost : err.text, &bad);
-        loop_wrote(loop, status, &bad);
-    }
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
+    const struct track *track = loop_track_make(loop, job->id);
+    if (track->round_id != FIRN_NO_JOB || track->is_pinned)
+        return FIRN_OK;
+    return job->epoch == 0 ? submit(loop, job, err)
+                           : loop_restore(loop, job, &nothing, err);
 }
 
 /* What it had until now, for when it comes back. */
@@ -268,7 +263,7 @@ static void remember(struct loop *loop, struct track *track)
 }
 
 /* Out of the round, as failed: the policy hears that it is gone. */
-static void leave_round(struct loop *loop, struct track *track, bool is_done)
+void loop_leave_round(struct loop *loop, struct track *track, bool is_done)
 {
     struct firn_event event = {.kind =
                                    is_done ? FIRN_EVENT_DONE : FIRN_EVENT_FAIL,
@@ -291,25 +286,25 @@ void loop_withdraw(struct loop *loop, struct track *track)
     track->round_id = FIRN_NO_JOB;
 }
 
-void loop_readmit(struct loop *loop, struct live_job *job)
+enum firn_status loop_reenter_round(struct loop *loop, struct live_job *job,
+                                    bool *is_waiting, struct firn_error *err)
 {
     struct track *track = loop_track(loop, job->id);
     const struct firn_job *before =
         track != NULL ? loop_round_job(loop, track) : NULL;
-    struct firn_error err = {0};
-    if (before == NULL || before->held.nparts == 0) {
+    *is_waiting = before == NULL || before->held.nparts == 0;
+    if (*is_waiting) {
         if (before != NULL)
             loop_withdraw(loop, track);
-        loop_admit(loop, job);
-        return;
+        return FIRN_OK;
     }
     struct firn_alloc held = before->held;
     held.parts = mem_new((size_t)held.nparts, sizeof *held.parts);
     memcpy(held.parts, before->held.parts,
            (size_t)held.nparts * sizeof *held.parts);
-    if (loop_restore(loop, job, &held, &err) != FIRN_OK) /* (4) */
-        loop_send_away(loop, job, err.text);
+    enum firn_status status = loop_restore(loop, job, &held, err);
     mem_free(held.parts);
+    return status;
 }
 
 /* --- pinned jobs --------------------------------------------------------- */
@@ -321,7 +316,7 @@ static void block(struct loop *loop, struct track *track)
     struct firn_alloc *to = &track->blocked;
     const struct firn_alloc *from = &track->granted;
     mem_free(to->parts);
-    *to = (struct firn_alloc){0};
+    *to = (struct firn_alloc)FIRN_ALLOC_NONE;
     to->parts = mem_new((size_t)from->nparts + 1, sizeof *to->parts);
     for (int i = 0; i < from->nparts; i++) {
         if (!c->nodes[from->parts[i].node].is_up)
@@ -374,176 +369,60 @@ void loop_pins_set(struct loop *loop)
             block(loop, loop->tracks.at[i]);
 }
 
-/* --- the end ------------------------------------------------------------- */
-
-void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
-              enum live_reason reason, const char *why)
+void loop_pin_leaving(struct loop *loop, struct live_job *job)
 {
     struct track *track = loop_track(loop, job->id);
-    struct firn_error err = {0};
-    if (track != NULL) {
-        if (state == LIVE_SUCCEEDED) {
-            loop_guard_ended(loop, track);
-            loop_span_ended(loop, job, track);
-        }
-        loop_unpin(loop, track);
-        leave_round(loop, track, state == LIVE_SUCCEEDED);
-        loop_track_drop(loop, job->id);
-    }
-    liveforecast_forget(loop->forecast, job->id);
-    metrics_observe(loop->metrics, METRIC_JOB_S,
-                    loop_now_s(loop) - job->submitted_s);
-    enum firn_status status = book_held(loop->book, job, "-", &err);
-    if (status == FIRN_OK)
-        status = book_state(loop->book, job, state, reason, loop_now_s(loop),
-                            why, &err);
-    loop_wrote(loop, status, &err);
-}
-
-/* --- what users want ----------------------------------------------------- */
-
-void loop_cancelled(struct loop *loop, struct live_job *job)
-{
-    static const char why[] = "cancelled by its user";
-    struct track *track = loop_track_make(loop, job->id);
-    struct firn_error err = {0};
-    if (job->ask.inbox[0] == '\0' && /* else the engine has it, too */
-        loop_phase(loop, job) == FIRN_PHASE_GONE) {
-        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, why);
+    struct firn_alloc has = FIRN_ALLOC_NONE;
+    if (track->is_pinned || !recover_alloc(job->held, &has))
+        return;
+    if (has.nparts == 0 || has.is_shared) { /* the other job stays there */
+        mem_free(has.parts);
         return;
     }
-    enum firn_status status =
-        book_state(loop->book, job, LIVE_COMPLETING, LIVE_BECAUSE_USER,
-                   loop_now_s(loop), why, &err);
-    loop_wrote(loop, status, &err);
-    leave_round(loop, track, false);
-    ride_check(loop);
-    if (ride_rides(loop, job))
-        return;
-    loop_pin_leaving(loop, job);
-    loop->engine->cancel(loop->engine_state, job->id);
+    mem_free(track->granted.parts);
+    track->granted = has;
+    loop_pin(loop, job);
 }
 
-/* A STOP that no round has planned. */
-static void stop(struct loop *loop, struct live_job *job)
+/* --- steps that no round has planned -------------------------------------- */
+
+static void engine_step(struct loop *loop, const struct live_job *job,
+                        enum firn_step_kind kind, const struct firn_alloc *to)
 {
-    static const struct firn_alloc nothing = {0};
     struct firn_error err = {0};
     struct firn_job as = {.id = job->id};
+    struct firn_step step = {
+        .kind = kind, .job = &as, .to = to, .at_s = loop_now_s(loop)};
     loop_spec(loop, job, &as.spec);
-    struct firn_step step = {.kind = FIRN_STEP_STOP,
-                             .job = &as,
-                             .to = &nothing,
-                             .at_s = loop_now_s(loop)};
     if (loop->engine->apply(loop->engine_state, &step, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
 }
 
-void loop_put_back(struct loop *loop, struct live_job *job,
-                   enum live_reason reason, const char *why)
+void loop_stop_job(struct loop *loop, const struct live_job *job)
 {
-    struct track *track = loop_track_make(loop, job->id);
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
+    engine_step(loop, job, FIRN_STEP_STOP, &nothing);
+}
+
+void loop_start_job(struct loop *loop, const struct live_job *job)
+{
+    const struct firn_job *in_round =
+        loop_round_job(loop, loop_track(loop, job->id));
+    struct firn_alloc to = in_round->held;
+    to.how = partner_how(loop, &in_round->held.how);
+    engine_step(loop, job, FIRN_STEP_START, &to);
+}
+
+bool loop_adopt(struct loop *loop, const struct live_job *job,
+                const struct firn_alloc *held)
+{
     struct firn_error err = {0};
-    loop_unpin(loop, track);
-    loop_withdraw(loop, track);
-    enum firn_status status = book_state(loop->book, job, LIVE_PENDING, reason,
-                                         loop_now_s(loop), why, &err);
-    loop_wrote(loop, status, &err);
-    stop(loop, job); /* when it has left, it is admitted again */
-}
-
-void loop_send_away(struct loop *loop, struct live_job *job, const char *why)
-{
-    struct track *track = loop_track_make(loop, job->id);
-    struct firn_error err = {0};
-    loop_withdraw(loop, track);
-    enum firn_status status =
-        book_state(loop->book, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
-                   loop_now_s(loop), why, &err);
-    loop_wrote(loop, status, &err);
-    metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
-    ride_check(loop);
-    if (!ride_rides(loop, job))
-        stop(loop, job);
-}
-
-/* Its user holds it back: off its GPUs if it can be, and out of the round. */
-static void hold(struct loop *loop, struct live_job *job)
-{
-    struct track *track = loop_track_make(loop, job->id);
-    struct firn_error err = {0};
-    bool is_there = loop_phase(loop, job) != FIRN_PHASE_GONE;
-    if (track->is_pinned || (is_there && job->ask.inbox[0] != '\0'))
-        return; /* it goes on to its end */
-    loop_withdraw(loop, track);
-    enum firn_status status = book_state(
-        loop->book, job, is_there ? LIVE_PREEMPTING : LIVE_PENDING,
-        LIVE_BECAUSE_HELD, loop_now_s(loop), "held back by its user", &err);
-    loop_wrote(loop, status, &err);
-    ride_check(loop);
-    if (!is_there || ride_rides(loop, job))
-        return;
-    loop_pin_leaving(loop, job);
-    stop(loop, job);
-}
-
-static bool is_outside(const struct live_job *job, const struct firn_job *as)
-{
-    return as->held.nparts > 0 && loop_can_stop(job) && job->ask.gpus_min > 0 &&
-           (as->held.ngpus < job->ask.gpus_min ||
-            as->held.ngpus > job->ask.gpus_max);
-}
-
-/* Is what the round schedules it by not what it asks for now? */
-static bool is_outdated(const struct loop *loop, const struct live_job *job,
-                        const struct firn_job *in_round)
-{
-    struct firn_job_spec spec;
-    loop_spec(loop, job, &spec);
-    return spec.gpus_min != in_round->spec.gpus_min ||
-           spec.gpus_max != in_round->spec.gpus_max ||
-           spec.gpus != in_round->spec.gpus ||
-           spec.priority != in_round->spec.priority ||
-           spec.mem_gib != in_round->spec.mem_gib;
-}
-
-void loop_keep_bounds(struct loop *loop)
-{
-    for (size_t i = 0; i < loop->rebound.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->rebound.at[i]);
-        const struct track *track = loop_track(loop, loop->rebound.at[i]);
-        const struct firn_job *in_round =
-            track != NULL ? loop_round_job(loop, track) : NULL;
-        if (job != NULL && in_round != NULL && is_outside(job, in_round))
-            loop_send_away(loop, job,
-                           "its user changed its bounds: it is placed anew");
-    }
-    loop->rebound.n = 0;
-}
-
-void loop_changed(struct loop *loop, struct live_job *job)
-{
-    struct track *track = loop_track_make(loop, job->id);
-    const struct firn_job *in_round = loop_round_job(loop, track);
-    struct firn_error err = {0};
-    if (live_state_is_over(job->state) || job->is_ending)
-        return;
-    if (job->is_held) {
-        hold(loop, job);
-        return;
-    }
-    if (in_round != NULL) {
-        if (is_outside(job, in_round))
-            vec_add(&loop->rebound, job->id);
-        if (is_outdated(loop, job, in_round))
-            loop_readmit(loop, job);
-        return;
-    }
-    if (job->state == LIVE_PENDING && job->reason == LIVE_BECAUSE_HELD) {
-        enum firn_status status = book_state(
-            loop->book, job, LIVE_PENDING, LIVE_BECAUSE_NEW, loop_now_s(loop),
-            "released; no round has seen it yet", &err);
-        loop_wrote(loop, status, &err);
-    }
-    loop_admit(loop, job);
+    struct firn_job as = {.id = job->id, .held = *held};
+    as.held.how.merged_with = job->how.merged_with;
+    loop_spec(loop, job, &as.spec);
+    if (loop->engine->adopt(loop->engine_state, &as, job->epoch, &err) ==
+        FIRN_OK)
+        return true;
+    log_warn("job %d: %s", job->id, err.text);
+    return false;
 }

@@ -175,9 +175,10 @@ static double grace_of(const struct live_ask *ask)
 static void launch_others(struct loop *loop, const struct live_job *job,
                           struct firn_launch *out)
 {
-    const struct live_job *mate = ride_other(loop, job);
-    const struct live_job *first =
-        job->how.after > 0 ? book_job(loop->book, job->how.after - 1) : NULL;
+    const struct live_job *mate = partner_of(loop->book, job);
+    const struct live_job *first = job->how.after != FIRN_NO_JOB
+                                       ? book_job(loop->book, job->how.after)
+                                       : NULL;
     out->after = "";
     if (mate != NULL) {
         loop->launch->mate = (struct firn_launch_mate){

@@ -110,7 +110,7 @@ bool loop_merge(struct loop *loop, const struct loop_pair *pair,
                    : mergekey_same_program(&one->ask, &two->ask);
     if (!can || !livemerge_expect(loop->merges, side, pair->kind, out))
         return false;
-    if (ride_other(loop, one) == two) {
+    if (partner_of(loop->book, one) == two) {
         double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
         bool is_time = fmin(epochs_said(one), epochs_said(two)) >= 2 &&
                        !(gets_better(loop, one) && gets_better(loop, two));
@@ -132,7 +132,7 @@ static double own_s(const struct firn_trainer_report *report)
 bool loop_merge_reported(struct loop *loop, struct live_job *job,
                          const struct firn_job *in_round)
 {
-    const struct live_job *other = ride_other(loop, job);
+    const struct live_job *other = partner_of(loop->book, job);
     struct track *track = loop_track(loop, job->id);
     double own = own_s(&job->last), step_s = job->last.step_s;
     if (other == NULL)
@@ -231,7 +231,7 @@ void loop_not_merged(const struct loop *loop, const struct live_job *job,
     struct firn_buf text = {0};
     buf_putc(json, '[');
     if (job->ask.may_merge && !live_state_is_over(job->state) &&
-        ride_other(loop, job) == NULL) {
+        partner_of(loop->book, job) == NULL) {
         const char *why = bar_to_all(loop, job);
         if ((loop->policy->does & FIRN_DOES_MERGE) == 0)
             buf_printf(&text, "not merged: policy %s merges no jobs",

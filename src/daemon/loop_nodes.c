@@ -64,6 +64,15 @@ void loop_gpus_text(const struct loop *loop, const char *held,
     }
 }
 
+void loop_alloc_text(const struct loop *loop, const struct firn_alloc *gpus,
+                     struct firn_buf *out)
+{
+    struct firn_buf text = {0};
+    firn_alloc_print(gpus, &text);
+    loop_gpus_text(loop, text.at, out);
+    buf_release(&text);
+}
+
 /* --- numbers of another run ---------------------------------------------- */
 
 /* The names by number, with blanks between. */
@@ -164,7 +173,7 @@ int loop_node_idle(const struct loop *loop, firn_node_id node)
         const struct track *track = loop->tracks.at[i];
         const struct live_job *job =
             track != NULL ? book_job(loop->book, track->id) : NULL;
-        struct firn_alloc has = {0};
+        struct firn_alloc has = FIRN_ALLOC_NONE;
         if (job == NULL || job->held[0] == '-' || /* nothing; most wait */
             !recover_alloc(job->held, &has))
             continue;

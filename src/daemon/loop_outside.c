@@ -72,8 +72,10 @@ int loop_outside_count(const struct loop *loop, firn_node_id node)
 /* `gpus` of a board as an allocation over one part. */
 static struct firn_alloc alloc_of(struct firn_part *part)
 {
-    return (struct firn_alloc){
-        .parts = part, .nparts = 1, .ngpus = __builtin_popcountll(part->gpus)};
+    return (struct firn_alloc){.parts = part,
+                               .nparts = 1,
+                               .ngpus = __builtin_popcountll(part->gpus),
+                               .how = FIRN_HOW_AS_SUBMITTED};
 }
 
 /* Comes back from the round: these GPUs of the board. */
@@ -116,9 +118,8 @@ static void put_back(struct loop *loop, firn_node_id node, int board,
             loop->engine->phase(loop->engine_state, track->id) !=
                 FIRN_PHASE_QUEUED)
             continue;
-        loop_put_back(loop, book_job(loop->book, track->id),
-                      LIVE_BECAUSE_CAPACITY,
-                      "others took its GPUs before it was started");
+        loop_happens_why(loop, book_job(loop->book, track->id), LIFE_PUT_BACK,
+                         NULL);
     }
 }
 
@@ -192,22 +193,4 @@ void loop_outside_taken(struct loop *loop, const struct firn_part *taken)
     t->taken = taken->gpus & there;
     unblock(loop, node, taken->board, ~t->taken);
     loop->outside->is_open = true;
-}
-
-bool loop_outside_event(struct loop *loop, const struct firn_event *event)
-{
-    switch (event->kind) {
-    case FIRN_EVENT_NODE_UP:
-    case FIRN_EVENT_NODE_DOWN:
-        loop_node_event(loop, event);
-        return true;
-    case FIRN_EVENT_TAKEN:
-        loop_outside_taken(loop, &event->taken);
-        return true;
-    case FIRN_EVENT_INBOX:
-        loop_inbox_event(loop, event->inbox);
-        return true;
-    default:
-        return false;
-    }
 }

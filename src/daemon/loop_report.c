@@ -102,7 +102,7 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .nfrozen = r->nfrozen};
     struct track *mate = look_around(loop, in_round, &run);
     judge_forecast(loop, track, in_round, mate);
-    if (in_round->held.how.merged_with != 0)
+    if (in_round->held.how.merged_with != FIRN_NO_JOB)
         return; /* it is trained together with another */
     if (run.sharers == 0) {
         loop_guard_alone(track, track->rate);

@@ -40,17 +40,12 @@ static void take_back(struct loop *loop)
     for (size_t i = 0; i < loop->refused.n; i++) {
         const struct refused *refused = &loop->refused.at[i];
         struct live_job *job = book_job(loop->book, refused->job);
-        struct track *track = loop_track(loop, refused->job);
-        struct firn_error err = {0};
-        if (job == NULL || track == NULL)
-            continue;
-        loop_withdraw(loop, track);
-        track->again_s = loop_now_s(loop) + AGAIN_S;
-        vec_add(&loop->later, job->id);
-        enum firn_status status =
-            book_state(loop->book, job, LIVE_PENDING, LIVE_BECAUSE_ENGINE,
-                       loop_now_s(loop), refused->why, &err);
-        loop_wrote(loop, status, &err);
+        const struct track *track = loop_track(loop, refused->job);
+        if (job != NULL && track != NULL)
+            loop_happens(loop, job,
+                         &(struct happening){.event = LIFE_REFUSED,
+                                             .wait_s = AGAIN_S,
+                                             .words = {.why = refused->why}});
     }
     loop->refused.n = 0;
 }
@@ -64,8 +59,7 @@ static void end_rejected(struct loop *loop)
         if (job == NULL || track == NULL)
             continue;
         track->round_id = FIRN_NO_JOB; /* the round has forgotten it */
-        loop_end(loop, job, LIVE_FAILED, LIVE_BECAUSE_POLICY,
-                 loop->rejected.at[i].why);
+        loop_happens_why(loop, job, LIFE_REJECTED, loop->rejected.at[i].why);
     }
     loop->rejected.n = 0;
 }
@@ -154,7 +148,7 @@ double loop_decide(struct loop *loop, double now_s)
     take_back(loop);
     loop_guard(loop);
     loop_keep_bounds(loop);
-    ride_check(loop);
+    loop_check_partners(loop);
     loop_thought(loop);
     if (status != FIRN_OK) {
         metrics_add(loop->metrics, METRIC_REFUSED, 0, 1);

@@ -12,7 +12,7 @@
  *     over     no track
  *
  * In the round, a job may ride: it is trained by another one's processes
- * (loop_ride.c).
+ *.
  */
 #ifndef DAEMON_LOOPWORK_H
 #define DAEMON_LOOPWORK_H
@@ -21,6 +21,7 @@
 #include "daemon/api.h"
 #include "daemon/book.h"
 #include "daemon/http.h"
+#include "daemon/life.h"
 #include "daemon/liveforecast.h"
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
@@ -178,40 +179,38 @@ void loop_spec(const struct loop *loop, const struct live_job *job,
                struct firn_job_spec *out);
 void loop_ask_spec(const struct loop *loop, const struct live_ask *ask,
                    double submit_s, struct firn_job_spec *out);
-/* Into the round, waiting; or, when it can never run here, out for good. */
-void loop_admit(struct loop *loop, struct live_job *job);
+/* Into the round, waiting, unless it is there or pinned. An error: it can
+ * never run here. */
+enum firn_status loop_enter_round(struct loop *loop, struct live_job *job,
+                                  struct firn_error *err);
 /* The same with its past, as holding `held` (nparts 0: nothing). */
 enum firn_status loop_restore(struct loop *loop, struct live_job *job,
                               const struct firn_alloc *held,
                               struct firn_error *err);
 /* Out of the round; what it has stays with the engine. */
 void loop_withdraw(struct loop *loop, struct track *track);
-/* The same and back, as it now is: its spec has changed. */
-void loop_readmit(struct loop *loop, struct live_job *job);
+/* The same and back with the GPUs that it has, as it now is: its spec has
+ * changed. One that waits is out, and to be let in again. */
+enum firn_status loop_reenter_round(struct loop *loop, struct live_job *job,
+                                    bool *is_waiting, struct firn_error *err);
+/* Out of the round for good. */
+void loop_leave_round(struct loop *loop, struct track *track, bool is_done);
 void loop_pin(struct loop *loop, struct live_job *job);
 void loop_unpin(struct loop *loop, struct track *track);
-/* Its user takes it off its GPUs: until its processes are gone, which a
- * stubborn one's grace may be, these are nobody's. loop_engine.c */
+/* Blocks the GPUs of a job that its user takes off them until its processes are
+ * gone, which may take its whole grace. */
 void loop_pin_leaving(struct loop *loop, struct live_job *job);
-/* Off its GPUs by a checkpoint, to wait again. */
-void loop_send_away(struct loop *loop, struct live_job *job, const char *why);
-/* It is over, in that state. */
-void loop_end(struct loop *loop, struct live_job *job, enum live_state state,
-              enum live_reason reason, const char *why);
-/* Behind book_cancel(): it shall end. */
-void loop_cancelled(struct loop *loop, struct live_job *job);
-/* It is new, or its user changed it in the book: held, released, bounds,
- * priority. */
-void loop_changed(struct loop *loop, struct live_job *job);
-/* Behind a round: whom it left with GPUs outside of new bounds (bounds change
- * in no simulation, and not all policies look) leaves them by a checkpoint. */
-void loop_keep_bounds(struct loop *loop);
+/* Steps that no round has planned: the engine asks its processes to leave, or
+ * starts it on what the round gives it. */
+void loop_stop_job(struct loop *loop, const struct live_job *job);
+void loop_start_job(struct loop *loop, const struct live_job *job);
+/* The engine takes its processes over; false: it refuses. */
+bool loop_adopt(struct loop *loop, const struct live_job *job,
+                const struct firn_alloc *held);
+/* The engine's phase of a job, or of the partner whose processes train it. */
+enum firn_phase loop_phase(const struct loop *loop, const struct live_job *job);
 /* A trainer's word has been written down: what the round makes of it. */
 void loop_reported(struct loop *loop, struct live_job *job);
-/* It was given GPUs that it cannot have, and the engine has not started it: it
- * waits again. */
-void loop_put_back(struct loop *loop, struct live_job *job,
-                   enum live_reason reason, const char *why);
 /* GPUs of pinned jobs out of the round's way, and back: around a change of
  * nodes. */
 void loop_pins_lift(struct loop *loop);
@@ -261,6 +260,9 @@ const char *loop_node_why(const struct loop *loop, firn_node_id node);
 int loop_node_idle(const struct loop *loop, firn_node_id node);
 bool loop_node_find(const struct loop *loop, const char *name,
                     firn_node_id *out);
+/* The same of an allocation. */
+void loop_alloc_text(const struct loop *loop, const struct firn_alloc *gpus,
+                     struct firn_buf *out);
 /* "n0[0-3] n7[1]" with the nodes' names, appended. */
 void loop_gpus_text(const struct loop *loop, const char *held,
                     struct firn_buf *out);
@@ -275,8 +277,6 @@ void loop_node_event(struct loop *loop, const struct firn_event *event);
 
 void loop_outside_open(struct loop *loop);
 void loop_outside_close(struct loop *loop);
-/* Of the cluster, and of no job of ours? Then it is taken in. */
-bool loop_outside_event(struct loop *loop, const struct firn_event *event);
 void loop_outside_taken(struct loop *loop, const struct firn_part *taken);
 /* Before a decision: what others use is out of the round. */
 void loop_outside_settle(struct loop *loop);
@@ -287,46 +287,86 @@ void loop_outside_copy(const struct loop *loop, struct round *to);
 /* GPUs of a node that others use. */
 int loop_outside_count(const struct loop *loop, firn_node_id node);
 
-/* A state, with its reason and a sentence. */
-void loop_say(struct loop *loop, struct live_job *job, enum live_state state,
-              enum live_reason reason, const char *why);
+/* --- the life of a job: loop_life.c --------------------------------------- */
 
-/* --- two jobs, one training: loop_ride.c ---------------------------------- */
+/* An event of a job's life, with all that its actions may need. */
+struct happening {
+    enum life_event event;
+    unsigned facts, nofacts; /* that the caller knows better: enum life_fact */
+    struct life_words words;
+    const struct firn_event *end;   /* CLOSE_ATTEMPT */
+    const struct firn_alloc *to;    /* KEEP_GPUS, RESTORE, ADOPT: its GPUs */
+    const struct live_job *partner; /* OPEN_ATTEMPT: trained with it; NULL */
+    double wait_s;                  /* RETRY_LATER */
+    double mem_gib;         /* CHARGE_RETRY: it asks for; 0: as before */
+    struct firn_error *err; /* MAY be NULL */
+    /* What came of it. */
+    enum firn_status status; /* OPEN_ATTEMPT, RESTORE; FIRN_EINVAL: this cannot
+                              * happen to it */
+    bool is_adopted, has_run;
+};
+/* The one way to change a job's state. */
+void loop_happens(struct loop *loop, struct live_job *job,
+                  struct happening *what);
+void loop_happens_why(struct loop *loop, struct live_job *job,
+                      enum life_event event, const char *why);
+/* Behind book_cancel(): it shall end. */
+void loop_cancelled(struct loop *loop, struct live_job *job);
+/* It is new, or its user changed it in the book: held, released, bounds,
+ * priority. */
+void loop_changed(struct loop *loop, struct live_job *job);
+/* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
+ * change in no simulation, and not all policies look) leave them by a
+ * checkpoint. */
+void loop_keep_bounds(struct loop *loop);
+/* The attempt of a job ended with `event`: so does that of its partner. */
+void loop_partner_ends(struct loop *loop, const struct live_job *lead,
+                       struct live_job *partner,
+                       const struct firn_event *event);
+/* Jobs that others train, or are to train: ends what the round wants no more.
+ */
+void loop_check_partners(struct loop *loop);
 
-/* The engine's phase of a job, or of the one whose processes train it. */
-enum firn_phase loop_phase(const struct loop *loop, const struct live_job *job);
-/* The other job of its present start, if two are trained in it; or NULL. */
-struct live_job *ride_other(const struct loop *loop,
-                            const struct live_job *job);
-/* Is it trained by the other one's processes? */
-bool ride_rides(const struct loop *loop, const struct live_job *job);
-/* Does the round want another one's processes to train it? */
-bool ride_awaits(const struct loop *loop, const struct live_job *job);
+/* --- attempts: loop_attempt.c --------------------------------------------- */
+
+/* The next attempt, on disk with the GPUs that it holds. Of a job that its
+ * partner trains: with the partner's attempt, which follows. */
+enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
+                                   const struct live_job *partner,
+                                   struct firn_error *err);
+/* The end of its open attempt, written once; NULL: none has ended. */
+void loop_close_attempt(struct loop *loop, struct live_job *job,
+                        const struct firn_event *event);
+/* The end of attempts up to that one, behind which the next has begun. */
+void loop_close_late(struct loop *loop, struct live_job *job, int64_t epoch,
+                     const struct firn_event *event);
+/* Whether the work of a job that was stopped is kept, in a sentence. `ran_s` is
+ * the length of its attempt, NaN: it had none. */
+void loop_stopped_text(const struct live_job *job, int end, double ran_s,
+                       char out[LIVE_TEXT]);
+
+/* --- partners: partner.c -------------------------------------------------- */
+
+/* The other job of its present attempt, if two are trained in it; or NULL. */
+struct live_job *partner_of(struct book *book, const struct live_job *job);
+/* The partner whose processes train it; NULL: none. */
+struct live_job *partner_lead(struct book *book, const struct live_job *job);
+/* The job that the round wants it to be trained together with; or NULL. */
+struct live_job *partner_wanted(const struct loop *loop,
+                                const struct live_job *job);
+/* Does the round want a partner's processes to train it? */
+bool partner_awaited(const struct loop *loop, const struct live_job *job);
 /* ", together with job 3 (name)", or nothing. */
-void ride_words(const struct loop *loop, const struct live_job *job,
-                struct firn_buf *out);
+void partner_words(const struct loop *loop, const struct live_job *job,
+                   struct firn_buf *out);
 /* With the book's ids for the round's. */
-struct firn_how ride_how(const struct loop *loop, const struct firn_how *how);
-/* A step of the round. True: the engine is not to hear of it. */
-bool ride_takes_step(struct loop *loop, struct live_job *job,
-                     const struct firn_step *step);
-/* Before a job's start: opens that of the one who rides with it, which `how`
- * then names; else it names none. FIRN_EINVAL: it cannot start yet. */
-enum firn_status ride_open(struct loop *loop, struct live_job *job,
-                           struct firn_how *how, struct firn_error *err);
-/* The lead's start has ended so: what becomes of the rider. */
-void ride_ended(struct loop *loop, struct live_job *lead,
-                struct live_job *rider, const struct firn_event *event);
-/* A training of two has failed: what becomes of one of them. */
-void ride_failed(struct loop *loop, struct live_job *job,
-                 const struct firn_event *event);
-/* Ends those that are wanted no more, once something has changed. */
-void ride_check(struct loop *loop);
-/* A job has come back to the round under this id: the one that it is trained
- * with shall name it so. */
-void ride_relink(struct loop *loop, firn_job_id round_id);
-/* After a restart, when all jobs are in. */
-void ride_recover(struct loop *loop);
+struct firn_how partner_how(const struct loop *loop,
+                            const struct firn_how *how);
+/* A job has come back to the round under this id: its partner there shall name
+ * it so. */
+void partner_relink(struct loop *loop, firn_job_id round_id);
+/* After a restart, when all jobs are in: partners name each other again. */
+void partner_recover(struct loop *loop);
 
 /* --- what merging is worth: loop_merge.c ---------------------------------- */
 
@@ -358,13 +398,6 @@ struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
 void loop_engine_init(struct loop *loop);
 enum firn_status loop_attach(struct loop *loop, struct firn_error *err);
 void loop_event(struct loop *loop, const struct firn_event *event);
-/* What a job that was stopped is told: whether its work was kept. `ran_s` is
- * the length of its attempt, NaN: it had none. */
-void loop_stopped_text(const struct live_job *job, int end, double ran_s,
-                       char out[LIVE_TEXT]);
-/* The end of a job's present start, written down once. */
-void loop_close_epoch(struct loop *loop, struct live_job *job,
-                      const struct firn_event *event);
 void loop_launch_free(struct loop *loop);
 /* The host's `launch`: loop_launch.c. */
 bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out);
@@ -384,8 +417,11 @@ void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 
 /* --- failures: loop_fail.c ----------------------------------------------- */
 
-void loop_failed(struct loop *loop, struct live_job *job,
-                 const struct firn_event *event);
+/* Which failure it is, whether there may be another try, and a sentence. */
+void loop_judge_failure(struct loop *loop, const struct live_job *job,
+                        struct happening *what, char why[LIVE_TEXT]);
+/* "with status 3": how a training of two jobs ended. */
+void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
 /* After a restart: one that failed then and is to be tried again waits on. */
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in those whose wait is over; when the next one's is. */

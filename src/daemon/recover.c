@@ -39,7 +39,7 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
 {
     struct history *history = arg;
     struct state_past *past = &history->track->past;
-    struct firn_alloc held = {0};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
     history->has_open =
         history->has_open || (epoch->end < 0 && epoch->epoch <= history->last);
     if (!recover_alloc(epoch->held, &held))
@@ -62,32 +62,14 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
     return true;
 }
 
-static void to_engine(struct loop *loop, struct live_job *job,
-                      const struct firn_alloc *held)
-{
-    struct firn_error err = {0};
-    struct firn_job as = {.id = job->id, .held = *held};
-    as.held.how.merged_with = job->how.merged_with;
-    loop_spec(loop, job, &as.spec);
-    if (loop->engine->adopt(loop->engine_state, &as, job->epoch, &err) ==
-        FIRN_OK)
-        return;
-    log_warn("job %d: %s", job->id, err.text);
-    struct firn_event lost = {.kind = FIRN_EVENT_FAIL,
-                              .job = job->id,
-                              .epoch = job->epoch,
-                              .end = FIRN_END_LOST};
-    loop_event(loop, &lost);
-}
-
 /* How it is run on what it holds. The ids of others are those of the round,
- * which are not known before all jobs are in: ride_recover(). What a text of an
- * older firnd says has no more than its split. */
+ * which are not known before all jobs are in: partner_recover(). What a text of
+ * an older firnd says has no more than its split. */
 static void recover_how(struct firn_alloc *held, const struct live_job *job)
 {
     struct firn_how said = held->how;
     held->how = job->how;
-    held->how.merged_with = held->how.after = 0;
+    held->how.merged_with = held->how.after = FIRN_NO_JOB;
     if (held->how.parallel == 0) {
         held->how.parallel = said.parallel;
         held->how.stages = said.stages;
@@ -102,7 +84,6 @@ static void take_over(struct loop *loop, struct live_job *job,
 {
     struct track *track = loop_track_make(loop, job->id);
     struct firn_error err = {0};
-    bool is_refused = false; /* by the round */
     struct firn_job_spec spec;
     recover_how(held, job);
     held->tunes = loop->policy->tunes;
@@ -116,22 +97,41 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
         buf_release(&text);
     }
-    if (!job->is_ending && !loop_can_stop(job)) {
-        loop_pin(loop, job); /* held or not: no hold stops it */
-    } else if (!job->is_ending && !job->is_held) {
-        is_refused = loop_restore(loop, job, held, &err) != FIRN_OK;
+    struct happening what = {.event = LIFE_RECOVERED_RUNNING,
+                             .to = held,
+                             .err = &err,
+                             .is_adopted = true};
+    loop_happens(loop, job, &what);
+    bool is_refused = what.status != FIRN_OK; /* by the round */
+    if (!what.is_adopted) {
+        struct firn_event lost = {.kind = FIRN_EVENT_FAIL,
+                                  .job = job->id,
+                                  .epoch = job->epoch,
+                                  .end = FIRN_END_LOST};
+        loop_event(loop, &lost);
     }
-    if (ride_rides(loop, job))
-        return; /* by its lead's processes; ride_recover() */
-    to_engine(loop, job, held);
-    if (live_state_is_over(job->state))
-        return;
+    if (live_state_is_over(job->state) || partner_lead(loop->book, job) != NULL)
+        return; /* a partner's turn comes when all jobs are in */
     if (job->is_ending)
         loop_cancelled(loop, job);
     else if (job->is_held || loop_round_job(loop, track) != NULL)
         loop_changed(loop, job); /* also bounds that it had no time to keep */
     else if (is_refused && track->open_epoch > 0)
-        loop_send_away(loop, job, err.text); /* invariant (4) of loop_jobs.c */
+        loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
+}
+
+/* After all jobs are in: the jobs that others train, as they were left. */
+static void recover_partners(struct loop *loop)
+{
+    partner_recover(loop);
+    for (size_t i = 0; i < loop->riders.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->riders.at[i]);
+        if (job->is_ending)
+            loop_cancelled(loop, job);
+        else if (job->is_held)
+            loop_changed(loop, job);
+    }
+    loop_check_partners(loop);
 }
 
 /* What it was served, and its last node. An attempt before the one that holds
@@ -164,7 +164,7 @@ static struct history read_history(struct loop *loop, struct live_job *job)
 
 static void recover_job(struct loop *loop, struct live_job *job)
 {
-    struct firn_alloc held = {0};
+    struct firn_alloc held = FIRN_ALLOC_NONE;
     struct firn_error err = {0};
     struct history history = read_history(loop, job);
     if (history.node >= 0) /* an older firnd did not write that */
@@ -181,16 +181,9 @@ static void recover_job(struct loop *loop, struct live_job *job)
         loop_cancelled(loop, job);
         return;
     }
-    if (job->state != LIVE_PENDING) {
-        enum firn_status status = book_state(
-            loop->book, job, LIVE_PENDING,
-            job->is_held ? LIVE_BECAUSE_HELD : LIVE_BECAUSE_NEW,
-            loop_now_s(loop), "the scheduler was started anew", &err);
-        loop_wrote(loop, status, &err);
-    }
     if (job->state == LIVE_PENDING && job->reason == LIVE_BECAUSE_RETRY)
         loop_wait_on(loop, job, history.track->past.since_s);
-    loop_admit(loop, job);
+    loop_happens_why(loop, job, LIFE_RECOVERED_GONE, NULL);
 }
 
 /* --- all of them --------------------------------------------------------- */
@@ -312,7 +305,7 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
     skip_to(loop, nids);
     if (nids > 0) /* of the same policy */
         recover_gone(loop);
-    ride_recover(loop);
+    recover_partners(loop);
     struct firn_error bad = {0};
     if (at < text.n &&
         round_load(loop->round, (struct firn_bytes){text.at + at, text.n - at},

@@ -79,7 +79,7 @@ static bool read_split(const char **at, struct firn_how *how)
 
 bool recover_alloc(const char *text, struct firn_alloc *out)
 {
-    struct firn_alloc alloc = {0};
+    struct firn_alloc alloc = FIRN_ALLOC_NONE;
     const char *at = text;
     bool is_good = true;
     if (strcmp(text, "-") == 0) {

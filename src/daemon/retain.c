@@ -130,11 +130,12 @@ static void leave_out(struct loop *loop, struct retain *r)
     for (size_t k = 0; r->due.n > 0 && k < book_count(loop->book); k++) {
         const struct live_job *job = book_at(loop->book, k);
         if (live_state_is_over(job->state) ||
-            (job->how.after == 0 && job->how.merged_with == 0))
+            (job->how.after == FIRN_NO_JOB &&
+             job->how.merged_with == FIRN_NO_JOB))
             continue;
         for (size_t i = 0; i < r->due.n; i++)
-            if (job->how.after == r->due.at[i].id + 1 ||
-                job->how.merged_with == r->due.at[i].id + 1)
+            if (job->how.after == r->due.at[i].id ||
+                job->how.merged_with == r->due.at[i].id)
                 r->due.at[i].id = FIRN_NO_JOB;
     }
     for (size_t i = 0; i < r->due.n; i++) {

@@ -1,15 +1,18 @@
 /* store_job.c - a job as a row of the state file, and back.
  *
- * One table names every column with its field; from it come the statements,
- * the values that are bound and the reading back, so that these cannot
- * disagree. (The table in the file is made by store_open.c's steps: a new
- * column is a new step there and a line here.)
+ * One table has every column with its member; the fields that a user sets come
+ * from core/jobfields.def. Statements, bound values and reading back are made
+ * from it. (The table in the file is made by store_schema.c: a field with
+ * `.since` gets its step there; a column of firnd's own needs a step and a line
+ * here.)
  *
  * (1) States and reasons are kept by name, so that their order may change. (2)
- * Lists are their texts one after another, each with its NUL. (3) What cannot
- * be understood (an unknown state, a list without its last NUL, a report that
- * is no JSON, a number out of its range: store_judge.c) makes the row bad: it
- * is left out, said, and stays on disk.
+ * Lists are their texts one after another, each with its NUL. (3) A row with a
+ * value that cannot be understood (an unknown state, a list without its last
+ * NUL, a report that is not JSON, a number out of bounds: store_judge.c) is
+ * left out, the log names it, and it stays on disk. (4) The id of another job is
+ * stored as id + 1, and 0 for FIRN_NO_JOB: the default of the column, and the
+ * value in files of older versions.
  *
  * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
@@ -18,97 +21,65 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/storework.h"
+#include <limits.h>
 #include <string.h>
 
-enum kind { INT, I64, U64, FLAG, REAL, TEXT, CHARS, LIST, STATE, REASON };
+/* Of a column: enum job_storage, or one of these. */
+enum { I64 = JOB_AS_REAL + 1, JOB_ID, CHARS, STATE, REASON };
 
 struct field {
     const char *column;
-    enum kind kind;
-    bool changes; /* in a job's life: written by store_put_job */
+    int kind;
+    bool changes; /* after the submit: written by store_put_job */
     size_t at, size;
+    int64_t least, most; /* of whole numbers */
 };
 
-#define SIZE_OF(f) sizeof(((struct live_job *)0)->f)
-#define OF_JOB(f, kind, changes)                                    \
-    {                                                               \
-#f, kind, changes, offsetof(struct live_job, f), SIZE_OF(f) \
+#define AT(f) offsetof(struct live_job, f), sizeof(((struct live_job *)0)->f)
+#define FIELD(f, kind, changes)              \
+    {                                        \
+#f, kind, changes, AT(f), 0, INT_MAX \
     }
-#define OF_ASK(f, kind, changes)                                            \
-    {                                                                       \
-#f, kind, changes, offsetof(struct live_job, ask.f), SIZE_OF(ask.f) \
+#define COUNTED(f)                                \
+    {                                             \
+#f, I64, true, AT(f), 0, INT64_C(1) << 53 \
+    }
+#define HOW(f, kind, most)                        \
+    {                                             \
+        "how_" #f, kind, true, AT(how.f), 0, most \
     }
 
-#define OF_HOW(f)                                                           \
-    {                                                                       \
-        "how_" #f, INT, true, offsetof(struct live_job, how.f), sizeof(int) \
-    }
-
+/* The number of a job, the fields that its user sets, and what firnd keeps of
+ * it. Of the former job_fields[] has the bounds and which of them change. */
 static const struct field fields[] = {
-    OF_JOB(id, INT, false),
-    OF_ASK(name, TEXT, false),
-    OF_ASK(queue, TEXT, false),
-    OF_ASK(user, TEXT, false),
-    OF_ASK(app, TEXT, false),
-    OF_ASK(priority, INT, true),
-    OF_ASK(argv, LIST, false),
-    OF_ASK(env, LIST, false),
-    OF_ASK(workdir, TEXT, false),
-    OF_ASK(gpus_min, INT, true),
-    OF_ASK(gpus_max, INT, true),
-    OF_ASK(types, TEXT, false),
-    OF_ASK(may_share, FLAG, false),
-    OF_ASK(model, TEXT, false),
-    OF_ASK(seq, INT, false),
-    OF_ASK(batch, INT, false),
-    OF_ASK(freeze, TEXT, false),
-    OF_ASK(freeze_max, REAL, false),
-    OF_ASK(consistency, TEXT, false),
-    OF_ASK(threads, INT, true),
-    OF_ASK(base, TEXT, false),
-    OF_ASK(dataset, TEXT, false),
-    OF_ASK(objective, TEXT, false),
-    OF_ASK(may_merge, FLAG, false),
-    OF_ASK(ckpt_dir, TEXT, false),
-    OF_ASK(grace_s, REAL, false),
-    OF_ASK(ckpt_every_s, REAL, false),
-    OF_ASK(is_elastic, FLAG, false),
-    OF_ASK(can_checkpoint, FLAG, false),
-    OF_ASK(may_restart, FLAG, false),
-    OF_ASK(retries_max, INT, false),
-    OF_ASK(retry_on_failure, FLAG, false),
-    OF_ASK(retry_on_lost, FLAG, false),
-    OF_ASK(duration_s, REAL, false),
-    OF_ASK(mem_gib, REAL, true),
-    OF_ASK(deadline_s, REAL, false),
-    OF_ASK(target_epochs, U64, false),
-    OF_ASK(target_iterations, U64, false),
-    OF_ASK(target_metric, REAL, false),
-    OF_ASK(inbox, TEXT, false),
-    OF_JOB(text, TEXT, false),
-    OF_JOB(request, TEXT, false),
-    OF_JOB(token, CHARS, false),
-    OF_JOB(submitted_s, REAL, false),
-    OF_JOB(started_s, REAL, true),
-    OF_JOB(ended_s, REAL, true),
-    OF_JOB(state, STATE, true),
-    OF_JOB(reason, REASON, true),
-    OF_JOB(why, CHARS, true),
-    OF_JOB(is_held, FLAG, true),
-    OF_JOB(is_ending, FLAG, true),
-    OF_JOB(epoch, I64, true),
-    OF_JOB(nretries, INT, true),
-    OF_JOB(exit_status, INT, true),
-    OF_JOB(gpu_type, CHARS, true),
-    OF_JOB(held, TEXT, true),
-    OF_HOW(passes),
-    OF_HOW(tensor),
-    OF_HOW(parallel),
-    OF_HOW(stages),
-    OF_HOW(merged_with),
-    OF_HOW(after),
-    OF_JOB(reported_s, REAL, true),
-    OF_JOB(reported_epoch, I64, true),
+    FIELD(id, JOB_AS_INT, false),
+#define JOB_FIELD(f, kind, ...) \
+    {#f, JOB_STORAGE_##kind, false, AT(ask.f), 0, INT_MAX},
+#include "core/jobfields.def"
+    FIELD(text, JOB_AS_TEXT, false),
+    FIELD(request, JOB_AS_TEXT, false),
+    FIELD(token, CHARS, false),
+    FIELD(submitted_s, JOB_AS_REAL, false),
+    FIELD(started_s, JOB_AS_REAL, true),
+    FIELD(ended_s, JOB_AS_REAL, true),
+    FIELD(state, STATE, true),
+    FIELD(reason, REASON, true),
+    FIELD(why, CHARS, true),
+    FIELD(is_held, JOB_AS_BOOL, true),
+    FIELD(is_ending, JOB_AS_BOOL, true),
+    COUNTED(epoch),
+    FIELD(nretries, JOB_AS_INT, true),
+    {"exit_status", JOB_AS_INT, true, AT(exit_status), INT_MIN, INT_MAX},
+    FIELD(gpu_type, CHARS, true),
+    FIELD(held, JOB_AS_TEXT, true),
+    HOW(passes, JOB_AS_INT, 1 << 20),
+    HOW(tensor, JOB_AS_INT, 1 << 20),
+    HOW(parallel, JOB_AS_INT, INT_MAX),
+    HOW(stages, JOB_AS_INT, 1 << 20),
+    HOW(merged_with, JOB_ID, INT_MAX - 1),
+    HOW(after, JOB_ID, INT_MAX - 1),
+    FIELD(reported_s, JOB_AS_REAL, true),
+    COUNTED(reported_epoch),
 };
 
 /* Behind the fields: is it over; the last report and the orders, as JSON. */
@@ -121,6 +92,18 @@ static const char *column_name(int i)
     return i < NFIELDS ? fields[i].column : extra[i - NFIELDS];
 }
 
+/* The row of core/jobfields.def; NULL: the column is none of a user's. */
+static const struct job_field *asked(int i)
+{
+    return i >= 1 && i <= JOB_NFIELDS ? &job_fields[i - 1] : NULL;
+}
+
+static bool changes(int i)
+{
+    return asked(i) != NULL ? (asked(i)->where & JOB_CHANGES) != 0
+                            : i >= NFIELDS || fields[i].changes;
+}
+
 /* --- statements ---------------------------------------------------------- */
 
 /* "name, queue, ..." or "name = ?2, ..." of those that change. Parameters are
@@ -129,7 +112,7 @@ static void list_columns(struct firn_buf *sql, bool only_changes)
 {
     const char *comma = "";
     for (int i = 0; i < NCOLUMNS; i++) {
-        if (only_changes && i < NFIELDS && !fields[i].changes)
+        if (only_changes && !changes(i))
             continue;
         buf_printf(sql, "%s%s", comma, column_name(i));
         if (only_changes)
@@ -187,35 +170,36 @@ static void give_field(struct store *store, struct store_change *change, int at,
                        const struct field *field, const void *value)
 {
     switch (field->kind) {
-    case INT:
+    case JOB_AS_INT:
         store_give_int(change, at, *(const int *)value);
         return;
+    case JOB_ID: /* (4) */
+        store_give_int(change, at, *(const firn_job_id *)value + 1);
+        return;
     case I64:
+    case JOB_AS_COUNT:
         store_give_int(change, at, *(const int64_t *)value);
         return;
-    case U64:
-        store_give_int(change, at, (int64_t) * (const uint64_t *)value);
-        return;
-    case FLAG:
+    case JOB_AS_BOOL:
         store_give_int(change, at, *(const bool *)value);
         return;
-    case REAL:
+    case JOB_AS_REAL:
         store_give_real(change, at, *(const double *)value);
         return;
-    case TEXT:
+    case JOB_AS_TEXT:
         store_give_text(store, change, at, *(char *const *)value);
         return;
     case CHARS:
         store_give_text(store, change, at, value);
         return;
-    case LIST:
+    case JOB_AS_LIST:
         give_list(store, change, at, *(char **const *)value);
         return;
     case STATE:
         store_give_text(store, change, at,
                         live_state_name(*(const enum live_state *)value));
         return;
-    case REASON:
+    default: /* REASON */
         store_give_text(store, change, at,
                         live_reason_name(*(const enum live_reason *)value));
         return;
@@ -247,7 +231,7 @@ static enum firn_status write_job(struct store *store, enum store_sql which,
 {
     struct store_change change = store_change(store, which, NCOLUMNS);
     for (int i = 0; i < NFIELDS; i++)
-        if (which == SQL_ADD_JOB || i == 0 || fields[i].changes)
+        if (which == SQL_ADD_JOB || i == 0 || changes(i))
             give_field(store, &change, i + 1, &fields[i],
                        (const char *)job + fields[i].at);
     give_extra(store, &change, job);
@@ -285,54 +269,65 @@ static char **read_list(sqlite3_stmt *row, int at)
     return list;
 }
 
-/* Looked up once: a row has some forty whole numbers. */
-static const struct store_range *range_of(const struct field *field)
+/* True: it is a whole number within its bounds, or no whole number is wanted. A
+ * number that was not given is 0, whatever the bounds. */
+static bool read_whole(sqlite3_stmt *row, int at, int64_t *out)
 {
-    static struct store_range known[NFIELDS];
-    struct store_range *range = &known[field - fields];
-    if (range->column == NULL)
-        *range = store_judge_range(field->column);
-    return range;
+    const struct field *field = &fields[at];
+    const struct job_field *ask = asked(at);
+    int64_t least = field->least, most = field->most;
+    *out = 0;
+    if (field->kind != JOB_AS_INT && field->kind != I64 &&
+        field->kind != JOB_ID && field->kind != JOB_AS_BOOL && field->kind != JOB_AS_COUNT)
+        return true;
+    if (ask != NULL && ask->most > 0)
+        most = ask->most;
+    if (field->kind == JOB_AS_COUNT)
+        most = INT64_MAX;
+    return store_judge_whole(row, at, least, most, out);
 }
 
 /* False: it cannot be understood. */
-static bool read_field(sqlite3_stmt *row, int at, const struct field *field,
-                       void *value)
+static bool read_field(sqlite3_stmt *row, int at, void *value)
 {
+    const struct field *field = &fields[at];
     const char *text = "";
-    int64_t whole = 0;
-    if (field->kind < REAL &&
-        !store_judge_whole(row, at, range_of(field), &whole))
+    int64_t whole;
+    if (!read_whole(row, at, &whole))
         return false;
-    if (field->kind >= TEXT && field->kind != LIST)
+    if (field->kind == JOB_AS_TEXT || field->kind >= CHARS)
         text = (const char *)sqlite3_column_text(row, at);
     switch (field->kind) {
-    case INT:
+    case JOB_AS_INT:
         *(int *)value = (int)whole;
         return true;
+    case JOB_ID:
+        *(firn_job_id *)value = (firn_job_id)whole - 1;
+        return true;
     case I64:
-    case U64:
+    case JOB_AS_COUNT:
         *(int64_t *)value = whole;
         return true;
-    case FLAG:
+    case JOB_AS_BOOL:
         *(bool *)value = whole != 0;
         return true;
-    case REAL:
+    case JOB_AS_REAL:
         return store_judge_real(row, at, value);
-    case TEXT:
+    case JOB_AS_TEXT:
         *(char **)value = mem_strdup(text != NULL ? text : "");
         return text != NULL;
     case CHARS:
         return text != NULL && str_copy(value, field->size, text);
-    case LIST:
+    case JOB_AS_LIST:
         *(char ***)value = read_list(row, at);
         return *(char ***)value != NULL;
     case STATE:
         return text != NULL && live_state_named(text, value);
     case REASON:
         return text != NULL && live_reason_named(text, value);
+    default:
+        return false;
     }
-    return false;
 }
 
 static bool read_extra(sqlite3_stmt *row, struct live_job *job)
@@ -361,7 +356,7 @@ static struct live_job *read_row(const struct store *store, sqlite3_stmt *row)
     bool is_good = true;
     int i = 0;
     for (; i < NFIELDS && is_good; i++)
-        is_good = read_field(row, i, &fields[i], (char *)job + fields[i].at);
+        is_good = read_field(row, i, (char *)job + fields[i].at);
     const char *culprit = i > 0 ? column_name(i - 1) : "";
     if (is_good) {
         is_good = read_extra(row, job);

@@ -215,7 +215,9 @@ static const char *const settings[] = {
 /* The newer version is refused, and nothing else: (2), (3). */
 static enum shape judge_schema(sqlite3 *db, struct firn_error *err)
 {
-    switch (store_check_schema(db, store_schema, store_nschema, err)) {
+    size_t n;
+    const char *const *steps = store_schema(&n);
+    switch (store_check_schema(db, steps, n, err)) {
     case FIRN_OK:
         return GOOD;
     case FIRN_EDATA:
@@ -227,8 +229,9 @@ static enum shape judge_schema(sqlite3 *db, struct firn_error *err)
 
 static enum shape migrate(sqlite3 *db, struct firn_error *err)
 {
-    enum firn_status status =
-        store_migrate(db, store_schema, store_nschema, err);
+    size_t n;
+    const char *const *steps = store_schema(&n);
+    enum firn_status status = store_migrate(db, steps, n, err);
     int code = sqlite3_errcode(db);
     if (status == FIRN_OK)
         return GOOD;

@@ -1,15 +1,16 @@
-/* store_schema.c - the shape of the state file: steps, and what it must be.
+/* store_schema.c - the schema of the state file: its steps, and checking it.
  *
- * The schema is a list of steps; user_version says how many a file has had. (1)
- * Each step is committed with its number, so that a crash between two is a file
- * of the older kind. (2) Before any step the schema of the file is compared
+ * The schema is a list of steps; user_version counts those that a file has had.
+ * Columns of fields that users set come from core/jobfields.def. (1) Each step
+ * is committed with its number, so that a crash between two steps leaves a file
+ * of the older version. (2) Before any step the schema of the file is compared
  * with that of a database in memory which has had the same steps, by the text
- * of its statements: a table that is missing, changed or unknown, a view and a
+ * of its statements: a table that is missing, changed or unknown, a view or a
  * trigger make the file a damaged one. SQLite runs triggers and CHECKs within
  * our own statements, so nothing that firn did not write may be there. (3)
- * Indexes have nothing in them that the tables do not: one that is missing,
- * changed or unknown is made anew or dropped, and the file is good. (4) A
- * version above ours is a newer firn's and is refused; one below 0 is damage.
+ * Indexes only repeat what is in the tables: one that is missing, changed or
+ * unknown is made anew or dropped, and the file is good. (4) A version above
+ * ours was written by a newer firn and is refused; one below 0 is damage.
  *
  * Cost: a database of six tables in memory, about a millisecond.
  */
@@ -20,19 +21,14 @@
 #include <ctype.h>
 #include <string.h>
 
-const char *const store_schema[] = {
+enum { STEPS_MAX = 64 };
+
+/* The steps of what firnd keeps itself. The columns of fields that users set
+ * are added to them: to step 1 before its text, of a field with `.since` to the
+ * step of that number. */
+static const char *const own_steps[] = {
     /* 1 */
-    "CREATE TABLE jobs (id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
-    " queue TEXT, user TEXT, app TEXT, priority INTEGER, argv BLOB, env BLOB,"
-    " workdir TEXT, gpus_min INTEGER, gpus_max INTEGER, types TEXT,"
-    " may_share INTEGER, model TEXT, seq INTEGER, batch INTEGER, freeze TEXT,"
-    " freeze_max REAL, consistency TEXT, threads INTEGER, base TEXT,"
-    " dataset TEXT, objective TEXT, may_merge INTEGER, ckpt_dir TEXT,"
-    " grace_s REAL, ckpt_every_s REAL, is_elastic INTEGER,"
-    " can_checkpoint INTEGER, may_restart INTEGER, retries_max INTEGER,"
-    " retry_on_failure INTEGER, retry_on_lost INTEGER, duration_s REAL,"
-    " mem_gib REAL, deadline_s REAL, target_epochs INTEGER,"
-    " target_iterations INTEGER, target_metric REAL, text TEXT, request TEXT,"
+    " text TEXT, request TEXT,"
     " token TEXT, submitted_s REAL, started_s REAL, ended_s REAL,"
     " state TEXT NOT NULL, reason TEXT NOT NULL, why TEXT, is_held INTEGER,"
     " is_ending INTEGER, epoch INTEGER, nretries INTEGER,"
@@ -51,8 +47,8 @@ const char *const store_schema[] = {
     " epoch INTEGER, at_s REAL, report TEXT);"
     "CREATE INDEX reports_job ON reports (job);"
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;",
-    /* 2: jobs that came by the engine's own queue */
-    "ALTER TABLE jobs ADD COLUMN inbox TEXT NOT NULL DEFAULT ''",
+    /* 2: inbox, of jobs that came through the engine's own queue */
+    "",
     /* 3: how a job is run on what it holds */
     "ALTER TABLE jobs ADD COLUMN how_passes INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN how_tensor INTEGER NOT NULL DEFAULT 0;"
@@ -61,11 +57,71 @@ const char *const store_schema[] = {
     "ALTER TABLE jobs ADD COLUMN how_merged_with INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN how_after INTEGER NOT NULL DEFAULT 0;",
     /* 4: the GPU type that a job keeps to */
-    "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT ''",
-    /* 5: the caller that asked for what an event tells */
-    "ALTER TABLE events ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT '';",
+    /* 5: the caller whose request caused an event */
+    "ALTER TABLE events ADD COLUMN caller TEXT NOT NULL DEFAULT '';",
 };
-const size_t store_nschema = sizeof store_schema / sizeof *store_schema;
+
+static const char *sql_type(const struct job_field *field)
+{
+    switch (job_field_storage(field)) {
+    case JOB_AS_TEXT:
+        return "TEXT";
+    case JOB_AS_LIST:
+        return "BLOB";
+    case JOB_AS_REAL:
+        return "REAL";
+    default:
+        return "INTEGER";
+    }
+}
+
+/* The columns of fields that step `number` adds. */
+static void add_fields(struct firn_buf *out, int number)
+{
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *field = &job_fields[i];
+        const char *type = sql_type(field);
+        if (number == 1 && field->since <= 1)
+            buf_printf(out, " %s %s%s,", field->name, type,
+                       i == JOB_FIELD_name ? " NOT NULL" : "");
+        else if (number > 1 && field->since == number)
+            buf_printf(out,
+                       "ALTER TABLE jobs ADD COLUMN %s %s NOT NULL DEFAULT "
+                       "%s;",
+                       field->name, type,
+                       type[0] == 'T'   ? "''"
+                       : type[0] == 'B' ? "x''"
+                                        : "0");
+    }
+}
+
+/* Made once and kept for the life of the process. */
+const char *const *store_schema(size_t *n)
+{
+    static const char *steps[STEPS_MAX];
+    static size_t nsteps;
+    size_t nown = sizeof own_steps / sizeof *own_steps, most = nown;
+    for (int i = 0; i < JOB_NFIELDS; i++)
+        if ((size_t)job_fields[i].since > most)
+            most = (size_t)job_fields[i].since;
+    if (most > STEPS_MAX)
+        FIRN_BUG("%zu steps of the schema", most);
+    for (; nsteps < most; nsteps++) {
+        struct firn_buf fields = {0}, step = {0};
+        add_fields(&fields, (int)nsteps + 1);
+        if (nsteps == 0)
+            buf_printf(&step, "CREATE TABLE jobs (id INTEGER PRIMARY KEY,%s%s",
+                       fields.at, own_steps[0]);
+        else
+            buf_printf(&step, "%s%s", nsteps < nown ? own_steps[nsteps] : "",
+                       fields.n > 0 ? fields.at : "");
+        steps[nsteps] = step.at;
+        buf_release(&fields);
+    }
+    *n = nsteps;
+    return steps;
+}
 
 /* --- steps --------------------------------------------------------------- */
 

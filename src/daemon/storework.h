@@ -102,9 +102,8 @@ struct store {
     char path[4096];
 };
 
-/* The steps of the schema. */
-extern const char *const store_schema[];
-extern const size_t store_nschema;
+/* The steps of the schema: `n` texts of SQL. */
+const char *const *store_schema(size_t *n);
 /* The file's user_version says how many it has had. Each step is a transaction
  * with its number. FIRN_EIO when the file has had more than there are: a newer
  * firn made it; FIRN_EDATA: it is damaged. */
@@ -147,15 +146,10 @@ bool store_may_pass(int code);
 /* --- what a row may have: store_judge.c ------------------------------------
  */
 
-/* The value of a column of the table of jobs: a whole number in its range; a
- * real one that is finite. */
-struct store_range {
-    const char *column;
-    int64_t least, most;
-};
-struct store_range store_judge_range(const char *column);
-bool store_judge_whole(sqlite3_stmt *row, int at,
-                       const struct store_range *range, int64_t *out);
+/* The value of a column of the table of jobs: an integer within bounds; a real
+ * number that is finite. False: it is not. */
+bool store_judge_whole(sqlite3_stmt *row, int at, int64_t least, int64_t most,
+                       int64_t *out);
 bool store_judge_real(sqlite3_stmt *row, int at, double *out);
 /* A number of an attempt. */
 bool store_judge_count(int64_t value);

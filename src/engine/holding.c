@@ -19,7 +19,7 @@ void holding_copy(struct firn_alloc *to, const struct firn_alloc *from)
 void holding_release(struct firn_alloc *alloc)
 {
     mem_free(alloc->parts);
-    *alloc = (struct firn_alloc){0};
+    *alloc = (struct firn_alloc)FIRN_ALLOC_NONE;
 }
 
 bool holding_is_same_run(const struct firn_alloc *held,

@@ -60,7 +60,7 @@ void slurm_forget_epoch(struct slurm *l, struct slurmjob *job)
             .held = job->base.held,
             .since_s = slurm_now_s(l)};
         vec_add(&l->rests, rest); /* its GPUs with it */
-        job->base.held = (struct firn_alloc){0};
+        job->base.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     }
     holding_release(&job->base.held);
     mem_free(job->base.folder);

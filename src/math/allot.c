@@ -1,24 +1,24 @@
 /* allot.c - ruin and recreate, from the matrix as it is.
  *
- * The fitness is a sum over rows, so what matters is which rows have how much;
- * the columns only say what fits. A try takes a few rows off the board and
- * puts them back by marginal gain: again and again the one whose cost falls
- * most for each further count gets its larger way, until none gains. The
- * result stays unless it is worse (Schrimpf et al., "Record breaking
- * optimization results using the ruin and recreate principle", J. Comput.
- * Phys. 159, 2000). Whatever the number of rows, a try costs a few
- * microseconds, as all others stay.
+ * The fitness is a sum over rows, so it depends on how much each row has; the
+ * columns only limit what fits. A try takes a few rows off the board and puts
+ * them back by marginal gain: again and again the row whose cost falls most
+ * for each further count gets its larger way, until none gains. The result is
+ * kept unless it is worse (Schrimpf et al., "Record breaking optimization
+ * results using the ruin and recreate principle", J. Comput. Phys. 159, 2000).
+ * A try costs a few microseconds for any number of rows, as the other rows
+ * stay.
  *
- * Start:  all rows as they are; those that have nothing grow in what is left;
- *         those that still have nothing are tried with each column in turn.
- *         From what is there the way is short, and the changes few.
+ * Start:  all rows as they are; empty rows grow into the room that is left;
+ *         rows that are still empty are tried with each column in turn.
+ *         Starting from the present matrix keeps the changes few.
  * Search: tries with rows that are likely to trade: those of one or two
  *         columns, or any two or three. More often than not a row is first put
  *         as it was, where that fits; half of the time the gains are
  *         multiplied by random numbers. It ends after `effort` tries a row
  *         without success.
  * End:    the rows that changed are put once more, larger ones first, so that
- *         which columns they have does not hang on chance.
+ *         their columns do not depend on chance.
  *
  * Invariant: the cost on the board never rises from one try to the next.
  */
@@ -36,10 +36,10 @@ struct search {
     struct rng rng;
     long max_work;
     int *order;            /* [rows]: the rows of a rebuild */
-    double *gain;          /* [rows]: of each, as last looked at */
+    double *gain;          /* [rows]: as last computed */
     double *noise;         /* [rows] */
     struct board_way *way; /* [rows] */
-    /* What the rows of a try were. */
+    /* The rows of a try as they were before it. */
     struct allot_cell *saved;
     int saved_n[RUIN];
 };
@@ -51,8 +51,7 @@ static bool has_work(const struct search *in)
 
 /* ---- rebuilding ---- */
 
-/* Looks at row k of the rebuild as it is now: its best larger way, and what it
- * gains for each count. */
+/* Finds the best larger way of row k of the rebuild, and its gain per count. */
 static void look(struct search *in, int k)
 {
     struct board *board = &in->board;
@@ -67,38 +66,30 @@ static void look(struct search *in, int k)
     board_drop(board, row);
 }
 
-static int most_gain(const struct search *in, int n, double *second)
-{
-    int top = 0;
-    *second = 0;
-    for (int k = 1; k < n; k++) {
-        if (in->gain[k] > in->gain[top]) {
-            *second = in->gain[top];
-            top = k;
-        } else if (in->gain[k] > *second) {
-            *second = in->gain[k];
-        }
-    }
-    return top;
-}
-
 /* The n rows in `order` grow by marginal gain. Room only shrinks meanwhile, so
  * a gain seen earlier is hardly ever too small: only the top one is looked at
  * again. */
 static void grow(struct search *in, int n)
 {
-    double second;
     for (int k = 0; k < n; k++)
         look(in, k);
     for (;;) {
-        int top = most_gain(in, n, &second);
+        int top = 0;
+        double second = 0;
+        for (int k = 1; k < n; k++) {
+            if (in->gain[k] > in->gain[top]) {
+                second = in->gain[top];
+                top = k;
+            } else if (in->gain[k] > second) {
+                second = in->gain[k];
+            }
+        }
         if (!(in->gain[top] > 0))
             return;
         double seen = in->gain[top];
         look(in, top);
-        if (in->gain[top] < seen && in->gain[top] < second)
-            continue;
-        if (!(in->gain[top] > 0))
+        if ((in->gain[top] < seen && in->gain[top] < second) ||
+            !(in->gain[top] > 0))
             continue;
         board_take(&in->board, in->order[top]);
         board_put(&in->board, in->order[top], in->way[top]);
@@ -139,7 +130,7 @@ static int add_column(struct search *in, int n, int col)
     return n;
 }
 
-/* Which rows the next try is about. */
+/* Chooses the rows of the next try; returns their number. */
 static int choose(struct search *in)
 {
     uint64_t rows = (uint64_t)in->board.problem->rows;
@@ -215,32 +206,26 @@ static bool try_rows(struct search *in, int n)
 
 /* ---- the start ---- */
 
-/* Rows that have nothing get something from those of one column. Once a few
- * in turn find nothing, there is nothing more to be had. */
-static void seat(struct search *in)
+/* The start of the essay. Trying the columns for empty rows ends after a few
+ * rows in turn for which no column had room. */
+static void begin(struct search *in)
 {
     const struct allot_problem *p = in->board.problem;
     const struct board_row *row = in->board.row;
-    int failed = 0;
+    int n = 0, failed = 0;
+    for (int i = 0; i < p->rows; i++) {
+        in->noise[i] = 1;
+        if (!board_put_cells(&in->board, i, p->row[i].now))
+            in->order[n++] = i;
+    }
+    if (n > 0)
+        grow(in, n);
     for (int i = 0; i < p->rows && failed < 4; i++) {
         int col = (int)rng_below(&in->rng, (uint64_t)p->cols);
         for (int k = 0; k < p->cols && row[i].n == 0 && has_work(in); k++)
             try_rows(in, add_column(in, add(in, 0, i), (col + k) % p->cols));
         failed = row[i].n == 0 ? failed + 1 : 0;
     }
-}
-
-static void begin(struct search *in)
-{
-    int rows = in->board.problem->rows, n = 0;
-    for (int i = 0; i < rows; i++) {
-        in->noise[i] = 1;
-        if (!board_put_cells(&in->board, i, in->board.problem->row[i].now))
-            in->order[n++] = i;
-    }
-    if (n > 0)
-        grow(in, n);
-    seat(in);
 }
 
 static void open_search(struct search *in, const struct allot_problem *problem,
@@ -270,7 +255,7 @@ static double total(const struct board *board)
     return cost;
 }
 
-/* A copy of what is on the board, in fresh memory. */
+/* A copy of the board's rows, in fresh memory. */
 static struct allot_cells *copy(const struct board *board,
                                 struct arena *scratch)
 {
@@ -302,8 +287,7 @@ static int larger_first(const void *a, const void *b)
 }
 
 /* Puts the rows that changed once more, larger ones first, each where it fits
- * best: the search leaves them in any columns. False when one then needs more
- * columns than it had. */
+ * best. False when a row then needs more columns than before. */
 static bool tidy(struct search *in, struct arena *scratch)
 {
     int rows = in->board.problem->rows, n = 0;

@@ -1,17 +1,18 @@
 /* allot.h - rows that share columns: how many each gets, and where.
  *
- * A matrix of small counts: row i has count c_ij in column j. Columns have
- * room for so many; a row's sum is 0 or between its least and most; all its
- * counts are in columns of one group. How good a row is depends on how many
- * columns it is spread over and on its sum, and less of it counts when the row
- * is not as it was. Sought is the matrix with the largest
+ * A matrix of small counts: row i has count c_ij in column j. The sum of a
+ * column is at most its room; the sum of a row is 0 or between its least and
+ * most; all counts of a row are in columns of one group. The value of a row
+ * depends on its sum and on how many columns it is spread over, and is reduced
+ * when the row differs from its present state. Sought is the matrix with the
+ * largest
  *
  *     fitness = ( 1/rows  sum_i (u_i + offset)^power )^(1/power)
  *     u_i     = value_i(group, columns, sum) x (1, or change_i when row i
  *               differs from `now`)
  *
  * the generalised mean: power 1 is the plain one, 0 stands for the geometric,
- * -1 is the harmonic, which lets nobody starve.
+ * -1 is the harmonic, under which no row starves.
  *
  * Deterministic: the same problem and seed give the same matrix. Work is
  * bounded by a count, not by a clock.
@@ -44,7 +45,7 @@ struct allot_row {
     int least, most;        /* 1 <= least <= most */
     uint32_t groups;        /* bit per group it may use */
     double change;          /* 0..1 */
-    struct allot_cells now; /* as it is; need not be within the bounds */
+    struct allot_cells now; /* present cells; may be outside the bounds */
 };
 
 struct allot_problem {
@@ -52,15 +53,15 @@ struct allot_problem {
     const struct allot_row *row; /* [rows] */
     const int *room;             /* [cols], >= 0 */
     const int *group;            /* [cols], 0..ALLOT_GROUPS - 1 */
-    /* >= 0 and finite; pure. Asked at most once for each set of arguments. */
+    /* >= 0 and finite; pure. Called at most once for each set of arguments. */
     double (*value)(void *ctx, int row, int group, int cols, int sum);
     void *ctx;
     double power, offset; /* offset > 0 */
-    bool one_spread;      /* a column has one row at most of those that are
-                           * spread over several */
+    bool one_spread;      /* at most one row in a column is spread over several
+                           * columns */
     uint64_t seed;
-    int effort;    /* tries a row without success that end the search; 0: only
-                    * a good start */
+    int effort;    /* the search ends after effort x rows tries without success;
+                    * 0: no search after the start */
     long max_work; /* rows looked at; 0: no bound */
 };
 

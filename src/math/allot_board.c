@@ -1,11 +1,12 @@
 /* allot_board.c - rows on columns, with room counted by level.
  *
- * A row that is put anew goes into one column if one has the room: the one it
- * fits best, rather one that has a spread row already, as those are lost to
- * other spread rows anyway. Else it is spread over as few as can be: columns
- * with most room first, the last one by best fit. So what a sum costs depends
- * only on how many columns there are of each level of room, and looking at
- * every sum of a row takes no walk over columns: O(most + levels).
+ * A row that is put anew goes into one column if one has the room: the one
+ * with the least room that fits, preferably one that already has a spread row
+ * and so can take no other spread row. Otherwise it is spread over as few
+ * columns as possible: those with most room first, the last one by best fit.
+ * So the cost of a sum depends only on the number of columns at each level of
+ * room, and all sums of a row are evaluated without a walk over columns, in
+ * O(most + levels).
  */
 #include "math/allot_board.h"
 #include "base/arena.h"
@@ -40,7 +41,7 @@ static int least_of(int a, int b)
 
 /* ---- columns ---- */
 
-/* A row takes or leaves room, and is spread or not: keeps (1) and (2). */
+/* Sets the room left in a column and its number of spread rows: (1), (2). */
 static void change(struct board *board, int col, int left, int spread)
 {
     int from = board->base[col] + board->left[col], to = from + left;
@@ -84,7 +85,7 @@ static void init_columns(struct board *board, struct arena *scratch)
 
 /* ---- what a row costs ---- */
 
-/* Asked of the caller once, then known. */
+/* The cost of a row's way; the caller's value() is called once for each. */
 static double cost_of(struct board *board, int row, int group, int n, int sum)
 {
     struct board_row *it = &board->row[row];
@@ -100,7 +101,7 @@ static double cost_of(struct board *board, int row, int group, int n, int sum)
     return *known;
 }
 
-/* As it was, if that is within the bounds. */
+/* Notes the row's present cells, if they are within the bounds. */
 static void init_now(struct board *board, int row)
 {
     const struct allot_problem *p = board->problem;
@@ -190,7 +191,7 @@ static void offer(struct best *best, struct board_way way)
     }
 }
 
-/* Every sum of the row in this group, with as few columns as can be. */
+/* Tries every sum of the row in this group, in as few columns as possible. */
 static void look_in(struct board *board, int row, int group, struct best *best)
 {
     const struct allot_row *spec = &board->problem->row[row];
@@ -281,7 +282,7 @@ static int best_fit(const struct board *board, int group, int least,
     return found;
 }
 
-/* A column with all of level `level` left, from `from` on. */
+/* The first column at or after `from` that has `level` units left. */
 static int at_level(const struct board *board, int group, int level, int from,
                     bool lonely)
 {

@@ -1,8 +1,8 @@
-/* allot_board.h - a matrix under construction: who has what, what is left.
+/* allot_board.h - a matrix under construction: cells of rows, room of columns.
  *
- * Rows are put on the board and taken off; the board knows what room is left
- * and what a row would cost in any way that fits. Cost is the row's term of
- * the fitness with its sign such that less is better:
+ * Rows are put on the board and taken off; the board knows the room left and
+ * the cost of every way to put a row that fits. Cost is the row's term of the
+ * fitness with its sign such that less is better:
  *
  *     power < 0:  (u + offset)^power      power > 0:  -(u + offset)^power
  *     power = 0:  -log(u + offset)
@@ -18,10 +18,11 @@
 struct board_row {
     struct allot_cell *cells; /* room for min(most, cols) */
     int n, sum, group;
-    bool is_now, now_suits; /* as it was; and may be so again, if it fits */
+    bool is_now;    /* the row is put as in `now` */
+    bool now_suits; /* `now` is within the bounds */
     double cost, none_cost, now_cost;
-    double *known[ALLOT_GROUPS]; /* costs by sum and columns; 0: not asked */
-    int depth; /* of those tables: columns told apart, and one more */
+    double *known[ALLOT_GROUPS]; /* costs by sum and columns; 0: not computed */
+    int depth; /* of `known`: numbers of columns that are distinguished + 1 */
 };
 
 struct board {
@@ -48,7 +49,7 @@ struct board_way {
 void board_init(struct board *board, const struct allot_problem *problem,
                 struct arena *scratch);
 
-/* Does it fit as it was? */
+/* Do the row's present cells (`now`) fit? */
 bool board_now_fits(const struct board *board, int row);
 
 /* The best way to put a row that is off the board. `ratio` false: the least
@@ -62,13 +63,13 @@ struct board_way board_look(struct board *board, int row, struct board_way from,
 struct board_way board_again(const struct board *board, struct board_way way);
 
 /* Puts a row that is off the board; `way` was found by board_look() since the
- * board last changed, or is as it was and fits. */
+ * board last changed, or is the row's `now` and fits. */
 void board_put(struct board *board, int row, struct board_way way);
 /* The same with given cells; false, and no change, when they do not suit. */
 bool board_put_cells(struct board *board, int row, struct allot_cells cells);
 void board_take(struct board *board, int row);
 
-/* Makes room where the row is, to look at it, and takes the room again. */
+/* Frees the room of a row, to evaluate it, and takes the room again. */
 void board_lift(struct board *board, int row);
 void board_drop(struct board *board, int row);
 

@@ -4,19 +4,19 @@
  * cbc's solution file. Both are files that lost their name right after they
  * were made; the child finds them as /dev/fd/3 and /dev/fd/4, so there is
  * nothing to clean up however either process ends. No shell is involved. The
- * child is the leader of its own process group. cbc is told the deadline, which
- * it takes for processor time: what it answers is the same on a busy machine.
- * The group is killed when three times as much has passed by the clock, which
- * is for a program that hangs or gets no time at all.
+ * child is the leader of its own process group. cbc gets the deadline as a
+ * limit of processor time, so its answer is the same on a busy machine. The
+ * group is killed when three times the deadline has passed by the clock, in
+ * case the program hangs or gets no processor time.
  *
  * Invariants:
  * (1) when cbc_solve() returns, the child has been waited for;
  * (2) `x` is written only after milp_holds() accepted it and the objective
  *     claimed is the one recomputed.
  *
- * An answer "infeasible" cannot be checked; whoever knows a solution knows
- * that it is a lie. Values come with eight digits, which is plenty for whole
- * numbers; a continuous column is as exact as that.
+ * An answer "infeasible" cannot be checked, except by a caller that knows a
+ * solution. Values come with eight digits: enough for whole numbers; continuous
+ * columns are as exact as that.
  */
 #include "math/cbc.h"
 #include "base/buf.h"
@@ -38,7 +38,7 @@ extern char **environ;
 enum {
     MODEL_FD = 3, /* in the child */
     ANSWER_FD = 4,
-    ANSWER_MAX = 1 << 26, /* bytes; more is no answer */
+    ANSWER_MAX = 1 << 26, /* bytes; a longer answer is rejected */
     PATIENCE = 3,         /* deadlines */
 };
 
@@ -192,7 +192,7 @@ static void put_model(struct firn_buf *out, const struct milp *problem,
 
 /* ---- the child ---- */
 
-/* A file without a name; -1 when there can be none. */
+/* A file without a name; -1 on failure. */
 static int nameless(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -242,7 +242,7 @@ static bool read_all(int fd, struct firn_buf *out)
     }
 }
 
-/* The process, or -1. */
+/* Starts cbc; returns its process id, or -1. */
 static pid_t spawn(const struct cbc *cbc, int model, int answer)
 {
     char seconds[32], gap[BUF_DOUBLE_MAX];
@@ -282,8 +282,8 @@ static pid_t spawn(const struct cbc *cbc, int model, int answer)
     return pid;
 }
 
-/* Has it ended by `end_s`? It still counts as a process of ours then, so its
- * number, and that of its group, are nobody else's. */
+/* Has the child ended by `end_s`? It is not waited for yet, so the kernel does
+ * not reuse its id or that of its group. */
 static bool ends_by(pid_t pid, double end_s)
 {
     long nap_ns = 200000;
@@ -293,7 +293,7 @@ static bool ends_by(pid_t pid, double end_s)
         if (rc == 0 && info.si_pid == pid)
             return true;
         if (rc < 0 && errno != EINTR)
-            return true; /* somebody else waited for it */
+            return true; /* another part of this process waited for it */
         if (clock_elapsed_s() >= end_s)
             return false;
         nanosleep(&(struct timespec){0, nap_ns}, NULL);
@@ -301,7 +301,7 @@ static bool ends_by(pid_t pid, double end_s)
     }
 }
 
-/* How it ended; nothing of its group is left: (1). */
+/* Waits for the child and kills what is left of its group: (1). */
 static enum cbc_answer await(pid_t pid, double deadline_s)
 {
     int status = 0;
@@ -349,7 +349,7 @@ static bool read_column(const char *line, long *col, double *value)
 {
     char *end;
     line += strspn(line, " *");
-    strtol(line, &end, 10); /* a number of its own, which says nothing */
+    strtol(line, &end, 10); /* the line's number, not used */
     if (end == line)
         return false;
     line = end + strspn(end, " ");

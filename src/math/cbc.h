@@ -1,11 +1,10 @@
-/* cbc.h - small mixed-integer programs, solved by another program.
+/* cbc.h - small mixed-integer programs, solved by COIN-OR's program `cbc`.
  *
- * COIN-OR's `cbc` is started as a child process with a deadline, and believed
- * in nothing: its answer is checked against the problem's bounds, rows and
- * integrality, and its objective is added up again. Whatever goes wrong is an
- * answer (enum cbc_answer), never an error and never a hang, so a caller tries
- * it and falls back on a method of its own. How often each answer came is
- * counted in the caller's struct.
+ * `cbc` is started as a child process with a deadline. Its answer is not
+ * trusted: it is checked against the problem's bounds, rows and integrality,
+ * and its objective is added up again. Every failure is an answer (enum
+ * cbc_answer), never an error and never a hang, so a caller tries it and falls
+ * back on a method of its own. The caller's struct counts the answers.
  *
  * It may be called only while the process has a single thread: signals and
  * children belong to the whole process. A call takes about 20 ms for the
@@ -52,11 +51,11 @@ double milp_value(const struct milp *problem, const double *x);
 
 enum cbc_answer {
     CBC_SOLVED,     /* an optimum within the gap; checked */
-    CBC_INFEASIBLE, /* it says that there is no solution, or no bound */
-    CBC_MISSING,    /* there is no such program, or it cannot be started */
+    CBC_INFEASIBLE, /* cbc reports no solution, or an unbounded problem */
+    CBC_MISSING,    /* the program is missing or cannot be started */
     CBC_CRASHED,    /* ended by a signal or with a failing status */
     CBC_GARBLED,    /* its answer cannot be read, or there is none */
-    CBC_LIED,       /* not a solution, or not of the value it claims */
+    CBC_LIED,       /* not a solution, or not of the value reported */
     CBC_LATE,       /* not done by the deadline, or killed */
     CBC_ANSWERS,
 };
@@ -64,12 +63,12 @@ enum cbc_answer {
 /* "solved", "infeasible", "missing" and so on. */
 const char *cbc_answer_text(enum cbc_answer answer);
 
-/* A solver to call and what came of it. Zeroed but for the deadline is a valid
- * one. */
+/* A solver and counts of its answers. Valid when zeroed but for the deadline.
+ */
 struct cbc {
     const char *program; /* NULL: cbc, looked for along PATH */
-    double deadline_s;   /* > 0, of processor time, for each call; at the
-                            latest it ends when thrice that has passed */
+    double deadline_s;   /* > 0, of processor time, for each call; by the clock
+                            a call ends after three times as long at most */
     double gap;          /* relative: good enough; 0: the optimum */
     long counts[CBC_ANSWERS];
 };

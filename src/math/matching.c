@@ -13,13 +13,13 @@
  *
  * A stage grows alternating trees from all free vertices at once. Nodes are
  * vertices or outermost blossoms; OUTER ones (even distance from a root) look
- * for tight edges: to a node in no tree, which joins with its mate; to an
- * OUTER node of another tree, which augments the matching and ends the stage;
- * of the same tree, which closes a new blossom. When there is none, the duals
- * of OUTER nodes fall and those of INNER ones rise by the largest step that
- * keeps every slack at 0 or more; INNER blossoms whose z has come to 0 are
- * taken apart. Each node remembers its tightest edge to an OUTER vertex, which
- * makes a step O(n) and a stage O(n^2).
+ * for tight edges: to a node in no tree, which joins with the node it is
+ * matched to; to an OUTER node of another tree, which augments the matching and
+ * ends the stage; of the same tree, which closes a new blossom. When there is
+ * none, the duals of OUTER nodes fall and those of INNER ones rise by the
+ * largest step that keeps every slack at 0 or more; INNER blossoms whose z has
+ * come to 0 are taken apart. Each node remembers its tightest edge to an OUTER
+ * vertex, which makes a step O(n) and a stage O(n^2).
  *
  * (1) All y of vertices in trees have the same parity, and z is even, so the
  *     steps are whole.
@@ -52,12 +52,12 @@ struct matching {
     int n, size, stride, most;
     int64_t *w;        /* [vertex][vertex], by `most`; 0: no edge */
     int64_t *dual;     /* [node]: y, or z */
-    int *mate;         /* [node]: the vertex at the other end, or NONE */
+    int *partner;      /* [node]: the vertex at the other end, or NONE */
     int *top;          /* [node]: (3) */
     int *parent;       /* [node in a tree]: the vertex it was found from */
     enum label *label; /* [outermost node] */
     int *near;         /* [outermost node]: tightest OUTER vertex, or NONE */
-    int64_t *distance; /* [outermost node]: the slack of that edge */
+    int64_t *distance; /* [outermost node]: slack of the edge to `near` */
     int *seen, mark;   /* for finding the common ancestor */
     int *nchild;       /* [blossom] */
     int16_t *child;    /* [blossom][..]: (2) */
@@ -77,7 +77,7 @@ struct matching *matching_new(struct arena *arena, size_t most)
     m->stride = (int)nodes;
     m->w = arena_alloc(arena, most * most * sizeof *m->w);
     m->dual = arena_alloc(arena, nodes * sizeof *m->dual);
-    m->mate = arena_alloc(arena, nodes * sizeof *m->mate);
+    m->partner = arena_alloc(arena, nodes * sizeof *m->partner);
     m->top = arena_alloc(arena, nodes * sizeof *m->top);
     m->parent = arena_alloc(arena, nodes * sizeof *m->parent);
     m->label = arena_alloc(arena, nodes * sizeof *m->label);
@@ -115,7 +115,7 @@ static int64_t weight_of(const struct matching *m, struct link e)
     return m->w[e.from * m->most + e.to];
 }
 
-/* Of an edge between different outermost nodes: no z counts. */
+/* The slack of an edge between different outermost nodes, where no z counts. */
 static int64_t slack(const struct matching *m, struct link e)
 {
     return m->dual[e.from] + m->dual[e.to] - 2 * weight_of(m, e);
@@ -190,7 +190,7 @@ static int even_place(struct matching *m, int b, int x)
 static void match(struct matching *m, int x, int y)
 {
     struct link e = *link_of(m, x, y);
-    m->mate[x] = e.to;
+    m->partner[x] = e.to;
     if (x < m->n)
         return;
     int base = holders(m, x)[e.from], at = even_place(m, x, base);
@@ -207,7 +207,7 @@ static void match(struct matching *m, int x, int y)
 static void augment(struct matching *m, int x, int y)
 {
     for (;;) {
-        int next = m->mate[x] == NONE ? NONE : m->top[m->mate[x]];
+        int next = m->partner[x] == NONE ? NONE : m->top[m->partner[x]];
         match(m, x, y);
         if (next == NONE)
             return;
@@ -227,7 +227,7 @@ static int common_ancestor(struct matching *m, int x, int y)
             if (m->seen[x] == m->mark)
                 return x;
             m->seen[x] = m->mark;
-            x = m->mate[x] == NONE ? NONE : m->top[m->mate[x]];
+            x = m->partner[x] == NONE ? NONE : m->top[m->partner[x]];
             if (x != NONE)
                 x = m->top[m->parent[x]];
         }
@@ -245,7 +245,7 @@ static int common_ancestor(struct matching *m, int x, int y)
 static void gather(struct matching *m, int b, int x, int base)
 {
     while (x != base) {
-        int inner = m->top[m->mate[x]];
+        int inner = m->top[m->partner[x]];
         children(m, b)[m->nchild[b]++] = (int16_t)x;
         children(m, b)[m->nchild[b]++] = (int16_t)inner;
         enqueue(m, inner);
@@ -286,7 +286,7 @@ static void add_blossom(struct matching *m, int x, int base, int y)
         m->size++;
     m->dual[b] = 0;
     m->label[b] = OUTER;
-    m->mate[b] = m->mate[base];
+    m->partner[b] = m->partner[base];
     m->nchild[b] = 0;
     children(m, b)[m->nchild[b]++] = (int16_t)base;
     gather(m, b, x, base);
@@ -332,7 +332,7 @@ static bool use_edge(struct matching *m, struct link e)
 {
     int x = m->top[e.from], y = m->top[e.to];
     if (m->label[y] == FREE) {
-        int next = m->top[m->mate[y]];
+        int next = m->top[m->partner[y]];
         m->parent[y] = e.from;
         m->label[y] = INNER;
         m->near[y] = m->near[next] = NONE;
@@ -417,7 +417,7 @@ static bool stage(struct matching *m)
         m->near[x] = NONE;
     }
     for (int x = 0; x < m->size; x++)
-        if (is_top(m, x) && m->mate[x] == NONE) {
+        if (is_top(m, x) && m->partner[x] == NONE) {
             m->label[x] = OUTER;
             enqueue(m, x);
         }
@@ -465,7 +465,7 @@ static void load(struct matching *m, size_t n, const double *weight)
     m->mark = 0;
     memset(m->seen, 0, (size_t)m->stride * sizeof *m->seen);
     for (int x = 0; x < m->stride; x++) {
-        m->mate[x] = NONE;
+        m->partner[x] = NONE;
         m->top[x] = x < m->n ? x : NONE;
     }
     for (int i = 0; i < m->n; i++) {
@@ -486,7 +486,7 @@ static void load(struct matching *m, size_t n, const double *weight)
 }
 
 double matching_solve(struct matching *m, size_t n, const double *weight,
-                      int *mate)
+                      int *partner)
 {
     if (n > (size_t)m->most)
         FIRN_BUG("matching: %zu vertices, room for %d", n, m->most);
@@ -495,9 +495,9 @@ double matching_solve(struct matching *m, size_t n, const double *weight,
     while (m->lowest > 0 && stage(m))
         continue;
     for (int i = 0; i < m->n; i++) {
-        mate[i] = m->mate[i];
-        if (i < m->mate[i])
-            sum += weight[(size_t)i * n + (size_t)m->mate[i]];
+        partner[i] = m->partner[i];
+        if (i < m->partner[i])
+            sum += weight[(size_t)i * n + (size_t)m->partner[i]];
     }
     return sum;
 }
@@ -527,8 +527,8 @@ bool matching_is_proven(const struct matching *m)
 {
     int64_t twice = 0, bound = 0;
     for (int u = 0; u < m->n; u++) {
-        int v = m->mate[u];
-        if (v != NONE && (m->mate[v] != u || m->w[u * m->most + v] == 0))
+        int v = m->partner[u];
+        if (v != NONE && (m->partner[v] != u || m->w[u * m->most + v] == 0))
             return false;
         twice += v != NONE ? m->w[u * m->most + v] : 0;
         bound += m->dual[u];

@@ -19,10 +19,10 @@ struct matching *matching_new(struct arena *arena, size_t most);
 
 /* weight[i * n + j], i < j, is the weight of the edge between i and j; the
  * rest is not read. A weight may be minus infinity, but not NaN or infinite.
- * Writes to mate[i] the other end of i's edge, or -1, and returns the sum of
+ * Writes to partner[i] the other end of i's edge, or -1, and returns the sum of
  * the weights. O(n^3), nothing is allocated. */
 double matching_solve(struct matching *m, size_t n, const double *weight,
-                      int *mate);
+                      int *partner);
 
 /* Do the dual values of the last solve prove its answer the heaviest? True
  * unless there is a bug. O(n^2), and O(size^2) for each blossom. */

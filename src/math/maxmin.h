@@ -2,8 +2,8 @@
  *
  * Max-min: the smallest value taken is as large as the capacity allows.
  * Leximin: then the second smallest is as large as possible, and so on; the
- * sorted list of values is the largest in lexicographic order. Weights are
- * the caller's: he multiplies the values.
+ * sorted list of values is the largest in lexicographic order. To weigh menus,
+ * the caller multiplies their values.
  *
  * Both answers are exact (see maxmin.c for the one limit on leximin, which
  * the result names when it was met). Values are equal only when they are the
@@ -19,7 +19,7 @@ struct maxmin_result {
     double worst;      /* the smallest value taken; infinite without menus */
     int64_t spent;     /* the sum of the costs taken */
     bool is_exact;     /* false: ties were cut short, see maxmin_leximin */
-    double exact_upto; /* values up to this one are those of the optimum */
+    double exact_upto; /* values up to this one are exact */
 };
 
 /* Writes to entry[i] the place in the arrays of what menu i takes: its

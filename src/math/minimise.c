@@ -353,9 +353,9 @@ static struct probe less_line(struct probe p, double slope)
     return (struct probe){p.t, p.f - p.t * slope, p.g - slope};
 }
 
-/* One round of the search: shrinks the interval by what `p` told and names the
- * next step. Until a step with enough descent and a rising slope is seen, the
- * function less a line is searched in its place, whose minimum has enough. */
+/* One round of the search: shrinks the interval by the probe `p` and returns
+ * the next step length. Until a step with enough descent and a rising slope is
+ * seen, the function less a line is searched, whose minimum has enough. */
 static double narrow(struct interval *in, struct probe p, double slope,
                      bool with_line, const double *range)
 {
@@ -369,8 +369,8 @@ static double narrow(struct interval *in, struct probe p, double slope,
     return t;
 }
 
-/* Steps from x along d to a point with enough descent; x and g of that point.
- * The step length, or -1 when there is none. */
+/* Steps from x along d to a point with enough descent and writes its x and g.
+ * Returns the step length, or -1 when there is none. */
 static double line_search(struct search *in, const double *d, double *x,
                           double *g, double *f)
 {

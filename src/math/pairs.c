@@ -15,16 +15,16 @@
  * the price that greedy pairings, a tenth of the work, would give.
  *
  * Every pairing met on the way is turned into a choice that fits: the best
- * entries for it over the one capacity row (pairs_units.c), exact for that
- * pairing. Then pairings are tried that differ from the best one in a swap of
- * partners, those first that lose least at the price of the bound; those that
- * lose more than the gap cannot be better and are left out. The best of all is
- * the answer, the minimum of D the bound.
+ * entries for it over the one capacity row, exact for that pairing. Then
+ * pairings are tried that differ from the best one in a swap of partners, those
+ * first that lose least at the price of the bound; those that lose more than
+ * the gap cannot be better and are left out. The best of all is the answer, the
+ * minimum of D the bound.
  */
 #include "math/pairs.h"
 #include "base/arena.h"
 #include "math/matching.h"
-#include "math/pairs_units.h"
+#include "math/sumrow.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,230 @@
 
 static const size_t idle = SIZE_MAX;
 
-/* Far more than are ever needed; rounding shall not make it endless. */
+/* --- the entries of a given pairing -----------------------------------------
+ *
+ * With the pairing given, each pair and each task left over is one unit with
+ * one menu, and what remains is one capacity row (sumrow.h). The menu of a
+ * pair also has all the ways to run its two tasks apart. A menu is made by
+ * cost: for each cost the best way to spend it, in an array over the costs up
+ * to the capacity. Entries that are worth no more than a cheaper one are left
+ * out, so the row's solver gets sorted, short menus.
+ */
+
+/* The pairs by their tasks: those of tasks i < j are list[start[i * n + j]]
+ * to the next start. */
+struct pairs_index {
+    size_t *start;
+    int *list;
+};
+
+struct units {
+    const struct pairs_problem *p;
+    struct pairs_index index;
+    struct frontier front; /* of single tasks; the first entry is idle */
+    struct arena inner;    /* reset for each pairing */
+};
+
+/* A way to run a unit: together in pair k, or each of its tasks alone. */
+struct way {
+    double value;
+    int pair;
+    size_t entry[2];
+};
+
+/* The menus of all units, one after the other. */
+struct unit_menus {
+    size_t n, *start, *task; /* task[u]: the lower task of unit u */
+    int *cost;
+    double *value;
+    struct way *way;
+};
+
+/* Counting sort of the pairs by their two tasks. */
+static void index_pairs(struct units *units, struct arena *scratch)
+{
+    const struct pairs_problem *p = units->p;
+    size_t n = p->alone.n, cells = n * n + 1, k = 0;
+    size_t *start = arena_alloc(scratch, (cells + 1) * sizeof *start);
+    int *list = arena_alloc(scratch, p->together.n * sizeof *list);
+    for (int pass = 0; pass < 2; pass++) {
+        for (k = 0; k < p->together.n; k++) {
+            size_t a = (size_t)p->first[k], b = (size_t)p->second[k];
+            size_t cell = a < b ? a * n + b : b * n + a;
+            if (pass == 0)
+                start[cell + 2]++;
+            else
+                list[start[cell + 1]++] = (int)k;
+        }
+        for (size_t c = 2; pass == 0 && c <= cells; c++)
+            start[c] += start[c - 1];
+    }
+    units->index = (struct pairs_index){start, list};
+}
+
+/* Frontiers of the tasks alone, each with an idle entry at cost 0. */
+static void make_frontier(struct units *units, struct arena *scratch)
+{
+    const struct menus *alone = &units->p->alone;
+    size_t n = alone->n, from = n > 0 ? alone->start[0] : 0;
+    size_t total = n > 0 ? alone->start[n] - from + n : 0, k = 0;
+    size_t *start = arena_alloc(scratch, (n + 1) * sizeof *start);
+    size_t *origin = arena_alloc(scratch, total * sizeof *origin);
+    int *cost = arena_alloc(scratch, total * sizeof *cost);
+    double *value = arena_alloc(scratch, total * sizeof *value);
+    for (size_t i = 0; i < n; i++) {
+        start[i] = k;
+        origin[k++] = idle;
+        for (size_t e = alone->start[i]; e < alone->start[i + 1]; e++, k++) {
+            origin[k] = e;
+            cost[k] = alone->cost[e];
+            value[k] = alone->value[e];
+        }
+    }
+    start[n] = k;
+    struct menus with_idle = {n, start, cost, value, units->p->capacity};
+    struct frontier f = menus_frontier(&with_idle, scratch);
+    size_t *entry = arena_alloc(scratch, f.start[n] * sizeof *entry);
+    for (size_t e = 0; e < f.start[n]; e++)
+        entry[e] = origin[f.entry[e]];
+    f.entry = entry;
+    units->front = f;
+}
+
+static void offer(struct way *by_cost, int capacity, int cost, struct way way)
+{
+    if (cost <= capacity && way.value > by_cost[cost].value)
+        by_cost[cost] = way;
+}
+
+/* All ways of tasks a and b (a itself when it is alone) into by_cost. */
+static void list_ways(const struct units *units, size_t a, size_t b,
+                      struct way *by_cost)
+{
+    const struct frontier *f = &units->front;
+    const struct pairs_problem *p = units->p;
+    for (size_t x = f->start[a]; x < f->start[a + 1]; x++) {
+        if (f->cost[x] > p->capacity)
+            break; /* costs rise */
+        if (a == b)
+            offer(by_cost, p->capacity, f->cost[x],
+                  (struct way){f->value[x], PAIRS_NONE, {f->entry[x], idle}});
+        for (size_t y = f->start[b]; a != b && y < f->start[b + 1] &&
+                                     f->cost[y] <= p->capacity - f->cost[x];
+             y++)
+            offer(by_cost, p->capacity, f->cost[x] + f->cost[y],
+                  (struct way){f->value[x] + f->value[y],
+                               PAIRS_NONE,
+                               {f->entry[x], f->entry[y]}});
+    }
+    if (a == b)
+        return;
+    size_t cell = a * p->alone.n + b;
+    for (size_t k = units->index.start[cell]; k < units->index.start[cell + 1];
+         k++) {
+        size_t pair = (size_t)units->index.list[k];
+        for (size_t e = p->together.start[pair];
+             e < p->together.start[pair + 1]; e++)
+            offer(by_cost, p->capacity, p->together.cost[e],
+                  (struct way){p->together.value[e], (int)pair, {e, e}});
+    }
+}
+
+/* Appends a unit with the ways in by_cost to the menus, and clears by_cost. */
+static void add_unit(struct unit_menus *menus, struct way *by_cost,
+                     int capacity, size_t task)
+{
+    size_t k = menus->start[menus->n];
+    double best = -INFINITY;
+    menus->task[menus->n++] = task;
+    for (int c = 0; c <= capacity; c++) {
+        if (by_cost[c].value > best) {
+            best = by_cost[c].value;
+            menus->cost[k] = c;
+            menus->value[k] = best;
+            menus->way[k++] = by_cost[c];
+        }
+        by_cost[c].value = -INFINITY;
+    }
+    menus->start[menus->n] = k;
+}
+
+/* An upper bound on the entries of all menus of a pairing. */
+static size_t most_entries(const struct units *units, const int *partner)
+{
+    const struct pairs_problem *p = units->p;
+    const struct frontier *f = &units->front;
+    size_t n = p->alone.n, width = (size_t)p->capacity + 1, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t ways = f->start[i + 1] - f->start[i];
+        if (partner[i] >= 0 && (size_t)partner[i] > i) {
+            size_t j = (size_t)partner[i];
+            size_t from = units->index.start[i * n + j];
+            size_t to = units->index.start[i * n + j + 1];
+            ways *= f->start[j + 1] - f->start[j];
+            for (; from < to; from++) {
+                size_t k = (size_t)units->index.list[from];
+                ways += p->together.start[k + 1] - p->together.start[k];
+            }
+        }
+        total += ways < width ? ways : width;
+    }
+    return total;
+}
+
+static struct unit_menus make_menus(struct units *units, const int *partner)
+{
+    size_t n = units->p->alone.n, width = (size_t)units->p->capacity + 1;
+    size_t most = most_entries(units, partner);
+    struct arena *inner = &units->inner;
+    struct unit_menus menus = {0};
+    arena_reset(inner);
+    struct way *by_cost = arena_alloc(inner, width * sizeof *by_cost);
+    menus.start = arena_alloc(inner, (n + 1) * sizeof *menus.start);
+    menus.task = arena_alloc(inner, n * sizeof *menus.task);
+    menus.cost = arena_alloc(inner, most * sizeof *menus.cost);
+    menus.value = arena_alloc(inner, most * sizeof *menus.value);
+    menus.way = arena_alloc(inner, most * sizeof *menus.way);
+    for (size_t c = 0; c < width; c++)
+        by_cost[c].value = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        size_t other = partner[i] < 0 ? i : (size_t)partner[i];
+        if (other < i)
+            continue;
+        list_ways(units, i, other, by_cost);
+        add_unit(&menus, by_cost, units->p->capacity, i);
+    }
+    return menus;
+}
+
+/* The best choice when only tasks i and partner[i] may be paired. Writes
+ * `choice` and returns its value. */
+static double units_solve(struct units *units, const int *partner,
+                          struct pairs_choice *choice)
+{
+    struct unit_menus menus = make_menus(units, partner);
+    struct sumrow_result r;
+    struct menus row = {menus.n, menus.start, menus.cost, menus.value,
+                        units->p->capacity};
+    size_t *entry = arena_alloc(&units->inner, menus.n * sizeof *entry);
+    if (sumrow_solve(&row, entry, &r, &units->inner, NULL) != FIRN_OK)
+        FIRN_BUG("pairs: a unit that cannot be idle");
+    for (size_t u = 0; u < menus.n; u++) {
+        const struct way *way = &menus.way[entry[u]];
+        size_t i = menus.task[u];
+        choice[i] = (struct pairs_choice){way->pair, way->entry[0]};
+        if (partner[i] >= 0)
+            choice[partner[i]] =
+                (struct pairs_choice){way->pair, way->entry[1]};
+    }
+    return r.value;
+}
+
+/* --- the search
+ * --------------------------------------------------------------*/
+
+/* Far more than are ever needed: a guard against an endless loop by rounding.
+ */
 enum { MOST_STEPS = 100 };
 
 /* A pairing with its entries at some price. */
@@ -51,7 +274,7 @@ struct search {
     double *gain;       /* [task][task]: weights of the matching */
     double *pair_value; /* [task][task]: value and cost behind them */
     int *pair_cost;
-    int *mate;
+    int *partner;
     struct pairs_choice *trial, *best;
     struct pairs_result result;
 };
@@ -61,9 +284,6 @@ double pairs_gap(const struct pairs_result *result)
     return result->bound > 0 ? (result->bound - result->value) / result->bound
                              : 0;
 }
-
-/* --- input -----------------------------------------------------------------
- */
 
 static enum firn_status check_menus(const struct menus *menus, const char *what,
                                     struct firn_error *err)
@@ -100,23 +320,22 @@ static void start(struct search *s, const struct pairs_problem *p,
 {
     size_t n = p->alone.n;
     *s = (struct search){.p = p};
-    units_init(&s->units, p, scratch);
+    s->units = (struct units){.p = p};
+    index_pairs(&s->units, scratch);
+    make_frontier(&s->units, scratch);
     s->matching = matching_new(scratch, n);
     s->net = arena_alloc(scratch, n * sizeof *s->net);
     s->cost = arena_alloc(scratch, n * sizeof *s->cost);
     s->gain = arena_alloc(scratch, n * n * sizeof *s->gain);
     s->pair_value = arena_alloc(scratch, n * n * sizeof *s->pair_value);
     s->pair_cost = arena_alloc(scratch, n * n * sizeof *s->pair_cost);
-    s->mate = arena_alloc(scratch, n * sizeof *s->mate);
+    s->partner = arena_alloc(scratch, n * sizeof *s->partner);
     s->trial = arena_alloc(scratch, n * sizeof *s->trial);
     s->best = arena_alloc(scratch, n * sizeof *s->best);
     for (size_t i = 0; i < n; i++)
         s->best[i] = (struct pairs_choice){PAIRS_NONE, idle};
     s->result.bound = INFINITY;
 }
-
-/* --- one price -------------------------------------------------------------
- */
 
 /* The entry of menu i with the best net value, of equal ones the cheapest;
  * `idle` when none is above `least`. */
@@ -167,28 +386,28 @@ static void price_pairs(struct search *s, double price)
     }
 }
 
-/* Pairs the two that gain most, again and again: not the heaviest matching,
- * but near enough to guess a price by. */
+/* Pairs the two tasks that gain most, again and again: not the heaviest
+ * matching, but near enough to guess a price by. */
 static void pair_greedily(struct search *s)
 {
     size_t n = s->p->alone.n;
     for (size_t i = 0; i < n; i++)
-        s->mate[i] = PAIRS_NONE;
+        s->partner[i] = PAIRS_NONE;
     for (;;) {
         size_t best = n * n;
         for (size_t i = 0; i < n; i++)
-            for (size_t j = i + 1; s->mate[i] < 0 && j < n; j++)
-                if (s->mate[j] < 0 && s->gain[i * n + j] > 0 &&
+            for (size_t j = i + 1; s->partner[i] < 0 && j < n; j++)
+                if (s->partner[j] < 0 && s->gain[i * n + j] > 0 &&
                     (best == n * n || s->gain[i * n + j] > s->gain[best]))
                     best = i * n + j;
         if (best == n * n)
             return;
-        s->mate[best / n] = (int)(best % n);
-        s->mate[best % n] = (int)(best / n);
+        s->partner[best / n] = (int)(best % n);
+        s->partner[best % n] = (int)(best / n);
     }
 }
 
-/* A pairing for this price in s->mate, and its piece: the best one, or a
+/* A pairing for this price in s->partner, and its piece: the best one, or a
  * quick guess at it. */
 static struct piece evaluate(struct search *s, double price, bool is_guess)
 {
@@ -199,10 +418,10 @@ static struct piece evaluate(struct search *s, double price, bool is_guess)
     if (is_guess)
         pair_greedily(s);
     else
-        matching_solve(s->matching, n, s->gain, s->mate);
+        matching_solve(s->matching, n, s->gain, s->partner);
     s->result.pairings += !is_guess;
     for (size_t i = 0; i < n; i++) {
-        size_t j = s->mate[i] < 0 ? i : (size_t)s->mate[i];
+        size_t j = s->partner[i] < 0 ? i : (size_t)s->partner[i];
         if (j == i) {
             piece.value += s->net[i] + price * s->cost[i];
             piece.cost += s->cost[i];
@@ -214,10 +433,10 @@ static struct piece evaluate(struct search *s, double price, bool is_guess)
     return piece;
 }
 
-/* Turns the pairing in s->mate into a choice that fits. */
+/* Turns the pairing in s->partner into a choice that fits. */
 static void try_pairing(struct search *s)
 {
-    double value = units_solve(&s->units, s->mate, s->trial);
+    double value = units_solve(&s->units, s->partner, s->trial);
     if (value <= s->result.value)
         return;
     struct pairs_choice *spare = s->best;
@@ -225,9 +444,6 @@ static void try_pairing(struct search *s)
     s->best = s->trial;
     s->trial = spare;
 }
-
-/* --- the search over prices ------------------------------------------------
- */
 
 static double line_at(const struct search *s, struct piece piece, double price)
 {
@@ -246,8 +462,8 @@ static double meet(struct piece left, struct piece right)
     return (left.value - right.value) / (double)(left.cost - right.cost);
 }
 
-/* About the price of the bound, by greedy pairings; 0 when they fit for
- * nothing. */
+/* About the price of the bound, by greedy pairings; 0 if they fit at price 0.
+ */
 static double guess_price(struct search *s)
 {
     struct piece right = {0, 0}, left = evaluate(s, 0, true);
@@ -298,7 +514,7 @@ static bool bracket(struct search *s, double price, struct piece *left,
     for (int step = 0; step < MOST_STEPS && !is_close(s); step++) {
         double next = is_left ? price * (1 + far) : fmax(0, price * (1 - far));
         if (!is_left && price == 0)
-            return false; /* everybody at his best fits */
+            return false; /* the best entry of every task fits */
         piece = visit(s, next);
         price = next;
         far *= 4;
@@ -327,9 +543,6 @@ static void search_price(struct search *s)
             right = piece;
     }
 }
-
-/* --- neighbours ------------------------------------------------------------
- */
 
 /* Tasks a < b become a pair; the tasks they were paired with are left alone,
  * or become one too. */
@@ -401,13 +614,13 @@ static size_t list_swaps(const struct search *s, const int *base, double loss,
 static void apply_swap(struct search *s, const int *base, struct swap swap)
 {
     int a = swap.a, b = swap.b, c = base[a], d = base[b];
-    memcpy(s->mate, base, s->p->alone.n * sizeof *base);
+    memcpy(s->partner, base, s->p->alone.n * sizeof *base);
     if (c >= 0)
-        s->mate[c] = swap.is_double ? d : PAIRS_NONE;
+        s->partner[c] = swap.is_double ? d : PAIRS_NONE;
     if (d >= 0)
-        s->mate[d] = swap.is_double ? c : PAIRS_NONE;
-    s->mate[a] = b;
-    s->mate[b] = a;
+        s->partner[d] = swap.is_double ? c : PAIRS_NONE;
+    s->partner[a] = b;
+    s->partner[b] = a;
 }
 
 /* Tries pairings next to the best one until none is better. */
@@ -446,6 +659,6 @@ enum firn_status pairs_solve(const struct pairs_problem *problem,
     memcpy(choice, s.best, problem->alone.n * sizeof *choice);
     *result = s.result;
     result->bound = fmax(result->bound, result->value);
-    units_release(&s.units);
+    arena_release(&s.units.inner);
     return FIRN_OK;
 }

@@ -39,7 +39,7 @@ struct pairs_result {
 };
 
 /* Writes choice[i] for each task. FIRN_EINVAL for a negative cost or
- * capacity, a value that is not finite, or a pair of no two tasks; `choice` is
+ * capacity, a value that is not finite, or a pair of invalid tasks; `choice` is
  * then as it was. A few milliseconds for 40 tasks in all pairs. */
 enum firn_status pairs_solve(const struct pairs_problem *problem,
                              struct pairs_choice *choice,

@@ -23,16 +23,7 @@ static int heavier_first(const void *left, const void *right)
     return a->i < b->i ? -1 : a->i > b->i;
 }
 
-static size_t lightest(const double *load, size_t k)
-{
-    size_t best = 0;
-    for (size_t g = 1; g < k; g++)
-        if (load[g] < load[best])
-            best = g;
-    return best;
-}
-
-/* Without any weight all groups count the same. */
+/* Divides the capacity by load; equally if there is no load at all. */
 static void divide(double *load, size_t k, int capacity, int *share)
 {
     double sum = 0;
@@ -71,9 +62,12 @@ void partition_split(const double *weight, size_t n, size_t k, int capacity,
         users[i] = (struct user){weight != NULL ? weight[i] : 1, i};
     qsort(users, n, sizeof *users, heavier_first);
     for (size_t u = 0; u < n; u++) {
-        size_t g = lightest(load, k);
-        group[users[u].i] = (int)g;
-        load[g] += users[u].weight;
+        size_t lightest = 0;
+        for (size_t g = 1; g < k; g++)
+            if (load[g] < load[lightest])
+                lightest = g;
+        group[users[u].i] = (int)lightest;
+        load[lightest] += users[u].weight;
     }
     divide(load, k, capacity, share);
 }

@@ -134,16 +134,6 @@ struct master {
     double dual[ROWS_MAX];  /* cost * inverse */
 };
 
-/* Every pool idle, and the answer "nothing". */
-static void master_init(struct master *master, const struct priced_work *work)
-{
-    *master = (struct master){.rows = work->npools + 1};
-    for (int r = 0; r < master->rows; r++) {
-        master->inverse[r][r] = 1;
-        master->level[r] = r < work->npools ? work->capacity[r] : 1;
-    }
-}
-
 static void master_duals(struct master *master)
 {
     for (int c = 0; c < master->rows; c++) {
@@ -224,24 +214,18 @@ static void ask(const struct priced_work *work, const double *price,
     }
 }
 
-/* The worth of `answer` to the basis: > 0 when it should enter. */
-static double worth(const struct master *master, const struct answer *answer)
-{
-    double sum = answer->value;
-    for (int r = 0; r < master->rows; r++)
-        sum -= master->dual[r] * answer->use[r];
-    return sum;
-}
-
 /* The least bound, its prices, and what is chosen at them (which need not
  * fit). Returns how many prices were tried. */
 static int find_prices(struct priced_work *work, struct arena *scratch)
 {
-    struct master master;
+    struct master master = {.rows = work->npools + 1};
     struct answer answer;
     int tried = 0, most = 60 + 20 * work->npools;
     answer.chosen = arena_alloc(scratch, (size_t)(work->n + 1) * sizeof(int));
-    master_init(&master, work);
+    for (int r = 0; r < master.rows; r++) { /* all pools idle, no item served */
+        master.inverse[r][r] = 1;
+        master.level[r] = r < work->npools ? work->capacity[r] : 1;
+    }
     work->bound = INFINITY;
     bool is_smooth = false;
     while (tried < most) {
@@ -251,7 +235,7 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
         for (int p = 0; p < work->npools; p++)
             if (master.dual[p] < low - priced_tiny(work))
                 low = master.dual[idle = p];
-        if (idle >= 0) { /* the pool should have been left idle */
+        if (idle >= 0) { /* a pool should have been left idle */
             double column[ROWS_MAX] = {0};
             column[idle] = 1;
             if (!master_pivot(&master, column, 0))
@@ -271,7 +255,10 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
             memcpy(work->price, price, sizeof price);
             memcpy(work->chosen, answer.chosen, (size_t)work->n * sizeof(int));
         }
-        bool enters = worth(&master, &answer) > priced_tiny(work);
+        double worth = answer.value; /* > 0: the answer should enter */
+        for (int r = 0; r < master.rows; r++)
+            worth -= master.dual[r] * answer.use[r];
+        bool enters = worth > priced_tiny(work);
         if (!enters && !is_smooth)
             break; /* nothing is worth more than the basis: the least bound */
         is_smooth = enters;
@@ -282,13 +269,6 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
 }
 
 /* ---- the whole ---- */
-
-/* Below 1e-9 it is rounding: nothing is missed. */
-static double gap_of(double value, double bound)
-{
-    double gap = bound > 0 ? (bound - value) / bound : 0;
-    return gap > 1e-9 ? gap : 0;
-}
 
 bool priced_solve(const struct priced_problem *problem,
                   const struct priced_limits *limits, struct arena *scratch,
@@ -310,7 +290,9 @@ bool priced_solve(const struct priced_problem *problem,
             chosen[work->item[i]] = work->option[work->chosen[i]].origin;
     out.value = work->value + pinned;
     out.bound = fmax(work->bound, work->value) + pinned;
-    out.gap = gap_of(work->value, work->bound);
+    out.gap = work->bound > 0 ? (work->bound - work->value) / work->bound : 0;
+    if (out.gap <= 1e-9) /* rounding */
+        out.gap = 0;
     *result = out;
     return true;
 }

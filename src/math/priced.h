@@ -1,20 +1,19 @@
 /* priced.h - one choice for each item, out of shared pools.
  *
  * Items (jobs) have choices, each of which takes units (GPUs) from one pool
- * (the GPUs of one type) and is worth something; an item makes at most one
- * choice, a pool has only so many units, and the sum of values is to be as
- * large as can be. Choosing nothing is worth 0. An item may be pinned: it
- * makes that choice whatever it is worth.
+ * (the GPUs of one type) and has a value; an item makes at most one choice, a
+ * pool has a capacity, and the sum of values is maximised. Choosing nothing is
+ * worth 0. An item may be pinned to one of its choices, whatever its value.
  *
  *     maximise   sum of value(i, choice of i)
  *     subject to sum of units taken from pool p <= capacity[p]
  *
- * Who wants to minimise costs with a price L for every item left out, as Sia
- * does, gives L - cost as value: the sums then add up to L * items.
+ * To minimise costs with a price L for every item left out, as Sia does, give
+ * L - cost as value: the two sums then add up to L * items.
  *
  * The answer comes with a bound that no choice can exceed, so how far it may
- * be from the best is known, not hoped: with two or three pools and forty
- * items it is nearly always the best itself.
+ * be from the best is known: with two or three pools and forty items it is
+ * nearly always the best itself.
  */
 #ifndef MATH_PRICED_H
 #define MATH_PRICED_H
@@ -71,9 +70,10 @@ bool priced_solve(const struct priced_problem *problem,
 
 struct cbc;
 
-/* The same, and when the gap stays above `cbc_above` cbc is asked; its answer
- * is taken if it is better and not beyond the bound, and counted as a lie when
- * it is. The bound stays ours: what cbc says of its own is not proven. */
+/* The same, but when the gap stays above `cbc_above`, cbc solves the problem.
+ * Its answer is taken if it is better and within the bound, and counted as
+ * CBC_LIED if it exceeds the bound. The bound returned is never cbc's, which
+ * is not proven. */
 bool priced_solve_or_ask(const struct priced_problem *problem,
                          const struct priced_limits *limits, double cbc_above,
                          struct cbc *cbc, struct arena *scratch, int *chosen,

@@ -1,7 +1,7 @@
-/* pricedfill.c - from what everybody wants to what there is.
+/* pricedfill.c - turns the choices at given prices into choices that fit.
  *
- * The answer to the best prices takes too much of some pools and leaves some
- * of others. Three steps make it fit and fill it up:
+ * At the best prices the items take too much of some pools and leave units of
+ * others idle. Three steps make the choices fit and use the idle units:
  *
  *   repair  while a pool is overdrawn, the change of one item that gives up
  *           least value for each unit it brings back;
@@ -28,7 +28,7 @@ static const struct option *option_of(const struct priced_work *work, int k)
     return k == PRICED_NONE ? &nothing : &work->option[k];
 }
 
-/* Item `i` takes `k` from now on. */
+/* Item `i` takes option `k` from now on. */
 static void change(struct priced_work *work, int i, int k)
 {
     const struct option *from = option_of(work, work->chosen[i]);
@@ -41,23 +41,10 @@ static void change(struct priced_work *work, int i, int k)
     work->chosen[i] = k;
 }
 
-/* Units that item `i` would have to find beside its own to take `to`. */
+/* Units needed beyond those of `from` to take `to` instead. */
 static int extra(const struct option *from, const struct option *to)
 {
     return from->pool == to->pool ? to->units - from->units : to->units;
-}
-
-static void count(struct priced_work *work)
-{
-    work->value = 0;
-    for (int p = 0; p < work->npools; p++)
-        work->free[p] = work->capacity[p];
-    for (int i = 0; i < work->n; i++) {
-        const struct option *o = option_of(work, work->chosen[i]);
-        work->value += o->value;
-        if (o->units > 0)
-            work->free[o->pool] -= o->units;
-    }
 }
 
 /* ---- repair ---- */
@@ -237,7 +224,15 @@ static bool swap_one(struct priced_work *work, const struct table *table)
 void priced_fill(struct priced_work *work, struct arena *scratch)
 {
     struct table table = new_table(work, scratch);
-    count(work);
+    work->value = 0;
+    for (int p = 0; p < work->npools; p++)
+        work->free[p] = work->capacity[p];
+    for (int i = 0; i < work->n; i++) {
+        const struct option *o = option_of(work, work->chosen[i]);
+        work->value += o->value;
+        if (o->units > 0)
+            work->free[o->pool] -= o->units;
+    }
     repair(work);
     int swaps = 4 * work->n + 16;
     while (fill_one(work) || (swaps-- > 0 && swap_one(work, &table))) {

@@ -1,4 +1,4 @@
-/* pricedsearch.c - what the bound does not rule out is looked through.
+/* pricedsearch.c - searches the choices that the bound does not rule out.
  *
  * At prices p, let loss(i, k) >= 0 be how much less item i nets with option k
  * than with its best one. Any choice that fits is worth exactly
@@ -45,7 +45,7 @@ struct search {
     struct level *levels;
     int n;
     double budget; /* what the incumbent loses, less rounding */
-    double enough; /* stop at so little */
+    double enough; /* the loss at which the search may stop */
     long left;     /* steps */
     int *path;     /* branch of each level */
     int *best;     /* the incumbent's options by item */
@@ -159,7 +159,7 @@ static bool descend(struct search *search, int at, double loss, int *free)
     for (int k = 0; k < level->n; k++) {
         const struct branch *branch = &level->branches[k];
         if (loss + branch->loss >= search->budget)
-            break; /* and so for those behind it */
+            break; /* the options after it lose more */
         if (branch->units > free[branch->pool])
             continue;
         if (search->left-- <= 0)

@@ -1,4 +1,4 @@
-/* pricedwork.h - what the parts of priced.h's method share.
+/* pricedwork.h - the state shared by the three files of priced.h's method.
  *
  * priced.c reduces the problem and finds prices; pricedfill.c turns an answer
  * to prices into one that fits and improves it; pricedsearch.c closes what is

@@ -1,7 +1,7 @@
 /* quick.c - the tables behind quick.h.
  *
- * Each entry is the double nearest to the number said beside it, computed with
- * fifty digits.
+ * Each entry is the double nearest to the exact number, computed with fifty
+ * digits.
  */
 #include "math/quick.h"
 

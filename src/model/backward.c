@@ -1,28 +1,29 @@
-/* backward.c - backward time against what is frozen.
+/* backward.c - time of the backward pass with frozen layers.
  *
  * IceFrog's (6), T_bwd(m, l) = alpha + beta theta^gamma T_bwd(m, 0), has one
  * exponent for all of a network. Measured on large GPUs that is too stiff in
- * two ways. Small models are bound by kernel launches: their time goes with
- * the number of layers left, not with FLOPs. Convolutional networks spend
- * more time per FLOP in front, so the curve is steep first and flat later.
+ * two ways. Small models are bound by kernel launches: their time is
+ * proportional to the number of layers left, not to FLOPs. Convolutional
+ * networks spend more time per FLOP in their front layers, so the curve is
+ * steep first and flat later.
  * The form here (freeze.h) is linear in its coefficients, so non-negative
  * least squares fits it exactly and fast, and with coefficients >= 0 every
  * term falls as layers freeze. alpha = c0, and one c alone is (6) with gamma
  * 0.5, 1 or 3.
  *
- * What is left of the error is systematic by frozen share (where a block is
- * cut), by batch (which kernel the library picked) and by both together: its
- * geometric mean, shrunk, is kept for each and interpolated between them. A
- * pair of share and batch that was not seen gets what lies between those of
- * the same batch. More kinds than the struct holds: the later ones are left
- * out.
+ * The remaining error is systematic by frozen share (where a block is cut), by
+ * batch (which kernel the library picked) and by both together: its geometric
+ * mean, shrunk, is kept for each and interpolated between them. A pair of
+ * share and batch that was not seen is interpolated from the pairs of the same
+ * batch. If there are more shares or batches than the struct holds, the later
+ * ones are left out.
  *
- * How far the deviations of pairs are to be believed differs: where the GPU is
- * the bound they are exact and belong to the kernels, where the host is they
- * are chance and the mean over the batches says more. So each frozen share but
- * the smallest and the largest is left out in turn, predicted from the others
- * with each shrinkage, and the one with the least error is taken. Cost: one
- * linear fit a share more, tens of microseconds each.
+ * How much the deviations of pairs mean differs: where the GPU is the bound
+ * they are exact and belong to the kernels; where the host is, they are chance
+ * and the mean over the batches predicts better. So each frozen share but the
+ * smallest and the largest is left out in turn and predicted from the others
+ * with each shrinkage, and the shrinkage with the least error is taken. Cost:
+ * one more linear fit for each share, tens of microseconds each.
  *
  * Tried and worse on two measured tables: the larger (or the fourth-power mean)
  * of a launch floor per layer left and of compute; it follows the scatter of
@@ -35,10 +36,10 @@
 #include <firn/freeze.h>
 #include <math.h>
 
-/* How many rows of "no deviation" each mean is shrunk with. */
+/* Each mean is shrunk as if by this many rows without deviation. */
 static const double level_shrink = 0.5;
 static const double batch_shrink = 2;
-/* The first one where nothing can be left out, and among equals. */
+/* Candidates. The first is taken when no share can be left out, and on ties. */
 static const double both_shrinks[] = {0.5, 0, 3};
 enum { SHRINKS = sizeof both_shrinks / sizeof both_shrinks[0] };
 
@@ -113,8 +114,8 @@ static double mixture(const struct firn_backward *m,
     return sum;
 }
 
-/* Where x lies among n rising places: between *i and *i + 1, the share returned
- * of the way. Outside: at the end. */
+/* Finds *i such that x lies between at[*i] and at[*i + 1] of n rising numbers;
+ * returns which share of the way. x beyond an end counts as that end. */
 static double where(const double *at, size_t n, double x, size_t *i)
 {
     *i = 0;
@@ -130,7 +131,7 @@ static double blend(const double *by, size_t i, double share)
     return share > 0 ? by[i] + (by[i + 1] - by[i]) * share : by[i];
 }
 
-/* All three factors; 1 where nothing was seen. */
+/* The product of all three factors; 1 for a factor that was not observed. */
 static double factors(const struct firn_backward *m, double frozen,
                       double batch)
 {
@@ -186,7 +187,7 @@ static void effect_close(struct effects *e, double shrink)
         e->by[i] = fm_exp(e->sum[i] / (e->count[i] + shrink));
 }
 
-/* The log of measured over predicted by the model as it stands. */
+/* log(measured / predicted) by the model so far. */
 static double deviation(const struct firn_backward *m,
                         const struct firn_backward_obs *o)
 {
@@ -213,7 +214,7 @@ static void fit_both(struct firn_backward *m, size_t b,
     }
 }
 
-/* The deviations of all rows from the model as it stands. */
+/* The deviations of all rows from the model so far. */
 static void deviations(const struct firn_backward *m,
                        const struct firn_backward_obs *obs, size_t n,
                        double *dev)
@@ -222,7 +223,8 @@ static void deviations(const struct firn_backward *m,
         dev[i] = deviation(m, &obs[i]);
 }
 
-/* Share, batch, both: each from what the ones before have left. */
+/* Fits the effects of share, batch and pairs, each to the rest of those
+ * before. */
 static void fit_effects(struct firn_backward *m,
                         const struct firn_backward_obs *obs, size_t n,
                         double both_shrink)
@@ -254,7 +256,7 @@ static void fit_effects(struct firn_backward *m,
     mem_free(dev);
 }
 
-/* The form alone, without deviations; whether the rows are enough for it. */
+/* Fits the form alone, without deviations; false if there are too few rows. */
 static bool fit_form(struct firn_backward *m,
                      const struct firn_backward_obs *obs, size_t n)
 {
@@ -274,8 +276,8 @@ static bool fit_form(struct firn_backward *m,
     return enough;
 }
 
-/* Adds how far each shrinkage is off at one frozen share, the others fitted.
- * `rest` has room for n rows. */
+/* Adds the error of each shrinkage at one frozen share, predicted by a fit to
+ * the other shares. `rest` has room for n rows. */
 static void leave_out(const struct firn_backward_obs *obs, size_t n,
                       double share, struct firn_backward_obs *rest, double *off)
 {
@@ -294,7 +296,7 @@ static void leave_out(const struct firn_backward_obs *obs, size_t n,
     }
 }
 
-/* The shrinkage that predicts left-out shares best; m has their list. */
+/* The shrinkage that predicts left-out shares best; `m` lists the shares. */
 static double choose_shrink(const struct firn_backward *m,
                             const struct firn_backward_obs *obs, size_t n)
 {

@@ -5,10 +5,10 @@
  * ROUNDS times). A cell of n rows with mean e gets n e / (n + lambda), where
  * lambda = s2 / t2 is estimated anew from the scatter s2 within cells and the
  * variance t2 between them (the empirical Bayes estimate of a one-way random
- * effect). A family that says nothing gets t2 = 0 and drops out by itself, so
- * noise is not learned. Where few cells have large effects and the others none,
- * that lambda is too much for the few: parts of it are tried, and the one by
- * which rows are nearest to what the others of their cell say is taken.
+ * effect). A family without effects gets t2 = 0 and drops out by itself, so
+ * noise is not learned. If few cells have large effects and the others none,
+ * this lambda shrinks the few too much: fractions of it are tried, and the one
+ * by which rows are predicted best from the other rows of their cell is taken.
  *
  * (1) Residuals are cut at CUT times their median size, but not below
  *     LEAST_CUT: a stalled step is not a property of a shape, while one odd
@@ -41,7 +41,7 @@ enum { TURNS = 2, FEW_ROWS = 200 };
 #define CUT       4
 #define LEAST_CUT 0.4
 
-/* Parts of the moments' lambda, and by how much a smaller one must be better.
+/* Fractions of the moments' lambda, and how much better a smaller one must be.
  */
 static const double shrinks[] = {1, 0.5, 0.25, 0.1};
 enum { SHRINKS = sizeof shrinks / sizeof shrinks[0] };
@@ -71,7 +71,7 @@ static struct between find(const double *knots, int n, double x)
     return at;
 }
 
-/* Which cells a shape falls into. */
+/* The cells of a shape. */
 struct place {
     struct between batch, theta;
     int class, fullest, gpus;
@@ -120,7 +120,8 @@ static double mix(double a, double b, double w)
     return w > 0 ? a + w * (b - a) : a;
 }
 
-/* Between two batches, whose effects are `lo` and `hi`, and two shares. */
+/* Interpolates between two batches, with the effects `lo` and `hi`, and between
+ * two frozen shares. */
 static double mix_four(const double *lo, const double *hi,
                        const struct place *p)
 {
@@ -201,8 +202,8 @@ struct tally {
     struct correction sum, count;
 };
 
-/* The variance within cells over that between them, by moments; infinite when
- * the cells differ no more than chance would have it. */
+/* The variance within cells over the variance between them, by moments;
+ * infinite when the cells differ no more than by chance. */
 static double moments(struct tally *t, const struct place *at, const double *e,
                       size_t n, int f)
 {
@@ -221,7 +222,7 @@ static double moments(struct tally *t, const struct place *at, const double *e,
     return t2 > 0 ? s2 / t2 : (double)INFINITY;
 }
 
-/* How far rows are, together, from what the others of their cell say. */
+/* The summed error of rows predicted by the other rows of their cell. */
 static double left_out(struct tally *t, const struct place *at, const double *e,
                        size_t n, int f, double lambda)
 {
@@ -278,30 +279,8 @@ static int knots(double *x, size_t n, double *out, int cap)
     return (int)different;
 }
 
-static void cut(double *e, size_t n, double *scratch)
-{
-    for (size_t i = 0; i < n; i++)
-        scratch[i] = fabs(e[i]);
-    double limit = fmax(CUT * stats_median(scratch, n), LEAST_CUT);
-    for (size_t i = 0; i < n; i++)
-        e[i] = fmin(fmax(e[i], -limit), limit);
-}
-
-static void backfit(struct correction *c, struct tally *t,
-                    const struct place *at, double *e, size_t n)
-{
-    for (int round = 0; round < ROUNDS; round++)
-        for (int f = 0; f < FAMILIES; f++) {
-            for (size_t i = 0; i < n; i++)
-                e[i] += *cell(c, &at[i], f);
-            refit(c, t, at, e, n, f);
-            for (size_t i = 0; i < n; i++)
-                e[i] -= *cell(c, &at[i], f);
-        }
-}
-
-/* Where a row lies; its placement and batch get a cell while a quarter of the
- * table is empty. */
+/* The cells of a measured row. Its placement and batch get a new cell as long
+ * as a quarter of the table is empty. */
 static struct place enter(struct correction *c, const struct firn_shape *s,
                           int *ncells)
 {
@@ -350,8 +329,18 @@ void correction_learn(struct correction *c, const struct firn_itertime *m,
         c->nbatches = knots(x, rows, c->batches, CORRECT_BATCHES);
         c->nthetas = knots(y, rows, c->thetas, CORRECT_THETAS);
         enter_all(c, m, obs, n, at, e);
-        cut(e, rows, x);
-        backfit(c, t, at, e, rows);
+        for (size_t i = 0; i < rows; i++)
+            x[i] = fabs(e[i]);
+        double limit = fmax(CUT * stats_median(x, rows), LEAST_CUT);
+        for (size_t i = 0; i < rows; i++)
+            e[i] = fmin(fmax(e[i], -limit), limit);
+        for (int k = 0; k < ROUNDS * FAMILIES; k++) {
+            for (size_t i = 0; i < rows; i++)
+                e[i] += *cell(c, &at[i], k % FAMILIES);
+            refit(c, t, at, e, rows, k % FAMILIES);
+            for (size_t i = 0; i < rows; i++)
+                e[i] -= *cell(c, &at[i], k % FAMILIES);
+        }
     }
     mem_free(e);
     mem_free(x);

@@ -1,4 +1,4 @@
-/* correct.h - what a smooth model cannot know, learned from its residuals.
+/* correct.h - corrections to a smooth model, learned from its residuals.
  *
  * A convolution that takes twice as long at batch 23 as at 24, or a host whose
  * processors are too few for its eighth GPU, follows no formula, but happens
@@ -11,9 +11,9 @@
  *   frozen share; batch x fullest node x frozen share; placement x batch
  *
  * (the seventh and eighth for hosts that cannot feed their GPUs, whose steps
- * freezing does not shorten), each effect shrunk towards none by as much as its
- * own scatter demands. A shape nobody has seen gets the effects of its
- * neighbours in batch and frozen share, and none where there is no neighbour. A
+ * freezing does not shorten), each effect shrunk towards none according to its
+ * own scatter. A shape that was not measured gets the effects of its
+ * neighbours in batch and frozen share, or none if there is no neighbour. A
  * zeroed struct corrects nothing. Evaluation allocates nothing.
  */
 #ifndef MODEL_CORRECT_H
@@ -44,7 +44,7 @@ struct correction {
     double by_slack[CORRECT_CLASSES][CORRECT_FULLEST][CORRECT_THETAS];
     double by_stall[CORRECT_BATCHES][CORRECT_FULLEST][CORRECT_THETAS];
     /* A hash table of placement and batch, 0 for an empty slot; the last
-     * effect is that of those it has not, 0. */
+     * effect, 0, is for keys that are not in the table. */
     uint32_t cells[CORRECT_CELLS];
     double by_cell[CORRECT_CELLS + 1];
 };
@@ -53,15 +53,15 @@ struct correction {
 double correction_factor(const struct correction *c,
                          const struct firn_shape *shape);
 
-/* Learns from the usable ones of n measurements what `m` gets wrong. With
- * fewer than 8 of them, nothing. */
+/* Learns the deviations of n measurements from `m`. Fewer than 8 usable
+ * measurements leave the correction empty. */
 void correction_learn(struct correction *c, const struct firn_itertime *m,
                       const struct firn_step_obs *obs, size_t n);
 
-/* The same, and where the measurements are few the model is refitted to what
- * is left without the learned effects, and they are learned anew, in turn: an
- * odd batch does not bend the curve through the others. `m` was fitted to
- * these measurements in this form. */
+/* The same; with few measurements the model is refitted without the learned
+ * effects, and these are learned anew, in turn, so that an odd batch does not
+ * bend the curve through the others. `m` was fitted to these measurements in
+ * this form. */
 void correction_refine(struct correction *c, struct firn_itertime *m,
                        enum firn_itertime_form form,
                        const struct firn_step_obs *obs, size_t n);

@@ -6,12 +6,12 @@
  * the correction, which is learned from whole steps.
  *
  * The backward model starts from the pass with nothing frozen, T_bwd(m, 0). It
- * is taken from the rows that are fitted, never from those that are tested: as
- * measured for a batch that has such a row; otherwise guessed from the least
- * frozen row of the batch by the prior, then moved by how the fitted model
- * misses the rows of that batch, and fitted again, a few times; interpolated
- * (beyond the ends: along the nearest two, never below half of the nearest)
- * for a batch that was not fitted.
+ * is taken from the rows that are fitted, never from those that are tested. For
+ * a batch with such a row it is the measured time. For other fitted batches it
+ * is guessed from the least frozen row by the prior, then moved by the error of
+ * the fitted model on the rows of the batch, and fitted again, a few times. For
+ * a batch that was not fitted it is interpolated (beyond the ends: along the
+ * nearest two, never below half of the nearest).
  */
 #include "model/evaluate.h"
 #include "base/fmath.h"
@@ -54,7 +54,7 @@ size_t evaluate_split(struct firn_step_obs *obs, size_t n, uint64_t seed)
     return (n + 1) / 2;
 }
 
-/* Scores `r`'s model; indices of the worst refer to `test`. */
+/* Scores the model of `r`; the index `worst` refers to `test`. */
 static void score(struct evaluate_result *r, const struct firn_step_obs *test,
                   size_t ntest)
 {
@@ -128,7 +128,7 @@ static struct firn_step_obs step_of(const struct evaluate_row *row)
     return (struct firn_step_obs){row->shape, row->iter_s, row->sync_s};
 }
 
-/* Measured (not NaN) and yet no measurement. */
+/* A number that is given (not NaN) but not positive and finite. */
 static bool is_wrong(double x)
 {
     return !isnan(x) && !(x > 0 && isfinite(x));
@@ -166,7 +166,7 @@ static double ask_base(const struct evaluate_models *m, double batch)
     return batch < x0 || batch > x1 ? fmax(line, nearest / 2) : line;
 }
 
-/* Puts a base in order of the batch, unless one as good is there. */
+/* Inserts a base in order of the batch, unless one as good is there. */
 static void add_base(struct evaluate_models *m, double batch, double base_s,
                      bool is_guess)
 {
@@ -248,7 +248,7 @@ static void fit_steps(struct evaluate_models *m,
     mem_free(obs);
 }
 
-/* Moves the guessed bases by how the model misses the rows of their batch. */
+/* Moves the guessed bases by the model's error on the rows of their batch. */
 static void move_bases(struct evaluate_models *m,
                        const struct firn_backward_obs *obs, size_t n)
 {
@@ -331,7 +331,7 @@ double evaluate_measured(const struct evaluate_row *row,
     case EVALUATE_ITERATION:
         return row->iter_s;
     case EVALUATE_COMPUTE:
-        /* A compute part of next to nothing is a fault of the clock. */
+        /* A step that is nearly all synchronisation is a clock error. */
         return row->sync_s < 0.95 * row->iter_s ? row->iter_s - row->sync_s
                                                 : (double)NAN;
     case EVALUATE_BACKWARD:

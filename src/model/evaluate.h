@@ -1,10 +1,10 @@
 /* evaluate.h - how far predictions are from measurements.
  *
- * Models are fitted on one set of measurements and asked about another.
- * evaluate_steps() does so for step times: the step that synchronises, and the
- * compute in it where it was measured. evaluate_fit() fits all that a measured
- * table of one application tells: iteration, backward pass, memory and
- * utilisation. Errors are shares (0.04 is 4 %). Prints nothing.
+ * Models are fitted to one set of measurements and predict another.
+ * evaluate_steps() does so for step times: the step with synchronisation, and
+ * its compute part if that was measured. evaluate_fit() fits every model that a
+ * measured table of one application allows: iteration, backward pass, memory
+ * and utilisation. Errors are shares (0.04 is 4 %). Prints nothing.
  */
 #ifndef MODEL_EVALUATE_H
 #define MODEL_EVALUATE_H
@@ -34,29 +34,29 @@ struct evaluate_result {
     struct evaluate_error step, compute;
 };
 
-/* Fits on `train`, asks about the usable ones of `test`. FIRN_EDATA when there
- * is too little to fit or to test; `out` is then as it was. */
+/* Fits to `train`, predicts the usable rows of `test`. FIRN_EDATA when there
+ * is too little to fit or to test; `out` is then unchanged. */
 enum firn_status evaluate_steps(const struct evaluate_options *options,
                                 const struct firn_step_obs *train,
                                 size_t ntrain, const struct firn_step_obs *test,
                                 size_t ntest, struct evaluate_result *out,
                                 struct firn_error *err);
 
-/* Shuffles the measurements; the first half (rounded up) is to be fitted on.
- * The same seed gives the same order everywhere. Returns its size. */
+/* Shuffles the measurements and returns the size of the first half (rounded
+ * up), the one to fit. The same seed gives the same order everywhere. */
 size_t evaluate_split(struct firn_step_obs *obs, size_t n, uint64_t seed);
 
-/* The error of n predictions. Sorts nothing of the caller's. */
+/* The error of n predictions. */
 struct evaluate_error evaluate_error(const double *predicted,
                                      const double *measured, size_t n);
 
 /* --- a measured table ----------------------------------------------------- */
 
 enum evaluate_quantity {
-    EVALUATE_ITERATION,   /* seconds, with what synchronises */
+    EVALUATE_ITERATION,   /* seconds, with synchronisation */
     EVALUATE_COMPUTE,     /* seconds, without; uncorrected model */
     EVALUATE_BACKWARD,    /* seconds */
-    EVALUATE_MEMORY,      /* MiB, peak of what is allocated */
+    EVALUATE_MEMORY,      /* MiB, peak of allocated memory */
     EVALUATE_UTILISATION, /* percent */
     EVALUATE_QUANTITIES,
 };
@@ -71,8 +71,8 @@ struct evaluate_row {
     double iter_s, sync_s, bwd_s, mem_mib, util_pct;
 };
 
-/* What is wrong with a row, as words that follow "row 3: "; NULL when it is
- * usable. Everything measured must be positive and finite. */
+/* The fault of a row, as text that follows "row 3: "; NULL when it is usable.
+ * Every measured number must be positive and finite. */
 const char *evaluate_row_fault(const struct evaluate_row *row);
 
 enum { EVALUATE_BASES = 32 };
@@ -93,7 +93,7 @@ struct evaluate_models {
     struct firn_usage memory, util;
 };
 
-/* Fits what the usable ones of n rows of one application allow. */
+/* Fits every model that the usable rows of one application allow. */
 void evaluate_fit(struct evaluate_models *models,
                   const struct evaluate_row *rows, size_t n);
 

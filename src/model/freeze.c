@@ -16,8 +16,8 @@
  * as l' grows, psi(L) = 0. (3) The tuner never freezes more than max_share
  * of the layers, and none during warm-up.
  *
- * FreezeOut has no penalty of its own; its tuned form borrows ours to choose
- * t_0, which is what makes it comparable.
+ * FreezeOut has no penalty of its own; its tuned form chooses t_0 by IceFrog's,
+ * which makes the two comparable.
  */
 #include "base/fmath.h"
 #include <firn/freeze.h>
@@ -104,7 +104,7 @@ static size_t most_layers(const struct firn_tuner *tuner,
     size_t nlayers = ask->freeze->nlayers;
     if (ask->progress < tuner->warmup || !(tuner->max_share > 0))
         return 0;
-    /* The small term: 0.9 of 10 layers is 9, whatever the rounding. */
+    /* The small term: 0.9 of 10 layers is 9 in spite of rounding. */
     double most = floor(tuner->max_share * (double)nlayers + 1e-9);
     return most < (double)nlayers ? (size_t)most : nlayers - 1;
 }

@@ -5,7 +5,7 @@
  *
  * The candidates are a geometric grid rather than an optimiser: 50 evaluations
  * a shape, the same everywhere, within 2 % of the best total batch even when
- * Bmax is 100 times B0; those that are split as the one before are not
+ * Bmax is 100 times B0; a candidate that is split as the one before is not
  * evaluated again. A zero noise scale (V = 0) makes every batch beyond B0
  * worthless and a zero gradient (G = 0) makes efficiency 1: both are limits of
  * the formula and need no special case.
@@ -32,24 +32,19 @@ double firn_efficiency(const struct firn_noise *noise, double batch)
     return firn_gain(noise, batch) * noise->batch0 / batch;
 }
 
-/* The same with one division less by the batch: batch x efficiency is
- * B B0 (V + G) / (V B0 + G B). */
-static double useful(const struct firn_noise *noise, double batch)
-{
-    double g = noise->grad_sqr > 0 ? noise->grad_sqr : 0;
-    double v = noise->grad_var > 0 ? noise->grad_var : 0;
-    if (!(g + v > 0))
-        return noise->batch0;
-    return batch * noise->batch0 * (v + g) / (v * noise->batch0 + g * batch);
-}
-
 double firn_goodput_at(const struct firn_itertime *m,
                        const struct firn_noise *noise,
                        const struct firn_shape *shape, double psi)
 {
     int passes = shape->accum_steps > 1 ? shape->accum_steps : 1;
     double batch = shape->gpus * shape->batch_per_gpu * passes;
-    return useful(noise, batch) * psi / firn_itertime_iteration(m, shape);
+    double g = noise->grad_sqr > 0 ? noise->grad_sqr : 0;
+    double v = noise->grad_var > 0 ? noise->grad_var : 0;
+    double useful = noise->batch0; /* batch x efficiency, one division less */
+    if (g + v > 0)
+        useful =
+            batch * noise->batch0 * (v + g) / (v * noise->batch0 + g * batch);
+    return useful * psi / firn_itertime_iteration(m, shape);
 }
 
 /* Splits a total batch into passes; false when it is outside the limits. */

@@ -35,8 +35,8 @@ double firn_overlap(double a, double b, double gamma)
 
 static inline int fullest(const struct firn_shape *s)
 {
-    /* In doubles, exact for such integers and cheaper than a division of
-     * integers; also for one node, as a wrong guess of a branch costs more. */
+    /* In doubles: exact for such integers and cheaper than integer division.
+     * One node takes the same path: a mispredicted branch costs more. */
     int even = (int)((double)(s->gpus + s->nodes - 1) / (double)s->nodes);
     return s->gpus_on_fullest > 0 ? s->gpus_on_fullest : even;
 }

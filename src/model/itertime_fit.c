@@ -3,19 +3,19 @@
  * Minimised are the logarithms of predicted over measured step time, and with
  * a smaller weight the same for the compute part where it was measured,
  * under a soft L1 loss: relative errors count alike for all shapes, and a
- * stalled step (a slow data loader) does not drag the rest. Pollux minimises
- * the two root mean squares with equal weight; the step is what is asked for,
- * so it weighs more here.
+ * stalled step (a slow data loader) does not distort the rest. Pollux minimises
+ * the two root mean squares with equal weight; here the step weighs more, since
+ * it is what callers ask for.
  *
  * The start is found by linear least squares: alpha and beta from compute
- * times, or where they were not measured from steps of one GPU; each
- * synchronisation law from what the step took longer. It is the prior, too,
- * unless the caller's model was fitted before; then that one is.
+ * times, or from steps of one GPU if they were not measured; each
+ * synchronisation law from the rest of the step. The start is also the prior,
+ * unless the caller's model was fitted before: then that model is.
  *
- * (1) A parameter that the measurements say nothing about is not touched by
- *     the fit: one batch size only gives alpha half of the time (Pollux); a
- *     node class not seen keeps its law, but not below 1.1 times that of one
- *     node; freezing not seen keeps I(6)(7).
+ * (1) A parameter that the measurements do not determine is not touched by the
+ *     fit: with one batch size alpha gets half of the time (Pollux); a node
+ *     class that was not measured keeps its law, but at least 1.1 times that
+ *     of one node; without rows of frozen layers I(6)(7) stay.
  * (2) Monotone by bounds: all coefficients >= 0, gamma in [1, 10], phi in
  *     [0, 0.9], I(6)'s exponent in [0.5, 1.2]: unconstrained, its three
  *     parameters are exchangeable and the fit is meaningless.
@@ -33,7 +33,7 @@
 
 #define SOFT  0.1
 #define RIDGE 0.01
-/* How much of a compute guessed from steps that synchronise is taken. */
+/* The share of a compute time guessed from synchronised steps that is used. */
 #define UNSURE 0.7
 
 static void pack(const struct firn_itertime *m, double *v)
@@ -112,9 +112,9 @@ static int distinct(const struct steprows *t, int law, bool of_crowd)
     return n;
 }
 
-/* What rows without a measured compute tell of it. */
+/* What rows without a measured compute time reveal of it. */
 enum hint {
-    HINT_MEASURED, /* others have one: these have none to tell */
+    HINT_MEASURED, /* nothing: other rows have a measured one */
     HINT_SINGLE,   /* steps of one GPU with two batch sizes are compute */
     HINT_NONE,
 };
@@ -136,8 +136,9 @@ static enum hint hint(const struct steprows *t)
     return found;
 }
 
-/* What a step synchronised, its compute not having been measured: what the
- * guessed compute leaves of it, were the overlap 2; a tenth at least. */
+/* The synchronisation time of a step whose compute time was not measured: the
+ * rest of the step beside the guessed compute time at an overlap exponent of
+ * 2, and at least a tenth of the step. */
 static double leftover(const struct steprow *w, const double *v, enum hint hint)
 {
     double part = hint == HINT_SINGLE ? 1 : UNSURE;
@@ -155,16 +156,16 @@ static bool guess(const struct steprows *t, int law, const double *v,
     double *a = arena_alloc(scratch, 2 * t->nrows * sizeof *a);
     double *y = arena_alloc(scratch, t->nrows * sizeof *y);
     struct linear_problem p = {.a = a, .y = y, .cols = 2};
-    enum hint told = hint(t);
+    enum hint known = hint(t);
     for (size_t i = 0; i < t->nrows; i++) {
         const struct steprow *w = &t->rows[i];
         if ((law >= 0 && w->law != law) || (w->is_frozen && law >= 0))
             continue;
-        if (law < 0 && told == HINT_SINGLE && w->law >= 0)
+        if (law < 0 && known == HINT_SINGLE && w->law >= 0)
             continue;
         double have = law >= 0 ? w->step - w->comp : w->comp;
         if (!(w->comp > 0))
-            have = law >= 0 ? leftover(w, v, told) : w->step;
+            have = law >= 0 ? leftover(w, v, known) : w->step;
         a[2 * p.rows] = 1 / w->step;
         a[2 * p.rows + 1] = (law >= 0 ? w->r2 : w->b) / w->step;
         y[p.rows++] = have / w->step;
@@ -198,7 +199,7 @@ static void add_column(struct steprows *t, int param)
     t->column[param] = t->ncolumns++;
 }
 
-/* Which parameters the form has and the measurements speak of. */
+/* Chooses the parameters of the form that the measurements determine. */
 static void choose_columns(struct steprows *t, enum firn_itertime_form form)
 {
     bool is_frozen = false, has_law = false, is_full = form == FIRN_FORM_FULL;
@@ -237,15 +238,6 @@ static void choose_columns(struct steprows *t, enum firn_itertime_form form)
     if (form != FIRN_FORM_POLLUX && is_frozen)
         for (int j = FLOP; j < NPARAMS; j++)
             add_column(t, j);
-}
-
-/* The papers' forms know one law for all multi-node shapes: rows on three or
- * more nodes are read as if on two. */
-static void merge_laws(struct steprows *t)
-{
-    for (size_t i = 0; i < t->nrows; i++)
-        if (t->rows[i].law == FAR)
-            t->rows[i].law = PAIR;
 }
 
 struct bounds {
@@ -319,8 +311,8 @@ static enum firn_status run(struct steprows *t, const double *prior,
     return FIRN_OK;
 }
 
-/* Laws not seen: at least 1.1 times one node's (Pollux); three nodes as two
- * when only one of the two was seen. */
+/* Laws of node classes that were not measured: at least 1.1 times that of one
+ * node (Pollux); two and three nodes share a law if only one was measured. */
 static void fill_unseen(const struct steprows *t, double *v, bool is_merged)
 {
     bool has_pair = t->column[PAIR] >= 0, has_far = t->column[FAR] >= 0;
@@ -388,8 +380,10 @@ static enum firn_status refit(struct firn_itertime *m, struct steprows *t,
     struct fit_result result, second;
     bool is_full = fit->form == FIRN_FORM_FULL;
     t->message_s = m->byte_s * m->message_bytes;
-    if (!is_full)
-        merge_laws(t);
+    /* The papers' forms have one law for all multi-node shapes. */
+    for (size_t i = 0; i < t->nrows && !is_full; i++)
+        if (t->rows[i].law == FAR)
+            t->rows[i].law = PAIR;
     choose_columns(t, fit->form);
     pack(m, prior);
     if (m->gpus_max == 0)

@@ -1,6 +1,7 @@
 /* llm.c - transformers by name, and how many parameters they have.
  *
- * With h hidden, f inner width, k = h kv_heads / heads, V words, P positions:
+ * With h hidden, f inner width, k = h kv_heads / heads, V tokens in the
+ * vocabulary, P positions:
  *
  *   GPT2   V h + P h + l (12 h^2 + 13 h) + 2 h           (for f = 4 h, k = h)
  *   BERT   (V + P + 2) h + 2 h + l (12 h^2 + 13 h) + h^2 + h
@@ -32,7 +33,7 @@ const struct firn_llm_shape *firn_llm_shapes(size_t *n)
     return table;
 }
 
-/* "llm-1024x24x16x50257"; false: it is not written so. */
+/* Parses "llm-1024x24x16x50257"; false for any other name. */
 static bool by_numbers(struct firn_llm_shape *out, const char *name)
 {
     long number[4];
@@ -136,18 +137,18 @@ double firn_llm_layer_params(const struct firn_llm_shape *shape)
 double firn_llm_params(const struct firn_llm_shape *shape, int seq)
 {
     double h = shape->hidden;
-    double words = (double)shape->vocab * h * (shape->is_tied ? 1 : 2);
+    double tokens = (double)shape->vocab * h * (shape->is_tied ? 1 : 2);
     double layers = shape->layers * firn_llm_layer_params(shape);
     double positions = (shape->positions > seq ? shape->positions : seq) * h;
     switch (shape->family) {
     case FIRN_LLM_GPT2:
-        return words + positions + layers + 2 * h;
+        return tokens + positions + layers + 2 * h;
     case FIRN_LLM_BERT:
-        return words + positions + 2 * h + 2 * h + layers + h * h + h;
+        return tokens + positions + 2 * h + 2 * h + layers + h * h + h;
     case FIRN_LLM_LLAMA:
         break;
     }
-    return words + layers + h;
+    return tokens + layers + h;
 }
 
 double firn_llm_lora_params(const struct firn_llm_shape *shape, int rank,

@@ -1,9 +1,9 @@
 /* llmplan.c - the feasible (type, t, d) of a transformer, best first.
  *
  * Plans are few (types x log node x divisors of the batch), so they are
- * enumerated and each is put in its place of the caller's array, the worst
- * falling out at the end. The order is total (type, t and d come last), so it
- * does not depend on that of enumeration.
+ * enumerated and each is inserted in order into the caller's array, the worst
+ * dropping out at the end. The order is total (type, t and d come last), so it
+ * does not depend on the order of enumeration.
  */
 #include <firn/llmplan.h>
 
@@ -73,7 +73,7 @@ static bool is_better(const struct firn_llm_plan *a,
     return a->t < b->t;
 }
 
-/* Puts it in its place among the n best of `max`. */
+/* Inserts a plan in order among the n best, of which `max` are kept. */
 static void keep(struct firn_llm_plan *out, size_t n, size_t max,
                  const struct firn_llm_plan *plan)
 {
@@ -85,7 +85,7 @@ static void keep(struct firn_llm_plan *out, size_t n, size_t max,
     out[at] = *plan;
 }
 
-/* False: it does not fit. */
+/* False when the plan does not fit the memory. */
 static bool make(struct firn_memory_job *job, int type,
                  const struct firn_llm_plan_options *options,
                  struct firn_llm_plan *out)

@@ -7,19 +7,19 @@
  * on a grid over [0, least loss seen or floor_max], then on a finer grid about
  * the best: no derivative, no start value, no luck.
  *
- * (2) is taken at its word, with one repair: where b2 is 0 the curve starts
- * flat and (2) would say "converged" at k = 0; `from` lets the caller begin
- * after what has been seen. Above the tolerance the fall per step is
- * unimodal, so the first k beneath it is found by doubling and bisection.
+ * (2) is used as printed, with one repair: where b2 is 0 the curve starts flat
+ * and (2) would mean "converged" at k = 0; `from` lets the caller begin after
+ * the points seen. Above the tolerance the fall per step is unimodal, so the
+ * first k beneath it is found by doubling and bisection.
  *
  * The hitting time (firn_losscurve_hit) treats each evaluation as the curve
  * plus independent noise of the deviation seen in the fit, with a logistic in
  * place of the normal distribution (never more than 0.01 apart).
  *
- * Half way through a run a curve of five noisy points says little about where
- * the job ends, and where others ended says about as much: expect() weighs
- * the two by what was seen, and answers with the mean of both, which is never
- * far off rather than often exact. Its weights are not fitted to anything.
+ * Half way through a run, five noisy points predict the end of the job about
+ * as badly as the ends of other jobs do: expect() weighs the two by the number
+ * of points and returns their mean, which is never far off rather than often
+ * exact. Its weights are not fitted to anything.
  *
  * Invariants. (1) b >= 0, so L falls with k. (2) L(k) >= b0 * scale.
  */
@@ -58,7 +58,7 @@ static double shape(const double *b, double k)
     return b[0] + (d > 0 ? 1 / d : 1e12);
 }
 
-/* The best b1..b3 for this floor; the summed squared error. */
+/* Fits b1..b3 for this floor; returns the summed squared error. */
 static double fit_above(const struct points *p, double floor, double *b)
 {
     lsq_clear(p->rows);

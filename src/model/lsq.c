@@ -1,8 +1,7 @@
 /* lsq.c - gathers weighted rows and has math/linear.h solve them.
  *
- * A weight w becomes a factor sqrt(w) on both sides of its row. Rows are
- * checked by the callers, who have the words for what is wrong with them, so
- * a refusal by the solver is a bug.
+ * A weight w becomes a factor sqrt(w) on both sides of its row. The callers
+ * check rows and report bad ones, so an error of the solver is a bug.
  */
 #include "model/lsq.h"
 #include "math/linear.h"

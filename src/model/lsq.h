@@ -23,8 +23,8 @@ void lsq_init(struct lsq *lsq, size_t terms, size_t max);
 void lsq_clear(struct lsq *lsq);
 /* Adds a finite row x[0..terms) that should give y, with weight w >= 0. */
 void lsq_add(struct lsq *lsq, const double *x, double y, double w);
-/* Pulls the coefficients from `first` on to zero as `rows` typical rows would
- * that say so: what keeps a fit to few rows sane. */
+/* Pulls the coefficients from `first` on towards zero with the weight of `rows`
+ * typical rows: keeps a fit to few rows sane. */
 void lsq_shrink(struct lsq *lsq, size_t first, double rows);
 /* The coefficients of any sign, or the best that are all >= 0. There must be
  * a row. */

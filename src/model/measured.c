@@ -1,5 +1,11 @@
 /* measured.c - step tables and gradient statistics of a data folder.
  *
+ * Step times by frozen layers: IceFrog's BERT and YOLOv3 have one
+ * placements.csv whose rows give the number of frozen front layers. Each such
+ * number becomes a table of its own, so that a placement and a batch are
+ * looked up as in any other table and the interpolation between numbers of
+ * frozen layers comes last.
+ *
  * Gradient statistics: validation-B.csv has a row for each epoch at total
  * batch B. Epoch e ends, whatever the batch, at the least `progress` that any
  * of these files has after e epochs (AdaptDL's rule), and its statistics are
@@ -83,7 +89,59 @@ enum firn_status measured_table(struct steptable *out, const char *source,
     return FIRN_OK;
 }
 
-/* --- gradient statistics ---------------------------------------------- */
+/* --- step times by frozen layers ------------------------------------------ */
+
+/* Inserts an empty level in order, unless there is one with as many layers. */
+static void add_level(struct measured_level **at, size_t *n, double frozen)
+{
+    size_t i = *n;
+    while (i > 0 && (*at)[i - 1].frozen > frozen)
+        i--;
+    if (!(frozen >= 0) || (i > 0 && (*at)[i - 1].frozen == frozen))
+        return;
+    *at = mem_grow(*at, *n, *n + 1, sizeof **at);
+    memmove(*at + i + 1, *at + i, (*n - i) * sizeof **at);
+    (*at)[i] = (struct measured_level){.frozen = frozen};
+    (*n)++;
+}
+
+enum firn_status measured_levels(struct measured_level **out, size_t *n,
+                                 const char *source, const char *app,
+                                 const char *dir, struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    struct sheet in = {0};
+    struct measured_level *at = NULL;
+    size_t count = 0;
+    enum firn_status status = FIRN_OK;
+    bool is_bert = strcmp(app, "bert-wikitext2") == 0;
+    if (strcmp(source, "icefrog") == 0 &&
+        (is_bert || strcmp(app, "yolov3-voc") == 0))
+        buf_printf(&path, "%s/icefrog/%s/placements.csv", dir,
+                   is_bert ? "bert_wikitext2" : "yolov3_voc");
+    if (path.n > 0 && is_there(path.at))
+        status = sheet_read(&in, path.at, err);
+    int column = sheet_column(&in, "frozen_layer");
+    for (size_t i = 0; i < in.nrows; i++)
+        add_level(&at, &count, sheet_number(&in, i, column));
+    for (size_t i = 0; i < count && status == FIRN_OK; i++) {
+        status = steptable_add(&at[i].table, &in, at[i].frozen, path.at, err);
+        steptable_ready(&at[i].table);
+    }
+    for (size_t i = 0; i < count && status != FIRN_OK; i++)
+        steptable_release(&at[i].table);
+    if (status == FIRN_OK) {
+        *out = at;
+        *n = count;
+    } else {
+        mem_free(at);
+    }
+    sheet_release(&in);
+    buf_release(&path);
+    return status;
+}
+
+/* --- gradient statistics -------------------------------------------------- */
 
 static bool stats_folder(struct firn_buf *out, const char *source,
                          const char *app, const char *dir)

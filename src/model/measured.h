@@ -1,15 +1,15 @@
 /* measured.h - the published tables behind the shipped profiles.
  *
  * A data folder has pollux/apps, sia/apps, icefrog, ymir, easyscale and h200
- * as docs/profiles.md lists them. From it come full tables for the truth of a
- * simulation, and the shipped profiles themselves.
+ * as docs/profiles.md lists them. The full tables are the true step times of a
+ * simulation; the shipped profiles are made from them.
  */
 #ifndef MODEL_MEASURED_H
 #define MODEL_MEASURED_H
 #include "model/steptable.h"
 #include <firn/profile.h>
 
-/* The folder holds such tables. */
+/* Does the folder hold such tables? */
 bool measured_is_here(const char *dir);
 
 /* The step times behind a profile on one type; no rows when none were
@@ -18,7 +18,7 @@ enum firn_status measured_table(struct steptable *out, const char *source,
                                 const char *app, const char *type,
                                 const char *dir, struct firn_error *err);
 
-/* Step times with so many layers frozen. */
+/* Step times with `frozen` layers frozen. */
 struct measured_level {
     double frozen;
     struct steptable table;
@@ -30,18 +30,18 @@ enum firn_status measured_levels(struct measured_level **out, size_t *n,
                                  const char *source, const char *app,
                                  const char *dir, struct firn_error *err);
 
-/* Its gradient statistics, an epoch a stage; nothing when none were
+/* Gradient statistics, one stage for each epoch; empty when none were
  * published. Owned by the caller, as in struct firn_profile. */
 enum firn_status measured_stats(struct firn_profile_stats *out,
                                 const char *source, const char *app,
                                 const char *dir, struct firn_error *err);
 
-/* The B of all validation-B.csv in a folder, rising; how many. The caller
- * frees the array. */
+/* The B of all validation-B.csv in a folder, rising; returns how many. The
+ * caller frees the array. */
 size_t measured_batches(double **out, const char *folder);
 
-/* A law of that form fitted to a table. FIRN_EDATA when it has too few rows;
- * `out` is then as it was. */
+/* Fits a law of this form to a table. FIRN_EDATA when it has too few rows;
+ * `out` is then unchanged. */
 enum firn_status measured_law(struct firn_itertime *out,
                               const struct steptable *table,
                               enum firn_itertime_form form,
@@ -49,8 +49,9 @@ enum firn_status measured_law(struct firn_itertime *out,
 
 void measured_stats_release(struct firn_profile_stats *stats);
 
-/* At most `most` stages, each of equally many: the mean variance, and the
- * |g|^2 with which training at a measured batch takes as long as before. */
+/* Merges equally many neighbouring stages so that at most `most` are left: the
+ * mean variance, and the |g|^2 with which training at a measured batch takes as
+ * long as before. */
 void measured_thin(struct firn_profile_stats *stats, size_t most);
 
 /* All shipped profiles but the synthetic ones, made anew: fitted and thinned.

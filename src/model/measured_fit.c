@@ -1,9 +1,10 @@
 /* measured_fit.c - makes the shipped profiles from the published tables.
  *
  * Step times: FIRN_FORM_FULL of itertime.h, fitted to every row; the error
- * told is that of the same rows, without any learned correction. Memory: a
- * line through the peaks with nothing frozen. EasyScale published one batch
- * for each model and type: its time is taken as proportional to the batch.
+ * written is the one on these same rows, without a learned correction. Memory:
+ * a line through the peaks with nothing frozen. EasyScale published one batch
+ * for each model and GPU type: the time is taken as proportional to the batch.
+ * Pairs: the mean of the measured slowdowns, those below 1 counted as 1.
  * Deterministic: the same tables give the same bytes.
  */
 #include "base/buf.h"
@@ -12,16 +13,36 @@
 #include "base/vec.h"
 #include "model/evaluate.h"
 #include "model/measured.h"
-#include "model/profilemaker.h"
 #include "model/sheet.h"
 #include <math.h>
 #include <string.h>
 
 #define ADAPTDL "petuum/adaptdl, branch osdi21-artifact (Apache-2.0)"
 #define SIA     "siasosp23/artifacts, sia-simulator"
+#define FROZEN  "gaow0007/FrozenTraceAnalysis, gaow0007/TraceCollectionLibrary"
 
-struct firn_profile *maker_add(struct maker *m, const char *source,
-                               const char *app)
+struct maker {
+    const char *dir, *h200;
+    struct firn_profiles out;
+    size_t cap;
+    struct firn_error *err;
+};
+
+/* A VEC of measurements of one application on one GPU type. */
+struct observations {
+    struct firn_step_obs *at;
+    size_t n, cap;
+};
+
+#define FITTED                                                         \
+    "step times: least squares of log step on all rows, full form of " \
+    "itertime.h"
+#define THINNED \
+    "; statistics: thinned to 20 stages at most, each as long as its epochs"
+
+/* A new profile; valid until the next one is added. */
+static struct firn_profile *add_profile(struct maker *m, const char *source,
+                                        const char *app)
 {
     if (m->out.n == m->cap) {
         size_t cap = m->cap > 0 ? 2 * m->cap : 32;
@@ -35,8 +56,8 @@ struct firn_profile *maker_add(struct maker *m, const char *source,
     return p;
 }
 
-void maker_tell(struct firn_profile *p, const char *origin,
-                const char *hardware, const char *method)
+static void set_origin(struct firn_profile *p, const char *origin,
+                       const char *hardware, const char *method)
 {
     str_copy(p->origin, sizeof p->origin, origin);
     str_copy(p->hardware, sizeof p->hardware, hardware);
@@ -52,9 +73,10 @@ static struct firn_profile_gpu *add_gpu(struct firn_profile *p,
     return gpu;
 }
 
-/* Fits one type to its rows. */
-enum firn_status maker_fit(struct firn_profile *p, const char *type,
-                           const struct maker_obs *obs, struct firn_error *err)
+/* Adds a GPU type whose step times are fitted to `obs`. */
+static enum firn_status fit_type(struct firn_profile *p, const char *type,
+                                 const struct observations *obs,
+                                 struct firn_error *err)
 {
     const struct evaluate_options full = {FIRN_FORM_FULL, false};
     struct evaluate_result *r = mem_new(1, sizeof *r);
@@ -72,7 +94,7 @@ enum firn_status maker_fit(struct firn_profile *p, const char *type,
 }
 
 /* Rows of a step table as measurements. */
-static void observe(const struct steptable *table, struct maker_obs *out)
+static void observe(const struct steptable *table, struct observations *out)
 {
     for (size_t i = 0; i < table->nrows; i++) {
         const struct steptable_row *row = &table->rows[i];
@@ -98,7 +120,7 @@ enum firn_status measured_law(struct firn_itertime *out,
                               enum firn_itertime_form form,
                               struct firn_error *err)
 {
-    struct maker_obs obs = {0};
+    struct observations obs = {0};
     struct firn_itertime law;
     struct firn_itertime_fit fit = {.form = form};
     firn_itertime_default(&law);
@@ -115,17 +137,17 @@ static enum firn_status fit_table(struct maker *m, struct firn_profile *p,
                                   const char *type)
 {
     struct steptable table = {0};
-    struct maker_obs obs = {0};
+    struct observations obs = {0};
     FIRN_TRY(measured_table(&table, p->source, p->app, type, m->dir, m->err));
     observe(&table, &obs);
-    enum firn_status status = maker_fit(p, type, &obs, m->err);
+    enum firn_status status = fit_type(p, type, &obs, m->err);
     vec_release(&obs);
     steptable_release(&table);
     return status;
 }
 
-enum firn_status maker_stats(struct maker *m, struct firn_profile *p,
-                             size_t most)
+static enum firn_status add_stats(struct maker *m, struct firn_profile *p,
+                                  size_t most)
 {
     FIRN_TRY(measured_stats(&p->stats, p->source, p->app, m->dir, m->err));
     measured_thin(&p->stats, most);
@@ -134,8 +156,8 @@ enum firn_status maker_stats(struct maker *m, struct firn_profile *p,
 
 /* --- Pollux and Sia ------------------------------------------------------ */
 
-enum firn_status maker_read(struct maker *m, struct sheet *out, const char *dir,
-                            const char *rel)
+static enum firn_status read_sheet(struct maker *m, struct sheet *out,
+                                   const char *dir, const char *rel)
 {
     struct firn_buf path = {0};
     buf_printf(&path, "%s/%s", dir, rel);
@@ -144,7 +166,7 @@ enum firn_status maker_read(struct maker *m, struct sheet *out, const char *dir,
     return status;
 }
 
-double maker_cell(const struct sheet *sheet, size_t row, const char *column)
+static double cell(const struct sheet *sheet, size_t row, const char *column)
 {
     return sheet_number(sheet, row, sheet_column(sheet, column));
 }
@@ -154,28 +176,28 @@ static enum firn_status make_pollux(struct maker *m, const char *source,
 {
     struct sheet apps = {0};
     bool is_sia = strcmp(source, "sia") == 0;
-    enum firn_status status = maker_read(m, &apps, m->dir, "pollux/apps.csv");
+    enum firn_status status = read_sheet(m, &apps, m->dir, "pollux/apps.csv");
     for (size_t i = 0; i < apps.nrows && status == FIRN_OK; i++) {
         const char *app =
             sheet_text(&apps, i, sheet_column(&apps, "application"));
-        struct firn_profile *p = maker_add(m, source, app);
-        maker_tell(p, is_sia ? SIA "; epochs of " ADAPTDL : ADAPTDL,
+        struct firn_profile *p = add_profile(m, source, app);
+        set_origin(p, is_sia ? SIA "; epochs of " ADAPTDL : ADAPTDL,
                    is_sia ? "4x T4, 8x V100, 8x A100-40GB, 4x Quadro RTX 6000, "
                             "8x RTX 2080 Ti a node"
                           : "AWS g4dn.12xlarge, 4x T4 a node, up to 16 nodes",
-                   MAKER_FITTED MAKER_THINNED);
-        p->epochs = maker_cell(&apps, i, "max_epochs");
-        p->batch0 = maker_cell(&apps, i, "init_batch_size");
-        p->batch_max = maker_cell(&apps, i, "max_batch_size");
-        if (!is_sia) { /* there each type has its own */
-            p->local_min = maker_cell(&apps, i, "min_local_bsz");
-            p->local_max = maker_cell(&apps, i, "max_local_bsz");
+                   FITTED THINNED);
+        p->epochs = cell(&apps, i, "max_epochs");
+        p->batch0 = cell(&apps, i, "init_batch_size");
+        p->batch_max = cell(&apps, i, "max_batch_size");
+        if (!is_sia) { /* in Sia's tables the limits depend on the type */
+            p->local_min = cell(&apps, i, "min_local_bsz");
+            p->local_max = cell(&apps, i, "max_local_bsz");
         }
-        p->restart_s = maker_cell(&apps, i, "sia_rescale_time_s");
+        p->restart_s = cell(&apps, i, "sia_rescale_time_s");
         for (int t = 0; types[t] != NULL && status == FIRN_OK; t++)
             status = fit_table(m, p, types[t]);
         if (status == FIRN_OK)
-            status = maker_stats(m, p, FIRN_PROFILE_STAGES);
+            status = add_stats(m, p, FIRN_PROFILE_STAGES);
         if (status == FIRN_OK && p->stats.nstages > 0)
             p->progress = p->stats.end[p->stats.nstages - 1];
     }
@@ -186,8 +208,8 @@ static enum firn_status make_pollux(struct maker *m, const char *source,
 /* --- Titan ---------------------------------------------------------------- */
 
 /* A line through (x, y) by least squares, both coefficients >= 0. */
-void maker_line(const double *x, const double *y, size_t n, double *a,
-                double *b)
+static void fit_line(const double *x, const double *y, size_t n, double *a,
+                     double *b)
 {
     double sx = 0, sy = 0, sxx = 0, sxy = 0, k = (double)n;
     for (size_t i = 0; i < n; i++) {
@@ -212,17 +234,17 @@ static enum firn_status titan_memory(struct maker *m, struct firn_profile *p,
     struct sheet in = {0};
     struct firn_buf rel = {0};
     buf_printf(&rel, "ymir/profiles/%s/%s_memory.csv", folder, p->app);
-    enum firn_status status = maker_read(m, &in, m->dir, rel.at);
+    enum firn_status status = read_sheet(m, &in, m->dir, rel.at);
     buf_release(&rel);
     if (status != FIRN_OK)
         return status;
     double *x = mem_new(2 * in.nrows, sizeof *x), *y = x + in.nrows;
     for (size_t i = 0; i < in.nrows; i++) {
-        x[i] = maker_cell(&in, i, "local_bsz");
-        y[i] = 1024 * maker_cell(&in, i, "gpu_memory");
+        x[i] = cell(&in, i, "local_bsz");
+        y[i] = 1024 * cell(&in, i, "gpu_memory");
     }
     struct firn_profile_gpu *gpu = &p->gpus[p->ngpus - 1];
-    maker_line(x, y, in.nrows, &gpu->mem_mib, &gpu->mem_sample_mib);
+    fit_line(x, y, in.nrows, &gpu->mem_mib, &gpu->mem_sample_mib);
     mem_free(x);
     sheet_release(&in);
     return FIRN_OK;
@@ -233,10 +255,10 @@ static enum firn_status titan_restart(struct maker *m, struct firn_profile *p)
     struct sheet in = {0};
     struct firn_buf rel = {0};
     buf_printf(&rel, "ymir/profiles/V100/%s_context_switch.csv", p->app);
-    enum firn_status status = maker_read(m, &in, m->dir, rel.at);
+    enum firn_status status = read_sheet(m, &in, m->dir, rel.at);
     buf_release(&rel);
     for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++)
-        p->restart_s = fmax(p->restart_s, 30 + maker_cell(&in, i, "time_cost"));
+        p->restart_s = fmax(p->restart_s, 30 + cell(&in, i, "time_cost"));
     sheet_release(&in);
     return status;
 }
@@ -247,11 +269,10 @@ static enum firn_status make_titan(struct maker *m)
                                        "vit-large"};
     static const char *const types[][2] = {{"v100", "V100"}, {"a100", "A100"}};
     for (size_t i = 0; i < sizeof apps / sizeof *apps; i++) {
-        struct firn_profile *p = maker_add(m, "titan", apps[i]);
-        maker_tell(p, "gaow0007/TitanSched f71cf44 (MIT)",
-                   "4x V100-32GB a node; A100",
-                   MAKER_FITTED
-                   "; restart: 30 s and the longest load of weights and data");
+        struct firn_profile *p = add_profile(m, "titan", apps[i]);
+        set_origin(
+            p, "gaow0007/TitanSched f71cf44 (MIT)", "4x V100-32GB a node; A100",
+            FITTED "; restart: 30 s and the longest load of weights and data");
         for (int t = 0; t < 2; t++) {
             FIRN_TRY(fit_table(m, p, types[t][0]));
             FIRN_TRY(titan_memory(m, p, types[t][1]));
@@ -272,15 +293,15 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
     for (size_t i = 0; i < in->nrows; i++) {
         if (strcmp(sheet_text(in, i, 0), model) != 0)
             continue;
-        double batch = maker_cell(in, i, "bs");
+        double batch = cell(in, i, "bs");
         if (p == NULL) {
             /* NeuMF is called ncf in their workload. */
-            p = maker_add(m, "easyscale",
-                          strcmp(model, "NeuMF") == 0 ? "ncf" : model);
+            p = add_profile(m, "easyscale",
+                            strcmp(model, "NeuMF") == 0 ? "ncf" : model);
             for (char *c = p->app; *c != '\0'; c++)
                 if (*c >= 'A' && *c <= 'Z')
                     *c = (char)(*c - 'A' + 'a');
-            maker_tell(
+            set_origin(
                 p, "sUntvoOk/EasyScale_info_for_SC23 c5ff7b6",
                 "V100-32GB, P100-16GB, T4-16GB, one GPU",
                 "one deterministic mini-batch (column ddp_determinism), its "
@@ -293,7 +314,7 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
         struct firn_profile_gpu *gpu =
             add_gpu(p, sheet_text(in, i, sheet_column(in, "gpu")));
         gpu->time.gamma = 1;
-        gpu->time.beta_s = maker_cell(in, i, "ddp_determinism") / batch;
+        gpu->time.beta_s = cell(in, i, "ddp_determinism") / batch;
         gpu->time.batch_min = gpu->time.batch_max = batch;
         gpu->time.gpus_max = gpu->time.nodes_max = 1;
     }
@@ -302,7 +323,7 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
 static enum firn_status make_easyscale(struct maker *m)
 {
     struct sheet in = {0};
-    FIRN_TRY(maker_read(m, &in, m->dir, "easyscale/determinism_overhead.csv"));
+    FIRN_TRY(read_sheet(m, &in, m->dir, "easyscale/determinism_overhead.csv"));
     for (size_t i = 0; i < in.nrows; i++)
         if (i == 0 ||
             strcmp(sheet_text(&in, i, 0), sheet_text(&in, i - 1, 0)) != 0)
@@ -311,32 +332,387 @@ static enum firn_status make_easyscale(struct maker *m)
     return FIRN_OK;
 }
 
-enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
-                                   const char *h200, struct firn_error *err)
+/* --- IceFrog ---------------------------------------------------------------
+ */
+
+/* Unfrozen shares by frozen layers. BERT's FLOPs were counted twice by the
+ * authors and go below zero; its activations stand in for them. */
+static bool shares(const struct sheet *layers, const char *app, double frozen,
+                   struct firn_shape *shape)
+{
+    const char *column = strcmp(app, "bert_wikitext2") == 0
+                             ? "activation_frac_left"
+                             : "flop_frac_left";
+    for (size_t i = 0; i < layers->nrows; i++)
+        if (strcmp(sheet_text(layers, i, 0), app) == 0 &&
+            cell(layers, i, "frozen_layers") == frozen) {
+            shape->theta = cell(layers, i, column);
+            shape->omega = cell(layers, i, "param_frac_left");
+            return true;
+        }
+    return false;
+}
+
+/* Adds the shares left with `frozen` layers frozen; they never rise. */
+static void add_frozen(struct firn_profile *p, double frozen, double theta,
+                       double omega)
+{
+    struct firn_profile_frozen last = {-1, INFINITY, INFINITY};
+    if (p->frozen != NULL && p->nfrozen > 0)
+        last = p->frozen[p->nfrozen - 1];
+    if (frozen <= last.frozen)
+        return;
+    p->frozen =
+        mem_grow(p->frozen, p->nfrozen, p->nfrozen + 1, sizeof *p->frozen);
+    p->frozen[p->nfrozen] = (struct firn_profile_frozen){
+        .frozen = frozen,
+        .theta = fmin(last.theta, theta),
+        .omega = fmin(last.omega, omega),
+    };
+    p->nfrozen++;
+}
+
+/* The shares left, for each number of frozen layers in the table. Its last row
+ * leaves one layer unfrozen. */
+static void fill_frozen(struct firn_profile *p, const struct sheet *layers,
+                        const char *app)
+{
+    for (size_t i = 0; i < layers->nrows; i++) {
+        double frozen = cell(layers, i, "frozen_layers");
+        struct firn_shape shape;
+        if (strcmp(sheet_text(layers, i, 0), app) != 0 ||
+            !shares(layers, app, frozen, &shape))
+            continue;
+        p->layers = frozen + 1;
+        add_frozen(p, frozen, fmax(shape.theta, 0), fmax(shape.omega, 0));
+    }
+}
+
+static enum firn_status make_frozen(struct maker *m, const char *app,
+                                    const char *folder)
+{
+    struct sheet layers = {0}, in = {0};
+    struct firn_buf rel = {0};
+    struct observations obs = {0};
+    struct firn_profile *p = add_profile(m, "icefrog", app);
+    set_origin(p, FROZEN, "V100-32GB by its memory (not stated), 4 a node",
+               FITTED ", theta and omega by frozen layers" THINNED);
+    buf_printf(&rel, "icefrog/%s/placements.csv", folder);
+    enum firn_status status =
+        read_sheet(m, &layers, m->dir, "icefrog/layer_info.csv");
+    if (status == FIRN_OK)
+        status = read_sheet(m, &in, m->dir, rel.at);
+    for (size_t i = 0; i < in.nrows; i++) {
+        struct firn_step_obs o = {.shape = {.accum_steps = 1},
+                                  .step_s = cell(&in, i, "step_time"),
+                                  .sync_s = cell(&in, i, "sync_time")};
+        for (const char *c = sheet_text(&in, i, 0); *c != '\0'; c++) {
+            o.shape.nodes++;
+            o.shape.gpus += *c - '0';
+            if (*c - '0' > o.shape.gpus_on_fullest)
+                o.shape.gpus_on_fullest = *c - '0';
+        }
+        o.shape.batch_per_gpu = cell(&in, i, "local_bsz");
+        if (shares(&layers, folder, cell(&in, i, "frozen_layer"), &o.shape))
+            vec_add(&obs, o);
+    }
+    fill_frozen(p, &layers, folder);
+    if (status == FIRN_OK)
+        status = fit_type(p, "v100", &obs, m->err);
+    if (status == FIRN_OK) {
+        p->local_min = p->gpus[0].time.batch_min;
+        p->local_max = p->gpus[0].time.batch_max;
+        status = add_stats(m, p, 10);
+    }
+    if (status == FIRN_OK && p->stats.nstages > 0) {
+        p->batch0 = p->stats.batch[0];
+        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
+    }
+    vec_release(&obs);
+    buf_release(&rel);
+    sheet_release(&in);
+    sheet_release(&layers);
+    return status;
+}
+
+static enum firn_status make_cifar(struct maker *m)
+{
+    static const char *const apps[] = {
+        "googlenet-cifar10", "mobilenetv2-cifar10", "resnet18-cifar10",
+        "resnet50-cifar10", "vgg19-cifar10"};
+    for (size_t i = 0; i < sizeof apps / sizeof *apps; i++) {
+        struct firn_profile *p = add_profile(m, "icefrog", apps[i]);
+        set_origin(
+            p, FROZEN, "not stated; statistics do not depend on it",
+            "per-layer gradient variance at the smallest batch and sums at "
+            "all, means over epochs, 10 stages; no step times published");
+        FIRN_TRY(measured_stats(&p->stats, p->source, p->app, m->dir, m->err));
+        p->epochs = (double)p->stats.nstages;
+        measured_thin(&p->stats, 10);
+        p->batch0 = p->stats.batch[0];
+        p->batch_max = p->stats.batch[p->stats.nbatches - 1];
+        p->progress = p->stats.end[p->stats.nstages - 1];
+    }
+    return FIRN_OK;
+}
+
+/* --- H200 --------------------------------------------------------------- */
+
+/* The profile whose gradient statistics stand for those of `model`: IceFrog's
+ * authors trained the same network on the same kind of data. "" for none. */
+static const char *statistics_of(const char *model)
+{
+    static const char *const of[][2] = {
+        {"bert-base", "icefrog/bert-wikitext2"},
+        {"googlenet-c", "icefrog/googlenet-cifar10"},
+        {"mobilenetv2-c", "icefrog/mobilenetv2-cifar10"},
+        {"resnet18-c", "icefrog/resnet18-cifar10"},
+        {"resnet50-c", "icefrog/resnet50-cifar10"},
+        {"vgg19-c", "icefrog/vgg19-cifar10"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (strcmp(of[i][0], model) == 0)
+            return of[i][1];
+    return "";
+}
+
+/* Memory and utilisation of one row of the table. */
+struct usage_row {
+    double batch, theta, mem_mib, util; /* util: NaN when not measured */
+};
+
+/* What is saved of the line a + b x as theta falls: (1 - theta) (c + d x) by
+ * least squares, c and d within 0 and a, b. */
+static void fit_saved(const struct usage_row *rows, size_t n, bool is_util,
+                      double *const at[4])
+{
+    double ww = 0, wx = 0, xx = 0, wy = 0, xy = 0;
+    for (size_t i = 0; i < n; i++) {
+        double w = 1 - rows[i].theta, x = w * rows[i].batch;
+        double value = is_util ? rows[i].util : rows[i].mem_mib;
+        if (!(w > 0) || isnan(value))
+            continue;
+        double y = *at[0] + *at[1] * rows[i].batch - value;
+        ww += w * w;
+        wx += w * x;
+        xx += x * x;
+        wy += w * y;
+        xy += x * y;
+    }
+    double under = ww * xx - wx * wx;
+    double d = under > 1e-9 * ww * xx ? (ww * xy - wx * wy) / under : 0;
+    d = fmin(fmax(d, 0), *at[1]);
+    double c = ww > 0 ? (wy - d * wx) / ww : 0;
+    if (c < 0 && xx > 0)
+        d = fmin(fmax(xy / xx, 0), *at[1]);
+    *at[2] = fmin(fmax(c, 0), *at[0]);
+    *at[3] = d;
+}
+
+/* Lowers the memory saved by freezing to what every row really saves: a job
+ * must not run out of memory by the prediction. */
+static void limit_saved(struct firn_profile_gpu *gpu,
+                        const struct usage_row *rows, size_t n)
+{
+    double part = 1;
+    for (size_t i = 0; i < n; i++) {
+        double all = gpu->mem_mib + gpu->mem_sample_mib * rows[i].batch;
+        double least = firn_profile_mem_mib(gpu, rows[i].batch, rows[i].theta);
+        if (least < rows[i].mem_mib && all > least)
+            part = fmin(part, (all - rows[i].mem_mib) / (all - least));
+    }
+    gpu->mem_saved_mib *= fmax(part, 0);
+    gpu->mem_saved_sample_mib *= fmax(part, 0);
+}
+
+static void fit_usage(struct firn_profile_gpu *gpu,
+                      const struct usage_row *rows, size_t n)
+{
+    double *x = mem_new(3 * n + 1, sizeof *x), *y = x + n, *u = y + n;
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].theta == 1) {
+            x[k] = rows[i].batch;
+            y[k] = rows[i].mem_mib;
+            u[k++] = rows[i].util;
+        }
+    fit_line(x, y, k, &gpu->mem_mib, &gpu->mem_sample_mib);
+    fit_line(x, u, k, &gpu->util, &gpu->util_sample);
+    mem_free(x);
+    fit_saved(rows, n, false,
+              (double *const[]){&gpu->mem_mib, &gpu->mem_sample_mib,
+                                &gpu->mem_saved_mib,
+                                &gpu->mem_saved_sample_mib});
+    limit_saved(gpu, rows, n);
+    fit_saved(rows, n, true,
+              (double *const[]){&gpu->util, &gpu->util_sample, &gpu->util_saved,
+                                &gpu->util_saved_sample});
+}
+
+/* The rows of one model; `usage` has room for all of them. */
+static void read_h200(struct firn_profile *p, const struct sheet *in,
+                      struct observations *obs, struct usage_row *usage)
+{
+    for (size_t i = 0; i < in->nrows; i++) {
+        if (strcmp(sheet_text(in, i, 0), p->app) != 0)
+            continue;
+        struct firn_step_obs o = {
+            .shape = {.nodes = 1,
+                      .gpus = 1,
+                      .gpus_on_fullest = 1,
+                      .batch_per_gpu = cell(in, i, "batch"),
+                      .accum_steps = 1,
+                      .theta = cell(in, i, "flops_unfrozen_ratio"),
+                      .omega = cell(in, i, "params_unfrozen_ratio")},
+            .step_s = cell(in, i, "iter_ms") / 1000,
+            .sync_s = (double)NAN,
+        };
+        usage[obs->n] = (struct usage_row){o.shape.batch_per_gpu, o.shape.theta,
+                                           cell(in, i, "peak_alloc_mib"),
+                                           cell(in, i, "gpu_util_pct") / 100};
+        vec_add(obs, o);
+        p->layers = cell(in, i, "layers");
+        add_frozen(p, cell(in, i, "frozen"), o.shape.theta, o.shape.omega);
+    }
+}
+
+static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
+                                      const char *model)
+{
+    struct observations obs = {0};
+    struct usage_row *usage = mem_new(in->nrows + 1, sizeof *usage);
+    struct firn_profile *p = add_profile(m, "h200", model);
+    read_h200(p, in, &obs, usage);
+    set_origin(p, "measured for firn, profiles/h200/freeze.csv",
+               "one NVIDIA H200 141 GB, PyTorch, fp32, SGD with momentum",
+               FITTED
+               ", theta and omega by frozen layers; memory: a line through "
+               "PyTorch's peaks with nothing frozen, less what every row saves "
+               "by 1 - theta; utilisation: NVML's means, by least squares");
+    enum firn_status status = fit_type(p, "h200", &obs, m->err);
+    if (status == FIRN_OK) {
+        fit_usage(&p->gpus[0], usage, obs.n);
+        str_copy(p->stats_of, sizeof p->stats_of, statistics_of(model));
+        p->local_min = p->gpus[0].time.batch_min;
+        p->local_max = p->gpus[0].time.batch_max;
+    }
+    mem_free(usage);
+    vec_release(&obs);
+    return status;
+}
+
+static enum firn_status make_h200(struct maker *m)
+{
+    struct sheet in = {0};
+    enum firn_status status = read_sheet(m, &in, m->h200, "freeze.csv");
+    for (size_t i = 0; i < in.nrows && status == FIRN_OK; i++) {
+        const char *model = sheet_text(&in, i, 0);
+        bool is_new = true;
+        for (size_t k = 0; k < m->out.n && is_new; k++)
+            is_new = strcmp(m->out.at[k].source, "h200") != 0 ||
+                     strcmp(m->out.at[k].app, model) != 0;
+        if (is_new)
+            status = make_h200_one(m, &in, model);
+    }
+    sheet_release(&in);
+    return status;
+}
+
+/* --- pairs ---------------------------------------------------------------- */
+
+/* The sum of n slowdowns of application a beside b. */
+struct pair_sum {
+    const char *a, *b;
+    double xi, n;
+};
+
+static void add_xi(struct pair_sum *sums, size_t *n, const char *a,
+                   const char *b, double xi)
+{
+    size_t i = 0;
+    if (!isfinite(xi) || xi <= 0)
+        return;
+    while (i < *n && (strcmp(sums[i].a, a) != 0 || strcmp(sums[i].b, b) != 0))
+        i++;
+    if (i == *n)
+        sums[(*n)++] = (struct pair_sum){.a = a, .b = b};
+    sums[i].xi += xi > 1 ? xi : 1;
+    sums[i].n++;
+}
+
+/* Writes the mean slowdowns into the profiles of `source`. */
+static void add_pairs(struct maker *m, const char *source,
+                      const struct pair_sum *sums, size_t n)
+{
+    for (size_t k = 0; k < m->out.n; k++) {
+        struct firn_profile *p = &m->out.at[k];
+        if (strcmp(p->source, source) != 0)
+            continue;
+        p->pairs = mem_new(n, sizeof *p->pairs);
+        for (size_t i = 0; i < n; i++) {
+            if (strcmp(sums[i].a, p->app) != 0)
+                continue;
+            struct firn_profile_pair *pair = &p->pairs[p->npairs++];
+            str_copy(pair->other, sizeof pair->other, sums[i].b);
+            pair->xi = sums[i].xi / sums[i].n;
+        }
+    }
+}
+
+/* Slowdowns of pairs: on the H200 those by time slicing with nothing frozen,
+ * of Titan those of all batches. */
+static enum firn_status make_pairs(struct maker *m, const char *source)
+{
+    struct sheet in = {0};
+    bool is_h200 = strcmp(source, "h200") == 0;
+    FIRN_TRY(
+        read_sheet(m, &in, is_h200 ? m->h200 : m->dir,
+                   is_h200 ? "pairs.csv" : "derived/gpu_sharing_slowdown.csv"));
+    struct pair_sum *sums = mem_new(2 * in.nrows, sizeof *sums);
+    size_t n = 0;
+    int a = sheet_column(&in, is_h200 ? "a" : "job_a");
+    int b = sheet_column(&in, is_h200 ? "b" : "job_b");
+    for (size_t i = 0; i < in.nrows; i++) {
+        bool is_ours = is_h200
+                           ? strcmp(sheet_text(&in, i, 0), "timeslice") == 0 &&
+                                 cell(&in, i, "frozen_a") == 0 &&
+                                 cell(&in, i, "frozen_b") == 0
+                           : strcmp(sheet_text(&in, i, 0), source) == 0;
+        if (!is_ours)
+            continue;
+        add_xi(sums, &n, sheet_text(&in, i, a), sheet_text(&in, i, b),
+               cell(&in, i, is_h200 ? "xi_a" : "slowdown_a"));
+        add_xi(sums, &n, sheet_text(&in, i, b), sheet_text(&in, i, a),
+               cell(&in, i, is_h200 ? "xi_b" : "slowdown_b"));
+    }
+    add_pairs(m, source, sums, n);
+    mem_free(sums);
+    sheet_release(&in);
+    return FIRN_OK;
+}
+
+static enum firn_status make_all(struct maker *m)
 {
     static const char *const pollux[] = {"t4", NULL};
     static const char *const sia[] = {"t4",      "v100",   "a100",
                                       "rtx6000", "2080ti", NULL};
+    FIRN_TRY(make_pollux(m, "pollux", pollux));
+    FIRN_TRY(make_pollux(m, "sia", sia));
+    FIRN_TRY(make_frozen(m, "bert-wikitext2", "bert_wikitext2"));
+    FIRN_TRY(make_frozen(m, "yolov3-voc", "yolov3_voc"));
+    FIRN_TRY(make_cifar(m));
+    FIRN_TRY(make_titan(m));
+    FIRN_TRY(make_easyscale(m));
+    FIRN_TRY(make_h200(m));
+    FIRN_TRY(make_pairs(m, "h200"));
+    return make_pairs(m, "titan");
+}
+
+enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
+                                   const char *h200, struct firn_error *err)
+{
     struct maker m = {.dir = dir, .h200 = h200, .err = err};
-    enum firn_status status = make_pollux(&m, "pollux", pollux);
-    if (status == FIRN_OK)
-        status = make_pollux(&m, "sia", sia);
-    if (status == FIRN_OK)
-        status = maker_frozen(&m, "bert-wikitext2", "bert_wikitext2");
-    if (status == FIRN_OK)
-        status = maker_frozen(&m, "yolov3-voc", "yolov3_voc");
-    if (status == FIRN_OK)
-        status = maker_cifar(&m);
-    if (status == FIRN_OK)
-        status = make_titan(&m);
-    if (status == FIRN_OK)
-        status = make_easyscale(&m);
-    if (status == FIRN_OK)
-        status = maker_h200(&m);
-    if (status == FIRN_OK)
-        status = maker_pairs(&m, "h200");
-    if (status == FIRN_OK)
-        status = maker_pairs(&m, "titan");
+    enum firn_status status = make_all(&m);
     if (status == FIRN_OK)
         *out = m.out;
     else

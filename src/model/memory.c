@@ -1,7 +1,7 @@
 /* memory.c - Frenzy's MARP as printed, and a predictor that counts tensors.
  *
- * A step has few moments at which memory may peak; beside weights and the
- * optimizer's state, which are there at all of them, each holds:
+ * A step has few moments at which memory may peak. Weights and optimizer state
+ * are present at all of them; in addition each holds:
  *
  *   loss      the activations of all layers and 12 bytes a logit (the logits,
  *             their softmax in fp32, and the gradient); autocast's bf16 copies
@@ -57,7 +57,7 @@
 
 #define MIB 1048576.0
 
-/* How much further low and high reach for what was not measured. */
+/* How much wider the interval is for a job outside the measured range. */
 static const double extrapolated_low = 0.95, extrapolated_high = 1.10;
 
 double firn_marp_params(const struct firn_llm_shape *shape)
@@ -112,7 +112,7 @@ enum firn_status firn_memory_check(struct firn_memory_job *job,
     return FIRN_OK;
 }
 
-/* Bytes per trained parameter; `frozen` is what one that is not costs. */
+/* Bytes per trained parameter; `frozen`: per parameter that is not trained. */
 struct per_param {
     double weight, gradient, moments, scratch, frozen, cast;
 };
@@ -136,7 +136,7 @@ static struct per_param per_param(const struct firn_memory_job *job)
     return p;
 }
 
-/* Whether the s x s matrices are never written. */
+/* Does a fused kernel avoid the s x s matrices? */
 static bool is_fused(const struct firn_memory_job *job)
 {
     return job->attention == FIRN_ATTENTION_SDPA &&
@@ -182,7 +182,7 @@ static double attention_bytes(const struct firn_memory_job *job)
                                                 : plain)[job->precision];
 }
 
-/* What there is by parameter, at one moment or another. */
+/* Bytes proportional to the parameters, present at some moments of a step. */
 struct by_param {
     double gradients, buckets; /* of data parallel */
     double casts, scratch;
@@ -289,7 +289,7 @@ struct memory_parts memory_parts(const struct firn_memory_job *job)
     return parts;
 }
 
-/* What the phase adds to what is always there. */
+/* The bytes of a phase beyond those that are always present. */
 static double varying(const struct memory_phase *phase,
                       const struct firn_memory_fit *fit)
 {

@@ -9,12 +9,11 @@
  *
  * Each unknown has a prior (that counting is right: scales 1, no share; some
  * hundred MiB; a few percent of fragmentation) with a width, which counts as
- * one more equation of weight 1 % error: a table that tells nothing about an
- * unknown leaves it there, and the system is never singular. The priors are
+ * one more equation of weight 1 % error: an unknown that the table does not
+ * determine keeps its prior, and the system is never singular. The priors are
  * round numbers, not the fitted default, so that a fit without some rows knows
- * nothing of them. The interval is
- * the range of measured over predicted of reserved among the rows, apart for
- * checkpointing, and holds 1.
+ * nothing of them. The interval is the range of measured over predicted
+ * reserved memory among the rows, separately for checkpointing, and holds 1.
  *
  * Rows with checkpointing do not enter (1): what they allocate follows from
  * the counting alone, which the measurements confirm.
@@ -56,7 +55,7 @@ static const struct firn_memory_fit h200 = {
     .nrows = 154,
 };
 
-/* What is believed before any row. */
+/* The constants before any row is seen. */
 static const struct firn_memory_fit prior = {
     .base_mib = 100,
     .act_scale = 1,
@@ -145,7 +144,7 @@ static enum firn_status check_row(const struct firn_memory_row *row, size_t i,
     return FIRN_OK;
 }
 
-/* Equation (1). False: the row says nothing about it. */
+/* Adds equation (1). False when the row does not enter it. */
 static bool add_alloc(struct system *s, const struct firn_memory_job *job,
                       double alloc)
 {
@@ -161,7 +160,7 @@ static bool add_alloc(struct system *s, const struct firn_memory_job *job,
     return true;
 }
 
-/* Equation (2). */
+/* Adds equation (2). */
 static void add_frag(struct system *s, const struct firn_memory_job *job,
                      double reserved, const struct firn_memory_fit *fit)
 {

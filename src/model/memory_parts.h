@@ -8,7 +8,8 @@
 
 enum { MEMORY_PHASES = 5 };
 
-/* A moment of a step at which memory may peak, beside what is always there. */
+/* The bytes at one moment of a step at which memory may peak, without those
+ * that are always present. */
 struct memory_phase {
     double gradients;
     double casts;   /* copies of weights in the compute precision */
@@ -21,7 +22,7 @@ struct memory_parts {
     double model_params; /* of the whole model, without adapters */
     double adapter_params;
     double params;             /* of this GPU */
-    double weights, optimizer; /* always there */
+    double weights, optimizer; /* always present */
     double live; /* acts + attn + logits of the whole model; fragmentation */
     double kept; /* layer inputs + logits, when checkpointing */
     int nphases;

@@ -18,8 +18,8 @@
  * xi_b / (2 xi_a) after that. The first is positive: so the least mean is at
  * k = 0 or at k = b, whatever the second is.
  *
- * The mean rises with a: of two ways to run the new job beside the same other
- * with the same xi, the faster one is the better one.
+ * The mean rises with a: of two ways to run the new job beside the same running
+ * job at the same xi, the faster way is the better one.
  */
 #include <firn/pairtime.h>
 

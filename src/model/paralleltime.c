@@ -9,12 +9,12 @@
  *
  * of the FLOPs and the same of omega of the parameters, as the profile's
  * frozen shares say; 1 / p each where it has none. Its forward and backward
- * times are w_j of those of a micro-batch on one GPU, its synchronisation is
- * its share of the parameters of that of all of them among d replicas. With l
- * layers frozen theta_j = (theta(l) - theta(first of j + 1)) / w_j, between 0
- * and 1. GPUs are counted node by node: replica r has the GPUs r p to r p +
- * p - 1, so a message goes between nodes where a pipeline crosses into the
- * next one, and replicas are in one node only if all of them are.
+ * times are w_j of those of a micro-batch on one GPU; its synchronisation time
+ * is its share of the parameters times that of a whole copy among d replicas.
+ * With l layers frozen theta_j = (theta(l) - theta(first of j + 1)) / w_j,
+ * between 0 and 1. GPUs are counted node by node: replica r has the GPUs r p to
+ * r p + p - 1, so a message goes between nodes where a pipeline crosses into
+ * the next one, and replicas are in one node only if all of them are.
  *
  * Memory: states are whole in a copy, 1/a of them sharded over a GPUs, 1/p in
  * a stage; a stage keeps the activations of at most p micro-batches of L / p
@@ -74,7 +74,7 @@ static double sharded(const struct firn_profile_gpu *gpu,
 /* --- pipeline -------------------------------------------------------------
  */
 
-/* The shares of all FLOPs and parameters from that layer on. */
+/* The shares of FLOPs and parameters in the layers from `layer` on. */
 static struct firn_profile_frozen from_layer(const struct firn_profile *p,
                                              double layer, double layers)
 {
@@ -84,18 +84,14 @@ static struct firn_profile_frozen from_layer(const struct firn_profile *p,
     return firn_profile_unfrozen(p, layer);
 }
 
-static double within(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-
-/* Of what a stage has, between `first` and `next`, the share that is left. */
+/* The unfrozen share of a stage that lies between `first` and `next`, when
+ * `left` is the unfrozen share of the network. */
 static double left_of(double first, double next, double left)
 {
-    return first > next ? within((left - next) / (first - next), 0, 1) : 0;
+    return first > next ? fmin(fmax((left - next) / (first - next), 0), 1) : 0;
 }
 
-/* The message behind stage j goes to another node. */
+/* Does stage j send its activations to another node? */
 static bool is_far(const struct firn_shape *shape, int stages, int j)
 {
     int most = shape->gpus_on_fullest;
@@ -106,7 +102,7 @@ static bool is_far(const struct firn_shape *shape, int stages, int j)
     return most % stages != 0 && j == 0; /* some replica is on two nodes */
 }
 
-/* What all parameters would take to synchronise among the replicas. */
+/* Seconds to synchronise all parameters among the replicas. */
 static double sync_of(const struct firn_profile_gpu *gpu,
                       const struct firn_shape *shape, int replicas)
 {

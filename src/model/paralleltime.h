@@ -9,9 +9,9 @@
 
 enum { PARALLEL_STAGES_MAX = 64 };
 
-/* How it is run. For a pipeline batch_per_gpu are the samples of a micro-batch
- * and accum_steps how many of those each replica has. theta and omega of the
- * shape are not read: `frozen` tells them. */
+/* How an application is run. In a pipeline, batch_per_gpu is the samples of a
+ * micro-batch and accum_steps the micro-batches of each replica. theta and
+ * omega of the shape are not read: they follow from `frozen`. */
 struct parallel_run {
     struct firn_shape shape;
     enum firn_parallel parallel; /* not FIRN_PARALLEL_OWN */
@@ -19,18 +19,18 @@ struct parallel_run {
     double frozen;               /* front layers */
 };
 
-/* Bit i: it may be trained as enum firn_parallel i. 0: as a whole copy on each
- * GPU, and only so; of those that are pipelined one stage is that. */
+/* Bit i: the application may be trained as enum firn_parallel i. 0: only as a
+ * whole copy on each GPU; one stage of a pipeline is the same. */
 unsigned parallel_of(const struct firn_profile_gpu *gpu);
 
-/* Samples on a GPU and passes, or of a micro-batch and micro-batches, for a
- * total batch (<= 0: the initial one) on so many GPUs. */
+/* Splits a total batch (<= 0: the initial one) over the GPUs: samples on a GPU
+ * and passes, or samples of a micro-batch and number of micro-batches. */
 struct firn_batch_split parallel_split(const struct firn_profile *profile,
                                        const struct firn_profile_gpu *gpu,
                                        const struct parallel_run *run,
                                        double batch, double local_max);
 
-/* Seconds of an iteration; NaN when it cannot be run so. */
+/* Seconds of an iteration; NaN when the application cannot be run so. */
 double parallel_iteration(const struct firn_profile *profile,
                           const struct firn_profile_gpu *gpu,
                           const struct parallel_run *run);

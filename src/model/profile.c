@@ -10,7 +10,7 @@
  * statistics interpolated linearly in B between the measured batches and held
  * beyond them; estimates of |g|^2 below 0 count as 0.
  */
-#include "model/profiletext.h"
+#include <firn/profile.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -87,14 +87,6 @@ double firn_profile_util(const struct firn_profile_gpu *gpu, double samples,
     return all > 0 ? fmin(1, all - (1 - theta) * saved) : (double)NAN;
 }
 
-/* "bert" or "pollux/bert". */
-static bool is_called(const struct firn_profile *profile, const char *name)
-{
-    size_t n = strlen(profile->source);
-    bool is_of = strncmp(profile->source, name, n) == 0 && name[n] == '/';
-    return firn_profile_is(profile, is_of ? name + n + 1 : name);
-}
-
 static void say_unknown(const struct firn_profiles *profiles, const char *app,
                         struct firn_error *err)
 {
@@ -120,7 +112,9 @@ firn_profiles_find(const struct firn_profiles *profiles, const char *app,
     const struct firn_profile *other = NULL;
     for (size_t i = 0; i < profiles->n; i++) {
         const struct firn_profile *p = &profiles->at[i];
-        if (!is_called(p, app))
+        size_t n = strlen(p->source); /* of "pollux/bert" */
+        bool is_of = strncmp(p->source, app, n) == 0 && app[n] == '/';
+        if (!firn_profile_is(p, is_of ? app + n + 1 : app))
             continue;
         if (type == NULL || firn_profile_gpu(p, type) != NULL)
             return p;

@@ -60,7 +60,7 @@ static int by_source(const void *a, const void *b)
     return c != 0 ? c : strcmp(x->app, y->app);
 }
 
-/* Sorts, or gives all back. */
+/* On success sorts the profiles into `out`; on failure releases them. */
 static enum firn_status done(struct firn_profiles *got, enum firn_status status,
                              struct firn_profiles *out)
 {

@@ -23,9 +23,9 @@
  *
  *     xi = 1 + (R - 1) (C - 1) / (mean_all - 1),  at most R + C - 1
  *
- * since a job that is never disturbed stays at 1 whoever comes, and one that
- * disturbs nobody leaves everyone at 1. On measured tables the error is less
- * than half that of one mean for all.
+ * since a job with R = 1 stays at 1 beside any job, and a job with C = 1
+ * leaves every other at 1. On measured tables the error is less than half that
+ * of one mean for all.
  *
  * Invariants. (1) Every mean is >= 1. (2) firn_pairs_xi is >= 1 and below
  * twice the largest xi ever added.
@@ -37,7 +37,7 @@
 
 enum { CENSOR_ROUNDS = 30, LINEAR_TERMS = 4, ROWS_MIN = 4, PRODUCT_MIN = 8 };
 
-/* What the belief "it does not depend on anything" weighs, in rows. */
+/* The weight, in rows, with which all coefficients are pulled to zero. */
 static const double linear_shrink = 0.1;
 
 static bool positive(double x)
@@ -117,14 +117,6 @@ static void solve(struct firn_usage *u, struct lsq *rows,
     lsq_solve(rows, u->coef);
 }
 
-static void note_range(struct firn_usage *u, const struct firn_usage_obs *o)
-{
-    u->batch_min = u->nused == 0 ? o->batch : fmin(u->batch_min, o->batch);
-    u->batch_max = u->nused == 0 ? o->batch : fmax(u->batch_max, o->batch);
-    u->theta_min = u->nused == 0 ? o->theta : fmin(u->theta_min, o->theta);
-    u->nused++;
-}
-
 enum firn_status firn_usage_fit(struct firn_usage *usage,
                                 enum firn_usage_form form, double cap,
                                 const struct firn_usage_obs *obs, size_t n,
@@ -137,8 +129,12 @@ enum firn_status firn_usage_fit(struct firn_usage *usage,
             u.nskipped++;
             continue;
         }
-        note_range(&u, &obs[i]);
-        capped = capped || obs[i].value >= cap;
+        const struct firn_usage_obs *o = &obs[i];
+        bool is_first = u.nused++ == 0;
+        u.batch_min = is_first ? o->batch : fmin(u.batch_min, o->batch);
+        u.batch_max = is_first ? o->batch : fmax(u.batch_max, o->batch);
+        u.theta_min = is_first ? o->theta : fmin(u.theta_min, o->theta);
+        capped = capped || o->value >= cap;
     }
     if (u.nused < ROWS_MIN)
         return firn_fail(err, FIRN_EDATA,
@@ -275,8 +271,8 @@ static double shrunk(double mean, double weight, double to, double shrink)
     return weight > 0 ? (weight * mean + shrink * to) / (weight + shrink) : to;
 }
 
-/* From what a and b do in other pairs; `weight` is how often the rarer of
- * them was seen. */
+/* The slowdown of a beside b, from their other pairs; `weight` is how often
+ * the rarer of the two was observed. */
 static double from_singles(const struct firn_pairs *p, size_t a, size_t b,
                            double *weight)
 {

@@ -22,7 +22,7 @@ enum firn_status sheet_read(struct sheet *out, const char *path,
                             struct firn_error *err);
 void sheet_release(struct sheet *sheet);
 
-/* The column of that name; -1 for none. */
+/* The index of the column `name`; -1 for none. */
 int sheet_column(const struct sheet *sheet, const char *name);
 const char *sheet_text(const struct sheet *sheet, size_t row, int column);
 /* NaN when the cell is no number or the column is -1. */

@@ -56,8 +56,8 @@ static void add_compute(const struct steprow *w, const double *v, double root,
     d[CROWD] += by_c * root * w->k1;
 }
 
-/* Of F + B when dB/dB0 = g: F depends on C, on the fixed part and on its two
- * shares, and B0 = C - F. */
+/* Adds the slopes of F + B when dB/dB0 = g: F depends on C, on the fixed part
+ * and on its two shares, and B0 = C - F. */
 static void add_forward(const struct steprow *w, const double *v, double root,
                         double g, double *d)
 {
@@ -162,7 +162,7 @@ static void row_values(const struct steprows *t, const struct steprow *w,
     out->step = f + firn_overlap(b, n, v[GAMMA]);
 }
 
-/* Where the slopes of the fitted parameters go. */
+/* The columns of the Jacobian for the fitted parameters. */
 struct columns {
     int n;
     int from[NPARAMS], to[NPARAMS];
@@ -222,7 +222,7 @@ void steprow_add(struct steprows *t, const struct firn_step_obs *obs)
                                    : (s->gpus + s->nodes - 1) / s->nodes;
     struct steprow w = {.b = s->batch_per_gpu, .k1 = k - 1, .r2 = s->gpus - 2};
     w.step = obs->step_s;
-    /* A compute part of next to nothing is a fault of the clock. */
+    /* A step that is nearly all synchronisation is a clock error. */
     if (!isnan(obs->sync_s) && obs->sync_s < 0.95 * obs->step_s)
         w.comp = obs->step_s - obs->sync_s;
     w.theta = s->theta;

@@ -25,7 +25,7 @@ enum {
     NPARAMS = SYNC + 2,
 };
 
-/* A measurement, with what does not depend on the parameters worked out. */
+/* A measurement, with all terms that do not depend on the parameters. */
 struct steprow {
     double b, k1, r2;  /* batch; k - 1; r - 2 */
     double step, comp; /* comp: 0 when not measured */

@@ -9,8 +9,8 @@
  * (nodes n, GPUs r, samples b), with the scalability rows. There the authors
  * interpolate on a Delaunay tessellation of a lattice, which is not unique.
  * Here: linearly in b within each measured (n, r), then in r / n within each
- * measured n, then in n between the two nearest. Nothing goes beyond what was
- * measured: the nearest value holds, and `extrapolated` says so.
+ * measured n, then in n between the two nearest. Outside the measured range the
+ * nearest value is returned, marked `extrapolated`.
  *
  * Cost: O(log rows) for a placement, O(grid) otherwise.
  */
@@ -79,20 +79,10 @@ static bool positive(double x)
     return isfinite(x) && x > 0;
 }
 
-/* Where the cells are; -1: nowhere. */
+/* Indices of the columns; -1 for a missing one. */
 struct columns {
     int place, nodes, gpus, batch, step, sync;
 };
-
-static struct columns columns_of(const struct sheet *in)
-{
-    return (struct columns){.place = sheet_column(in, "placement"),
-                            .nodes = sheet_column(in, "num_nodes"),
-                            .gpus = sheet_column(in, "num_replicas"),
-                            .batch = sheet_column(in, "local_bsz"),
-                            .step = sheet_column(in, "step_time"),
-                            .sync = sheet_column(in, "sync_time")};
-}
 
 /* One row of the file; false when it is not usable. */
 static bool take(const struct sheet *in, const struct columns *at, size_t i,
@@ -124,7 +114,12 @@ enum firn_status steptable_add(struct steptable *table, const struct sheet *in,
                                struct firn_error *err)
 {
     int column = sheet_column(in, "frozen_layer");
-    struct columns columns = columns_of(in);
+    struct columns columns = {.place = sheet_column(in, "placement"),
+                              .nodes = sheet_column(in, "num_nodes"),
+                              .gpus = sheet_column(in, "num_replicas"),
+                              .batch = sheet_column(in, "local_bsz"),
+                              .step = sheet_column(in, "step_time"),
+                              .sync = sheet_column(in, "sync_time")};
     table->rows = mem_grow(table->rows, table->nrows, table->nrows + in->nrows,
                            sizeof *table->rows);
     for (size_t i = 0; i < in->nrows; i++) {
@@ -289,7 +284,7 @@ struct steptable_time steptable_spread(const struct steptable *table, int gpus,
     return at;
 }
 
-/* The rows of that place; 0 when it was not measured. */
+/* The number of rows of `place`; 0 when it was not measured. */
 static size_t find(const struct steptable *table, const char *place,
                    size_t *first)
 {

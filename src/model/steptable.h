@@ -30,13 +30,13 @@ struct steptable_time {
 
 struct sheet;
 
-/* Adds those rows of a file that have so many layers frozen (all, where the
- * file has no such column). FIRN_EINVAL with the line when a number is not
- * positive and finite. */
+/* Adds the rows of a file with `frozen` layers frozen (all rows, if the file
+ * has no such column). FIRN_EINVAL with the line when a number is not positive
+ * and finite. */
 enum firn_status steptable_add(struct steptable *table, const struct sheet *in,
                                double frozen, const char *path,
                                struct firn_error *err);
-/* The same of a file, nothing frozen. */
+/* Reads a file and adds its rows with nothing frozen. */
 enum firn_status steptable_read(struct steptable *table, const char *path,
                                 struct firn_error *err);
 /* Once all files are read: sorts, and makes the grid. */
@@ -47,11 +47,11 @@ void steptable_release(struct steptable *table);
 struct steptable_time steptable_at(const struct steptable *table,
                                    const int *gpus, int nodes, double batch);
 
-/* The same when only their number is known: from the grid. */
+/* The same from the grid, when only the numbers of GPUs and nodes are known. */
 struct steptable_time steptable_spread(const struct steptable *table, int gpus,
                                        int nodes, double batch);
 
-/* The largest batch on a GPU it has. */
+/* The largest measured batch on a GPU. */
 double steptable_batch_max(const struct steptable *table);
 
 #endif

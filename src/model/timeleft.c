@@ -1,9 +1,8 @@
 /* timeleft.c - work left, time to accuracy, finish-time fairness.
  *
- * Equations (1), (16) and (17) of IceFrog. For an allocation of nothing the
- * printed (16) divides by zero; the share of waiting one interval and then
- * going on at the best rate is used instead, which keeps plans comparable
- * under load.
+ * Equations (1), (16) and (17) of IceFrog. For an allocation of no GPUs the
+ * printed (16) divides by zero; firn uses the share of waiting one interval and
+ * then running at the best rate, which keeps plans comparable under load.
  *
  * rho is that of Themis (NSDI'20): the time in the shared cluster over the
  * time with an equal part of it. As in Shockwave, the equal part is not taken

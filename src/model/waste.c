@@ -1,7 +1,7 @@
-/* waste.c - EasyScale's waste, and the layout that has least of it.
+/* waste.c - EasyScale's waste, and the layout with the least waste.
  *
  * The least step time T satisfies sum floor(T C_g) >= maxP and is one of the
- * times k / C_g. Searching them needs no search at all: T >= T0 = maxP / sum
+ * times k / C_g. No search is needed: T >= T0 = maxP / sum
  * C_g, and at T0 the floors sum to more than maxP - G, for each loses less
  * than one. So the floors at T0 are given out at once, and each of the fewer
  * than G threads left goes to the GPU that would finish it first, that is the
@@ -28,7 +28,7 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* Rates beyond this are no measurements. */
+/* Bounds of a plausible rate. */
 static const double rate_max = 1e12, rate_min = 1e-12;
 
 static bool is_rate(double rate)
@@ -131,31 +131,6 @@ static bool is_sooner(int p, double c, int q, double d)
     return left < right << -shift;
 }
 
-/* The GPU that would be first to finish one more thread. */
-static int soonest(const double *rates, int ngpus, const int *threads)
-{
-    int best = 0;
-    for (int g = 1; g < ngpus; g++)
-        if (is_sooner(threads[g] + 1, rates[g], threads[best] + 1, rates[best]))
-            best = g;
-    return best;
-}
-
-static void measure(const double *rates, int ngpus, int maxp,
-                    const int *threads, struct firn_waste *out)
-{
-    struct firn_waste w = {.capacity = maxp};
-    double total = 0;
-    for (int g = 0; g < ngpus; g++) {
-        total += rates[g];
-        w.step_s = fmax(w.step_s, threads[g] / rates[g]);
-    }
-    w.perf = maxp / w.step_s;
-    w.waste = total - w.perf;
-    w.waste_norm = w.waste / total;
-    *out = w;
-}
-
 enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
                                    int *threads, struct firn_waste *out,
                                    struct firn_error *err)
@@ -177,10 +152,22 @@ enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
         threads[g] = (int)(low_s * rates[g]);
         left -= threads[g];
     }
-    for (; left > 0; left--)
-        threads[soonest(rates, ngpus, threads)]++;
-    if (out)
-        measure(rates, ngpus, maxp, threads, out);
+    for (; left > 0; left--) {
+        int soonest = 0; /* to finish one more thread */
+        for (int g = 1; g < ngpus; g++)
+            if (is_sooner(threads[g] + 1, rates[g], threads[soonest] + 1,
+                          rates[soonest]))
+                soonest = g;
+        threads[soonest]++;
+    }
+    if (!out)
+        return FIRN_OK;
+    *out = (struct firn_waste){.capacity = maxp};
+    for (int g = 0; g < ngpus; g++)
+        out->step_s = fmax(out->step_s, threads[g] / rates[g]);
+    out->perf = maxp / out->step_s;
+    out->waste = total - out->perf;
+    out->waste_norm = out->waste / total;
     return FIRN_OK;
 }
 

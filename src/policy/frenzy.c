@@ -42,7 +42,8 @@
  *
  * Cost: plans are made once for each (application, batch, sequence, limits).
  * GPUs only become fewer within a round, so jobs like one that found no plan
- * are not tried: O(waiting + plans of each kind of job) a round.
+ * are not tried, and the queue is read until all GPUs are taken: at most
+ * O(waiting + plans of each kind of job) a round.
  */
 #include <firn/policy.h>
 
@@ -69,6 +70,7 @@ struct frenzy_plan {
 struct kind {
     VEC(struct frenzy_plan) plans; /* best first; never empty */
     bool is_llm;
+    bool is_stuck; /* in this round a job of the kind found no plan */
 };
 
 struct frenzy {
@@ -274,8 +276,9 @@ static bool place(const struct has *has, const struct firn_job *job,
 {
     const int *order = !is_llm && has->frenzy->others == FASTEST ? has->by_speed
                                                                  : has->by_size;
-    struct firn_want want = {.gpus = plan->gpus, .one_type = true};
-    want.how.tensor = plan->tensor;
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.tensor = plan->tensor;
+    struct firn_want want = {.gpus = plan->gpus, .one_type = true, .how = &how};
     for (int is_spread = 0; is_spread < 2; is_spread++)
         for (int i = 0; i < has->view->cluster->ntypes; i++) {
             want.types = plan->types & (uint32_t)1 << order[i];
@@ -330,21 +333,21 @@ static enum firn_status decide(void *state, const struct firn_view *view,
         .frenzy = frenzy, .view = view, .plan = plan, .notes = NOTES};
     firn_plan_keep_all(plan);
     order_types(&has);
-    const struct firn_job *const *waiting = firn_view_waiting(view);
-    size_t room = frenzy->keys.n + view->nwaiting;
-    bool *is_stuck = firn_view_alloc(view, room * sizeof *is_stuck);
+    for (size_t i = 0; i < frenzy->kinds.n; i++)
+        frenzy->kinds.at[i].is_stuck = false;
     bool is_blocked = false;
-    for (size_t i = 0; i < view->nwaiting; i++) {
+    const struct firn_job *job = NULL;
+    while ((job = firn_view_next_waiting(view, job)) != NULL) {
         if ((is_blocked || firn_plan_free(plan) == 0) && has.notes <= 0)
             break;
-        int which = kind_of(frenzy, view, waiting[i]);
-        const struct kind *kind = &frenzy->kinds.at[which];
-        if (!is_blocked && !is_stuck[which] && serve(&has, waiting[i], kind))
+        int which = kind_of(frenzy, view, job);
+        struct kind *kind = &frenzy->kinds.at[which];
+        if (!is_blocked && !kind->is_stuck && serve(&has, job, kind))
             continue;
-        if (!waiting[i]->spec.one_type) /* others might mix types */
-            is_stuck[which] = true;
+        if (!job->spec.one_type) /* others might mix types */
+            kind->is_stuck = true;
         is_blocked = !frenzy->skip;
-        explain(&has, waiting[i], kind);
+        explain(&has, job, kind);
     }
     return FIRN_OK;
 }

@@ -90,11 +90,12 @@ static void add_offer(const struct ice_round *round, struct ice_seat *seat,
     bool is_held = held == way->type && now->ngpus == way->gpus &&
                    now->how.parallel == way->parallel &&
                    now->how.stages == way->stages;
-    struct ice_detail detail = {
-        .gpus = way->gpus,
-        .how = {.parallel = way->parallel, .stages = way->stages},
-        .rate = offer->rate,
-        .is_held = is_held};
+    struct ice_detail detail = {.gpus = way->gpus,
+                                .how = FIRN_HOW_AS_SUBMITTED,
+                                .rate = offer->rate,
+                                .is_held = is_held};
+    detail.how.parallel = way->parallel;
+    detail.how.stages = way->stages;
     if (way->gpus == 1 && seat->shares && round->is_round) {
         detail.rate *= round->ice->lambda;
         add_choice(seat, way->type, 1, detail);

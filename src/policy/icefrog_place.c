@@ -59,7 +59,7 @@ static void move_all(struct ice_round *round)
                                  .types = 1u << ice_type(seat),
                                  .one_type = true,
                                  .one_node = true,
-                                 .how = seat->details[seat->chosen].how};
+                                 .how = &seat->details[seat->chosen].how};
         if (!seat->details[seat->chosen].is_moved)
             continue;
         seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);
@@ -74,7 +74,7 @@ static void place(struct ice_round *round, struct ice_seat *seat)
                              .types = 1u << ice_type(seat),
                              .one_type = true,
                              .shared = ice_gpus(seat) == 1 && seat->shares,
-                             .how = seat->details[seat->chosen].how};
+                             .how = &seat->details[seat->chosen].how};
     size_t mark = firn_plan_mark(round->plan);
     int free = firn_plan_free(round->plan);
     seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);

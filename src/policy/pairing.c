@@ -330,10 +330,12 @@ static bool join(struct round *round, const struct firn_job *job,
 {
     const struct firn_job **hosts = firn_view_alloc(
         round->view, (size_t)(choice->npicks + 1) * sizeof(struct firn_job *));
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.passes = choice->way->way.passes;
     struct firn_want want = {.gpus = job->spec.gpus,
                              .types = (uint32_t)1 << choice->type,
                              .crowd = PAIRING_CROWD,
-                             .how.passes = choice->way->way.passes};
+                             .how = &how};
     double slow = 1;
     for (int i = 0; i < choice->npicks; i++) {
         hosts[i] = choice->picks[i].host->job;

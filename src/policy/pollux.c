@@ -320,7 +320,7 @@ static void take_from(const struct round *round, struct taken *taken,
 static void place(const struct round *round, struct taken *taken, int row,
                   struct allot_cells to, struct firn_plan *plan)
 {
-    struct firn_alloc alloc = {0};
+    struct firn_alloc alloc = FIRN_ALLOC_NONE;
     size_t parts = 0;
     for (int i = 0; i < to.n; i++) {
         int ngpus = round->view->cluster->nodes[to.at[i].col].ngpus;

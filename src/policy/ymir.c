@@ -173,11 +173,11 @@ static const struct firn_job *job_of(const struct meeting *m, firn_job_id id)
 static const struct firn_job *partner(const struct meeting *m,
                                       const struct firn_job *job)
 {
-    int with = job->held.how.merged_with;
-    const struct firn_job *other =
-        job->held.nparts > 0 && with > 0 ? job_of(m, with - 1) : NULL;
-    return other != NULL && other->held.how.merged_with == job->id + 1 ? other
-                                                                       : NULL;
+    firn_job_id with =
+        job->held.nparts > 0 ? job->held.how.merged_with : FIRN_NO_JOB;
+    const struct firn_job *other = with != FIRN_NO_JOB ? job_of(m, with) : NULL;
+    return other != NULL && other->held.how.merged_with == job->id ? other
+                                                                   : NULL;
 }
 
 /* ---- bonds ---- */
@@ -349,15 +349,17 @@ static struct firn_how how_of(const struct meeting *m,
                               const struct firn_job *job)
 {
     const struct bond *bond = bond_of(m->y, job);
-    struct firn_how how = {.ahead_s = m->y->rules.ahead_s};
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.ahead_s = m->y->rules.ahead_s;
     if (bond != NULL && bond->is_ready)
-        how.after = bond->first + 1;
+        how.after = bond->first;
     return how;
 }
 
 static bool give_one(struct meeting *m, const struct firn_job *job, int gpus)
 {
-    struct firn_want want = {.gpus = gpus, .how = how_of(m, job)};
+    struct firn_how how = how_of(m, job);
+    struct firn_want want = {.gpus = gpus, .how = &how};
     return gpus >= job->spec.gpus_min &&
            firn_plan_give_want(m->plan, job, &want);
 }
@@ -366,11 +368,13 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
                       const struct firn_job *with, int gpus)
 {
     size_t mark = firn_plan_mark(m->plan);
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.ahead_s = m->y->rules.ahead_s;
     struct firn_want want = {.gpus = gpus,
                              .types = job->type_mask & with->type_mask,
                              .one_type = with->spec.one_type,
                              .shared = true,
-                             .how = {.ahead_s = m->y->rules.ahead_s}};
+                             .how = &how};
     if (want.types != 0 && firn_plan_give_want(m->plan, job, &want) &&
         firn_plan_merge(m->plan, with, job))
         return true;

@@ -121,8 +121,8 @@ static void note_merge(struct metrics *metrics, const struct firn_step *step)
 {
     const struct firn_how *how = &step->to->how;
     size_t slot = (size_t)step->job->slot;
-    unsigned in = (how->merged_with > 0 ? METRICS_TOGETHER : 0u) |
-                  (how->after > 0 ? METRICS_AFTER : 0u);
+    unsigned in = (how->merged_with != FIRN_NO_JOB ? METRICS_TOGETHER : 0u) |
+                  (how->after != FIRN_NO_JOB ? METRICS_AFTER : 0u);
     if (in == 0)
         return;
     vec_reserve(&metrics->merged, slot + 1);

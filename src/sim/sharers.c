@@ -118,12 +118,12 @@ static const struct firn_job *partner(const struct simengine *engine,
                                       const struct simjob *sj)
 {
     const struct firn_part *part = &sj->alloc.parts[0];
-    int with = sj->alloc.how.merged_with;
-    if (with == 0)
+    firn_job_id with = sj->alloc.how.merged_with;
+    if (with == FIRN_NO_JOB)
         return NULL;
     const int *at = places(engine, part, __builtin_ctzll(part->gpus));
     for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu; k++)
-        if (at[k] >= 0 && engine->jobs.at[at[k]].job->id == with - 1)
+        if (at[k] >= 0 && engine->jobs.at[at[k]].job->id == with)
             return engine->jobs.at[at[k]].job;
     return NULL;
 }

@@ -152,10 +152,9 @@ static void keep(struct simjob *sj, const struct firn_alloc *alloc)
 }
 
 /* The task of an ended job, its id from 1 on. */
-static int task_of(const struct simengine *engine, int id)
+static int task_of(const struct simengine *engine, firn_job_id id)
 {
-    return id > 0 && (size_t)id <= engine->tasks.n ? engine->tasks.at[id - 1]
-                                                   : 0;
+    return id >= 0 && (size_t)id < engine->tasks.n ? engine->tasks.at[id] : 0;
 }
 
 /* A job has ended: others may begin with its weights. */
@@ -174,7 +173,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
     const struct firn_job *job = step->job;
     struct simjob *sj = &engine->jobs.at[job->slot];
     if (job->starts == 0) {
-        *sj = (struct simjob){.alloc = {.parts = sj->alloc.parts}};
+        *sj = (struct simjob){
+            .alloc = {.parts = sj->alloc.parts, .how = FIRN_HOW_AS_SUBMITTED}};
         if (noise_is_on(&engine->world.options->noise))
             sj->noise = noise_of_job(&engine->world.options->noise,
                                      engine->world.options->seed, job->id);

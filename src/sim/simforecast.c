@@ -328,7 +328,7 @@ void forecast_learn(struct forecast *f, const struct firn_job *job,
     struct firn_way way = way_held(f, o, job, counts, &alone);
     if (!(alone > 0))
         return;
-    if (job->held.how.merged_with != 0)
+    if (job->held.how.merged_with != FIRN_NO_JOB)
         return; /* trained together with another, or was until just now */
     if (near->sharers < 2) {
         correct(f, o, &way, report->rate, report->rate / alone);

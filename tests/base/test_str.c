@@ -113,6 +113,21 @@ static void integers_are_whole_and_in_range(void **state)
     assert_int_equal(n, 77);
 }
 
+static void an_id_is_decimal_digits_alone(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",   "1e0",  "1.0", "+1",  "-1",  " 1",
+                                      "1 ", "0x10", "1_",  "101", "1e0x"};
+    long n = -1;
+    assert_true(str_id("0", 100, &n) && n == 0);
+    assert_true(str_id("17", 100, &n) && n == 17);
+    assert_true(str_id("100", 100, &n) && n == 100);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (str_id(bad[i], 100, &n))
+            fail_msg("'%s' is taken as the id %ld", bad[i], n);
+    assert_int_equal(n, 100);
+}
+
 static void names_are_compared_without_case(void **state)
 {
     (void)state;
@@ -173,6 +188,7 @@ int main(void)
         cmocka_unit_test(random_texts_are_read_as_strtod_reads_them),
         cmocka_unit_test(the_locale_does_not_matter),
         cmocka_unit_test(integers_are_whole_and_in_range),
+        cmocka_unit_test(an_id_is_decimal_digits_alone),
         cmocka_unit_test(names_are_compared_without_case),
         cmocka_unit_test(the_nearest_name_is_found_when_it_is_near),
         cmocka_unit_test(copies_are_cut_and_terminated),

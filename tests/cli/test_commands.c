@@ -1,6 +1,8 @@
 /* test_commands.c - the commands that ask the daemon, against one that answers
  * as it was told to: what is sent, what is printed, how they end.
  */
+#include "base/buf.h"
+#include "core/jobfields.h"
 #include "firncmd.h"
 #include "folder.h"
 #include <ctype.h>
@@ -231,7 +233,7 @@ static void what_would_be_sent_is_printed_wherever_the_daemon_is(void **state)
     unsetenv("HOME");
     unsetenv("FIRN_SOCKET");
     assert_int_equal(cmd_firn("submit --dry-run --gpus 2 -- true"), 0);
-    cmd_out_has("gpus: \"2\"\n");
+    cmd_out_has("gpus: 2\n");
     assert_int_equal(cmd_firn("submit --gpus 2 -- true"), 1);
     cmd_err_has("name the daemon's socket by --socket or FIRN_SOCKET");
     if (*home != '\0')
@@ -289,7 +291,7 @@ static void each_shell_has_its_script(void **state)
     }
     assert_int_equal(cmd_firn("completion"), 2);
     assert_int_equal(cmd_firn("completion csh"), 2);
-    cmd_err_has("say bash, zsh or fish");
+    cmd_err_has("use bash, zsh or fish");
 }
 
 /* --- looking -------------------------------------------------------------- */
@@ -384,7 +386,7 @@ static void a_name_cannot_leave_its_part_of_the_path(void **state)
     cmd_asked(0, "GET /v1/jobs/..%2F..%2Fv1%2Fnodes%3Fx");
 }
 
-static void show_has_starts_report_and_file(void **state)
+static void show_has_attempts_report_and_file(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/res", 200,
@@ -392,8 +394,8 @@ static void show_has_starts_report_and_file(void **state)
               "\"state\": \"running\", \"gpus_min\": 1, \"gpus_max\": 1, "
               "\"gpus\": \"n0[0]\", \"started_s\": 1000, \"ask\": {\"run\": "
               "[\"python\", \"x y\"], \"may_share\": true}, \"report\": "
-              "{\"loss\": 0.25, \"variance\": [1, 2]}, \"epochs\": "
-              "[{\"epoch\": 1, \"started_s\": 1000, \"ended_s\": 1090, "
+              "{\"loss\": 0.25, \"variance\": [1, 2]}, \"attempts\": "
+              "[{\"attempt\": 1, \"started_s\": 1000, \"ended_s\": 1090, "
               "\"gpus\": \"n0[0]\", \"end\": \"checkpoint\", "
               "\"exit_status\": 85}], \"file\": \"run: x\\n\", \"novel\": 5, "
               "\"not_merged\": [\"not merged with job 8\"]}");
@@ -403,9 +405,53 @@ static void show_has_starts_report_and_file(void **state)
     cmd_out_has("loss: 0.25");
     cmd_out_has("novel: 5");
     cmd_out_has("\nnot merged with job 8\n");
+    cmd_out_has("ATTEMPT  STARTED");
     cmd_out_has("1m30s  n0[0]  checkpoint      85");
     cmd_out_has("As it was sent:\n\nrun: x\n");
     assert_null(strstr(cmd_ran.out, "variance"));
+}
+
+/* An answer with a value for each row of core/jobfields.def. */
+static void put_every_field(struct firn_buf *out)
+{
+    buf_puts(out, "{\"id\": 7, \"state\": \"running\", \"ask\": {\"x\": 1");
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        buf_printf(out, ", \"%s\": ", job_field_json(&job_fields[i]));
+        switch (job_field_storage(&job_fields[i])) {
+        case JOB_AS_TEXT:
+            buf_printf(out, "\"text %zu\"", i);
+            break;
+        case JOB_AS_LIST:
+            buf_printf(out, "[\"item\", \"%zu\"]", i);
+            break;
+        case JOB_AS_BOOL:
+            buf_puts(out, "true");
+            break;
+        default:
+            buf_printf(out, "%zu", 100 + i);
+        }
+    }
+    buf_puts(out, "}}");
+}
+
+static void show_has_every_field_by_its_key_in_a_job_file(void **state)
+{
+    (void)state;
+    struct firn_buf answer = {0};
+    put_every_field(&answer);
+    fake_tell(&cmd_fake, "GET /v1/jobs/7", 200, answer.at);
+    assert_int_equal(cmd_firn("show 7"), 0);
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        const struct job_field *f = &job_fields[i];
+        char want[100];
+        snprintf(want, sizeof want, "\n%s: ",
+                 f->key == NULL || f->kind == JOB_EVENTS ? f->name : f->key);
+        if (job_field_storage(f) == JOB_AS_TEXT)
+            snprintf(want + strlen(want), 32, "text %zu\n", i);
+        cmd_out_has(want);
+    }
+    cmd_out_has("\nx: 1\n");
+    buf_release(&answer);
 }
 
 static void why_says_the_sentence_first(void **state)
@@ -437,13 +483,13 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
               "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
               "\"ending\": true}");
     assert_int_equal(cmd_firn("cancel c"), 0);
-    assert_string_equal(cmd_ran.out, "job 8 (c) is being ended\n");
+    assert_string_equal(cmd_ran.out, "job 8 (c) is being cancelled\n");
     fake_tell(&cmd_fake, "POST /v1/jobs/c/hold", 200,
               "{\"id\": 8, \"name\": \"c\", \"state\": \"running\", "
               "\"held\": true}");
     assert_int_equal(cmd_firn("hold c"), 0);
     assert_string_equal(cmd_ran.out,
-                        "job 8 (c) is held as soon as it has left its GPUs\n");
+                        "job 8 (c) will be held when it has left its GPUs\n");
     fake_tell(&cmd_fake, "POST /v1/jobs/d/hold", 200,
               "{\"id\": 9, \"name\": \"d\", \"state\": \"pending\", "
               "\"held\": true}");
@@ -537,7 +583,8 @@ int main(void)
         CASE(a_list_shows_how_long_jobs_had_gpus),
         CASE(filters_reach_the_daemon),
         CASE(a_name_cannot_leave_its_part_of_the_path),
-        CASE(show_has_starts_report_and_file),
+        CASE(show_has_attempts_report_and_file),
+        CASE(show_has_every_field_by_its_key_in_a_job_file),
         CASE(why_says_the_sentence_first),
         CASE(verbs_go_to_each_and_tell_of_failures),
         CASE(a_moment_is_named_for_what_comes_then),

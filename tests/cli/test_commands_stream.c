@@ -107,7 +107,7 @@ static void the_history_becomes_a_trace(void **state)
               "#firn-trace 1\nname,submit_s,gpus,duration_s\n");
     assert_int_equal(cmd_firn("whatif --policy fifo"), 1);
     assert_string_equal(cmd_ran.err,
-                        "firn whatif: no job that came then has run\n");
+                        "firn whatif: no job submitted in this time has run\n");
     /* A failure leaves what was there. */
     fake_tell(&cmd_fake, "GET /v1/trace", 500,
               "{\"error\": {\"code\": \"x\", \"text\": \"no disk\"}}");

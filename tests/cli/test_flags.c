@@ -198,7 +198,8 @@ static void help_lists_every_option(void **state)
     assert_non_null(strstr(said, "\nTries it.\n"));
     assert_non_null(strstr(said, "  -o, --out FILE          where to write\n"));
     assert_non_null(strstr(said, "      --load X            share in use\n"));
-    assert_non_null(strstr(said, "  -h, --help              this page\n"));
+    assert_non_null(
+        strstr(said, "  -h, --help              print this page\n"));
 }
 
 int main(void)

@@ -86,7 +86,7 @@ static struct adlplace place(const char *text)
     return out;
 }
 
-/* Equal to so many of the digits that were written down. */
+/* Equal to the digits that were written down. */
 static void assert_near(double value, double want, double tolerance)
 {
     if (!(fabs(value - want) <= tolerance * fabs(want)))
@@ -308,7 +308,7 @@ static void a_restart_counts_down_first(void **state)
 }
 
 /* Two rounds on each placement, from scratch. */
-static void a_job_that_tunes_lives_as_in_the_artifact(void **state)
+static void a_tuned_job_trains_as_in_the_artifact(void **state)
 {
     static const struct {
         const char *app, *place;
@@ -365,7 +365,7 @@ int main(void)
         cmocka_unit_test(
             a_job_alone_ends_at_the_second_it_does_in_the_artifact),
         cmocka_unit_test(a_restart_counts_down_first),
-        cmocka_unit_test(a_job_that_tunes_lives_as_in_the_artifact),
+        cmocka_unit_test(a_tuned_job_trains_as_in_the_artifact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@
 
 #define MAIN "8x4:v100"
 
-/* The folder of the published tables, or NULL after a word. */
+/* The folder of the published tables; NULL, after a notice, if it is missing.
+ */
 static const char *data_folder(void)
 {
     static char folder[1024];
@@ -134,7 +135,7 @@ static int compare_all(const char *folder, const char *spec, const char *kind,
     return n;
 }
 
-static void every_published_result_is_met(void **unused)
+static void every_published_result_is_reproduced(void **unused)
 {
     (void)unused;
     const char *folder = data_folder();
@@ -146,7 +147,7 @@ static void every_published_result_is_met(void **unused)
 }
 
 /* Their larger clusters: twice the load on twice the nodes. */
-static void sixteen_nodes_give_their_results_too(void **unused)
+static void the_results_on_sixteen_nodes_are_reproduced(void **unused)
 {
     (void)unused;
     const char *folder = data_folder();
@@ -172,7 +173,7 @@ static const struct play_job *named(const struct play *play, int number)
 }
 
 /* Completions of the first jobs, from the authors' files. */
-static void first_completions_are_theirs(void **unused)
+static void the_first_completions_equal_the_authors(void **unused)
 {
     (void)unused;
     static const struct {
@@ -221,10 +222,10 @@ static void first_completions_are_theirs(void **unused)
     play_close(&play);
 }
 
-/* A place like "244": so many GPUs on node 0, 1, 2. */
+/* A place like "244": 2 GPUs on node 0, 4 on node 1, 4 on node 2. */
 static struct firn_alloc alloc_of(const char *place, struct firn_part *parts)
 {
-    struct firn_alloc alloc = {.parts = parts};
+    struct firn_alloc alloc = {.parts = parts, .how = FIRN_HOW_AS_SUBMITTED};
     for (; *place != '\0'; place++, alloc.nparts++) {
         int gpus = *place - '0';
         parts[alloc.nparts] = (struct firn_part){
@@ -236,7 +237,7 @@ static struct firn_alloc alloc_of(const char *place, struct firn_part *parts)
 
 /* Step times as the artifact looks them up; those on more than 16 GPUs come
  * from its mesh. One pass each, so an iteration is a step. */
-static void step_times_are_theirs(void **unused)
+static void step_times_equal_the_artifacts(void **unused)
 {
     (void)unused;
     static const struct {
@@ -306,10 +307,10 @@ static void predictions_count_a_pass_that_is_not_made(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_published_result_is_met),
-        cmocka_unit_test(sixteen_nodes_give_their_results_too),
-        cmocka_unit_test(first_completions_are_theirs),
-        cmocka_unit_test(step_times_are_theirs),
+        cmocka_unit_test(every_published_result_is_reproduced),
+        cmocka_unit_test(the_results_on_sixteen_nodes_are_reproduced),
+        cmocka_unit_test(the_first_completions_equal_the_authors),
+        cmocka_unit_test(step_times_equal_the_artifacts),
         cmocka_unit_test(predictions_count_a_pass_that_is_not_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

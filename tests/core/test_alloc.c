@@ -22,7 +22,7 @@ static void prints(const struct firn_alloc *alloc, const char *expected)
 static void nothing_prints_as_a_dash(void **unused)
 {
     (void)unused;
-    struct firn_alloc nothing = {0};
+    struct firn_alloc nothing = FIRN_ALLOC_NONE;
     prints(&nothing, "-");
     nothing.is_shared = true;
     prints(&nothing, "-");
@@ -33,17 +33,17 @@ static void gpus_print_as_ranges_of_each_node(void **unused)
 {
     (void)unused;
     struct firn_part parts[] = {{0, 0, 0xf}, {7, 0, 0xa}, {9, 0, 1}};
-    struct firn_alloc alloc = {parts, 3, 7, false, 0, {0}};
+    struct firn_alloc alloc = {parts, 3, 7, false, 0, FIRN_HOW_AS_SUBMITTED};
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]");
     alloc.is_shared = true;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]~");
-    alloc.how =
-        (struct firn_how){.parallel = FIRN_PARALLEL_PIPELINE, .stages = 7};
+    alloc.how.parallel = FIRN_PARALLEL_PIPELINE;
+    alloc.how.stages = 7;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]/p7~");
     alloc.is_shared = false;
     alloc.how.parallel = FIRN_PARALLEL_SHARDED;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]/s");
-    alloc.how = (struct firn_how){0};
+    alloc.how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
     alloc.is_shared = true;
     parts[0].gpus = 0x8000000000000001u;
     prints(&alloc, "n0[0,63] n7[1,3] n9[0]~");
@@ -57,7 +57,9 @@ static void print_appends_to_what_is_there(void **unused)
     struct firn_buf out = {0};
     struct firn_part part = {3, 0, 6};
     buf_puts(&out, "A: ");
-    firn_alloc_print(&(struct firn_alloc){&part, 1, 2, false, 0, {0}}, &out);
+    firn_alloc_print(
+        &(struct firn_alloc){&part, 1, 2, false, 0, FIRN_HOW_AS_SUBMITTED},
+        &out);
     assert_string_equal(out.at, "A: n3[1-2]");
     buf_release(&out);
 }
@@ -66,7 +68,7 @@ static void boards_do_not_show_in_the_text(void **unused)
 {
     (void)unused;
     struct firn_part parts[] = {{2, 0, 1}, {2, 1, 0x41}, {2, 2, 2}, {3, 2, 1}};
-    struct firn_alloc alloc = {parts, 4, 5, false, 0, {0}};
+    struct firn_alloc alloc = {parts, 4, 5, false, 0, FIRN_HOW_AS_SUBMITTED};
     prints(&alloc, "n2[0,64,70,129] n3[128]");
     parts[0].gpus = parts[1].gpus = ~(uint64_t)0;
     prints(&alloc, "n2[0-127,129] n3[128]");
@@ -80,8 +82,8 @@ static void allocations_are_equal_only_in_every_part(void **unused)
 {
     (void)unused;
     struct firn_part p[] = {{0, 0, 3}, {1, 0, 1}}, q[] = {{0, 0, 3}, {1, 0, 1}};
-    struct firn_alloc a = {p, 2, 3, false, 0, {0}},
-                      b = {q, 2, 3, false, 0, {0}};
+    struct firn_alloc a = {p, 2, 3, false, 0, FIRN_HOW_AS_SUBMITTED},
+                      b = {q, 2, 3, false, 0, FIRN_HOW_AS_SUBMITTED};
     assert_true(firn_alloc_equal(&a, &b));
     q[1].gpus = 2;
     assert_false(firn_alloc_equal(&a, &b));
@@ -99,11 +101,14 @@ static void allocations_are_equal_only_in_every_part(void **unused)
     b.how.parallel = 0;
     b.how.stages = 3;
     assert_false(firn_alloc_equal(&a, &b));
-    b = (struct firn_alloc){q, 1, 2, false, 0, {0}};
+    b = (struct firn_alloc){q, 1, 2, false, 0, FIRN_HOW_AS_SUBMITTED};
     assert_false(firn_alloc_equal(&a, &b));
     assert_false(firn_alloc_equal(&b, &a));
-    struct firn_alloc none = {0};
+    struct firn_alloc none = FIRN_ALLOC_NONE;
     assert_true(firn_alloc_equal(&none, &none));
+    struct firn_alloc zeroed = {0};
+    assert_true(firn_alloc_equal(&none, &zeroed));
+    assert_false(firn_how_equal(&none.how, &zeroed.how));
 }
 
 static void text_reads_back_as_the_same_allocation(void **unused)

@@ -72,7 +72,8 @@ static void hold_running(void *arg)
 static void hold_nothing(void *arg)
 {
     struct state *state = scene_state(arg);
-    state_hold(state, state_job(state, 1), &(struct firn_alloc){0}, 1);
+    state_hold(state, state_job(state, 1), &(struct firn_alloc)FIRN_ALLOC_NONE,
+               1);
 }
 
 static void jobs_cannot_be_stopped_or_started_twice(void **unused)

@@ -79,6 +79,10 @@ static const struct lie lies[] = {
      "'A', has -) is given an empty set of GPUs", "A: n0[0-1]"},
     {"odd-stages", 0, YARD "A wants 3",
      "'A', has -) would be split in a way that cannot be", "A: n0[0-2]"},
+    {"zeroed-how", 0, YARD "A wants 2",
+     "'A', has -) has a zeroed `how`, which names job 0 as its partner: start "
+     "from FIRN_HOW_AS_SUBMITTED",
+     "A: n0[0-1]"},
     {"preempt", 0, YARD "A wants 2 on n0[0-1]; B wants 4",
      "'A', has n0[0-1]) would be stopped by a policy that does not preempt",
      "A: n0[0-1]  B: n1[0-3]"},
@@ -117,10 +121,13 @@ static const struct lie lies[] = {
     {"merge", FIRN_DOES_MERGE, YARD "A wants 2 merges k; B wants 2 merges -",
      "'A', has -) would be merged with a job it cannot be trained with",
      "A: n0[0-1]  B: n0[2-3]"},
-    {"merge-with-nobody", FIRN_DOES_MERGE,
+    {"merge-one-sided", FIRN_DOES_MERGE,
      YARD "A wants 2 merges k; B wants 2 merges k",
      "'A', has -) is merged with a job that is not merged with it",
      "A: n0[0-1]  B: n0[2-3]"},
+    {"merge-with-itself", FIRN_DOES_MERGE, YARD "A wants 2 merges k",
+     "'A', has -) is merged with a job that is not merged with it",
+     "A: n0[0-1]"},
     {"reject", 0, YARD "A wants 2",
      "'A', has -) would be rejected by a policy that does not reject",
      "A: n0[0-1]"},
@@ -229,7 +236,7 @@ static enum firn_status take_it_back(void *state, const struct firn_view *view,
 {
     (void)state;
     const struct firn_job *job = firn_view_jobs(view)[0];
-    firn_plan_place(plan, job, &(struct firn_alloc){0});
+    firn_plan_place(plan, job, &(struct firn_alloc)FIRN_ALLOC_NONE);
     firn_plan_give(plan, job, job->spec.gpus);
     return FIRN_OK;
 }

@@ -162,7 +162,8 @@ static void the_slowest_and_the_smallest_count(void **state)
     struct firn_job_spec spec = model("gpt2", 2, 1);
     struct llmjob llm = llmjobs_open(&c, &spec, 3);
     struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
-    struct firn_alloc alloc = {.parts = parts, .nparts = 2, .ngpus = 2};
+    struct firn_alloc alloc = {
+        .parts = parts, .nparts = 2, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     struct llmspot spot = llmjobs_held(&c, &alloc);
     assert_int_equal(spot.nodes, 2);
     assert_int_equal(spot.fullest, 1);

@@ -91,7 +91,8 @@ static enum firn_status one_of_each(void *state, const struct firn_view *view,
 {
     (void)state;
     struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
-    struct firn_alloc both = {.parts = parts, .nparts = 2, .ngpus = 2};
+    struct firn_alloc both = {
+        .parts = parts, .nparts = 2, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     firn_plan_place(plan, firn_view_jobs(view)[0], &both);
     return FIRN_OK;
 }
@@ -101,7 +102,8 @@ static enum firn_status onto_node_1(void *state, const struct firn_view *view,
 {
     (void)state;
     struct firn_part part = {1, 0, 1};
-    struct firn_alloc alloc = {.parts = &part, .nparts = 1, .ngpus = 1};
+    struct firn_alloc alloc = {
+        .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     firn_plan_place(plan, firn_view_jobs(view)[0], &alloc);
     return FIRN_OK;
 }

@@ -49,7 +49,7 @@ static void close_yard(struct yard *yard)
 static const char *placed(struct yard *yard, struct firn_want want,
                           uint32_t accepts)
 {
-    struct firn_alloc out = {0};
+    struct firn_alloc out = FIRN_ALLOC_NONE;
     struct firn_buf before = freemap_text(&yard->map);
     bool fits = place_take(&yard->map, &want, accepts, &yard->arena, &out);
     buf_clear(&yard->text);
@@ -296,7 +296,7 @@ static int fewest(const struct yard *yard, uint32_t accepts, int gpus,
 static void hold_some(struct yard *yard, struct rng *rng)
 {
     struct firn_part parts[16];
-    struct firn_alloc held = {.parts = parts};
+    struct firn_alloc held = {.parts = parts, .how = FIRN_HOW_AS_SUBMITTED};
     for (int i = 0; i < yard->cluster.nnodes; i++) {
         int n = yard->cluster.nodes[i].ngpus;
         uint64_t mask = rng_u64(rng) & (((uint64_t)1 << n) - 1);
@@ -322,7 +322,7 @@ static void try_place(uint64_t seed)
         struct firn_want want = {.gpus = 1 + (int)rng_below(&rng, 24),
                                  .one_type = rng_below(&rng, 2),
                                  .one_node = rng_below(&rng, 4) == 0};
-        struct firn_alloc out = {0};
+        struct firn_alloc out = FIRN_ALLOC_NONE;
         int alone = fewest(&yard, accepts, want.gpus, false);
         int any = fewest(&yard, accepts, want.gpus, true);
         bool can = want.one_node   ? alone == 1

@@ -302,10 +302,10 @@ static void say(struct desk *desk, struct rng *rng)
         firn_plan_share(plan, a, b);
         break;
     case 4:
-        firn_plan_place(
-            plan, a,
-            &(struct firn_alloc){
-                &part, 1, __builtin_popcountll(part.gpus), false, 0, {0}});
+        firn_plan_place(plan, a,
+                        &(struct firn_alloc){&part, 1,
+                                             __builtin_popcountll(part.gpus),
+                                             false, 0, FIRN_HOW_AS_SUBMITTED});
         break;
     default:
         firn_plan_give_want(plan, a, &want);

@@ -146,12 +146,12 @@ static void jobs_of_one_key_are_merged(void **unused)
         assert_false(firn_plan_merge(plan, other, a));
         assert_string_equal(desk_has(&desk, (char[]){*name, 0}), "-");
     }
-    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, 0);
+    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, FIRN_NO_JOB);
     assert_true(firn_job_may_merge(a, b));
     assert_true(firn_plan_merge(plan, b, a));
     assert_string_equal(desk_has(&desk, "B"), "n0[0-1]~");
-    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, b->id + 1);
-    assert_int_equal(firn_plan_of(plan, b)->how.merged_with, a->id + 1);
+    assert_int_equal(firn_plan_of(plan, a)->how.merged_with, b->id);
+    assert_int_equal(firn_plan_of(plan, b)->how.merged_with, a->id);
     assert_true(firn_plan_give_want(plan, d, &half));
     assert_true(firn_plan_merge(plan, desk_job(&desk, "F"), d));
     desk_close(&desk);

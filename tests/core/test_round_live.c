@@ -61,7 +61,7 @@ static void a_restored_job_may_wait(void **unused)
 {
     (void)unused;
     struct scene *scene = scene_new(YARD, &toy_do_nothing, NULL);
-    struct firn_alloc none = {0};
+    struct firn_alloc none = FIRN_ALLOC_NONE;
     struct round_job job = {0, &plain, &none, {.since_s = 2}};
     struct firn_error err = {0};
     assert_int_equal(round_restore(scene->round, &job, 10, &err), FIRN_OK);

@@ -258,7 +258,7 @@ static void a_held_allocation_is_a_copy(void **unused)
     open_yard(&yard, &toy_greedy, NULL);
     struct firn_job *a = submit(&yard, 0, "A", 2, 0);
     struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
-    struct firn_alloc alloc = {parts, 2, 2, false, 0, {0}};
+    struct firn_alloc alloc = {parts, 2, 2, false, 0, FIRN_HOW_AS_SUBMITTED};
     state_hold(&yard.state, a, &alloc, 0);
     parts[0].node = 1;
     assert_int_equal(a->held.parts[0].node, 0);

@@ -24,6 +24,17 @@ static void expect(const struct firn_job *const *jobs, size_t n,
     buf_release(&out);
 }
 
+/* The waiting jobs one by one are these. */
+static void expect_waiting(const struct firn_view *view, const char *names)
+{
+    const struct firn_job *jobs[8] = {NULL};
+    size_t n = 0;
+    for (const struct firn_job *job = NULL;
+         n < 8 && (job = firn_view_next_waiting(view, job)) != NULL;)
+        jobs[n++] = job;
+    expect(jobs, n, names);
+}
+
 #define SCENE                                                                  \
     "2 nodes x 4 gpus; n1 down; A wants 2 for 50; B wants 1 for 20 on n0[1]; " \
     "C wants 1 for 50; D wants 1 for 20; E wants 2 for 90 on n0[2-3]"
@@ -52,9 +63,11 @@ static void counts_and_lists_agree(void **unused)
     expect(firn_view_jobs(&view), 5, "ABCDE");
     expect(firn_view_waiting(&view), 3, "ACD");
     expect(firn_view_running(&view), 2, "BE");
+    expect_waiting(&view, "ACD");
     scene_done(scene, "B");
     scene_fail(scene, "A");
     view = round_view(scene->round, 4);
+    expect_waiting(&view, "CD");
     expect(firn_view_jobs(&view), view.njobs, "CDE");
     expect(firn_view_running(&view), view.nrunning, "E");
     scene_free(scene);
@@ -78,6 +91,7 @@ static void a_view_without_jobs_has_empty_lists(void **unused)
     struct firn_view view = round_view(scene->round, 0);
     assert_int_equal(view.njobs, 0);
     assert_non_null(firn_view_jobs(&view));
+    assert_null(firn_view_next_waiting(&view, NULL));
     assert_non_null(firn_view_sorted(&view, larger_first));
     scene_free(scene);
 }

@@ -36,44 +36,55 @@ static char **list_of(const char *a, const char *b)
     return list;
 }
 
+/* A value of its own for each field of core/jobfields.def. */
+static void fill_ask(struct live_ask *ask, int id)
+{
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        void *member = live_ask_member(ask, (enum job_field_id)i);
+        char text[64];
+        switch (job_field_storage(&job_fields[i])) {
+        case JOB_AS_TEXT:
+            snprintf(text, sizeof text,
+                     "t%d-%d '); DROP TABLE jobs;--\n\xc3\xa9", i, id);
+            *(char **)member = mem_strdup(text);
+            break;
+        case JOB_AS_LIST:
+            snprintf(text, sizeof text, "A%d=x y", i);
+            *(char ***)member = list_of(text, "");
+            break;
+        case JOB_AS_INT:
+            *(int *)member = 10 + i;
+            break;
+        case JOB_AS_COUNT:
+            *(uint64_t *)member = (1ull << 40) + (unsigned)i;
+            break;
+        case JOB_AS_BOOL:
+            *(bool *)member = false;
+            break;
+        case JOB_AS_REAL:
+            *(double *)member = 0.1 + i;
+            break;
+        }
+    }
+}
+
 /* Every field has a value of its own. */
 struct live_job *job_scene(firn_job_id id)
 {
     struct live_job *job = mem_new(1, sizeof *job);
-    char **texts[] = {&job->ask.name,    &job->ask.queue,
-                      &job->ask.user,    &job->ask.app,
-                      &job->ask.workdir, &job->ask.types,
-                      &job->ask.model,   &job->ask.freeze,
-                      &job->ask.base,    &job->ask.consistency,
-                      &job->ask.dataset, &job->ask.objective,
-                      &job->text,        &job->ask.ckpt_dir,
-                      &job->request,     &job->ask.inbox};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char text[64];
-        snprintf(text, sizeof text, "t%zu-%d '); DROP TABLE jobs;--\n\xc3\xa9",
-                 i, id);
-        *texts[i] = mem_strdup(text);
-    }
     job->id = id;
-    job->ask.argv = list_of("python", "");
-    job->ask.env = list_of("A=1", "B=x y");
-    int *ints[] = {
-        &job->ask.priority,    &job->ask.gpus_min, &job->ask.gpus_max,
-        &job->ask.seq,         &job->ask.batch,    &job->ask.threads,
-        &job->ask.retries_max, &job->nretries,     &job->exit_status,
-        &job->how.passes,      &job->how.tensor,   &job->how.parallel,
-        &job->how.stages,      &job->how.after,    &job->how.merged_with};
+    fill_ask(&job->ask, id);
+    job->text = mem_strdup("run: x\n");
+    job->request = mem_strdup("r'); DROP TABLE jobs;--");
+    int *ints[] = {&job->nretries,   &job->exit_status,    &job->how.passes,
+                   &job->how.tensor, &job->how.parallel,   &job->how.stages,
+                   &job->how.after,  &job->how.merged_with};
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         *ints[i] = 10 + (int)i;
-    double *reals[] = {
-        &job->ask.freeze_max,    &job->ask.grace_s, &job->ask.ckpt_every_s,
-        &job->ask.duration_s,    &job->ask.mem_gib, &job->ask.deadline_s,
-        &job->ask.target_metric, &job->submitted_s, &job->started_s,
-        &job->ended_s,           &job->reported_s};
+    double *reals[] = {&job->submitted_s, &job->started_s, &job->ended_s,
+                       &job->reported_s};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         *reals[i] = 0.1 + (double)i;
-    job->ask.target_epochs = 1ull << 40;
-    job->ask.target_iterations = 7;
     job->epoch = 5;
     job->reported_epoch = 4;
     job->state = LIVE_RESIZING;
@@ -93,46 +104,54 @@ struct live_job *job_scene(firn_job_id id)
     return job;
 }
 
-/* All flags by their bits. */
-void job_flags(struct live_job *job, unsigned bits)
+unsigned job_set_flags(struct live_job *job, uint64_t bits)
 {
-    bool *flags[] = {&job->ask.may_share,     &job->ask.may_merge,
-                     &job->ask.is_elastic,    &job->ask.can_checkpoint,
-                     &job->ask.may_restart,   &job->ask.retry_on_failure,
-                     &job->ask.retry_on_lost, &job->is_held,
-                     &job->is_ending};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        *flags[i] = (bits >> i & 1) != 0;
+    unsigned n = 0;
+    for (int i = 0; i < JOB_NFIELDS; i++)
+        if (job_field_storage(&job_fields[i]) == JOB_AS_BOOL)
+            *(bool *)live_ask_member(&job->ask, (enum job_field_id)i) =
+                (bits >> n++ & 1) != 0;
+    job->is_held = (bits >> n++ & 1) != 0;
+    job->is_ending = (bits >> n++ & 1) != 0;
+    return n;
 }
 
-static void show_ask(struct firn_buf *out, const struct live_ask *a)
+void ask_text(struct firn_buf *out, const struct live_ask *ask)
 {
-    buf_printf(out, "%s|%s|%s|%s|%d|", a->name, a->queue, a->user, a->app,
-               a->priority);
-    for (size_t i = 0; a->argv[i] != NULL; i++)
-        buf_printf(out, "argv %s|", a->argv[i]);
-    for (size_t i = 0; a->env[i] != NULL; i++)
-        buf_printf(out, "env %s|", a->env[i]);
-    buf_printf(out, "%s|%d..%d|%s|%d|%s|%d|%d|%s|%.17g|%s|%d|", a->workdir,
-               a->gpus_min, a->gpus_max, a->types, a->may_share, a->model,
-               a->seq, a->batch, a->freeze, a->freeze_max, a->consistency,
-               a->threads);
-    buf_printf(out, "%s|%s|%s|%d|%s|%.17g|%.17g|%d%d%d|%d|%d%d|", a->base,
-               a->dataset, a->objective, a->may_merge, a->ckpt_dir, a->grace_s,
-               a->ckpt_every_s, a->is_elastic, a->can_checkpoint,
-               a->may_restart, a->retries_max, a->retry_on_failure,
-               a->retry_on_lost);
-    buf_printf(out, "%.17g|%.17g|%.17g|%llu|%llu|%.17g|%s|\n", a->duration_s,
-               a->mem_gib, a->deadline_s, (unsigned long long)a->target_epochs,
-               (unsigned long long)a->target_iterations, a->target_metric,
-               a->inbox);
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        const void *member = live_ask_member(ask, (enum job_field_id)i);
+        buf_printf(out, "%s ", job_fields[i].name);
+        switch (job_field_storage(&job_fields[i])) {
+        case JOB_AS_TEXT:
+            buf_printf(out, "'%s'", *(char *const *)member);
+            break;
+        case JOB_AS_LIST:
+            for (char **at = *(char **const *)member; *at != NULL; at++)
+                buf_printf(out, "[%s]", *at);
+            break;
+        case JOB_AS_INT:
+            buf_printf(out, "%d", *(const int *)member);
+            break;
+        case JOB_AS_COUNT:
+            buf_printf(out, "%llu",
+                       (unsigned long long)*(const uint64_t *)member);
+            break;
+        case JOB_AS_BOOL:
+            buf_printf(out, "%d", *(const bool *)member);
+            break;
+        case JOB_AS_REAL:
+            buf_printf(out, "%.17g", *(const double *)member);
+            break;
+        }
+        buf_putc(out, '\n');
+    }
 }
 
-struct firn_buf job_text(const struct live_job *job)
+struct firn_buf job_as_text(const struct live_job *job)
 {
     struct firn_buf out = {0};
     buf_printf(&out, "%d ", job->id);
-    show_ask(&out, &job->ask);
+    ask_text(&out, &job->ask);
     buf_printf(&out, "%s|%s|%s|%.17g|%.17g|%.17g|%d|%d|%s|%d%d|", job->text,
                job->request, job->token, job->submitted_s, job->started_s,
                job->ended_s, (int)job->state, (int)job->reason, job->why,
@@ -151,7 +170,7 @@ struct firn_buf job_text(const struct live_job *job)
 
 bool job_same(const struct live_job *a, const struct live_job *b)
 {
-    struct firn_buf x = job_text(a), y = job_text(b);
+    struct firn_buf x = job_as_text(a), y = job_as_text(b);
     bool is_same = strcmp(x.at, y.at) == 0;
     if (!is_same)
         print_message("%s%s", x.at, y.at);

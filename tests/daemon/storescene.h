@@ -18,10 +18,12 @@ extern char told[1024]; /* by the last opening */
 
 struct store *store_scene(void);
 struct live_job *job_scene(firn_job_id id);
-/* All of its flags, by their bits. */
-void job_flags(struct live_job *job, unsigned bits);
+/* Sets all of its flags by the bits; returns how many flags there are. */
+unsigned job_set_flags(struct live_job *job, uint64_t bits);
+/* Every field that a user sets, a line each; appended. */
+void ask_text(struct firn_buf *out, const struct live_ask *ask);
 /* All of it as text; the caller releases it. */
-struct firn_buf job_text(const struct live_job *job);
+struct firn_buf job_as_text(const struct live_job *job);
 /* Prints both when they differ. */
 bool job_same(const struct live_job *a, const struct live_job *b);
 

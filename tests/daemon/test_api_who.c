@@ -165,6 +165,18 @@ static void a_caller_without_the_right_is_counted(void **state)
                             HTTP_REFUSED_RIGHT) == 1);
 }
 
+static void a_job_reports_under_its_number_in_digits_only(void **state)
+{
+    (void)state;
+    char header[128];
+    api_just("POST", "/jobs", api_simple, 201);
+    snprintf(header, sizeof header, "Authorization: Bearer %s\r\n",
+             api_job_of(1)->token);
+    json_decref(api_ask_with("POST", "/jobs/1e0/reports", header, "", 403));
+    json_decref(api_ask_with("POST", "/jobs/1.0/reports", header, "", 403));
+    json_decref(api_ask_with("POST", "/jobs/1/reports", header, "", 400));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +184,7 @@ int main(void)
         CASE(over_tcp_the_caller_is_the_token_and_the_address),
         CASE(refused_tokens_are_counted_and_logged_once_a_second),
         CASE(a_caller_without_the_right_is_counted),
+        CASE(a_job_reports_under_its_number_in_digits_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,9 +33,9 @@ static void a_submitted_job_waits_and_has_a_token(void **state)
     assert_string_not_equal(job->token, other->token);
     assert_int_equal(book_count(d.book), 2);
     assert_ptr_equal(book_at(d.book, 1), other);
-    struct firn_buf before = job_text(job);
+    struct firn_buf before = job_as_text(job);
     liveset_reopen(&d);
-    struct firn_buf after = job_text(book_job(d.book, 1));
+    struct firn_buf after = job_as_text(book_job(d.book, 1));
     assert_string_equal(before.at, after.at);
     buf_release(&before);
     buf_release(&after);
@@ -243,11 +243,11 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
                                     "1 ended: start 1 ended: done, status 0\n"
                                     "1 cancelled: by ann\n");
     assert_true(job->started_s == 106 && job->ended_s == 108);
-    struct firn_buf before = job_text(job);
+    struct firn_buf before = job_as_text(job);
     liveset_reopen(&d);
     store_each_event(d.store, 0, 100, read_event, &kept, &oops);
     assert_string_equal(kept.text, heard.text);
-    struct firn_buf after = job_text(book_job(d.book, 1));
+    struct firn_buf after = job_as_text(book_job(d.book, 1));
     assert_string_equal(before.at, after.at);
     buf_release(&before);
     buf_release(&after);

@@ -339,7 +339,7 @@ static void happen(struct loopscene *s, struct rng *rng, struct live_job *job)
         loopscene_cancel(s, job);
         break;
     case 2:
-        if (runs && !ride_rides(s->loop, job))
+        if (runs && !(partner_lead(s->loop->book, job) != NULL))
             loopscene_fail(s, job->ask.name, FIRN_END_FAILED, 1);
         break;
     case 3:

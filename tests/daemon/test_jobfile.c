@@ -185,7 +185,7 @@ static void a_text_is_cut_at_blanks_by_quotes_alone(void **state)
     }
     static const char shell[] =
         "j: line 1: 'run' is '%s', not a command without | & ; < > $ ` * "
-        "outside of quotes, as no shell reads it: for one say [sh, -c, '...']";
+        "outside of quotes (no shell reads it; with one: [sh, -c, '...'])";
     static const char *const wrong[] = {"a | b", "a > b", "a; b",  "a && b",
                                         "$HOME", "a `b`", "ls *.c"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -231,8 +231,8 @@ static void a_language_model_is_known_by_name_or_numbers(void **state)
               "vocab: 9, seq: 9}\n",
               "j: line 4: hidden (65) is no multiple of heads (2)");
     check_bad("run: x\nbatch: 8\napp: resnet\nmodel: {name: gpt2, seq: 9}\n",
-              "j: line 4: a model without 'gpus' is its own 'app': leave that "
-              "away");
+              "j: line 4: a model without 'gpus' has no other 'app': remove "
+              "'app'");
     check_bad("run: x\nmodel: {name: gpt2, seq: 9}\n",
               "j: line 2: a model without 'gpus' needs 'batch'");
     check_bad("run: x\nbatch: 1\nmodel: {name: gpt2}\n",
@@ -269,10 +269,10 @@ static void wrong_values_are_refused_with_their_line(void **state)
         {"run: x\npriority: 101",
          "'priority' is '101', not a whole number from 0 to 100"},
         {"run: x\nshare: yes", "'share' is 'yes', not allowed or never"},
-        {"run: x\nworkdir: ..", "'workdir' is '..', not a path from the root, "
-                                "such as /data"},
-        {"run: x\nname: 12", "'name' is '12', not a name that is no number: "
-                             "jobs have numbers beside their names"},
+        {"run: x\nworkdir: ..", "'workdir' is '..', not an absolute path, such "
+                                "as /data"},
+        {"run: x\nname: 12", "'name' is '12', not a name with a letter in it "
+                             "(digits alone are the number of a job)"},
         {"run: x\nname: ../a", "'name' is '../a', not 1 to 64 letters, digits "
                                "and . _ -, a letter or digit first"},
         {"run: x\nname: a b", "'name' is 'a b', not 1 to 64 letters, digits "
@@ -300,15 +300,17 @@ static void wrong_values_are_refused_with_their_line(void **state)
         {"run: x\ngpu: []", "'gpu' is a list, not a GPU type such as a100, or "
                             "a list of at most 32"},
         {"run: x\ngpu: [a100, 'v|1']",
-         "'gpu' is 'v|1', not the name of a GPU type"},
+         "'gpu' is 'v|1', not the name of a GPU type, such as a100"},
         {"run: x\nretry: {on: [oom]}",
          "'on' is 'oom', not a list of 'failure' and 'lost'"},
         {"run: x\nenv: [a]", "'env' is a list, not a mapping of names to "
                              "values"},
-        {"run: x\nenv: {1A: x}", "a variable's name is letters, digits and _, "
-                                 "no digit first"},
-        {"run: x\nenv: {FIRN_TOKEN: x}", "FIRN_TOKEN is set by firn itself"},
-        {"run: x\nenv: {RANK: 0}", "RANK is set by firn itself"},
+        {"run: x\nenv: {1A: x}", "'1A': the name of a variable is letters, "
+                                 "digits and _, and does not begin with a "
+                                 "digit"},
+        {"run: x\nenv: {FIRN_TOKEN: x}",
+         "'FIRN_TOKEN': firn sets this variable itself"},
+        {"run: x\nenv: {RANK: 0}", "'RANK': firn sets this variable itself"},
         {"run: x\nenv: {A: [b]}", "'env' is a list, not a text for each "
                                   "variable"},
         {"queue: x\nrun: []", "'run' is a list, not a command and its "
@@ -321,7 +323,7 @@ static void wrong_values_are_refused_with_their_line(void **state)
          "'epochs' is '0', not a whole number from 1 on"},
         {"run: x\nfinetune: {dataset: x}", "'finetune' needs 'base'"},
         {"run: x\nfreeze: {rule: off, max: 1}",
-         "'max' says how much may be frozen, and 'rule: off' that nothing is"},
+         "'max' and 'rule: off' contradict each other"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char want[400];
@@ -329,9 +331,8 @@ static void wrong_values_are_refused_with_their_line(void **state)
         check_bad(cases[i][0], want);
     }
     check_bad("run: x\ngpus: 8\nelastic:\n  threads: 4\n",
-              "j: line 4: fewer 'threads' than the most 'gpus': some would "
-              "have nothing to do");
-    check_bad("gpus: 4\n", "j: line 1: there is no 'run': what shall be run?");
+              "j: line 4: 'threads' must be at least the most 'gpus'");
+    check_bad("gpus: 4\n", "j: line 1: the key 'run' is missing: the command");
     check_bad("", "j: line 1: says nothing");
     check_bad("# nothing\n", "j: line 1: says nothing");
 }

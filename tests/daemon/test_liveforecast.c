@@ -58,11 +58,14 @@ static void saw(struct scene *s, firn_job_id id, struct firn_job *job,
 {
     struct firn_part part = {0, 0, ((uint64_t)1 << gpus) - 1};
     struct liveforecast_run run = *how;
-    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = gpus};
+    job->held = (struct firn_alloc){.parts = &part,
+                                    .nparts = 1,
+                                    .ngpus = gpus,
+                                    .how = FIRN_HOW_AS_SUBMITTED};
     run.job = job;
     run.beside = how->beside != NULL ? how->beside : "";
     liveforecast_saw(s->f, id, &run);
-    job->held = (struct firn_alloc){0};
+    job->held = (struct firn_alloc)FIRN_ALLOC_NONE;
 }
 
 static void an_application_with_a_profile_goes_by_it(void **unused)
@@ -247,9 +250,10 @@ static void sample(struct scene *s, firn_job_id id, struct firn_job *job,
                    struct firn_load load)
 {
     struct firn_part part = {0, 0, 1};
-    job->held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 1};
+    job->held = (struct firn_alloc){
+        .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     liveforecast_sampled(s->f, id, job, &load);
-    job->held = (struct firn_alloc){0};
+    job->held = (struct firn_alloc)FIRN_ALLOC_NONE;
 }
 
 static void gpus_of_an_application_are_used_as_they_were_seen(void **unused)

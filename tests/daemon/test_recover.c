@@ -44,7 +44,7 @@ static void allocations_are_read_as_they_are_written(void **unused)
         mem_free(alloc.parts);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct firn_alloc alloc = {.ngpus = 77};
+        struct firn_alloc alloc = {.ngpus = 77, .how = FIRN_HOW_AS_SUBMITTED};
         if (recover_alloc(bad[i], &alloc))
             fail_msg("'%s' was read", bad[i]);
         assert_int_equal(alloc.ngpus, 77);

@@ -299,13 +299,13 @@ static void a_job_that_a_living_one_needs_is_kept(void **state)
     finish(&s, "third");
     struct live_job *next = loopscene_submit(&s, "next", SOFT);
     loopscene_turn(&s);
-    next->how.after = first + 1;
+    next->how.after = first;
     pass(&s, 10 * DAY_S);
     assert_true(is_there(in_job(first, "log")));
     assert_true(has_row(&s, first));
     assert_false(is_there(in_job(other, "")));
     assert_false(has_row(&s, other));
-    next->how.after = 0;
+    next->how.after = FIRN_NO_JOB;
     pass(&s, 1300);
     assert_false(is_there(in_job(first, "")));
     assert_false(has_row(&s, first));

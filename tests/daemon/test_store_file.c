@@ -361,10 +361,47 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     assert_int_equal(store_read_job(store, 1, &job, &oops), FIRN_OK);
     assert_string_equal(job->held, "n0[0-3]");
     assert_int_equal(job->how.tensor, 0);
+    assert_int_equal(job->how.merged_with, FIRN_NO_JOB);
+    assert_int_equal(job->how.after, FIRN_NO_JOB);
     assert_string_equal(job->ask.inbox, "");
     assert_string_equal(job->gpu_type, "");
     live_job_free(job);
     store_close(store);
+}
+
+static void partners_are_stored_as_id_plus_one_as_in_older_files(void **state)
+{
+    (void)state;
+    char path[300];
+    sqlite3 *db = NULL;
+    one_committed_job();
+    path_in(path, sizeof path, "firn.db");
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "UPDATE jobs SET how_merged_with = 8, "
+                                  "how_after = 0",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    struct store *store = store_scene();
+    struct live_job *job = NULL;
+    assert_int_equal(store_read_job(store, 1, &job, &oops), FIRN_OK);
+    assert_int_equal(job->how.merged_with, 7);
+    assert_int_equal(job->how.after, FIRN_NO_JOB);
+    job->how.after = 3;
+    assert_int_equal(store_put_job(store, job, &oops), FIRN_OK);
+    scene_commit(store);
+    live_job_free(job);
+    store_close(store);
+    sqlite3_stmt *row = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_prepare_v2(db, "SELECT how_merged_with, how_after FROM jobs", -1,
+                       &row, NULL);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(row, 0), 8);
+    assert_int_equal(sqlite3_column_int(row, 1), 4);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
 }
 
 int main(void)
@@ -381,6 +418,7 @@ int main(void)
         CASE(the_file_is_its_owners_alone),
         CASE(an_older_file_is_brought_up_step_by_step),
         CASE(a_file_of_the_first_firnd_is_read),
+        CASE(partners_are_stored_as_id_plus_one_as_in_older_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ run 2 sim --trace "$tmp/jobs.csv" --cluster 1x8:v100 --policy fifo --set skip
 err_has "'skip' is not policy.option=value"
 run 0 sim --trace "$tmp/jobs.csv" --cluster 1x8:v100 --policy fifo \
     --set sjf.skip=0
-err_has "sjf is not among the policies that run"
+err_has "has no effect: policy sjf is not simulated"
 run 2 sim --polcy fifo
 err_has "did you mean --policy?"
 run 2 simm
@@ -25,5 +25,5 @@ err_has "did you mean 'sim'?"
 run 2 policies tiresis
 err_has "did you mean 'tiresias'?"
 run 2 sim --trace "$tmp/jobs.csv" --cluster 1x8:v100 --policy fifo -o jsn
-err_has "did you mean 'json'?"
+err_has "use table, json or csv"
 exit 0

@@ -3,20 +3,20 @@
 . tests/lib/e2e.sh
 trace "$tmp/jobs.csv" 5
 run 2 sim
-err_has "--trace is missing"
+err_has "no trace given: use --trace FILE"
 run 2 sim --trace "$tmp/jobs.csv" --policy fifo
-err_has "--cluster is missing"
+err_has "no cluster given: use --cluster"
 run 2 sim --trace "$tmp/jobs.csv" --cluster 1x8:v100
-err_has "--policy is missing"
+err_has "no policy given: use --policy"
 run 2 sim "$tmp/jobs.csv"
-err_has "a trace is named by --trace"
+err_has "name a trace by --trace"
 all="sim --trace $tmp/jobs.csv --cluster 1x8:v100 --policy fifo"
 # shellcheck disable=SC2086
 {
     run 2 $all --mtbf 1d --failures x
     err_has "exclude each other"
     run 2 $all --mtbf 1d --mttr 0
-    err_has "--mtbf needs a --mttr above 0"
+    err_has "--mtbf needs --mttr above 0"
     run 2 $all --timeline-step 60
     err_has "--timeline-step needs --out"
     run 2 $all --interval 1w

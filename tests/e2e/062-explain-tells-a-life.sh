@@ -40,7 +40,7 @@ all="sim --trace $tmp/jobs.csv --cluster 2x8:v100"
     run 1 sim --replay "$tmp/o/jobs--fifo.events.tsv" --explain j
     err_has "'j' is the beginning of 60 names"
     run 2 $all --policy fifo -o csv --explain j5
-    err_has "--explain is a table or JSON, not CSV"
+    err_has "--explain needs -o table or -o json, not csv"
 
     # A job of one trace of two is told from that one.
     trace "$tmp/few.csv" 3

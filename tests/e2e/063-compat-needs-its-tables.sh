@@ -15,8 +15,8 @@ world=${known%%,*}
 out_has "$world"
 # shellcheck disable=SC2086
 run 2 $all --compat "$world"
-err_has "--compat $world needs the folder of the tables"
-err_has "--profiles FOLDER, or FIRN_DATA set"
+err_has "--compat $world needs the tables of that simulator"
+err_has "give --profiles DIR or set FIRN_DATA"
 # The honest world is not named in a table, and is in CSV.
 # shellcheck disable=SC2086
 {

@@ -55,11 +55,11 @@ out_has "llama-3-70b"
 run 2 memory --model gpt2-xll
 err_has "did you mean 'gpt2-xl'"
 run 2 memory
-err_has "--model, or --hidden"
+err_has "use --model NAME, or --hidden"
 run 2 memory --model gpt2-xl --tp 2
 err_has "25 heads"
 run 2 memory --model gpt2 --precision fp64
-err_has "none of fp32"
+err_has "not one of fp32"
 run 2 memory --model gpt2 --zero 4
 run 2 memory --model gpt2 --lora 4 --lora-on q,x
 run 1 memory --model gpt2 --cluster no-such-cluster

@@ -13,7 +13,7 @@ run 0 profile eval --fit "$tmp/bad.csv" --test "$tmp/good.csv"
 err_has "bad.csv: line 3: bwd_ms is 'abc', not a number"
 err_has "bad.csv: line 5: the step time is not positive"
 err_has "bad.csv: line 7: an unfrozen share"
-err_has "and 2 more bad rows"
+err_has "bad.csv: 2 more bad rows"
 out_has "resnet18-c"
 
 # Cut off in the middle of a row.
@@ -27,7 +27,7 @@ err_has "iteration is not fitted"
 err_has "nothing could be fitted"
 head -1 "$h200" >"$tmp/none.csv"
 run 1 profile eval --fit "$tmp/none.csv" --test "$tmp/good.csv"
-err_has "no usable row"
+err_has "no valid row"
 : >"$tmp/empty.csv"
 run 1 profile fit "$tmp/empty.csv"
 err_has "no header"
@@ -55,7 +55,7 @@ awk 'BEGIN {
                 0.01 * b * (1 - k / 5), k
 }' >"$tmp/frozen.csv"
 run 0 profile eval --fit "$tmp/frozen.csv"
-err_has "each counts 1/4"
+err_has "each frozen layer counts 1/4"
 cat >"$tmp/layers.csv" <<EOF
 app,frozen_layers,param_frac_left,flop_frac_left,activation_frac_left
 x,0,1,1,1
@@ -68,10 +68,10 @@ run 1 profile eval --fit "$tmp/frozen.csv" --layers "$tmp/layers.csv#y"
 err_has "no layers of 'y'"
 
 run 2 profile
-err_has "say list, show, eval or fit"
+err_has "no subcommand given: use list, show, eval or fit"
 run 2 profile evl
 run 2 profile eval
-err_has "--fit names no table"
+err_has "no table given: use --fit A.csv"
 run 2 profile eval --fit "$h200" -o xml
 run 2 profile fit
 run 0 profile eval --help

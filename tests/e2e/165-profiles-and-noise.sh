@@ -45,7 +45,7 @@ FIRN_DATA=$tmp/nowhere run 1 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo \
     --profiles data
 err_has "nowhere: not a folder"
 run 2 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo --profiles data
-err_has "which is not set"
+err_has "but FIRN_DATA is not set"
 FIRN_DATA=$tmp/nowhere run 0 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo
 echo "app x" >"$tmp/bad.txt"
 run 1 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo --profiles "$tmp"

@@ -24,6 +24,6 @@ run 0 sim --replay "$tmp/runs"/*.events.tsv
 
 # What cannot be is said.
 run 1 trace gen -n 4 -c 1x4:2080ti --models gpt2-7b
-err_has "gpt2-7b fits on no GPUs of this cluster"
+err_has "model gpt2-7b does not fit on any GPU of this cluster"
 run 1 trace gen -n 4 -c 1x4:2080ti --models gpt3
 err_has "no model 'gpt3'"

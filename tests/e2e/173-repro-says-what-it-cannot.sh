@@ -17,7 +17,7 @@ c,2,1,10,short
 END
 cat >"$tmp/papers/a.yaml" <<'END'
 name: partly
-paper: Nobody
+paper: Example
 shows: what there is
 note: by hand
 found: the jobs are too few
@@ -78,7 +78,7 @@ awk 'BEGIN {
 }' >"$tmp/data/peaks.csv"
 cat >"$tmp/papers/a.yaml" <<'END'
 name: memory
-paper: Nobody
+paper: Example
 shows: peaks
 cluster: 1x1:h200
 metrics: [error_max, error_mean]
@@ -98,7 +98,7 @@ out_has "1 of 2 claims hold"
 out_has "ours    error_max       -      -"
 sed -i 's/#gpt2-124m/#gpt2-350m/' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
-out_has "has no model 'gpt2-350m'"
+out_has "no row of model 'gpt2-350m'"
 sed -i 's/peaks.csv#gpt2-350m/t.csv#x/' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
 out_has "no: failed"
@@ -109,7 +109,7 @@ made()
 {
     cat >"$tmp/papers/a.yaml" <<END
 name: made
-paper: Nobody
+paper: Example
 shows: "a made-up trace"
 cluster: 64x1:v100
 metrics: [jobs, jct_mean_s]
@@ -137,7 +137,7 @@ d,0,ncf,2,1
 END
 cat >"$tmp/papers/a.yaml" <<'END'
 name: made
-paper: Nobody
+paper: Example
 shows: "rows that are drawn"
 cluster: 4x8:v100
 metrics: [jobs, jct_mean_s]
@@ -156,6 +156,6 @@ done
 for wrong in "swap:a t.csv" "keep: t.csv" "swap:=b t.csv" "keep:a"; do
     sed -i "s|^traces.*|traces: [\"$wrong\"]|" "$tmp/papers/a.yaml"
     run 1 repro --papers "$tmp/papers"
-    err_has "wants"
+    err_has "needs"
 done
 exit 0

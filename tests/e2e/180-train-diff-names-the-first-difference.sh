@@ -141,7 +141,7 @@ run 2 train show "$tmp/nowhere"
 err_has "nowhere"
 run 2 train diff "$a"
 run 2 train diff -o jsom "$a" "$b"
-err_has "did you mean 'json'"
+err_has "use table or json"
 run 2 train
 run 2 train dif
 err_has "diff or show"

@@ -184,7 +184,7 @@ static void the_log_is_appended_by_each_epoch(void **state)
         struct livehost_job *j =
             livehost_work(&host, 0, "say", i == 1 ? "first" : "second");
         j->argv[4] = "0";
-        j->job.held = (struct firn_alloc){0};
+        j->job.held = (struct firn_alloc)FIRN_ALLOC_NONE;
         livehost_step(&host, 0, "n0[0]");
         livehost_await(&host, FIRN_EVENT_DONE, 0);
     }
@@ -379,7 +379,8 @@ static void gpus_that_are_not_there_are_refused(void **state)
 {
     (void)state;
     struct firn_part part = {.node = 0, .gpus = 1u << 4};
-    struct firn_alloc to = {.parts = &part, .nparts = 1, .ngpus = 1};
+    struct firn_alloc to = {
+        .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     struct firn_step step = {.kind = FIRN_STEP_START,
                              .job = &livehost_work(&host, 0, "exit", "0")->job,
                              .to = &to};

@@ -44,7 +44,7 @@ static firn_job_id start(void)
     if (job == NULL)
         return -1;
     job->held = job->want; /* the want is not used after it */
-    job->want = (struct firn_alloc){0};
+    job->want = (struct firn_alloc)FIRN_ALLOC_NONE;
     job->phase = FIRN_PHASE_RUNNING;
     return job->id;
 }
@@ -105,7 +105,7 @@ static void turns_are_those_of_the_steps_but_nobody_waits_for_one(void **state)
     assert_int_equal(start(), 2);
     assert_int_equal(start(), -1);
     mem_free(roster_find(&roster, 3)->held.parts);
-    roster_find(&roster, 3)->held = (struct firn_alloc){0};
+    roster_find(&roster, 3)->held = (struct firn_alloc)FIRN_ALLOC_NONE;
     assert_int_equal(start(), 1);
 }
 

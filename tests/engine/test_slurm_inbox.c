@@ -193,8 +193,8 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     struct slurmjob *job = mem_new(1, sizeof *job);
     part = (struct firn_part){node, 0, 3};
     *job = (struct slurmjob){.base = {.id = 7, .epoch = 1}};
-    job->base.held =
-        (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    job->base.held = (struct firn_alloc){
+        .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     snprintf(job->inbox, sizeof job->inbox, "%s", key);
     vec_add(&slurm.roster.jobs, &job->base);
     slurm_inbox_start(&slurm, job);
@@ -312,7 +312,8 @@ static void gpus_on_other_nodes_than_it_must_have_are_refused(void **state)
 {
     (void)state;
     struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
-    struct firn_alloc alloc = {.parts = parts, .nparts = 2, .ngpus = 2};
+    struct firn_alloc alloc = {
+        .parts = parts, .nparts = 2, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     struct firn_error err = {0};
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_OK);
     launched = "17-1700000000";

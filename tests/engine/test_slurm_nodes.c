@@ -50,7 +50,7 @@ static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
     (void)state;
     struct livehost_job *j =
         livehost_work(&host, 0, "stubborn", folder_file("ready"));
-    struct firn_alloc none = {0};
+    struct firn_alloc none = FIRN_ALLOC_NONE;
     j->grace_s = 600;
     livehost_step(&host, 0, "n0[0] n1[0]");
     workers_await(folder_file("ready"), 2);
@@ -200,8 +200,11 @@ static void where_slurm_only_counts_nobody_shares(void **state)
     firn_cluster_release(&cluster);
     assert_non_null(host.engine->no_sharing(host.state));
     struct firn_part part = {.node = 0, .gpus = 1};
-    struct firn_alloc to = {
-        .parts = &part, .nparts = 1, .ngpus = 1, .is_shared = true};
+    struct firn_alloc to = {.parts = &part,
+                            .nparts = 1,
+                            .ngpus = 1,
+                            .is_shared = true,
+                            .how = FIRN_HOW_AS_SUBMITTED};
     struct firn_step step = {.kind = FIRN_STEP_START,
                              .job = &livehost_work(&host, 0, "exit", "0")->job,
                              .to = &to};

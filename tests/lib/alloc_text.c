@@ -35,7 +35,7 @@ static void add_gpu(struct firn_alloc *alloc, int first, int node, int gpu)
 
 struct firn_alloc alloc_read(const char *text, struct arena *arena)
 {
-    struct firn_alloc alloc = {0};
+    struct firn_alloc alloc = FIRN_ALLOC_NONE;
     alloc.parts = arena_alloc(arena, PARTS_MAX * sizeof *alloc.parts);
     char *at = arena_strdup(arena, text);
     while (*at == 'n') {

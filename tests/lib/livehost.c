@@ -167,7 +167,7 @@ struct livehost_job *livehost_job(struct livehost *host, int id,
 void livehost_say(struct livehost *host, int id, const char *gpus)
 {
     struct firn_job *job = &host->jobs[id].job;
-    struct firn_alloc to = {0};
+    struct firn_alloc to = FIRN_ALLOC_NONE;
     if (gpus[0] != '\0')
         to = alloc_read(gpus, &host->text);
     struct firn_step step = {.job = job, .to = &to, .kind = FIRN_STEP_MOVE};

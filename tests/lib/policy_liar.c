@@ -24,7 +24,8 @@ static void place_on(const struct stage *s, firn_node_id node, int first,
 {
     int n = s->job->spec.gpus;
     struct firn_part part = {node, 0, (((uint64_t)1 << n) - 1) << first};
-    struct firn_alloc alloc = {&part, 1, n, is_shared, 0, {0}};
+    struct firn_alloc alloc = {&part,     1, n,
+                               is_shared, 0, FIRN_HOW_AS_SUBMITTED};
     firn_plan_place(s->plan, s->job, &alloc);
 }
 
@@ -88,63 +89,80 @@ static void no_gpu(const struct stage *s)
 static void no_board(const struct stage *s)
 {
     struct firn_part part = {0, 1, 1};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){&part, 1, 1, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){&part, 1, 1, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void negative_board(const struct stage *s)
 {
     struct firn_part part = {0, -1, 1};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){&part, 1, 1, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){&part, 1, 1, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void empty_part(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 3}, {1, 0, 0}};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){parts, 2, 2, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void node_twice(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 1}, {0, 0, 2}};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){parts, 2, 2, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void gpu_twice(const struct stage *s)
 {
     struct firn_part parts[] = {{0, 0, 1}, {0, 0, 1}};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){parts, 2, 2, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void out_of_order(const struct stage *s)
 {
     struct firn_part parts[] = {{1, 0, 1}, {0, 0, 1}};
-    firn_plan_place(s->plan, s->job,
-                    &(struct firn_alloc){parts, 2, 2, false, 0, {0}});
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){parts, 2, 2, false, 0, FIRN_HOW_AS_SUBMITTED});
 }
 
 static void wrong_count(const struct stage *s)
 {
     struct firn_part part = {0, 0, 1};
-    firn_plan_place(
-        s->plan, s->job,
-        &(struct firn_alloc){&part, 1, s->job->spec.gpus, false, 0, {0}});
+    firn_plan_place(s->plan, s->job,
+                    &(struct firn_alloc){&part, 1, s->job->spec.gpus, false, 0,
+                                         FIRN_HOW_AS_SUBMITTED});
 }
 
 static void nothing(const struct stage *s)
 {
-    firn_plan_place(s->plan, s->job, &(struct firn_alloc){0});
+    firn_plan_place(s->plan, s->job, &(struct firn_alloc)FIRN_ALLOC_NONE);
 }
 
 /* Stages that do not divide its GPUs. */
 static void odd_stages(const struct stage *s)
 {
-    struct firn_want want = {.gpus = s->job->spec.gpus, .how = {.stages = 2}};
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    struct firn_want want = {.gpus = s->job->spec.gpus, .how = &how};
+    how.stages = 2;
     firn_plan_give_want(s->plan, s->job, &want);
+}
+
+/* Right GPUs, but `how` was never initialised. */
+static void zeroed_how(const struct stage *s)
+{
+    struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
+    firn_plan_place(
+        s->plan, s->job,
+        &(struct firn_alloc){&part, 1, s->job->spec.gpus, false, 0, {0}});
 }
 
 static void preempt(const struct stage *s)
@@ -188,18 +206,29 @@ static void merge(const struct stage *s)
     const struct firn_job *two[2] = {s->job, firn_view_waiting(s->view)[1]};
     struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
     for (int i = 0; i < 2; i++) {
-        struct firn_alloc alloc = {&part, 1, s->job->spec.gpus, true, 0, {0}};
-        alloc.how.merged_with = two[1 - i]->id + 1;
+        struct firn_alloc alloc = {&part, 1, s->job->spec.gpus,
+                                   true,  0, FIRN_HOW_AS_SUBMITTED};
+        alloc.how.merged_with = two[1 - i]->id;
         firn_plan_place(s->plan, two[i], &alloc);
     }
 }
 
 /* The second knows nothing of it. */
-static void merge_with_nobody(const struct stage *s)
+static void merge_one_sided(const struct stage *s)
 {
     struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
-    struct firn_alloc alloc = {&part, 1, s->job->spec.gpus, true, 0, {0}};
-    alloc.how.merged_with = firn_view_waiting(s->view)[1]->id + 1;
+    struct firn_alloc alloc = {&part, 1, s->job->spec.gpus,
+                               true,  0, FIRN_HOW_AS_SUBMITTED};
+    alloc.how.merged_with = firn_view_waiting(s->view)[1]->id;
+    firn_plan_place(s->plan, s->job, &alloc);
+}
+
+static void merge_with_itself(const struct stage *s)
+{
+    struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
+    struct firn_alloc alloc = {&part, 1, s->job->spec.gpus,
+                               true,  0, FIRN_HOW_AS_SUBMITTED};
+    alloc.how.merged_with = s->job->id;
     firn_plan_place(s->plan, s->job, &alloc);
 }
 
@@ -232,6 +261,7 @@ static void fail_without_words(const struct stage *s)
     X("wrong-count", wrong_count)             \
     X("nothing", nothing)                     \
     X("odd-stages", odd_stages)               \
+    X("zeroed-how", zeroed_how)               \
     X("preempt", preempt)                     \
     X("resize", resize)                       \
     X("move", move)                           \
@@ -239,7 +269,8 @@ static void fail_without_words(const struct stage *s)
     X("share-a-whole-one", share_a_whole_one) \
     X("crowd", crowd)                         \
     X("merge", merge)                         \
-    X("merge-with-nobody", merge_with_nobody) \
+    X("merge-one-sided", merge_one_sided)     \
+    X("merge-with-itself", merge_with_itself) \
     X("reject", reject)                       \
     X("fail", fail_without_words)
 

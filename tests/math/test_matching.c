@@ -14,7 +14,7 @@
 enum { SMALL = 14, MOST = 160 };
 
 static double weight[MOST * MOST];
-static int mate[MOST];
+static int partner[MOST];
 
 /* Edges with the given chance; weights real, or whole from -2 to 4 so that
  * many are equal, zero or negative, or spread over nine decades. */
@@ -57,11 +57,11 @@ static void assert_is_matching(size_t n, double sum, int seed)
 {
     double again = 0;
     for (size_t i = 0; i < n; i++) {
-        if (mate[i] < 0)
+        if (partner[i] < 0)
             continue;
-        size_t j = (size_t)mate[i];
-        if (j >= n || j == i || mate[j] != (int)i)
-            fail_msg("seed %d: %zu is matched to %d", seed, i, mate[i]);
+        size_t j = (size_t)partner[i];
+        if (j >= n || j == i || partner[j] != (int)i)
+            fail_msg("seed %d: %zu is matched to %d", seed, i, partner[i]);
         double w = i < j ? weight[i * n + j] : weight[j * n + i];
         if (!(w > 0))
             fail_msg("seed %d: edge of weight %g", seed, w);
@@ -80,7 +80,8 @@ static void small_graphs_give_the_heaviest_of_all_matchings(void **state)
         rng_seed(&rng, (uint64_t)seed);
         size_t n = rng_below(&rng, (seed % 10 == 0 ? SMALL : 10) + 1);
         draw(&rng, n);
-        double sum = matching_solve(m, n, weight, mate), best = by_subsets(n);
+        double sum = matching_solve(m, n, weight, partner),
+               best = by_subsets(n);
         assert_is_matching(n, sum, seed);
         if (fabs(sum - best) > 1e-12 * (1 + best))
             fail_msg("seed %d: %zu vertices: %.15g, best %.15g", seed, n, sum,
@@ -101,7 +102,7 @@ static void large_graphs_come_with_a_proof(void **state)
         rng_seed(&rng, (uint64_t)seed);
         size_t n = seed % 20 == 0 ? MOST : 15 + rng_below(&rng, 60);
         draw(&rng, n);
-        assert_is_matching(n, matching_solve(m, n, weight, mate), seed);
+        assert_is_matching(n, matching_solve(m, n, weight, partner), seed);
         if (!matching_is_proven(m))
             fail_msg("seed %d: no proof", seed);
     }
@@ -125,7 +126,7 @@ static void nested_blossoms_come_with_a_proof(void **state)
         for (size_t i = 0; i < n; i++)
             for (size_t j = i + 1; j < n; j++)
                 weight[i * n + j] = 1100 - fabs(at[i] - at[j]);
-        assert_is_matching(n, matching_solve(m, n, weight, mate), seed);
+        assert_is_matching(n, matching_solve(m, n, weight, partner), seed);
         if (!matching_is_proven(m))
             fail_msg("seed %d: no proof", seed);
     }
@@ -140,13 +141,14 @@ static void a_triangle_with_a_tail_is_matched_by_hand(void **state)
     double w[16] = {0, 6, 6, 0, 0, 0, 6, 0, 0, 0, 0, 1};
     struct arena arena = {0};
     struct matching *m = matching_new(&arena, 4);
-    assert_true(matching_solve(m, 4, w, mate) == 7);
-    assert_true(mate[0] == 1 && mate[1] == 0 && mate[2] == 3 && mate[3] == 2);
+    assert_true(matching_solve(m, 4, w, partner) == 7);
+    assert_true(partner[0] == 1 && partner[1] == 0 && partner[2] == 3 &&
+                partner[3] == 2);
     for (w[11] = -1; w[11] <= 0; w[11]++) {
-        assert_true(matching_solve(m, 4, w, mate) == 6);
-        assert_true(mate[3] == -1);
+        assert_true(matching_solve(m, 4, w, partner) == 6);
+        assert_true(partner[3] == -1);
     }
-    assert_true(matching_solve(m, 0, w, mate) == 0);
+    assert_true(matching_solve(m, 0, w, partner) == 0);
     arena_release(&arena);
 }
 

@@ -224,7 +224,8 @@ leximin_equals_the_optimum_when_menus_pass_the_same_levels(void **state)
 /* Capacity 2, three menus at 0: {1: 5}, {1: 7}, {2: 9}. Two can rise, not
  * three; the two cheap ones do, for sorted values 0 5 7. With a fourth menu
  * {1: 6} the best two of the cheap three are 6 and 7: 0 0 6 7. */
-static void who_stays_behind_is_chosen_by_what_the_others_get(void **state)
+static void
+which_menu_stays_behind_depends_on_the_values_of_the_others(void **state)
 {
     (void)state;
     size_t start[] = {0, 2, 4, 6, 8}, entry[4];
@@ -392,8 +393,8 @@ static void leximin_leaves_no_free_step(void **state)
 }
 
 /* With one step of work the ties are settled as they stand: still a choice
- * that fits, with the same worst value, and it is said. */
-static void ties_cut_short_are_admitted(void **state)
+ * that fits, with the same worst value, and is_exact is false. */
+static void a_search_cut_short_is_reported_as_inexact(void **state)
 {
     (void)state;
     static struct instance in;
@@ -416,7 +417,7 @@ static void ties_cut_short_are_admitted(void **state)
     arena_release(&arena);
 }
 
-static void bad_menus_are_refused_in_words(void **state)
+static void bad_menus_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1, 2}, entry[2] = {77, 77}, empty[] = {0, 1, 1};
@@ -437,8 +438,8 @@ static void bad_menus_are_refused_in_words(void **state)
     assert_int_equal(maxmin_leximin(&odd, 0, entry, &r, &arena, &err),
                      FIRN_EINVAL);
     assert_int_equal(entry[0], 77);
-    struct menus nobody = {0, start, cost, value, 4};
-    assert_int_equal(maxmin_leximin(&nobody, 0, entry, &r, &arena, &err),
+    struct menus no_menus = {0, start, cost, value, 4};
+    assert_int_equal(maxmin_leximin(&no_menus, 0, entry, &r, &arena, &err),
                      FIRN_OK);
     assert_true(isinf(r.worst) && r.spent == 0);
     arena_release(&arena);
@@ -447,7 +448,8 @@ static void bad_menus_are_refused_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_stays_behind_is_chosen_by_what_the_others_get),
+        cmocka_unit_test(
+            which_menu_stays_behind_depends_on_the_values_of_the_others),
         cmocka_unit_test(of_menus_alike_the_first_gets_more),
         cmocka_unit_test(leximin_equals_all_choices_with_distinct_values),
         cmocka_unit_test(leximin_equals_all_choices_with_many_ties),
@@ -456,8 +458,8 @@ int main(void)
         cmocka_unit_test(large_instances_reach_the_best_threshold),
         cmocka_unit_test(the_worst_value_is_that_of_an_integer_program),
         cmocka_unit_test(leximin_leaves_no_free_step),
-        cmocka_unit_test(ties_cut_short_are_admitted),
-        cmocka_unit_test(bad_menus_are_refused_in_words),
+        cmocka_unit_test(a_search_cut_short_is_reported_as_inexact),
+        cmocka_unit_test(bad_menus_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

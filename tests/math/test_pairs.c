@@ -110,8 +110,8 @@ static double by_subsets(const struct pairs_problem *p)
     return best_of[(1U << p->alone.n) - 1][p->capacity];
 }
 
-/* Each task once, pairs on both sides, within the capacity, of the value that
- * is said. */
+/* Each task is used once, both tasks of a pair have it, the costs are within
+ * the capacity, and the value is the one reported. */
 static void assert_choice(const struct pairs_problem *p,
                           const struct pairs_choice *choice,
                           const struct pairs_result *r, int seed)
@@ -326,7 +326,7 @@ static void a_pair_is_split_when_there_is_room(void **state)
     arena_release(&arena);
 }
 
-static void bad_pairs_are_refused_in_words(void **state)
+static void bad_pairs_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1, 1}, pair_start[] = {0, 1};
@@ -360,7 +360,7 @@ int main(void)
         cmocka_unit_test(wild_menus_come_out_nearly_always_optimal),
         cmocka_unit_test(large_problems_are_proven_within_one_per_cent),
         cmocka_unit_test(values_are_those_of_an_integer_program),
-        cmocka_unit_test(bad_pairs_are_refused_in_words),
+        cmocka_unit_test(bad_pairs_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

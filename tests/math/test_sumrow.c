@@ -158,7 +158,7 @@ static void the_best_sum_is_not_the_greedy_one(void **state)
     arena_release(&arena);
 }
 
-static void bad_menus_are_refused_in_words(void **state)
+static void bad_menus_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1}, entry[1] = {7};
@@ -182,7 +182,7 @@ int main(void)
         cmocka_unit_test(the_best_sum_is_not_the_greedy_one),
         cmocka_unit_test(a_few_menus_give_the_best_sum),
         cmocka_unit_test(many_menus_give_the_best_sum),
-        cmocka_unit_test(bad_menus_are_refused_in_words),
+        cmocka_unit_test(bad_menus_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

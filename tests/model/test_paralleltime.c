@@ -170,7 +170,7 @@ static void memory_is_divided(void **state)
     firn_profile_release(&p);
 }
 
-static void the_text_says_how_it_is_trained(void **state)
+static void sharded_and_pipeline_lines_read_back_the_same(void **state)
 {
     (void)state;
     struct firn_profile p, again;
@@ -222,7 +222,7 @@ int main(void)
         cmocka_unit_test(replicas_of_a_pipeline_synchronise),
         cmocka_unit_test(one_stage_is_data_parallel),
         cmocka_unit_test(memory_is_divided),
-        cmocka_unit_test(the_text_says_how_it_is_trained),
+        cmocka_unit_test(sharded_and_pipeline_lines_read_back_the_same),
         cmocka_unit_test(wrong_lines_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void every_line_is_read(void **state)
     firn_profile_release(&p);
 }
 
-static void what_is_written_reads_back(void **state)
+static void a_written_profile_reads_back_the_same(void **state)
 {
     (void)state;
     struct firn_profile p = {0}, q = {0};
@@ -100,13 +100,13 @@ static void each_fault_is_named_with_its_line(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {HEAD "colour red\n", "toy.txt: line 7: 'colour' is no key"},
+        {HEAD "colour red\n", "toy.txt: line 7: 'colour' is not a key"},
         {HEAD "time t4 beta_s\n", "line 7: 'time' takes a GPU type"},
-        {HEAD "time t4 speed 3\n", "'speed' is no parameter"},
+        {HEAD "time t4 speed 3\n", "'speed' is not a parameter"},
         {HEAD "time t4 beta_s -1\n", "beta_s is '-1'"},
         {HEAD "time t4 beta_s nan\n", "beta_s is 'nan'"},
         {HEAD "time t4 gamma 1\n", "takes no time"},
-        {HEAD "time t4 beta_s 1\ntime T4 beta_s 1\n", "there twice"},
+        {HEAD "time t4 beta_s 1\ntime T4 beta_s 1\n", "given twice"},
         {HEAD "fit_error t4 1 1 1\n", "has its 'time' before it"},
         {HEAD "time t4 beta_s 1\nfit_error t4 1 1\n", "3 numbers"},
         {HEAD "batch_initial 0\n", "batch_initial is '0'"},
@@ -136,7 +136,7 @@ static void each_fault_is_named_with_its_line(void **state)
         {HEAD "stats_of a/b\nstats_of a/c\n", "once"},
         {HEAD "batch_initial 1\nbatches 1\nstage 5 1 1\nstats_of a/b\n",
          "of its own"},
-        {HEAD "app again\n", "'app' is there twice"},
+        {HEAD "app again\n", "'app' is given twice"},
         {"app a\n", "'source' is missing"},
         {"app\n", "'app' is empty"},
         {HEAD "synthetic no\n", "yes or no, once"},
@@ -296,13 +296,13 @@ static void shipped_profiles_are_whole_and_sorted(void **state)
     assert_int_equal(firn_profiles_load(&same, "no/such", &err), FIRN_ENOENT);
 }
 
-/* What two digits leave of it. */
+/* Is `rounded` the exact number to two digits? */
 static bool is_about(double rounded, double exact)
 {
     return rounded > 0.985 * exact && rounded < 1.015 * exact;
 }
 
-/* Its words say that they are those measured on an H200, rounded. */
+/* Its `method` line says that the shares are those of an H200, rounded. */
 static void the_synthetic_resnet_freezes_as_the_measured_one(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_is_read),
-        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(a_written_profile_reads_back_the_same),
         cmocka_unit_test(shares_left_are_interpolated),
         cmocka_unit_test(each_fault_is_named_with_its_line),
         cmocka_unit_test(batches_split_as_in_adaptdl),

@@ -53,7 +53,8 @@ static bool could_stay(const struct firn_plan *plan, const struct firn_job *job)
 {
     const struct firn_alloc *to = firn_plan_of(plan, job);
     return job->held.nparts > 0 && to->ngpus == job->held.ngpus &&
-           job->held.how.merged_with == 0 && is_free(plan, &job->held);
+           job->held.how.merged_with == FIRN_NO_JOB &&
+           is_free(plan, &job->held);
 }
 
 /* Does the plan stop the job only because others moved onto its GPUs? */
@@ -63,7 +64,8 @@ static bool is_needless(const struct firn_view *view,
 {
     const struct firn_job *const *jobs = firn_view_jobs(view);
     int ntook = 0;
-    if (stopped->held.nparts == 0 || stopped->held.how.merged_with != 0 ||
+    if (stopped->held.nparts == 0 ||
+        stopped->held.how.merged_with != FIRN_NO_JOB ||
         firn_plan_of(plan, stopped)->nparts > 0)
         return false;
     for (size_t i = 0; i < view->njobs; i++) {

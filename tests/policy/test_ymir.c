@@ -181,7 +181,7 @@ static void jobs_of_different_keys_are_not_merged(void **state)
         } else {
             const struct firn_job *b = scene_job(scene, "B");
             assert_int_equal(b->held.how.merged_with,
-                             scene_job(scene, "C")->id + 1);
+                             scene_job(scene, "C")->id);
             assert_false(scene_job(scene, "A")->held.is_shared);
             assert_false(scene_job(scene, "D")->held.is_shared);
         }
@@ -368,16 +368,17 @@ static enum firn_status watched(void *state, const struct firn_view *view,
     FIRN_TRY(inner->decide(state, view, plan));
     for (size_t i = 0; i < view->njobs; i++) {
         const struct firn_alloc *to = firn_plan_of(plan, jobs[i]);
-        int with = to->how.merged_with;
-        const struct firn_job *other = with ? job_of(view, with - 1) : NULL;
+        firn_job_id with = to->how.merged_with;
+        const struct firn_job *other =
+            with != FIRN_NO_JOB ? job_of(view, with) : NULL;
         bool is_pair =
             other != NULL && firn_plan_of(plan, other)->nparts > 0 &&
-            firn_plan_of(plan, other)->how.merged_with == jobs[i]->id + 1;
+            firn_plan_of(plan, other)->how.merged_with == jobs[i]->id;
         used += is_pair && other->id < jobs[i]->id ? 0 : to->ngpus;
         if (is_pair && jobs[i]->held.how.merged_with != with)
             watch_merge(view, jobs[i], other);
-        if (to->nparts > 0 && to->how.after > 0) {
-            assert_null(job_of(view, to->how.after - 1)); /* it has ended */
+        if (to->nparts > 0 && to->how.after != FIRN_NO_JOB) {
+            assert_null(job_of(view, to->how.after)); /* it has ended */
             followed += jobs[i]->held.nparts == 0;
         }
     }

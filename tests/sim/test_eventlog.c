@@ -169,7 +169,7 @@ static void each_event_is_a_line(void **state)
     struct firn_job job = some_job();
     job.spec.duration_s = 100.1;
     struct firn_part parts[] = {{0, 0, 0xf}, {2, 0, 0xa}};
-    struct firn_alloc to = {parts, 2, 6, true, 0, {0}};
+    struct firn_alloc to = {parts, 2, 6, true, 0, FIRN_HOW_AS_SUBMITTED};
     struct firn_step step = {FIRN_STEP_START, &job, &to, 20, false};
     eventlog_submit(log, &job, 10);
     eventlog_step(log, &step);
@@ -222,7 +222,8 @@ static void a_long_allocation_is_folded(void **state)
     struct firn_job job = some_job();
     for (int i = 0; i < NODES; i++)
         parts[i] = (struct firn_part){i, 0, 0xff};
-    struct firn_alloc to = {parts, NODES, 8 * NODES, false, 0, {0}};
+    struct firn_alloc to = {parts, NODES, 8 * NODES,
+                            false, 0,     FIRN_HOW_AS_SUBMITTED};
     eventlog_step(log,
                   &(struct firn_step){FIRN_STEP_START, &job, &to, 20, false});
     assert_int_equal(eventlog_close(log, NULL, NULL), FIRN_OK);
@@ -283,9 +284,10 @@ static void jobs_are_rows_of_csv(void **state)
     struct firn_job job = some_job();
     name_file();
     assert_int_equal(jobscsv_open(&csv, path, NULL), FIRN_OK);
-    job.held = (struct firn_alloc){&part, 1, 2, false, 0, {0}};
+    job.held =
+        (struct firn_alloc){&part, 1, 2, false, 0, FIRN_HOW_AS_SUBMITTED};
     jobscsv_add(csv, &job, 40, 1.5);
-    job.held = (struct firn_alloc){0};
+    job.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     job.state = FIRN_JOB_ENDED;
     job.first_start_s = NAN;
     job.starts = 0;

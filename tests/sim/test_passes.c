@@ -95,8 +95,8 @@ static void expect_rate(const struct lab *lab, const struct firn_job *job,
 {
     int gpus = job->spec.gpus;
     struct firn_part part = {0, 0, gpus == 2 ? 3 : 1};
-    struct firn_alloc alloc = {
-        .parts = &part, .nparts = 1, .ngpus = gpus, .how.passes = passes};
+    struct firn_alloc alloc = {&part, 1, gpus, false, 0, FIRN_HOW_AS_SUBMITTED};
+    alloc.how.passes = passes;
     struct firn_way way = {.gpus = gpus, .passes = passes};
     struct truth_near alone = {.sharers = 1};
     struct truth_pace pace =
@@ -172,8 +172,9 @@ static void reports_correct_the_way_that_was_run(void **state)
     struct firn_way way = {.gpus = 1, .passes = 2}, plain = {.gpus = 1};
     (void)state;
     lab_open(&lab);
-    job.held = (struct firn_alloc){
-        .parts = &part, .nparts = 1, .ngpus = 1, .how.passes = 2};
+    job.held =
+        (struct firn_alloc){&part, 1, 1, false, 0, FIRN_HOW_AS_SUBMITTED};
+    job.held.how.passes = 2;
     /* 0.875 was expected; 0.7 is 0.8 of that */
     struct firn_report report = {.rate = 0.7};
     forecast_learn(lab.forecast, &job, &report, &alone);

@@ -111,8 +111,8 @@ static enum firn_status corner(void *state, const struct firn_view *view,
 {
     (void)state;
     struct firn_part all = {.gpus = 0xf}, two = {.gpus = 0x3};
-    struct firn_alloc a = {&all, 1, 4, true, 0, {0}},
-                      b = {&two, 1, 2, true, 0, {0}};
+    struct firn_alloc a = {&all, 1, 4, true, 0, FIRN_HOW_AS_SUBMITTED},
+                      b = {&two, 1, 2, true, 0, FIRN_HOW_AS_SUBMITTED};
     if (named(view, "a"))
         firn_plan_place(plan, named(view, "a"), &a);
     if (named(view, "b"))

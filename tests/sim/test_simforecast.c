@@ -222,7 +222,8 @@ static void reports_correct_every_way(void **state)
     struct firn_part part = {.node = 0, .gpus = 3};
     struct firn_report report = {.rate = 0.5};
     struct truth_near alone = {.sharers = 1};
-    job.held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    job.held = (struct firn_alloc){
+        .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     forecast_learn(b.forecast, &job, &report, &alone);
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 0.5);
     assert_true(play_near(ask(&b, &job, 1, 0, 1, 0), 1));
@@ -247,7 +248,8 @@ static void ways_that_were_tried_keep_their_own_correction(void **state)
     double two = ask(&b, &job, 2, 0, 0, 0), v100 = ask(&b, &job, 1, 0, 1, 0);
     double split = ask(&b, &job, 2, 2, 0, 0);
     struct firn_report report = {.rate = 0.5 * two};
-    job.held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 2};
+    job.held = (struct firn_alloc){
+        .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     forecast_learn(b.forecast, &job, &report, &alone);
     assert_true(play_near(ask(&b, &job, 2, 2, 0, 0), 0.5 * split));
     part = (struct firn_part){.node = 4, .gpus = 1};
@@ -283,7 +285,8 @@ static void slowdowns_are_measured_then_observed(void **state)
     assert_true(play_near(forecast_slowdown(b.forecast, &job, &other), 1.5));
     assert_true(play_near(forecast_slowdown(b.forecast, &job, &nobody), 1.5));
     assert_true(play_near(forecast_slowdown(b.forecast, &nobody, &job), 1.5));
-    job.held = (struct firn_alloc){.parts = &part, .nparts = 1, .ngpus = 1};
+    job.held = (struct firn_alloc){
+        .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     forecast_learn(b.forecast, &job, &report, &near);
     assert_true(play_near(forecast_slowdown(b.forecast, &job, &job), 1.625));
     assert_true(play_near(forecast_slowdown(b.forecast, &job, &other), 1.5));
@@ -355,7 +358,8 @@ static void forecasts_never_look_into_the_tables(void **state)
     bench_open(&c, "4x4:t4", dir);
     struct firn_job job = make_job("cifar10", 1, 128);
     struct firn_part part = {.node = 0, .gpus = 3};
-    struct firn_alloc alloc = {.parts = &part, .nparts = 1, .ngpus = 2};
+    struct firn_alloc alloc = {
+        .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     job.type_mask = 1;
     for (int gpus = 1; gpus <= 16; gpus *= 2)
         assert_true(ask(&b, &job, gpus, 0, 0, 0) ==

@@ -112,7 +112,9 @@ static struct firn_job make_job(const char *app, int gpus, int batch)
 static struct firn_alloc hold(struct firn_part parts[3], int a, int b, int c)
 {
     const int counts[] = {a, b, c};
-    struct firn_alloc alloc = {.parts = parts, .tunes = FIRN_TUNE_THREADS};
+    struct firn_alloc alloc = {.parts = parts,
+                               .tunes = FIRN_TUNE_THREADS,
+                               .how = FIRN_HOW_AS_SUBMITTED};
     for (int i = 0; i < 3; i++) {
         if (counts[i] == 0)
             continue;

@@ -121,8 +121,10 @@ static void scene_open(struct scene *s, const char *app, int gpus,
         .spec = {.app = app, .gpus = 1, .batch = 10, .duration_s = 200},
         .type_mask = 1};
     s->part = (struct firn_part){.gpus = ((uint64_t)1 << gpus) - 1};
-    s->alloc =
-        (struct firn_alloc){.parts = &s->part, .nparts = 1, .ngpus = gpus};
+    s->alloc = (struct firn_alloc){.parts = &s->part,
+                                   .nparts = 1,
+                                   .ngpus = gpus,
+                                   .how = FIRN_HOW_AS_SUBMITTED};
 }
 
 static void scene_close(struct scene *s)

@@ -105,10 +105,12 @@ static enum firn_status decide_after(void *state, const struct firn_view *view,
         return FIRN_OK;
     if (jobs[0]->id == 1 && view->now_s == halt_s)
         return FIRN_OK;
-    struct firn_want want = {.gpus = 1};
-    /* Only the first start counts. */
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    struct firn_want want = {.gpus = 1, .how = &how};
+    /* Only the first start counts: each job but the first is after the one
+     * before it. */
     if (jobs[0]->starts == 0)
-        want.how.after = jobs[0]->id;
+        how.after = jobs[0]->id > 0 ? jobs[0]->id - 1 : FIRN_NO_JOB;
     if (jobs[0]->held.nparts == 0 || !firn_plan_keep(plan, jobs[0]))
         firn_plan_give_want(plan, jobs[0], &want);
     return FIRN_OK;

@@ -31,7 +31,7 @@ static double rate(const struct truth *truth, int gpus, int a, int b, int c,
     const int counts[] = {a, b, c};
     struct firn_job job = {.spec = {.gpus = gpus}};
     struct firn_part parts[3];
-    struct firn_alloc alloc = {.parts = parts};
+    struct firn_alloc alloc = {.parts = parts, .how = FIRN_HOW_AS_SUBMITTED};
     for (int i = 0; i < 3; i++) {
         if (counts[i] == 0)
             continue;

@@ -159,7 +159,8 @@ static void neighbours_slow_as_measured(void **state)
         .spec = {.app = "toy", .gpus = 1, .batch = 10, .duration_s = 200},
         .type_mask = 1};
     struct firn_part part = {.node = 0, .gpus = 1};
-    struct firn_alloc alloc = {.parts = &part, .nparts = 1, .ngpus = 1};
+    struct firn_alloc alloc = {
+        .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
     static const struct {
         int sharers, napps;
         const char *apps[2];
