@@ -46,7 +46,7 @@ sed 's/resnet18-c/other/' "$tmp/good.csv" >"$tmp/renamed.csv"
 run 1 profile eval --fit "$tmp/good.csv" --test "$tmp/renamed.csv"
 err_has "'other' is in $tmp/renamed.csv only"
 
-# Frozen layers that nobody weighed, and a table that does.
+# A table of frozen layers without weights, and one with them.
 awk 'BEGIN {
     print "placement,local_bsz,step_time,sync_time,frozen_layer"
     for (k = 0; k < 4; k++)

@@ -9,7 +9,7 @@ name,submit_s,gpus,duration_s,app
 a,0,1,1000,bert-base
 b,10,1,1000,resnet18-c
 c,20,1,1000,gpt-small
-d,30,1,1000,nobody
+d,30,1,1000,unmeasured
 END
 sim() { run 0 sim -t "$tmp/trace.csv" -c 1x4:h200 --profiles builtin "$@"; }
 mean() { grep -o '"jct_mean_s":[0-9.]*' "$tmp/out" | head -1 | cut -d: -f2; }
@@ -52,7 +52,7 @@ for rule in freezeout tuned-freezeout; do
     awk "BEGIN { exit !($(mean) < $off) }" || fail "$rule saves nothing"
 done
 
-# A job that is nothing but the name of an application nobody measured.
+# A job whose only description is an application that was never measured.
 cat >"$tmp/unheard.csv" <<'END'
 #firn-trace 1
 name,submit_s,gpus,duration_s,app,nominal

@@ -18,7 +18,7 @@
  *     shepherd itself the job is allowed retries, begins again with a higher
  *     epoch, and ends at least once;
  * (5) never two workers of a job, nor two jobs on a GPU;
- * (6) nobody runs who was not acknowledged, and no process is left.
+ * (6) only acknowledged jobs run, and no process is left.
  *
  * Cost: 0.2 s for each of 100 lives; 15 under a checker, 1000 in a soak, and
  * FIRN_KILLS of them where that is set (`make kills`).
@@ -367,7 +367,8 @@ static void check_ledger(void)
         if (t->ntwice > 0)
             fail_msg("job %ld ran beside another", job);
         if (t->nbegun > 0 && s.of_job[job] == 0)
-            fail_msg("job %ld runs, and nobody was told", job);
+            fail_msg("job %ld runs, but its submission was never acknowledged",
+                     job);
     }
 }
 
@@ -487,7 +488,7 @@ static void check_points_of(const char *folder, bool *is_there)
             bool is_one = at != NULL && sscanf(at + 11, "%63[a-z.]", name) == 1;
             int place = is_one ? place_of(name) : 0;
             if (place < 0)
-                fail_msg("%s: nobody kills at %s", path, name);
+                fail_msg("%s: no case kills at %s", path, name);
             if (is_one)
                 is_there[place] = true;
         }
