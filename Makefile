@@ -238,11 +238,13 @@ $(BUILD)/libfirn_d2.so: $(BLASOBJ)
 $(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
 $(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 
-# There is as much of the tests as of the library, and little that they do
-# takes long: a compiler spends half as much on them with less optimisation.
+# The tests are as long as the library, and little in them takes long: a compiler
+# spends half the time on them with less optimisation, and UBSan looks at the
+# library only.
 TESTOPT := $(if $(filter -O2,$(OPT)),-O1)
+TESTSAN := $(if $(findstring undefined,$(SAN)),-fno-sanitize=undefined)
 $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
-$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT)
+$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT) $(TESTSAN)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
