@@ -61,7 +61,7 @@ CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
-CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/said.c \
+CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c) \
              $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
@@ -188,25 +188,40 @@ firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
 tests: $(TESTS)
 benches: $(BENCHES)
 
-$(BUILD)/firn: $(CLIOBJ) $(BUILD)/libfirn.a
+# firn and firnd have the whole library in them and export its public names:
+# a policy in a shared object (firn_policy_load) finds them there.
+PARTS := $(BUILD)/libfirn-parts.a
+WITH_PLUGINS := -rdynamic -Wl,--whole-archive $(PARTS) -Wl,--no-whole-archive
+
+$(BUILD)/firn: $(CLIOBJ) $(PARTS)
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed \
-	    $(CLIENTLIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(CLIOBJ) $(WITH_PLUGINS) \
+	    -Wl,--as-needed $(CLIENTLIBS) $(LIBS)
 	$(if $(CLIENTLACKS),$(Q)echo \
 	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
 
-$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+$(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 	$(say) LD $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMONLIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out $(PARTS),$^) \
+	    $(WITH_PLUGINS) $(DAEMONLIBS) $(LIBS)
 
 $(BUILD)/libfirnd.a: $(DAEMONOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-# Made afresh each time, and by q, not r: two files may have the same name.
-$(BUILD)/libfirn.a: $(LIBOBJ)
+# For our own programs and tests, which use internal functions. Made afresh each
+# time, and by q, not r: two files may have the same name.
+$(PARTS): $(LIBOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
+
+# For programs of others: one object in which every hidden name is local, so
+# that a program's own `log_info` neither clashes with ours nor takes its place.
+hide_names = $(LD) -r -o $@.o $^ && objcopy --localize-hidden $@.o && \
+    rm -f $@ && ar qcs $@ $@.o && rm -f $@.o
+$(BUILD)/libfirn.a: $(LIBOBJ)
+	$(say) AR $@
+	$(Q)$(hide_names)
 
 $(BUILD)/$(SO): $(LIBOBJ)
 	$(say) LD $@
@@ -217,7 +232,7 @@ $(BUILD)/$(SO): $(LIBOBJ)
 
 $(BUILD)/libfirn_train.a: $(TRAINOBJ)
 	$(say) AR $@
-	$(Q)rm -f $@ && ar qcs $@ $^
+	$(Q)$(hide_names)
 
 $(BUILD)/$(TRAINSO): $(TRAINOBJ)
 	$(say) LD $@
@@ -294,7 +309,7 @@ link_test = $(CC) $(ALL_CFLAGS) $(TESTLD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -l
 # Tests of the examples are linked with them.
 $(BUILD)/obj/tests/examples/%.o: private ALL_CFLAGS += -Iexamples
 $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
-  $(call obj,$(EXSRC)) $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(call obj,$(EXSRC)) $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
@@ -328,7 +343,7 @@ $(BUILD)/libfirndtest.a: $(DAEMONTLIB)
 
 $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
   $(BUILD)/libfirndtest.a $(BUILD)/libfirnd.a $(BUILD)/libtest.a \
-  $(BUILD)/libfirn.a
+  $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
@@ -338,7 +353,7 @@ $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
 $(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd $(FAULTCALLS) \
   $(EXAMPLES)
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
@@ -346,12 +361,12 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
 $(BUILD)/bench/store $(BUILD)/bench/queue $(BUILD)/bench/submit \
 $(BUILD)/bench/restart: \
   $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libfirndtest.a \
-  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(BUILD)/libfirn.a
+  $(BUILD)/libfirnd.a $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(BUILD)/libfirn.a
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(PARTS)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
@@ -462,7 +477,7 @@ VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
             daemon/test_forecast_restart daemon/test_restart \
             daemon/test_think daemon/test_steady daemon/test_retain \
             daemon/test_http_crowd daemon/test_loop_signal \
-            engine/test_unknown engine/test_epochfiles_power \
+            engine/test_unknown engine/test_attemptfiles_power \
             engine/test_joblog engine/test_shepherd_ports engine/test_passenv
 VG_TESTS = $(filter-out $(patsubst %,$(BUILD)/tests/%,$(VG_NEVER) \
     $(if $(FIRN_SOAK),,$(VG_LATER))),$(TESTS))
@@ -484,7 +499,7 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile epochfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
@@ -503,16 +518,16 @@ fuzz-run: $(FUZZERS)
 	$(Q)$(RUN) -t $$(($(FUZZ_S) + 120)) -w "tools/run_fuzzer.sh $(FUZZ_S)" \
 	    $(FUZZERS)
 
-$(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(BUILD)/libfirn.a
+$(BUILD)/fuzz_trace_%: tests/fuzz/fuzz_trace.c $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -DFORMAT=$* -o $@ $^ $(LIBS)
 $(DAEMONFUZZ:tests/fuzz/%.c=$(BUILD)/%): $(BUILD)/%: tests/fuzz/%.c \
-  $(BUILD)/libfirnd.a $(BUILD)/libfirn.a
+  $(BUILD)/libfirnd.a $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(DAEMONLIBS) $(LIBS)
-$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libfirn.a
+$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(PARTS)
 	$(say) FUZZ $@
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)

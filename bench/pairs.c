@@ -13,7 +13,7 @@
 #include "base/fmath.h"
 #include "base/rng.h"
 #include "lib/measure.h"
-#include "math/cbc.h"
+#include "lib/programs.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -101,40 +101,6 @@ static void time_pairs(size_t n, int capacity, double limit_ms)
     arena_release(&arena);
 }
 
-/* Each task is used at most once, within the capacity. */
-static struct milp program_of(const struct pairs_problem *p,
-                              struct arena *arena)
-{
-    size_t n = p->alone.n, nalone = p->alone.start[n];
-    size_t ncols = nalone + p->together.start[p->together.n], at = 0;
-    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (n + 1) * sizeof *rows);
-    struct milp_term *terms = arena_alloc(arena, 4 * ncols * sizeof *terms);
-    for (size_t c = 0; c < ncols; c++) {
-        bool is_alone = c < nalone;
-        double value =
-            is_alone ? p->alone.value[c] : p->together.value[c - nalone];
-        int cost = is_alone ? p->alone.cost[c] : p->together.cost[c - nalone];
-        cols[c] = (struct milp_col){-value, 0, 1, true};
-        terms[at++] = (struct milp_term){(int)c, cost};
-    }
-    rows[n] = (struct milp_row){-INFINITY, p->capacity, terms, (int)ncols};
-    for (size_t i = 0; i < n; i++) {
-        size_t from = at;
-        for (size_t e = p->alone.start[i]; e < p->alone.start[i + 1]; e++)
-            terms[at++] = (struct milp_term){(int)e, 1};
-        for (size_t k = 0; k < p->together.n; k++)
-            for (size_t e = p->together.start[k];
-                 (p->first[k] == (int)i || p->second[k] == (int)i) &&
-                 e < p->together.start[k + 1];
-                 e++)
-                terms[at++] = (struct milp_term){(int)(nalone + e), 1};
-        rows[i] =
-            (struct milp_row){-INFINITY, 1, terms + from, (int)(at - from)};
-    }
-    return (struct milp){cols, (int)ncols, rows, (int)n + 1};
-}
-
 /* The largest shortfall below the best sum over some instances, in percent, and
  * the time of both. */
 struct beside {
@@ -158,7 +124,7 @@ static bool ask(size_t n, int capacity, uint64_t seed, struct beside *worst)
         pairs_solve(&p, choice, &r, &arena, NULL);
         our_s = fmin(our_s, clock_elapsed_s() - from_s);
     }
-    struct milp program = program_of(&p, &arena);
+    struct milp program = program_of_pairs(&p, &arena);
     double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
     from_s = clock_elapsed_s();
     enum cbc_answer answer = cbc_solve(&cbc, &program, &arena, x);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "daemon/loopwork.h"
 #include "lib/folder.h"
+#include "lib/measure.h"
 #include <firn/launch.h>
 #include <math.h>
 #include <signal.h>
@@ -230,8 +231,8 @@ static void fill(void)
 {
     struct store *store;
     struct book *book;
-    char said[256];
-    must(store_open(&store, folder, said, sizeof said, &err));
+    char notice[256];
+    must(store_open(&store, folder, notice, sizeof notice, &err));
     must(book_open(&book, store, &err));
     for (int i = 0; i < QUEUED; i++)
         submit(book, i);
@@ -320,17 +321,6 @@ static void measure(const char *policy)
 
 /* --- the command --------------------------------------------------------- */
 
-/* Seconds of CPU of a running process. */
-static double cpu_of(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec now;
-    if (clock_getcpuclockid(pid, &clock) != 0 ||
-        clock_gettime(clock, &now) != 0)
-        return (double)NAN;
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static double cpu_of_children(void)
 {
     struct rusage used;
@@ -358,13 +348,13 @@ static bool command(const char *firn, pid_t daemon, bool is_json)
 {
     double best_s = INFINITY, passed_s = INFINITY;
     for (int i = 0; i < 3; i++) {
-        double began_s = clock_elapsed_s(), server_s = cpu_of(daemon);
+        double began_s = clock_elapsed_s(), server_s = measure_cpu_of(daemon);
         double client_s = cpu_of_children();
         if (!run(firn, is_json))
             return false;
         passed_s = fmin(passed_s, clock_elapsed_s() - began_s);
         client_s = cpu_of_children() - client_s;
-        server_s = cpu_of(daemon) - server_s;
+        server_s = measure_cpu_of(daemon) - server_s;
         best_s = fmin(best_s, client_s + server_s);
     }
     const char *what = is_json ? " -o json" : "";

@@ -5,8 +5,8 @@
  * view to the steps, with an engine that only forecasts; the slowdown of two
  * jobs depends on their applications, of which there are 12. In the first run
  * sharing pays for most pairs, in the second for none, so that every host is
- * tried in vain and earlier arrivals still wait; a round's time is divided by
- * the jobs that wait in it. Means over all jobs, best of some runs.
+ * tried without success and earlier arrivals still wait; a round's time is
+ * divided by the jobs that wait in it. Means over all jobs, best of some runs.
  */
 #include "base/rng.h"
 #include "core/round.h"

@@ -95,9 +95,9 @@ until api http://firn/v1/health >/dev/null; do
     sleep 0.1
 done
 
-# wait_words KIND N: until so many first workers have said their word, and all
+# wait_lines KIND N: waits until N first workers have written their line and all
 # jobs are gone.
-wait_words()
+wait_lines()
 {
     tries=0
     until [ "$(ls "$tmp/$1" | grep -c '\.0$')" -ge "$2" ] &&
@@ -119,7 +119,7 @@ firn_wave()
         sleep $pace
         i=$((i + 1))
     done
-    wait_words firn "$2"
+    wait_lines firn "$2"
 }
 
 slurm_wave()
@@ -134,7 +134,7 @@ slurm_wave()
         sleep $pace
         i=$((i + 1))
     done
-    wait_words slurm "$2"
+    wait_lines slurm "$2"
 }
 
 first=0

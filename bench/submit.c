@@ -24,6 +24,7 @@
 #include "base/sort.h"
 #include "daemon/fullstate.h"
 #include "lib/folder.h"
+#include "lib/measure.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -331,27 +332,6 @@ static pid_t start_daemon(void)
     return daemon;
 }
 
-/* Kills the jobs and their supervisors, children of this process after firnd
- * ended. */
-static void end_children(void)
-{
-    char file[64];
-    snprintf(file, sizeof file, "/proc/self/task/%d/children", (int)getpid());
-    for (int i = 0; i < 50; i++) {
-        FILE *children = fopen(file, "r");
-        int pid = 0, n = 0;
-        while (children != NULL && fscanf(children, "%d", &pid) == 1)
-            n += kill((pid_t)pid, SIGKILL) == 0;
-        if (children != NULL)
-            fclose(children);
-        if (n == 0)
-            return;
-        nanosleep(&(struct timespec){0, 100000000}, NULL);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-    }
-}
-
 /* --- a run --------------------------------------------------------------- */
 
 /* Milliseconds. */
@@ -403,7 +383,7 @@ static struct result run(void)
     waitpid(daemon, NULL, 0);
     close_lines(lines, &nlines);
     close_lines(cancels, &ncancels);
-    end_children();
+    measure_end_children();
     struct result result = {.submit = shape_of(waits_ms, (size_t)nsubmits),
                             .sync = shape_of(syncs->ms, (size_t)syncs->n),
                             .mib = memory.last_mib,

@@ -4,9 +4,10 @@
 #   check_headers.sh [ROOT]
 #
 # Public headers are compiled with include/ only, as a user of the library
-# would, by gcc and clang; the others with src/ too, by one of them: the build
-# and clang-tidy read them with both. Prints file:line and the messages of the
-# compiler; exits 1 if a header fails.
+# would, in C and in C++17, by gcc and g++ and, if installed, clang and clang++;
+# the others with src/ too, by one of these: the build and clang-tidy read them
+# with both. Prints file:line and the messages of the compiler; exits 1 if a
+# header fails.
 
 cd "${1:-$(dirname "$0")/..}" || exit 2
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
@@ -34,9 +35,24 @@ alone()
     done
 }
 
+# in_cxx HEADER AS: the same for C++, with the warnings that its users have.
+in_cxx()
+{
+    for cxx in g++ clang++; do
+        command -v $cxx >/dev/null || continue
+        printf '#include <%s>\n#include <%s>\n' "$2" "$2" |
+            $cxx -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic \
+                -Wconversion -Wno-sign-conversion -Werror -Iinclude -x c++ - || {
+            echo "$1:1: does not compile alone with $cxx"
+            bad=1
+        }
+    done
+}
+
 for header in include/firn/*.h; do
-    [ -f "$header" ] &&
-        alone "$compilers" "$header" "${header#include/}" -Iinclude
+    [ -f "$header" ] || continue
+    alone "$compilers" "$header" "${header#include/}" -Iinclude
+    in_cxx "$header" "${header#include/}"
 done
 one=${compilers# }
 one=${one%% *}

@@ -1,4 +1,4 @@
-/* cmd_ls.c - `firn ls`: the jobs there are.
+/* cmd_ls.c - `firn ls`: lists jobs.
  */
 #include "base/buf.h"
 #include "cli/command.h"
@@ -16,14 +16,13 @@ enum { LIMIT = 1000 };
 
 static const struct flag table[] = {
     LIVE_FLAGS,
-    {"all", 'a', NULL, "those that are over too", flag_yes,
+    {"all", 'a', NULL, "include finished jobs", flag_yes,
      offsetof(struct args, is_all)},
-    {"state", 's', "A,B,...",
-     "only those in these states (pending, failed, ...)", flag_text,
-     offsetof(struct args, state)},
-    {"limit", 'n', "N", "of those that wait, the first N; 0: all (1000)",
+    {"state", 's', "A,B,...", "only jobs in these states, e.g. pending,failed",
+     flag_text, offsetof(struct args, state)},
+    {"limit", 'n', "N", "at most N waiting jobs; 0 means all (default: 1000)",
      flag_whole, offsetof(struct args, limit)},
-    {"user", 'u', "USER", "only those of that user", flag_text,
+    {"user", 'u', "USER", "only jobs of this user", flag_text,
      offsetof(struct args, user)},
     {0},
 };
@@ -31,11 +30,10 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "ls",
     .usage = "[options]",
-    .about = "Lists the jobs that run or wait, those that run first; with "
-             "--all those that\nare over too. GPUS is what a job asked for, "
-             "HOLDS what it has now,\nRAN for how long it has had GPUs in all "
-             "its attempts. A table has the first 1000\nthat wait, and says "
-             "so; with --all or --state, or as JSON, it has all.",
+    .about = "Lists running and waiting jobs, running ones first. GPUS is the "
+             "number requested, HOLDS the GPUs held now, RAN the time on GPUs "
+             "over all attempts. The table has at most 1000 waiting jobs; "
+             "--all, --state and -o json list all.",
     .table = table,
 };
 
@@ -70,8 +68,10 @@ int cmd_ls(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (argc > 1)
-        return flags_wrong(&page, "takes options only; 'firn show %s'?",
-                           argv[1]);
+        return flags_wrong(&page,
+                           "unexpected argument '%s'; did you mean "
+                           "'firn show %s'?",
+                           argv[1], argv[1]);
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
         rc = list(&live, &args);

@@ -1,4 +1,4 @@
-/* cmd_show.c - `firn show`: all that is known of a job.
+/* cmd_show.c - `firn show`: shows one job.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,10 +9,9 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "show",
     .usage = "[options] JOB",
-    .about = "Shows a job: what was asked for, its state and why, what it "
-             "holds, what it\nlast reported, its starts.\n"
-             "A JOB is a number, a name, or the beginning of a name that no "
-             "other has.",
+    .about = "Shows one job: state and reason, GPUs, request, last report, "
+             "attempts, job file.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

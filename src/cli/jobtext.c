@@ -113,8 +113,8 @@ const struct flag *job_flags_table(void)
                     i * sizeof(struct job_flag_value);
         if (f->flag == NULL)
             continue;
-        snprintf(help[i], HELP_MAX, f->standard ? "%s%s (default: %s)" : "%s%s", f->help,
-                 f->flag_note ? f->flag_note : "", f->standard);
+        snprintf(help[i], HELP_MAX, f->standard ? "%s%s (default: %s)" : "%s%s",
+                 f->help, f->flag_note ? f->flag_note : "", f->standard);
         table[n++] = (struct flag){f->flag,
                                    f->letter,
                                    f->metavar,

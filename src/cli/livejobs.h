@@ -1,4 +1,4 @@
-/* livejobs.h - jobs as the daemon tells of them, as pages.
+/* livejobs.h - gets jobs from firnd and formats them.
  */
 #ifndef CLI_LIVEJOBS_H
 #define CLI_LIVEJOBS_H
@@ -7,36 +7,36 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Which jobs: by default all that are not over. */
+/* Which jobs; zeroed: all that have not ended. */
 struct live_list {
     const char *states; /* "failed,lost"; NULL: see above */
-    const char *user;   /* NULL: everybody's */
-    bool with_over;     /* those that are over too */
-    size_t most; /* 0: all; else of those that wait, or of all, the first */
+    const char *user;   /* NULL: all users */
+    bool with_over;     /* include ended jobs */
+    size_t most;        /* limit of waiting jobs, or of ended ones; 0: none */
 };
 
-/* GETs them, page by page, as one object: {"jobs": [...], "more": BOOL}. */
+/* Gets all pages as one object: {"jobs": [...], "more": BOOL}. */
 enum firn_status live_jobs_get(struct client *client,
                                const struct live_list *list, json_t **out,
                                struct firn_error *err);
 
-/* The same as said_print() has it, but quickly. On failure `out` has a part of
- * it. */
+/* Appends the same object as JSON, faster than by answer_print(). On failure
+ * `out` has a part of it. */
 enum firn_status live_jobs_print(struct client *client,
                                  const struct live_list *list,
                                  struct firn_buf *out, struct firn_error *err);
 
-/* Of these: a line for each, those that run first. */
+/* Formats such an object as a table, running jobs first. */
 void live_jobs_table(const json_t *answer, struct firn_buf *out);
-/* The same, of the first `most` jobs: "and 12 more" behind them. */
+/* The same for the first `most` jobs, followed by "and 12 more". */
 void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out);
-/* Of GET /v1/jobs/:id: all of one. */
+/* Formats the answer of GET /v1/jobs/:id. */
 void live_job_page(const json_t *answer, struct firn_buf *out);
 
-/* How many of them are in that state. */
+/* Number of jobs in that state. */
 size_t live_jobs_count(const json_t *answer, const char *state);
-/* Is the job over; and the exit status to end with: 0 when it succeeded, else
- * its own status, or 1. */
+/* Has the job ended? The exit status of a command that waits for it: 0 if it
+ * succeeded, else its own status, or 1. */
 bool live_job_is_over(const json_t *job);
 int live_job_status(const json_t *job);
 

@@ -1,17 +1,15 @@
-/* safetext.c - text of others, made fit for a terminal.
+/* safetext.c - escapes foreign text for a terminal.
  *
- * One walk over UTF-8 that accepts only its shortest forms, as the standard
- * has it: a decoder that takes longer ones would let an escape character in by
- * another name. A character is one of three: shown, escaped, or (in a feed)
- * cut off by the end of the piece.
+ * The UTF-8 decoder accepts only shortest forms, as the standard demands:
+ * otherwise a longer form of ESC would pass unescaped.
  */
 #include "cli/safetext.h"
 #include "base/buf.h"
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes the character at `s` has: 0 when it is not UTF-8, -1 when
- * all `n` bytes may be the beginning of one. */
+/* Number of bytes of the character at `s`: 0 if it is not UTF-8, -1 if the `n`
+ * bytes are the beginning of a character. */
 static int decode(const unsigned char *s, size_t n, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -38,7 +36,7 @@ static int decode(const unsigned char *s, size_t n, uint32_t *out)
     return is_sound ? length : 0;
 }
 
-/* Does a terminal show it, and show it where it stands? */
+/* Is the character visible and without effect on the others? */
 static bool is_shown(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -99,7 +97,7 @@ bool safe_quote(struct firn_buf *out, const char *text)
     return true;
 }
 
-/* One character of a feed. */
+/* Appends one character of a feed. */
 static void put_fed(struct safe_feed *feed, struct firn_buf *out, const char *s,
                     int length, uint32_t c)
 {
@@ -126,7 +124,7 @@ void safe_feed(struct safe_feed *feed, struct firn_buf *out,
         memcpy(joined, feed->held, nheld);
         memcpy(joined + nheld, piece.at + at, more);
         int length = decode((const unsigned char *)joined, nheld + more, &c);
-        if (length < 0) { /* at most three bytes, all there are */
+        if (length < 0) { /* at most the last three bytes */
             memcpy(feed->held, joined, nheld + more);
             feed->n = nheld + more;
             return;

@@ -27,8 +27,8 @@
  *
  * A model on GPUs too small for it (a scheduler may mix types, or split it as
  * a wrong formula says) would fail in truth; here it crawls at SPILL of its
- * speed, so that nobody gains by it and every run ends. What counts for that is
- * the expected memory; plans go by the upper end.
+ * speed, so that no policy gains by it and every run ends. What counts for that
+ * is the expected memory; plans go by the upper end.
  *
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
@@ -281,7 +281,7 @@ static struct llmjob bare(const struct firn_job_spec *spec)
     return llm;
 }
 
-/* Samples a second of so many GPUs of the reference. */
+/* Samples a second of that many GPUs of the reference type. */
 static double reference_samples_s(const struct llmjob *llm,
                                   const struct firn_cluster *cluster,
                                   uint32_t types, int gpus)
@@ -450,7 +450,7 @@ static double best_samples_s(const struct llmplans *plans,
     return 0;
 }
 
-/* So many GPUs are asked for; the samples to train stay. */
+/* Sets the number of GPUs asked for; the samples to train stay. */
 static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
                     const struct firn_cluster *cluster,
                     const struct llmplans *plans, uint32_t types, int gpus)
@@ -504,7 +504,7 @@ void llmjobs_fill(const struct firn_cluster *cluster,
     vec_release(&plans);
 }
 
-/* The type has a split of so many GPUs that fits, within its numbers. */
+/* The type has a split that fits, with a number of GPUs the job accepts. */
 static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
                   firn_type_id type, const struct firn_job_spec *spec,
                   double *need_gib)

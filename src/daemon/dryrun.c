@@ -187,7 +187,8 @@ static void report(struct dryrun *dry, const struct firn_job *job, double rate_)
 
 static double expected_rate(struct dryrun *dry, const struct firn_job *job)
 {
-    struct firn_way way = liveforecast_held(dry->loop->forecast, job);
+    struct firn_way way =
+        liveforecast_held(dry->loop->forecast, book_id(dry, job), job);
     double expected = rate(dry, job, &way, dry->now_s);
     return expected > 0 ? expected : 1;
 }

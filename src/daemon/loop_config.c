@@ -70,6 +70,17 @@ static void forget_choice(struct loop *loop)
 
 /* --- at the start -------------------------------------------------------- */
 
+/* The operator's policy: by name, or of a shared object by its path. Only the
+ * command line and firn.yaml can name a path: a request over the API cannot
+ * load code. */
+static const struct firn_policy_def *policy_of(const struct config *config,
+                                               struct firn_error *err)
+{
+    return strchr(config->policy, '/') != NULL
+               ? firn_policy_load(config->policy, err)
+               : firn_policy_find(config->policy, err);
+}
+
 /* The API's lines, if the operator still says what it said then; else NULL. */
 static char *chosen(const struct loop *loop, struct firn_buf *kept)
 {
@@ -120,7 +131,7 @@ enum firn_status loop_choose_policy(struct loop *loop,
     if (policy != NULL)
         log_info("policy %s, as the API set it", policy->name);
     buf_release(&kept);
-    *out = policy != NULL ? policy : firn_policy_find(loop->said->policy, err);
+    *out = policy != NULL ? policy : policy_of(loop->said, err);
     return *out != NULL ? FIRN_OK : err->status;
 }
 
@@ -128,14 +139,14 @@ bool loop_unchoose(struct loop *loop, const struct firn_error *why,
                    const struct firn_policy_def **out)
 {
     struct firn_error none = {0};
-    if (loop->settings.n == loop->said->nsettings &&
-        strcmp((*out)->name, loop->said->policy) == 0)
+    const struct firn_policy_def *own = policy_of(loop->said, &none);
+    if (loop->settings.n == loop->said->nsettings && *out == own)
         return false;
     log_warn("what the API had set is forgotten: %s", why->text);
     loop->settings.n = loop->said->nsettings;
     forget_choice(loop);
-    *out = firn_policy_find(loop->said->policy, &none);
-    return *out != NULL;
+    *out = own;
+    return own != NULL;
 }
 
 /* --- while it runs ------------------------------------------------------- */
@@ -203,7 +214,7 @@ static enum firn_status take_policy(struct loop *loop,
     buf_release(&before);
     buf_release(&after);
     const struct firn_policy_def *policy =
-        is_same ? loop->policy : firn_policy_find(fresh->policy, err);
+        is_same ? loop->policy : policy_of(fresh, err);
     if (policy == NULL)
         return err->status;
     VEC(const char *) settings = {0};

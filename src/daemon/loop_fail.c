@@ -49,7 +49,7 @@ static double expected_gib(const struct loop *loop, const struct live_job *job,
     as.held = track->granted;
     if (as.held.nparts == 0)
         return job->ask.mem_gib;
-    struct firn_way way = liveforecast_held(loop->forecast, &as);
+    struct firn_way way = liveforecast_held(loop->forecast, job->id, &as);
     double gib = liveforecast_load(loop->forecast, job->id, &as, &way).mem_gib;
     return isnan(gib) ? job->ask.mem_gib : fmax(gib, job->ask.mem_gib);
 }

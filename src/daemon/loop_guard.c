@@ -98,7 +98,7 @@ void loop_guard_share(struct loop *loop, struct track *track,
     watch_pair(loop, track, job, mate, beside);
     if (track->bad_at > 0 || !liveforecast_is_seen(loop->forecast, track->id))
         return; /* how it goes alone is not known */
-    struct firn_way held = liveforecast_held(loop->forecast, job);
+    struct firn_way held = liveforecast_held(loop->forecast, track->id, job);
     double alone = liveforecast_rate(loop->forecast, track->id, job, &held);
     double other =
         mate->mate == track->id && mate->watch.n > 0
@@ -188,7 +188,7 @@ void loop_guard_step(struct loop *loop, const struct firn_step *step)
         return;
     struct firn_job then = *step->job;
     then.held = *step->to;
-    struct firn_way way = liveforecast_held(loop->forecast, &then);
+    struct firn_way way = liveforecast_held(loop->forecast, track->id, &then);
     track->resized.from = from;
     track->resized.expected =
         liveforecast_rate(loop->forecast, track->id, step->job, &way);

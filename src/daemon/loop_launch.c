@@ -3,7 +3,7 @@
  *     <state>/jobs/N/log      its output
  *     <state>/jobs/N/ckpt     its checkpoints, if it does not say where
  *     <state>/jobs/N/work     it runs there, if it does not say where
- *     <state>/control/N       lock, fence, pid and exit (engine/epochfiles.h)
+ *     <state>/control/N       lock, fence, pid and exit (engine/attemptfiles.h)
  *
  * A job is told of the first three, and may delete what it finds there; what
  * the engine lives by is elsewhere. An older firnd had all of it in jobs/N, and

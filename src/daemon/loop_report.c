@@ -64,7 +64,7 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
 static void judge_forecast(struct loop *loop, const struct track *track,
                            const struct firn_job *job, const struct track *mate)
 {
-    struct firn_way way = liveforecast_held(loop->forecast, job);
+    struct firn_way way = liveforecast_held(loop->forecast, track->id, job);
     double expected = liveforecast_rate(loop->forecast, track->id, job, &way);
     const struct firn_job *beside =
         mate != NULL ? loop_round_job(loop, mate) : NULL;

@@ -87,7 +87,8 @@ static double rate_of(const struct loop *loop, const struct track *track)
     const struct firn_job *in_round = loop_round_job(loop, track);
     if (in_round == NULL || in_round->held.nparts == 0)
         return 1; /* pinned: on what it asked for */
-    struct firn_way way = liveforecast_held(loop->forecast, in_round);
+    struct firn_way way =
+        liveforecast_held(loop->forecast, track->id, in_round);
     double rate = liveforecast_rate(loop->forecast, track->id, in_round, &way);
     return rate > 0 ? rate : 1;
 }

@@ -15,7 +15,7 @@
  *
  *     maximise sum x_k v_k,  sum x_k u_k <= capacity,  sum x_k = 1,  x >= 0
  *
- * Its rows are the pools and one more, so a basis is a matrix of that size;
+ * Its rows are the pools and one more, so a basis is a matrix of this size;
  * the best answer to the present prices is the column that enters, and columns
  * that left are forgotten. Prices of early bases jump about, so answers are
  * asked for at prices half way to the best ones so far, and at the basis' own
@@ -68,7 +68,7 @@ static bool take_pinned(const struct priced_problem *problem,
             if (!isfinite(item->choices[c].value) ||
                 item->choices[c].units < 1 || item->choices[c].pool < 0 ||
                 item->choices[c].pool >= problem->npools)
-                FIRN_BUG("choice %d of item %d makes no sense", c, i);
+                FIRN_BUG("choice %d of item %d is invalid", c, i);
         if (item->pinned == PRICED_NONE)
             continue;
         const struct priced_choice *c = &item->choices[item->pinned];
@@ -177,7 +177,7 @@ static bool master_pivot(struct master *master, const double *column,
     return true;
 }
 
-/* What every item takes at given prices. */
+/* The choices of all items at given prices. */
 struct answer {
     double value, bound;
     double use[ROWS_MAX]; /* and 1 behind the pools: a column */

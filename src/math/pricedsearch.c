@@ -129,7 +129,7 @@ static void order_levels(struct search *search)
     }
 }
 
-/* What must stay idle from level `at` on, at its price. */
+/* The price of the units that must stay idle from level `at` on. */
 static double idle_cost(const struct search *search, int at, const int *free)
 {
     double sum = 0;

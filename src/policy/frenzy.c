@@ -1,9 +1,9 @@
 /* frenzy.c - a model and a batch in, GPUs out (Chang et al., 2024).
  *
- * Users of Frenzy submit a language model and no number of GPUs. MARP lists
- * the plans that its memory allows: n = t d GPUs, each with at least so much
- * memory. HAS takes the first plan that the GPUs free now can satisfy and
- * places it by best fit. Nothing is ever moved, resized or stopped.
+ * Users of Frenzy submit a language model and no number of GPUs. MARP lists the
+ * plans that its memory allows: n = t d GPUs, and the memory that each must
+ * have. HAS takes the first plan that the GPUs free now can satisfy and places
+ * it by best fit. Nothing is ever moved, resized or stopped.
  *
  * The paper says that plans of "higher training efficiency" come first, and no
  * more. By default (rank = speed): most predicted samples a second of the whole
@@ -59,7 +59,7 @@ enum others { SMALLEST, FASTEST };
 
 enum { NOTES = 32, KEY_MAX = 160 };
 
-/* So many GPUs of any of these types. */
+/* A number of GPUs of any of these types. */
 struct frenzy_plan {
     int gpus, tensor;
     double need_gib, rate;
@@ -81,36 +81,20 @@ struct frenzy {
     VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
 };
 
-#define AT(field) .offset = offsetof(struct frenzy, field)
-
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
 static const char *const memories[] = {"ours", "marp", NULL};
 static const char *const preferences[] = {"smallest", "fastest", NULL};
 
 static const struct firn_option options[] = {
-    {.name = "rank",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "speed",
-     .choices = ranks,
-     .help = "first: most samples/s, most samples/s per GPU, or fewest GPUs",
-     AT(rank)},
-    {.name = "memory",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "ours",
-     .choices = memories,
-     .help = "predicted by firn's model, or by the paper's formula",
-     AT(memory)},
-    {.name = "others",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "smallest",
-     .choices = preferences,
-     .help = "GPUs for jobs that are no language models: memory or speed",
-     AT(others)},
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "later jobs pass one that no plan is found for",
-     AT(skip)},
+    FIRN_CHOICE(
+        struct frenzy, rank, "rank", "speed", ranks,
+        "first: most samples/s, most samples/s per GPU, or fewest GPUs"),
+    FIRN_CHOICE(struct frenzy, memory, "memory", "ours", memories,
+                "predicted by firn's model, or by the paper's formula"),
+    FIRN_CHOICE(struct frenzy, others, "others", "smallest", preferences,
+                "GPUs for jobs that are no language models: memory or speed"),
+    FIRN_BOOL(struct frenzy, skip, "skip", "1",
+              "later jobs pass one that no plan is found for"),
     {0},
 };
 
@@ -236,13 +220,13 @@ struct has {
     struct firn_plan *plan;
     int by_size[FIRN_TYPES_MAX];  /* types, least memory first */
     int by_speed[FIRN_TYPES_MAX]; /* fastest first */
-    int notes;                    /* that may still be made */
+    int notes; /* notes that may still be made in this round */
 };
 
 static bool is_smaller(const struct firn_gpu_type *a,
                        const struct firn_gpu_type *b)
 {
-    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: as if endless */
+    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: counts as unlimited */
         return a->mem_gib > 0;
     return a->mem_gib < b->mem_gib;
 }
@@ -363,6 +347,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_frenzy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "frenzy",
     .summary = "GPUs by a language model's memory, best fit, no counts asked",
     .paper = "Chang et al., Frenzy, 2024",

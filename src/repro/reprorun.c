@@ -48,14 +48,6 @@ static void send_share(void *child, double share)
     pool_share(child, share);
 }
 
-/* A new array of the borrowed words, ended by NULL. */
-static char **line_of(const struct words *argv)
-{
-    char **line = mem_new(argv->n + 1, sizeof *line);
-    memcpy(line, argv->at, argv->n * sizeof *line);
-    return line;
-}
-
 /* Copies the first line of the error output without "firn sim: ". (1) */
 static void first_error(FILE *errors, char *out, size_t size)
 {
@@ -81,7 +73,8 @@ static enum firn_status simulate(const struct words *argv,
     if (errors == NULL || dup2(fileno(errors), STDERR_FILENO) < 0)
         return firn_fail(err, FIRN_EIO,
                          "cannot create a temporary file for error output");
-    char **line = line_of(argv);
+    char **line = mem_new(argv->n + 1, sizeof *line); /* ends with NULL */
+    memcpy(line, argv->at, argv->n * sizeof *line);
     enum firn_status status = FIRN_OK;
     if (simargs_read(&args, (int)argv->n, line) >= 0) {
         first_error(errors, message, sizeof message);
@@ -117,7 +110,7 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct watched *watched = arg;
-    struct pool_sight at = pool_look(pool);
+    struct pool_progress at = pool_progress(pool);
     progress_draw(&watched->progress, at.share, at.nended, pool->ntasks,
                   at.running < pool->ntasks
                       ? watched->book->runs.at[at.running].name

@@ -451,24 +451,18 @@ static const char *judge(void *arg, const yaml_event_t *event)
     }
 }
 
-static enum firn_status read_text(void **out, struct firn_bytes text,
-                                  const char *where, struct yaml_words *words,
-                                  struct firn_error *err)
-{
-    struct walk walk = {.words = words};
-    FIRN_TRY(yaml_walk(text, where, judge, &walk, err));
-    if (words->n == 0)
-        return firn_fail(err, FIRN_EINVAL, "%s: the file is empty", where);
-    return yaml_load(out, &top, text, where, words, err);
-}
-
 enum firn_status scenario_parse(struct repro_scenario **out,
                                 struct firn_bytes text, const char *where,
                                 struct firn_error *err)
 {
     struct yaml_words words = {0};
     void *data = NULL;
-    enum firn_status status = read_text(&data, text, where, &words, err);
+    struct walk walk = {.words = &words};
+    enum firn_status status = yaml_walk(text, where, judge, &walk, err);
+    if (status == FIRN_OK && words.n == 0)
+        status = firn_fail(err, FIRN_EINVAL, "%s: the file is empty", where);
+    if (status == FIRN_OK)
+        status = yaml_load(&data, &top, text, where, &words, err);
     if (status == FIRN_OK) {
         struct reading reading = {data, &words, where, err};
         status = read_all(&reading);

@@ -14,7 +14,7 @@ static void keep(void *arg, enum log_level level, const char *text)
     snprintf(arg, 64, "%s: %s", level == LOG_WARN ? "warn" : "info", text);
 }
 
-static void remarks_go_to_the_sink_or_nowhere(void **state)
+static void messages_go_to_the_sink_or_are_dropped(void **state)
 {
     (void)state;
     char last[64] = "";
@@ -32,7 +32,7 @@ static void remarks_go_to_the_sink_or_nowhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(remarks_go_to_the_sink_or_nowhere),
+        cmocka_unit_test(messages_go_to_the_sink_or_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

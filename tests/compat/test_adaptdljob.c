@@ -324,7 +324,7 @@ static void a_tuned_job_trains_as_in_the_artifact(void **state)
     (void)state;
     if (!has_data())
         skip();
-    /* Of cifar10 after the first two placements. */
+    /* Fitted parameters of cifar10 after the first two placements. */
     static const double fits[2][ADL_NP] = {
         {0.051295, 4.02636e-4, 1.1e-8, 1.1e-8, 1e-8, 1e-8, 1.001},
         {0.0251383, 6.16426e-4, 1.50349e-3, 1.1e-8, 1.36681e-3, 1e-8, 1},

@@ -195,7 +195,7 @@ static const char *data_root(void)
 static void philly_6_is_within_two_per_cent_of_the_artifact(void **unused)
 {
     (void)unused;
-    /* Of the first ten jobs those that end before the first tie. */
+    /* Those of the first ten jobs that end before the first tie. */
     static const struct {
         const char *name;
         double jct_s;

@@ -304,6 +304,90 @@ static void predictions_count_a_pass_that_is_not_made(void **unused)
     titanspeed_release(&speed);
 }
 
+/* ---- ymir: the authors' own policy ----
+ *
+ * They solved with Gurobi, whose choices among equals are its own, so mean
+ * completion times are compared within a bound: 1.5 % without merging, 2 %
+ * with it. */
+
+static double authors_s(const char *experiment)
+{
+    double found = (double)NAN;
+    struct csv *all =
+        csv_open(data_path("ymir/author_sim_results_summary.csv"));
+    assert_non_null(all);
+    while (csv_next(all))
+        if (strcmp(csv_text(all, "experiment"), experiment) == 0)
+            found = csv_number(all, "mean_jct_s");
+    csv_close(all);
+    return found;
+}
+
+static double mean_s(const struct play *play)
+{
+    double sum = 0;
+    for (size_t i = 0; i < play->done.n; i++)
+        sum += play->done.at[i].jct_s;
+    return sum / (double)play->done.n;
+}
+
+/* firn's mean JCT over the authors', less 1, of
+ * KIND/titan/FM-LOAD-MODEL-MERGES-True. */
+static double compare_ymir(const char *folder, const char *spec,
+                           const char *kind, int load, const char *model,
+                           bool merges)
+{
+    struct play play;
+    char workload[64], experiment[96];
+    const char *settings[] = {merges ? "ymir.merge=yes" : "ymir.merge=no"};
+    open_published(&play, folder, spec);
+    play.options.settings = settings;
+    play.options.nsettings = 1;
+    snprintf(workload, sizeof workload, "FM-%d-%s", load, model);
+    run_published(&play, workload, "ymir");
+    snprintf(experiment, sizeof experiment, "%s/titan/FM-%d-%s-%s-True", kind,
+             load, model, merges ? "True" : "False");
+    double ours = mean_s(&play), theirs = authors_s(experiment);
+    print_message("%-45s %8.2f s, theirs %8.2f s, %+.2f %%\n", experiment, ours,
+                  theirs, 100 * (ours / theirs - 1));
+    play_close(&play);
+    return ours / theirs - 1;
+}
+
+static const char *const models[] = {"roberta-base", "roberta-large", "vit",
+                                     "vit-large"};
+
+static void without_merging_the_mean_jct_is_within_1_5_percent(void **state)
+{
+    (void)state;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(compare_ymir(folder, "8x4:v100", "cluster", 1,
+                                      models[i], false)) < 0.015);
+        assert_true(fabs(compare_ymir(folder, "8x4:v100", "main", 2, models[i],
+                                      false)) < 0.015);
+        assert_true(fabs(compare_ymir(folder, "16x4:v100", "cluster", 2,
+                                      models[i], false)) < 0.015);
+    }
+}
+
+/* One of each pair costs nothing, which is most of the gain. */
+static void with_merging_the_mean_jct_is_within_2_percent(void **state)
+{
+    (void)state;
+    const char *folder = data_folder();
+    if (folder == NULL)
+        skip();
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(compare_ymir(folder, "8x4:v100", "cluster", 1,
+                                      models[i], true)) < 0.02);
+        assert_true(fabs(compare_ymir(folder, "16x4:v100", "cluster", 2,
+                                      models[i], true)) < 0.02);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +396,8 @@ int main(void)
         cmocka_unit_test(the_first_completions_equal_the_authors),
         cmocka_unit_test(step_times_equal_the_artifacts),
         cmocka_unit_test(predictions_count_a_pass_that_is_not_made),
+        cmocka_unit_test(without_merging_the_mean_jct_is_within_1_5_percent),
+        cmocka_unit_test(with_merging_the_mean_jct_is_within_2_percent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

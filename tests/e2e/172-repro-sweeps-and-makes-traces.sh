@@ -82,7 +82,7 @@ run 0 repro --papers "$tmp/papers"
 out_has "0     FIFO    jct_mean_s      -  10.00"
 out_has "5     FIFO    jct_mean_s      -  15.00"
 
-# made TRACE JOBS: does the generated trace have that number of jobs?
+# made TRACE JOBS: checks the number of jobs of a synthetic trace.
 made()
 {
     cat >"$tmp/papers/a.yaml" <<END

@@ -33,7 +33,7 @@ sweep:
 policies:
   - {label: FIFO, policy: fifo}
   - {label: SJF, policy: sjf}
-  - {label: Oracle, missing: "no one publishes it"}
+  - {label: Oracle, missing: "none is public"}
 claims:
   - {of: SJF, over: FIFO, metric: jct_mean_s@short, times: 1.2}
   - {of: SJF, at: there, over: FIFO, times: 1.2}
@@ -49,7 +49,7 @@ out_has "here   SJF     jct_mean_s@long       -  139.0"
 out_has "here   SJF     jobs@-                -  1.000"
 grep -q "^there" "$tmp/out" && fail "shows what there is not"
 out_has "not reproducible: there is secret"
-out_has "not reproducible: no one publishes it"
+out_has "not reproducible: none is public"
 # The worst point is the one there is; (138/108) / (129/139) = 1.377
 out_has "(worst point), jct_mean_s@short                         1.20x   1.16x  1.28x  yes"
 out_has "jct_mean_s@short beyond jct_mean_s@long  1.20x   1.16x  1.38x  yes"
@@ -57,7 +57,7 @@ grep -c -- '-  not reproducible$' "$tmp/out" >"$tmp/n"
 [ "$(cat "$tmp/n")" = 2 ] || fail "not two claims that cannot be reproduced"
 out_has "2 of 3 claims hold; 2 not reproducible"
 grep -q 'Why not: the jobs are too few' "$tmp/page.md" || fail "no reason"
-grep -q '^- not reproducible: no one publishes it' "$tmp/page.md" || fail "no list"
+grep -q '^- not reproducible: none is public' "$tmp/page.md" || fail "no list"
 run 0 repro --papers "$tmp/papers" -o json
 out_has '"claims":3,"held":2,"skipped":0,"not_reproducible":2'
 sed -i '/^found/d' "$tmp/papers/a.yaml"

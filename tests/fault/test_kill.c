@@ -61,7 +61,7 @@ enum {
 static const char *const points[] = {
     "store.commit.before", "store.commit.after", "loop.commit.before",
     "loop.commit.after",   "loop.answer.before", "loop.answer.after",
-    "book.epoch.before",   "book.epoch.after",   "engine.epoch.after",
+    "book.epoch.before",   "book.epoch.after",   "engine.number.after",
     "engine.launch.after", "engine.fence.after", "engine.rename.before",
     "engine.rename.after", "engine.fork.before", "engine.fork.after"};
 /* In what it has started. */

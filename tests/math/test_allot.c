@@ -49,7 +49,7 @@ static struct allot_answer solve(const struct allot_problem *p,
     expect_valid(p, answer.row, what);
     double fitness = allot_fitness(p, answer.row);
     if (fabs(fitness - answer.fitness) > 1e-9 * fitness)
-        fail_msg("%s: fitness %g, said to be %g", what, fitness,
+        fail_msg("%s: fitness %g, reported as %g", what, fitness,
                  answer.fitness);
     return answer;
 }

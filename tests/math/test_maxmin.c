@@ -2,8 +2,8 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sort.h"
+#include "lib/programs.h"
 #include "lib/trials.h"
-#include "math/cbc.h"
 #include "math/maxmin.h"
 #include <math.h>
 #include <setjmp.h>
@@ -310,35 +310,6 @@ static void large_instances_reach_the_best_threshold(void **state)
     arena_release(&arena);
 }
 
-/* Maximise t: each menu takes one entry, worth at least t. */
-static struct milp program_of(const struct menus *menus, struct arena *arena)
-{
-    size_t n = menus->n, ncols = menus->start[n] + 1, t = ncols - 1;
-    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (2 * n + 1) * sizeof *rows);
-    struct milp_term *all = arena_alloc(arena, ncols * sizeof *all);
-    for (size_t e = 0; e < t; e++) {
-        cols[e] = (struct milp_col){0, 0, 1, true};
-        all[e] = (struct milp_term){(int)e, menus->cost[e]};
-    }
-    cols[t] = (struct milp_col){-1, 0, INFINITY, false};
-    rows[2 * n] = (struct milp_row){-INFINITY, menus->capacity, all, (int)t};
-    for (size_t i = 0; i < n; i++) {
-        int length = (int)(menus->start[i + 1] - menus->start[i]), k = 0;
-        size_t room = (size_t)length + 1;
-        struct milp_term *one = arena_alloc(arena, room * sizeof *one);
-        struct milp_term *worth = arena_alloc(arena, room * sizeof *worth);
-        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++, k++) {
-            one[k] = (struct milp_term){(int)e, 1};
-            worth[k] = (struct milp_term){(int)e, menus->value[e]};
-        }
-        worth[k] = (struct milp_term){(int)t, -1};
-        rows[2 * i] = (struct milp_row){1, 1, one, length};
-        rows[2 * i + 1] = (struct milp_row){0, INFINITY, worth, length + 1};
-    }
-    return (struct milp){cols, (int)ncols, rows, (int)(2 * n + 1)};
-}
-
 static void the_worst_value_is_that_of_an_integer_program(void **state)
 {
     (void)state;
@@ -351,7 +322,7 @@ static void the_worst_value_is_that_of_an_integer_program(void **state)
         struct maxmin_result r;
         rng_seed(&rng, (uint64_t)seed);
         draw(&in, &rng, 8 + rng_below(&rng, 20), 8, 0);
-        struct milp program = program_of(&in.menus, &arena);
+        struct milp program = program_of_menus(&in.menus, &arena);
         double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
         if (cbc_solve(&cbc, &program, &arena, x) != CBC_SOLVED) {
             print_message("no answer from cbc\n");

@@ -308,7 +308,7 @@ static void draw_jobs(struct instance *out, struct rng *rng, int njobs)
     }
 }
 
-/* As a program for cbc, made here once more. */
+/* The problem as a program for cbc, built independently of priced.c. */
 struct program {
     struct milp_col cols[ITEMS * CHOICES];
     struct milp_term terms[2 * ITEMS * CHOICES];

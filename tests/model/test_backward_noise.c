@@ -109,7 +109,7 @@ static double draw_noise(const struct table *t, size_t i,
     return n > 0 ? fm_exp(stats_median(by, n)) : 1;
 }
 
-/* An application's model with every row of the table at hand. */
+/* An application's model fitted to every row of the table. */
 static void fit_all(const struct table *t, size_t first,
                     struct firn_backward *m)
 {

@@ -421,7 +421,8 @@ static void iterations_to_target_are_predicted_from_a_prefix(void **state)
         struct score ten = evaluate(seen, always_ten, ymir);
         print_message(
             "%d epochs seen, %zu tasks: Ymir mean %.1f %% max %.1f %%; Optimus "
-            "%.1f, %.1f; with others' ends %.1f, %.1f; %.1f, %.1f; always ten "
+            "%.1f, %.1f; with the ends of other tasks %.1f, %.1f; %.1f, %.1f; "
+            "always ten "
             "%.1f, %.1f\n",
             seen, y.n, 100 * y.mean, 100 * y.max, 100 * o.mean, 100 * o.max,
             100 * e.mean, 100 * e.max, 100 * p.mean, 100 * p.max,

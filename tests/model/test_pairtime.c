@@ -152,7 +152,7 @@ static void the_best_moment_to_join_is_now_or_the_end(void **unused)
     }
 }
 
-/* What the choice of sub-batches rests on: a faster new job never makes the
+/* The choice of sub-batches relies on this: a faster new job never makes the
  * pair's mean longer. */
 static void a_faster_new_job_is_better_for_the_pair(void **unused)
 {

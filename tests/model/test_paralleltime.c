@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                               \
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
-    "synthetic yes\nbatch_initial 8\nbatch_max 64\nlocal_min 1\n"          \
+#define HEAD                                                             \
+    "app toy\nsource test\norigin test\nhardware none\nmethod made up\n" \
+    "synthetic yes\nbatch_initial 8\nbatch_max 64\nlocal_min 1\n"        \
     "local_max 8\nlayer_count 8\nstates_mib 8000\n"
 #define TIME                                                                \
     "time a100 beta_s 1 phi 0.25 phi_fixed 0.25 gamma 1 local.alpha_s 0.4 " \
@@ -48,7 +48,7 @@ static void read_toy(struct firn_profile *p)
         fail_msg("%s", err.text);
 }
 
-/* As it is run with a total batch of 8. */
+/* A run with a total batch of 8. */
 static struct parallel_run runs(const struct firn_profile *p, int nodes,
                                 int gpus, enum firn_parallel parallel,
                                 int stages)

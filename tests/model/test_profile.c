@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                               \
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
+#define HEAD                                                             \
+    "app toy\nsource test\norigin test\nhardware none\nmethod made up\n" \
     "synthetic yes\n"
 
 static const char whole[] =

@@ -1,4 +1,4 @@
-/* test_conserve.c - what must hold in every run, on scenes nobody thought of.
+/* test_conserve.c - what must hold in every run, on random scenes.
  *
  * Random clusters, jobs, restart costs, checkpoints, failures from a file or
  * drawn, decision intervals and quanta, under every registered policy:

@@ -239,7 +239,7 @@ static int misuse_body(int rank, void *arg)
     return 0;
 }
 
-static void misuse_is_told_and_harmless(void **state)
+static void wrong_calls_are_errors_and_change_nothing(void **state)
 {
     (void)state;
     struct firn_group *g = NULL;
@@ -270,7 +270,7 @@ int main(void)
         cmocka_unit_test(local_sums_that_are_added_differ),
         cmocka_unit_test(bytes_shrink_to_the_share_that_is_not_frozen),
         cmocka_unit_test(bytes_go_from_one_to_all_and_from_all_to_one),
-        cmocka_unit_test(misuse_is_told_and_harmless),
+        cmocka_unit_test(wrong_calls_are_errors_and_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,14 +219,14 @@ static int waiting_body(int rank, void *arg)
     return 0;
 }
 
-static void one_that_came_and_left_while_it_was_looked_for_came(void **state)
+static void a_peer_that_came_and_left_during_a_look_has_come(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(2, 2, NULL);
     forks_run_well(1, waiting_body, &s);
 }
 
-static void one_that_left_while_it_was_looked_for_has_left(void **state)
+static void a_peer_that_left_during_a_look_has_left(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(2, 2, NULL);
@@ -324,7 +324,7 @@ static bool has_leftover(const char *name)
     return fd >= 0;
 }
 
-static void nothing_has_a_name_and_leftovers_do_no_harm(void **state)
+static void shared_memory_has_no_name_and_leftovers_are_replaced(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(3, 3, NULL);
@@ -355,10 +355,10 @@ int main(void)
         cmocka_unit_test(a_silent_peer_and_one_that_leaves_are_named),
         cmocka_unit_test(peers_that_do_not_come_and_wrong_keys_are_refused),
         cmocka_unit_test(a_process_that_was_set_up_otherwise_is_named_at_once),
-        cmocka_unit_test(one_that_came_and_left_while_it_was_looked_for_came),
-        cmocka_unit_test(one_that_left_while_it_was_looked_for_has_left),
+        cmocka_unit_test(a_peer_that_came_and_left_during_a_look_has_come),
+        cmocka_unit_test(a_peer_that_left_during_a_look_has_left),
         cmocka_unit_test(strangers_do_not_disturb_a_meeting),
-        cmocka_unit_test(nothing_has_a_name_and_leftovers_do_no_harm),
+        cmocka_unit_test(shared_memory_has_no_name_and_leftovers_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
