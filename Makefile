@@ -453,34 +453,24 @@ tsan-built:
 tsan: tsan-built
 	$(Q)tools/with_tsan.sh $(RUN) -j $$(($(JOBS) + 1)) $(TSAN_TESTS)
 
-# Numbers in, numbers out (math to examples), tests that start many processes,
-# and the longest of the daemon's, wait for `make soak`; ASan has seen them all.
-# valgrind has limits of its own, which base/test_fdlimit asks for.
+# In the check: the readers of foreign bytes (text, YAML, JSON, HTTP, traces, job
+# files, configuration, the store, messages, Slurm's output, checkpoints), where
+# an uninitialised byte, which ASan does not see, may come from outside. In
+# `make soak`: every test but base/test_fdlimit, as valgrind has its own limits.
 VG_NEVER := base/test_fdlimit
-VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
-            core/test_llmjobs core/test_serve core/test_invariants \
-            core/test_round% core/test_plan% core/test_ladder \
-            core/test_freemap core/test_place core/test_offer core/test_view \
-            trace/test_synth trace/test_data trace/test_write \
-            cli/test_pool daemon/test_store_kill daemon/test_store_file \
-            daemon/test_guard daemon/test_ride daemon/test_merge \
-            daemon/test_why daemon/test_type daemon/test_recover \
-            daemon/test_loop \
-            train/test_train train/test_group% train/test_mate \
-            train/test_ring train/test_task engine/test_local \
-            engine/test_adopt engine/test_shepherd engine/test_slurm \
-            engine/test_slurm_live engine/test_slurm_nodes \
-            engine/test_slurm_kept engine/test_slurm_refused \
-            engine/test_childcmd daemon/test_outside \
-            daemon/test_store_full daemon/test_store_hostile \
-            daemon/test_store_power daemon/test_loop_full \
-            daemon/test_forecast_restart daemon/test_restart \
-            daemon/test_think daemon/test_steady daemon/test_retain \
-            daemon/test_http_crowd daemon/test_loop_signal \
-            engine/test_unknown engine/test_attemptfiles_power \
-            engine/test_joblog engine/test_shepherd_ports engine/test_passenv
-VG_TESTS = $(filter-out $(patsubst %,$(BUILD)/tests/%,$(VG_NEVER) \
-    $(if $(FIRN_SOAK),,$(VG_LATER))),$(TESTS))
+VG_TESTS_OF = $(foreach t,$(2),$(1)/test_$(t))
+VG_NOW := $(call VG_TESTS_OF,base,buf files keep lines log str table yamltext) \
+          $(call VG_TESTS_OF,core,check cluster job option state) \
+          $(call VG_TESTS_OF,cli,commands flags json% jobtext safetext) \
+          $(call VG_TESTS_OF,trace,all formats row serving trace) \
+          $(call VG_TESTS_OF,daemon,api api_full api_trace config http \
+            http_head http_sock job% ownfolder store) \
+          $(call VG_TESTS_OF,engine,all gpus launchfile local_env passenv \
+            roster slurmtext% slurmticket) \
+          $(call VG_TESTS_OF,train,ckpt ckpt_compare feed freezersave \
+            reportqueue) wire/%
+VG_TESTS = $(filter-out $(VG_NEVER:%=$(BUILD)/tests/%),$(if $(FIRN_SOAK), \
+    $(TESTS),$(filter $(VG_NOW:%=$(BUILD)/tests/%),$(TESTS))))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --vgdb=no --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
