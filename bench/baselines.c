@@ -1,8 +1,8 @@
-/* baselines.c - the authors' results by their own rules, and what they cost.
+/* baselines.c - the authors' results by their own rules, and their CPU time.
  *
- * Each published simulator that is imitated runs one workload of its artifact:
- * the mean completion time beside the authors', and the CPU time of the whole
- * run, tables included. Then the same Pollux and Sia workloads in the honest
+ * Each imitated simulator runs one workload of its artifact: the mean
+ * completion time beside the authors', and the CPU time of the whole run,
+ * tables included. Then the same Pollux and Sia workloads in the default
  * simulator, for the time alone. Best of a few runs; the policies that search
  * run once or twice. All of it needs $FIRN_DATA.
  */
@@ -23,10 +23,10 @@ static const char sia_cluster[] = "6x4:t4,2x8:a100@40,3x8:2080ti";
 static const char easyscale_cluster[] = "1x32:v100,1x16:p100,1x16:t4";
 
 struct subject {
-    const char *world; /* NULL: honest */
+    const char *world; /* NULL: the default simulator */
     const char *policy, *trace, *cluster;
-    double want_s;  /* 0: no figure to compare with */
-    double off_max; /* how far off it may be; 0: not at all */
+    double want_s;  /* the authors' mean JCT; 0: not known */
+    double off_max; /* allowed relative difference; 0: equal */
     double cpu_max_s;
     int runs;
 };
@@ -91,7 +91,7 @@ static bool run(const struct subject *s, double *jct_s, double *cpu_s)
     return ok;
 }
 
-/* What is published is rounded to so many digits. */
+/* Rounds `value` to as many digits as `want` was published with. */
 static double as_published(double value, double want)
 {
     char text[32];

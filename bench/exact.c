@@ -1,7 +1,7 @@
 /* exact.c - the averages that must come out to the last digit.
  *
- * 5000 jobs of the common trace on 192 GPUs, as other simulators agree on
- * them. Without the data folder there is nothing to say.
+ * 5000 jobs of the common trace on 192 GPUs, with the averages on which other
+ * simulators agree. Without the data folder nothing is measured.
  */
 #include "lib/data.h"
 #include "lib/measure.h"

@@ -1,9 +1,9 @@
-/* forecasts.c - what a question of a policy about a job's future costs.
+/* forecasts.c - time of a policy's question about a job's future.
  *
  * One hundred jobs of Pollux's applications on 16 nodes of 4 T4: every way of
- * up to 64 GPUs on up to 16 nodes, as a search over allocations asks it, with
- * the batch as submitted and tuned. The first pass fills what is remembered;
- * the second, in a scrambled order, is what a search pays. The bar is 50 ns.
+ * up to 64 GPUs on up to 16 nodes, as a search over allocations asks for them,
+ * with the batch as submitted and tuned. The first pass fills the cache; the
+ * second, in a scrambled order, is the cost in a search. The bar is 50 ns.
  */
 #include "base/rng.h"
 #include "lib/measure.h"
@@ -33,8 +33,8 @@ static void make_jobs(void)
         };
 }
 
-/* All ways once; nanoseconds each. */
-static double fill_ns(struct forecast *forecast, unsigned tunes)
+/* Asks for all ways once; nanoseconds each. */
+static double fill_ns(struct forecaster *forecast, unsigned tunes)
 {
     double begin_s = measure_cpu_s();
     long n = 0;
@@ -43,14 +43,14 @@ static double fill_ns(struct forecast *forecast, unsigned tunes)
             for (int nodes = 0; nodes <= NODES && nodes <= gpus; nodes++) {
                 struct firn_way way = {
                     .gpus = gpus, .nodes = nodes, .tunes = tunes};
-                n += forecast_rate(forecast, &jobs[i], &way, 0) >= 0;
+                n += simforecast_rate(forecast, &jobs[i], &way, 0) >= 0;
             }
     return (measure_cpu_s() - begin_s) * 1e9 / (double)n;
 }
 
-/* One of the ways asked for before, drawn; nanoseconds each. Jobs in turn, as
- * a search has them, many ways of each. */
-static double again_ns(struct forecast *forecast, unsigned tunes)
+/* Asks again for ways drawn at random; nanoseconds each. Jobs in turn, many
+ * ways of each, as in a search. */
+static double again_ns(struct forecaster *forecast, unsigned tunes)
 {
     static struct firn_way ways[4096];
     struct rng rng;
@@ -67,8 +67,8 @@ static double again_ns(struct forecast *forecast, unsigned tunes)
     for (int k = 0; k < REPEATS; k++) {
         double begin_s = measure_cpu_s();
         for (int i = 0; i < ASKED; i++)
-            sum += forecast_rate(forecast, &jobs[(i >> 8) % JOBS],
-                                 &ways[i & 4095], 0);
+            sum += simforecast_rate(forecast, &jobs[(i >> 8) % JOBS],
+                                    &ways[i & 4095], 0);
         best_ns =
             fmin(best_ns, (measure_cpu_s() - begin_s) * 1e9 / (double)ASKED);
     }
@@ -88,7 +88,7 @@ int main(void)
     }
     struct truth base = truth_from_trace(&cluster, 1, 1.5);
     truth_from_table(table, &base, "pollux");
-    struct forecast *forecast = forecast_new(&base, table);
+    struct forecaster *forecast = simforecast_new(&base, table);
     make_jobs();
     measure_tell("forecast, batch as submitted, first asked",
                  fill_ns(forecast, 0), "ns");
@@ -98,7 +98,7 @@ int main(void)
                  fill_ns(forecast, FIRN_TUNE_BATCH), "ns");
     measure_at_most("forecast, batch tuned, asked again",
                     again_ns(forecast, FIRN_TUNE_BATCH), 50, "ns");
-    forecast_free(forecast);
+    forecaster_free(forecast);
     truth_table_free(table);
     firn_cluster_release(&cluster);
     return EXIT_SUCCESS;

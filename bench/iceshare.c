@@ -1,11 +1,12 @@
-/* iceshare.c - what one decision of icefrog costs, by jobs and GPUs.
+/* iceshare.c - time of one decision of icefrog, by jobs and GPUs.
  *
  * The solver alone: menus as the policy makes them, in half GPUs, of jobs whose
  * speed grows with a power of their GPUs (1 to 8, then whole nodes), a third
  * of them with half a GPU to choose, waiting worth one interval. Then whole
  * rounds of the policy, from the view to the steps, with an engine that only
- * forecasts by the same powers: the first, in which everybody is placed, and
- * the next, 300 s later, after a tenth as many jobs have come. Best of some.
+ * forecasts by the same powers: the first, in which all jobs are placed, and
+ * the next, 300 s later, after a tenth as many jobs have arrived. Best of some
+ * runs.
  */
 #include "policy/iceshare.h"
 #include "base/arena.h"
@@ -20,7 +21,7 @@ enum { RUNS = 5, NODE = 8, MOST = 32, MENU = 16 };
 
 /* ---- the solver ---- */
 
-/* One job's choices; how many. */
+/* Draws one job's choices; returns how many. */
 static size_t draw_menu(struct rng *rng, struct iceshare_choice *out)
 {
     double age_s = 20000 * rng_unit(rng), left_s = rng_exp(rng, 20000);
@@ -71,7 +72,7 @@ static void time_solver(size_t n, int gpus, double limit_ms)
 
 /* ---- whole rounds ---- */
 
-/* Speeds are asked for many times and must cost nothing to tell. */
+/* A table, since speeds are asked for many times within the measured time. */
 static double speed[4][MOST + 1];
 
 static double rate_of(void *state, const struct firn_job *job,

@@ -1,5 +1,5 @@
-/* joblog.c - what a job's output costs by the pipe and its shepherd's pump,
- * beside a file that the job writes to itself.
+/* joblog.c - speed of a job's output through its supervisor's pipe, beside a
+ * file that the job writes itself.
  *
  * A child writes pieces of one size as fast as it can, into a file or into the
  * pipe of engine/joblog.h, which this process empties as a shepherd does, with
@@ -25,8 +25,8 @@
 
 enum { RUNS = 5, LIMIT = 64 << 20, LINES = 2000 };
 
-/* What the child measured. */
-struct told {
+/* The child's measurements. */
+struct report {
     double mean_us, longest_us;
 };
 
@@ -43,7 +43,7 @@ static void write_all(int fd, size_t size, size_t total)
     }
 }
 
-static void write_lines(int fd, struct told *told)
+static void write_lines(int fd, struct report *report)
 {
     static const struct timespec pause = {0, 1000000};
     char line[100];
@@ -55,21 +55,21 @@ static void write_lines(int fd, struct told *told)
         if (write(fd, line, sizeof line) < 0)
             _exit(1);
         double us = 1e6 * (clock_elapsed_s() - began_s);
-        told->mean_us += us / LINES;
-        told->longest_us = fmax(told->longest_us, us);
+        report->mean_us += us / LINES;
+        report->longest_us = fmax(report->longest_us, us);
     }
 }
 
-static void work(int fd, size_t size, size_t total, struct told *told)
+static void work(int fd, size_t size, size_t total, struct report *report)
 {
     if (size > 0)
         write_all(fd, size, total);
     else
-        write_lines(fd, told);
+        write_lines(fd, report);
     _exit(0);
 }
 
-/* Until the child is gone. */
+/* Empties the pipe until the child is gone. */
 static void pump(struct joblog *log, pid_t child)
 {
     struct pollfd fd = {.fd = log->in, .events = POLLIN};
@@ -81,7 +81,8 @@ static void pump(struct joblog *log, pid_t child)
 }
 
 /* Seconds from the first byte to the last one in the file. */
-static double run_s(bool is_piped, size_t size, size_t total, struct told *told)
+static double run_s(bool is_piped, size_t size, size_t total,
+                    struct report *report)
 {
     char path[300];
     struct joblog log = {0};
@@ -95,7 +96,7 @@ static double run_s(bool is_piped, size_t size, size_t total, struct told *told)
     double began_s = clock_elapsed_s();
     pid_t child = fork();
     if (child == 0)
-        work(is_piped ? log.out : fd, size, total, told);
+        work(is_piped ? log.out : fd, size, total, report);
     if (is_piped)
         pump(&log, child);
     else
@@ -114,16 +115,17 @@ static double run_s(bool is_piped, size_t size, size_t total, struct told *told)
 int main(void)
 {
     static const size_t sizes[] = {100, 4096, 65536};
-    struct told *told = mmap(NULL, 2 * sizeof *told, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED || folder_make(NULL) != 0)
+    struct report *report =
+        mmap(NULL, 2 * sizeof *report, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED || folder_make(NULL) != 0)
         return 1;
     for (size_t k = 0; k < 3; k++) {
         size_t total = sizes[k] < 4096 ? (size_t)50 << 20 : (size_t)512 << 20;
         double best_s[2] = {INFINITY, INFINITY};
         for (int i = 0; i < 2 * RUNS; i++)
             best_s[i % 2] =
-                fmin(best_s[i % 2], run_s(i % 2 == 1, sizes[k], total, told));
+                fmin(best_s[i % 2], run_s(i % 2 == 1, sizes[k], total, report));
         char name[64];
         for (int i = 0; i < 2; i++) {
             snprintf(name, sizeof name, "output in writes of %zu bytes, %s",
@@ -132,13 +134,13 @@ int main(void)
         }
     }
     for (int i = 0; i < 2; i++) {
-        run_s(i == 1, 0, 0, &told[i]);
+        run_s(i == 1, 0, 0, &report[i]);
         measure_tell(i == 0 ? "a line to a file, mean"
                             : "a line by the pump, mean",
-                     told[i].mean_us, "us");
+                     report[i].mean_us, "us");
         measure_tell(i == 0 ? "a line to a file, longest"
                             : "a line by the pump, longest",
-                     told[i].longest_us, "us");
+                     report[i].longest_us, "us");
     }
     folder_remove(NULL);
     return 0;

@@ -1,13 +1,12 @@
-/* model_eval.c - what an evaluation of a model costs, and a refit.
+/* model_eval.c - time of an evaluation of a model, and of a refit.
  *
  * Nanoseconds of an iteration time, of its learned correction and of a goodput
  * (the bar of 10^7 a second is 100 ns each), over random shapes of up to four
  * nodes. Milliseconds of fitting 60 measurements with Pollux's 7 parameters
  * (the bar is 1 ms in the mean): from nothing, and again with ten measurements
  * exchanged for new ones, as a scheduler does every round. The worst are those
- * that end on a bound, which the fit nears slowly. Time is that of the
- * processor and the least of a few repeats, so that what else the machine does
- * matters little.
+ * that end on a bound, which the fit nears slowly. Time is processor time, the
+ * least of a few repeats, so that other programs matter little.
  */
 #include "base/rng.h"
 #include "lib/measure.h"
@@ -58,7 +57,7 @@ static void evaluations(const char *name, evaluation *f,
                         const struct firn_shape *shapes)
 {
     double best_s = INFINITY;
-    static volatile double kept; /* so that no sum is thrown away */
+    static volatile double kept; /* keeps the compiler from dropping the sum */
     for (int i = 0; i < REPEATS; i++) {
         double start_s = measure_cpu_s(), sum = 0;
         for (int r = 0; r < ROUNDS; r++)
@@ -71,8 +70,8 @@ static void evaluations(const char *name, evaluation *f,
     measure_at_most(name, best_s / (SHAPES * ROUNDS) * 1e9, 100, "ns");
 }
 
-/* The least time of fitting n measurements from this prior; the last fit is
- * given back in its place. */
+/* The least time of fitting n measurements from `prior`, which becomes the last
+ * fit. */
 static double refit_s(struct firn_itertime *prior,
                       const struct firn_step_obs *obs, size_t n)
 {

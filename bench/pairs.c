@@ -3,9 +3,9 @@
  * Sizes 1 to 16 GPUs, speeds that grow with a power of the size over the fair
  * one, and a gain for merging two tasks in one of two ways; pairs that lose a
  * tenth are left out, as the policy leaves out those below a weight; the search
- * stops at the policy's gap of 0.1 %. Means over instances. Of the first few
- * cbc is asked, too, with 60 s for each; where it is not done by then its 60 s
- * are compared, and the sum with the bound that no choice exceeds.
+ * stops at the policy's gap of 0.1 %. Means over instances. The first few are
+ * solved by cbc too, with 60 s for each; if it is not done by then, its time
+ * counts as 60 s and the sum is compared with the bound that no choice exceeds.
  */
 #include "math/pairs.h"
 #include "base/arena.h"
@@ -13,7 +13,7 @@
 #include "base/fmath.h"
 #include "base/rng.h"
 #include "lib/measure.h"
-#include "math/cbc.h"
+#include "lib/programs.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -101,42 +101,8 @@ static void time_pairs(size_t n, int capacity, double limit_ms)
     arena_release(&arena);
 }
 
-/* Each task is used at most once, within the capacity. */
-static struct milp program_of(const struct pairs_problem *p,
-                              struct arena *arena)
-{
-    size_t n = p->alone.n, nalone = p->alone.start[n];
-    size_t ncols = nalone + p->together.start[p->together.n], at = 0;
-    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (n + 1) * sizeof *rows);
-    struct milp_term *terms = arena_alloc(arena, 4 * ncols * sizeof *terms);
-    for (size_t c = 0; c < ncols; c++) {
-        bool is_alone = c < nalone;
-        double value =
-            is_alone ? p->alone.value[c] : p->together.value[c - nalone];
-        int cost = is_alone ? p->alone.cost[c] : p->together.cost[c - nalone];
-        cols[c] = (struct milp_col){-value, 0, 1, true};
-        terms[at++] = (struct milp_term){(int)c, cost};
-    }
-    rows[n] = (struct milp_row){-INFINITY, p->capacity, terms, (int)ncols};
-    for (size_t i = 0; i < n; i++) {
-        size_t from = at;
-        for (size_t e = p->alone.start[i]; e < p->alone.start[i + 1]; e++)
-            terms[at++] = (struct milp_term){(int)e, 1};
-        for (size_t k = 0; k < p->together.n; k++)
-            for (size_t e = p->together.start[k];
-                 (p->first[k] == (int)i || p->second[k] == (int)i) &&
-                 e < p->together.start[k + 1];
-                 e++)
-                terms[at++] = (struct milp_term){(int)(nalone + e), 1};
-        rows[i] =
-            (struct milp_row){-INFINITY, 1, terms + from, (int)(at - from)};
-    }
-    return (struct milp){cols, (int)ncols, rows, (int)n + 1};
-}
-
-/* Over some instances: what is missed of the best sum, in percent, at worst;
- * and the time of both. */
+/* The largest shortfall below the best sum over some instances, in percent, and
+ * the time of both. */
 struct beside {
     double missed, our_s, cbc_s;
     int nsolved;
@@ -153,12 +119,12 @@ static bool ask(size_t n, int capacity, uint64_t seed, struct beside *worst)
     rng_seed(&rng, seed);
     struct pairs_problem p = draw_tasks(&rng, n, capacity);
     double from_s, our_s = INFINITY;
-    for (int run = 0; run < RUNS; run++) { /* others may be busy, too */
+    for (int run = 0; run < RUNS; run++) { /* the machine may be busy */
         from_s = clock_elapsed_s();
         pairs_solve(&p, choice, &r, &arena, NULL);
         our_s = fmin(our_s, clock_elapsed_s() - from_s);
     }
-    struct milp program = program_of(&p, &arena);
+    struct milp program = program_of_pairs(&p, &arena);
     double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
     from_s = clock_elapsed_s();
     enum cbc_answer answer = cbc_solve(&cbc, &program, &arena, x);

@@ -1,12 +1,12 @@
-/* published.c - how many of the authors' results come out, over all of them.
+/* published.c - how many of the authors' published results are reproduced.
  *
  * Each row that the authors of AdaptDL and TitanSched published for a policy
  * imitated here is run by their rules: averages of tiresias and optimus in all
  * digits, those of TitanSched's four policies in the digits printed, and its
  * own policy, which they solved with Gurobi, within a bound. Pollux draws at
- * random there: the mean of three seeds, over the workloads of a load.
- * Two minutes, nearly all of it Pollux. Without the data folder nothing is
- * said.
+ * random there: the mean of three seeds, over the workloads of a load. Takes
+ * two minutes, nearly all of it for Pollux. Without the data folder nothing is
+ * measured.
  */
 #include "lib/csv.h"
 #include "lib/data.h"
@@ -134,8 +134,8 @@ static void count_titan(const char *policy)
     measure_exactly(name, equal, all, "");
 }
 
-/* Rows cluster/titan/FM-LOAD-MODEL-MERGES-True of the authors' own policy;
- * theirs were found by another solver, so that ours are near and not equal. */
+/* Rows cluster/titan/FM-LOAD-MODEL-MERGES-True of the authors' own policy,
+ * which another solver found: firn's are near, not equal. */
 static void near_titan(bool merges, double limit)
 {
     struct csv *csv = csv_open(data_path(TITAN));
@@ -143,7 +143,7 @@ static void near_titan(bool merges, double limit)
     int near = 0, all = 0;
     while (csv_next(csv)) {
         int load, used = 0;
-        char model[32], told[8];
+        char model[32], merged[8];
         if (sscanf(csv_text(csv, "experiment"),
                    "cluster/titan/FM-%d-%31[a-z]%n", &load, model, &used) != 2)
             continue;
@@ -151,8 +151,8 @@ static void near_titan(bool merges, double limit)
         bool is_large = strncmp(rest, "-large-", 7) == 0;
         bool is_base = strncmp(rest, "-base-", 6) == 0;
         rest += is_large ? 7 : is_base ? 6 : 1;
-        snprintf(told, sizeof told, "%.4s", rest);
-        if (merges != (strcmp(told, "True") == 0) || (load != 1 && load != 2))
+        snprintf(merged, sizeof merged, "%.4s", rest);
+        if (merges != (strcmp(merged, "True") == 0) || (load != 1 && load != 2))
             continue;
         snprintf(trace, sizeof trace, "ymir/workloads/FM-%d-%s%s.csv", load,
                  model,

@@ -1,12 +1,12 @@
-/* queue.c - 100 000 queued jobs: opening, rounds, and what `firn ls` waits for.
+/* queue.c - 100 000 queued jobs: time to open, of rounds, and of `firn ls`.
  *
  * The state is filled directly: jobs of ten applications, rigid and elastic,
  * some that share. A scheduler is opened on it with an engine that runs
  * nothing, on 64 GPUs, under one policy after the other; a round is decided
- * when it opens, when a job comes and when one ends. Then it listens, and
- * `firn ls` asks it, as a table and as JSON: the whole of the command is
- * measured, best of three. What is held to a bar is seconds of CPU, since other
- * programs may be at work.
+ * when it opens, when a job arrives and when one ends. Then it listens, and
+ * `firn ls` asks it, as a table and as JSON: the whole command is measured,
+ * best of three. The bars are seconds of CPU, since other programs may use the
+ * machine.
  *
  *     queue FIRN
  */
@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "daemon/loopwork.h"
 #include "lib/folder.h"
+#include "lib/measure.h"
 #include <firn/launch.h>
 #include <math.h>
 #include <signal.h>
@@ -230,8 +231,8 @@ static void fill(void)
 {
     struct store *store;
     struct book *book;
-    char said[256];
-    must(store_open(&store, folder, said, sizeof said, &err));
+    char notice[256];
+    must(store_open(&store, folder, notice, sizeof notice, &err));
     must(book_open(&book, store, &err));
     for (int i = 0; i < QUEUED; i++)
         submit(book, i);
@@ -263,24 +264,24 @@ static void close_scene(struct scene *s)
     config_release(&s->config);
 }
 
-/* Turns until a round was decided; `round_s` is at least what that turn took,
- * commit and all. */
+/* Turns the loop until a round was decided; raises `round_s` to the time of the
+ * longest turn, commit included. */
 static void turn(struct scene *s, double *round_s)
 {
-    long before = s->loop->ndecided;
+    long before = s->loop->desk.ndecided;
     double took_s = 0;
-    for (int i = 0; i < 100 && s->loop->ndecided == before; i++) {
+    for (int i = 0; i < 100 && s->loop->desk.ndecided == before; i++) {
         double next_s, began_s = clock_cpu_s();
         must(loop_turn(s->loop, &next_s, &err));
         took_s = clock_cpu_s() - began_s;
-        ((struct still *)s->loop->engine_state)->ahead_s += 0.1;
+        ((struct still *)s->loop->dock.engine_state)->ahead_s += 0.1;
     }
     *round_s = fmax(*round_s, took_s);
 }
 
 static void end_one(struct scene *s)
 {
-    struct still *still = s->loop->engine_state;
+    struct still *still = s->loop->dock.engine_state;
     for (int id = 0; id < IDS; id++)
         if (still->runs[id]) {
             still->wants[id] = still->runs[id] = false;
@@ -304,8 +305,8 @@ static void measure(const char *policy)
         turn(&s, &round_s);
         end_one(&s);
         turn(&s, &round_s);
-        struct still *still = s.loop->engine_state;
-        still->ahead_s += 400; /* an interval of any policy */
+        struct still *still = s.loop->dock.engine_state;
+        still->ahead_s += 400; /* longer than any policy's interval */
         turn(&s, &round_s);
     }
     printf("100 000 queued, %s: opened: CPU\t%.17g\t<=\t2\ts\n", policy,
@@ -319,17 +320,6 @@ static void measure(const char *policy)
 }
 
 /* --- the command --------------------------------------------------------- */
-
-/* Seconds of CPU of a process that lives. */
-static double cpu_of(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec now;
-    if (clock_getcpuclockid(pid, &clock) != 0 ||
-        clock_gettime(clock, &now) != 0)
-        return (double)NAN;
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static double cpu_of_children(void)
 {
@@ -353,18 +343,18 @@ static bool run(const char *firn, bool is_json)
     return status == 0;
 }
 
-/* The command's and the daemon's work, and the time that passed. */
+/* Prints the CPU time of the command and the daemon, and the time passed. */
 static bool command(const char *firn, pid_t daemon, bool is_json)
 {
     double best_s = INFINITY, passed_s = INFINITY;
     for (int i = 0; i < 3; i++) {
-        double began_s = clock_elapsed_s(), server_s = cpu_of(daemon);
+        double began_s = clock_elapsed_s(), server_s = measure_cpu_of(daemon);
         double client_s = cpu_of_children();
         if (!run(firn, is_json))
             return false;
         passed_s = fmin(passed_s, clock_elapsed_s() - began_s);
         client_s = cpu_of_children() - client_s;
-        server_s = cpu_of(daemon) - server_s;
+        server_s = measure_cpu_of(daemon) - server_s;
         best_s = fmin(best_s, client_s + server_s);
     }
     const char *what = is_json ? " -o json" : "";

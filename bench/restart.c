@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "daemon/fullstate.h"
 #include "lib/folder.h"
+#include "lib/measure.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -103,16 +104,6 @@ static double until_it_answers_s(pid_t daemon)
     return clock_elapsed_s() - began_s;
 }
 
-static double cpu_of(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec now;
-    if (clock_getcpuclockid(pid, &clock) != 0 ||
-        clock_gettime(clock, &now) != 0)
-        return (double)NAN;
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static int count_running(void)
 {
     sqlite3 *db = NULL;
@@ -150,27 +141,6 @@ static void kill_hard(pid_t daemon)
     waitpid(daemon, NULL, 0);
 }
 
-/* Kills the jobs and their supervisors, children of this process since firnd
- * was killed. */
-static void end_children(void)
-{
-    char file[64];
-    snprintf(file, sizeof file, "/proc/self/task/%d/children", (int)getpid());
-    for (int i = 0; i < 20; i++) {
-        FILE *children = fopen(file, "r");
-        int pid = 0, n = 0;
-        while (children != NULL && fscanf(children, "%d", &pid) == 1)
-            n += kill((pid_t)pid, SIGKILL) == 0;
-        if (children != NULL)
-            fclose(children);
-        if (n == 0)
-            return;
-        nanosleep(&(struct timespec){0, 100000000}, NULL);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-    }
-}
-
 int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
@@ -200,11 +170,11 @@ int main(int argc, char **argv)
         kill_hard(daemon);
         daemon = start(argv[1], policy);
         wall_s = fmin(wall_s, until_it_answers_s(daemon));
-        cpu_s = fmin(cpu_s, cpu_of(daemon));
+        cpu_s = fmin(cpu_s, measure_cpu_of(daemon));
         sleep(2); /* firnd decides and writes for a while before it is killed */
     }
     kill_hard(daemon);
-    end_children();
+    measure_end_children();
     printf("%d living jobs, %s: running\t%d\t-\t-\tjobs\n", living, policy,
            nrunning);
     printf("%d living jobs, %s: answers after kill -9\t%.17g\t<=\t2\ts\n",

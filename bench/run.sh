@@ -24,12 +24,12 @@ run()
     { "$program" "$@" || echo "! $program failed"; } | tee -a "$lines" |
         awk -F '\t' '
             /^[#!] / { print substr($0, 3); fflush(); next }
-            { said = $3 == "-" ? "" : $3 " " $4 " " $5
+            { limit = $3 == "-" ? "" : $3 " " $4 " " $5
               if ($3 == "==") met = $2 == $4 ? "met" : "MISSED"
               else if ($3 == "<=") met = $2 != "nan" && $2 + 0 <= $4 + 0 ? "met" : "MISSED"
               else met = ""
               value = $3 == "==" ? $2 : sprintf("%.4g", $2)
-              printf "%-52s %10s %-4s %-16s %s\n", $1, value, $5, said, met
+              printf "%-52s %10s %-4s %-16s %s\n", $1, value, $5, limit, met
               fflush() }'
 }
 
@@ -84,5 +84,5 @@ awk -F '\t' '
 if grep -q '^! ' "$lines" || grep -q '"met":false' "$results"; then
     failed=1
 fi
-[ $# -gt 0 ] || echo "bench/results.json has all of it"
+[ $# -gt 0 ] || echo "all results are in bench/results.json"
 exit $failed

@@ -3,8 +3,8 @@
  *   scale FIRN    the program to measure
  *
  * Generated traces on cluster big (10000 GPUs), each run as a whole command
- * with one process at a time, sizes in turn so that a slow minute of the
- * machine hits all of them; the best of a few runs counts. The cost per job
+ * with one process at a time, the sizes in turn so that a slow minute of the
+ * machine affects all of them; the best of a few runs counts. The cost per job
  * may grow from 10^4 to 10^6 jobs by log(10^6)/log(10^4) = 1.5.
  *
  * At load 0.8 the queue stays short. At load 1.5 it grows with the trace, to

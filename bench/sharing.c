@@ -1,13 +1,12 @@
-/* sharing.c - what sjf-bsbf's decision about one job costs on 10 000 GPUs.
+/* sharing.c - time of sjf-bsbf's decision about one job on 10 000 GPUs.
  *
- * Every GPU has a job of its own that accepts another beside it, so a job that
- * comes has 10 000 hosts to choose from. Jobs come one by one, a round each,
- * timed from the view to the steps, with an engine that only forecasts: how
- * much two jobs slow each other is told by their applications, 12 of them. In
- * the first run sharing pays for most pairs, in the second for none, so that
- * every host is looked at in vain and those that came before still wait; a
- * round's time is divided by the jobs that wait in it. Means over all jobs,
- * best of some runs.
+ * Every GPU has a job that accepts a second one, so an arriving job has 10 000
+ * hosts to choose from. Jobs arrive one by one, a round each, timed from the
+ * view to the steps, with an engine that only forecasts; the slowdown of two
+ * jobs depends on their applications, of which there are 12. In the first run
+ * sharing pays for most pairs, in the second for none, so that every host is
+ * tried without success and earlier arrivals still wait; a round's time is
+ * divided by the jobs that wait in it. Means over all jobs, best of some runs.
  */
 #include "base/rng.h"
 #include "core/round.h"
@@ -60,7 +59,7 @@ static bool submit(struct round *round, struct rng *rng, firn_job_id id)
     return round_event(round, &event, NULL) == FIRN_OK;
 }
 
-/* All at once, on GPUs of their own; then each says that it runs. */
+/* Submits and starts a job on every GPU; each then reports that it runs. */
 static bool fill(struct round *round, struct rng *rng)
 {
     bool ok = true;

@@ -1,18 +1,17 @@
 #!/bin/sh
 # slurm.sh - jobs through firn on Slurm, beside Slurm's own, on this host.
 #
-#   slurm.sh [JOBS]          500 when nobody says
+#   slurm.sh [JOBS]          500 by default
 #
 # A Slurm of 32 nodes with 8 GPUs each (tools/slurm-bed). Jobs of 1 to 8 GPUs
-# come ten a second in waves of 20, so that nobody waits for GPUs, and this host
-# has time to be 32: a wave through firn and the same jobs by sbatch, in turn.
-# Each worker writes what it sees: its node, its GPUs (CUDA_VISIBLE_DEVICES) and
-# the time.
+# arrive ten a second in waves of 20, so that no job waits for GPUs and this
+# host can act as 32: a wave through firn and the same jobs by sbatch, in turn.
+# Each worker writes its node, its GPUs (CUDA_VISIBLE_DEVICES) and the time.
 #
-# Placement: what firn decided (its events) against what the workers saw, node
-# by node and GPU by GPU. Time: from firn's decision to the first word of the
-# job's first worker, beside from before the call of sbatch to the same word.
-# Lines are as bench/run.sh wants them.
+# Placement: firn's decision (its events) against the workers' lines, node by
+# node and GPU by GPU. Time: from firn's decision to the first line of the job's
+# first worker, beside the time from before the call of sbatch to that line.
+# Output lines have the format of bench/run.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 jobs=${1:-500}
@@ -96,9 +95,9 @@ until api http://firn/v1/health >/dev/null; do
     sleep 0.1
 done
 
-# wait_words KIND N: until so many first workers have said their word, and all
+# wait_lines KIND N: waits until N first workers have written their line and all
 # jobs are gone.
-wait_words()
+wait_lines()
 {
     tries=0
     until [ "$(ls "$tmp/$1" | grep -c '\.0$')" -ge "$2" ] &&
@@ -120,7 +119,7 @@ firn_wave()
         sleep $pace
         i=$((i + 1))
     done
-    wait_words firn "$2"
+    wait_lines firn "$2"
 }
 
 slurm_wave()
@@ -135,7 +134,7 @@ slurm_wave()
         sleep $pace
         i=$((i + 1))
     done
-    wait_words slurm "$2"
+    wait_lines slurm "$2"
 }
 
 first=0

@@ -1,11 +1,11 @@
-/* small.c - how long the everyday runs take.
+/* small.c - time of everyday runs.
  *
  *   small FIRN    the program to measure
  *
  * A Pollux workload of 160 jobs under three policies, and the common trace of
- * 5000 jobs under fifo: the best of many runs in one process (the library's
- * cost), and of as many whole commands (with starting the program). Without
- * the data folder generated traces of the same size stand in, and it says so.
+ * 5000 jobs under fifo: the best of many runs in one process (the library), and
+ * of as many whole commands (with the start of the program). Without the data
+ * folder generated traces of the same size are used, with a notice.
  */
 #include "base/buf.h"
 #include "lib/data.h"
@@ -72,7 +72,7 @@ static void tell(const char *firn, const struct subject *s, const char *policy)
     measure_at_most(name, command_ms(firn, s, policy), s->limit_ms, "ms");
 }
 
-/* A stand-in of so many jobs in a temporary file. */
+/* Writes a generated trace into a temporary file. */
 static bool generate(char path[64], long jobs, int gpus)
 {
     struct synth_options options = {

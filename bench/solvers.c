@@ -1,13 +1,12 @@
 /* solvers.c - time and quality of the solvers over one capacity.
  *
- * Menus look like a scheduler's: what a job gets from a GPUs is its best time
- * to finish over its time with a, speed grows with a to a power below 1, and
- * waiting is worth what is left after one more interval, or nothing, which
- * makes all waiting jobs tie. Times are the best of several runs.
+ * Menus look like a scheduler's: the value of `a` GPUs to a job is its best
+ * time to finish over its time with a; speed grows with a to a power below 1;
+ * waiting is worth the value after one more interval, or nothing, which makes
+ * all waiting jobs tie. Times are the best of several runs.
  *
- * Then the same beside cbc, which has 60 s for each size and is asked only for
- * the best worst value, not for those behind it. Where it is not done by then
- * its 60 s are compared.
+ * Then the same beside cbc, which has 60 s for each size and computes only the
+ * best worst value. If it is not done by then, its time counts as 60 s.
  */
 #include "base/arena.h"
 #include "base/clock.h"
@@ -15,7 +14,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "lib/measure.h"
-#include "math/cbc.h"
+#include "lib/programs.h"
 #include "math/maxmin.h"
 #include "math/sumrow.h"
 #include <math.h>
@@ -113,32 +112,6 @@ static void time_sum(size_t n, int capacity, double limit)
     drop(&b);
 }
 
-/* Maximise t: each menu takes one entry, worth at least t. */
-static struct milp program_of(const struct menus *menus, struct arena *arena)
-{
-    size_t n = menus->n, t = menus->start[n];
-    struct milp_col *cols = arena_alloc(arena, (t + 1) * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (2 * n + 1) * sizeof *rows);
-    struct milp_term *terms = arena_alloc(arena, (3 * t + n) * sizeof *terms);
-    cols[t] = (struct milp_col){-1, 0, 1, false};
-    rows[2 * n] = (struct milp_row){-INFINITY, menus->capacity, terms, (int)t};
-    for (size_t e = 0; e < t; e++) {
-        cols[e] = (struct milp_col){0, 0, 1, true};
-        *terms++ = (struct milp_term){(int)e, menus->cost[e]};
-    }
-    for (size_t i = 0; i < n; i++) {
-        int length = (int)(menus->start[i + 1] - menus->start[i]);
-        rows[2 * i] = (struct milp_row){1, 1, terms, length};
-        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++)
-            *terms++ = (struct milp_term){(int)e, 1};
-        rows[2 * i + 1] = (struct milp_row){0, INFINITY, terms, length + 1};
-        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++)
-            *terms++ = (struct milp_term){(int)e, menus->value[e]};
-        *terms++ = (struct milp_term){(int)t, -1};
-    }
-    return (struct milp){cols, (int)t + 1, rows, (int)(2 * n + 1)};
-}
-
 static double least_leximin_s(struct bench *b, struct maxmin_result *r)
 {
     double best_s = INFINITY;
@@ -159,7 +132,7 @@ static void against_cbc(size_t n, int capacity, double limit)
     char name[96];
     make(&b, n, capacity, IDLE_WAITS);
     double our_s = least_leximin_s(&b, &r);
-    struct milp program = program_of(&b.menus, &b.arena);
+    struct milp program = program_of_menus(&b.menus, &b.arena);
     double *x = arena_alloc(&b.arena, (size_t)program.ncols * sizeof *x);
     double from_s = clock_elapsed_s();
     enum cbc_answer answer = cbc_solve(&cbc, &program, &b.arena, x);

@@ -1,12 +1,12 @@
-/* store.c - the daemon's memory on disk: submits a second, and how fast 100 000
- * jobs are read.
+/* store.c - the daemon's state file: submits a second, and the time to read
+ * 100 000 jobs.
  *
- * A thousand submits come a second, one each millisecond. The daemon takes all
- * that are there, writes them, commits once and answers; what a client waits
- * is from its arrival to the answer. Beside it, in the same run and at the
- * same pace, each submit with a commit of its own; of three runs of a second
- * the best each. Then as fast as it goes.
- * The file is below $TMPDIR or /tmp: on a disk, or the sync costs nothing.
+ * A thousand submits arrive a second, one each millisecond. The daemon takes
+ * all that have arrived, writes them, commits once and answers; a client waits
+ * from its arrival to the answer. Beside it, in the same run and at the same
+ * pace, each submit with a commit of its own; the best of three runs of a
+ * second each. Then as fast as possible. The file is below $TMPDIR or /tmp,
+ * which must be on a disk, or syncing costs nothing.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -41,8 +41,8 @@ struct desk {
 static struct desk open_desk(void)
 {
     struct desk d;
-    char said[256];
-    must(store_open(&d.store, folder, said, sizeof said, &err));
+    char notice[256];
+    must(store_open(&d.store, folder, notice, sizeof notice, &err));
     must(book_open(&d.book, d.store, &err));
     return d;
 }
@@ -53,7 +53,7 @@ static void close_desk(struct desk d)
     store_close(d.store);
 }
 
-/* A job such as people send. */
+/* Submits a typical job. */
 static void submit(struct desk d, int i)
 {
     static const char text[] =
@@ -81,7 +81,7 @@ static void submit(struct desk d, int i)
     must(book_submit(d.book, &ask, text, request, i, &job, &is_new, &err));
 }
 
-/* What clients wait, when submit i arrives after i milliseconds. */
+/* The p99 of the clients' wait when submit i arrives after i milliseconds. */
 static double p99_ms(int most_in_a_commit)
 {
     static double waits[SUBMITS];
@@ -109,7 +109,7 @@ static double p99_ms(int most_in_a_commit)
     return waits[SUBMITS * 99 / 100];
 }
 
-/* By turns, so that what else the disk does troubles both. */
+/* In turn, so that other work of the disk affects both. */
 static void best_p99_ms(double *groups_ms, double *singles_ms)
 {
     *groups_ms = *singles_ms = 1e9;
@@ -136,7 +136,7 @@ static double rate(int in_a_commit)
     return SUBMITS / took_s;
 }
 
-/* Of three times; `wall_s` gets the time passed in the best. */
+/* The least CPU time of three loads; `wall_s` gets the time passed in it. */
 static double load_cpu_s(double *wall_s)
 {
     struct desk d = open_desk();

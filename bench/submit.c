@@ -1,24 +1,22 @@
-/* submit.c - submits at a fixed rate through the daemon's socket: what they
- * wait for.
+/* submit.c - the wait of submits at a fixed rate through the daemon's socket.
  *
- * A firnd is started on a folder, with or without jobs that wait in it already.
- * Submits come at fixed moments, one each millisecond at the usual rate,
- * whether those before them were answered or not; each waits from its moment to
- * the last byte of its answer, which comes when it is on disk. Beside them, in
- * the same seconds and on the same disk, a file is written to and synced every
- * 20 ms: what a submit cannot be faster than.
+ * firnd is started on a folder, with or without jobs that wait in it already.
+ * Submits are sent at fixed moments, one each millisecond at the usual rate,
+ * whether earlier ones were answered or not; each waits from its moment to the
+ * last byte of its answer, which comes when the job is on disk. Beside them, in
+ * the same seconds and on the same disk, a file is written and synced every
+ * 20 ms: the least time that a submit can take.
  *
  *     submit FIRND [SECONDS [QUEUED [POLICY [RATE]]]]
  *
  * Without QUEUED: new jobs are held, so that the policy has nothing to do; of
- * three runs of three seconds the one with the lowest p99. With it: that many
- * jobs wait before the first submit, and 64 GPUs are busy. New jobs enter the
- * round, and each is cancelled when KEPT others have come behind it, so that
- * their number stands still; a job that got GPUs meanwhile gives them back,
- * and the policy divides them anew. The memory of firnd is looked at every
- * minute, and the first look, after a tenth of the time or when firnd keeps as
- * many finished jobs as it ever does, is held against the last: what it grew by
- * for each submit.
+ * three runs of three seconds the one with the lowest p99. With QUEUED: that
+ * number of jobs wait before the first submit, and 64 GPUs are busy. New jobs
+ * enter the round, and each is cancelled after KEPT later submits, so that the
+ * number of jobs is constant; a job that got GPUs meanwhile gives them back,
+ * and the policy divides them anew. firnd's memory is read every minute; the
+ * growth for each submit is from the first reading (after a tenth of the time,
+ * or once firnd keeps its full number of finished jobs) to the last.
  */
 #define _DEFAULT_SOURCE
 #include "base/clock.h"
@@ -26,6 +24,7 @@
 #include "base/sort.h"
 #include "daemon/fullstate.h"
 #include "lib/folder.h"
+#include "lib/measure.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -44,7 +43,7 @@
 #include <unistd.h>
 
 enum { LINES = 256, CANCEL_LINES = 64, KEPT = 2000, SYNCS_S = 50, RUNS = 3 };
-/* Submits until firnd keeps as many finished jobs in memory as it ever does. */
+/* Submits until firnd keeps its full number of finished jobs in memory. */
 enum { SETTLED = BOOK_KEEP + 2 * KEPT };
 
 static struct {
@@ -55,7 +54,7 @@ static struct {
 static char folder[200], path[300];
 static int nsubmits;
 
-/* A connection that is kept; `job` is what it waits for, -1: nothing. */
+/* A connection that is kept; `job` is the submit it waits for, or -1. */
 struct line {
     int fd, job;
     size_t got;
@@ -147,9 +146,9 @@ static bool is_whole(const struct line *line)
     return line->got >= (size_t)(end + 4 - line->answer) + n;
 }
 
-/* False: not all of an answer is there. A line that firnd closed because it was
- * idle is opened anew; a request that crossed that on its way is sent again,
- * and its time runs on. */
+/* Reads; false while the answer is not complete. A connection that firnd closed
+ * because it was idle is opened anew; a request sent at the same moment is sent
+ * again, and its time runs on. */
 static bool hear(struct line *line, void (*send)(struct line *, int))
 {
     ssize_t n = read(line->fd, line->answer + line->got,
@@ -211,7 +210,7 @@ static void wait_a_little(double until_s)
             hear_cancel(&cancels[i - nlines]);
 }
 
-/* Those that KEPT others have come behind. */
+/* Cancels the jobs with KEPT later submits. */
 static void cancel_old(int sent)
 {
     struct line *line = NULL;
@@ -333,26 +332,6 @@ static pid_t start_daemon(void)
     return daemon;
 }
 
-/* Jobs and their supervisors are ours when firnd is gone. */
-static void end_children(void)
-{
-    char file[64];
-    snprintf(file, sizeof file, "/proc/self/task/%d/children", (int)getpid());
-    for (int i = 0; i < 50; i++) {
-        FILE *children = fopen(file, "r");
-        int pid = 0, n = 0;
-        while (children != NULL && fscanf(children, "%d", &pid) == 1)
-            n += kill((pid_t)pid, SIGKILL) == 0;
-        if (children != NULL)
-            fclose(children);
-        if (n == 0)
-            return;
-        nanosleep(&(struct timespec){0, 100000000}, NULL);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-    }
-}
-
 /* --- a run --------------------------------------------------------------- */
 
 /* Milliseconds. */
@@ -370,7 +349,7 @@ static struct shape shape_of(double *ms, size_t n)
 
 struct result {
     struct shape submit, sync;
-    double bytes; /* that firnd grew by for each submit */
+    double bytes; /* growth of firnd for each submit */
     double mib;   /* at the end */
 };
 
@@ -404,7 +383,7 @@ static struct result run(void)
     waitpid(daemon, NULL, 0);
     close_lines(lines, &nlines);
     close_lines(cancels, &ncancels);
-    end_children();
+    measure_end_children();
     struct result result = {.submit = shape_of(waits_ms, (size_t)nsubmits),
                             .sync = shape_of(syncs->ms, (size_t)syncs->n),
                             .mib = memory.last_mib,

@@ -1,4 +1,4 @@
-/* trainfold.c - how fast gradients are summed, beside what memcpy moves.
+/* trainfold.c - speed of summing gradients, beside that of memcpy.
  *
  * 25 million float32 for each operand. Both sides count the bytes that they
  * read and write, are timed by the processor's clock, alternate, and keep their

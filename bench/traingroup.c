@@ -1,4 +1,4 @@
-/* traingroup.c - how long processes of one host take for a common mean.
+/* traingroup.c - time of a common mean over the processes of one host.
  *
  * Four threads with gradients of 25 million float32 on two and on four
  * processes, gradients written in place (no put copies): each process folds

@@ -2,7 +2,8 @@
  *
  * Fashion-MNIST where Debian's dataset-fashion-mnist is installed (or
  * $FIRN_IMAGES names its folder), and a set generated from a seed otherwise:
- * ten blurred patterns, moved about, in noise. Which one it is, is said.
+ * ten blurred patterns, moved about, in noise. The program prints which one it
+ * uses.
  */
 #ifndef EXAMPLES_IMAGES_H
 #define EXAMPLES_IMAGES_H
@@ -19,8 +20,8 @@ struct images {
     bool is_real;
 };
 
-/* At most `max` pictures for training or for testing. False when memory is
- * short or a file is damaged, in words in `why`. */
+/* Reads at most `max` pictures for training or for testing. False: memory is
+ * short or a file is damaged; `why` says which. */
 bool images_load(struct images *out, bool for_training, size_t max, char *why,
                  size_t nwhy);
 void images_release(struct images *images);

@@ -30,7 +30,7 @@ struct loop {
     } place;
     int nlocal;
     bool is_mate;
-    uint64_t epoch;            /* the last that was told */
+    uint64_t epoch;            /* the last one reported */
     struct firn_decision *log; /* of --replay */
     size_t nlog;
 };
@@ -142,7 +142,8 @@ static void rest(const struct loop *loop)
         nanosleep(&t, NULL);
 }
 
-/* Is it good enough? All processes have the same weights, hence one answer. */
+/* The model is good enough. All processes have the same weights, so they agree.
+ */
 static void measure(struct loop *loop)
 {
     if (loop->model.measure == NULL || !(loop->options.until > 0))
@@ -176,7 +177,7 @@ static void step(struct loop *loop)
     loop->epoch = epoch;
 }
 
-/* What the tasks of one base have in common goes from one to the other. */
+/* Copies the weights that two tasks share from one to the other. */
 static void hand_over(const struct loop *from, struct loop *to)
 {
     size_t nbytes = from->model.ncommon * sizeof(float);
@@ -238,8 +239,8 @@ static enum firn_freezer_rule rule_of(const struct options *o)
     return FIRN_FREEZER_OFF;
 }
 
-/* The decisions that a checkpoint logged, for a run that takes them as they
- * are. They stay in `loop->log`. */
+/* Reads the decisions of a checkpoint's log, for --replay. They stay in
+ * `loop->log`. */
 static enum firn_status read_log(struct loop *loop, struct firn_error *err)
 {
     struct firn_ckpt *ckpt = NULL;
@@ -321,8 +322,8 @@ static bool allocate(struct loop *loop)
            loop->order && loop->sample;
 }
 
-/* The process that has thread 0 tells how good the model is: the buffers are
- * that thread's. */
+/* The process of thread 0 prints the model's quality, with that thread's
+ * buffers. */
 static void judge(struct loop *loop, double since_s)
 {
     struct firn_threads *threads = firn_train_threads(loop->train);
@@ -432,7 +433,7 @@ static void close_loop(struct loop *loop)
         loop->model.close(&loop->model);
 }
 
-/* The other job that we are to train, if this model can. */
+/* The co-trained job, if this model can train one. */
 static bool find_mate(struct loop loops[2], struct firn_mate *mate,
                       model_open *open)
 {

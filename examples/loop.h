@@ -19,12 +19,13 @@ struct options {
     const char *dir, *freeze, *text, *base, *without, *replay;
 };
 
-/* False: what is wrong was said. What is not mentioned stays. */
+/* Reads options; those not given keep their values. False: an error was
+ * printed. */
 bool options_parse(struct options *o, int argc, char **argv);
-/* How the program is used, on standard error. */
+/* Prints the usage on standard error. */
 void options_say(const char *program);
 
-/* What one thread is to learn from in one go. */
+/* The samples of one pass of one thread. */
 struct lesson {
     const uint32_t *sample;
     size_t n;
@@ -47,15 +48,16 @@ struct model {
     /* Adds the gradient of the layers that are not frozen; the mean loss. */
     double (*learn)(struct model *model, const struct lesson *lesson,
                     float *grad);
-    /* The share of what it is judged by that it gets right; NULL: it cannot
-     * tell between two steps. */
+    /* The share of the test data that the model gets right; NULL: not available
+     * between two steps. */
     double (*measure)(struct model *model);
-    /* Writes a line about how good it is: "accuracy 0.871". */
+    /* Prints the model's quality: "accuracy 0.871". */
     void (*judge)(struct model *model, char *line, size_t nline);
     void (*close)(struct model *model);
 };
 
-/* Opens the model by the options, weights drawn from their seed. False: why. */
+/* Opens the model by the options, with weights drawn from the seed. False: see
+ * `why`. */
 typedef bool model_open(struct model *model, const struct options *options,
                         char *why, size_t nwhy);
 

@@ -1,7 +1,7 @@
 /* options.c - the options of the example trainers.
  *
- * Pairs of a name and a value, and nothing else. A trainer that is told of a
- * mate (firn/mate.h) reads that one's command by the same table.
+ * Pairs of a name and a value. The command of a co-trained job (firn/mate.h) is
+ * read by the same table.
  */
 #include "loop.h"
 #include <stdio.h>
@@ -10,30 +10,31 @@
 
 static const char usage[] =
     "usage: %s [OPTION VALUE]...\n"
-    "Trains a small network with libfirn_train. Started by torchrun's\n"
-    "environment (RANK, WORLD_SIZE, ...), alone without it.\n"
-    "  --threads V      virtual ranks (FIRN_THREADS, else the processes)\n"
-    "  --epochs N       4\n"
-    "  --batch N        of all threads together; 32\n"
-    "  --samples N      of the data set; 4096\n"
-    "  --seed N         1\n"
-    "  --optimizer O    sgd or adam; sgd\n"
-    "  --rate R         learning rate; 0.05, with adam 0.002\n"
-    "  --dir DIR        checkpoints (FIRN_DIR; none without)\n"
-    "  --every N        steps between checkpoints; at stops and the end only\n"
-    "  --freeze RULE    off, penalty, freezeout (FIRN_FREEZE; off)\n"
-    "  --replay FILE    takes the decisions of that checkpoint's log\n"
-    "  --order O        of sums: sequential, four, eight; sequential\n"
-    "  --chain 1        constant memory, for contiguous threads\n"
-    "  --text FILE      what the language model reads\n"
-    "  --base FILE      fine-tuning: of the language model, given by a\n"
-    "                   checkpoint or as seed:N, the last block and the head\n"
-    "  --without X      break it: rng, buffers, sampler, sum\n"
-    "  --until SHARE    ends when so much of what it is judged by is right,\n"
-    "                   which is looked at every epoch (language model)\n"
-    "  --judge N        pictures or windows to judge it by; 1000\n"
-    "  --pace MS        sleeps so long in every step (to be watched)\n"
-    "  --quiet 1        one line at the end only\n";
+    "Trains a small network with libfirn_train, on several processes if\n"
+    "torchrun's variables (RANK, WORLD_SIZE, ...) are set.\n"
+    "  --threads V      virtual ranks (default: FIRN_THREADS, else processes)\n"
+    "  --epochs N       passes over the data (4)\n"
+    "  --batch N        samples of all threads together (32)\n"
+    "  --samples N      size of the data set (4096)\n"
+    "  --seed N         seed of weights and data order (1)\n"
+    "  --optimizer O    sgd or adam (sgd)\n"
+    "  --rate R         learning rate (0.05; with adam 0.002)\n"
+    "  --dir DIR        folder for checkpoints (FIRN_DIR, else none)\n"
+    "  --every N        steps between checkpoints (only at stops and the end)\n"
+    "  --freeze RULE    off, penalty, freezeout (FIRN_FREEZE, else off)\n"
+    "  --replay FILE    repeat the freezing decisions of this checkpoint\n"
+    "  --order O        order of sums: sequential, four, eight (sequential)\n"
+    "  --chain 1        constant memory; needs contiguous threads\n"
+    "  --text FILE      training text of the language model\n"
+    "  --base FILE      fine-tune the last block and head of a language "
+    "model:\n"
+    "                   a checkpoint, or seed:N\n"
+    "  --without X      leave out a rule: rng, buffers, sampler, sum\n"
+    "  --until SHARE    end when this share of the test data is right, looked\n"
+    "                   at every epoch (language model)\n"
+    "  --judge N        pictures or windows of the test data (1000)\n"
+    "  --pace MS        milliseconds to sleep in every step\n"
+    "  --quiet 1        print only the last line\n";
 
 void options_say(const char *program)
 {

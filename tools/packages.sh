@@ -8,7 +8,7 @@
 
 # libcyaml-dev wants libyaml when linking, but does not bring it.
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
-    libcminpack-dev liblapacke-dev libcurl4-openssl-dev libsqlite3-dev
+    libcminpack-dev liblapack-dev libcurl4-openssl-dev libsqlite3-dev
     libuv1-dev libmicrohttpd-dev libjansson-dev libsodium-dev"
 check_packages="libcmocka-dev clang clang-tidy clang-format cppcheck valgrind
     clang-runtime procps coinor-cbc curl"
@@ -26,7 +26,7 @@ why()
     libcyaml-dev) echo "reads YAML cluster files" ;;
     libyaml-dev) echo "libcyaml stands on it" ;;
     libcminpack-dev) echo "fits performance models" ;;
-    liblapacke-dev) echo "linear least squares" ;;
+    liblapack-dev) echo "linear least squares" ;;
     libcurl4-openssl-dev) echo "trainers report over HTTP" ;;
     libsqlite3-dev) echo "the daemon's memory on disk" ;;
     libuv1-dev) echo "the daemon's loop" ;;
@@ -94,7 +94,7 @@ is_there()
     libcyaml-dev) has_library libcyaml ;;
     libyaml-dev) has_library yaml-0.1 ;;
     libcminpack-dev) has_library cminpack ;;
-    liblapacke-dev) has_library lapacke ;;
+    liblapack-dev) has_library lapack ;;
     libcurl4-openssl-dev) has_library libcurl ;;
     libsqlite3-dev) has_library sqlite3 ;;
     libuv1-dev) has_library libuv ;;
@@ -173,7 +173,7 @@ install_missing()
         if ! has_command sudo; then
             names=$(apt_names $lacking | sed 's/ *$//')
             echo "Some packages are missing, and installing them needs root." \
-                "Have somebody run:" >&2
+                "Ask an administrator to run:" >&2
             echo "    apt-get update && apt-get install -y" \
                 "--no-install-recommends $names" >&2
             exit 1

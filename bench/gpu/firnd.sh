@@ -2,7 +2,7 @@
 # set $bin (the folder of firn and firnd), $tmp, $out and FIRN_SOCKET.
 # shellcheck shell=sh disable=SC2154
 
-# up OPTION...: a firnd that answers; its number is in $daemon.
+# up OPTION...: starts a firnd and waits until it answers; its pid is $daemon.
 up()
 {
     "$bin/firnd" --state "$tmp/state" --socket "$FIRN_SOCKET" \
@@ -17,7 +17,7 @@ up()
     exit 1
 }
 
-# down: it stops, and forgets all.
+# down: stops firnd and removes its state.
 down()
 {
     kill "$daemon" 2>/dev/null

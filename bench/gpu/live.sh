@@ -3,13 +3,13 @@
 #
 #     bench/gpu/live.sh BIN [OUT]
 #
-# BIN has firn, firnd and libfirn_train.so. What only a driver can show: GPUs
-# found through NVML, GPUs that somebody else uses left alone, a PyTorch job
-# that leaves by a checkpoint and comes back with the same bits, two on one GPU
-# by time slicing and under CUDA's multi-process service, each held to its
-# part of the memory, and a job that runs out of memory recognised. One line a
+# BIN has firn, firnd and libfirn_train.so. Shows what needs a driver: GPUs are
+# found through NVML; GPUs with foreign processes are left alone; a PyTorch job
+# that stops by a checkpoint continues with the same bits; two jobs share a GPU
+# by time slicing and under CUDA's multi-process service, each within its part
+# of the memory; a job that runs out of memory is recognised. One line for each
 # scene, "ok" or "FAIL"; the exit status counts the failures. Needs Python 3,
-# PyTorch and a GPU that nobody else uses.
+# PyTorch and a GPU without other processes.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . bench/gpu/firnd.sh
@@ -24,7 +24,7 @@ cnn="python3 $PWD/examples/python/cnn.py --device cuda --samples 12000"
 nfailed=0
 daemon=
 
-# say WORDS STATUS [MORE]: a scene's line.
+# say TEXT STATUS [MORE]: prints a scene's line.
 say()
 {
     if [ "$2" -eq 0 ]; then
@@ -44,7 +44,7 @@ state()
         sed -n 's/^ *"state": *"\([a-z]*\)".*/\1/p' | head -n 1
 }
 
-# until_state JOB STATE SECONDS: else shows what the job said.
+# until_state JOB STATE SECONDS: waits; on failure shows the job's output.
 until_state()
 {
     for _ in $(seq $(($3 * 5))); do
@@ -66,7 +66,7 @@ submit()
     "$firn" submit -e FIRN_TRAIN_LIB --gpus 1 "$@"
 }
 
-# hold_gpu SECONDS: somebody else's process on the GPU.
+# hold_gpu SECONDS: starts a foreign process on the GPU.
 hold_gpu()
 {
     python3 -c "import torch, time
@@ -87,7 +87,7 @@ found()
     submit --name waits -- $cnn --epochs 1 >/dev/null
     sleep 3
     [ "$(state waits)" != running ]
-    say "a GPU that somebody else uses is left alone" $? "$(state waits)"
+    say "a GPU with a foreign process is left alone" $? "$(state waits)"
     "$firn" why waits
     wait "$foreign"
     until_state waits succeeded 60

@@ -3,7 +3,7 @@
 Writes $OUT/pairs.csv with a `mode` column: `timeslice` (the default) or `mps`
 (NVIDIA's Multi-Process Service, started here and stopped at the end). Each
 process first runs alone, then both run for the same seconds, and iterations
-are counted in the middle of that time. xi = alone / together, >= 1 but for
+are counted in the middle of this time. xi = alone / together, >= 1 but for
 noise. With nothing frozen, and
 with the first half of the layers of both.
 """

@@ -106,14 +106,14 @@ def main() -> None:
         update=update,
         report_every=20,
     )
-    told = -1
+    printed = -1
     for words, hidden in elastic:
         for x, y, weight in elastic.passes(words, hidden):
             loss = cross_entropy(model(x).reshape(-1, VOCAB), y.reshape(-1))
             elastic.backward(loss * weight)
-        if elastic.step % 20 == 0 and elastic.step != told and not elastic.place.rank:
-            told = elastic.step
-            print(f"step {told}: loss {float(loss.detach()):.4f}", flush=True)
+        if elastic.step % 20 == 0 and elastic.step != printed and not elastic.place.rank:
+            printed = elastic.step
+            print(f"step {printed}: loss {float(loss.detach()):.4f}", flush=True)
     elastic.close()
     hashed = hashlib.sha256()
     for p in model.parameters():

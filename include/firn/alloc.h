@@ -10,6 +10,8 @@
 #include <firn/cluster.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 typedef int firn_job_id;
 
 enum { FIRN_NO_JOB = -1 };
@@ -80,5 +82,7 @@ FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
  * before that when its model is sharded or in four stages. */
 FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
                                struct firn_buf *out);
+
+FIRN_C_END
 
 #endif

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 enum { FIRN_CKPT_VERSION = 1, FIRN_CKPT_DIMS = 8, FIRN_CKPT_NAME = 200 };
 
 enum firn_ckpt_type {
@@ -86,9 +88,9 @@ FIRN_API enum firn_status firn_ckpt_parse(struct firn_ckpt **out,
                                           const void *bytes, size_t n,
                                           const char *where,
                                           struct firn_error *err);
-/* The newest whole one of a name. FIRN_ENOENT when there is none at all. A
- * newer one that was refused is told in `refused` (its sentence; empty
- * otherwise), and stays where it is. */
+/* Opens the newest whole checkpoint of a name. FIRN_ENOENT when there is no
+ * checkpoint of it. `refused` gets the sentence about a newer file that was
+ * refused, and is empty otherwise; that file stays where it is. */
 FIRN_API enum firn_status
 firn_ckpt_open_newest(struct firn_ckpt **out, const char *dir, const char *name,
                       struct firn_error *refused, struct firn_error *err);
@@ -110,26 +112,30 @@ FIRN_API enum firn_status firn_ckpt_take(const struct firn_ckpt *ckpt,
 /* --- comparing --------------------------------------------------------------
  */
 
-/* How two sections of one name differ; the paper's bitwise profiling tool. */
+enum firn_ckpt_kind {
+    FIRN_CKPT_ONLY_LEFT = 1,
+    FIRN_CKPT_ONLY_RIGHT,
+    FIRN_CKPT_OTHER_SHAPE, /* type or dims */
+    FIRN_CKPT_OTHER_BITS
+};
+
+/* How two sections of one name differ; EasyScale's bitwise profiling tool. */
 struct firn_ckpt_difference {
     const char *name;
-    enum {
-        FIRN_CKPT_ONLY_LEFT = 1,
-        FIRN_CKPT_ONLY_RIGHT,
-        FIRN_CKPT_OTHER_SHAPE, /* type or dims */
-        FIRN_CKPT_OTHER_BITS
-    } kind;
+    enum firn_ckpt_kind kind;
     uint64_t nelements, ndiffer; /* by bits */
     uint64_t first;              /* element */
     double left, right;          /* there; bytes as numbers */
     double largest;              /* absolute difference, of numbers */
 };
 /* Calls `tell` for each section that differs, in the order of the left file,
- * then of the right; how many. NaNs with equal bits are equal, +0 and -0 are
- * not. */
+ * then of the right; returns their number. NaNs with equal bits are equal, +0
+ * and -0 are not. */
 typedef void firn_ckpt_tell(void *arg, const struct firn_ckpt_difference *d);
 FIRN_API size_t firn_ckpt_compare(const struct firn_ckpt *left,
                                   const struct firn_ckpt *right,
                                   firn_ckpt_tell *tell, void *arg);
+
+FIRN_C_END
 
 #endif

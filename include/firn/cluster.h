@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 typedef int firn_node_id;
 typedef int firn_type_id;
 
@@ -78,5 +80,7 @@ FIRN_API void firn_cluster_release(struct firn_cluster *cluster);
 /* The type called `name` (case does not matter), or -1. */
 FIRN_API firn_type_id firn_cluster_type(const struct firn_cluster *cluster,
                                         const char *name);
+
+FIRN_C_END
 
 #endif

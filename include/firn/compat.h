@@ -1,4 +1,4 @@
-/* compat.h - simulators of others, imitated to the second.
+/* compat.h - published simulators, imitated to the second.
  *
  * `firn sim --compat NAME` runs a workload by the rules of a published
  * artifact: its rounds, its rounding, its costs, its known bugs. That shows
@@ -9,6 +9,8 @@
 #define FIRN_COMPAT_H
 #include <firn/sim.h>
 
+FIRN_C_BEGIN
+
 /* The world of that name, for firn_sim_options.world; NULL with a sentence
  * that names all. */
 FIRN_API const struct world_def *firn_compat_find(const char *name,
@@ -17,8 +19,10 @@ FIRN_API const struct world_def *firn_compat_find(const char *name,
 /* All of them, in the order of compat.def. */
 FIRN_API const struct world_def *const *firn_compats(size_t *n);
 
-/* One line each, for people. */
+/* Its name and one line about it. */
 FIRN_API const char *firn_compat_name(const struct world_def *world);
 FIRN_API const char *firn_compat_summary(const struct world_def *world);
+
+FIRN_C_END
 
 #endif

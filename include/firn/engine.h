@@ -1,9 +1,9 @@
-/* engine.h - who runs jobs: the simulator, processes on this host, Slurm.
+/* engine.h - engines run jobs: the simulator, processes on this host, Slurm.
  *
- * An engine turns steps into running jobs and tells what happens as events.
- * It owns the only clock below this line. The simulator's engine
- * (sim/simengine.c) is one whose `next` moves virtual time; that is the whole
- * difference between `firn sim` and a live scheduler.
+ * An engine turns steps into running jobs and reports what happens as events.
+ * It owns the clock: core takes the time from events only. The simulator's
+ * engine (sim/simengine.c) is one whose `next` moves virtual time; that is the
+ * whole difference between `firn sim` and a live scheduler.
  */
 #ifndef FIRN_ENGINE_H
 #define FIRN_ENGINE_H
@@ -11,6 +11,8 @@
 #include <firn/forecast.h>
 #include <firn/launch.h>
 #include <firn/option.h>
+
+FIRN_C_BEGIN
 
 enum firn_step_kind {
     FIRN_STEP_START,  /* from nothing to `to` */
@@ -30,9 +32,9 @@ struct firn_step {
 
 struct firn_engine_def {
     const char *name, *summary;
-    unsigned gives; /* FIRN_NEED_*: facts about jobs that it can tell */
-    /* A live engine's option `state`, a text, is set by its host before `open`
-     * to the folder in which both keep what is to outlive them. */
+    unsigned gives; /* FIRN_NEED_*: facts about jobs that it knows */
+    /* The host of a live engine sets its option `state`, a text, before `open`:
+     * the folder for files of both that outlive a restart. */
     const struct firn_option *options;
     const struct firn_forecast_def *forecast; /* with FIRN_NEED_FORECAST */
     size_t state_size;
@@ -42,8 +44,8 @@ struct firn_engine_def {
     enum firn_status (*discover)(void *state, struct firn_cluster *out,
                                  struct firn_error *err);
     /* Never waits. All steps of a round that take GPUs away come before those
-     * that give some. `settled` follows the last one: the engine may then look
-     * at who shares with whom. */
+     * that give some. `settled` follows the last one: which jobs share GPUs is
+     * known by then. */
     enum firn_status (*apply)(void *state, const struct firn_step *step,
                               struct firn_error *err);
     enum firn_status (*settled)(void *state, struct firn_error *err);
@@ -52,8 +54,9 @@ struct firn_engine_def {
      */
     bool (*next)(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err);
-    /* After a restart: the job held these GPUs in this epoch. Running
-     * processes are taken over; what is gone becomes an event. */
+    /* After a restart of the scheduler: the job held these GPUs in this attempt
+     * (`epoch` is its number). Running processes are taken over; an attempt
+     * whose processes are gone is reported as an event. */
     enum firn_status (*adopt)(void *state, const struct firn_job *job,
                               int64_t epoch, struct firn_error *err);
 
@@ -65,8 +68,8 @@ struct firn_engine_def {
     /* Ends a job for good: grace, then force. Its FAIL or DONE still comes. */
     void (*cancel)(void *state, firn_job_id job);
     enum firn_phase (*phase)(void *state, firn_job_id job);
-    /* How the fullest and the busiest of the GPUs that a job holds are used at
-     * present, by whomever. False: no word; `out` is then untouched. MAY be
+    /* Memory and utilisation of the fullest and the busiest of the job's GPUs,
+     * all processes counted. False: not known; `out` is then untouched. MAY be
      * NULL. */
     bool (*load)(void *state, firn_job_id job, struct firn_load *out);
 
@@ -75,18 +78,20 @@ struct firn_engine_def {
     /* Why it cannot be asked to do anything at present, in a sentence; NULL
      * when it can. Steps are taken all the same, and wait. */
     const char *(*trouble)(void *state);
-    /* Why this one does not start though it has its GPUs, in the words of who
-     * keeps it waiting, until the next call; NULL: nothing does. */
+    /* Why the job does not start though it has its GPUs, in the words of the
+     * system that holds it back; valid until the next call. NULL: it is not
+     * held back. */
     const char *(*job_trouble)(void *state, firn_job_id job);
     /* Why no two jobs can share a GPU here; NULL: they can. */
     const char *(*no_sharing)(void *state);
     /* A node's own name; NULL: "n" and its number. */
     const char *(*node_name)(void *state, firn_node_id node);
-    /* Why it is out, in the words of who took it out; NULL or "": no word. */
+    /* Why the node is out of service, in the words of the system that took it
+     * out; NULL or "": not known. */
     const char *(*node_why)(void *state, firn_node_id node);
 };
 
-/* The engines of this build that run real jobs, in the order people see them.
+/* The engines of this build that run real jobs, in the order of engines.def.
  */
 FIRN_API const struct firn_engine_def *const *firn_engines(size_t *n);
 
@@ -94,5 +99,7 @@ FIRN_API const struct firn_engine_def *const *firn_engines(size_t *n);
  * none. */
 FIRN_API const struct firn_engine_def *firn_engine_find(const char *name,
                                                         struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -1,8 +1,10 @@
-/* event.h - something happened: what an engine tells the round.
+/* event.h - events: what an engine reports to the round.
  */
 #ifndef FIRN_EVENT_H
 #define FIRN_EVENT_H
 #include <firn/job.h>
+
+FIRN_C_BEGIN
 
 enum firn_event_kind {
     FIRN_EVENT_SUBMIT,    /* spec: a new job, id `job` above all before it */
@@ -12,14 +14,13 @@ enum firn_event_kind {
     FIRN_EVENT_NODE_UP,   /* node */
     FIRN_EVENT_NODE_DOWN, /* node: its jobs are stopped; is_drained: they have
                            * time to leave */
-    FIRN_EVENT_TIMER,     /* a wake-up somebody asked for */
+    FIRN_EVENT_TIMER,     /* the time that was asked for has come */
     /* Of live engines, for the daemon; the round never sees them. */
-    FIRN_EVENT_PHASE, /* job, epoch: entered `phase` */
+    FIRN_EVENT_PHASE, /* job, epoch: the attempt entered `phase` */
     FIRN_EVENT_LEFT,  /* job, epoch: gave its GPUs up as planned (`end`) */
-    FIRN_EVENT_TAKEN, /* taken: of that board others use these GPUs, and no
-                       * more; also GPUs that are held by a job not yet
-                       * started */
-    FIRN_EVENT_INBOX, /* inbox: a job that came past us, or is gone again */
+    FIRN_EVENT_TAKEN, /* taken: all GPUs of this board that foreign processes
+                       * use, also those held by a job that has not started */
+    FIRN_EVENT_INBOX, /* inbox: a job in the engine's own queue, or its end */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
@@ -28,17 +29,17 @@ struct firn_report {
     double done_s, rate, resumes_s;
 };
 
-/* A job that its user gave to the engine's own queue and not to us. The texts
- * come from outside and are borrowed until the next event. Told again for every
- * job that is there after a restart; one without a key follows the last of
- * these: what was not told is gone. */
+/* A job that its user gave to the engine's own queue (Slurm's) and not to firn.
+ * The texts are not trusted, and are borrowed until the next event. After a
+ * restart there is an event for each such job, then one without a key: jobs
+ * that were not reported before it are gone. */
 struct firn_inbox {
-    const char *key; /* by which the engine knows it, for ever; [A-Za-z0-9.-],
-                      * at most 100 */
+    const char *key; /* the engine's name for it, never used again;
+                      * [A-Za-z0-9.-], at most 100 */
     const char *name, *user;
     const char *types; /* "a100|v100"; "" for any */
     int gpus;
-    double limit_s; /* it is ended then; 0: never */
+    double limit_s; /* time limit, after which it is ended; 0: none */
     double submit_s;
     bool is_gone; /* it ended or was taken away before it was started */
 };
@@ -52,12 +53,14 @@ struct firn_event {
     struct firn_report report;        /* REPORT */
     double finished_s;                /* DONE: when the job says it finished, if
                                        * that is not at_s; 0: at_s */
-    int64_t epoch;                    /* live engines: of the job */
+    int64_t epoch;                    /* live engines: number of the attempt */
     int phase, end;                   /* enum firn_phase, enum firn_end */
-    int exit_status;                  /* as a shell tells it: 128 + signal */
+    int exit_status;                  /* as in a shell: 128 + signal */
     bool is_drained;                  /* live engines: NODE_DOWN */
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
 };
+
+FIRN_C_END
 
 #endif

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* --- the virtual sampler ----------------------------------------------------
  */
 
@@ -105,5 +107,7 @@ FIRN_API size_t firn_feed_save(const struct firn_feed *feed, int thread,
 FIRN_API enum firn_status firn_feed_load(struct firn_feed *feed, int thread,
                                          const void *bytes, size_t n,
                                          struct firn_error *err);
+
+FIRN_C_END
 
 #endif

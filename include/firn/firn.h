@@ -5,6 +5,7 @@
 #ifndef FIRN_FIRN_H
 #define FIRN_FIRN_H
 #include <firn/alloc.h>
+#include <firn/api.h>
 #include <firn/bytes.h>
 #include <firn/ckpt.h>
 #include <firn/cluster.h>
@@ -25,6 +26,7 @@
 #include <firn/llm.h>
 #include <firn/llmplan.h>
 #include <firn/losscurve.h>
+#include <firn/mate.h>
 #include <firn/memory.h>
 #include <firn/message.h>
 #include <firn/offer.h>

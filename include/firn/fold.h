@@ -15,6 +15,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* out[i] = (((in[0][i] + in[1][i]) + in[2][i]) + ...) / divisor, for nin >= 1
  * and n elements. divisor 1: no division. `out` may be in[0]. Two, three,
  * four and eight operands are unrolled, others are made of these: a pass of
@@ -47,5 +49,7 @@ FIRN_API void firn_fold_spread(void *const *tensor, const void *flat,
  * it sums: do so before calling. `out` is none of the operands. */
 FIRN_API void firn_fold_ring_f32(float *out, const float *const *in, size_t nin,
                                  size_t n);
+
+FIRN_C_END
 
 #endif

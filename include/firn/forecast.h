@@ -12,6 +12,8 @@
 #define FIRN_FORECAST_H
 #include <firn/view.h>
 
+FIRN_C_BEGIN
+
 enum { FIRN_ANY_TYPE = -1 };
 
 /* A way to run a job. Zeroed but for `gpus`: packed, of type 0, as submitted.
@@ -121,5 +123,7 @@ FIRN_API bool
 firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                 const struct firn_job *b, enum firn_merge_kind kind,
                 const struct firn_way *way, struct firn_merge *out);
+
+FIRN_C_END
 
 #endif

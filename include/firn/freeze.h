@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* --- the frozen penalty ------------------------------------------------- */
 
 /* The gradient variances of one job. `value` and `prefix` are borrowed, of
@@ -204,5 +206,7 @@ firn_backward_at(const struct firn_backward *model,
 /* (6) as printed. */
 FIRN_API double firn_backward_printed(double alpha_s, double beta, double gamma,
                                       double theta, double base_s);
+
+FIRN_C_END
 
 #endif

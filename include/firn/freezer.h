@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_freezer;
 
 enum firn_freezer_rule {
@@ -55,8 +57,8 @@ struct firn_freezer_config {
     const uint64_t *nelements; /* parameters of each layer; NULL: equal */
     enum firn_freezer_rule rule;
     struct firn_tuner tuner;         /* penalty; max_share 0: the default */
-    uint64_t warmup_epochs;          /* penalty: nothing freezes before so
-                                        many are done; 0: none are waited for.
+    uint64_t warmup_epochs;          /* penalty: epochs that are done before a
+                                        layer freezes; 0: none.
                                         The variance falls three- to fivefold
                                         at first: FIRN_FREEZER_WARMUP */
     struct firn_freezeout freezeout; /* freezeout */
@@ -83,7 +85,7 @@ enum {
     FIRN_DECIDED_LAYOUT      /* value: processes; for the record */
 };
 
-/* Decides (or takes the replay's word, up to its last step) and appends to the
+/* Decides, or during a replay takes the replayed decision, and appends to the
  * log: also a decision that changes nothing, for psi may change and a replay
  * has to know that nothing else did. Rule `off` decides nothing and logs
  * nothing. The frozen layers from now on in *nfrozen; a rule that wants more
@@ -94,10 +96,11 @@ FIRN_API enum firn_status
 firn_freezer_decide(struct firn_freezer *freezer,
                     const struct firn_freezer_ask *ask, size_t *nfrozen,
                     struct firn_error *err);
-/* A decision of somebody else (the scheduler's order, process 0's broadcast,
- * a change of passes); it is logged and takes effect, during a replay too. psi
- * 0 with frozen layers: worked out from the variances here. It is taken as it
- * is: who passes an order on asks firn_freezer_most() first. */
+/* A decision that was taken elsewhere (the scheduler's order, process 0's
+ * broadcast, a change of passes); it is logged and takes effect, during a
+ * replay too. psi 0 with frozen layers: worked out from the variances here. The
+ * limit is not applied: a caller that passes an order on asks
+ * firn_freezer_most() first. */
 FIRN_API enum firn_status firn_freezer_set(struct firn_freezer *freezer,
                                            const struct firn_decision *decision,
                                            struct firn_error *err);
@@ -110,7 +113,7 @@ FIRN_API size_t firn_freezer_frozen(const struct firn_freezer *freezer);
 FIRN_API size_t firn_freezer_most(const struct firn_freezer *freezer);
 /* In (0, 1]; below 0.01 counts as 0.01; 1 where nothing was measured. */
 FIRN_API double firn_freezer_psi(const struct firn_freezer *freezer);
-/* Sub-batches as last decided; 0: no word. */
+/* Sub-batches as last decided; 0: not decided. */
 FIRN_API unsigned firn_freezer_passes(const struct firn_freezer *freezer);
 
 /* A step is done at the present penalty; to be called for every step, extra
@@ -135,7 +138,7 @@ FIRN_API enum firn_status firn_freezer_replay(struct firn_freezer *freezer,
 FIRN_API enum firn_status firn_freezer_follow(struct firn_freezer *freezer,
                                               uint64_t step,
                                               struct firn_error *err);
-/* Does a replay have the word at this step? Orders of the scheduler must wait
+/* Is this step within the replayed log? Orders of the scheduler must wait
  * then. */
 FIRN_API bool firn_freezer_replaying(const struct firn_freezer *freezer,
                                      uint64_t step);
@@ -149,5 +152,7 @@ FIRN_API void firn_freezer_save(const struct firn_freezer *freezer,
 FIRN_API enum firn_status firn_freezer_load(struct firn_freezer *freezer,
                                             const void *bytes, size_t n,
                                             struct firn_error *err);
+
+FIRN_C_END
 
 #endif

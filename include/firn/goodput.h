@@ -19,6 +19,8 @@
 #define FIRN_GOODPUT_H
 #include <firn/itertime.h>
 
+FIRN_C_BEGIN
+
 /* Gradient statistics at the initial batch. Invariant: grad_sqr >= 0,
  * grad_var >= 0, not both 0, batch0 > 0. Unbiased estimates of grad_sqr can be
  * below 0: they count as 0. */
@@ -58,5 +60,7 @@ FIRN_API struct firn_batch_choice
 firn_goodput_best(const struct firn_itertime *m, const struct firn_noise *noise,
                   const struct firn_batch_limits *limits,
                   const struct firn_shape *where, double psi);
+
+FIRN_C_END
 
 #endif

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* Adds (a) of this step to sum[layer], for the layers from `first_layer` on.
  * layer_start has nlayers + 1 offsets into each of the `nranks` >= 2
  * gradients. */
@@ -54,5 +56,7 @@ FIRN_API void firn_steptimes_end(struct firn_steptimes *times); /* of a step */
 FIRN_API double firn_steptimes_mean(const struct firn_steptimes *times,
                                     enum firn_step_part part);
 FIRN_API double firn_steptimes_step(const struct firn_steptimes *times);
+
+FIRN_C_END
 
 #endif

@@ -17,8 +17,8 @@
  * Processes of one host meet in shared memory that only their user can open.
  * Leaders of several hosts prove to each other that they have the group's key
  * before anything else is sent, by challenge and response; the key itself is
- * never sent. What they send afterwards is neither encrypted nor protected
- * against one who can change packets on the network between the hosts.
+ * never sent. Later messages are neither encrypted nor protected against an
+ * attacker who can change packets on the network between the hosts.
  *
  * All calls but firn_group_threads/slot/put/bytes are collective: every process
  * makes them in the same order. A peer that is gone or silent for longer than
@@ -33,18 +33,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_group;
 
 struct firn_group_config {
-    const char *name; /* of the job and epoch; the same in all processes, no
-                         other group of this host and user has it */
+    const char *name; /* of the job and attempt; the same in all processes, and
+                         of no other group of this host and user */
     int rank, nprocs; /* this process among all */
     int local_rank, local_nprocs; /* among those of this host, whose ranks are
                                      neighbours in the order of their local
                                      ranks; local_nprocs 0: all on one host */
     int nthreads;                 /* V >= nprocs */
-    const int *owner;    /* nthreads ranks: who has thread v. Each process has
-                            at least one. NULL: even, contiguous */
+    const int *owner;    /* nthreads ranks: the process that has thread v. Each
+                            has at least one. NULL: even, contiguous */
     size_t nelements;    /* of a gradient */
     bool chain;          /* constant memory; the threads of a process, and
                             those of a host, must be neighbours */
@@ -64,7 +66,7 @@ firn_group_open(struct firn_group **out, const struct firn_group_config *config,
                 struct firn_error *err);
 FIRN_API void firn_group_close(struct firn_group *group);
 
-/* The threads of this process, rising; how many. */
+/* The threads of this process, rising; returns their number. */
 FIRN_API size_t firn_group_threads(const struct firn_group *group,
                                    const int **threads);
 
@@ -116,5 +118,7 @@ FIRN_API enum firn_status firn_group_max(struct firn_group *group,
 /* Gradient bytes that this process has handed to others or taken from them
  * (shared memory counts as well), since it was opened. */
 FIRN_API uint64_t firn_group_bytes(const struct firn_group *group);
+
+FIRN_C_END
 
 #endif

@@ -40,6 +40,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* How a job is run. Invariant: 1 <= nodes <= gpus, batch_per_gpu > 0,
  * accum_steps >= 1, theta and omega in [0, 1]. */
 struct firn_shape {
@@ -124,7 +126,7 @@ struct firn_itertime_fit {
     bool converged;
 };
 
-/* What is assumed of a job nobody has measured: half a second and half a
+/* What is assumed of a job that was never measured: half a second and half a
  * second per sample, a third of it forward, no sync cost. */
 FIRN_API void firn_itertime_default(struct firn_itertime *m);
 
@@ -152,5 +154,7 @@ FIRN_API enum firn_status firn_itertime_fit_message(const double *bytes,
                                                     size_t n, double *alpha_s,
                                                     double *byte_s,
                                                     struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -12,6 +12,8 @@
 #include <firn/status.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_job_spec {
     const char *name;  /* unique in its trace; never NULL */
     const char *app;   /* application; "" when not known */
@@ -27,10 +29,10 @@ struct firn_job_spec {
     int batch;         /* total batch; 0: not known */
     int priority;      /* higher is more urgent; 0 */
     const char *types; /* "v100|a100": GPU types it accepts; "" for any */
-    const char *merge_key; /* what a job that is trained by another one's
-                            * processes cannot have of its own (program,
-                            * environment, folder): it is with one of the same
-                            * only. NULL or "": nothing, as in every trace */
+    const char *merge_key; /* settings that co-trained jobs must have in common
+                            * (program, environment, folder), as one text: only
+                            * jobs with the same key are merged. NULL or "":
+                            * none, as in every trace */
     int threads;           /* elastic threads; 0: gpus_max of them */
     int seq;               /* tokens of a sequence, of a language model; 0 */
     double frozen_max; /* share of its layers that may be frozen, to 1; 0: it
@@ -69,7 +71,7 @@ struct firn_job {
     double done_s;    /* reference seconds done at `resumes_s` */
     double rate;      /* reference seconds a second while it holds GPUs */
     double resumes_s; /* progress counts from here */
-    char note[64];    /* why it waits: the policy's last word */
+    char note[64];    /* why it waits: the policy's latest note */
 };
 
 /* GPU-seconds held until now. */
@@ -83,8 +85,8 @@ FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
  * if it runs; on the GPUs it asked for if it waits. Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
 
-/* Can one set of processes train the two: do both accept it, with one key?
- * Whether it is worth anything is firn_view_merge()'s to say. */
+/* May one set of processes train the two: do both accept it, with the same
+ * key? Whether it pays is a question for firn_view_merge(). */
 FIRN_API bool firn_job_may_merge(const struct firn_job *a,
                                  const struct firn_job *b);
 
@@ -97,14 +99,14 @@ static inline int firn_cmp(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Facts a policy reads and not every engine knows. A program refuses to start
- * a policy without those it needs, rather than feed it zeros. */
+/* Facts that a policy reads and that some engines do not know. A policy is not
+ * started with an engine that does not know the facts it needs. */
 enum firn_need {
     FIRN_NEED_DURATION = 1, /* oracle run times: spec.duration_s */
     FIRN_NEED_TYPES = 2,    /* how fast each GPU type is */
     FIRN_NEED_FORECAST = 4, /* how fast jobs would go elsewhere */
 };
 
-typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b);
+FIRN_C_END
 
 #endif

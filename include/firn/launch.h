@@ -1,22 +1,25 @@
 /* launch.h - what a live engine needs to run a job, beyond its spec.
  *
  * The simulator runs jobs by their spec alone. An engine with real processes
- * asks its host (the daemon) for the rest: command, environment, folders. A
- * start has an epoch number, one above all earlier ones of the job, which the
- * host makes durable before it gives it out; a process of an older epoch is
- * fenced off and ignored for ever.
+ * asks its host (the daemon) for the rest: command, environment, folders. Each
+ * attempt to run a job has a number (`epoch` in the code), one above all
+ * earlier ones of the job. The host writes it to disk before it gives it out; a
+ * process of an older attempt cannot start any more, and its reports are
+ * ignored.
  */
 #ifndef FIRN_LAUNCH_H
 #define FIRN_LAUNCH_H
 #include <firn/job.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* The other job of a merge (firn/task.h): trained by the same processes. */
 struct firn_launch_mate {
     firn_job_id job;
-    int64_t epoch; /* of its own start, which its reports name */
+    int64_t epoch; /* number of its own attempt, which its reports name */
     const char *name;
-    const char *const *argv; /* its command: what it would be run by alone */
+    const char *const *argv; /* the command that runs it alone */
     const char *dataset;     /* as its job file names it */
     const char *ckpt;        /* where its checkpoints are, and are to go */
     const char *token;       /* for reports in its name */
@@ -31,45 +34,46 @@ struct firn_launch {
     const char *const *env;  /* "NAME=value", ends with NULL; on top of the
                                 engine's own and of FIRN_*, torchrun's */
     const char *workdir;
-    const char *folder;    /* of its control files, absolute: epochs, locks. Not
-                              a folder that the job is told of */
+    const char *folder;    /* of its control files, absolute: attempts, locks.
+                              The job is not given its path */
     const char *log;       /* standard output and error go there, appended */
     int64_t log_max_bytes; /* the newest of it that are kept; 0: all */
     const char *url;       /* where trainers report; "" for nowhere */
     const char *token;     /* that they show; of this job alone */
     const char *ckpt;      /* folder of checkpoints; "" for none */
-    const char *freeze;    /* off, penalty, freezeout; "" for no word */
-    double freeze_max;     /* share of layers that may be frozen; 0: no word */
-    double ckpt_every_s; /* it shall write one by itself so often; 0: no word */
-    int threads;         /* elastic threads; 0: one a GPU */
+    const char *freeze;    /* off, penalty, freezeout; "": not set */
+    double freeze_max;     /* share of layers that may be frozen; 0: not set */
+    double ckpt_every_s;   /* seconds between its checkpoints; 0: not set */
+    int threads;           /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
-                            there to SIGKILL; with a mate, the longer one */
+                            there to SIGKILL; of two co-trained jobs the
+                            longer one */
     bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
     bool is_per_node;    /* one process a node, not one a GPU */
     const char *inbox;   /* firn_inbox.key of a job that the engine has already
                             and only has to let go; "" for ours */
-    const struct firn_launch_mate *mate; /* NULL: none */
+    const struct firn_launch_mate *mate; /* the co-trained job; NULL: none */
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
     firn_job_id after_job; /* which one that is */
-    bool
-        has_run; /* of a job that is taken over: its last start was seen to
-                    run, so it is not to be run again when its files are gone */
+    bool has_run; /* of a job that is taken over: its last attempt was seen
+                     running, so it is not started again when its files are
+                     gone */
 };
 
 struct firn_engine_host {
     void *arg;
-    /* Of the state folder, drawn once: letters and digits that all processes of
+    /* Letters and digits, drawn once for a state folder, that all processes of
      * its jobs have in their environment (engine/herd.h). NULL: none. */
     const char *mark;
     /* False: no such job any more. */
     bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
-    /* The number of the next start, on disk when this returns. */
+    /* The number of the next attempt, on disk when this returns. */
     enum firn_status (*next_epoch)(void *arg, firn_job_id job, int64_t *epoch,
                                    struct firn_error *err);
 };
 
-/* Where an epoch of a job is. */
+/* Where an attempt of a job is. */
 enum firn_phase {
     FIRN_PHASE_QUEUED,   /* to be started once its GPUs are really free */
     FIRN_PHASE_STARTING, /* asked for, not seen running */
@@ -78,14 +82,16 @@ enum firn_phase {
     FIRN_PHASE_GONE
 };
 
-/* Why and how an epoch ended. */
+/* Why and how an attempt ended. */
 enum firn_end {
     FIRN_END_DONE,       /* status 0 */
     FIRN_END_CHECKPOINT, /* left as it was asked to, to be resumed */
-    FIRN_END_FAILED,     /* another status, or a signal nobody sent */
-    FIRN_END_KILLED,     /* by us, after its grace */
-    FIRN_END_MEMORY,     /* out of memory, of the GPU or of the host */
-    FIRN_END_LOST        /* its host or its supervisor is gone */
+    FIRN_END_FAILED, /* another status, or a signal that firn did not send */
+    FIRN_END_KILLED, /* by us, after its grace */
+    FIRN_END_MEMORY, /* out of memory, of the GPU or of the host */
+    FIRN_END_LOST    /* its host or its supervisor is gone */
 };
+
+FIRN_C_END
 
 #endif

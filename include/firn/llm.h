@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 enum firn_llm_family { FIRN_LLM_GPT2, FIRN_LLM_BERT, FIRN_LLM_LLAMA };
 
 struct firn_llm_shape {
@@ -72,5 +74,7 @@ FIRN_API double firn_llm_params(const struct firn_llm_shape *shape, int seq);
 /* Parameters that LoRA of rank `rank` adds on the projections `on`. */
 FIRN_API double firn_llm_lora_params(const struct firn_llm_shape *shape,
                                      int rank, unsigned on);
+
+FIRN_C_END
 
 #endif

@@ -29,6 +29,8 @@
 #define FIRN_LLMPLAN_H
 #include <firn/memory.h>
 
+FIRN_C_BEGIN
+
 struct firn_llm_gpus {
     const char *name; /* borrowed */
     double mem_gib;   /* 0: not known */
@@ -78,5 +80,7 @@ struct firn_llm_plan_options {
 FIRN_API size_t firn_llm_plans(const struct firn_memory_job *job,
                                const struct firn_llm_plan_options *options,
                                struct firn_llm_plan *out, size_t max);
+
+FIRN_C_END
 
 #endif

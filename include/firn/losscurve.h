@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 enum firn_losscurve_form { FIRN_LOSSCURVE_YMIR, FIRN_LOSSCURVE_OPTIMUS };
 
 struct firn_loss_obs {
@@ -112,5 +114,7 @@ firn_losscurve_transfer(const struct firn_losscurve *curve, double gain,
 FIRN_API double firn_losscurve_head_start(const struct firn_losscurve *curve,
                                           const struct firn_loss_obs *obs,
                                           size_t n);
+
+FIRN_C_END
 
 #endif

@@ -1,7 +1,8 @@
-/* mate.h - two fine-tuning jobs trained by one set of processes.
+/* mate.h - co-trained jobs: two fine-tuning jobs, one set of processes.
  *
  * A scheduler that merges two jobs over one base (Ymir's spatial transfer)
- * starts the processes of one, the lead, and tells them of the other, the mate:
+ * starts the processes of one, the lead. Their environment describes the other,
+ * the mate:
  *
  *   FIRN_MATE_JOB, FIRN_MATE_EPOCH, FIRN_MATE_TOKEN   for reports in its name
  *   FIRN_MATE_DIR      its folder of checkpoints, from the root
@@ -16,8 +17,8 @@
  *
  * Each job has a session of its own (firn/train.h), hence checkpoints and
  * reports like those of a job that is trained alone: the scheduler can part
- * them at any checkpoint, and each goes on by itself. A pair says whose step is
- * next, by annealed sampling (firn/task.h):
+ * them at any checkpoint, and each goes on by itself. A pair chooses the
+ * session of each step by annealed sampling (firn/task.h):
  *
  *     bool has_mate = firn_mate_find(&mate);
  *     firn_train_open(&train[0], &config, &err);
@@ -45,18 +46,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_train;
 
 struct firn_mate {
     const char *job, *token, *dir, *data; /* the environment's; "" for none */
     int64_t epoch;
-    int nthreads;      /* 0: no word */
-    int argc;          /* of its command; 0: no word */
+    int nthreads;      /* 0: not set */
+    int argc;          /* of its command; 0: not set */
     char **argv, *all; /* ends with NULL; owned */
-    double frozen_max; /* a share of its layers; 0: no word */
+    double frozen_max; /* a share of its layers; 0: not set */
 };
-/* What the environment says; false: there is no mate, and nothing to free.
- * Without memory for its command there is none either. */
+/* Reads the environment; false: there is no mate, and nothing to free. False
+ * also without memory for its command. */
 FIRN_API bool firn_mate_find(struct firn_mate *mate);
 FIRN_API void firn_mate_free(struct firn_mate *mate);
 
@@ -69,7 +72,7 @@ FIRN_API enum firn_status firn_pair_open(struct firn_pair **out,
 /* firn_train_resume() of both, to one moment. */
 FIRN_API enum firn_status
 firn_pair_resume(struct firn_pair *pair, bool *resumed, struct firn_error *err);
-/* Whose step is next, 0 or 1; -1: none is. */
+/* The session whose step is next, 0 or 1; -1: there is no next step. */
 FIRN_API int firn_pair_go(struct firn_pair *pair);
 /* Has it steps left? */
 FIRN_API bool firn_pair_runs(const struct firn_pair *pair, int which);
@@ -84,5 +87,7 @@ FIRN_API int firn_pair_close(struct firn_pair *pair, struct firn_error *err);
 FIRN_API enum firn_status firn_train_begin_after(struct firn_train *train,
                                                  const char *name, bool *began,
                                                  struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -23,6 +23,8 @@
 #define FIRN_MEMORY_H
 #include <firn/llm.h>
 
+FIRN_C_BEGIN
+
 enum firn_precision {
     FIRN_PRECISION_FP32,
     FIRN_PRECISION_BF16,     /* weights, gradients, moments: 2 bytes each */
@@ -127,5 +129,7 @@ FIRN_API struct firn_memory firn_memory_of(const struct firn_memory_job *job,
 FIRN_API enum firn_status
 firn_memory_calibrate(const struct firn_memory_row *rows, size_t n,
                       struct firn_memory_fit *out, struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -1,4 +1,4 @@
-/* message.h - what a trainer and the scheduler say to each other.
+/* message.h - the messages between a trainer and the scheduler.
  *
  * A report goes up, orders come back; both are small JSON objects. This is
  * their one definition: the trainer's library and the daemon read and write
@@ -9,6 +9,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 #include <stdint.h>
+
+FIRN_C_BEGIN
 
 /* The parts of a training step, in the order in which they happen. */
 enum firn_step_part {
@@ -41,14 +43,14 @@ struct firn_trainer_report {
 /* All numbers negative, no variance. */
 FIRN_API struct firn_trainer_report firn_trainer_report_unknown(void);
 
-/* What the scheduler wants; negative: no word on it. */
+/* What the scheduler orders; a negative number: no order. */
 struct firn_orders {
     int nfrozen;   /* layers, from the next boundary on */
     int passes;    /* sub-batches of a batch */
     int stop;      /* 1: checkpoint and exit at the next boundary */
-    int prepare_s; /* a switch to the next task in about so many seconds */
+    int prepare_s; /* seconds until a switch to the next task, about */
 };
-/* No word on anything. */
+/* No order at all. */
 FIRN_API struct firn_orders firn_orders_none(void);
 
 /* The longest text that is read, and the most layers of a report. */
@@ -73,5 +75,7 @@ FIRN_API size_t firn_orders_write(char *out, size_t max,
 FIRN_API enum firn_status firn_orders_read(struct firn_orders *out,
                                            const char *text, size_t n,
                                            struct firn_error *err);
+
+FIRN_C_END
 
 #endif

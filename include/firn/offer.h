@@ -1,14 +1,16 @@
 /* offer.h - the ways one job could run: its menu.
  *
  * Each published scheduler gives jobs another freedom: how many GPUs, of which
- * types, beside whom, with which layers frozen, split how, merged with what. A
- * policy asks for the menu with the freedoms it understands and chooses; it
- * does not build its own. An offer says what it takes and what the job is
- * expected to make of it.
+ * types, shared with which job, with which layers frozen, split how, merged
+ * with which job. A policy asks for the menu with the freedoms it understands
+ * and chooses; it does not build its own. An offer says what it takes and what
+ * the job is expected to make of it.
  */
 #ifndef FIRN_OFFER_H
 #define FIRN_OFFER_H
 #include <firn/forecast.h>
+
+FIRN_C_BEGIN
 
 enum firn_offer_kind {
     FIRN_OFFER_ELASTIC = 1,  /* other numbers of GPUs than asked for */
@@ -26,7 +28,7 @@ enum firn_offer_kind {
 struct firn_offer {
     unsigned kinds; /* the freedoms it takes; 0: as submitted */
     struct firn_way way;
-    const struct firn_job *with; /* SHARE: beside whom; MERGE: with whom */
+    const struct firn_job *with; /* SHARE, MERGE: the other job */
     double rate;             /* of the job, reference seconds a second, > 0 */
     double with_rate;        /* SHARE: of the other, beside it */
     double mem_gib;          /* on each GPU, of SHARE, of passes and of language
@@ -69,5 +71,7 @@ FIRN_API bool firn_offer_beside(const struct firn_view *view,
                                 const struct firn_job *job,
                                 const struct firn_job *host,
                                 struct firn_offer *out);
+
+FIRN_C_END
 
 #endif

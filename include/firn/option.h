@@ -9,6 +9,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 struct firn_buf;
 
 enum firn_option_type {
@@ -38,6 +40,44 @@ struct firn_option {
     size_t offset;              /* where the value goes in the state */
 };
 
+/* Records of a table, in short. `member` of `type`, the plug-in's state, gets
+ * the value: FIRN_NUMBER(struct mine, interval_s, "interval", "60", 1, 1e9,
+ * "seconds between two rounds"). A table ends with FIRN_OPTIONS_END. */
+#define FIRN_BOOL(type, member, name, fallback, help)       \
+    {                                                       \
+        name, FIRN_OPTION_BOOL, fallback, 0, 0, NULL, help, \
+            offsetof(type, member)                          \
+    }
+#define FIRN_INT(type, member, name, fallback, min, max, help) \
+    {                                                          \
+        name, FIRN_OPTION_INT, fallback, min, max, NULL, help, \
+            offsetof(type, member)                             \
+    }
+#define FIRN_NUMBER(type, member, name, fallback, min, max, help) \
+    {                                                             \
+        name, FIRN_OPTION_DOUBLE, fallback, min, max, NULL, help, \
+            offsetof(type, member)                                \
+    }
+#define FIRN_CHOICE(type, member, name, fallback, choices, help) \
+    {                                                            \
+        name, FIRN_OPTION_CHOICE, fallback, 0, 0, choices, help, \
+            offsetof(type, member)                               \
+    }
+#define FIRN_LIST(type, member, name, fallback, min, max, help) \
+    {                                                           \
+        name, FIRN_OPTION_LIST, fallback, min, max, NULL, help, \
+            offsetof(type, member)                              \
+    }
+#define FIRN_TEXT(type, member, name, fallback, help)       \
+    {                                                       \
+        name, FIRN_OPTION_TEXT, fallback, 0, 0, NULL, help, \
+            offsetof(type, member)                          \
+    }
+#define FIRN_OPTIONS_END                                  \
+    {                                                     \
+        NULL, FIRN_OPTION_BOOL, NULL, 0, 0, NULL, NULL, 0 \
+    }
+
 /* Fills every option of `table` (NULL for none) in `state` with its default.
  * A default that does not parse is a bug. */
 FIRN_API void firn_options_default(const struct firn_option *table,
@@ -54,5 +94,7 @@ FIRN_API enum firn_status firn_option_set(const struct firn_option *table,
 /* "number >= 0" and the like, for help pages; appended to `out`. */
 FIRN_API void firn_option_describe(const struct firn_option *option,
                                    struct firn_buf *out);
+
+FIRN_C_END
 
 #endif

@@ -13,6 +13,8 @@
 #include <firn/status.h>
 #include <stdbool.h>
 
+FIRN_C_BEGIN
+
 struct firn_pairtime {
     double new_s, running_s;   /* left of each, alone */
     double new_xi, running_xi; /* step time beside the other / alone */
@@ -33,5 +35,7 @@ FIRN_API double firn_pairtime_apart(const struct firn_pairtime *pair,
 
 /* Joining now is better than waiting; when they are equal it is not. */
 FIRN_API bool firn_pairtime_shares(const struct firn_pairtime *pair);
+
+FIRN_C_END
 
 #endif

@@ -10,6 +10,8 @@
 #define FIRN_PARALLEL_H
 #include <firn/itertime.h>
 
+FIRN_C_BEGIN
+
 /* How a model is spread over the GPUs that train it. */
 enum firn_parallel {
     FIRN_PARALLEL_OWN,      /* the best of those its application has */
@@ -102,5 +104,7 @@ struct firn_tensor {
  * on one GPU. t >= 1. */
 FIRN_API double firn_tensor_step(const struct firn_tensor *m, double compute_s,
                                  double batch, int t);
+
+FIRN_C_END
 
 #endif

@@ -19,6 +19,8 @@
 #include <firn/status.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* Samples start .. start + size - 1 of the batch; `weight` is size / B. */
 struct firn_pass {
     size_t start, size;
@@ -36,5 +38,7 @@ FIRN_API struct firn_pass firn_passes_at(size_t batch, size_t npasses,
  * others, element by element in float. */
 FIRN_API void firn_passes_add(float *sum, const float *grad, size_t n,
                               struct firn_pass pass, size_t i);
+
+FIRN_C_END
 
 #endif

@@ -1,4 +1,4 @@
-/* plan.h - what a policy wants: a transaction over GPUs.
+/* plan.h - a plan: what each job should hold, as a transaction over GPUs.
  *
  * A plan starts empty, as if every GPU that is up were free: a job not
  * mentioned will hold nothing. firn_plan_keep_all() starts instead from what
@@ -12,6 +12,8 @@
 #ifndef FIRN_PLAN_H
 #define FIRN_PLAN_H
 #include <firn/view.h>
+
+FIRN_C_BEGIN
 
 struct firn_plan;
 
@@ -59,7 +61,7 @@ FIRN_API bool firn_plan_share(struct firn_plan *plan,
 
 /* Gives `job` half-shares of `want->gpus` GPUs: those that the hosts have in
  * this plan, in that order and passing over full ones, then free ones. False,
- * and no change, when there are not so many, or a host holds its GPUs whole,
+ * and no change, when there are too few, or a host holds its GPUs whole,
  * or one of them is of a type that the job does not accept or want, alone or
  * beside the others. */
 FIRN_API bool firn_plan_join(struct firn_plan *plan, const struct firn_job *job,
@@ -73,7 +75,7 @@ FIRN_API int firn_plan_room(const struct firn_plan *plan,
                             const struct firn_job *host, int crowd);
 
 /* Trains the two together: `job` gets half-shares of exactly the GPUs of
- * `host`, which must hold half-shares in this plan and nobody else on them.
+ * `host`, which must hold half-shares in this plan and share with no other job.
  * False, and no change, when it cannot, or firn_job_may_merge() says no. */
 FIRN_API bool firn_plan_merge(struct firn_plan *plan,
                               const struct firn_job *job,
@@ -102,12 +104,12 @@ FIRN_API void firn_plan_note(struct firn_plan *plan, const struct firn_job *job,
 FIRN_API size_t firn_plan_mark(const struct firn_plan *plan);
 FIRN_API void firn_plan_undo(struct firn_plan *plan, size_t mark);
 
-/* GPUs nobody has in the plan so far: all, or those of one type. */
+/* GPUs that no job has in the plan so far: all, or those of one type. */
 FIRN_API int firn_plan_free(const struct firn_plan *plan);
 FIRN_API int firn_plan_free_of(const struct firn_plan *plan, firn_type_id type);
-/* Those of one board of a node, as a part has them; 0 when it is down. GPUs of
- * a node that is up need not be there for a policy: an empty plan says which
- * are. */
+/* Those of one board of a node, as a bit mask like that of a part; 0 when the
+ * node is down. Some GPUs of a node that is up may be out of a policy's reach
+ * (foreign processes use them): an empty plan does not count them as free. */
 FIRN_API uint64_t firn_plan_free_on(const struct firn_plan *plan,
                                     firn_node_id node, int board);
 
@@ -127,11 +129,13 @@ enum firn_serve {
 
 /* Serves jobs in the order of the policy's `rank`, each with the GPUs it asked
  * for; `how` is a mask of enum firn_serve. One that another policy left with
- * more or fewer keeps these or stops. Who runs is decided by counting, then
- * those that stay keep their place and the new ones are placed. The whole plan
- * of fifo, sjf, srtf and tiresias. O(changes log jobs) a round where every job
- * accepts every GPU, O(jobs) otherwise. */
+ * more or fewer keeps these or stops. Which jobs run is decided by counting;
+ * then running ones keep their place and the new ones are placed. The whole
+ * plan of fifo, sjf, srtf and tiresias. O(changes log jobs) a round where every
+ * job accepts every GPU, O(jobs) otherwise. */
 FIRN_API void firn_plan_serve(struct firn_plan *plan,
                               const struct firn_view *view, unsigned how);
+
+FIRN_C_END
 
 #endif

@@ -1,10 +1,21 @@
 /* policy.h - the struct that declares a scheduling policy.
  *
- * A policy is one function, decide(view) -> plan, in one file, plus one line
- * in policy/policies.def. It reads a frozen view and writes a plan; it cannot
- * tell the simulator from the daemon; it allocates only from the view's
- * scratch memory and its own zeroed state. What differs between policies is
- * declared here, and nobody ever asks which one is running.
+ * A policy is one function, decide(view) -> plan. It reads a frozen view and
+ * writes a plan; it cannot tell the simulator from the daemon; it allocates
+ * only from the view's scratch memory and its own zeroed state. Differences
+ * between policies are declared in struct firn_policy_def; no code asks which
+ * policy is running.
+ *
+ * There are three ways to bring one in: a file of src/policy with a line in
+ * policies.def; a pointer in struct firn_sim_options (firn/sim.h); a shared
+ * object with FIRN_POLICY_PLUGIN(), loaded by firn_policy_load().
+ * docs/library.md shows the last two.
+ *
+ * Compatibility: struct firn_policy_def grows at its end only, and its `size`
+ * tells the library how much of it there is. struct firn_view, firn_job,
+ * firn_cluster and firn_plan are made by the library and read through pointers:
+ * they too grow at their end only. A change of another kind raises
+ * FIRN_POLICY_ABI.
  */
 #ifndef FIRN_POLICY_H
 #define FIRN_POLICY_H
@@ -14,7 +25,9 @@
 #include <firn/plan.h>
 #include <math.h>
 
-/* Steps a policy may plan; core refuses plans beyond them. */
+FIRN_C_BEGIN
+
+/* The steps that a policy may plan; core refuses others. */
 enum firn_does {
     FIRN_DOES_PREEMPT = 1, /* take all GPUs from a running job */
     FIRN_DOES_RESIZE = 2,  /* change how many a running job holds */
@@ -31,6 +44,7 @@ struct firn_rank {
 };
 
 struct firn_policy_def {
+    size_t size;                       /* sizeof(struct firn_policy_def) */
     const char *name;                  /* what the user types: [a-z0-9-]+ */
     const char *summary;               /* one line for `firn policies` */
     const char *paper;                 /* where it comes from, or NULL */
@@ -53,6 +67,11 @@ struct firn_policy_def {
                              double now_s);
     bool rank_counts_down; /* the key of a running job falls by 1 a second */
 
+    /* MAY be set, with FIRN_DOES_PREEMPT: a job that has run for 100 hours
+     * gives way to a new one, at the latest a day after that one was submitted.
+     * The conformance suite (tests/policy/test_all.c) checks it. */
+    bool ages;
+
     /* MAY be set; NULL means nothing to do. `init` runs after the options are
      * filled. */
     enum firn_status (*init)(void *state, struct firn_error *err);
@@ -63,8 +82,8 @@ struct firn_policy_def {
     /* MAY be set, both or none: over a restart of the scheduler. `save` writes
      * what cannot be found in a view; options are not part of it. `load` comes
      * after `init` and before the first decision; from then on the policy
-     * plans as the saved one would. FIRN_EDATA with a sentence for bytes that
-     * are not its own; the state is then as it was. */
+     * plans as the saved one would. Bytes of another policy or version are
+     * refused by FIRN_EDATA and a sentence, and leave the state unchanged. */
     void (*save)(const void *state, struct firn_buf *out);
     enum firn_status (*load)(void *state, struct firn_bytes in,
                              struct firn_error *err);
@@ -75,12 +94,48 @@ struct firn_policy_def {
 FIRN_API struct firn_rank
 firn_rank_fcfs(const void *state, const struct firn_job *job, double now_s);
 
-/* The policy called `name`, or NULL with a sentence that has the nearest
- * name. */
+/* The policy called `name`, built in or loaded before; or NULL with a sentence
+ * that has the nearest name. Never loads a file. */
 FIRN_API const struct firn_policy_def *firn_policy_find(const char *name,
                                                         struct firn_error *err);
 
-/* All of them, in the order of policies.def. */
+/* The built-in policies, in the order of policies.def. */
 FIRN_API const struct firn_policy_def *const *firn_policies(size_t *n);
+
+/* --- policies in shared objects ------------------------------------------ */
+
+enum { FIRN_POLICY_ABI = 1 };
+
+/* The symbol `firn_policy_plugin` of a shared object. */
+struct firn_policy_plugin {
+    size_t size; /* of this struct */
+    int abi;     /* FIRN_POLICY_ABI */
+    size_t job_size, view_size;
+    const struct firn_policy_def *policy;
+};
+
+/* Exports `def`, a struct firn_policy_def, as the policy of a shared object:
+ * once in one of its files, at file scope. */
+#define FIRN_POLICY_PLUGIN(def)                                         \
+    FIRN_C_BEGIN                                                        \
+    FIRN_API extern const struct firn_policy_plugin firn_policy_plugin; \
+    FIRN_C_END                                                          \
+    const struct firn_policy_plugin firn_policy_plugin = {              \
+        sizeof(struct firn_policy_plugin), FIRN_POLICY_ABI,             \
+        sizeof(struct firn_job), sizeof(struct firn_view), &(def)}
+
+/* Loads the policy of the shared object at `path`, which has a '/', for the
+ * rest of the process's life; firn_policy_find() knows it by its name from then
+ * on. A path that was loaded before gives the same policy. NULL with a
+ * sentence: no such file, no policy in it, a policy for another firn, or a name
+ * that another policy has.
+ *
+ * The shared object runs within the calling process, with all its rights: load
+ * only files that you would run as a program. Not for several threads at
+ * once. */
+FIRN_API const struct firn_policy_def *firn_policy_load(const char *path,
+                                                        struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -18,6 +18,8 @@
 #include <firn/parallel.h>
 #include <stdbool.h>
 
+FIRN_C_BEGIN
+
 enum {
     FIRN_PROFILE_TYPES = 8,  /* GPU types in one profile */
     FIRN_PROFILE_NAME = 64,  /* bytes of a name */
@@ -80,7 +82,7 @@ struct firn_profile_pair {
 
 struct firn_profile {
     char app[FIRN_PROFILE_NAME], source[FIRN_PROFILE_NAME];
-    char origin[FIRN_PROFILE_TEXT];   /* who measured it, where it is */
+    char origin[FIRN_PROFILE_TEXT];   /* its source: authors and place */
     char hardware[FIRN_PROFILE_TEXT]; /* on what */
     char method[FIRN_PROFILE_TEXT];   /* how the numbers were made */
     bool is_synthetic;
@@ -150,7 +152,7 @@ FIRN_API bool firn_profile_is(const struct firn_profile *profile,
 FIRN_API const struct firn_profile_gpu *
 firn_profile_gpu(const struct firn_profile *profile, const char *type);
 
-/* Peak memory and utilisation of a GPU with so many samples and a share theta
+/* Peak memory and utilisation of a GPU with `samples` samples and a share theta
  * of FLOPs not frozen, linear in theta; NaN: not known. */
 FIRN_API double firn_profile_mem_mib(const struct firn_profile_gpu *gpu,
                                      double samples, double theta);
@@ -162,7 +164,7 @@ FIRN_API double firn_profile_util(const struct firn_profile_gpu *gpu,
 FIRN_API double firn_profile_beside(const struct firn_profile *profile,
                                     const char *other);
 
-/* How a total batch is run on so many GPUs. */
+/* How a total batch is split over GPUs and passes. */
 struct firn_batch_split {
     double batch_per_gpu; /* whole samples, of one pass */
     int accum_steps;      /* passes, >= 1 */
@@ -195,5 +197,7 @@ firn_profile_noise(const struct firn_profile *profile, size_t stage,
  * one, in that stage. batch / batch0 when nothing is known of gradients. */
 FIRN_API double firn_profile_gain(const struct firn_profile *profile,
                                   size_t stage, double batch);
+
+FIRN_C_END
 
 #endif

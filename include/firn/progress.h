@@ -1,4 +1,4 @@
-/* progress.h - work left, time to accuracy, and who was treated fairly.
+/* progress.h - work left, time to accuracy, and fairness.
  *
  *   (1)   T_acc = T_age + P / E                           IceFrog
  *   (16)  T_acc(a) = T_age + P / max over (m, l) of E(a, s, m, l)
@@ -12,6 +12,8 @@
 #define FIRN_PROGRESS_H
 #include <firn/status.h>
 #include <stddef.h>
+
+FIRN_C_BEGIN
 
 /* P: max_epochs * epoch_samples less what was done, in samples that counted
  * (each sample at penalty psi counts psi); never below 0. */
@@ -68,5 +70,7 @@ struct firn_fairness {
     size_t njobs;        /* with a finite rho; the others are left out */
 };
 FIRN_API struct firn_fairness firn_fairness_of(const double *rho, size_t n);
+
+FIRN_C_END
 
 #endif

@@ -1,4 +1,4 @@
-/* report.h - what a trainer tells the scheduler, and what it is told.
+/* report.h - a trainer's reports to the scheduler, and the orders in reply.
  *
  * A report is a small JSON object posted to FIRN_URL/jobs/FIRN_JOB/reports with
  * "Authorization: Bearer FIRN_TOKEN" and "Firn-Epoch: FIRN_EPOCH"; the reply
@@ -25,7 +25,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* EX_TEMPFAIL is 75, and timeouts are 124; this one is nobody's. */
+FIRN_C_BEGIN
+
+/* The exit status of a trainer that stopped as ordered. EX_TEMPFAIL is 75 and
+ * timeout(1) exits with 124; 83 has no other meaning. */
 enum { FIRN_EXIT_CHECKPOINT = 83 };
 
 struct firn_reporter;
@@ -54,8 +57,8 @@ FIRN_API enum firn_status
 firn_reporter_say(struct firn_reporter *reporter,
                   const struct firn_trainer_report *report,
                   struct firn_error *err);
-/* The orders as last heard, word by word (what a reply does not mention stays),
- * with SIGUSR1 since open() counted as `stop`. Cheap. */
+/* The latest orders, each as the last reply that mentioned it had it, with
+ * SIGUSR1 since open() counted as `stop`. Cheap. */
 FIRN_API struct firn_orders
 firn_reporter_orders(struct firn_reporter *reporter);
 /* Reports taken by the scheduler, reports that never will be, tries that
@@ -65,5 +68,7 @@ FIRN_API void firn_reporter_counts(struct firn_reporter *reporter,
                                    uint64_t *nfailed);
 /* Can this build send at all? */
 FIRN_API bool firn_reporter_can_send(void);
+
+FIRN_C_END
 
 #endif

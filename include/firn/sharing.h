@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* --- memory and utilisation ---------------------------------------------- */
 
 /* One measured row of an application; `value` in MiB or percent. */
@@ -172,5 +174,7 @@ FIRN_API struct firn_share_rule firn_share_rule_default(void);
 FIRN_API bool firn_share_watch(struct firn_share_watch *watch,
                                const struct firn_share_rule *rule, double xi_a,
                                double xi_b);
+
+FIRN_C_END
 
 #endif

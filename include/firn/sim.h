@@ -1,4 +1,4 @@
-/* sim.h - a trace, a cluster and a policy in; times and ratios out.
+/* sim.h - the simulator: a trace, a cluster and a policy in; metrics out.
  *
  * The simulator is event-driven: time jumps to the next arrival, completion,
  * wake-up or failure, and between events every job goes at a constant rate.
@@ -11,6 +11,8 @@
 #include <firn/trace.h>
 #include <signal.h>
 #include <stdint.h>
+
+FIRN_C_BEGIN
 
 /* Called now and then with how far a run is, 0..1. */
 typedef void firn_sim_progress(void *arg, double share);
@@ -32,7 +34,7 @@ struct firn_sim_noise {
                         * have left: alone, and merged with another */
 };
 
-/* How jobs freeze front layers as they train: see sim/trainer.c. A rule holds
+/* How jobs freeze front layers as they train: see core/trainer.c. A rule holds
  * for every job, also where the policy leaves it to the trainer. */
 enum firn_sim_freeze {
     FIRN_SIM_FREEZE_POLICY,    /* by penalty where the policy leaves it to the
@@ -62,11 +64,18 @@ FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
 struct world_def;
 
+struct firn_policy_def;
+
+/* Start from firn_sim_defaults(); fields are added at the end only. */
 struct firn_sim_options {
+    size_t size;                   /* set by firn_sim_defaults() */
     const char *trace;             /* path, or path#group */
     const struct world_def *world; /* firn_compat_find(); NULL: honest */
     const struct firn_cluster *cluster;
-    const char *policy;          /* a name that firn_policy_find() knows */
+    const char *policy; /* a name that firn_policy_find() knows; not read
+                         * where policy_def is set */
+    const struct firn_policy_def *policy_def; /* a policy of the caller's own;
+                                               * it need not be registered */
     const char *const *settings; /* "policy.option=value"; those of other
                                   * policies are passed over */
     size_t nsettings;
@@ -105,7 +114,7 @@ struct firn_sim_options {
 
     /* Files to write; NULL for none. */
     const char *jobs_path, *log_path, *timeline_path;
-    double timeline_s; /* one row each so many seconds; 0: 500 rows or so */
+    double timeline_s; /* seconds between two rows; 0: about 500 rows in all */
 
     bool times_rounds; /* decide_cpu_s is measured: two looks at the clock a
                         * round */
@@ -114,8 +123,19 @@ struct firn_sim_options {
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
 };
 
-/* The options with their defaults; set trace, cluster and policy. */
-FIRN_API struct firn_sim_options firn_sim_defaults(void);
+/* Fills `options`, of which the caller knows the first `size` bytes, with the
+ * defaults. */
+FIRN_API void firn_sim_options_init(struct firn_sim_options *options,
+                                    size_t size);
+
+/* The options with their defaults; set trace, cluster, and policy or
+ * policy_def. */
+static inline struct firn_sim_options firn_sim_defaults(void)
+{
+    struct firn_sim_options options;
+    firn_sim_options_init(&options, sizeof options);
+    return options;
+}
 
 enum { FIRN_CLASSES = 4 }; /* by GPUs asked for: 1, 2-4, 5-8, more */
 
@@ -140,7 +160,7 @@ struct firn_sim_result {
     char trace[256]; /* as named by the user */
     char policy[FIRN_NAME_MAX];
     char cluster[FIRN_NAME_MAX];
-    char world[FIRN_NAME_MAX]; /* whose rules: "honest", or a compat's name */
+    char world[FIRN_NAME_MAX]; /* the rules: "honest", or a compat's name */
     uint64_t seed;
     double restart_s;
 
@@ -205,5 +225,7 @@ FIRN_API void firn_sim_print(const struct firn_sim_result *results, size_t n,
 FIRN_API enum firn_status firn_sim_replay(const char *log_path,
                                           struct firn_sim_result *out,
                                           struct firn_error *err);
+
+FIRN_C_END
 
 #endif

@@ -7,9 +7,9 @@
  */
 #ifndef FIRN_STATUS_H
 #define FIRN_STATUS_H
+#include <firn/api.h>
 
-/* Marks what libfirn.so exports; everything else is hidden. */
-#define FIRN_API __attribute__((visibility("default")))
+FIRN_C_BEGIN
 
 /* code, name in messages, HTTP status it maps to */
 #define FIRN_STATUS_MAP(X)                     \
@@ -66,7 +66,10 @@ FIRN_API enum firn_status firn_fail_in(struct firn_error *err,
 
 /* A bug in firn itself: says where and why, then aborts, in all builds. */
 #define FIRN_BUG(...) firn_bug_(__FILE__, __LINE__, __VA_ARGS__)
-FIRN_API _Noreturn void firn_bug_(const char *file, int line, const char *fmt,
-                                  ...) __attribute__((format(printf, 3, 4)));
+FIRN_API FIRN_NORETURN void firn_bug_(const char *file, int line,
+                                      const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+FIRN_C_END
 
 #endif

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 /* --- which task a step belongs to --------------------------------------------
  */
 
@@ -96,5 +98,7 @@ FIRN_API bool firn_switch_ready(const struct firn_switch *s);
 FIRN_API enum firn_status firn_switch_take(struct firn_switch *s,
                                            struct firn_switch_times *times,
                                            struct firn_error *err);
+
+FIRN_C_END
 
 #endif

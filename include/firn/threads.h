@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+FIRN_C_BEGIN
+
 struct firn_threads;
 
 /* Contexts for the `n` threads of `id` (rising, of the job's numbering). */
@@ -44,8 +46,9 @@ FIRN_API enum firn_status firn_threads_part_by(struct firn_threads *threads,
                                                const struct firn_threads_by *by,
                                                struct firn_error *err);
 
-/* The thread in place; -1: none. Entering takes out whoever is inside; leaving
- * when nobody is does nothing. A thread that cannot be taken out stays. */
+/* The thread in place; -1: none. Entering takes out the thread that is in
+ * place; leaving without one does nothing. A thread that cannot be taken out
+ * stays. */
 FIRN_API int firn_threads_inside(const struct firn_threads *threads);
 FIRN_API enum firn_status firn_threads_enter(struct firn_threads *threads,
                                              int id, struct firn_error *err);
@@ -59,7 +62,8 @@ FIRN_API void *firn_threads_stored(struct firn_threads *threads, int id,
                                    const char *name, size_t *nbytes);
 
 /* All stored parts as one opaque blob and back: what processes send each other
- * and what a checkpoint holds ("thread/<id>/<part>"). Nobody is inside. */
+ * and what a checkpoint holds ("thread/<id>/<part>"). No thread may be in
+ * place. */
 FIRN_API enum firn_status firn_threads_pack(const struct firn_threads *threads,
                                             void **bytes, size_t *nbytes,
                                             struct firn_error *err);
@@ -77,5 +81,7 @@ FIRN_API enum firn_status firn_threads_read(struct firn_threads *threads,
 /* Seconds spent in enter and leave, and how many switches, since the start. */
 FIRN_API void firn_threads_cost(const struct firn_threads *threads,
                                 double *switch_s, uint64_t *nswitches);
+
+FIRN_C_END
 
 #endif

@@ -11,6 +11,8 @@
 #include <firn/bytes.h>
 #include <firn/job.h>
 
+FIRN_C_BEGIN
+
 struct lines; /* base/lines.h */
 
 enum firn_row {
@@ -82,5 +84,7 @@ FIRN_API void firn_trace_close(struct firn_trace *trace);
 
 /* All formats, in the order of traces.def. */
 FIRN_API const struct firn_trace_def *const *firn_traces(size_t *n);
+
+FIRN_C_END
 
 #endif

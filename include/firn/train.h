@@ -24,13 +24,13 @@
  * trainer computes for a thread depends on shared tensors, the thread's parts
  * and the thread's number only.
  *
- * Failures after open() are kept: go() ends the loop, close() tells.
+ * Failures after open() are kept: go() ends the loop, close() returns them.
  *
  * Frozen layers make a step worth less, which is paid back by extra steps
  * (firn/freezer.h): an epoch is steps_per_epoch ordinary steps and the extra
  * ones that they owe. A decision is taken by process 0 at the end of an epoch
- * or when it is ordered, told to all, logged, and written to a checkpoint at
- * once, so that a killed job never takes it again.
+ * or when it is ordered, sent to all processes, logged, and written to a
+ * checkpoint at once, so that a killed job never takes it again.
  *
  * From the environment, where the config is silent: torchrun's RANK,
  * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (the group
@@ -66,6 +66,8 @@
 #include <firn/task.h>
 #include <firn/threads.h>
 
+FIRN_C_BEGIN
+
 struct firn_train;
 
 struct firn_train_config {
@@ -76,7 +78,8 @@ struct firn_train_config {
                                   the layer nearest to the input first */
     uint64_t nepochs, steps_per_epoch; /* of effective training */
     const char *dir;      /* NULL: FIRN_DIR; neither: no checkpoints */
-    uint64_t every_steps; /* a checkpoint so often; 0: at stops and the end */
+    uint64_t every_steps; /* steps between checkpoints; 0: at stops and the
+                             end */
     unsigned keep;        /* 0: two */
     int report_every;     /* steps; 0: 10 */
     bool chain;           /* constant memory (firn/group.h) */
@@ -88,6 +91,11 @@ struct firn_train_config {
                                    goes before FIRN_JOB, FIRN_DIR, ...; it has
                                    no FIRN_LAYOUT, and the next port. NULL */
 };
+
+/* Bytes of the public struct called `name` ("firn_group_config") in this
+ * library; 0 for a name that it does not know. For bindings in other languages
+ * that repeat the struct: they compare before they call anything else. */
+FIRN_API size_t firn_struct_size(const char *name);
 
 FIRN_API enum firn_status firn_train_open(struct firn_train **out,
                                           const struct firn_train_config *c,
@@ -111,7 +119,7 @@ FIRN_API enum firn_status firn_train_resume(struct firn_train *train,
                                             struct firn_error *err);
 
 /* Is there a next step? At a boundary: orders are read (by process 0, then
- * told to all), decisions taken, checkpoints written, reports sent. */
+ * sent to all), decisions taken, checkpoints written, reports sent. */
 FIRN_API bool firn_train_go(struct firn_train *train);
 /* Puts the next of this process's threads in place; its number, or -1 when all
  * had their turn. */
@@ -132,10 +140,10 @@ FIRN_API size_t firn_train_frozen(const struct firn_train *train); /* layers */
 FIRN_API unsigned firn_train_passes(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
 FIRN_API int firn_train_rank(const struct firn_train *train);
-/* Adds a time to the present step's split. What is not told is worked out:
+/* Adds a time to the present step's split. Parts without a time are worked out:
  * switch and reduction always, forward as the rest between enter and leave
- * (with nothing told, a third of it, backward two), update from the mean to
- * the next boundary. */
+ * (without any time, a third of it, backward two thirds), update from the mean
+ * to the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
 /* The trainer's own target is met, in all processes at the same step: the next
@@ -152,5 +160,7 @@ FIRN_API const char *firn_train_said(const struct firn_train *train);
  * FIRN_EXIT_CHECKPOINT: stopped as ordered, to be resumed; 1: failed, and `err`
  * says why. Takes NULL. */
 FIRN_API int firn_train_close(struct firn_train *train, struct firn_error *err);
+
+FIRN_C_END
 
 #endif

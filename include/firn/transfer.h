@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+FIRN_C_BEGIN
+
 /* (1). NaN unless p_alone > 0 and both are finite. */
 FIRN_API double firn_transfer_gain(double p_joint, double p_alone);
 
@@ -122,5 +124,7 @@ FIRN_API bool firn_lut_find(const struct firn_lut *lut, struct firn_lut_key key,
  * of them have passed and none was better than the first. */
 FIRN_API bool firn_transfer_undo(const double *accuracy, size_t n,
                                  size_t epochs);
+
+FIRN_C_END
 
 #endif

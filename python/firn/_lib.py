@@ -158,7 +158,7 @@ class TrainerReport(ctypes.Structure):
 
 
 class Orders(ctypes.Structure):
-    """struct firn_orders: negative numbers are no word."""
+    """struct firn_orders: a negative number is no order."""
 
     _fields_ = [
         ("nfrozen", c_int),
@@ -437,6 +437,34 @@ def _candidates() -> list[str]:
     return names + ([system] if system else [])
 
 
+def structs() -> dict[str, type[ctypes.Structure]]:
+    """The structures above, by the name that each has in C."""
+    return {
+        str(cls.__doc__).split(":")[0].removeprefix("struct "): cls
+        for cls in list(globals().values())
+        if isinstance(cls, type)
+        and issubclass(cls, ctypes.Structure)
+        and cls is not ctypes.Structure
+    }
+
+
+def check_sizes(library: Any, path: str) -> None:
+    """Raises unless each structure has the size that the library gives it."""
+    version = "of another version than this package: install both from one firn"
+    try:
+        size_of = library.firn_struct_size
+        size_of.restype, size_of.argtypes = c_size, [c_char_p]
+    except AttributeError:
+        raise FirnError(f"{path} is {version} (no firn_struct_size)") from None
+    for name, cls in structs().items():
+        theirs = size_of(name.encode())
+        if theirs != ctypes.sizeof(cls):
+            raise FirnError(
+                f"{path} is {version} (struct {name} has {theirs} bytes, "
+                f"{ctypes.sizeof(cls)} here)"
+            )
+
+
 def _load() -> ctypes.CDLL:
     """The library with all signatures set."""
     given = os.environ.get("FIRN_TRAIN_LIB")
@@ -447,6 +475,7 @@ def _load() -> ctypes.CDLL:
             "tree, `pip install` this package, or set FIRN_TRAIN_LIB"
         )
     library = ctypes.CDLL(names[0])
+    check_sizes(library, names[0])
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         checked = result == "status"
@@ -475,7 +504,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def text(word: str | None) -> bytes | None:
-    """A C string of a word that may be missing."""
+    """A C string of a text that may be None."""
     return None if word is None else word.encode()
 
 

@@ -63,7 +63,7 @@ class Writer:
         call("firn_ckpt_commit", handle, keep)
 
     def drop(self) -> None:
-        """Gives it up."""
+        """Abandons the checkpoint."""
         if self._handle:
             lib().firn_ckpt_drop(self._handle)
             self._handle = c_void_p()
@@ -148,7 +148,7 @@ class Checkpoint:
         return _view(found.contents)
 
     def close(self) -> None:
-        """Lets go of it and of all views."""
+        """Frees it and all views."""
         if self._handle:
             lib().firn_ckpt_close(self._handle)
             self._handle = c_void_p()

@@ -65,11 +65,11 @@ class Feed:
         return out.raw[:n]
 
     def load(self, thread: int, data: bytes) -> None:
-        """And back."""
+        """Restores what save() returned."""
         call("firn_feed_load", self._handle, thread, data, len(data))
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Frees it."""
         if self._handle:
             lib().firn_feed_free(self._handle)
             self._handle = c_void_p()

@@ -16,7 +16,7 @@ _KINDS = {FROZEN: "frozen", PASSES: "passes", LAYOUT: "layout"}
 
 @dataclass(frozen=True)
 class Known:
-    """What a rule of the user's own is told at a boundary."""
+    """The argument of a user's rule, at a boundary."""
 
     step: int
     epoch: int
@@ -58,18 +58,18 @@ class Options:
     scaled: bool = True
     flops: Sequence[float] | None = None
     measure_every: int = 4
-    """Variances and, on CUDA, times are taken in one of so many steps."""
+    """Variances and, on CUDA, times are measured in every n-th step."""
 
 
 class Freezer:
-    """The C freezer over layers of so many parameters each."""
+    """The C freezer; the arguments are the parameters of each layer."""
 
     def __init__(self, options: Options, nelements: Sequence[int]) -> None:
         n = len(nelements)
         own = callable(options.rule)
         rule = "user" if own else options.rule
         if rule not in RULES:
-            raise FirnError(f"'{rule}' is no rule to freeze by: {', '.join(RULES)}")
+            raise FirnError(f"'{rule}' is not a freezing rule: {', '.join(RULES)}")
         self.rule, self.nlayers = rule, n
         self._user = FREEZER_USER(self._asked) if own else FREEZER_USER()
         self._rule, self._failed = options.rule, None
@@ -95,7 +95,7 @@ class Freezer:
         known = Known(a.step, a.epoch, a.progress, f.nlayers, f.nfrozen, seen)
         try:
             return int(self._rule(known))
-        except Exception as error:  # crosses C: told after it
+        except Exception as error:  # raised again after the C call
             self._failed = error
             return f.nfrozen
 
@@ -122,7 +122,7 @@ class Freezer:
         return out.value
 
     def set(self, step: int, epoch: int, kind: int, value: int, psi: float = 0) -> None:
-        """A decision of somebody else."""
+        """Takes a decision made elsewhere."""
         decision = Decision(step, epoch, kind, value, psi)
         call("firn_freezer_set", self._handle, ctypes.byref(decision))
 
@@ -147,7 +147,7 @@ class Freezer:
 
     @property
     def passes(self) -> int:
-        """Sub-batches as last decided; 0: no word."""
+        """Sub-batches as last decided; 0: not decided."""
         return lib().firn_freezer_passes(self._handle)
 
     def raw_log(self) -> list[tuple[int, int, int, int, float]]:
@@ -172,7 +172,7 @@ class Freezer:
         call("firn_freezer_follow", self._handle, step)
 
     def replaying(self, step: int) -> bool:
-        """Does a replay have the word at this step?"""
+        """A replay decides at this step."""
         return lib().firn_freezer_replaying(self._handle, step)
 
     def save(self) -> bytes:
@@ -187,7 +187,7 @@ class Freezer:
         call("firn_freezer_load", self._handle, data, len(data))
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Frees it."""
         if self._handle:
             lib().firn_freezer_free(self._handle)
             self._handle = c_void_p()

@@ -82,7 +82,8 @@ class Place:
         place.port = number_of("MASTER_PORT", 29500, 1, 65534) + 1
         place.address = os.environ.get("MASTER_ADDR") or "127.0.0.1"
         place.job = os.environ.get("FIRN_JOB") or "train"
-        place.epoch = number_of("FIRN_EPOCH", 0, 0, 2**31 - 1)
+        older = number_of("FIRN_EPOCH", 0, 0, 2**31 - 1)  # older schedulers'
+        place.attempt = number_of("FIRN_ATTEMPT", older, 0, 2**31 - 1)
         place.nthreads = nthreads or number_of("FIRN_THREADS", place.nprocs, 1, 1 << 20)
         place.owner = list(layout) if layout is not None else place._layout()
         place._check()
@@ -127,7 +128,7 @@ class Alone:
     nbytes = 0
 
     def bcast(self, data: bytearray, root: int = 0) -> None:
-        """Nobody to tell."""
+        """No other process to send to."""
 
     def gather(self, data: bytes) -> list[bytes]:
         """Its own bytes."""
@@ -138,7 +139,7 @@ class Alone:
         return value
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to free."""
 
 
 class Group:
@@ -152,7 +153,7 @@ class Group:
         chain: bool = False,
         timeout_s: float = 0.0,
     ) -> None:
-        name = f"{place.job}.{place.epoch}.{place.port}"
+        name = f"{place.job}.{place.attempt}.{place.port}"
         owner = (c_int * place.nthreads)(*place.owner)
         config = GroupConfig(
             name=name.encode(),
@@ -225,7 +226,7 @@ class Group:
         return lib().firn_group_bytes(self._handle)
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Frees it."""
         if self._handle:
             lib().firn_group_close(self._handle)
             self._handle = c_void_p()

@@ -58,12 +58,13 @@ class Reporter:
         return sent.value, dropped.value, failed.value
 
     def close(self, wait_s: float = 10.0) -> None:
-        """Tries for so long to send what is left; shorter if nobody is there."""
+        """Tries to send what is left for ``timeout`` seconds; less if the
+        scheduler is away."""
         if self._handle:
             lib().firn_reporter_close(self._handle, wait_s)
             self._handle = c_void_p()
 
 
 def can_send() -> bool:
-    """Was the library built with libcurl?"""
+    """The library was built with libcurl."""
     return lib().firn_reporter_can_send()

@@ -94,3 +94,15 @@ void buf_release(struct firn_buf *buf)
     mem_free(buf->at);
     *buf = (struct firn_buf){0};
 }
+
+/* The two that programs outside firn need. */
+
+void firn_buf_add(struct firn_buf *buf, const void *bytes, size_t n)
+{
+    buf_add(buf, bytes, n);
+}
+
+void firn_buf_release(struct firn_buf *buf)
+{
+    buf_release(buf);
+}

@@ -1,13 +1,14 @@
-/* failpoint.c - FIRN_FAILPOINT=name[:n]: dead at the n-th pass.
+/* failpoint.c - FIRN_FAILPOINT=NAME[:N][/stop]: kills or stops at pass N.
  *
- * A count that is no number from 1 on is taken for 1: a test that misspells it
- * dies too early rather than never.
+ * A count that is not a number from 1 on is taken as 1: a test that misspells
+ * it dies too early rather than never.
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
 #include "base/str.h"
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ enum { OFF, ARMED, NOT_LOOKED };
 int failpoint_state = NOT_LOOKED;
 static char wanted[128];
 static long passes_left;
+static int signal_sent;
 
 static void look(void)
 {
@@ -24,6 +26,11 @@ static void look(void)
     failpoint_state = OFF;
     if (text == NULL || !str_copy(wanted, sizeof wanted, text))
         return;
+    char *slash = strchr(wanted, '/');
+    bool stops = slash != NULL && strcmp(slash, "/stop") == 0;
+    signal_sent = stops ? SIGSTOP : SIGKILL;
+    if (stops)
+        *slash = '\0';
     char *colon = strrchr(wanted, ':');
     passes_left = 1;
     if (colon != NULL) {
@@ -45,8 +52,9 @@ void failpoint_pass(const char *name)
         look();
     if (failpoint_state == OFF || strcmp(name, wanted) != 0)
         return;
-    if (--passes_left > 0)
+    if (--passes_left != 0)
         return;
-    for (;;)
-        kill(getpid(), SIGKILL);
+    do
+        kill(getpid(), signal_sent);
+    while (signal_sent == SIGKILL);
 }

@@ -1,8 +1,8 @@
-/* fdlimit.c - the limit raised, lowered for children, and shared out.
+/* fdlimit.c - raises the limit, restores it for children, divides it.
  *
- * posix_spawn() has no word for limits, so the limit of this process is the
- * usual one while a program is started. Descriptors above it stay open and
- * usable meanwhile; only new ones are refused.
+ * posix_spawn() cannot set limits, so this process has the former limit while a
+ * program is started. Descriptors above it stay open and usable meanwhile; only
+ * new ones fail.
  */
 #include "base/fdlimit.h"
 #include <stdbool.h>

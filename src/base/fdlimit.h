@@ -1,5 +1,4 @@
-/* fdlimit.h - how many descriptors a daemon may have, and which part of them
- * its callers may take.
+/* fdlimit.h - the descriptors of a daemon, and the share for HTTP callers.
  *
  * A scheduler without a free descriptor can neither read how a job ended nor
  * write its state. So the soft limit is raised to the hard one at the start,
@@ -24,9 +23,9 @@ void fdlimit_raise(void);
  * the limit of this process allows it; at least 1. */
 unsigned fdlimit_http_share(unsigned most, unsigned nservers);
 
-/* Around the start of a program: it gets the limit that this process had before
- * fdlimit_raise(), for old programs take a high limit for a number of
- * descriptors to close, or use select(). */
+/* Call around the start of a program: it gets the limit that this process had
+ * before fdlimit_raise(). Old programs close as many descriptors as the limit
+ * allows, or use select(). */
 void fdlimit_child_begin(void);
 void fdlimit_child_end(void);
 

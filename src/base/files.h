@@ -1,7 +1,7 @@
-/* files.h - what a folder holds, in one order; and files as whole texts.
+/* files.h - the entries of a folder, sorted; files as texts.
  *
- * For readers of small files: those of a folder one after another, or those
- * that the build put into the program.
+ * For readers of small files: those of a folder, or those compiled into the
+ * program.
  */
 #ifndef BASE_FILES_H
 #define BASE_FILES_H
@@ -25,14 +25,16 @@ void files_release(struct files *files);
 /* The path is longer than this ending and has it. */
 bool files_ends(const char *path, const char *ending);
 
-/* Appends all lines of a file, each with \n; one that lines.h calls bad is
- * "?". FIRN_EIO or FIRN_ENOENT with the path; `out` may then have some. */
+/* Appends all lines of a file, each with \n; a line that lines.h cannot read is
+ * "?". FIRN_EIO or FIRN_ENOENT with the path; `out` may then have some lines.
+ */
 enum firn_status files_text(struct firn_buf *out, const char *path,
                             struct firn_error *err);
 
-/* From a list of strings in which each file is its name, its lines and NULL,
- * and NULL follows the last: `text` becomes the lines of the file at `*at`,
- * each with \n, and `*at` the next one. Its name; NULL when there is none. */
+/* Reads a compiled-in list: each file is its name, its lines and NULL, and
+ * another NULL ends the list. `text` becomes the lines of the file at `*at`,
+ * each with \n, and `*at` the next file. Returns the name; NULL: no file is
+ * left. */
 const char *files_shipped(const char *const **at, struct firn_buf *text);
 
 #endif

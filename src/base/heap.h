@@ -1,4 +1,4 @@
-/* heap.h - the earliest of many, by key, then by order, with updates.
+/* heap.h - a priority queue by key, then by order, with updates.
  *
  * An item is a small non-negative integer (a slot, a node) that is in the heap
  * at most once; its key can be changed or it can be taken out at any time.

@@ -61,7 +61,7 @@ enum firn_status keep_open(struct keep *in, struct firn_bytes bytes,
     const char *line = bytes.n > 0 ? memchr(bytes.at, '\n', bytes.n) : NULL;
     size_t n = line ? (size_t)(line - bytes.at) : bytes.n;
     return firn_fail(err, FIRN_EDATA,
-                     "the state kept is not that of %s, version %d: it begins "
+                     "the kept state is not that of %s, version %d: it begins "
                      "with '%.*s'",
                      whose, version, (int)(n < 60 ? n : 60),
                      n > 0 ? bytes.at : "");
@@ -155,7 +155,6 @@ enum firn_status keep_close(struct keep *in, struct firn_error *err)
 {
     if (!in->is_bad && in->at == in->end)
         return FIRN_OK;
-    return firn_fail(err, FIRN_EDATA, "the state kept of %s is damaged%s",
-                     in->whose,
-                     in->is_bad ? "" : ": there is more than it had");
+    return firn_fail(err, FIRN_EDATA, "the kept state of %s is damaged%s",
+                     in->whose, in->is_bad ? "" : ": bytes are left over");
 }

@@ -1,4 +1,4 @@
-/* keep.h - what is to outlive the process: marked, numbered, and as text.
+/* keep.h - state that outlives the process, as text with owner and version.
  *
  *     keep_begin(&out, "policy sia", 1);
  *     keep_double(&out, round_s);
@@ -9,11 +9,11 @@
  *     FIRN_TRY(keep_close(&in, err));
  *     sia->round_s = round_s;
  *
- * The first line names whose it is and the version of what follows; the rest
- * are numbers with all their digits and texts, so it reads back as the same
- * bits on any machine. Reading never fails in the middle: after a field that
- * is not there all further ones are 0, and keep_close() tells. So one reads
- * into variables of one's own and keeps them only after keep_close().
+ * The first line has the owner and the version of the format; the rest are
+ * numbers with all their digits and texts, so they read back as the same bits
+ * on any machine. Reading never fails in the middle: after a missing field all
+ * further ones are 0, and keep_close() returns the error. So read into local
+ * variables, and use them only after keep_close().
  */
 #ifndef BASE_KEEP_H
 #define BASE_KEEP_H
@@ -35,20 +35,20 @@ struct keep {
     bool is_bad;
 };
 
-/* FIRN_EDATA with a sentence for bytes that are somebody else's or of another
- * version. `whose` and the bytes are borrowed until keep_close(). */
+/* FIRN_EDATA for another owner or version. `whose` and the bytes are borrowed
+ * until keep_close(). */
 enum firn_status keep_open(struct keep *in, struct firn_bytes bytes,
                            const char *whose, int version,
                            struct firn_error *err);
 double keep_read_double(struct keep *in);
-/* One outside of min..max is bad, and comes as min. */
+/* A number outside of min..max is an error, and reads as min. */
 long keep_read_int(struct keep *in, long min, long max);
-/* `n` bytes at the return value, not ended by 0; they live as long as the
- * bytes given. None may be 0. */
+/* Returns `*n` bytes, without a NUL at the end; they live as long as the bytes
+ * given. */
 const char *keep_read_text(struct keep *in, size_t *n);
 /* Into an empty map, under the same numbers. */
 void keep_read_names(struct keep *in, struct map *names);
-/* FIRN_EDATA when a field was missing or wrong, or something is left. */
+/* FIRN_EDATA: a field was missing or wrong, or bytes are left. */
 enum firn_status keep_close(struct keep *in, struct firn_error *err);
 
 #endif

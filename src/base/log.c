@@ -1,6 +1,6 @@
-/* log.c - formats a remark and hands it to the sink.
+/* log.c - formats a message and passes it to the sink.
  *
- * Without a sink nothing is formatted. A remark over 1023 bytes is cut.
+ * Without a sink nothing is formatted. A message over 1023 bytes is cut.
  */
 #include "base/log.h"
 #include <stdarg.h>

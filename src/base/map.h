@@ -1,4 +1,4 @@
-/* map.h - names into small numbers: 0, 1, 2 in the order they first came.
+/* map.h - gives names small numbers: 0, 1, 2 in the order of their arrival.
  *
  * For interning the names of a trace (users, models, queues). Names are
  * copied; numbers never change. There is no way to walk it in hash order, so

@@ -1,7 +1,7 @@
 /* mem.c - malloc that aborts instead of failing.
  *
- * Why abort: a scheduler's truth is on disk, and a restart recovers it; code
- * that limps on after a failed allocation is code nobody tests.
+ * Why abort: a scheduler's state is on disk, and a restart recovers it; code
+ * that continues after a failed allocation is never tested.
  */
 #include "base/mem.h"
 #include <firn/status.h>

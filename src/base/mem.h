@@ -1,7 +1,7 @@
-/* mem.h - memory that is there or the program is not.
+/* mem.h - allocation that aborts instead of failing.
  *
- * Running out of memory aborts with a sentence; nobody above checks. Only
- * base/ calls malloc, so this is the one door.
+ * Running out of memory aborts with a message; callers do not check. Only base/
+ * calls malloc.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H

@@ -1,4 +1,4 @@
-/* sort.h - many doubles, in order.
+/* sort.h - sorts doubles.
  */
 #ifndef BASE_SORT_H
 #define BASE_SORT_H

@@ -1,6 +1,7 @@
-/* status.c - the words behind enum firn_status, and the way bugs end.
+/* status.c - texts of enum firn_status, and the abort after a bug.
  */
 #include <firn/status.h>
+#include <firn/version.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,4 +64,9 @@ void firn_bug_(const char *file, int line, const char *fmt, ...)
     va_end(args);
     fputc('\n', stderr);
     abort();
+}
+
+const char *firn_version(void)
+{
+    return FIRN_VERSION;
 }

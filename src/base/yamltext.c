@@ -1,10 +1,9 @@
 /* yamltext.c - libyaml's events and libcyaml's complaints.
  *
- * libcyaml tells what is wrong through its log only: the first sentence is
- * kept, and the first place of the backtrace behind it. Complaints of a key
- * name the place before it; among the words the key is the first of its name
- * from there on. Both libraries refuse a text at NULL, which an empty buffer
- * is; they get "" instead.
+ * libcyaml reports errors through its log only: the first sentence is kept, and
+ * the first place of the backtrace behind it. An error about a key names the
+ * place before it; the key is the first scalar of its name from there on. Both
+ * libraries refuse a NULL text, which an empty buffer is; they get "" instead.
  *
  * Cost: O(text) for each pass, and a copy of every scalar that is noted.
  */
@@ -57,7 +56,7 @@ enum firn_status yaml_walk(struct firn_bytes text, const char *where,
     return status;
 }
 
-/* What libcyaml said: its first sentence, and the first place it named. */
+/* libcyaml's message: its first sentence, and the first place it named. */
 struct complaint {
     char text[160];
     char place[96]; /* "in mapping field 'gpus'" */
@@ -74,21 +73,21 @@ static void hear(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
     for (char *at = text; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';
-    char *said = str_trim(text);
-    if (strncmp(said, "Load: ", 6) == 0)
-        said += 6;
-    char *line = strstr(said, " (line: ");
-    if (strcmp(said, "Backtrace:") == 0)
+    char *message = str_trim(text);
+    if (strncmp(message, "Load: ", 6) == 0)
+        message += 6;
+    char *line = strstr(message, " (line: ");
+    if (strcmp(message, "Backtrace:") == 0)
         return;
     if (line == NULL && complaint->text[0] == '\0')
-        str_copy(complaint->text, sizeof complaint->text, said);
+        str_copy(complaint->text, sizeof complaint->text, message);
     if (line == NULL || complaint->line != 0)
         return;
     *line = '\0';
     line += 8;
     line[strspn(line, "0123456789")] = '\0';
     if (str_int(line, 1, 1L << 40, &complaint->line))
-        str_copy(complaint->place, sizeof complaint->place, said);
+        str_copy(complaint->place, sizeof complaint->place, message);
 }
 
 /* The key complained of is the first of that name from the place on; one that
@@ -138,7 +137,7 @@ enum firn_status yaml_load(void **out, const cyaml_schema_value_t *schema,
         return FIRN_OK;
     }
     if (result == CYAML_OK)
-        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
+        return firn_fail(err, FIRN_EINVAL, "%s: the file is empty", where);
     correct_line(&complaint, words);
     bool has_place = complaint.place[0] != '\0';
     return firn_fail(
@@ -150,8 +149,8 @@ enum firn_status yaml_load(void **out, const cyaml_schema_value_t *schema,
 
 void yaml_free(void *data, const cyaml_schema_value_t *schema)
 {
-    struct complaint nobody = {0};
-    const cyaml_config_t config = config_of(&nobody);
+    struct complaint unused = {0};
+    const cyaml_config_t config = config_of(&unused);
     if (data != NULL)
         cyaml_free(&config, schema, data, 0);
 }

@@ -1,11 +1,11 @@
 /* yamltext.h - a YAML text read by a schema of libcyaml, strictly.
  *
- * Two passes. yaml_walk() goes through the events of libyaml, by which a
- * reader notes where things stand and refuses what libcyaml would take too
- * kindly or too slowly. yaml_load() is libcyaml's pass; what it finds (an
- * unknown key, one given twice, a list where a text should be) becomes a
- * sentence with file and line. For a key libcyaml gives the place before it;
- * the words of the first pass have the true one.
+ * Two passes. yaml_walk() goes through libyaml's events: a reader notes the
+ * lines of scalars and refuses what libcyaml would accept wrongly or too
+ * slowly. yaml_load() is libcyaml's pass; its errors (an unknown key, a key
+ * given twice, a list in place of a text) become messages with file and line.
+ * For a key libcyaml reports the place before it; the first pass knows the
+ * right line.
  */
 #ifndef BASE_YAMLTEXT_H
 #define BASE_YAMLTEXT_H
@@ -29,15 +29,15 @@ struct yaml_words {
 
 /* Keeps a scalar and its line; its text as kept. */
 const char *yaml_note(struct yaml_words *words, const yaml_event_t *event);
-/* The line where `text` stands first; 1 when it stands nowhere. */
+/* The first line with `text`; 1: none. */
 long yaml_line(const struct yaml_words *words, const char *text);
 void yaml_words_release(struct yaml_words *words);
 
-/* Why this event cannot be, or NULL. */
+/* Why this event is not allowed, or NULL. */
 typedef const char *yaml_judge(void *arg, const yaml_event_t *event);
 
-/* Shows `judge` every event. FIRN_EINVAL with file (`where`) and line at the
- * first that cannot be, or when the text is no YAML. */
+/* Calls `judge` for every event. FIRN_EINVAL with file (`where`) and line for
+ * the first that is not allowed, or if the text is not YAML. */
 enum firn_status yaml_walk(struct firn_bytes text, const char *where,
                            yaml_judge *judge, void *arg,
                            struct firn_error *err);

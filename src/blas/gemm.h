@@ -53,8 +53,8 @@ struct d2_dgemm {
 void d2_sgemm(const struct d2_sgemm *g);
 void d2_dgemm(const struct d2_dgemm *g);
 
-/* A dense matrix with so many columns, stored by rows; its transpose, which is
- * the same memory; and one to be written. */
+/* A dense matrix with `columns` columns, stored by rows; its transpose, which
+ * is the same memory; and one to be written. */
 struct d2_smat d2_srows(const float *at, size_t ncols);
 struct d2_smat d2_srows_t(const float *at, size_t ncols);
 struct d2_sout d2_srows_out(float *at, size_t ncols);

@@ -1,6 +1,6 @@
 /* tiles.h - the innermost loops of a matrix product, one set per machine.
  *
- * A tile is so many rows by so many columns of the result. Its rows are
+ * A tile is a block of rows and columns of the result. Its rows are
  * vectors; its columns are scalars that multiply them. `tall` works on all
  * `rows`, `low` on the first half of them, for the end of a matrix.
  */

@@ -1,18 +1,17 @@
-/* client.c - the daemon, asked over HTTP, by libcurl.
+/* client.c - HTTP client of firnd, with libcurl.
  *
- * One handle, one transfer at a time, driven by the multi interface: that one
- * can wait for the network and for an interrupt together.
+ * One handle, one transfer at a time. The multi interface is used because it
+ * waits for the network and for an interrupt at the same time.
  *
  * Invariants:
- * (1) a call ends after its timeout, whatever the other side does; a stream
- *     ends when one of the two wants it to;
- * (2) of an answer to a call no more than ANSWER_MAX bytes are kept;
- * (3) a request without an id is sent once. One with an id is sent again, the
- *     same bytes, only while it is not known whether it was done: the daemon
- *     does it once. That nobody listens at all at the first try is known, and
- *     said at once;
- * (4) no redirection is followed, no proxy asked: a token goes where the user
- *     said.
+ * (1) a call ends after its timeout in all cases; a stream ends when either
+ * side ends it; (2) at most ANSWER_MAX bytes of an answer are kept; (3) a
+ * request without an id is sent once. A request with an id is repeated, with
+ * the same bytes, while it is unknown whether firnd carried it out; firnd
+ * carries it out once. If nothing listens at the first try, it is not repeated;
+ * (4) redirects are not followed and no proxy is used, so that a token goes
+ * only to the given address; (5) SIGINT and SIGTERM set a flag and write a byte
+ * to a pipe, which wakes a waiting poll() at once.
  */
 #include "cli/client.h"
 #include "base/buf.h"
@@ -20,15 +19,19 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/clientplace.h"
-#include "cli/clientstop.h"
 #include "cli/curlcalls.h"
 #include "cli/safetext.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-enum { ANSWER_MAX = 256 << 20, SAID_MAX = 1 << 16 };
+enum { ANSWER_MAX = 256 << 20, MESSAGE_MAX = 1 << 16 };
 
 static const double timeout_default_s = 30;
 static const double retry_for_s = 20, retry_pause_s = 0.2;
@@ -39,10 +42,10 @@ struct client {
     CURLM *multi;
     CURL *easy;
     struct firn_buf url;
-    bool was_heard; /* the last transfer was taken, whatever became of it */
+    bool was_answered; /* the last transfer got a status 2xx */
 };
 
-/* What came of one transfer. */
+/* Result of one transfer. */
 struct answer {
     struct client *client;
     CURLcode code;
@@ -51,8 +54,61 @@ struct answer {
     client_taker *take; /* NULL: the body is kept */
     void *arg;
     bool is_enough;
-    int64_t next; /* of a piece: where the next one begins; -1: not said */
+    int64_t next; /* offset of the next piece; -1: not in the header */
 };
+
+/* --- interrupts (5) --------------------------------------------------------
+ */
+
+static volatile sig_atomic_t is_stopped;
+static int stop_pipe[2] = {-1, -1};
+
+static void on_signal(int number)
+{
+    int before = errno;
+    (void)number;
+    is_stopped = 1;
+    ssize_t n = write(stop_pipe[1], "x", 1);
+    (void)n; /* a full pipe wakes poll() too */
+    errno = before;
+}
+
+void client_catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    if (stop_pipe[0] >= 0 || pipe(stop_pipe) != 0)
+        return;
+    for (int i = 0; i < 2; i++) {
+        fcntl(stop_pipe[i], F_SETFL, O_NONBLOCK);
+        fcntl(stop_pipe[i], F_SETFD, FD_CLOEXEC);
+    }
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool client_interrupted(void)
+{
+    return is_stopped != 0;
+}
+
+bool client_wait(double wait_s, int fd)
+{
+    double until_s = clock_elapsed_s() + wait_s;
+    while (!client_interrupted()) {
+        double left_s = until_s - clock_elapsed_s();
+        struct pollfd fds[2] = {{.fd = stop_pipe[0], .events = POLLIN},
+                                {.fd = fd, .events = POLLIN}};
+        if (!(left_s > 0))
+            return true;
+        int ms = left_s < 3600 ? (int)(left_s * 1000) + 1 : 3600 * 1000;
+        if (poll(fds, 2, ms) > 0 && fds[1].revents != 0)
+            return true;
+    }
+    return false;
+}
+
+/* --- opening -------------------------------------------------------------- */
 
 enum firn_status client_open(struct client **out,
                              const struct client_where *where,
@@ -111,7 +167,7 @@ static size_t keep(char *data, size_t size, size_t count, void *arg)
     return n;
 }
 
-static size_t hear_header(char *data, size_t size, size_t count, void *arg)
+static size_t read_header(char *data, size_t size, size_t count, void *arg)
 {
     static const char name[] = "Firn-Next-Offset:";
     struct answer *answer = arg;
@@ -180,7 +236,7 @@ static void set_options(struct client *c, const struct client_request *request,
     curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
     curl.easy_setopt(easy, CURLOPT_WRITEDATA, answer);
-    curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, hear_header);
+    curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
     curl.easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     if (c->place.socket != NULL)
         curl.easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
@@ -191,7 +247,7 @@ static void set_options(struct client *c, const struct client_request *request,
 #endif
 }
 
-/* Lets the transfer go on until it is over. */
+/* Runs the transfer to its end. */
 static CURLcode drive(struct client *c)
 {
     for (;;) {
@@ -203,7 +259,7 @@ static CURLcode drive(struct client *c)
         CURLMsg *message = curl.multi_info_read(c->multi, &nmessages);
         if (message != NULL && message->msg == CURLMSG_DONE)
             return message->data.result;
-        struct curl_waitfd stop = {.fd = client_stop_fd(),
+        struct curl_waitfd stop = {.fd = stop_pipe[0],
                                    .events = CURL_WAIT_POLLIN};
         curl.multi_poll(c->multi, &stop, stop.fd >= 0 ? 1 : 0, 1000, NULL);
     }
@@ -224,11 +280,11 @@ static void transfer(struct client *c, const struct client_request *request,
         curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &answer->http);
         curl.multi_remove_handle(c->multi, c->easy);
     }
-    c->was_heard = answer->http >= 200 && answer->http < 300;
+    c->was_answered = answer->http >= 200 && answer->http < 300;
     curl.slist_free_all(headers);
 }
 
-/* --- what came of it, in words -------------------------------------------- */
+/* --- error messages ------------------------------------------------------- */
 
 static enum firn_status no_answer(const struct client *c, CURLcode code,
                                   struct firn_error *err)
@@ -240,14 +296,14 @@ static enum firn_status no_answer(const struct client *c, CURLcode code,
         return client_place_away(&c->place, err);
     case CURLE_OPERATION_TIMEDOUT:
         return firn_fail(err, FIRN_EIO,
-                         "the daemon at %s did not answer within %g s",
+                         "firnd at %s did not answer within %g s",
                          client_place(c), c->timeout_s);
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_PARTIAL_FILE:
         return firn_fail(err, FIRN_EIO,
-                         "the daemon at %s hung up before it answered",
+                         "firnd at %s closed the connection before it answered",
                          client_place(c));
     default:
         return firn_fail(err, FIRN_EIO, "%s: %s", client_place(c),
@@ -255,7 +311,7 @@ static enum firn_status no_answer(const struct client *c, CURLcode code,
     }
 }
 
-/* The status that goes with a number of HTTP. */
+/* The firn_status for an HTTP status. */
 static enum firn_status status_of(long http)
 {
     switch (http) {
@@ -272,36 +328,32 @@ static enum firn_status status_of(long http)
     }
 }
 
-/* The daemon's own words on what is wrong. */
+/* Fails with the error message of firnd. */
 static enum firn_status refused(const struct client *c,
                                 const struct answer *answer,
                                 struct firn_error *err)
 {
     struct firn_buf text = {0};
-    const char *said = NULL;
-    json_t *json = answer->body.n > 0 && answer->body.n < SAID_MAX
+    const char *message = NULL;
+    json_t *json = answer->body.n > 0 && answer->body.n < MESSAGE_MAX
                        ? json_loadb(answer->body.at, answer->body.n, 0, NULL)
                        : NULL;
-    if (json_unpack(json, "{s:{s:s}}", "error", "text", &said) == 0)
-        safe_puts(&text, said);
+    if (json_unpack(json, "{s:{s:s}}", "error", "text", &message) == 0)
+        safe_puts(&text, message);
     else
-        buf_printf(&text, "%s answered with status %ld and no word of firn's",
+        buf_printf(&text,
+                   "%s answered with HTTP status %ld without a message of "
+                   "firnd: is it firnd?",
                    client_place(c), answer->http);
     if (answer->http == 401)
-        buf_puts(&text, "; name a token's file by --token-file or "
+        buf_puts(&text, "; give the token by --token-file or "
                         "FIRN_API_TOKEN_FILE");
     enum firn_status status = status_of(answer->http);
-    /* FIRN_EINTR is for interrupts of ours. */
+    /* FIRN_EINTR means that this process was interrupted. */
     firn_fail(err, status == FIRN_EINTR ? FIRN_EIO : status, "%s", text.at);
     buf_release(&text);
     json_decref(json);
     return status == FIRN_EINTR ? FIRN_EIO : status;
-}
-
-static bool is_fine(const struct answer *answer)
-{
-    return answer->code == CURLE_OK && answer->http >= 200 &&
-           answer->http < 300;
 }
 
 static enum firn_status understand(const struct client *c,
@@ -310,7 +362,7 @@ static enum firn_status understand(const struct client *c,
 {
     if (answer->code != CURLE_OK)
         return no_answer(c, answer->code, err);
-    if (!is_fine(answer))
+    if (answer->http < 200 || answer->http >= 300)
         return refused(c, answer, err);
     if (out == NULL)
         return FIRN_OK;
@@ -320,21 +372,13 @@ static enum firn_status understand(const struct client *c,
                        : json_object();
     if (json == NULL)
         return firn_fail(err, FIRN_EIO,
-                         "what answers at %s is no firnd: it sent no JSON",
+                         "%s did not answer with JSON: is it firnd?",
                          client_place(c));
     *out = json;
     return FIRN_OK;
 }
 
 /* --- calls ---------------------------------------------------------------- */
-
-/* Is it unknown whether the request was done, or will it be taken soon? */
-static bool is_open(const struct answer *answer)
-{
-    return (answer->code != CURLE_OK &&
-            answer->code != CURLE_ABORTED_BY_CALLBACK) ||
-           answer->http == 503;
-}
 
 enum firn_status client_call(struct client *client,
                              const struct client_request *request, json_t **out,
@@ -343,8 +387,10 @@ enum firn_status client_call(struct client *client,
     struct answer answer = {0};
     double until_s = clock_elapsed_s() + retry_for_s;
     transfer(client, request, &answer);
-    bool is_known = answer.code == CURLE_COULDNT_CONNECT; /* (3) */
-    while (request->request_id != NULL && !is_known && is_open(&answer) &&
+    bool may_repeat = request->request_id != NULL &&
+                      answer.code != CURLE_COULDNT_CONNECT; /* (3) */
+    while (may_repeat && answer.code != CURLE_ABORTED_BY_CALLBACK &&
+           (answer.code != CURLE_OK || answer.http == 503) &&
            clock_elapsed_s() < until_s && client_wait(retry_pause_s, -1))
         transfer(client, request, &answer);
     enum firn_status status = understand(client, &answer, out, err);
@@ -390,9 +436,9 @@ enum firn_status client_stream(struct client *client, const char *path,
     return status;
 }
 
-bool client_was_heard(const struct client *client)
+bool client_was_answered(const struct client *client)
 {
-    return client->was_heard;
+    return client->was_answered;
 }
 
 void client_escape(struct firn_buf *path, const char *word)
@@ -415,7 +461,7 @@ enum firn_status client_draw_id(char out[CLIENT_ID_MAX], struct firn_error *err)
     if (file != NULL)
         (void)fclose(file);
     if (n != sizeof bytes)
-        return firn_fail(err, FIRN_EIO, "/dev/urandom: cannot be read");
+        return firn_fail(err, FIRN_EIO, "cannot read /dev/urandom");
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     return FIRN_OK;

@@ -1,11 +1,11 @@
-/* client.h - the daemon, asked over HTTP.
+/* client.h - HTTP client of firnd.
  *
- * On its Unix socket by default, or on TCP with a token. A call sends one
- * request and gives the JSON that came back; a stream hands over the answer as
- * it comes. What goes wrong is a sentence that names the address and what to
- * do: no daemon there, another user's socket, no answer in time, a token that
- * is not taken, the daemon's own words. All that comes from the other side is
- * escaped in these sentences (cli/safetext.h).
+ * Connects to firnd's UNIX socket by default, or to a TCP address with a token.
+ * A call sends one request and returns the JSON answer; a stream passes on the
+ * answer as it arrives. Error messages name the address and the remedy: firnd
+ * does not run, the socket belongs to another user, no answer in time, wrong
+ * token, or the message of firnd. Text from firnd is escaped in them
+ * (cli/safetext.h).
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -15,23 +15,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As the flags say it; NULL: by the environment, then by default. */
+/* Options of the command; NULL: from the environment, else the default. */
 struct client_where {
-    const char *socket;     /* FIRN_SOCKET; firn.sock as firnd has it */
+    const char *socket;     /* FIRN_SOCKET; firnd's default socket */
     const char *url;        /* FIRN_API_URL */
     const char *token_file; /* FIRN_API_TOKEN_FILE */
-    double timeout_s;       /* of a call; 0: 30 */
+    double timeout_s;       /* of a call; 0: 30 s */
 };
 
 struct client;
 
-/* Nothing is sent yet. FIRN_EINVAL for an address that is none, FIRN_EIO for a
- * token file that cannot be read. */
+/* Sends nothing. FIRN_EINVAL for an invalid address, FIRN_EIO for a token file
+ * that cannot be read. */
 enum firn_status client_open(struct client **out,
                              const struct client_where *where,
                              struct firn_error *err);
 void client_close(struct client *client);
-/* Where it asks: "/run/user/1000/firn.sock" or the URL. */
+/* The address: "/run/user/1000/firn.sock" or the URL. */
 const char *client_place(const struct client *client);
 
 struct client_request {
@@ -39,48 +39,49 @@ struct client_request {
     const char *path;   /* "/v1/jobs?all=1", parts already escaped */
     const char *content_type;
     struct firn_bytes body;
-    /* Not NULL: the same request may come twice and is done once, so it is
-     * tried again for some seconds when no answer came. */
+    /* Idempotency key, or NULL. With a key the request is repeated for some
+     * seconds if no answer comes; firnd carries it out once. */
     const char *request_id;
 };
 
-/* The answer as JSON in `*out`, to be given back by json_decref(); `out` NULL:
- * it is not wanted. FIRN_EINTR: interrupted (below). */
+/* Sets `*out` to the JSON answer, which the caller releases by json_decref();
+ * `out` may be NULL. FIRN_EINTR: interrupted (below). */
 enum firn_status client_call(struct client *client,
                              const struct client_request *request, json_t **out,
                              struct firn_error *err);
-/* The same for a GET. */
+/* A call with GET. */
 enum firn_status client_get(struct client *client, const char *path,
                             json_t **out, struct firn_error *err);
 
-/* The same for an answer that is no JSON: appends its bytes. `*next` is where
- * the next piece begins, if that was said, else -1. */
+/* A GET whose answer is not JSON: appends its bytes. Sets `*next` to the offset
+ * of the next piece, or to -1 if the answer has none. */
 enum firn_status client_piece(struct client *client, const char *path,
                               struct firn_buf *out, int64_t *next,
                               struct firn_error *err);
 
-/* Takes a piece of the answer; false: it has seen enough. */
+/* Receives a piece of the answer; returns false to end the stream. */
 typedef bool client_taker(void *arg, struct firn_bytes piece);
-/* A GET whose answer comes for as long as the other side likes. */
+/* A GET whose answer has no end in time. */
 enum firn_status client_stream(struct client *client, const char *path,
                                client_taker *take, void *arg,
                                struct firn_error *err);
-/* Did the daemon begin to answer the last request, and well? */
-bool client_was_heard(const struct client *client);
+/* Did the last request get a status 2xx? */
+bool client_was_answered(const struct client *client);
 
-/* Appends `word` with everything but letters, digits and -._~ as %XX. */
+/* Appends `word`, percent-encoded. */
 void client_escape(struct firn_buf *path, const char *word);
 
-/* 32 letters drawn at random, for request_id. */
+/* Draws 32 random hexadecimal digits, for request_id. */
 enum { CLIENT_ID_MAX = 33 };
 enum firn_status client_draw_id(char out[CLIENT_ID_MAX],
                                 struct firn_error *err);
 
-/* From here on SIGINT and SIGTERM do not end the process, but calls, streams
- * and waits: FIRN_EINTR. For commands that follow something. */
+/* From now on SIGINT and SIGTERM end calls, streams and waits with FIRN_EINTR
+ * instead of ending the process. For commands that follow a job or a log. */
 void client_catch_interrupts(void);
 bool client_interrupted(void);
-/* Waits; false: interrupted. `fd`, unless -1, ends it too when readable. */
+/* Waits for `wait_s`, or until `fd` (unless -1) is readable. Returns false if
+ * interrupted. */
 bool client_wait(double wait_s, int fd);
 
 #endif

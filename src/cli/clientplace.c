@@ -1,9 +1,9 @@
-/* clientplace.c - where the daemon is asked, and with which token.
+/* clientplace.c - address and token of firnd.
  *
- * A flag wins over the environment; the environment's URL over its socket; and
- * when nothing is said, the socket is where firnd puts it unless told
- * otherwise: $XDG_RUNTIME_DIR/firn.sock, or firn.sock in its state folder. A
- * token is for TCP only: who may use the socket is known by the system.
+ * Options take precedence over the environment, FIRN_API_URL over FIRN_SOCKET.
+ * The default is firnd's default socket: $XDG_RUNTIME_DIR/firn.sock, else
+ * firn.sock in the state directory. Only TCP needs a token; the socket is
+ * protected by its file permissions.
  */
 #include "cli/clientplace.h"
 #include "base/buf.h"
@@ -19,14 +19,14 @@
 
 enum { TOKEN_MAX = 512 };
 
-/* The flag, or what the environment says; empty counts as nothing. */
+/* The option, else the environment variable; NULL if empty. */
 static const char *setting(const char *given, const char *name)
 {
     const char *text = given != NULL ? given : getenv(name);
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
-/* Visible ASCII only: what may stand in a header and in an address. */
+/* Only printable ASCII, as in HTTP headers and addresses? */
 static bool is_plain(const char *text)
 {
     for (; *text != '\0'; text++)
@@ -48,9 +48,10 @@ static enum firn_status default_socket(struct firn_buf *out,
     else if (home != NULL)
         buf_printf(out, "%s/.local/state/firn/firn.sock", home);
     else
-        return firn_fail(err, FIRN_EINVAL,
-                         "neither XDG_RUNTIME_DIR nor HOME is set: name the "
-                         "daemon's socket by --socket or FIRN_SOCKET");
+        return firn_fail(
+            err, FIRN_EINVAL,
+            "neither XDG_RUNTIME_DIR nor HOME is set: give firnd's "
+            "socket by --socket or FIRN_SOCKET");
     return FIRN_OK;
 }
 
@@ -60,7 +61,7 @@ static enum firn_status set_socket(struct client_place *place, const char *path,
     struct sockaddr_un at;
     if (strlen(path) >= sizeof at.sun_path)
         return firn_fail(err, FIRN_EINVAL,
-                         "%s: a socket's path has at most %zu bytes", path,
+                         "%s: the path of a socket has at most %zu bytes", path,
                          sizeof at.sun_path - 1);
     place->socket = mem_strdup(path);
     return FIRN_OK;
@@ -72,14 +73,14 @@ static enum firn_status set_url(struct client_place *place, const char *url,
     if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) ||
         !is_plain(url))
         return firn_fail(err, FIRN_EINVAL,
-                         "'%s' is no http:// or https:// address", url);
+                         "'%s' is not an http:// or https:// address", url);
     place->url = mem_strdup(url);
     for (size_t n = strlen(url); n > 0 && place->url[n - 1] == '/'; n--)
         place->url[n - 1] = '\0';
     return FIRN_OK;
 }
 
-/* The first line of the file. */
+/* Reads the token from the first line of the file. */
 static enum firn_status set_token(struct client_place *place, const char *path,
                                   struct firn_error *err)
 {
@@ -91,13 +92,14 @@ static enum firn_status set_token(struct client_place *place, const char *path,
     bool is_read = !ferror(file);
     (void)fclose(file);
     if (!is_read)
-        return firn_fail(err, FIRN_EIO, "%s: cannot be read", path);
+        return firn_fail(err, FIRN_EIO, "cannot read %s", path);
     line[n] = '\0';
     size_t first = strcspn(line, "\n");
     line[first] = '\0';
     char *token = str_trim(line);
     if (*token == '\0' || first == sizeof line - 1 || !is_plain(token))
-        return firn_fail(err, FIRN_EINVAL, "%s: there is no token in it", path);
+        return firn_fail(err, FIRN_EINVAL, "%s: the first line is not a token",
+                         path);
     place->token = mem_strdup(token);
     return FIRN_OK;
 }
@@ -146,7 +148,7 @@ void client_place_release(struct client_place *place)
     *place = (struct client_place){0};
 }
 
-/* What the system says to a connection there; 0: it can be had. */
+/* errno of a connection to the socket; 0: it succeeds. */
 static int try_socket(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -165,23 +167,25 @@ enum firn_status client_place_away(const struct client_place *place,
 {
     if (place->socket == NULL)
         return firn_fail(err, FIRN_EIO,
-                         "no daemon answers at %s: does firnd run there, with "
-                         "--listen?",
+                         "firnd does not answer at %s: is it running there, "
+                         "with --listen?",
                          place->url);
     int code = try_socket(place->socket);
     if (code == ENOENT || code == ENOTDIR)
         return firn_fail(err, FIRN_EIO,
-                         "no daemon: there is no %s; start one with 'firnd', "
-                         "or name its socket by --socket or FIRN_SOCKET",
+                         "firnd is not running: there is no socket %s; start "
+                         "'firnd', or give its socket by --socket or "
+                         "FIRN_SOCKET",
                          place->socket);
     if (code == ECONNREFUSED)
         return firn_fail(err, FIRN_EIO,
-                         "no daemon listens at %s any more; start it with "
+                         "firnd is not running: nothing listens on %s; start "
                          "'firnd'",
                          place->socket);
     if (code == EACCES || code == EPERM)
-        return firn_fail(err, FIRN_EIO, "%s is another user's: %s",
+        return firn_fail(err, FIRN_EIO,
+                         "the socket %s belongs to another user: %s",
                          place->socket, strerror(code));
     return firn_fail(err, FIRN_EIO, "%s: %s", place->socket,
-                     code != 0 ? strerror(code) : "the daemon did not answer");
+                     code != 0 ? strerror(code) : "firnd did not answer");
 }

@@ -6,11 +6,11 @@
  */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/livepatience.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -57,15 +57,15 @@ struct stream {
 
 static void put_event(const json_t *event, struct firn_buf *out)
 {
-    double job = said_number(event, "job", -1);
-    buf_moment(out, said_number(event, "at_s", 0));
+    double job = answer_number(event, "job", -1);
+    buf_moment(out, answer_number(event, "at_s", 0));
     buf_printf(out, job >= 0 ? "  %6.0f  " : "       -  ", job);
     size_t before = out->n;
-    safe_puts(out, said_text(event, "kind"));
+    safe_puts(out, answer_text(event, "kind"));
     size_t width = out->n > before ? safe_width(out->at + before) : 0;
     buf_printf(out, "%*s  ", width < 10 ? (int)(10 - width) : 0, "");
-    safe_puts(out, said_text(event, "text"));
-    const char *caller = said_text(event, "caller");
+    safe_puts(out, answer_text(event, "text"));
+    const char *caller = answer_text(event, "caller");
     if (caller[0] != '\0') {
         buf_puts(out, "  [");
         safe_puts(out, caller);
@@ -95,13 +95,13 @@ static enum firn_status get_history(struct stream *t, json_t *events,
     for (;;) {
         json_t *one = NULL;
         FIRN_TRY(get_page(t, &one, err));
-        const json_t *list = said_list(one, "events");
+        const json_t *list = answer_list(one, "events");
         size_t n = json_array_size(list);
         json_array_extend(events, (json_t *)list);
         while (t->args->last > 0 &&
                json_array_size(events) > (size_t)t->args->last)
             json_array_remove(events, 0);
-        double last = said_number(one, "last", t->seen);
+        double last = answer_number(one, "last", t->seen);
         bool goes_on = n > 0 && last > t->seen;
         t->seen = last > t->seen ? last : t->seen;
         json_decref(one);
@@ -123,7 +123,7 @@ static int print_history(struct stream *t)
         rc = live_write_json(t->live, events);
     } else {
         for (size_t i = 0; i < json_array_size(events); i++)
-            (t->live->is_json ? said_print_line
+            (t->live->is_json ? answer_print_line
                               : put_event)(json_array_get(events, i), &out);
         rc = live_write(t->live, &out);
     }
@@ -145,9 +145,9 @@ static void take_line(struct stream *t, const char *line, size_t n)
         json_loadb(line + sizeof start - 1, n - sizeof start + 1, 0, NULL);
     if (event == NULL)
         return;
-    double id = said_number(event, "id", t->seen);
+    double id = answer_number(event, "id", t->seen);
     t->seen = id > t->seen ? id : t->seen;
-    (t->live->is_json ? said_print_line : put_event)(event, &out);
+    (t->live->is_json ? answer_print_line : put_event)(event, &out);
     t->rc = live_write(t->live, &out);
     buf_release(&out);
     json_decref(event);
@@ -174,7 +174,7 @@ static bool take(void *arg, struct firn_bytes piece)
 
 static int follow(struct stream *t)
 {
-    double heard_s = clock_elapsed_s();
+    double contact_s = clock_elapsed_s();
     for (;;) {
         struct firn_error err = {0};
         char path[96];
@@ -187,8 +187,9 @@ static int follow(struct stream *t)
             client_stream(t->live->client, path, take, t, &err);
         if (t->rc != 0 || client_interrupted())
             return t->rc != 0 ? t->rc : 130;
-        if (!live_bears(&heard_s, status, client_was_heard(t->live->client),
-                        clock_elapsed_s()))
+        if (!live_should_retry(&contact_s, status,
+                               client_was_answered(t->live->client),
+                               clock_elapsed_s()))
             return live_failed(t->live, &err);
         if (!client_wait(0.5, -1))
             return 130;
@@ -209,7 +210,7 @@ static int find_job(struct stream *t)
     buf_puts(&path, "/v1/jobs/");
     client_escape(&path, t->args->job);
     enum firn_status status = client_get(t->live->client, path.at, &job, &err);
-    t->job = said_number(job, "id", -1);
+    t->job = answer_number(job, "id", -1);
     json_decref(job);
     buf_release(&path);
     return status == FIRN_OK ? 0 : live_failed(t->live, &err);

@@ -125,14 +125,15 @@ static enum firn_status print_stream(struct printing *p, const char *job,
                                      struct firn_error *err)
 {
     struct firn_buf path = {0};
-    double heard_s = clock_elapsed_s();
+    double contact_s = clock_elapsed_s();
     enum firn_status status;
     for (;;) {
         make_path(&path, job, "follow=1&offset", p->offset);
         status = client_stream(p->live->client, path.at, print, p, err);
         if (status != FIRN_EIO ||
-            !live_bears(&heard_s, status, client_was_heard(p->live->client),
-                        clock_elapsed_s()))
+            !live_should_retry(&contact_s, status,
+                               client_was_answered(p->live->client),
+                               clock_elapsed_s()))
             break;
         if (!client_wait(0.5, -1)) {
             status = firn_fail(err, FIRN_EINTR, "interrupted");

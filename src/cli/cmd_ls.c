@@ -20,9 +20,8 @@ static const struct flag table[] = {
      offsetof(struct args, is_all)},
     {"state", 's', "A,B,...", "only jobs in these states, e.g. pending,failed",
      flag_text, offsetof(struct args, state)},
-    {"limit", 'n', "N",
-     "show at most N waiting jobs; 0 shows all (default: 1000)", flag_whole,
-     offsetof(struct args, limit)},
+    {"limit", 'n', "N", "at most N waiting jobs; 0 means all (default: 1000)",
+     flag_whole, offsetof(struct args, limit)},
     {"user", 'u', "USER", "only jobs of this user", flag_text,
      offsetof(struct args, user)},
     {0},
@@ -33,8 +32,8 @@ static const struct flags_page page = {
     .usage = "[options]",
     .about = "Lists running and waiting jobs, running ones first. GPUS is the "
              "number requested, HOLDS the GPUs held now, RAN the time on GPUs "
-             "over all attempts. The table shows at most 1000 waiting jobs; "
-             "--all, --state and -o json show all of them.",
+             "over all attempts. The table has at most 1000 waiting jobs; "
+             "--all, --state and -o json list all.",
     .table = table,
 };
 
@@ -70,8 +69,8 @@ int cmd_ls(int argc, char **argv)
         return rc;
     if (argc > 1)
         return flags_wrong(&page,
-                           "unexpected argument '%s'; did you mean 'firn "
-                           "show %s'?",
+                           "unexpected argument '%s'; did you mean "
+                           "'firn show %s'?",
                            argv[1], argv[1]);
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)

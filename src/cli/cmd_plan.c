@@ -1,15 +1,14 @@
-/* cmd_plan.c - `firn plan`: what would happen if a job were submitted.
+/* cmd_plan.c - `firn plan`: predicts what would happen to a new job.
  *
- * The job is a file or made of options, as for `firn submit` and by the same
- * table.
+ * The job is a file or is described by options, as for `firn submit`.
  */
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/jobtext.h"
 #include "cli/live.h"
 #include "cli/livefile.h"
 #include "cli/livewords.h"
-#include "cli/said.h"
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -22,7 +21,7 @@ struct args {
 };
 
 static const struct flag table[] = {
-    {"file", 'f', "FILE", "job file (YAML); - reads standard input", flag_text,
+    {"file", 'f', "FILE", "job file, - for standard input", flag_text,
      offsetof(struct args, file)},
     LIVE_FLAGS,
     {0},
@@ -33,7 +32,7 @@ static const struct flags_page page = {
     .usage = "[options] -f FILE\n"
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Predicts what would happen if the job were submitted now: start, "
-             "GPUs, speed, end, which jobs it would slow down, and the "
+             "GPUs, speed, end, the jobs that it would slow down, and the "
              "smallest change that would start it at once. Nothing is "
              "submitted.",
     .table = table,
@@ -42,7 +41,7 @@ static const struct flags_page page = {
     .shared_at = offsetof(struct args, job),
 };
 
-/* The job file: one there is, or one made of the options. */
+/* Reads the job file, or makes one from the options. */
 static enum firn_status read_job(struct firn_buf *out, const struct args *args,
                                  char **argv, struct firn_error *err)
 {
@@ -67,12 +66,12 @@ static int ask(struct live *live, const struct args *args, char **argv)
                                      .body = {text.at, text.n}};
     if (status == FIRN_OK) {
         status = client_call(live->client, &request, &answer, &err);
-        live_file_blame(&err, args->file);
+        live_file_name_error(&err, args->file);
     }
     buf_release(&text);
     if (status != FIRN_OK)
         return live_failed(live, &err);
-    (live->is_json ? said_print : live_plan_page)(answer, &out);
+    (live->is_json ? answer_print : live_plan_page)(answer, &out);
     int rc = live_write(live, &out);
     buf_release(&out);
     json_decref(answer);
@@ -82,10 +81,10 @@ static int ask(struct live *live, const struct args *args, char **argv)
 static int check(const struct args *args, bool has_command)
 {
     if (args->file == NULL && !has_command)
-        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
+        return flags_wrong(&page, "say -f FILE, or -- and a command");
     if (args->file != NULL && (has_command || job_flags_any(&args->job)))
-        return flags_wrong(&page, "-f FILE cannot be combined with a command "
-                                  "or with job options");
+        return flags_wrong(&page, "-f takes the whole job from the file: give "
+                                  "no job options and no command with it");
     return -1;
 }
 
@@ -98,7 +97,7 @@ int cmd_plan(int argc, char **argv)
     if (rc < 0)
         rc = check(&args, argc > 1);
     if (rc < 0) {
-        argv[argc] = NULL; /* the operands stand first now */
+        argv[argc] = NULL; /* ends the operands */
         rc = live_open(&live, &page, &args.live);
         if (rc < 0)
             rc = ask(&live, &args, argv + 1);

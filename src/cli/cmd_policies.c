@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include <firn/policy.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct word {
     unsigned bit;
@@ -196,7 +197,9 @@ int cmd_policies(int argc, char **argv)
     const struct firn_policy_def *const *all = firn_policies(&n);
     const struct firn_policy_def *one = NULL;
     struct firn_error err = {0};
-    if (argc == 2 && !(one = firn_policy_find(argv[1], &err)))
+    if (argc == 2 &&
+        !(one = strchr(argv[1], '/') != NULL ? firn_policy_load(argv[1], &err)
+                                             : firn_policy_find(argv[1], &err)))
         return flags_wrong(&page, "%s", err.text);
     struct firn_buf out = {0};
     print(one ? &one : all, one ? 1 : n, is_json, one != NULL, &out);

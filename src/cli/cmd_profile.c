@@ -36,16 +36,6 @@ static int failed(const struct firn_error *err)
     return 1;
 }
 
-static void name_bad_rows(const struct profile_table *t)
-{
-    long shown = t->nbad < TABLE_BAD_SHOWN ? t->nbad : TABLE_BAD_SHOWN;
-    for (long i = 0; i < shown; i++)
-        fprintf(stderr, "firn profile: %s\n", t->bad[i]);
-    if (t->nbad > shown)
-        fprintf(stderr, "firn profile: %s: %ld more bad rows\n", t->path,
-                t->nbad - shown);
-}
-
 static enum firn_status read_table(const struct args *args, const char *path,
                                    struct profile_table *out,
                                    struct firn_error *err)
@@ -58,7 +48,12 @@ static enum firn_status read_table(const struct args *args, const char *path,
     mem_free(layers);
     if (status != FIRN_OK)
         return status;
-    name_bad_rows(out);
+    long shown = out->nbad < TABLE_BAD_SHOWN ? out->nbad : TABLE_BAD_SHOWN;
+    for (long i = 0; i < shown; i++)
+        fprintf(stderr, "firn profile: %s\n", out->bad[i]);
+    if (out->nbad > shown)
+        fprintf(stderr, "firn profile: %s: %ld more bad rows\n", path,
+                out->nbad - shown);
     if (out->nrows == 0)
         return firn_fail(err, FIRN_EDATA, "%s: no valid row", path);
     return FIRN_OK;
@@ -118,8 +113,8 @@ static void add_point(struct eval *ev, const struct profile_result *a,
     buf_putc(out, '\n');
 }
 
-/* What an application is called: its name in the table, or, where the table
- * has none, that of the folder of a placements.csv, or the file's. */
+/* Sets the title of an application: its name in the table, else the directory
+ * of a placements.csv, else the file name. */
 static void title(struct profile_result *a, const char *app, const char *path)
 {
     const char *end = path + strlen(path), *at = end;
@@ -264,7 +259,8 @@ static int finish(struct eval *ev, const struct args *args,
         write_points(args->points, &ev->points, &err) != FIRN_OK)
         rc = failed(&err);
     if (tested == 0) {
-        fprintf(stderr, "firn profile: nothing could be fitted and tested\n");
+        fprintf(stderr,
+                "firn profile: no application could be fitted and tested\n");
         rc = 1;
     }
     return rc;

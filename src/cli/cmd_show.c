@@ -1,4 +1,4 @@
-/* cmd_show.c - `firn show`: one job with all its fields.
+/* cmd_show.c - `firn show`: shows one job.
  */
 #include "cli/command.h"
 #include "cli/live.h"
@@ -9,8 +9,9 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "show",
     .usage = "[options] JOB",
-    .about = "Shows one job: request, state and reason, GPUs, last report, "
-             "attempts. JOB is a number, a name, or a unique prefix of a name.",
+    .about = "Shows one job: state and reason, GPUs, request, last report, "
+             "attempts, job file.\n"
+             "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

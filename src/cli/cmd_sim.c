@@ -1,15 +1,15 @@
-/* cmd_sim.c - firn sim: every trace under every policy, in parallel.
+/* cmd_sim.c - firn sim: simulates every trace under every policy, in parallel.
  *
- * A task is one (trace, policy), traces outermost; each runs in a process of
- * its own (cli/pool.h) and sends its result back as plain data. Results are
- * printed in the order asked, once all have ended or were interrupted.
+ * A task is a pair of trace and policy; it runs in its own process
+ * (cli/pool.h), which sends its result back as plain data. Results are printed
+ * in the order of the command line, when all tasks have ended or were
+ * interrupted.
  *
- * (1) Standard output holds results only; words and the bar go to standard
- *     error.
- * (2) What is said of a trace's rows is said once, not once a policy; the
- *     same failure of several policies is one sentence.
- * (3) Lives are told from logs. Where no --out asks for these they lie in a
- *     folder of their own until the end.
+ * (1) Standard output has results only; messages and the progress bar go to
+ *     standard error.
+ * (2) Messages about the rows of a trace are printed once, not per policy;
+ * equal failures of several policies are one message. (3) --explain reads event
+ * logs. Without --out they are in a temporary directory.
  */
 #include "base/buf.h"
 #include "base/vec.h"
@@ -27,8 +27,8 @@
 
 struct batch {
     const struct sim_args *args;
-    struct words labels;     /* of the traces, for file names */
-    struct firn_buf scratch; /* folder for logs that only --explain reads */
+    struct words labels;     /* names of the traces in file names */
+    struct firn_buf scratch; /* directory of logs that only --explain reads */
     struct progress progress;
 };
 
@@ -42,7 +42,7 @@ static const char *policy_of(const struct batch *batch, size_t task)
     return batch->args->policies.at[task % batch->args->policies.n];
 }
 
-/* Where the log of a task goes; false when there is none. */
+/* Sets the path of the event log of a task; false if it has none. */
 static bool log_path_of(const struct batch *batch, size_t task,
                         struct firn_buf *out)
 {
@@ -54,12 +54,12 @@ static bool log_path_of(const struct batch *batch, size_t task,
     return dir != NULL;
 }
 
-static void tell_share(void *child, double share)
+static void send_share(void *child, double share)
 {
     pool_share(child, share);
 }
 
-/* One simulation, in its own process. */
+/* Runs one simulation, in the child process. */
 static enum firn_status run_one(void *arg, size_t task,
                                 struct pool_child *child, void *out,
                                 struct firn_error *err)
@@ -71,7 +71,7 @@ static enum firn_status run_one(void *arg, size_t task,
     static const char *const kinds[] = {"jobs.csv", "timeline.csv"};
     options.trace = trace_of(batch, task);
     options.policy = policy_of(batch, task);
-    options.progress = tell_share;
+    options.progress = send_share;
     options.progress_arg = child;
     options.stop = pool_stop();
     for (int i = 0; dir && i < 2; i++)
@@ -90,13 +90,13 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct batch *batch = arg;
-    struct pool_sight at = pool_look(pool);
+    struct pool_progress at = pool_progress(pool);
     progress_draw(&batch->progress, at.share, at.nended, pool->ntasks,
                   at.running < pool->ntasks ? policy_of(batch, at.running)
                                             : "");
 }
 
-/* A result worth printing: of a run that ended, or that could not go on. */
+/* Has the task a result to print: it ended, or stalled? */
 static bool is_printed(const struct pool_outcome *outcome)
 {
     return outcome->state == POOL_ENDED && outcome->has_out &&
@@ -108,7 +108,7 @@ static bool is_failed(const struct pool_outcome *outcome)
     return outcome->state == POOL_ENDED && outcome->status != FIRN_OK;
 }
 
-/* The sentence without the trace's name, which is said before it. */
+/* The message without the trace's name, which is printed before it. */
 static const char *without(const char *text, const char *trace)
 {
     size_t n = strlen(trace);
@@ -116,7 +116,7 @@ static const char *without(const char *text, const char *trace)
     return has ? text + n + 2 : text;
 }
 
-/* The tasks of the same trace as `task` that failed with the same words. */
+/* Did `other` fail on the same trace with the same message as `task`? */
 static bool same_failure(const struct batch *batch, const struct pool *pool,
                          size_t task, size_t other)
 {
@@ -126,8 +126,8 @@ static bool same_failure(const struct batch *batch, const struct pool *pool,
            strcmp(pool->outcomes[task].text, pool->outcomes[other].text) == 0;
 }
 
-static void say_failure(const struct batch *batch, const struct pool *pool,
-                        size_t task)
+static void report_failure(const struct batch *batch, const struct pool *pool,
+                           size_t task)
 {
     for (size_t i = 0; i < task; i++)
         if (same_failure(batch, pool, task, i))
@@ -144,10 +144,10 @@ static void say_failure(const struct batch *batch, const struct pool *pool,
     fprintf(stderr, "): %s\n", without(pool->outcomes[task].text, trace));
 }
 
-/* The first bad rows of a trace and jobs without a profile, from the first
- * result that read it. */
-static void say_bad_rows(const struct batch *batch, const struct pool *pool,
-                         size_t trace)
+/* Reports bad rows of a trace and jobs without a profile, from the first result
+ * of the trace. */
+static void report_bad_rows(const struct batch *batch, const struct pool *pool,
+                            size_t trace)
 {
     size_t npolicies = batch->args->policies.n;
     const struct firn_sim_result *result = NULL;
@@ -156,13 +156,13 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
             result = pool->outcomes[trace * npolicies + i].out;
     if (!result)
         return;
-    long told = 0;
-    for (size_t i = 0; i < 3 && result->first_bad[i][0] != '\0'; i++, told++)
+    long shown = 0;
+    for (size_t i = 0; i < 3 && result->first_bad[i][0] != '\0'; i++, shown++)
         fprintf(stderr, "firn sim: %s\n", result->first_bad[i]);
-    if (result->bad_rows > told)
+    if (result->bad_rows > shown)
         fprintf(stderr, "firn sim: %s: %ld more bad row%s\n", result->trace,
-                result->bad_rows - told,
-                result->bad_rows - told == 1 ? "" : "s");
+                result->bad_rows - shown,
+                result->bad_rows - shown == 1 ? "" : "s");
     if (result->unprofiled_jobs > 0)
         fprintf(stderr,
                 "firn sim: %s: %ld job%s of applications without a profile "
@@ -171,15 +171,15 @@ static void say_bad_rows(const struct batch *batch, const struct pool *pool,
                 result->unprofiled_jobs == 1 ? "" : "s", result->unprofiled);
     if (result->unfrozen_jobs > 0)
         fprintf(stderr,
-                "firn sim: %s: %ld job%s of applications that know no layers "
-                "('%s' first) freeze%s none\n",
+                "firn sim: %s: %ld job%s of applications without data on "
+                "layers ('%s' first) freeze%s no layer\n",
                 result->trace, result->unfrozen_jobs,
                 result->unfrozen_jobs == 1 ? "" : "s", result->unfrozen,
                 result->unfrozen_jobs == 1 ? "s" : "");
 }
 
-/* The lives asked for, behind the results. A run that could not begin has no
- * log, and its failure was told. */
+/* Appends the histories for --explain. A task that failed to start has no log;
+ * its failure was reported before. */
 static int explain(const struct batch *batch, const struct pool *pool,
                    struct firn_buf *out)
 {
@@ -190,7 +190,7 @@ static int explain(const struct batch *batch, const struct pool *pool,
     for (size_t i = 0; i < pool->ntasks; i++)
         if (pool->outcomes[i].state == POOL_ENDED &&
             log_path_of(batch, i, &path) && access(path.at, R_OK) == 0)
-            lives_tell(&lives, path.at, trace_of(batch, i));
+            lives_add(&lives, path.at, trace_of(batch, i));
     int rc = lives_end(&lives);
     lives_print(&lives, out);
     lives_release(&lives);
@@ -204,11 +204,11 @@ static int report(const struct batch *batch, const struct pool *pool)
     struct firn_buf text = {0};
     bool has_failed = false;
     for (size_t i = 0; !batch->args->is_quiet && i < batch->args->traces.n; i++)
-        say_bad_rows(batch, pool, i);
+        report_bad_rows(batch, pool, i);
     for (size_t i = 0; i < pool->ntasks; i++) {
         const struct pool_outcome *outcome = &pool->outcomes[i];
         if (is_failed(outcome)) {
-            say_failure(batch, pool, i);
+            report_failure(batch, pool, i);
             has_failed = true;
         }
         if (is_printed(outcome))
@@ -229,8 +229,8 @@ static int report(const struct batch *batch, const struct pool *pool)
     return rc == 0 && has_failed ? 1 : rc;
 }
 
-/* Removes the scratch folder and the logs in it, whole or not. */
-static void sweep(struct batch *batch, size_t ntasks)
+/* Removes the temporary directory with its logs, complete or not. */
+static void remove_scratch(struct batch *batch, size_t ntasks)
 {
     struct firn_buf path = {0};
     for (size_t i = 0; i < ntasks; i++) {
@@ -271,7 +271,7 @@ static int run(const struct sim_args *args)
     progress_wipe(&batch.progress);
     int rc = report(&batch, &pool);
     if (needs_scratch)
-        sweep(&batch, pool.ntasks);
+        remove_scratch(&batch, pool.ntasks);
     pool_release(&pool);
     words_release(&batch.labels);
     return rc;
@@ -283,7 +283,7 @@ static int replay_lives(const struct sim_args *args)
     struct firn_buf text = {0};
     lives_begin(&lives, &args->explains, args->format == FIRN_SIM_JSON);
     for (size_t i = 0; i < args->replays.n; i++)
-        lives_tell(&lives, args->replays.at[i], args->replays.at[i]);
+        lives_add(&lives, args->replays.at[i], args->replays.at[i]);
     int failed = lives_end(&lives);
     lives_print(&lives, &text);
     int rc = output_write("sim", &text);
@@ -312,7 +312,8 @@ static int replay(const struct sim_args *args)
         buf_double(&text, result.jct_mean_s);
         buf_printf(&text, " s, %ld restarts", result.restarts);
         if (strcmp(result.world, world_honest.name) != 0)
-            buf_printf(&text, "; in the world of %s work is not added up",
+            buf_printf(&text,
+                       "; under --compat %s the work of jobs is not checked",
                        result.world);
         buf_putc(&text, '\n');
     }

@@ -1,22 +1,21 @@
-/* cmd_submit.c - `firn submit`: new jobs, from files or from flags.
+/* cmd_submit.c - `firn submit`: submits jobs, from files or options.
  *
  *     firn submit -f job.yaml [-f more.yaml | -f -]
  *     firn submit --gpus 1..8 -- python train.py
  *
- * A file is sent as it is and judged by the daemon, which names the line; with
- * it goes the working directory, for a file that names none. Of flags a file is
- * made (cli/jobtext.h). Each job has a request id, drawn once:
- * when the answer is lost on its way, the same request is sent again, and the
- * daemon makes one job of both.
+ * A file is sent unchanged, with the current directory as its default working
+ * directory; firnd checks it and names the line of an error. Options are made
+ * into a file (cli/jobtext.h). Each job has a random request id: if the answer
+ * is lost, the same request is sent again, and firnd creates one job.
  */
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/jobtext.h"
 #include "cli/live.h"
 #include "cli/livefile.h"
 #include "cli/livewait.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -64,7 +63,7 @@ static const struct flags_page page = {
     .shared_at = AT(job),
 };
 
-/* Jobs to be sent, and what came of them. */
+/* The jobs to send, and the answers. */
 struct batch {
     const struct args *args;
     struct live live;
@@ -72,16 +71,7 @@ struct batch {
     struct firn_buf out;
 };
 
-/* `here` is NULL when the text says where the job runs. */
-static void put_path(struct firn_buf *out, bool is_held, const char *here)
-{
-    buf_puts(out, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
-    if (here == NULL)
-        return;
-    buf_puts(out, is_held ? "&workdir=" : "?workdir=");
-    client_escape(out, here);
-}
-
+/* `here`: the current directory; NULL if the text has a working directory. */
 static enum firn_status post(struct batch *batch, struct firn_bytes text,
                              const char *here, json_t **answer,
                              struct firn_error *err)
@@ -89,7 +79,12 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
     char id[CLIENT_ID_MAX];
     struct firn_buf path = {0};
     enum firn_status status = FIRN_OK;
-    put_path(&path, batch->args->is_held, here);
+    bool is_held = batch->args->is_held;
+    buf_puts(&path, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
+    if (here != NULL) {
+        buf_puts(&path, is_held ? "&workdir=" : "?workdir=");
+        client_escape(&path, here);
+    }
     struct client_request request = {.method = "POST",
                                      .path = path.at,
                                      .content_type = "application/yaml",
@@ -105,7 +100,7 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
     return status;
 }
 
-/* One job; `where` is its file, or NULL. The exit status. */
+/* Sends one job; `where` is its file, or NULL. Returns the exit status. */
 static int send_one(struct batch *batch, struct firn_bytes text,
                     const char *where)
 {
@@ -118,10 +113,10 @@ static int send_one(struct batch *batch, struct firn_bytes text,
         return 0;
     }
     if (post(batch, text, is_here ? here : NULL, &answer, &err) != FIRN_OK) {
-        live_file_blame(&err, where);
+        live_file_name_error(&err, where);
         return live_failed(&batch->live, &err);
     }
-    buf_printf(&batch->out, "%.0f\n", said_number(answer, "id", -1));
+    buf_printf(&batch->out, "%.0f\n", answer_number(answer, "id", -1));
     json_array_append_new(batch->answers, answer);
     return 0;
 }
@@ -163,13 +158,13 @@ static int send_flags(struct batch *batch, char **argv)
     return rc;
 }
 
-/* Waits for all of them; the status of the first that did not end well. */
+/* Waits for all jobs; returns the status of the first that failed. */
 static int wait_all(struct batch *batch)
 {
     int rc = 0;
     client_catch_interrupts();
     for (size_t i = 0; i < json_array_size(batch->answers) && rc != 130; i++) {
-        double id = said_number(json_array_get(batch->answers, i), "id", -1);
+        double id = answer_number(json_array_get(batch->answers, i), "id", -1);
         json_t *job = NULL;
         int one = live_wait(&batch->live, (long long)id, &job);
         if (one == 130)
@@ -228,7 +223,7 @@ int cmd_submit(int argc, char **argv)
     if (rc < 0)
         rc = check(&args, argc);
     if (rc < 0) {
-        argv[argc] = NULL; /* the operands stand first now */
+        argv[argc] = NULL; /* ends the operands */
         args.live.is_offline = args.is_dry;
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();

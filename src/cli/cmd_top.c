@@ -4,11 +4,11 @@
  * the page shows the error above the last answer.
  */
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/livejobs.h"
 #include "cli/livenodes.h"
-#include "cli/said.h"
 #include "cli/screen.h"
 #include <unistd.h>
 
@@ -84,7 +84,7 @@ static void compose(const struct answers *answers, size_t most,
     buf_printf(out, "   %zu running, %zu%s pending\n",
                live_jobs_count(answers->jobs, "running"),
                live_jobs_count(answers->jobs, "pending"),
-               said_yes(answers->jobs, "more") ? " and more" : "");
+               answer_yes(answers->jobs, "more") ? " and more" : "");
     buf_puts(out, "GPUs  ");
     put_bar(out, ngpus > 0 ? (ngpus - nfree) / ngpus : 0);
     buf_printf(out, " %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);

@@ -14,7 +14,7 @@
 #include "base/table.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/sink.h"
+#include "cli/output.h"
 #include "cli/trace_export.h"
 #include "cli/trace_stat.h"
 #include "core/llmjobs.h"

@@ -5,10 +5,10 @@
  */
 #include "base/buf.h"
 #include "base/str.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/livetrace.h"
-#include "cli/said.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,15 +59,15 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
 {
     json_t *answer = NULL;
     FIRN_TRY(client_get(live->client, "/v1/nodes", &answer, err));
-    const json_t *nodes = said_list(answer, "nodes");
+    const json_t *nodes = answer_list(answer, "nodes");
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
-        double gpus = said_number(node, "gpus", 0);
-        double mem_gib = said_number(node, "mem_gib", 0);
+        double gpus = answer_number(node, "gpus", 0);
+        double mem_gib = answer_number(node, "mem_gib", 0);
         if (!(gpus >= 1))
             continue;
         buf_printf(out, "%s1x%.0f:%s", out->n > 0 ? "," : "", gpus,
-                   said_text(node, "type"));
+                   answer_text(node, "type"));
         if (mem_gib >= 1)
             buf_printf(out, "@%.0f", mem_gib);
     }

@@ -1,7 +1,6 @@
-/* curlcalls.c - libcurl, loaded by the commands that need it.
+/* curlcalls.c - libcurl, loaded at the first request.
  *
- * The library stays loaded until the program ends: it is used until then. The
- * second name is the one under which Debian has the variant with GnuTLS.
+ * libcurl-gnutls is Debian's variant with GnuTLS.
  */
 #include "cli/curlcalls.h"
 #include <dlfcn.h>
@@ -10,7 +9,8 @@
 
 struct curl_calls curl;
 
-/* dlsym() gives a data pointer; POSIX lets it be copied into a function's. */
+/* dlsym() returns a data pointer; POSIX allows to copy it to a function
+ * pointer. */
 static bool load(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
@@ -29,7 +29,7 @@ enum firn_status curl_load(struct firn_error *err)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return firn_fail(err, FIRN_ENOENT,
-                         "the daemon is asked by libcurl, which is not there: "
+                         "cannot load libcurl, which connects to firnd: "
                          "%.200s",
                          dlerror());
     struct curl_calls calls = {0};
@@ -39,7 +39,8 @@ enum firn_status curl_load(struct firn_error *err)
     CURL_CALLS(X)
 #undef X
     if (!is_whole)
-        return firn_fail(err, FIRN_ENOENT, "libcurl is older than 7.66");
+        return firn_fail(err, FIRN_ENOENT,
+                         "libcurl is too old: 7.66 or newer is needed");
     curl = calls;
     return FIRN_OK;
 }

@@ -1,9 +1,8 @@
-/* curlcalls.h - libcurl, loaded by the commands that need it.
+/* curlcalls.h - libcurl, loaded at the first request.
  *
- * Debian's libcurl brings two dozen libraries, and the linker's work on them is
- * 6 ms of every start: half of what `firn sim` takes for five thousand jobs. So
- * firn is not linked to it; the first question to the daemon loads it, by the
- * name whose binary interface the headers describe.
+ * firn is not linked with libcurl: Debian's libcurl loads two dozen libraries,
+ * which takes 6 ms at every start, half the time of `firn sim` for five
+ * thousand jobs.
  */
 #ifndef CLI_CURLCALLS_H
 #define CLI_CURLCALLS_H
@@ -28,7 +27,7 @@
     X(slist_append)        \
     X(slist_free_all)
 
-/* curl_easy_init() is curl.easy_init(), and so on. */
+/* curl_easy_init() is called as curl.easy_init(). */
 struct curl_calls {
 #define X(name) __typeof__(&curl_##name) name;
     CURL_CALLS(X)
@@ -36,7 +35,7 @@ struct curl_calls {
 };
 extern struct curl_calls curl;
 
-/* Fills `curl`, once. FIRN_ENOENT names what lacks. */
+/* Fills `curl` at the first call. FIRN_ENOENT if libcurl cannot be loaded. */
 enum firn_status curl_load(struct firn_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* jobtext.h - a job file made of options.
  *
- * `firn submit --gpus 1..8 -- python train.py` sends the daemon the same YAML
- * that a file would hold. The options are the fields of core/jobfields.def that
+ * `firn submit --gpus 1..8 -- python train.py` sends the same YAML that a
+ * file would have. The options are the fields of core/jobfields.def that
  * have a flag; a value is checked when it is given, by the same function that
  * reads job files. Every text of the user is quoted, so that nothing in it can
  * become a key, a list or a comment.
@@ -13,11 +13,11 @@
 #include <firn/bytes.h>
 #include <stdbool.h>
 
-/* What was given of one field. */
+/* The value given for one field. */
 struct job_flag_value {
     const struct job_field *field;
     const char *text;   /* as given; NULL: not given */
-    struct words words; /* of lists: each entry */
+    struct words words; /* entries of a list */
     const char *means;  /* of an option without a value: "allowed", "D1" */
 };
 
@@ -30,7 +30,7 @@ void job_flags_release(struct job_flags *flags);
 /* The options, whose values go into a struct job_flags: for flags_page.shared.
  */
 const struct flag *job_flags_table(void);
-/* Has any of them been given? */
+/* Was any job option given? */
 bool job_flags_any(const struct job_flags *flags);
 
 /* Appends the YAML. `here` is the working directory: the job's unless an option

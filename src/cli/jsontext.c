@@ -1,8 +1,8 @@
-/* jsontext.c - a reader of JSON that writes what it reads.
+/* jsontext.c - indents JSON text without building a tree of values.
  *
- * Recursive descent over the bytes; runs of plain letters are copied whole.
- * Letters beyond ASCII become \uXXXX, bytes that are no UTF-8 U+FFFD. Deeper
- * than DEPTH_MAX is refused. Cost: O(bytes).
+ * Recursive descent; runs of ASCII characters are copied at once. Other
+ * characters become \uXXXX, invalid UTF-8 becomes U+FFFD. Nesting beyond
+ * DEPTH_MAX is rejected. Cost: O(bytes).
  */
 #include "cli/jsontext.h"
 #include "base/buf.h"
@@ -74,7 +74,7 @@ static bool is_plain(unsigned char c)
     return c >= ' ' && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* "\n" or "\u00e4", as it stands; false: no such escape. */
+/* Copies an escape such as "\n" or "\u00e4"; false if it is invalid. */
 static bool take_escape(struct firn_bytes *rest, struct firn_buf *out)
 {
     size_t n = rest->n > 1 && rest->at[1] == 'u' ? 6 : 2;
@@ -151,7 +151,7 @@ static bool take_key(struct firn_bytes *rest, struct firn_buf *out)
     return is_there;
 }
 
-/* A list, or an object, which has keys. */
+/* A list or an object. */
 static bool take_parts(struct firn_bytes *rest, int depth, struct firn_buf *out)
 {
     bool has_keys = peek(rest) == '{';

@@ -2,9 +2,9 @@
  */
 #include "cli/live.h"
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/output.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ int live_write(const struct live *live, const struct firn_buf *text)
 int live_write_json(const struct live *live, const json_t *answer)
 {
     struct firn_buf out = {0};
-    said_print(answer, &out);
+    answer_print(answer, &out);
     int rc = live_write(live, &out);
     buf_release(&out);
     return rc;
@@ -57,7 +57,7 @@ int live_show(struct live *live, const char *path, live_printer *print)
     json_t *answer = NULL;
     if (client_get(live->client, path, &answer, &err) != FIRN_OK)
         return live_failed(live, &err);
-    (live->is_json ? said_print : print)(answer, &out);
+    (live->is_json ? answer_print : print)(answer, &out);
     int rc = live_write(live, &out);
     buf_release(&out);
     json_decref(answer);
@@ -90,17 +90,17 @@ int live_shown_run(const struct live_shown *shown, int argc, char **argv)
 static void put_done(const struct live_verb *verb, const char *word,
                      const json_t *answer, struct firn_buf *out)
 {
-    double id = said_number(answer, "id", -1);
-    const char *name = said_text(answer, "name");
+    double id = answer_number(answer, "id", -1);
+    const char *name = answer_text(answer, "name");
     buf_printf(out, "%s ", verb->what);
     if (id >= 0)
         buf_printf(out, "%.0f (", id);
     safe_puts(out, *name != '\0' ? name : word);
-    const char *state = said_text(answer, "state");
-    bool is_held = said_yes(answer, "held") && strcmp(state, "pending") != 0;
+    const char *state = answer_text(answer, "state");
+    bool is_held = answer_yes(answer, "held") && strcmp(state, "pending") != 0;
     bool is_under_way = verb->begun != NULL &&
                         strcmp(state, "cancelled") != 0 &&
-                        (said_yes(answer, "ending") || is_held);
+                        (answer_yes(answer, "ending") || is_held);
     buf_printf(out, "%s %s\n", id >= 0 ? ")" : "",
                is_under_way ? verb->begun : verb->done);
 }

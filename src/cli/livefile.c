@@ -1,4 +1,4 @@
-/* livefile.c - a job file, read whole.
+/* livefile.c - reads a job file.
  */
 #include "cli/livefile.h"
 #include "base/buf.h"
@@ -27,13 +27,14 @@ enum firn_status live_file_read(struct firn_buf *out, const char *path,
     if (code != 0)
         return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(code));
     if (total == 0)
-        return firn_fail(err, FIRN_EINVAL, "%s: is empty", path);
+        return firn_fail(err, FIRN_EINVAL, "%s: the file is empty", path);
     if (total > FILE_MAX)
-        return firn_fail(err, FIRN_EINVAL, "%s: is larger than 1 MiB", path);
+        return firn_fail(err, FIRN_EINVAL, "%s: the file is larger than 1 MiB",
+                         path);
     return FIRN_OK;
 }
 
-void live_file_blame(struct firn_error *err, const char *path)
+void live_file_name_error(struct firn_error *err, const char *path)
 {
     static const char start[] = "job file: ";
     size_t n = sizeof start - 1;

@@ -1,16 +1,16 @@
-/* livefile.h - a job file, read whole.
+/* livefile.h - reads a job file.
  */
 #ifndef CLI_LIVEFILE_H
 #define CLI_LIVEFILE_H
 #include <firn/bytes.h>
 #include <firn/status.h>
 
-/* Appends it to `out`; "-" is standard input. FIRN_EIO when it cannot be read,
- * FIRN_EINVAL when it is empty or larger than the daemon takes (1 MiB). */
+/* Appends the file to `out`; "-" is standard input. FIRN_EIO if it cannot be
+ * read, FIRN_EINVAL if it is empty or larger than 1 MiB. */
 enum firn_status live_file_read(struct firn_buf *out, const char *path,
                                 struct firn_error *err);
-/* The daemon says "job file: line 3: ..." of what it was sent: puts the file's
- * name there. `path` NULL, or a sentence about something else: nothing. */
-void live_file_blame(struct firn_error *err, const char *path);
+/* Replaces "job file:" at the beginning of firnd's error message by the name of
+ * the file. Does nothing if `path` is NULL or the message is another. */
+void live_file_name_error(struct firn_error *err, const char *path);
 
 #endif

@@ -1,22 +1,22 @@
-/* livejobs.c - jobs of firnd as tables, pages and JSON.
+/* livejobs.c - gets jobs from firnd and formats them.
  *
- * A table has one line for each job, sorted by state and then by id, so that
- * running jobs stand first and lines keep their order. It shows the reason of a
- * state as a word; `firn show` and `firn why` have the sentence.
+ * Rows of a table are sorted by state, running jobs first, then by id, so that
+ * the order is stable. The table shows the short reason of a state; `firn show`
+ * and `firn why` print the whole sentence.
  */
 #include "cli/livejobs.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "cli/answer.h"
 #include "cli/jsontext.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include "core/jobfields.h"
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of the table; finished ones from FIRST_OVER on. */
+/* In the order of the table; ended states from FIRST_OVER on. */
 static const char *const states[] = {
     "running", "starting",  "resizing", "preempting", "completing",
     "pending", "succeeded", "failed",   "cancelled",  "lost"};
@@ -24,7 +24,7 @@ enum { NSTATES = sizeof states / sizeof *states, FIRST_OVER = 6 };
 
 static int state_rank(const json_t *job)
 {
-    const char *state = said_text(job, "state");
+    const char *state = answer_text(job, "state");
     for (int i = 0; i < NSTATES; i++)
         if (strcmp(state, states[i]) == 0)
             return i;
@@ -39,24 +39,24 @@ bool live_job_is_over(const json_t *job)
 
 int live_job_status(const json_t *job)
 {
-    double status = said_number(job, "exit_status", 1);
-    if (strcmp(said_text(job, "state"), "succeeded") == 0)
+    double status = answer_number(job, "exit_status", 1);
+    if (strcmp(answer_text(job, "state"), "succeeded") == 0)
         return 0;
     return status > 0 && status < 256 ? (int)status : 1;
 }
 
-/* --- asking --------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------- */
 
-/* Running and pending jobs are asked for in one request: in two, a job that
+/* One request for running and waiting jobs: with two requests, a job that
  * starts in between would be in neither answer. */
 enum { PAGE = 100000 };
 
 struct pages {
     struct client *client;
     struct firn_buf query, path;
-    size_t left;              /* of all */
-    long after, pending_left; /* as the API has them; -1: none more, all */
-    bool was_cut;             /* some that wait were left out */
+    size_t left;              /* jobs to get */
+    long after, pending_left; /* of the API; -1: last page; no limit */
+    bool was_cut;             /* some waiting jobs were left out */
 };
 
 static void pages_open(struct pages *pages, struct client *client,
@@ -95,7 +95,7 @@ static bool pages_has_more(const struct pages *pages)
     return pages->was_cut || pages->after >= 0;
 }
 
-/* The path of the next page; NULL: there is none. */
+/* Path of the next page, or NULL. */
 static const char *pages_next(struct pages *pages)
 {
     if (pages->after < 0 || pages->left == 0)
@@ -109,7 +109,7 @@ static const char *pages_next(struct pages *pages)
     return pages->path.at;
 }
 
-/* Notes that a page had n jobs, and what it says of the next; -1: nothing. */
+/* Notes a page of n jobs, and its members; -1: not in the answer. */
 static void pages_had(struct pages *pages, size_t n, long next,
                       long pending_left, long pending_more)
 {
@@ -135,9 +135,9 @@ enum firn_status live_jobs_get(struct client *client,
         json_t *jobs = json_object_get(page, "jobs");
         json_array_extend(all, jobs);
         pages_had(&pages, json_array_size(jobs),
-                  (long)said_number(page, "next", -1),
-                  (long)said_number(page, "pending_left", -1),
-                  (long)said_number(page, "pending_more", -1));
+                  (long)answer_number(page, "next", -1),
+                  (long)answer_number(page, "pending_left", -1),
+                  (long)answer_number(page, "pending_more", -1));
         json_decref(page);
     }
     if (status == FIRN_OK)
@@ -148,15 +148,15 @@ enum firn_status live_jobs_get(struct client *client,
     return status;
 }
 
-/* --- as JSON -------------------------------------------------------------- */
+/* --- JSON ----------------------------------------------------------------- */
 
-/* Of an object, or what is left of one. */
+/* A number in an object, or in the rest of one; -1: none. */
 static long number_in(struct firn_bytes rest, const char *key)
 {
     return jsontext_find(&rest, key) ? strtol(rest.at, NULL, 10) : -1;
 }
 
-/* Appends the jobs of a page as text. `n` counts the jobs in `out`. */
+/* Appends the jobs of a page as text; `*n` counts the jobs in `out`. */
 static enum firn_status print_page(struct pages *pages, const char *path,
                                    size_t *n, struct firn_buf *out,
                                    struct firn_error *err)
@@ -198,7 +198,7 @@ enum firn_status live_jobs_print(struct client *client,
     return status;
 }
 
-/* --- as a table ----------------------------------------------------------- */
+/* --- table ---------------------------------------------------------------- */
 
 struct row {
     const json_t *job;
@@ -216,16 +216,16 @@ static int by_state(const void *a, const void *b)
     return 0;
 }
 
-/* The jobs of an answer, sorted; mem_free() gives them back. */
+/* The jobs of an answer, sorted; the caller frees them (mem_free). */
 static struct row *sorted_rows(const json_t *answer, size_t *n)
 {
-    const json_t *jobs = said_list(answer, "jobs");
+    const json_t *jobs = answer_list(answer, "jobs");
     *n = json_array_size(jobs);
     struct row *rows = mem_new(*n, sizeof *rows);
     for (size_t i = 0; i < *n; i++) {
         const json_t *job = json_array_get(jobs, i);
         rows[i] =
-            (struct row){job, state_rank(job), said_number(job, "id", -1)};
+            (struct row){job, state_rank(job), answer_number(job, "id", -1)};
     }
     if (*n > 1)
         qsort(rows, *n, sizeof *rows, by_state);
@@ -234,18 +234,18 @@ static struct row *sorted_rows(const json_t *answer, size_t *n)
 
 size_t live_jobs_count(const json_t *answer, const char *state)
 {
-    const json_t *jobs = said_list(answer, "jobs");
+    const json_t *jobs = answer_list(answer, "jobs");
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(jobs); i++)
-        n += strcmp(said_text(json_array_get(jobs, i), "state"), state) == 0;
+        n += strcmp(answer_text(json_array_get(jobs, i), "state"), state) == 0;
     return n;
 }
 
-/* "4", "1..8", "-" when the daemon shall choose. */
+/* Appends "4", "1..8", or "-" if firnd chooses the number. */
 static void put_gpus(struct firn_buf *out, const json_t *job)
 {
-    double least = said_number(job, "gpus_min", 0);
-    double most = said_number(job, "gpus_max", 0);
+    double least = answer_number(job, "gpus_min", 0);
+    double most = answer_number(job, "gpus_max", 0);
     if (most <= 0)
         buf_putc(out, '-');
     else if (least == most)
@@ -254,21 +254,21 @@ static void put_gpus(struct firn_buf *out, const json_t *job)
         buf_printf(out, "%.0f..%.0f", least, most);
 }
 
-/* How long a job has had GPUs, in all its attempts; "-" before the first. */
+/* Appends the time on GPUs over all attempts; "-" before the first. */
 static void put_job_ran(struct firn_buf *out, const json_t *job)
 {
-    double ran_s = said_number(job, "ran_s", -1);
+    double ran_s = answer_number(job, "ran_s", -1);
     if (ran_s >= 0)
         buf_span(out, ran_s);
     else
         buf_putc(out, '-');
 }
 
-/* How long an attempt took, or has taken until now; "-": it has not begun. */
+/* Appends the duration of an attempt so far; "-" if it has not started. */
 static void put_ran(struct firn_buf *out, const json_t *attempt, double now_s)
 {
-    double started_s = said_number(attempt, "started_s", 0);
-    double ended_s = said_number(attempt, "ended_s", 0);
+    double started_s = answer_number(attempt, "started_s", 0);
+    double ended_s = answer_number(attempt, "ended_s", 0);
     if (!(started_s > 0))
         buf_putc(out, '-');
     else
@@ -278,19 +278,19 @@ static void put_ran(struct firn_buf *out, const json_t *attempt, double now_s)
 static void add_row(struct table *table, const json_t *job)
 {
     struct firn_buf cell = {0};
-    double progress = said_number(job, "progress", -1);
-    table_cellf(table, "%.0f", said_number(job, "id", -1));
-    said_cell(table, said_text(job, "name"));
-    said_cell(table, said_text(job, "user"));
-    said_cell(table, said_text(job, "state"));
+    double progress = answer_number(job, "progress", -1);
+    table_cellf(table, "%.0f", answer_number(job, "id", -1));
+    answer_cell(table, answer_text(job, "name"));
+    answer_cell(table, answer_text(job, "user"));
+    answer_cell(table, answer_text(job, "state"));
     put_gpus(&cell, job);
     table_cell(table, cell.at);
-    said_cell(table, said_text(job, "gpus"));
+    answer_cell(table, answer_text(job, "gpus"));
     table_cellf(table, progress >= 0 ? "%.0f%%" : "-", 100 * progress);
     buf_clear(&cell);
     put_job_ran(&cell, job);
     table_cell(table, cell.at);
-    said_cell(table, said_text(job, "reason"));
+    answer_cell(table, answer_text(job, "reason"));
     buf_release(&cell);
 }
 
@@ -310,7 +310,7 @@ void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out)
     table_print(&table, out);
     if (n > most)
         buf_printf(out, "and %zu more\n", n - most);
-    else if (said_yes(answer, "more"))
+    else if (answer_yes(answer, "more"))
         buf_puts(out, "and more; --limit 0 lists all\n");
     table_release(&table);
     mem_free(rows);
@@ -318,7 +318,7 @@ void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out)
 
 void live_jobs_table(const json_t *answer, struct firn_buf *out)
 {
-    if (json_array_size(said_list(answer, "jobs")) == 0)
+    if (json_array_size(answer_list(answer, "jobs")) == 0)
         buf_puts(out, "no jobs\n");
     else
         live_jobs_lines(answer, SIZE_MAX, out);
@@ -328,15 +328,15 @@ void live_jobs_table(const json_t *answer, struct firn_buf *out)
 
 static void put_head(const json_t *job, struct firn_buf *out)
 {
-    buf_printf(out, "job %.0f (", said_number(job, "id", -1));
-    safe_puts(out, said_text(job, "name"));
+    buf_printf(out, "job %.0f (", answer_number(job, "id", -1));
+    safe_puts(out, answer_text(job, "name"));
     buf_puts(out, ") of ");
-    safe_puts(out, said_text(job, "user"));
+    safe_puts(out, answer_text(job, "user"));
     buf_puts(out, ": ");
-    safe_puts(out, said_text(job, "state"));
-    if (*said_text(job, "why") != '\0') {
+    safe_puts(out, answer_text(job, "state"));
+    if (*answer_text(job, "why") != '\0') {
         buf_puts(out, ": ");
-        safe_puts(out, said_text(job, "why"));
+        safe_puts(out, answer_text(job, "why"));
     }
     buf_puts(out, "\n\n");
 }
@@ -350,7 +350,7 @@ static void put_times(const json_t *job, struct firn_buf *out)
                 {"ended_s", "ended"},
                 {"reported_s", "reported"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double at_s = said_number(job, rows[i].key, 0);
+        double at_s = answer_number(job, rows[i].key, 0);
         if (!(at_s > 0))
             continue;
         buf_printf(out, "%s: ", rows[i].label);
@@ -363,11 +363,11 @@ static void put_attempts(const json_t *job, struct firn_buf *out)
 {
     static const char *const heads[] = {"ATTEMPT", "STARTED", "RAN",
                                         "GPUS",    "END",     "STATUS"};
-    const json_t *attempts = said_list(job, "attempts");
+    const json_t *attempts = answer_list(job, "attempts");
     struct firn_buf cell = {0};
     struct table table;
     if (attempts == NULL)
-        attempts = said_list(job, "epochs"); /* older name */
+        attempts = answer_list(job, "epochs"); /* older name */
     if (json_array_size(attempts) == 0)
         return;
     table_init(&table, "rlrllr");
@@ -375,20 +375,20 @@ static void put_attempts(const json_t *job, struct firn_buf *out)
         table_cell(&table, heads[i]);
     for (size_t i = 0; i < json_array_size(attempts); i++) {
         const json_t *attempt = json_array_get(attempts, i);
-        const char *end = said_text(attempt, "end");
-        table_cellf(
-            &table, "%.0f",
-            said_number(attempt, "attempt", said_number(attempt, "epoch", 0)));
+        const char *end = answer_text(attempt, "end");
+        table_cellf(&table, "%.0f",
+                    answer_number(attempt, "attempt",
+                                  answer_number(attempt, "epoch", 0)));
         buf_clear(&cell);
-        buf_moment(&cell, said_number(attempt, "started_s", 0));
+        buf_moment(&cell, answer_number(attempt, "started_s", 0));
         table_cell(&table, cell.at);
         buf_clear(&cell);
         put_ran(&cell, attempt, moment_now_s());
         table_cell(&table, cell.at);
-        said_cell(&table, said_text(attempt, "gpus"));
-        said_cell(&table, end);
+        answer_cell(&table, answer_text(attempt, "gpus"));
+        answer_cell(&table, end);
         table_cellf(&table, *end != '\0' ? "%.0f" : "-",
-                    said_number(attempt, "exit_status", 0));
+                    answer_number(attempt, "exit_status", 0));
     }
     buf_putc(out, '\n');
     table_print(&table, out);
@@ -398,11 +398,11 @@ static void put_attempts(const json_t *job, struct firn_buf *out)
 
 static void put_file(const json_t *job, struct firn_buf *out)
 {
-    const char *text = said_text(job, "file");
+    const char *text = answer_text(job, "file");
     struct safe_feed feed = {0};
     if (*text == '\0')
         return;
-    buf_puts(out, "\nJob file:\n\n");
+    buf_puts(out, "\nAs it was sent:\n\n");
     safe_feed(&feed, out, (struct firn_bytes){text, strlen(text)});
     safe_feed_end(&feed, out);
     if (out->at[out->n - 1] != '\n')
@@ -427,7 +427,7 @@ static void put_field(const struct job_field *field, const json_t *value,
     else if (field->kind == JOB_ALLOWED)
         buf_puts(out, "allowed");
     else
-        said_value(out, value);
+        answer_value(out, value);
 }
 
 /* The fields that the user gave, by their keys in a job file, then what this
@@ -435,36 +435,37 @@ static void put_field(const struct job_field *field, const json_t *value,
 static void put_ask(const json_t *job, struct firn_buf *out)
 {
     const json_t *ask = json_object_get(job, "ask");
-    const char *told[JOB_NFIELDS + 1] = {NULL};
+    const char *printed[JOB_NFIELDS + 1] = {NULL};
     for (size_t i = 0; i < JOB_NFIELDS; i++) {
         const struct job_field *field = &job_fields[i];
         const char *label = field->key == NULL || field->kind == JOB_EVENTS
                                 ? field->name
                                 : field->key;
-        told[i] = job_field_json(field);
-        const json_t *value = json_object_get(ask, told[i]);
-        if (value == NULL || said_is_nothing(value) ||
+        printed[i] = job_field_json(field);
+        const json_t *value = json_object_get(ask, printed[i]);
+        if (value == NULL || answer_is_unknown(value) ||
             (json_is_number(value) && json_number_value(value) == 0))
             continue;
         buf_printf(out, "%s: ", label);
         put_field(field, value, out);
         buf_putc(out, '\n');
     }
-    said_fields(ask, told, out);
+    answer_fields(ask, printed, out);
 }
 
-/* How much of its output is kept. */
+/* Appends how much of the output is kept. */
 static void put_log(const json_t *job, struct firn_buf *out)
 {
     const json_t *log = json_object_get(job, "log");
-    double dropped = said_number(log, "dropped_bytes", 0);
+    double dropped = answer_number(log, "dropped_bytes", 0);
     if (log == NULL)
         return;
-    if (said_yes(log, "removed")) {
+    if (answer_yes(log, "removed")) {
         buf_puts(out, "log: removed (keep-jobs, keep-jobs-days of firnd)\n");
         return;
     }
-    buf_printf(out, "log: %.0f bytes kept", said_number(log, "kept_bytes", 0));
+    buf_printf(out, "log: %.0f bytes kept",
+               answer_number(log, "kept_bytes", 0));
     if (dropped > 0)
         buf_printf(out, ", the oldest %.0f dropped", dropped);
     buf_putc(out, '\n');
@@ -472,30 +473,30 @@ static void put_log(const json_t *job, struct firn_buf *out)
 
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {
+    static const char *const printed[] = {
         "id",        "name",        "user",     "state",      "why",
         "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
         "started_s", "submitted_s", "ended_s",  "epochs",     "file",
         "request",   "reported_s",  "progress", "not_merged", "log",
         "epoch",     "attempts",    NULL};
     static const char *const hidden[] = {"variance", NULL};
-    double progress = said_number(answer, "progress", -1);
+    double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
     put_times(answer, out);
     buf_puts(out, "wants gpus: ");
     put_gpus(out, answer);
     buf_puts(out, "\nholds gpus: ");
-    safe_puts(out, said_text(answer, "gpus"));
+    safe_puts(out, answer_text(answer, "gpus"));
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     put_log(answer, out);
-    said_lines(answer, "not_merged", out);
-    said_fields(answer, told, out);
+    answer_lines(answer, "not_merged", out);
+    answer_fields(answer, printed, out);
     put_ask(answer, out);
     if (json_object_size(json_object_get(answer, "report")) > 0)
         buf_puts(out, "\nLast report:\n\n");
-    said_fields(json_object_get(answer, "report"), hidden, out);
+    answer_fields(json_object_get(answer, "report"), hidden, out);
     put_attempts(answer, out);
     put_file(answer, out);
 }

@@ -1,33 +1,33 @@
-/* livenodes.c - nodes as the daemon tells of them, as a table.
+/* livenodes.c - the nodes of firnd as a table.
  */
 #include "cli/livenodes.h"
 #include "base/buf.h"
 #include "base/table.h"
+#include "cli/answer.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 
 static const char *state_of(const json_t *node)
 {
     if (json_is_false(json_object_get(node, "up")))
         return "down";
-    return said_yes(node, "drained") ? "drained" : "up";
+    return answer_yes(node, "drained") ? "drained" : "up";
 }
 
 static void add_row(struct table *table, const json_t *node, bool has_why)
 {
-    double mem_gib = said_number(node, "mem_gib", 0);
-    said_cell(table, said_text(node, "name"));
+    double mem_gib = answer_number(node, "mem_gib", 0);
+    answer_cell(table, answer_text(node, "name"));
     table_cell(table, state_of(node));
-    said_cell(table, said_text(node, "type"));
-    table_cellf(table, "%.0f", said_number(node, "gpus", 0));
-    table_cellf(table, "%.0f", said_number(node, "free", 0));
-    table_cellf(table, "%.0f", said_number(node, "outside", 0));
+    answer_cell(table, answer_text(node, "type"));
+    table_cellf(table, "%.0f", answer_number(node, "gpus", 0));
+    table_cellf(table, "%.0f", answer_number(node, "free", 0));
+    table_cellf(table, "%.0f", answer_number(node, "outside", 0));
     table_cellf(table, mem_gib > 0 ? "%.0f" : "-", mem_gib);
     if (has_why)
-        said_cell(table, said_text(node, "why"));
+        answer_cell(table, answer_text(node, "why"));
 }
 
-/* Does any say why it is out? */
+/* Does a node have a reason for being out of service? */
 static bool any_why(const json_t *nodes)
 {
     for (size_t i = 0; i < json_array_size(nodes); i++)
@@ -40,7 +40,7 @@ void live_nodes_table(const json_t *answer, struct firn_buf *out)
 {
     static const char *const heads[] = {"NODE", "STATE",   "TYPE", "GPUS",
                                         "FREE", "OUTSIDE", "GIB"};
-    const json_t *nodes = said_list(answer, "nodes");
+    const json_t *nodes = answer_list(answer, "nodes");
     bool has_why = any_why(nodes);
     struct table table;
     table_init(&table, has_why ? "lllrrrrl" : "lllrrrr");
@@ -53,18 +53,18 @@ void live_nodes_table(const json_t *answer, struct firn_buf *out)
     table_print(&table, out);
     table_release(&table);
     if (json_object_get(answer, "trouble") != NULL) {
-        buf_puts(out, "nothing is started: ");
-        safe_puts(out, said_text(answer, "trouble"));
+        buf_puts(out, "no job is started: ");
+        safe_puts(out, answer_text(answer, "trouble"));
         buf_putc(out, '\n');
     }
 }
 
 void live_nodes_sum(const json_t *answer, double *ngpus, double *nfree)
 {
-    const json_t *nodes = said_list(answer, "nodes");
+    const json_t *nodes = answer_list(answer, "nodes");
     *ngpus = *nfree = 0;
     for (size_t i = 0; i < json_array_size(nodes); i++) {
-        *ngpus += said_number(json_array_get(nodes, i), "gpus", 0);
-        *nfree += said_number(json_array_get(nodes, i), "free", 0);
+        *ngpus += answer_number(json_array_get(nodes, i), "gpus", 0);
+        *nfree += answer_number(json_array_get(nodes, i), "free", 0);
     }
 }

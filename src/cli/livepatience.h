@@ -1,15 +1,15 @@
-/* livepatience.h - how long a daemon that was there may be away.
+/* livepatience.h - how long commands wait for a firnd that is restarting.
  */
 #ifndef CLI_LIVEPATIENCE_H
 #define CLI_LIVEPATIENCE_H
 #include <firn/status.h>
 #include <stdbool.h>
 
-/* A question to the daemon, or a stream of it, ended with that status at
- * `now_s`; `was_heard`: it had answered, and a stream broke off behind that.
- * True: to be asked again. `*heard_s`, at first the time of the beginning, is
- * when it was last there. */
-bool live_bears(double *heard_s, enum firn_status status, bool was_heard,
-                double now_s);
+/* Should a request that ended with `status` at `now_s` be repeated?
+ * `was_answered`: firnd had answered and the stream broke later. `*contact_s`
+ * is the time of the last contact; the caller sets it to the time of the start.
+ */
+bool live_should_retry(double *contact_s, enum firn_status status,
+                       bool was_answered, double now_s);
 
 #endif

@@ -1,9 +1,9 @@
-/* livetrace.c - the daemon's history, fetched as a trace.
+/* livetrace.c - fetches the job history of firnd as a trace.
  */
 #include "cli/livetrace.h"
 #include "base/buf.h"
-#include "cli/said.h"
-#include "cli/sink.h"
+#include "cli/answer.h"
+#include "cli/output.h"
 #include <math.h>
 
 enum { CHUNK = 1 << 16 };

@@ -1,13 +1,14 @@
-/* livetrace.h - the daemon's history, fetched as a trace.
+/* livetrace.h - fetches the job history of firnd as a trace.
  */
 #ifndef CLI_LIVETRACE_H
 #define CLI_LIVETRACE_H
 #include "cli/live.h"
 
-/* Into `path`, or to standard output when that is NULL. `last_s` above 0: only
- * jobs that came so many seconds ago or later. The file is made when the first
- * bytes have come, so that a failure before leaves what was there. `njobs`, if
- * not NULL: rows of it. */
+/* Writes to `path`, or to standard output if NULL. `last_s` above 0: only jobs
+ * submitted in the last `last_s` seconds. The file is opened when the first
+ * bytes arrive, so that an earlier failure leaves an existing file unchanged.
+ * Sets
+ * `*njobs`, unless NULL, to the number of rows. */
 enum firn_status live_trace_write(struct live *live, const char *path,
                                   double last_s, size_t *njobs,
                                   struct firn_error *err);

@@ -1,58 +1,51 @@
-/* livewait.c - a job followed to its end, by asking now and then.
+/* livewait.c - waits for the end of a job by polling.
  *
- * Asking is simple and bears a daemon that is started anew meanwhile: as long
- * as it is not away for too long, nothing is lost but time. The pauses
- * grow from a tenth of a second to one second, so that a short job is not
- * waited for longer than it takes and a long one costs nothing.
+ * Polling survives a restart of firnd. The interval grows from 0.1 s to 1 s:
+ * short for short jobs, cheap for long ones.
  */
 #include "cli/livewait.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "cli/answer.h"
 #include "cli/livejobs.h"
 #include "cli/livepatience.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include <stdio.h>
 #include <string.h>
 
 static const double pause_first_s = 0.1, pause_last_s = 1;
 
-static void say_state(const struct live *live, const json_t *job)
+static void print_state(const struct live *live, const json_t *job)
 {
     struct firn_buf text = {0};
     buf_printf(&text, "firn %s: job %.0f (", live->page->command,
-               said_number(job, "id", -1));
-    safe_puts(&text, said_text(job, "name"));
+               answer_number(job, "id", -1));
+    safe_puts(&text, answer_text(job, "name"));
     buf_puts(&text, "): ");
-    safe_puts(&text, said_text(job, "state"));
-    if (*said_text(job, "why") != '\0') {
+    safe_puts(&text, answer_text(job, "state"));
+    if (*answer_text(job, "why") != '\0') {
         buf_puts(&text, ": ");
-        safe_puts(&text, said_text(job, "why"));
+        safe_puts(&text, answer_text(job, "why"));
     }
     fprintf(stderr, "%s\n", text.at);
     buf_release(&text);
 }
 
-static bool is_news(const json_t *before, const json_t *now)
-{
-    return before == NULL ||
-           strcmp(said_text(before, "state"), said_text(now, "state")) != 0;
-}
-
 int live_wait(struct live *live, long long id, json_t **job)
 {
-    double heard_s = clock_elapsed_s(), pause_s = pause_first_s;
+    double contact_s = clock_elapsed_s(), pause_s = pause_first_s;
     char path[64];
     snprintf(path, sizeof path, "/v1/jobs/%lld", id);
     for (;;) {
         struct firn_error err = {0};
         json_t *now = NULL;
         enum firn_status status = client_get(live->client, path, &now, &err);
-        if (!live_bears(&heard_s, status, false, clock_elapsed_s()))
+        if (!live_should_retry(&contact_s, status, false, clock_elapsed_s()))
             return live_failed(live, &err);
         if (status == FIRN_OK) {
-            if (is_news(*job, now))
-                say_state(live, now);
+            if (*job == NULL || strcmp(answer_text(*job, "state"),
+                                       answer_text(now, "state")) != 0)
+                print_state(live, now);
             json_decref(*job);
             *job = now;
             if (live_job_is_over(now))

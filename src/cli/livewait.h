@@ -1,12 +1,12 @@
-/* livewait.h - a job followed to its end.
+/* livewait.h - waits for the end of a job.
  */
 #ifndef CLI_LIVEWAIT_H
 #define CLI_LIVEWAIT_H
 #include "cli/live.h"
 
-/* Returns when the job is over; each new state is said on standard error. The
- * exit status: the job's own (livejobs.h), 1 when the daemon stays away, 130
- * when interrupted. `*job` is what was last heard, to be given back. */
+/* Waits until the job has ended and prints each new state on standard error.
+ * Returns the exit status: the job's (livejobs.h), 1 if firnd does not answer,
+ * 130 if interrupted. Sets `*job` to the last answer, owned by the caller. */
 int live_wait(struct live *live, long long id, json_t **job);
 
 #endif

@@ -1,19 +1,19 @@
-/* livewords.c - why, eta and plan: the daemon's reasons and guesses, as pages.
+/* livewords.c - formats the answers of why, eta and plan.
  *
- * Its sentence comes first, then the numbers behind it by their names.
+ * First firnd's sentence, then its numbers by name.
  */
 #include "cli/livewords.h"
 #include "base/buf.h"
+#include "cli/answer.h"
 #include "cli/safetext.h"
-#include "cli/said.h"
 #include <stdio.h>
 #include <string.h>
 
-/* A text of the answer as a line of its own, when it is there. */
+/* Appends a text of the answer as a line, if it is there. */
 static void put_line(const json_t *answer, const char *key, const char *label,
                      struct firn_buf *out)
 {
-    const char *text = said_text(answer, key);
+    const char *text = answer_text(answer, key);
     if (*text == '\0')
         return;
     buf_puts(out, label);
@@ -21,13 +21,13 @@ static void put_line(const json_t *answer, const char *key, const char *label,
     buf_putc(out, '\n');
 }
 
-/* "starts: in about 12m (6m to 24m)". */
+/* Appends "starts: in about 12m (6m to 24m)". */
 static void put_moment(const json_t *answer, const char *what,
                        const char *label, struct firn_buf *out)
 {
     char key[32];
     snprintf(key, sizeof key, "%s_s", what);
-    double at_s = said_number(answer, key, -1);
+    double at_s = answer_number(answer, key, -1);
     if (at_s < 0)
         return;
     if (at_s == 0) {
@@ -37,7 +37,7 @@ static void put_moment(const json_t *answer, const char *what,
     buf_printf(out, "%s: in about ", label);
     buf_span(out, at_s);
     snprintf(key, sizeof key, "%s_range_s", what);
-    const json_t *range = said_list(answer, key);
+    const json_t *range = answer_list(answer, key);
     if (json_array_size(range) == 2) {
         buf_puts(out, " (");
         buf_span(out, json_number_value(json_array_get(range, 0)));
@@ -50,14 +50,14 @@ static void put_moment(const json_t *answer, const char *what,
 
 void live_why_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {"id",     "name", "text",       "next",
-                                       "next_s", "note", "not_merged", NULL};
-    double next_s = said_number(answer, "next_s", -1);
+    static const char *const printed[] = {
+        "id", "name", "text", "next", "next_s", "note", "not_merged", NULL};
+    double next_s = answer_number(answer, "next_s", -1);
     put_line(answer, "text", "", out);
-    said_fields(answer, told, out);
+    answer_fields(answer, printed, out);
     if (next_s > 0) {
-        bool waits = strcmp(said_text(answer, "state"), "pending") == 0;
-        bool is_tried = strcmp(said_text(answer, "reason"), "retry") == 0;
+        bool waits = strcmp(answer_text(answer, "state"), "pending") == 0;
+        bool is_tried = strcmp(answer_text(answer, "reason"), "retry") == 0;
         buf_puts(out, !waits     ? "done in: about "
                       : is_tried ? "tried again in: about "
                                  : "GPUs free in: about ");
@@ -66,19 +66,19 @@ void live_why_page(const json_t *answer, struct firn_buf *out)
     }
     put_line(answer, "note", "", out);
     put_line(answer, "next", "next: ", out);
-    said_lines(answer, "not_merged", out);
+    answer_lines(answer, "not_merged", out);
 }
 
 void live_eta_page(const json_t *answer, struct firn_buf *out)
 {
-    static const char *const told[] = {
+    static const char *const printed[] = {
         "id",       "name",           "text",   "start_s", "start_range_s",
         "finish_s", "finish_range_s", "change", "starts",  "unknown",
         NULL};
     put_line(answer, "text", "", out);
     put_moment(answer, "start", "starts", out);
     put_moment(answer, "finish", "done", out);
-    said_fields(answer, told, out);
+    answer_fields(answer, printed, out);
     put_line(answer, "change", "sooner: ", out);
 }
 

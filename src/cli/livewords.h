@@ -1,4 +1,4 @@
-/* livewords.h - why, eta and plan: the daemon's reasons and guesses, as pages.
+/* livewords.h - formats the answers of why, eta and plan.
  */
 #ifndef CLI_LIVEWORDS_H
 #define CLI_LIVEWORDS_H

@@ -1,7 +1,7 @@
-/* memory_page.c - what `firn memory` prints.
+/* memory_page.c - output of `firn memory` as text and JSON.
  *
- * The table rounds to MiB; JSON has all digits, and an
- * empty list of plans when no cluster was named.
+ * The table rounds to MiB; JSON has all digits, and an empty list of plans if
+ * no cluster was given.
  */
 #include "cli/memory_page.h"
 #include "base/buf.h"

@@ -1,4 +1,4 @@
-/* memory_page.h - what `firn memory` prints, as text or JSON.
+/* memory_page.h - output of `firn memory` as text and JSON.
  */
 #ifndef CLI_MEMORY_PAGE_H
 #define CLI_MEMORY_PAGE_H
@@ -8,7 +8,7 @@
 
 enum { MEMORY_PLANS = 256 };
 
-/* The best plans on a cluster, whose types the names belong to. */
+/* The best plans on a cluster. */
 struct memory_plans {
     struct firn_cluster cluster;
     struct firn_llm_gpus types[FIRN_TYPES_MAX];
@@ -16,13 +16,13 @@ struct memory_plans {
     size_t n, total;
 };
 
-/* `job` is checked; `plans` NULL: none were asked for. */
+/* `job` was checked; `plans` NULL: no cluster was given. */
 void memory_page_table(const struct firn_memory_job *job,
                        const struct memory_plans *plans, struct firn_buf *out);
 void memory_page_json(const struct firn_memory_job *job,
                       const struct memory_plans *plans, struct firn_buf *out);
 
-/* The shapes known by name. */
+/* The list of known models. */
 void memory_page_shapes(bool is_json, struct firn_buf *out);
 
 #endif

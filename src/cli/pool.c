@@ -1,17 +1,17 @@
-/* pool.c - many tasks in parallel child processes.
+/* pool.c - runs tasks in parallel child processes.
  *
- * The parent polls the pipes of its children. A message is a head (kind and
- * size) and that many bytes; the last one of a child is its outcome, and the
- * end of the pipe is the end of the child.
+ * The parent polls the pipes of its children. A message has a header (kind and
+ * size) and a payload; the last message of a child is its outcome.
  *
- * (1) A child holds only the writing end of its own pipe, so when the parent
- *     dies the next message ends the child too.
- * (2) Children leave by _exit(): what the parent had in its output buffers is
- *     not written twice.
- * (3) A child is waited for once its pipe has ended, and only then.
+ * (1) A child has only the writing end of its own pipe open, so that after the
+ *     death of the parent its next message stops the child too.
+ * (2) Children end by _exit(), so that buffered output of the parent is not
+ *     written twice.
+ * (3) The parent calls waitpid() for a child only after the end of its pipe.
  */
 #include "cli/pool.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <poll.h>
@@ -19,12 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    WATCH_MS = 100, /* between two looks at signals and progress */
-    PATIENCE_S = 5, /* between asking children to stop and killing them */
+    WATCH_MS = 100, /* between two checks of signals and progress */
+    PATIENCE_S = 5, /* between SIGTERM and SIGKILL of the children */
 };
 
 enum message_kind { MESSAGE_SHARE, MESSAGE_OUTCOME };
@@ -40,24 +39,24 @@ struct outcome_head {
 
 struct pool_child {
     int fd;
-    double share; /* last one told */
+    double share; /* last one sent */
 };
 
 /* A child as the parent sees it. */
 struct kid {
-    pid_t pid; /* 0: this place is empty */
+    pid_t pid; /* 0: this slot is free */
     int fd;
     size_t task;
-    struct firn_buf in; /* bytes that are no whole message yet */
+    struct firn_buf in; /* bytes of an incomplete message */
 };
 
 struct crew {
     struct pool *pool;
-    struct kid *kids; /* pool->width places */
+    struct kid *kids; /* pool->width slots */
     size_t next_task;
     int nkids;
-    int told;      /* signals passed on to the children */
-    double kill_s; /* when those that have not listened are killed */
+    int signalled; /* signals passed on to the children */
+    double kill_s; /* when children that still run are killed */
 };
 
 static volatile sig_atomic_t stop_count;
@@ -74,7 +73,7 @@ const volatile sig_atomic_t *pool_stop(void)
     return &stop_count;
 }
 
-/* Writes all of it; a parent that is gone stops the child. */
+/* Writes everything; stops the child if the parent is gone. */
 static void send_bytes(int fd, const void *bytes, size_t n)
 {
     const char *at = bytes;
@@ -124,22 +123,7 @@ static _Noreturn void be_child(const struct pool *pool, size_t task, int fd)
     _exit(0);
 }
 
-static struct kid *empty_place(struct crew *crew)
-{
-    for (int i = 0; i < crew->pool->width; i++)
-        if (crew->kids[i].pid == 0)
-            return &crew->kids[i];
-    return NULL;
-}
-
-static void close_kids(const struct crew *crew)
-{
-    for (int i = 0; i < crew->pool->width; i++)
-        if (crew->kids[i].pid != 0)
-            close(crew->kids[i].fd);
-}
-
-/* Starts the next task. False when the system would not. */
+/* Starts the next task. Returns false if pipe() or fork() fails. */
 static bool start(struct crew *crew)
 {
     int fds[2];
@@ -155,11 +139,15 @@ static bool start(struct crew *crew)
     }
     if (pid == 0) {
         close(fds[0]);
-        close_kids(crew); /* (1) */
+        for (int i = 0; i < crew->pool->width; i++) /* (1) */
+            if (crew->kids[i].pid != 0)
+                close(crew->kids[i].fd);
         be_child(crew->pool, crew->next_task, fds[1]);
     }
     close(fds[1]);
-    struct kid *kid = empty_place(crew);
+    struct kid *kid = crew->kids;
+    while (kid->pid != 0) /* fewer than width children run */
+        kid++;
     *kid = (struct kid){.pid = pid, .fd = fds[0], .task = crew->next_task};
     crew->pool->outcomes[crew->next_task++].state = POOL_RUNNING;
     crew->nkids++;
@@ -173,11 +161,11 @@ static void start_some(struct crew *crew)
         if (start(crew))
             continue;
         if (crew->nkids > 0)
-            return; /* tried again when one has ended */
+            return; /* retried when a child has ended */
         struct pool_outcome *o = &pool->outcomes[crew->next_task++];
         o->state = POOL_ENDED;
         o->status = FIRN_EIO;
-        snprintf(o->text, sizeof o->text, "no process can be started: %s",
+        snprintf(o->text, sizeof o->text, "cannot start a process: %s",
                  strerror(errno));
     }
 }
@@ -217,8 +205,8 @@ static void take_messages(struct pool *pool, struct kid *kid)
     kid->in.n -= at;
 }
 
-/* Its pipe has ended: how did it go? (3) */
-static void bury(struct crew *crew, struct kid *kid)
+/* Records the end of a child whose pipe has ended. (3) */
+static void reap(struct crew *crew, struct kid *kid)
 {
     struct pool_outcome *o = &crew->pool->outcomes[kid->task];
     int status = 0;
@@ -229,7 +217,7 @@ static void bury(struct crew *crew, struct kid *kid)
     kid->pid = 0;
     crew->nkids--;
     o->state = POOL_ENDED;
-    if (crew->told > 0 && (!o->has_out || o->status == FIRN_EINTR)) {
+    if (crew->signalled > 0 && (!o->has_out || o->status == FIRN_EINTR)) {
         o->state = POOL_STOPPED;
         return;
     }
@@ -238,11 +226,11 @@ static void bury(struct crew *crew, struct kid *kid)
     o->status = FIRN_EIO;
     if (WIFSIGNALED(status))
         snprintf(o->text, sizeof o->text,
-                 "the process was ended by signal %d (%s)", WTERMSIG(status),
+                 "the process was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     else
         snprintf(o->text, sizeof o->text,
-                 "the process left with status %d and no result",
+                 "the process exited with status %d without a result",
                  WEXITSTATUS(status));
 }
 
@@ -253,18 +241,11 @@ static void read_kid(struct crew *crew, struct kid *kid)
     if (n < 0 && errno == EINTR)
         return;
     if (n <= 0) {
-        bury(crew, kid);
+        reap(crew, kid);
         return;
     }
     buf_add(&kid->in, bytes, (size_t)n);
     take_messages(crew->pool, kid);
-}
-
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void signal_kids(const struct crew *crew, int number)
@@ -274,23 +255,25 @@ static void signal_kids(const struct crew *crew, int number)
             (void)kill(crew->kids[i].pid, number);
 }
 
-/* The first signal is passed on; the second, or too long a wait, kills. */
+/* Passes the first signal on; kills the children after the second, or after
+ * PATIENCE_S. */
 static void pass_on(struct crew *crew)
 {
     if (stop_count == 0)
         return;
-    if (crew->told == 0) {
-        crew->told = 1;
-        crew->kill_s = clock_s() + PATIENCE_S;
+    if (crew->signalled == 0) {
+        crew->signalled = 1;
+        crew->kill_s = clock_elapsed_s() + PATIENCE_S;
         crew->pool->is_interrupted = true;
         crew->next_task = crew->pool->ntasks;
         signal_kids(crew, SIGTERM);
-    } else if (stop_count > crew->told || clock_s() > crew->kill_s) {
+    } else if (stop_count > crew->signalled ||
+               clock_elapsed_s() > crew->kill_s) {
         signal_kids(crew, SIGKILL);
     }
 }
 
-/* Waits for something, at most WATCH_MS, and takes it. */
+/* Waits for messages, at most WATCH_MS, and handles them. */
 static void attend(struct crew *crew, struct pollfd *polls)
 {
     int width = crew->pool->width;
@@ -305,9 +288,10 @@ static void attend(struct crew *crew, struct pollfd *polls)
             read_kid(crew, &crew->kids[i]);
 }
 
-/* Unless it is ignored: a shell does that for what runs in the background. */
-static void listen(int number, const struct sigaction *act,
-                   struct sigaction *before)
+/* Installs a handler unless the signal is ignored, as in background jobs of a
+ * shell. */
+static void catch_signal(int number, const struct sigaction *act,
+                         struct sigaction *before)
 {
     sigaction(number, NULL, before);
     if (before->sa_handler != SIG_IGN)
@@ -327,8 +311,8 @@ void pool_run(struct pool *pool)
         pool->outcomes[i].out = mem_new(1, pool->out_size);
     sigemptyset(&act.sa_mask);
     stop_count = 0;
-    listen(SIGINT, &act, &on_int);
-    listen(SIGTERM, &act, &on_term);
+    catch_signal(SIGINT, &act, &on_int);
+    catch_signal(SIGTERM, &act, &on_term);
     for (start_some(&crew); crew.nkids > 0; start_some(&crew)) {
         attend(&crew, polls);
         pass_on(&crew);
@@ -342,18 +326,18 @@ void pool_run(struct pool *pool)
     mem_free(polls);
 }
 
-struct pool_sight pool_look(const struct pool *pool)
+struct pool_progress pool_progress(const struct pool *pool)
 {
-    struct pool_sight sight = {.running = pool->ntasks};
+    struct pool_progress progress = {.running = pool->ntasks};
     for (size_t i = 0; i < pool->ntasks; i++) {
         enum pool_state state = pool->outcomes[i].state;
-        sight.share += state == POOL_ENDED ? 1 : pool->outcomes[i].share;
-        sight.nended += state == POOL_ENDED;
-        if (state == POOL_RUNNING && sight.running == pool->ntasks)
-            sight.running = i;
+        progress.share += state == POOL_ENDED ? 1 : pool->outcomes[i].share;
+        progress.nended += state == POOL_ENDED;
+        if (state == POOL_RUNNING && progress.running == pool->ntasks)
+            progress.running = i;
     }
-    sight.share /= (double)pool->ntasks;
-    return sight;
+    progress.share /= (double)pool->ntasks;
+    return progress;
 }
 
 void pool_release(struct pool *pool)

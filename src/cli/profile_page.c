@@ -1,7 +1,7 @@
-/* profile_page.c - errors and parameters of fitted models as text and JSON.
+/* profile_page.c - fitted models and their errors as text and JSON.
  *
- * Parameters are named as in the headers of the models and printed in the
- * units named there; one list serves both pages.
+ * Parameters have the names and units of the headers of the models; one list
+ * serves both formats.
  */
 #include "cli/profile_page.h"
 #include "base/buf.h"
@@ -11,7 +11,7 @@
 
 enum { NAMES = 48 };
 
-/* Named numbers of one model. */
+/* Parameters of one model by name. */
 struct listed {
     char name[NAMES][32];
     double value[NAMES];
@@ -144,7 +144,7 @@ static void json_error(const struct evaluate_error *e, struct firn_buf *out)
     buf_putc(out, '}');
 }
 
-/* "quantities":{"iteration":{...},...}: those with rows. */
+/* Appends "quantities":{"iteration":{...},...} for those with rows. */
 static void json_errors(const struct evaluate_error *e, struct firn_buf *out)
 {
     bool is_first = true;

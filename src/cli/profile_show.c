@@ -43,22 +43,6 @@ static const char *kind(const struct firn_profile *p)
     return p->is_synthetic ? "synthetic" : "measured";
 }
 
-static void types_of(const struct firn_profile *p, struct firn_buf *out)
-{
-    buf_clear(out);
-    for (size_t i = 0; i < p->ngpus; i++)
-        buf_printf(out, "%s%s", i > 0 ? "," : "", p->gpus[i].type);
-}
-
-/* Largest mean error of the fits over GPU types; NaN if unknown. */
-static double worst_fit(const struct firn_profile *p)
-{
-    double worst = (double)NAN;
-    for (size_t i = 0; i < p->ngpus; i++)
-        worst = fmax(worst, p->gpus[i].fit_mean);
-    return worst;
-}
-
 static void print_table(const struct firn_profiles *all, struct firn_buf *out)
 {
     struct firn_buf types = {0};
@@ -71,8 +55,12 @@ static void print_table(const struct firn_profiles *all, struct firn_buf *out)
     table_cell(&t, "fit error %");
     for (size_t i = 0; i < all->n; i++) {
         const struct firn_profile *p = &all->at[i];
-        double worst = worst_fit(p);
-        types_of(p, &types);
+        double worst = (double)NAN; /* largest mean error of the fits */
+        buf_clear(&types);
+        for (size_t g = 0; g < p->ngpus; g++) {
+            buf_printf(&types, "%s%s", g > 0 ? "," : "", p->gpus[g].type);
+            worst = fmax(worst, p->gpus[g].fit_mean);
+        }
         table_cellf(&t, "%s/%s", p->source, p->app);
         table_cell(&t, kind(p));
         table_cell(&t, types.n > 0 ? types.at : "");

@@ -3,7 +3,7 @@
 #ifndef CLI_PROFILE_SHOW_H
 #define CLI_PROFILE_SHOW_H
 
-/* argv[0] is the word; return the exit status. */
+/* Run the subcommands; return the exit status. */
 int profile_list(int argc, char **argv);
 int profile_show(int argc, char **argv);
 

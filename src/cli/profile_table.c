@@ -1,8 +1,7 @@
-/* profile_table.c - reads measured tables.
+/* profile_table.c - reads a measured table into rows by application.
  *
- * Plain comma-separated text without quotes, as measuring scripts write it. A
- * row whose cell is no number, or whose numbers are no measurement, is named
- * by its line and left out; a file that lacks a column is refused whole.
+ * Comma-separated text without quotes. A row with an invalid number is reported
+ * by its line and skipped; a file without a required column is an error.
  */
 #include "cli/profile_table.h"
 #include "base/lines.h"
@@ -49,14 +48,14 @@ static enum firn_status reader_open(struct reader *r, const char *path,
     const char *line = lines_next(r->lines);
     if (line == NULL || lines_bad(r->lines)) {
         reader_close(r);
-        return firn_fail(err, FIRN_EDATA, "%s: has no header line", path);
+        return firn_fail(err, FIRN_EDATA, "%s: the file has no header", path);
     }
     r->head = mem_strdup(line);
     r->nnames = split(r->head, r->names);
     return FIRN_OK;
 }
 
-/* The next line that is not empty; false at the end. */
+/* Reads the next non-empty line; false at the end. */
 static bool reader_next(struct reader *r)
 {
     for (;;) {
@@ -86,14 +85,14 @@ static const char *text(const struct reader *r, const char *column)
     return "";
 }
 
-/* What is wrong with the line being read, if anything. */
+/* Error message about the current line, or empty. */
 struct fault {
     bool is_bad;
     char text[160];
 };
 
-/* A cell as a number times `scale`; NaN when empty, which is a fault when the
- * cell is `needed`. */
+/* A cell as a number times `scale`; NaN if empty, which is an error if the cell
+ * is `needed`. */
 static double number(const struct reader *r, const char *column, double scale,
                      bool needed, struct fault *fault)
 {
@@ -114,26 +113,26 @@ static enum firn_status need(const struct reader *r, const char *path,
 {
     for (; *columns != NULL; columns++)
         if (!has(r, *columns))
-            return firn_fail(err, FIRN_EDATA, "%s: has no column '%s'", path,
+            return firn_fail(err, FIRN_EDATA, "%s: no column '%s'", path,
                              *columns);
     return FIRN_OK;
 }
 
-/* --- what is left when layers are frozen --- */
+/* --- layer tables --- */
 
 static bool is_share(double x)
 {
     return x >= 0 && x <= 1;
 }
 
-/* Where the last component of a path starts. */
+/* The last component of a path. */
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The name of the folder a file lies in; "" when its path does not say. */
+/* Name of the directory of a file; "" if the path has none. */
 static void folder_of(const char *path, char *out, size_t size)
 {
     size_t n = (size_t)(base_of(path) - path);
@@ -142,7 +141,7 @@ static void folder_of(const char *path, char *out, size_t size)
     str_copy(out, size, base_of(folder));
 }
 
-/* Whether layer_info.csv lies beside the table or above it. */
+/* Looks for layer_info.csv in the directory of the table and its parent. */
 static bool find_layers(const char *table_path, char *out, size_t size)
 {
     static const char *const places[] = {"", "../"};
@@ -217,8 +216,8 @@ enum firn_status profile_layers_read(struct profile_layers *out,
         take_layers(&r, app, out);
     reader_close(&r);
     if (status == FIRN_OK && spec != NULL && !out->is_known)
-        return firn_fail(err, FIRN_EDATA, "%s: has no layers of '%s'", path,
-                         app);
+        return firn_fail(err, FIRN_EDATA, "%s: no layers of application '%s'",
+                         path, app);
     return status;
 }
 
@@ -361,8 +360,7 @@ enum firn_status profile_table_read(struct profile_table *out, const char *path,
     while (status == FIRN_OK && reader_next(&r))
         take_row(&r, out, is_h200, layers);
     if (status == FIRN_OK && lines_failed(r.lines))
-        status =
-            firn_fail(err, FIRN_EIO, "%s: cannot be read to its end", path);
+        status = firn_fail(err, FIRN_EIO, "cannot read %s to its end", path);
     reader_close(&r);
     return status;
 }

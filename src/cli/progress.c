@@ -1,43 +1,28 @@
-/* progress.c - a bar on standard error, if that is a terminal.
+/* progress.c - a progress bar on standard error, only on a terminal.
  *
- * One line, drawn over itself. The time left is what is left at the speed so
- * far, shown once that means something.
+ * The remaining time is extrapolated from the speed so far, after the first
+ * second and 2 %.
  */
 #include "cli/progress.h"
+#include "base/clock.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, NAME_WIDTH = 28 };
-
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void progress_begin(struct progress *progress, bool is_quiet)
 {
     *progress = (struct progress){
         .is_on = !is_quiet && isatty(STDERR_FILENO),
-        .began_s = clock_s(),
+        .began_s = clock_elapsed_s(),
     };
-}
-
-static void put_left(double left_s)
-{
-    if (left_s < 100)
-        fprintf(stderr, "%.0f s left", left_s);
-    else
-        fprintf(stderr, "%.0f min left", left_s / 60);
 }
 
 void progress_draw(struct progress *progress, double share, size_t nended,
                    size_t n, const char *now)
 {
-    double at_s = clock_s(), spent_s = at_s - progress->began_s;
+    double at_s = clock_elapsed_s(), spent_s = at_s - progress->began_s;
     if (!progress->is_on || at_s - progress->drawn_s < 0.1)
         return;
     int full = (int)(share * BAR_WIDTH);
@@ -46,8 +31,10 @@ void progress_draw(struct progress *progress, double share, size_t nended,
         fputc(i < full ? '#' : '.', stderr);
     fprintf(stderr, "] %3d%%  %zu of %zu done  %-.*s  ", (int)(100 * share),
             nended, n, NAME_WIDTH, now);
+    double left_s = share > 0 ? spent_s * (1 - share) / share : 0;
     if (share > 0.02 && spent_s > 1)
-        put_left(spent_s * (1 - share) / share);
+        fprintf(stderr, left_s < 100 ? "%.0f s left" : "%.0f min left",
+                left_s < 100 ? left_s : left_s / 60);
     fprintf(stderr, "\033[K");
     fflush(stderr);
     progress->is_drawn = true;

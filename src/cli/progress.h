@@ -1,6 +1,4 @@
-/* progress.h - a bar on standard error, if that is a terminal.
- *
- * In a pipe or a file nothing is ever written.
+/* progress.h - a progress bar on standard error, only on a terminal.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -12,13 +10,13 @@ struct progress {
     double began_s, drawn_s;
 };
 
-/* `is_quiet` keeps it off everywhere. */
+/* `is_quiet`: no bar at all. */
 void progress_begin(struct progress *progress, bool is_quiet);
-/* How far all is, 0..1, how many of the runs have ended, and what runs now.
- * Drawn at most ten times a second. */
+/* Draws the total progress (0..1), the number of finished runs and the name of
+ * a current one, at most ten times a second. */
 void progress_draw(struct progress *progress, double share, size_t nended,
                    size_t n, const char *now);
-/* Leaves the line empty: before anything else is written to the terminal. */
+/* Clears the line; call it before other output to the terminal. */
 void progress_wipe(struct progress *progress);
 
 #endif

@@ -1,4 +1,4 @@
-/* safetext.c - text of others, made fit for a terminal.
+/* safetext.c - escapes foreign text for a terminal.
  *
  * One walk over UTF-8 (base/utf8.h). Each character is shown, escaped, or (in a
  * feed) cut off by the end of the piece.
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Does a terminal show it, and show it where it stands? */
+/* Is the character visible and without effect on the others? */
 static bool is_shown(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -70,7 +70,7 @@ bool safe_quote(struct firn_buf *out, const char *text)
     return true;
 }
 
-/* One character of a feed. */
+/* Appends one character of a feed. */
 static void put_fed(struct safe_feed *feed, struct firn_buf *out, const char *s,
                     int length, uint32_t c)
 {
@@ -97,7 +97,7 @@ void safe_feed(struct safe_feed *feed, struct firn_buf *out,
         memcpy(joined, feed->held, nheld);
         memcpy(joined + nheld, piece.at + at, more);
         int length = utf8_decode(joined, nheld + more, &c);
-        if (length < 0) { /* at most three bytes, all there are */
+        if (length < 0) { /* at most the last three bytes */
             memcpy(feed->held, joined, nheld + more);
             feed->n = nheld + more;
             return;

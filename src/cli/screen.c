@@ -1,8 +1,7 @@
-/* screen.c - a terminal as a page that is drawn again and again.
+/* screen.c - a full-screen page on a terminal, for `firn top`.
  *
- * The few sequences used are those of ECMA-48 that every terminal has had for
- * decades, so no library knows about terminals here. A page is one write():
- * it does not flicker, and a half-drawn one is never seen.
+ * Uses a few ECMA-48 sequences that every terminal supports, so no terminal
+ * library is needed. A page is one write(), so that it does not flicker.
  */
 #include "cli/screen.h"
 #include "base/buf.h"
@@ -12,12 +11,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void say(const char *text, size_t n)
+static void write_all(const char *text, size_t n)
 {
     while (n > 0) {
         ssize_t done = write(STDOUT_FILENO, text, n);
         if (done <= 0)
-            return; /* the terminal is gone; so will we be */
+            return; /* the terminal is gone */
         text += done;
         n -= (size_t)done;
     }
@@ -37,7 +36,7 @@ bool screen_open(struct screen *screen)
     if (tcsetattr(STDIN_FILENO, TCSANOW, &keys) != 0)
         return false;
     screen->is_open = true;
-    say(enter, sizeof enter - 1);
+    write_all(enter, sizeof enter - 1);
     return true;
 }
 
@@ -46,7 +45,7 @@ void screen_close(struct screen *screen)
     static const char leave[] = "\x1b[?25h\x1b[?1049l";
     if (!screen->is_open)
         return;
-    say(leave, sizeof leave - 1);
+    write_all(leave, sizeof leave - 1);
     tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
     screen->is_open = false;
 }
@@ -82,7 +81,7 @@ void screen_draw(const struct screen *screen, const char *text)
         return;
     screen_size(&lines, &columns);
     screen_compose(&out, text, lines, columns);
-    say(out.at, out.n);
+    write_all(out.at, out.n);
     buf_release(&out);
 }
 

@@ -1,8 +1,8 @@
-/* screen.h - a terminal as a page that is drawn again and again.
+/* screen.h - a full-screen page on a terminal, for `firn top`.
  *
- * Only when standard input and output are both terminals. While it is open the
- * terminal shows a second screen and hands over keys one by one, without
- * showing them; closing gives back what was there.
+ * Needs a terminal on standard input and output. While it is open the terminal
+ * shows its alternate screen and delivers keys one by one without echo; closing
+ * restores the previous screen.
  */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
@@ -15,20 +15,20 @@ struct screen {
     bool is_open;
 };
 
-/* False: there is no terminal. */
+/* Returns false if there is no terminal. */
 bool screen_open(struct screen *screen);
 void screen_close(struct screen *screen);
 
-/* Lines and columns there are now; 24 and 80 when nobody knows. */
+/* Current size of the terminal; 24 lines of 80 columns if unknown. */
 void screen_size(int *lines, int *columns);
-/* Draws the lines of `text` from the top, cut to what there is room for, and
- * clears the rest. They have no control characters but ends of lines. */
+/* Draws the lines of `text` from the top, cut to the size of the screen, and
+ * clears the rest. `text` has no control characters except newlines. */
 void screen_draw(const struct screen *screen, const char *text);
-/* The key that was pressed; 0: none; SCREEN_GONE: there will be no more. */
+/* The key pressed; 0: none; SCREEN_GONE: end of input. */
 enum { SCREEN_GONE = 4 };
 char screen_key(const struct screen *screen);
 
-/* What screen_draw() writes, for `lines` of `columns`. */
+/* Appends what screen_draw() writes for a screen of that size. */
 void screen_compose(struct firn_buf *out, const char *text, int lines,
                     int columns);
 

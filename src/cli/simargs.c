@@ -247,7 +247,8 @@ static const struct flag table[] = {
      "24x8:v100,2x4:a100@80 (nodes x GPUs : type @ GiB), or a YAML file",
      flag_text, offsetof(struct sim_args, cluster_text)},
     {"policy", 'p', "NAMES",
-     "scheduling policies, separated by commas; 'all' selects every policy",
+     "scheduling policies, separated by commas; 'all' selects every policy, "
+     "./mine.so the one in a shared object",
      flag_words, offsetof(struct sim_args, policies)},
     {"set", 's', "P.OPTION=V",
      "set an option of policy P, see 'firn policies P'; may be repeated",
@@ -386,7 +387,12 @@ static int check_policies(struct sim_args *args)
         const struct world_policy *as;
         const char *name = args->policies.at[i];
         const struct firn_policy_def *def = NULL;
-        if (strcmp(name, "all") == 0)
+        if (strchr(name, '/') != NULL &&
+            (def = firn_policy_load(name, &err)) != NULL)
+            name = def->name;
+        if (err.status != FIRN_OK)
+            rc = flags_wrong(&page, "--policy: %s", err.text);
+        else if (strcmp(name, "all") == 0)
             add_all(world_of(args), &known);
         else if (!(def = world_policy_find(world_of(args), name, &as, &err)))
             rc = flags_wrong(&page, "%s", err.text);
@@ -396,14 +402,6 @@ static int check_policies(struct sim_args *args)
     words_release(&args->policies);
     args->policies = known;
     return rc;
-}
-
-static bool is_run(const struct sim_args *args, const char *policy)
-{
-    for (size_t i = 0; i < args->policies.n; i++)
-        if (strcmp(args->policies.at[i], policy) == 0)
-            return true;
-    return false;
 }
 
 /* Tries "policy.option=value" on a scratch state of the policy. */
@@ -431,7 +429,10 @@ static int check_setting(const struct sim_args *args, const char *text)
     mem_free(state);
     if (status != FIRN_OK)
         return flags_wrong(&page, "--set: %s", err.text);
-    if (!is_run(args, policy->name) && !args->is_quiet)
+    bool is_run = false;
+    for (size_t i = 0; i < args->policies.n; i++)
+        is_run |= strcmp(args->policies.at[i], policy->name) == 0;
+    if (!is_run && !args->is_quiet)
         fprintf(stderr,
                 "firn sim: --set %s has no effect: policy %s is not "
                 "simulated\n",

@@ -1,4 +1,4 @@
-/* simfiles.c - what the files of a run are called.
+/* simfiles.c - names of the output files of `firn sim`.
  */
 #include "cli/simfiles.h"
 #include "base/buf.h"
@@ -14,7 +14,7 @@ static bool is_plain(char c)
            (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
 }
 
-/* The trace's own name: "a/b.csv#vc1" is "b-vc1". */
+/* Sets the name of a trace: "b-vc1" for "a/b.csv#vc1". */
 static void base_name(const char *trace, struct firn_buf *out)
 {
     const char *group = strchr(trace, '#');

@@ -1,4 +1,4 @@
-/* simlives.c - lives of jobs, from the logs of one or several runs.
+/* simlives.c - histories of jobs from event logs, for `firn sim --explain`.
  */
 #include "cli/simlives.h"
 #include "base/buf.h"
@@ -26,7 +26,7 @@ static void add(struct lives *lives, const struct explain *life)
     explain_page(life, &lives->text);
 }
 
-void lives_tell(struct lives *lives, const char *log_path, const char *where)
+void lives_add(struct lives *lives, const char *log_path, const char *where)
 {
     struct lines *in;
     struct firn_error err = {0};
@@ -76,7 +76,7 @@ void lives_print(const struct lives *lives, struct firn_buf *out)
         buf_add(out, lives->text.at, lives->text.n);
         return;
     }
-    if (out->n > 2) /* "{...}\n": the last brace comes later */
+    if (out->n > 2) /* "{...}\n": the brace is appended below */
         out->n -= 2;
     buf_puts(out, out->n > 0 ? ",\"lives\":[" : "{\"lives\":[");
     buf_add(out, lives->text.at, lives->text.n);

@@ -1,7 +1,7 @@
-/* simlives.h - lives of jobs, from the logs of one or several runs.
+/* simlives.h - histories of jobs from event logs, for `firn sim --explain`.
  *
- * `firn sim --explain JOB` tells each job named from each log in which it is;
- * a job that is in none is a failure with a sentence.
+ * Each job given by --explain is searched in each log. A job that is in no log
+ * is an error.
  */
 #ifndef CLI_SIMLIVES_H
 #define CLI_SIMLIVES_H
@@ -13,18 +13,18 @@
 struct lives {
     const struct words *jobs; /* borrowed */
     bool is_json;
-    struct firn_buf text;           /* what was told */
-    VEC(struct firn_error) missing; /* by job: not found yet, and why */
+    struct firn_buf text;           /* the histories */
+    VEC(struct firn_error) missing; /* per job: why it was not found yet */
     bool has_failed;
 };
 
 void lives_begin(struct lives *lives, const struct words *jobs, bool is_json);
-/* Tells the jobs of one log. `where` names it in sentences. */
-void lives_tell(struct lives *lives, const char *log_path, const char *where);
-/* Says on standard error which jobs were in no log. An exit status: 1 when
- * there is one, or a log was wrong. */
+/* Adds the jobs of one log. `where` is its name in messages. */
+void lives_add(struct lives *lives, const char *log_path, const char *where);
+/* Prints an error for each job that is in no log. Returns the exit status: 1 if
+ * there is one, or if a log is invalid. */
 int lives_end(struct lives *lives);
-/* Appends all of them: behind `out`'s table, or into its JSON object. */
+/* Appends the histories after the table in `out`, or into its JSON object. */
 void lives_print(const struct lives *lives, struct firn_buf *out);
 void lives_release(struct lives *lives);
 

@@ -19,7 +19,7 @@ int trace_export(int argc, char **argv)
 #include "base/buf.h"
 #include "cli/live.h"
 #include "cli/livetrace.h"
-#include "cli/sink.h"
+#include "cli/output.h"
 
 struct args {
     struct live_args live;

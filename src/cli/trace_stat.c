@@ -1,9 +1,9 @@
-/* trace_stat.c - reading a trace to describe it.
+/* trace_stat.c - statistics of a trace.
  *
- * Load is GPU-seconds asked for over the GPU-seconds the cluster has between
- * the first and the last submission; above 1, queues grow without end. Hours
- * are those of the trace: hour 0 begins at time 0. Percentiles interpolate
- * linearly between ranks, as in simulation results.
+ * The load is the requested GPU time divided by the GPU time of the cluster
+ * between the first and the last submission; above 1, queues grow. Hour 0
+ * begins at time 0 of the trace. Percentiles interpolate linearly between
+ * ranks, as in simulation results.
  */
 #include "cli/trace_stat.h"
 #include "base/buf.h"
@@ -87,7 +87,7 @@ void trace_stat_release(struct trace_stat *stat)
     vec_release(&stat->durations_s);
 }
 
-/* NaN when there are no jobs. */
+/* NaN without jobs. */
 static double percentile(const struct trace_stat *stat, double share)
 {
     size_t n = stat->durations_s.n;
@@ -105,7 +105,7 @@ static double span_s(const struct trace_stat *stat)
     return stat->last_s - stat->first_s;
 }
 
-/* NaN when the jobs all come at once, or no cluster was named. */
+/* NaN if all jobs are submitted at once, or no cluster was given. */
 static double load(const struct trace_stat *stat)
 {
     double room = stat->cluster_gpus * span_s(stat);

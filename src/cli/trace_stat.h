@@ -1,7 +1,6 @@
-/* trace_stat.h - what a trace holds, in a page of numbers.
+/* trace_stat.h - statistics of a trace.
  *
- * Durations are kept (8 bytes a job) for exact percentiles; all else is summed
- * while the trace is read.
+ * Durations are kept in memory (8 bytes per job) for exact percentiles.
  */
 #ifndef CLI_TRACE_STAT_H
 #define CLI_TRACE_STAT_H
@@ -20,15 +19,15 @@ struct trace_stat {
     struct firn_trace_report report;
     long nominal, elastic, sharing;
     VEC(struct trace_size) sizes; /* by gpus, ascending */
-    VEC(double) durations_s;      /* ascending after the reading */
+    VEC(double) durations_s;      /* ascending */
     double gpu_s, duration_sum_s;
     double first_s, last_s; /* submissions */
     double hour;            /* the hour being counted, from time 0 */
     long hour_jobs;
     double peak_hour; /* the first hour with the most arrivals */
     long peak_jobs;
-    int cluster_gpus; /* 0: no cluster was named */
-    long too_large;   /* jobs that ask for more than the cluster has */
+    int cluster_gpus; /* 0: no cluster was given */
+    long too_large;   /* jobs with more GPUs than the cluster */
 };
 
 /* Reads the whole trace. The caller releases `out`. */
@@ -38,7 +37,7 @@ enum firn_status trace_stat_read(struct trace_stat *out, const char *path,
                                  struct firn_error *err);
 void trace_stat_release(struct trace_stat *stat);
 
-/* Aligned lines, or one JSON object. Appended to `out`. */
+/* Append the statistics as text, or as one JSON object. */
 void trace_stat_table(const struct trace_stat *stat, struct firn_buf *out);
 void trace_stat_json(const struct trace_stat *stat, struct firn_buf *out);
 

@@ -1,11 +1,10 @@
-/* train_page.c - checkpoints in words: what is in one, where two differ.
+/* train_page.c - output of `firn train diff` and `firn train show`.
  *
- * The first difference is said in a sentence, for it is the one to look for;
- * then the sections that differ, then a line for each group. A section's
- * group is the part of its name before the first '/', under the name a reader
- * knows: weights, optimiser, thread contexts, progress. Values are printed with
- * as many digits as tell two neighbours apart; where that is not enough, which
- * is so for NaNs, the bits are added.
+ * First one sentence about the first difference, then the differing sections,
+ * then a line per group. The group of a section is the part of its name before
+ * the first '/', or one of: weights, optimiser, thread contexts, progress.
+ * Values have enough digits to distinguish neighbours; equal texts (NaNs) are
+ * followed by the bits.
  */
 #include "cli/train_page.h"
 #include "base/buf.h"
@@ -19,7 +18,7 @@ enum { VALUE_MAX = 80, SHAPE_MAX = 200 };
 
 /* --- groups --- */
 
-/* What a name begins with, and what that is. */
+/* Prefix of a section's name, and its group. */
 static const char *const kinds[][2] = {
     {"thread/", "thread contexts"}, {"weight", "weights"},
     {"param", "weights"},           {"model", "weights"},
@@ -52,16 +51,11 @@ static struct train_group *find_group(struct train_diff *d, const char *section)
     return group;
 }
 
-static uint64_t count_elements(const struct firn_ckpt_section *s)
-{
-    return s->nbytes / firn_ckpt_type_bytes(s->type);
-}
-
 static void add_section(struct train_diff *d, const struct firn_ckpt_section *s)
 {
     struct train_group *group = find_group(d, s->name);
     group->nsections++;
-    group->nelements += count_elements(s);
+    group->nelements += s->nbytes / firn_ckpt_type_bytes(s->type);
 }
 
 static void add_difference(void *arg, const struct firn_ckpt_difference *diff)
@@ -100,7 +94,7 @@ void train_diff_release(struct train_diff *d)
 
 /* --- values and shapes --- */
 
-/* "f32 16x3x3"; "24 bytes" for what has no shape. */
+/* "f32 16x3x3", or "24 bytes" without a shape */
 static void shape_text(const struct firn_ckpt_section *s, char out[SHAPE_MAX])
 {
     if (s->type == FIRN_CKPT_BYTES && s->ndims == 0) {
@@ -113,7 +107,7 @@ static void shape_text(const struct firn_ckpt_section *s, char out[SHAPE_MAX])
                       i == 0 ? ' ' : 'x', s->dims[i]);
 }
 
-/* "[3,0,1]" of a tensor, "17" of a vector. */
+/* "[3,0,1]" for a tensor, "17" for a vector */
 static void place_text(const struct firn_ckpt_section *s, uint64_t element,
                        char out[SHAPE_MAX])
 {
@@ -137,7 +131,7 @@ static const unsigned char *element_at(const struct firn_ckpt_section *s,
     return (const unsigned char *)s->data + i * firn_ckpt_type_bytes(s->type);
 }
 
-/* `value` is the element as a number; integers are read again, exactly. */
+/* `value` is the element as a double; 64-bit integers are read exactly. */
 static void value_text(const struct firn_ckpt_section *s, uint64_t i,
                        double value, char out[VALUE_MAX])
 {
@@ -178,7 +172,7 @@ static void add_bits(const struct firn_ckpt_section *s, uint64_t i,
 
 struct pair {
     const struct firn_ckpt_section *left, *right;
-    char first[2][VALUE_MAX]; /* the values there */
+    char first[2][VALUE_MAX]; /* the values of the first difference */
 };
 
 static struct pair pair_of(const struct train_diff *d,
@@ -404,23 +398,18 @@ void train_diff_json(const struct train_diff *d, struct firn_buf *out)
 
 /* --- one checkpoint --- */
 
-static uint64_t data_bytes(const struct firn_ckpt *c)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < firn_ckpt_count(c); i++)
-        total += firn_ckpt_at(c, i)->nbytes;
-    return total;
-}
-
 void train_show_page(const struct firn_ckpt *c, const char *path,
                      struct firn_buf *out)
 {
     struct table t;
     char shape[SHAPE_MAX], group[FIRN_CKPT_NAME + 1];
+    uint64_t nbytes = 0;
+    for (size_t i = 0; i < firn_ckpt_count(c); i++)
+        nbytes += firn_ckpt_at(c, i)->nbytes;
     buf_printf(out,
                "%s: step %" PRIu64 ", %zu sections, %" PRIu64
-               " bytes of data, every CRC is right\n\n",
-               path, firn_ckpt_step(c), firn_ckpt_count(c), data_bytes(c));
+               " bytes of data, all checksums are correct\n\n",
+               path, firn_ckpt_step(c), firn_ckpt_count(c), nbytes);
     table_init(&t, "lllr");
     table_cell(&t, "section");
     table_cell(&t, "group");

@@ -1,18 +1,18 @@
-/* train_page.h - what `firn train diff` and `firn train show` print.
+/* train_page.h - output of `firn train diff` and `firn train show`.
  */
 #ifndef CLI_TRAIN_PAGE_H
 #define CLI_TRAIN_PAGE_H
 #include <firn/bytes.h>
 #include <firn/ckpt.h>
 
-/* Sections that belong together: weights, optimiser, thread contexts. */
+/* A group of sections: weights, optimiser, thread contexts. */
 struct train_group {
     char name[FIRN_CKPT_NAME + 1];
     size_t nsections, ndiffer;  /* sections */
-    uint64_t nelements, nother; /* elements, and those that differ */
+    uint64_t nelements, nother; /* elements; elements that differ */
 };
 
-/* Two checkpoints and where they differ. */
+/* Two checkpoints and their differences. */
 struct train_diff {
     const char *left_path, *right_path;
     const struct firn_ckpt *left, *right;
@@ -27,7 +27,7 @@ void train_diff_init(struct train_diff *diff, const char *left_path,
                      const struct firn_ckpt *right);
 void train_diff_release(struct train_diff *diff);
 
-/* At most `most` sections are listed. */
+/* Lists at most `most` sections. */
 void train_diff_page(const struct train_diff *diff, size_t most,
                      struct firn_buf *out);
 void train_diff_json(const struct train_diff *diff, struct firn_buf *out);

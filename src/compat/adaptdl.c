@@ -270,9 +270,15 @@ static struct adlrun *arrive(struct adlrounds *rounds)
 
 /* ---- steps ---- */
 
-/* Notes where a job runs; returns whether that changed. */
-static bool settle(struct run *run, const struct firn_alloc *to)
+static enum firn_status apply(void *state, const struct firn_step *step,
+                              struct firn_error *err)
 {
+    struct adaptdl *engine = state;
+    struct run *run = (struct run *)adlrounds_step(&engine->rounds, step);
+    const struct app *app = run->app;
+    struct adljob *job = &run->run.job;
+    const struct firn_alloc *to = step->to;
+    (void)err;
     bool is_new = to->nparts != run->nnodes;
     for (int i = 0; i < to->nparts; i++) {
         int count = __builtin_popcountll(to->parts[i].gpus);
@@ -282,38 +288,20 @@ static bool settle(struct run *run, const struct firn_alloc *to)
         run->counts[i] = count;
     }
     run->nnodes = to->nparts;
-    return is_new;
-}
-
-/* Q4: GPUs on each node, in the order in which the artifact's policies list
- * nodes: by number, or as Q5 takes them, by falling count. */
-static struct adlplace listed(const struct run *run, bool is_ascending)
-{
-    struct adlplace place = {0};
-    for (int g = ADL_GPUS_PER_NODE; g >= 1; g--)
-        for (int i = 0; i < run->nnodes; i++)
-            if (is_ascending ? g == 1 : run->counts[i] == g)
-                adlplace_add(&place, run->counts[i]);
-    return place;
-}
-
-static enum firn_status apply(void *state, const struct firn_step *step,
-                              struct firn_error *err)
-{
-    struct adaptdl *engine = state;
-    struct run *run = (struct run *)adlrounds_step(&engine->rounds, step);
-    const struct app *app = run->app;
-    struct adljob *job = &run->run.job;
-    (void)err;
-    bool is_new = settle(run, step->to);
     if (step->kind == FIRN_STEP_STOP || !is_new)
         return FIRN_OK; /* other GPUs of the same nodes cost nothing */
     bool tunes = (step->to->tunes & FIRN_TUNE_BATCH) != 0;
     job->learns = tunes;
     job->fixed_batch = tunes ? app->tuned_batch : run->run.batch;
-    const struct world_policy *policy = engine->rounds.world.policy;
-    struct adlplace place =
-        listed(run, (policy->quirks & LISTS_ASCENDING) != 0);
+    /* Q4: nodes as the artifact's policies list them: by number, or as Q5
+     * takes them, by falling count. */
+    bool is_ascending =
+        (engine->rounds.world.policy->quirks & LISTS_ASCENDING) != 0;
+    struct adlplace place = {0};
+    for (int g = ADL_GPUS_PER_NODE; g >= 1; g--)
+        for (int i = 0; i < run->nnodes; i++)
+            if (is_ascending ? g == 1 : run->counts[i] == g)
+                adlplace_add(&place, run->counts[i]);
     adljob_place(job, 0, &app->steps, &app->limits, &place, RESTART_S); /* Q2 */
     return FIRN_OK;
 }
@@ -545,6 +533,7 @@ static void close_tiresias(void *state)
 }
 
 static const struct firn_policy_def tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "two queues by GPU service, the second in order of demotion",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,

@@ -251,19 +251,6 @@ double adlsteps_b_max_at(const struct adlsteps *steps,
 
 /* ---- training ---- */
 
-/* Allocates the arrays, once the number of epochs is known. */
-static void make_room(struct adlapp *app, int epochs)
-{
-    size_t n = (size_t)epochs * app->nbatches;
-    app->epochs = epochs;
-    app->progress = mem_new((size_t)epochs + 1, sizeof *app->progress);
-    for (int e = 1; e <= epochs; e++)
-        app->progress[e] = INFINITY;
-    app->grad_sqr = mem_new(n, sizeof *app->grad_sqr);
-    app->grad_var = mem_new(n, sizeof *app->grad_var);
-    app->iteration = mem_new(n, sizeof *app->iteration);
-}
-
 /* Column j of all epochs. */
 static enum firn_status take_file(struct adlapp *app, size_t j,
                                   const struct sheet *in, const char *path,
@@ -272,8 +259,16 @@ static enum firn_status take_file(struct adlapp *app, size_t j,
     int progress = sheet_column(in, "progress");
     int sqr = sheet_column(in, "grad_sqr"), var = sheet_column(in, "grad_var");
     int iteration = sheet_column(in, "iteration");
-    if (app->epochs == 0)
-        make_room(app, (int)in->nrows);
+    if (app->epochs == 0) { /* the first file */
+        size_t n = in->nrows * app->nbatches;
+        app->epochs = (int)in->nrows;
+        app->progress = mem_new(in->nrows + 1, sizeof *app->progress);
+        for (size_t e = 1; e <= in->nrows; e++)
+            app->progress[e] = INFINITY;
+        app->grad_sqr = mem_new(n, sizeof *app->grad_sqr);
+        app->grad_var = mem_new(n, sizeof *app->grad_var);
+        app->iteration = mem_new(n, sizeof *app->iteration);
+    }
     if (in->nrows != (size_t)app->epochs || in->nrows == 0)
         return firn_fail(err, FIRN_EINVAL,
                          "%s: %zu epochs, another file has %d", path, in->nrows,

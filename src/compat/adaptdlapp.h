@@ -27,7 +27,7 @@ struct adlplace {
     int at[ADLPLACE_NODES];
 };
 
-/* r GPUs on as few nodes of `per_node` as can be: 4,4,..,rest. */
+/* r GPUs on as few nodes of `per_node` as possible: 4,4,..,rest. */
 struct adlplace adlplace_packed(int gpus, int per_node);
 /* Appends a node with `gpus` GPUs; false when there is no room. */
 bool adlplace_add(struct adlplace *place, int gpus);

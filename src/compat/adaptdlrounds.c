@@ -223,11 +223,11 @@ enum firn_status adlrounds_open(struct adlrounds *rounds,
         return FIRN_OK;
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
-    const struct firn_trace_report *said = firn_trace_report(world->trace);
+    const struct firn_trace_report *report = firn_trace_report(world->trace);
     return firn_fail(err, FIRN_EINVAL,
                      "%s: not one job that can run; %ld bad rows%s%s",
-                     options->trace, said->bad,
-                     said->bad ? ", the first: " : "", said->first_bad[0]);
+                     options->trace, report->bad,
+                     report->bad ? ", the first: " : "", report->first_bad[0]);
 }
 
 void adlrounds_close(struct adlrounds *rounds)
@@ -242,15 +242,6 @@ void adlrounds_close(struct adlrounds *rounds)
     vec_release(&rounds->events);
 }
 
-static void leave(struct adlrounds *rounds, firn_job_id id)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < rounds->running.n; i++)
-        if (rounds->running.at[i] != id)
-            rounds->running.at[kept++] = rounds->running.at[i];
-    rounds->running.n = kept;
-}
-
 struct adlrun *adlrounds_step(struct adlrounds *rounds,
                               const struct firn_step *step)
 {
@@ -258,8 +249,12 @@ struct adlrun *adlrounds_step(struct adlrounds *rounds,
     rounds->world.now_s = step->at_s;
     run->reported.rate = NAN; /* core has forgotten it */
     if (step->kind == FIRN_STEP_STOP) {
+        size_t kept = 0;
         adljob_clear(&run->job);
-        leave(rounds, step->job->id);
+        for (size_t i = 0; i < rounds->running.n; i++)
+            if (rounds->running.at[i] != step->job->id)
+                rounds->running.at[kept++] = rounds->running.at[i];
+        rounds->running.n = kept;
     } else if (step->kind == FIRN_STEP_START) {
         vec_add(&rounds->running, step->job->id);
     }

@@ -153,18 +153,6 @@ static void advance(struct easyscale *es, firn_job_id id)
     es->world.spent.overhead += gpus * (step_s - run_s);
 }
 
-static void step_all(struct easyscale *es)
-{
-    es->world.now_s = es->next_step_s;
-    for (size_t i = 0; i < es->submitted; i++)
-        if (es->running[i].is_held)
-            advance(es, (firn_job_id)i);
-    struct firn_event timer = {.kind = FIRN_EVENT_TIMER,
-                               .at_s = es->world.now_s};
-    vec_add(&es->events, timer);
-    es->next_step_s += step_s;
-}
-
 /* The first multiple of a step at or after `at_s`, but not 0. */
 static double next_multiple(double at_s)
 {
@@ -215,19 +203,15 @@ static bool next(void *state, double until_s, struct firn_event *out,
             submit(es, out);
             return true;
         }
-        step_all(es);
+        es->world.now_s = es->next_step_s;
+        for (size_t i = 0; i < es->submitted; i++)
+            if (es->running[i].is_held)
+                advance(es, (firn_job_id)i);
+        struct firn_event timer = {.kind = FIRN_EVENT_TIMER,
+                                   .at_s = es->world.now_s};
+        vec_add(&es->events, timer);
+        es->next_step_s += step_s;
     }
-}
-
-static void count_types(const struct easyscale *es,
-                        const struct firn_alloc *alloc, int gpus[ES_TYPES])
-{
-    const struct firn_node *nodes = es->world.options->cluster->nodes;
-    memset(gpus, 0, ES_TYPES * sizeof *gpus);
-    for (int p = 0; p < alloc->nparts; p++)
-        for (int i = 0; i < ES_TYPES; i++)
-            if (nodes[alloc->parts[p].node].type == es->types[i])
-                gpus[i] += __builtin_popcountll(alloc->parts[p].gpus);
 }
 
 /* The offer with these counts: the first one, or growth by one type. */
@@ -253,14 +237,18 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct easyscale *es = state;
     struct running *r = &es->running[step->job->id];
-    int gpus[ES_TYPES];
+    const struct firn_node *nodes = es->world.options->cluster->nodes;
+    int gpus[ES_TYPES] = {0};
     (void)err;
     es->world.now_s = step->at_s;
     if (step->kind == FIRN_STEP_STOP) {
         r->is_held = false;
         return FIRN_OK;
     }
-    count_types(es, step->to, gpus);
+    for (int p = 0; p < step->to->nparts; p++)
+        for (int i = 0; i < ES_TYPES; i++)
+            if (nodes[step->to->parts[p].node].type == es->types[i])
+                gpus[i] += __builtin_popcountll(step->to->parts[p].gpus);
     r->holds = meant(es, step->job->id, gpus);
     r->is_held = true;
     tell(es, step->job->id);
@@ -377,8 +365,11 @@ static const struct easyscale *world_of(const struct firn_view *view)
     return view->forecaster;
 }
 
-static int by_row(const struct firn_job *a, const struct firn_job *b)
+static int by_row(const struct firn_job *a, const struct firn_job *b,
+                  const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return (a->spec.line > b->spec.line) - (a->spec.line < b->spec.line);
 }
 
@@ -400,7 +391,7 @@ static enum firn_status decide_yarn(void *state, const struct firn_view *view,
     (void)state;
     if (view->njobs == 0)
         return FIRN_OK;
-    const struct firn_job *first = firn_view_sorted(view, by_row)[0];
+    const struct firn_job *first = firn_view_sorted(view, by_row, NULL)[0];
     struct es_offer whole = es_job_whole(job_of(es, first->id));
     give(es, plan, first, &whole);
     return FIRN_OK;
@@ -420,7 +411,7 @@ static int by_gain(const void *a, const void *b)
     const struct wish *x = a, *y = b;
     int order = firn_cmp(y->gain, x->gain);
     if (order == 0)
-        order = by_row(x->job, y->job);
+        order = by_row(x->job, y->job, NULL, NULL);
     return order ? order : x->type - y->type;
 }
 
@@ -431,7 +422,7 @@ static enum firn_status decide_elastic(void *state,
                                        struct firn_plan *plan)
 {
     const struct easyscale *es = world_of(view);
-    const struct firn_job **jobs = firn_view_sorted(view, by_row);
+    const struct firn_job **jobs = firn_view_sorted(view, by_row, NULL);
     struct wish *all =
         firn_view_alloc(view, (view->njobs * ES_TYPES + 1) * sizeof *all);
     size_t n = 0;
@@ -457,6 +448,7 @@ static enum firn_status decide_elastic(void *state,
 }
 
 static const struct firn_policy_def yarn = {
+    .size = sizeof(struct firn_policy_def),
     .name = "yarn-cs",
     .summary = "the first job of the file has its GPUs, all others wait",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",
@@ -466,6 +458,7 @@ static const struct firn_policy_def yarn = {
 };
 
 static const struct firn_policy_def homo = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale-homo",
     .summary = "elastic on the preferred GPU type",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",
@@ -475,6 +468,7 @@ static const struct firn_policy_def homo = {
 };
 
 static const struct firn_policy_def heter = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale-heter",
     .summary = "elastic over all GPU types",
     .paper = "Li et al., EasyScale, SC 2023 (artifact)",

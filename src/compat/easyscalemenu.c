@@ -140,22 +140,19 @@ struct hashset {
     size_t *slots, mask, used;
 };
 
-static bool is_same(const struct candidate *a, const struct candidate *b)
-{
-    return a->hash == b->hash && a->m == b->m &&
-           memcmp(a->ests, b->ests, sizeof a->ests) == 0;
-}
-
 /* The slot that has the candidate or would. */
 static size_t *find_slot(const struct hashset *set, size_t index)
 {
-    uint64_t rest = set->list[index].hash;
+    const struct candidate *own = &set->list[index];
+    uint64_t rest = own->hash;
     size_t at = (size_t)rest & set->mask;
     for (;;) {
         size_t probes = at + SET_PROBES <= set->mask ? SET_PROBES : 0;
         for (size_t i = at; i <= at + probes; i++) {
             size_t *slot = &set->slots[i];
-            if (*slot == 0 || is_same(&set->list[*slot - 1], &set->list[index]))
+            const struct candidate *c = &set->list[*slot - (*slot > 0)];
+            if (*slot == 0 || (c->hash == own->hash && c->m == own->m &&
+                               memcmp(c->ests, own->ests, sizeof c->ests) == 0))
                 return slot;
         }
         rest >>= SET_SHIFT;
@@ -176,18 +173,13 @@ static void resize_set(struct hashset *set)
     mem_free(old);
 }
 
-static int by_first_type(const struct candidate *a, const struct candidate *b)
-{
-    return a->ests[0] - b->ests[0];
-}
-
-/* Stable, and the lists are short. */
+/* By A of the first type; stable, and the lists are short. */
 static void sort_candidates(struct candidate *at, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
         struct candidate c = at[i];
         size_t j = i;
-        for (; j > 0 && by_first_type(&at[j - 1], &c) > 0; j--)
+        for (; j > 0 && at[j - 1].ests[0] > c.ests[0]; j--)
             at[j] = at[j - 1];
         at[j] = c;
     }
@@ -240,12 +232,6 @@ struct planning {
     struct found *found;         /* COUNTS of them */
 };
 
-static struct found *found_at(const struct planning *p,
-                              const int gpus[ES_TYPES])
-{
-    return &p->found[(gpus[0] * 17 + gpus[1]) * 17 + gpus[2]];
-}
-
 /* Share of the GPUs' power that A leaves idle, over two or more types. */
 static double waste_of(const struct planning *p, const int gpus[ES_TYPES])
 {
@@ -289,7 +275,7 @@ static void look_at(struct planning *p, const int gpus[ES_TYPES])
     for (int i = 0; i < ES_TYPES; i++)
         speed += p->power[i] * gpus[i];
     offer.speedup = speed * (1.0 - offer.waste);
-    struct found *found = found_at(p, gpus);
+    struct found *found = &p->found[(gpus[0] * 17 + gpus[1]) * 17 + gpus[2]];
     if (!found->is_there || offer.waste < found->offer.waste)
         *found = (struct found){offer, p->index, p->turn, true};
 }

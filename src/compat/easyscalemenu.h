@@ -28,7 +28,7 @@ struct es_app {
 
 struct es_offer {
     int gpus[ES_TYPES];
-    int ests[ES_TYPES]; /* A: workers on each GPU of that type */
+    int ests[ES_TYPES]; /* A: workers on each GPU of the type */
     double waste;       /* share of the GPUs' power left idle */
     double speedup;     /* over one t4 */
 };

@@ -227,6 +227,7 @@ static enum firn_status init(void *state, struct firn_error *err)
 }
 
 static const struct firn_policy_def policy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sia",
     .summary = "goodput over GPU types, costs rounded",
     .paper = "Subramanya et al., Sia, SOSP 2023 (artifact)",

@@ -195,19 +195,6 @@ static bool go_round(struct titan *t, struct titan_task *task,
     return fabs(task->done - task->work) <= 0.1;
 }
 
-/* free-rider: a guest ends with its host, after as long a stay. */
-static void end_guest(struct titan *t, const struct titan_task *host,
-                      double finished_s)
-{
-    if (host->guest == 0)
-        return;
-    double submit_s = t->tasks.at[host->guest - 1].submit_s;
-    tell(t, host->guest - 1,
-         (struct firn_event){.kind = FIRN_EVENT_DONE,
-                             .finished_s =
-                                 submit_s + (finished_s - host->submit_s)});
-}
-
 /* Advances all running tasks to the next boundary: (3). */
 static void go_on(struct titan *t)
 {
@@ -222,7 +209,14 @@ static void go_on(struct titan *t)
             tell(t, id,
                  (struct firn_event){.kind = FIRN_EVENT_DONE,
                                      .finished_s = finished_s});
-            end_guest(t, task, finished_s);
+            if (task->guest > 0) { /* free-rider: ends after as long a stay */
+                double submit_s = t->tasks.at[task->guest - 1].submit_s;
+                tell(t, task->guest - 1,
+                     (struct firn_event){.kind = FIRN_EVENT_DONE,
+                                         .finished_s =
+                                             submit_s +
+                                             (finished_s - task->submit_s)});
+            }
             continue;
         }
         if (task->queue == 0 && task->served_gpu_s >= limit_gpu_s) {
@@ -277,19 +271,6 @@ static void tell_guest(struct titan *t, const struct titan_task *guest,
          (struct firn_event){.kind = FIRN_EVENT_REPORT, .report = report});
 }
 
-/* Carries out the merging that was decided; true for a guest, for which no
- * more is to be done. */
-static bool merge(struct titan_task *task)
-{
-    if (task->joins > 0)
-        task->host = task->joins;
-    if (task->takes > 0) {
-        task->guest = task->takes;
-        task->kind = task->merged_kind;
-    }
-    return task->host > 0;
-}
-
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
@@ -297,7 +278,13 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct titan_task *task = &t->tasks.at[step->job->id];
     t->world.now_s = t->round_s = step->at_s;
     task->has_changed = true;
-    if (merge(task)) {
+    if (task->joins > 0) /* the merging that was decided */
+        task->host = task->joins;
+    if (task->takes > 0) {
+        task->guest = task->takes;
+        task->kind = task->merged_kind;
+    }
+    if (task->host > 0) {
         if (step->kind != FIRN_STEP_STOP)
             tell_guest(t, task, step);
         return FIRN_OK;

@@ -443,6 +443,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def titan_ymir = {
+    .size = sizeof(struct firn_policy_def),
     .name = "ymir",
     .summary = "the artifact's titan: smallest sum of slowdowns",
     .does =

@@ -310,6 +310,7 @@ double titan_wake_s(const void *state, const struct firn_view *view)
 }
 
 static const struct firn_policy_def titan_srtf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "srtf",
     .summary = "shortest predicted time first, not preemptive",
     .decide = decide_srtf,
@@ -317,6 +318,7 @@ static const struct firn_policy_def titan_srtf = {
 };
 
 static const struct firn_policy_def titan_tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "two queues by GPU service, 14400 GPU-seconds",
     .does = FIRN_DOES_PREEMPT,
@@ -325,6 +327,7 @@ static const struct firn_policy_def titan_tiresias = {
 };
 
 static const struct firn_policy_def titan_optimus = {
+    .size = sizeof(struct firn_policy_def),
     .name = "optimus",
     .summary = "GPUs one by one to the largest predicted gain",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE,
@@ -333,6 +336,7 @@ static const struct firn_policy_def titan_optimus = {
 };
 
 static const struct firn_policy_def titan_themis = {
+    .size = sizeof(struct firn_policy_def),
     .name = "themis",
     .summary = "leases to the least fairly treated, 0.8 of them",
     .does = FIRN_DOES_PREEMPT,

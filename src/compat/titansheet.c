@@ -33,6 +33,6 @@ enum firn_status titansheet_bad(struct sheet *sheet, const char *name,
 {
     sheet_release(sheet);
     return firn_fail(err, FIRN_EINVAL,
-                     "ymir/%s: row %zu: a number is missing or makes no sense",
+                     "ymir/%s: row %zu: a number is missing or out of range",
                      name, row + 1);
 }

@@ -214,7 +214,7 @@ static struct titanspeed_pace pace_of(const struct titanspeed_model *model,
                                     (double)gpus * s.each * s.passes};
 }
 
-/* As few nodes as can be: 4, 4, ..., rest, the smallest rotation. */
+/* The place on as few nodes as possible: 4, 4, ..., rest; smallest rotation. */
 static int packed_place(int gpus)
 {
     int rest = gpus % TITAN_NODE_GPUS, place = rest;

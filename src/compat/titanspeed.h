@@ -34,7 +34,7 @@ struct titanspeed_pace {
     double iter_s, samples;
 };
 
-/* Jobs of one model and total batch, on n GPUs of as few nodes as can be. */
+/* Jobs of one model and total batch, on n GPUs of as few nodes as possible. */
 struct titanspeed_kind {
     int model, total;
     int gpus_max; /* GPUs that get the smallest batch each */

@@ -191,21 +191,6 @@ static enum firn_status read_goals(struct titanwork *work, struct lines *in,
     return FIRN_OK;
 }
 
-/* The first epoch that meets the goal. */
-static double epochs_of(const struct titanwork *work,
-                        const struct titanwork_goal *goal)
-{
-    const double same = 5.5e-7; /* the tables have six digits */
-    double best = INFINITY;
-    for (int i = work->heads.at[goal->curve]; i >= 0;
-         i = work->points.at[i].next) {
-        double over = work->points.at[i].metric - goal->metric;
-        if (over > same || (over >= -same && !goal->is_high))
-            best = fmin(best, work->points.at[i].epoch);
-    }
-    return isinf(best) ? EPOCHS_MAX : best;
-}
-
 enum firn_status titanwork_read(struct titanwork *work, const char *folder,
                                 const char *trace, struct firn_error *err)
 {
@@ -224,7 +209,15 @@ double titanwork_samples(const struct titanwork *work, long line)
         work->goals.at[line].curve < 0)
         return 0;
     const struct titanwork_goal *goal = &work->goals.at[line];
-    return work->samples.at[goal->set] * epochs_of(work, goal);
+    const double same = 5.5e-7; /* the tables have six digits */
+    double epochs = INFINITY;   /* the first one that meets the goal */
+    for (int i = work->heads.at[goal->curve]; i >= 0;
+         i = work->points.at[i].next) {
+        double over = work->points.at[i].metric - goal->metric;
+        if (over > same || (over >= -same && !goal->is_high))
+            epochs = fmin(epochs, work->points.at[i].epoch);
+    }
+    return work->samples.at[goal->set] * (isinf(epochs) ? EPOCHS_MAX : epochs);
 }
 
 void titanwork_release(struct titanwork *work)

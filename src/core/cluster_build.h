@@ -9,8 +9,8 @@
 #define CORE_CLUSTER_BUILD_H
 #include <firn/cluster.h>
 
-/* A type as somebody wrote it. Below 0: not said, so the known type's figure,
- * or memory 0 and speed 1 for a name that firn does not know. */
+/* A type as a spec or file describes it. Below 0: left out, so the figure of
+ * gpu_types.def, or memory 0 and speed 1 for a name that is not there. */
 struct type_said {
     const char *name;
     double mem_gib, speed;
@@ -41,7 +41,7 @@ const struct type_known *type_find(const char *name);
 bool type_name_is_good(const char *name);
 
 /* FIRN_EINVAL when a number is out of range, the type's memory or speed differs
- * from what was said before, or the cluster becomes too large. */
+ * from an earlier mention, or the cluster becomes too large. */
 enum firn_status cluster_add(struct cluster_build *build,
                              const struct node_group *group,
                              struct firn_error *err);

@@ -56,7 +56,7 @@ static void add_entry(const struct firn_plan *plan, struct diff *out,
                       const struct plan_entry *entry)
 {
     if (plan_entry_of(plan, entry->job) != entry)
-        return; /* said again later */
+        return; /* a later entry of this job counts */
     if (entry->kind == PLAN_REJECT)
         out->rejects[out->nrejects++] = entry;
     bool holds = entry->kind == PLAN_HOLD;

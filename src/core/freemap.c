@@ -1,7 +1,7 @@
 /* freemap.c - free GPUs by board, nodes by free count.
  *
  * Invariants:
- * (1) bit g of free[b] is set exactly when the node is up and nobody holds
+ * (1) bit g of free[b] is set exactly when the node is up and no job holds
  *     the GPU; shared[b] and free[b] never have a bit in common;
  * (2) sharers[64 b + g] > 0 exactly when bit g of shared[b] is set, and it
  *     never exceeds jobs_per_gpu;
@@ -246,7 +246,7 @@ void freemap_give(struct freemap *map, const struct firn_alloc *alloc)
     }
 }
 
-/* So many more GPUs of each part's type are up, or fewer. */
+/* Adds the GPUs of each part to those that are up, or takes them away. */
 static void count_up(struct freemap *map, const struct firn_alloc *alloc,
                      int sign)
 {

@@ -1,4 +1,4 @@
-/* freemap.h - which GPUs nobody holds, indexed so that placing is quick.
+/* freemap.h - which GPUs no job holds, indexed so that placing is quick.
  *
  * A GPU is free (up, no holder), held whole by one job, or held by up to
  * jobs_per_gpu jobs as half-shares. For each GPU type the nodes are kept in

@@ -1,4 +1,4 @@
-/* job.c - what can be said of a job from what it asked and what was seen.
+/* job.c - how far a job is, and whether a cluster can ever run it.
  */
 #include "core/accept.h"
 #include <firn/job.h>
@@ -61,6 +61,34 @@ static bool names_type(const char *list, const char *type)
     return false;
 }
 
+/* No type of the cluster will do: says why. */
+static void explain_types(const struct firn_job_spec *spec,
+                          const struct firn_cluster *cluster,
+                          char why[JOB_WHY_MAX])
+{
+    const struct firn_gpu_type *largest = NULL;
+    char names[JOB_WHY_MAX / 2] = "";
+    size_t n = 0;
+    for (int t = 0; t < cluster->ntypes; t++) {
+        const struct firn_gpu_type *type = &cluster->types[t];
+        if (names_type(spec->types, type->name) &&
+            (largest == NULL || type->mem_gib > largest->mem_gib))
+            largest = type;
+        if (n < sizeof names)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
+                                  t > 0 ? ", " : "", type->name);
+    }
+    if (largest == NULL)
+        snprintf(why, JOB_WHY_MAX,
+                 "accepts GPUs of type '%.60s' only; the cluster has %s",
+                 spec->types, names);
+    else
+        snprintf(why, JOB_WHY_MAX,
+                 "needs %g GiB on each GPU; the largest that it accepts is "
+                 "%s with %g GiB",
+                 spec->mem_gib, largest->name, largest->mem_gib);
+}
+
 bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX])
@@ -83,20 +111,18 @@ bool job_accept(const struct firn_job_spec *spec,
             out->gpus = type->ngpus;
     }
     if (out->types == 0) {
-        snprintf(why, JOB_WHY_MAX,
-                 "suits no GPU of the cluster (types '%.60s', %g GiB)",
-                 spec->types, spec->mem_gib);
+        explain_types(spec, cluster, why);
         return false;
     }
     if (spec->gpus < 1) {
-        snprintf(why, JOB_WHY_MAX, "says no number of GPUs, and none %s",
-                 "was found that its memory fits");
+        snprintf(why, JOB_WHY_MAX,
+                 "names no number of GPUs, and its memory fits on none");
         return false;
     }
     if (least > out->gpus) {
         snprintf(why, JOB_WHY_MAX, "wants %d GPUs%s, the cluster has %d%s",
                  least, suiting > out->gpus ? " of one type" : "", out->gpus,
-                 suiting < cluster->ngpus ? " that suit it" : "");
+                 suiting < cluster->ngpus ? " that it can use" : "");
         return false;
     }
     return true;

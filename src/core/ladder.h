@@ -16,7 +16,7 @@
 struct ladder_class {
     int gpus;
     int root;
-    int first; /* slot; TREAP_NONE when nobody waits */
+    int first; /* slot; TREAP_NONE when no job waits */
 };
 
 struct ladder {

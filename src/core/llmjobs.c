@@ -27,8 +27,8 @@
  *
  * A model on GPUs too small for it (a scheduler may mix types, or split it as
  * a wrong formula says) would fail in truth; here it crawls at SPILL of its
- * speed, so that nobody gains by it and every run ends. What counts for that is
- * the expected memory; plans go by the upper end.
+ * speed, so that no policy gains by it and every run ends. What counts for that
+ * is the expected memory; plans go by the upper end.
  *
  * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
  */
@@ -93,17 +93,30 @@ static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
     return most;
 }
 
-/* On nodes of `node` GPUs. */
-static struct llmspot packed_on(const struct firn_cluster *cluster,
-                                firn_type_id type, int node, int gpus,
-                                int nodes)
+/* GPUs of one type, looked up once for many placements. */
+struct gpus {
+    double mem_gib, speed;
+    int node; /* GPUs of its largest node */
+};
+
+static struct gpus gpus_of(const struct firn_cluster *cluster,
+                           firn_type_id type)
 {
+    return (struct gpus){.mem_gib = cluster->types[type].mem_gib,
+                         .speed = cluster->types[type].speed *
+                                  reference_speed(cluster),
+                         .node = largest_node(cluster, type)};
+}
+
+static struct llmspot packed_on(const struct gpus *of, int gpus, int nodes)
+{
+    int node = of->node;
     struct llmspot spot = {
         .gpus = gpus,
         .nodes = (gpus + node - 1) / node,
         .fullest = gpus < node ? gpus : node,
-        .mem_gib = cluster->types[type].mem_gib,
-        .speed = cluster->types[type].speed * reference_speed(cluster),
+        .mem_gib = of->mem_gib,
+        .speed = of->speed,
     };
     unsigned each = (unsigned)spot.fullest;
     if (spot.nodes > 1)
@@ -120,7 +133,8 @@ static struct llmspot packed_on(const struct firn_cluster *cluster,
 struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
                               firn_type_id type, int gpus, int nodes)
 {
-    return packed_on(cluster, type, largest_node(cluster, type), gpus, nodes);
+    struct gpus of = gpus_of(cluster, type);
+    return packed_on(&of, gpus, nodes);
 }
 
 struct llmspot llmjobs_held(const struct firn_cluster *cluster,
@@ -267,7 +281,7 @@ static struct llmjob bare(const struct firn_job_spec *spec)
     return llm;
 }
 
-/* Samples a second of so many GPUs of the reference. */
+/* Samples a second of that many GPUs of the reference type. */
 static double reference_samples_s(const struct llmjob *llm,
                                   const struct firn_cluster *cluster,
                                   uint32_t types, int gpus)
@@ -314,10 +328,9 @@ static int by_efficiency(const void *a, const void *b)
 }
 
 static void add_plan(struct llmplans *out, const struct llmjob *llm,
-                     const struct firn_cluster *cluster, firn_type_id type,
-                     int node, int t, int d)
+                     const struct gpus *of, firn_type_id type, int t, int d)
 {
-    struct llmspot spot = packed_on(cluster, type, node, t * d, 0);
+    struct llmspot spot = packed_on(of, t * d, 0);
     struct split at = split_of(llm, &spot, t);
     double marp_gib =
         firn_marp_bytes(&llm->job.shape, llm->job.seq, llm->batch, t, d) / 1e9;
@@ -341,15 +354,15 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
 {
     struct llmplans out = {0};
     for (int type = 0; type < cluster->ntypes; type++) {
-        int node = largest_node(cluster, type);
         int most = cluster->types[type].ngpus;
         most = most < gpus_max ? most : gpus_max;
         if (!(types >> type & 1))
             continue;
-        for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
+        struct gpus of = gpus_of(cluster, type);
+        for (int t = 1; t <= of.node && llm->job.shape.heads % t == 0; t *= 2)
             for (int d = 1; d <= llm->batch && d <= most / t; d++)
                 if (llm->batch % d == 0 && t * d >= gpus_min)
-                    add_plan(&out, llm, cluster, type, node, t, d);
+                    add_plan(&out, llm, &of, type, t, d);
     }
     if (out.n > 1)
         qsort(out.at, out.n, sizeof *out.at, by_efficiency);
@@ -437,7 +450,7 @@ static double best_samples_s(const struct llmplans *plans,
     return 0;
 }
 
-/* So many GPUs are asked for; the samples to train stay. */
+/* Sets the number of GPUs asked for; the samples to train stay. */
 static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
                     const struct firn_cluster *cluster,
                     const struct llmplans *plans, uint32_t types, int gpus)
@@ -491,17 +504,18 @@ void llmjobs_fill(const struct firn_cluster *cluster,
     vec_release(&plans);
 }
 
-/* The type has a split of so many GPUs that fits, within its numbers. */
+/* The type has a split that fits, with a number of GPUs the job accepts. */
 static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
                   firn_type_id type, const struct firn_job_spec *spec,
                   double *need_gib)
 {
-    int node = largest_node(cluster, type), most = llmjobs_gpus_max(llm);
+    struct gpus of = gpus_of(cluster, type);
+    int most = llmjobs_gpus_max(llm);
     most = most < spec->gpus_max ? most : spec->gpus_max;
     if (most > cluster->types[type].ngpus)
         most = cluster->types[type].ngpus;
     for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
-        struct llmspot spot = packed_on(cluster, type, node, gpus, 0);
+        struct llmspot spot = packed_on(&of, gpus, 0);
         double need = 0;
         if (llmjobs_expect(llm, &spot, 0, &need) > 0)
             return true;

@@ -44,10 +44,11 @@ struct llmplans {
 
 enum { LLMJOBS_TYPES_TEXT = FIRN_TYPES_MAX * (FIRN_NAME_MAX + 1) };
 
-/* O(1) unless the trace says a sequence. */
+/* O(1) for a job without a sequence length. */
 bool llmjobs_is(const struct firn_job_spec *spec);
 
-/* `spec` is one, and has its GPUs. `types` is the mask it accepts. */
+/* `spec` is a language model and names its GPUs. `types` is the mask of types
+ * that it accepts. */
 struct llmjob llmjobs_open(const struct firn_cluster *cluster,
                            const struct firn_job_spec *spec, uint32_t types);
 
@@ -82,20 +83,21 @@ size_t llmjobs_ways(const struct llmjob *llm,
 /* The most GPUs that a split of it has a use for. */
 int llmjobs_gpus_max(const struct llmjob *llm);
 
-/* The GPUs that a user would ask for who knows its memory and the cluster's
- * fastest type that can hold it: the fewest. A gang; the duration is changed
- * so that the work stays. Nothing changes where no type can. */
+/* Makes it a gang of the fewest GPUs that hold the model on the fastest type
+ * that can, as a user would who knows its memory. The duration is changed so
+ * that the work stays. Nothing changes where no type can hold it. */
 void llmjobs_ask(const struct firn_cluster *cluster,
                  struct firn_job_spec *spec);
 
-/* spec.gpus was 0: so many that it fits on every type that can hold it at all,
- * and free to have others. Leaves `spec` alone where no type can. */
+/* spec.gpus was 0: becomes the fewest with which the model fits on every type
+ * that can hold it at all; the job may have other numbers. Leaves `spec` alone
+ * where no type can hold it. */
 void llmjobs_fill(const struct firn_cluster *cluster,
                   struct firn_job_spec *spec);
 
 /* Only the types it fits on are left in spec.types, written into `text`;
- * where there are none, mem_gib becomes what it needs, and nobody accepts it.
- */
+ * where there are none, mem_gib becomes what it needs, and no cluster type
+ * accepts it. */
 void llmjobs_restrict(const struct firn_cluster *cluster,
                       struct firn_job_spec *spec,
                       char text[LLMJOBS_TYPES_TEXT]);

@@ -253,8 +253,7 @@ static void add_parallel(struct menu *menu)
     enum { WAYS = 256 };
     if (menu->job->spec.seq <= 0) /* no language model */
         return;
-    struct firn_llm_way *ways =
-        firn_view_alloc(menu->view, WAYS * sizeof *ways);
+    struct firn_llm_way ways[WAYS];
     size_t n = firn_view_llm_ways(menu->view, menu->job, ways, WAYS);
     for (size_t i = 0; i < n && i < WAYS; i++) {
         struct firn_offer offer = {.kinds = FIRN_OFFER_PARALLEL,

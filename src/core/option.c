@@ -110,7 +110,7 @@ static bool read_list(const struct firn_option *option, void *at,
     return true;
 }
 
-/* (1): the rest of the room is as it was, which nobody reads. */
+/* (1): what is behind the text stays as it was; it is never read. */
 static bool read_text(const struct firn_option *option, void *at,
                       const char *text)
 {

@@ -296,7 +296,7 @@ static int add_part(struct firn_alloc *to, const struct firn_part *part,
     return to->ngpus - was;
 }
 
-/* The GPUs of the hosts that are not full, at most so many; false when one may
+/* Up to want->gpus GPUs of the hosts that are not full; false when a host may
  * not be joined. */
 static bool gather(const struct firn_plan *plan, const struct firn_job *job,
                    const struct firn_job *const *hosts, int nhosts,

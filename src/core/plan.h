@@ -15,7 +15,7 @@ enum plan_kind {
     PLAN_REJECT, /* ends unrun; `reason` says why */
 };
 
-/* One thing a policy said of one job. The latest one counts. */
+/* One instruction of a policy for one job. The latest one counts. */
 struct plan_entry {
     const struct firn_job *job;
     enum plan_kind kind;

@@ -1,7 +1,7 @@
-/* round.h - one decision: view, policy, plan, check, diff, steps.
+/* round.h - one decision: view, policy, plan, diff, check, steps.
  *
- *   events -> view -> policy.decide -> plan -> check -> diff -> steps -> engine
- *             frozen   pure            txn     refuse   pure
+ *   events -> view -> policy.decide -> plan -> diff -> check -> steps -> engine
+ *             frozen   pure            txn     pure    refuse
  *
  * The simulator and the daemon run this same code; only the engine differs.
  * A round is asked for by events (a job came or went, a node changed), by a
@@ -12,23 +12,22 @@
 #include "core/plan.h"
 #include <firn/engine.h>
 
-/* Told of everything that changes, for logs and metrics; any may be NULL. */
+/* Called at every change, for logs and metrics; any may be NULL. */
 struct round_watch {
     void *arg;
     void (*step)(void *arg, const struct firn_step *step);
-    /* A job is about to be forgotten: done, failed or rejected. It says that
-     * it finished at `finished_s`, which need not be the moment it was heard.
-     */
+    /* A job is done, failed or rejected; its memory is reused after the call.
+     * By its own account it finished at `finished_s`, at or before now_s. */
     void (*end)(void *arg, const struct firn_job *job, const char *how,
                 double now_s, double finished_s);
     /* After each instant at which anything changed. */
     void (*changed)(void *arg, const struct state *state, double now_s);
-    /* The policy has another word on why this job waits: job->note. */
+    /* The policy has changed job->note: why the job waits. */
     void (*note)(void *arg, const struct firn_job *job, double now_s);
-    /* Calls work(what) once and returns when it has returned: the policy's
-     * thinking, from view to checked plan. It may do so in another thread, as
-     * long as round, cluster and forecasts stay as they are meanwhile. NULL:
-     * it is called where it is. */
+    /* Calls work(what) once and returns when that call has returned: the
+     * policy's decision, from view to checked plan. `run` may use another
+     * thread, as long as round, cluster and forecasts do not change meanwhile.
+     * NULL: the decision is made in the calling thread. */
     void (*run)(void *arg, void (*work)(void *what), void *what);
 };
 
@@ -68,20 +67,20 @@ struct round_job {
  * as for a new job, or when the GPUs are not free; nothing has changed then. */
 enum firn_status round_restore(struct round *round, const struct round_job *job,
                                double now_s, struct firn_error *err);
-/* The job leaves and nobody is told; what it held is free. */
+/* Removes the job without a step or a call; the GPUs it held are free. */
 void round_withdraw(struct round *round, firn_job_id id, double now_s);
 
 /* `id` is trained together with `with`, under the ids that they have now. */
 void round_merged(struct round *round, firn_job_id id, firn_job_id with);
 
-/* Its duration was a guess, and this is a better one; a decision is due. */
+/* Replaces a guessed duration by a better guess; a decision is due. */
 void round_correct(struct round *round, firn_job_id id, double duration_s,
                    double now_s);
 
-/* GPUs that are out of scheduling: in use by somebody whom no policy can move,
- * or not to be used. No view or plan has them. Between rounds; they go whole,
- * and before their node goes down they come back. False, and no change, when
- * they are not free. */
+/* Takes free GPUs out of scheduling, or puts them back: they are in use by
+ * processes that no policy can move, or not to be used. No view or plan has
+ * them. Called between rounds, for whole GPUs; put back before their node goes
+ * down. False, and no change, when they are not free. */
 bool round_block(struct round *round, const struct firn_alloc *alloc);
 void round_unblock(struct round *round, const struct firn_alloc *alloc);
 

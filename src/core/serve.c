@@ -11,17 +11,17 @@
  *   ladder has it at hand. With preemption, waiting job w runs exactly when
  *   the running jobs before it hold at most C - gpus(w). Admit the first in
  * rank of those firsts, push the last in rank out while more than C GPUs are
- * held, and repeat until nobody qualifies. What is pushed out and still fits
+ * held, and repeat until no job qualifies. What is pushed out and still fits
  * comes back by the same rule, so the end is the walk's answer: the set in
  * which each job runs exactly when those before it that run leave it room,
  * which is unique. Cost: O(changes x sizes x log jobs), whatever the number of
  * jobs.
  * - walk(), when some jobs accept only some types or a job's GPUs must be of
- *   one type: job by job. With preemption who runs is found by counting the
- *   GPUs of each type. O(jobs log jobs). It is also the oracle of the first in
- *   the tests.
+ *   one type: job by job. With preemption the jobs that run are found by
+ *   counting the GPUs of each type. O(jobs log jobs). It is also the oracle of
+ * the first in the tests.
  *
- * Who stays keeps its place; the new ones are placed after that, in order.
+ * Jobs that stay keep their GPUs; new ones are placed after that, in order.
  */
 #include "core/serve.h"
 #include "core/plan.h"
@@ -278,8 +278,8 @@ static firn_type_id pick_type(const struct service *s, uint32_t mask,
 }
 
 /* New GPUs for a job, by count; false when `left` has no room. One that another
- * policy left with more or fewer GPUs than it asked for stays or stops: nobody
- * is resized here. */
+ * policy left with more or fewer GPUs than it asked for stays or stops:
+ * no job is resized here. */
 static bool count_new(const struct service *s, struct walker *w,
                       const int *left)
 {
@@ -321,7 +321,7 @@ static void turn_away(struct service *s, const struct firn_job *job)
     firn_plan_reject(s->plan, job, reason);
 }
 
-/* Without preemption nobody has to be counted: who fits is placed. */
+/* Without preemption no job has to be counted: each that fits is placed. */
 static void walk_in(struct service *s, const struct walker *line, size_t n)
 {
     firn_plan_keep_all(s->plan);
@@ -333,7 +333,7 @@ static void walk_in(struct service *s, const struct walker *line, size_t n)
     }
 }
 
-/* Who runs, by counts of each type, in rank order. */
+/* Which jobs run, by counts of each type, in rank order. */
 static void count_all(struct service *s, struct walker *line, size_t n)
 {
     int ntypes = s->view->cluster->ntypes, left[FIRN_TYPES_MAX] = {0};

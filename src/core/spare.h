@@ -4,9 +4,9 @@
 #define CORE_SPARE_H
 #include "core/plan.h"
 
-/* A job that runs and that the plan stops stays where it is, if what the plan
- * put on its GPUs can stay where it was; so does that. How many stops were
- * taken out. Before plan_close(). */
+/* A running job that the plan stops stays where it is if the jobs that the plan
+ * moves onto its GPUs can stay where they are; they stay too. Returns how many
+ * stops were taken out. Called before plan_close(). */
 int spare_stops(struct firn_plan *plan);
 
 #endif

@@ -59,7 +59,7 @@ void state_hold(struct state *state, struct firn_job *job,
                 const struct firn_alloc *alloc, double now_s);
 void state_report(struct state *state, struct firn_job *job,
                   const struct firn_report *report, double now_s);
-/* What was said of its duration was a guess, and this is a better one. */
+/* Replaces a guessed duration by a better guess. */
 void state_correct(struct state *state, struct firn_job *job, double duration_s,
                    double now_s);
 /* The job is over and forgotten: the pointer dies. */

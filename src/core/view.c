@@ -34,6 +34,17 @@ const struct firn_job *const *firn_view_waiting(const struct firn_view *view)
     return collect(view, FIRN_JOB_WAITING, view->nwaiting);
 }
 
+const struct firn_job *firn_view_next_waiting(const struct firn_view *view,
+                                              const struct firn_job *job)
+{
+    const struct state_job *sj = view->state->first;
+    if (job != NULL) /* the job is the first member of its state_job */
+        sj = ((const struct state_job *)(const void *)job)->after;
+    while (sj != NULL && sj->job.state != FIRN_JOB_WAITING)
+        sj = sj->after;
+    return sj != NULL ? &sj->job : NULL;
+}
+
 const struct firn_job *const *firn_view_running(const struct firn_view *view)
 {
     return collect(view, FIRN_JOB_RUNNING, view->nrunning);
@@ -80,32 +91,42 @@ const struct firn_job *const *firn_view_foremost(const struct firn_view *view,
     return out;
 }
 
+struct sorting {
+    const struct firn_view *view;
+    firn_job_order *order;
+    const void *arg;
+    const struct firn_job **spare;
+};
+
 /* Merge sort: stable, so jobs that are equal stay by id. */
-static void sort_jobs(const struct firn_job **jobs,
-                      const struct firn_job **spare, size_t n,
-                      firn_job_order *order)
+static void sort_jobs(const struct sorting *s, const struct firn_job **jobs,
+                      size_t n)
 {
+    const struct firn_job **spare = s->spare;
     if (n < 2)
         return;
     size_t half = n / 2;
-    sort_jobs(jobs, spare, half, order);
-    sort_jobs(jobs + half, spare, n - half, order);
+    sort_jobs(s, jobs, half);
+    sort_jobs(s, jobs + half, n - half);
     for (size_t i = 0; i < half; i++)
         spare[i] = jobs[i];
     size_t a = 0, b = half, to = 0;
     while (a < half && b < n)
-        jobs[to++] = order(spare[a], jobs[b]) <= 0 ? spare[a++] : jobs[b++];
+        jobs[to++] = s->order(spare[a], jobs[b], s->view, s->arg) <= 0
+                         ? spare[a++]
+                         : jobs[b++];
     while (a < half)
         jobs[to++] = spare[a++];
 }
 
 const struct firn_job **firn_view_sorted(const struct firn_view *view,
-                                         firn_job_order *order)
+                                         firn_job_order *order, const void *arg)
 {
     const struct firn_job **jobs = collect(view, ANY, view->njobs);
-    const struct firn_job **spare =
-        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *spare);
-    sort_jobs(jobs, spare, view->njobs, order);
+    struct sorting sorting = {
+        view, order, arg,
+        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *jobs)};
+    sort_jobs(&sorting, jobs, view->njobs);
     return jobs;
 }
 

@@ -1,97 +1,69 @@
-/* liveforecast.c - a prior by application, corrected by what jobs report.
+/* liveforecast.c - what the live scheduler hands to the forecaster.
  *
- *     forecast(way) = prior(way) x correction(way)
+ * Priors: the shipped profiles; twice the GPUs do 0.9 of twice the work where
+ * no step times are known; a job on shared GPUs takes BESIDE times as long
+ * where no pair was seen. Durations are users' estimates or guesses
+ * (livehistory.c). Observations: trainers' reports, with their step times and
+ * settings, and what the engine measures of GPUs.
  *
- * The prior is liveprior.c's. A way that the job was run in alone has reported
- * rate / prior as its correction, the reports averaged with the newest counting
- * for REPORT_RATE; every other way has the geometric mean of these, 1 before
- * the first. (As the simulator does, sim/simforecast.c, for the same reason:
- * the last one alone would make policies chase the prior's error from place to
- * place.) Rates are kept as shares of the work a second, since what a second of
- * work is changes when a guessed duration is corrected.
+ * A job's slot in the forecaster is found by its id in the book. A job that is
+ * not in the book (a plan's) has a slot that nothing is remembered in. A job
+ * that is put into the round with another spec is laid out anew; what it
+ * reported holds.
  *
- * So at what a job holds the forecast is what it reports; a job that shares and
- * goes slower than its forecast alone says is seen by the policies, which undo
- * it; a resize that brought less than expected corrects what they expect of the
- * next. A job that was seen to go slower on more GPUs of a type, by SLOWER and
- * for SETTLED reports, has no use for more than the fewer.
- *
- * A job that has only been seen beside another is taken to be slowed by
- * FIRN_SHARING_LAMBDA, which is no reason to part them.
- *
- * Slowdowns beside another: the pair table of firn/sharing.h by application,
- * begun with the profile's measurement where there is one and with BESIDE
- * where there is none. Applications without a name are of one kind. Pairs that
- * were parted as bad ones stay bad. What alone is, a job has shown itself,
- * before or (once, when it has settled) after; or others of its application
- * have, by steps of the same shape.
- *
- * Invariant: answers depend on what was seen, not on who asked what before.
- * Cost: that of the prior, and O(ways tried); a handful.
+ * Invariant: slot 0 is the one that nothing is remembered in; the slots of two
+ * jobs that live at one time differ.
+ * Cost: that of core/forecaster.c, and eight comparisons.
  */
 #include "daemon/liveforecast.h"
-#include "base/buf.h"
 #include "base/fmath.h"
-#include "base/map.h"
+#include "base/log.h"
 #include "base/vec.h"
-#include "core/llmjobs.h"
-#include "daemon/liveload.h"
-#include "daemon/liveprior.h"
-#include <firn/sharing.h>
-#include <math.h>
 #include <string.h>
 
-#define BESIDE      1.5
-#define REPORT_RATE 0.5
-#define SLOWER      0.9 /* of the rate on fewer GPUs */
+#define BESIDE   1.5
+#define DOUBLING 1.8 /* work of twice the GPUs: 2 x 0.9 */
 
-enum { SETTLED = 3, SAMPLES_MIN = 2, PAIR_APPS = 256, BAD_MAX = 4096 };
-
-/* The job was run so. */
-struct run_way {
-    int gpus, tensor;
-    firn_type_id type; /* the slowest it held */
-    struct prior_setting setting;
-    double share; /* of its work a second */
-    int n;        /* reports */
-    bool is_alone;
-};
-
-struct seen {
-    VEC(struct run_way) ways;
-    struct prior_setting setting; /* by its last report */
-    double mem_gib, util;         /* as it said */
-    struct firn_load sampled;     /* as the engine saw it */
-    int nsampled;
-    /* Beside another before it was ever alone: share of its work a second. */
-    struct run_way beside;
-    int beside_app, nbeside, nalone;
-};
-
-/* Applications by number, or -1 - id for a job that names none. */
-struct bad {
-    int a, b; /* a <= b */
+/* What of a job forecasts are laid out by. */
+struct place {
+    int gpus, batch, seq, threads;
+    uint32_t types;
+    double frozen_max;
+    char *app;
 };
 
 struct liveforecast {
-    const struct firn_cluster *cluster;
-    struct liveprior *prior;
-    struct liveload *loads;
-    VEC(struct seen *) jobs; /* by id from first_id on */
+    struct known known;
+    struct trainer *trainer;
+    struct forecaster *forecaster;
+    VEC(int) slots; /* by id from first_id on; 0: none yet */
     firn_job_id first_id;
-    struct map apps;
-    struct firn_pairs pairs;
-    double *pairs_storage; /* NULL: nothing was seen of any pair */
-    int class_of[PAIR_APPS];
-    VEC(struct bad) bad;
+    VEC(struct place) places; /* by slot */
+    VEC(int) unused;          /* slots */
+    int nslots;
+    firn_job_id scratch; /* the last id that was used in slot 0 */
+    int counts[FIRN_TYPES_MAX];
 };
 
 struct liveforecast *liveforecast_new(const struct firn_cluster *cluster)
 {
     struct liveforecast *f = mem_new(1, sizeof *f);
-    f->cluster = cluster;
-    f->prior = liveprior_new(cluster);
-    f->loads = liveload_new(cluster->ntypes);
+    struct firn_error err = {0};
+    if (known_open(&f->known, "builtin", cluster, &err) != FIRN_OK) {
+        log_warn("no profiles: %s", err.text);
+        f->known = (struct known){.format = "", .cluster = cluster};
+    }
+    f->trainer = trainer_new(&f->known, FREEZE_POLICY);
+    struct forecaster_priors priors = {
+        .cluster = cluster,
+        .known = &f->known,
+        .trainer = f->trainer,
+        .scaling = fm_log(DOUBLING) / fm_log(2),
+        .share_slowdown = BESIDE,
+    };
+    f->forecaster = forecaster_new(&priors);
+    f->nslots = 1;
+    f->scratch = FIRN_NO_JOB;
     return f;
 }
 
@@ -104,434 +76,199 @@ void liveforecast_free(struct liveforecast *f)
 {
     if (f == NULL)
         return;
-    for (size_t i = 0; i < f->jobs.n; i++)
-        liveforecast_forget(f, f->first_id + (firn_job_id)i);
-    vec_release(&f->jobs);
-    vec_release(&f->bad);
-    mem_free(f->pairs_storage);
-    map_release(&f->apps);
-    liveprior_free(f->prior);
-    liveload_free(f->loads);
+    for (size_t i = 0; i < f->places.n; i++)
+        mem_free(f->places.at[i].app);
+    vec_release(&f->places);
+    vec_release(&f->slots);
+    vec_release(&f->unused);
+    forecaster_free(f->forecaster);
+    trainer_free(f->trainer);
+    known_close(&f->known);
     mem_free(f);
 }
 
-static struct seen *find(const struct liveforecast *f, firn_job_id id)
+/* --- which job --------------------------------------------------------------
+ */
+
+/* The slot of a job; NULL: the job is not in the book. */
+static int *slot_of(struct liveforecast *f, firn_job_id id)
 {
+    if (id < f->first_id || id < 0)
+        return NULL;
     size_t i = (size_t)(id - f->first_id);
-    return id >= f->first_id && i < f->jobs.n ? f->jobs.at[i] : NULL;
+    vec_reserve(&f->slots, i + 1);
+    if (f->slots.n <= i)
+        f->slots.n = i + 1;
+    return &f->slots.at[i];
 }
 
-static struct seen *find_or_make(struct liveforecast *f, firn_job_id id)
+static struct forecaster_key key_of(struct liveforecast *f, firn_job_id id)
 {
-    struct seen *seen = find(f, id);
-    if (seen != NULL || id < f->first_id)
-        return seen;
-    size_t i = (size_t)(id - f->first_id);
-    vec_reserve(&f->jobs, i + 1);
-    if (f->jobs.n <= i)
-        f->jobs.n = i + 1;
-    return f->jobs.at[i] = mem_new(1, sizeof *seen);
+    int *slot = slot_of(f, id);
+    if (slot != NULL && *slot == 0) {
+        *slot = f->unused.n > 0 ? f->unused.at[--f->unused.n] : f->nslots++;
+        vec_reserve(&f->places, (size_t)*slot + 1);
+        if (f->places.n <= (size_t)*slot)
+            f->places.n = (size_t)*slot + 1;
+    }
+    if (slot != NULL)
+        return (struct forecaster_key){*slot, id};
+    f->scratch = f->scratch > -1000000000 ? f->scratch - 1 : -2;
+    return (struct forecaster_key){0, f->scratch};
+}
+
+/* The same, and the forecaster has the job's spec as it is now. */
+static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
+                                    const struct firn_job *job)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    struct forecaster_key key = key_of(f, id);
+    struct place *place = key.slot > 0 ? &f->places.at[key.slot] : NULL;
+    if (place == NULL ||
+        (place->gpus == spec->gpus && place->batch == spec->batch &&
+         place->seq == spec->seq && place->threads == spec->threads &&
+         place->types == job->type_mask &&
+         place->frozen_max == spec->frozen_max && place->app != NULL &&
+         strcmp(place->app, spec->app) == 0))
+        return key;
+    mem_free(place->app);
+    *place = (struct place){
+        .gpus = spec->gpus,
+        .batch = spec->batch,
+        .seq = spec->seq,
+        .threads = spec->threads,
+        .types = job->type_mask,
+        .frozen_max = spec->frozen_max,
+        .app = mem_strdup(spec->app),
+    };
+    forecaster_respec(f->forecaster, key);
+    return key;
+}
+
+static struct forecaster_job with_key(struct liveforecast *f,
+                                      struct liveforecast_job job)
+{
+    return (struct forecaster_job){key_as(f, job.id, job.job), job.job};
 }
 
 void liveforecast_forget(struct liveforecast *f, firn_job_id id)
 {
-    struct seen *seen = find(f, id);
-    if (seen == NULL)
+    int *slot = slot_of(f, id);
+    if (slot == NULL || *slot == 0)
         return;
-    vec_release(&seen->ways);
-    mem_free(seen);
-    f->jobs.at[id - f->first_id] = NULL;
+    forecaster_forget(f->forecaster, (struct forecaster_key){*slot, id});
+    vec_add(&f->unused, *slot);
+    mem_free(f->places.at[*slot].app);
+    f->places.at[*slot] = (struct place){0};
+    *slot = 0;
 }
 
-bool liveforecast_is_seen(const struct liveforecast *f, firn_job_id id)
-{
-    const struct seen *seen = find(f, id);
-    return seen != NULL && seen->ways.n > 0 && seen->ways.at[0].is_alone;
-}
-
-/* --- rates --------------------------------------------------------------- */
-
-static struct prior_setting setting_of(const struct seen *seen)
-{
-    return seen != NULL ? seen->setting : (struct prior_setting){0};
-}
-
-/* What was seen over what was to be expected. */
-static double ratio_of(const struct liveforecast *f, const struct firn_job *job,
-                       const struct run_way *was)
-{
-    struct firn_way way = {
-        .gpus = was->gpus, .type = was->type, .tensor = was->tensor};
-    double prior = liveprior_rate(f->prior, job, &way, &was->setting);
-    return prior > 0 ? was->share * job->spec.duration_s / prior : 1;
-}
-
-/* The geometric mean of all ways; 1 before the first. */
-static double mean_ratio(const struct liveforecast *f,
-                         const struct firn_job *job, const struct seen *seen)
-{
-    double sum = 0;
-    if (seen == NULL || seen->ways.n == 0)
-        return 1;
-    if (seen->ways.n == 1)
-        return ratio_of(f, job, &seen->ways.at[0]);
-    for (size_t i = 0; i < seen->ways.n; i++)
-        sum += fm_log(ratio_of(f, job, &seen->ways.at[i]));
-    return fm_exp(sum / (double)seen->ways.n);
-}
-
-double liveforecast_rate(const struct liveforecast *f, firn_job_id id,
-                         const struct firn_job *job, const struct firn_way *way)
-{
-    const struct seen *seen = find(f, id);
-    struct prior_setting setting = setting_of(seen);
-    double rate = liveprior_rate(f->prior, job, way, &setting);
-    if (seen == NULL || seen->ways.n == 0 || !(rate > 0))
-        return rate;
-    firn_type_id type = way->type >= 0 && way->type < f->cluster->ntypes
-                            ? way->type
-                            : liveprior_type(f->prior, job);
-    for (size_t i = 0; way->counts == NULL && i < seen->ways.n; i++)
-        if (seen->ways.at[i].gpus == way->gpus &&
-            seen->ways.at[i].type == type &&
-            seen->ways.at[i].tensor == way->tensor)
-            return rate * ratio_of(f, job, &seen->ways.at[i]);
-    return rate * mean_ratio(f, job, seen);
-}
-
-/* The slowest type among what it holds. */
-struct firn_way liveforecast_held(const struct liveforecast *f,
-                                  const struct firn_job *job)
-{
-    const struct firn_alloc *held = &job->held;
-    firn_type_id worst = FIRN_ANY_TYPE;
-    for (int i = 0; i < held->nparts; i++) {
-        firn_type_id type = f->cluster->nodes[held->parts[i].node].type;
-        if (worst < 0 ||
-            f->cluster->types[type].speed < f->cluster->types[worst].speed)
-            worst = type;
-    }
-    return (struct firn_way){
-        .gpus = held->ngpus, .type = worst, .tensor = held->how.tensor};
-}
-
-static bool is_same_way(const struct run_way *a, const struct run_way *b)
-{
-    return a->gpus == b->gpus && a->type == b->type && a->tensor == b->tensor;
-}
-
-/* Takes a way in; what was seen alone drives out what was not. */
-static void keep(struct seen *seen, const struct run_way *way)
-{
-    size_t i = 0;
-    if (seen->ways.n > 0 && !seen->ways.at[0].is_alone && way->is_alone)
-        seen->ways.n = 0;
-    while (i < seen->ways.n && !is_same_way(&seen->ways.at[i], way))
-        i++;
-    if (i == seen->ways.n)
-        vec_add(&seen->ways, *way);
-    struct run_way *to = &seen->ways.at[i];
-    to->share += REPORT_RATE * (way->share - to->share);
-    to->setting = way->setting;
-    to->n++;
-}
-
-/* --- pairs --------------------------------------------------------------- */
-
-/* The number of an application, its measured pairs taken in; -1: too many. */
-static int app_of(struct liveforecast *f, const struct firn_job *job,
-                  const char *name)
-{
-    int number = map_find(&f->apps, name);
-    if (number >= 0)
-        return number < PAIR_APPS ? number : -1;
-    if (f->apps.n >= PAIR_APPS)
-        return -1;
-    if (f->pairs_storage == NULL) {
-        f->pairs_storage =
-            mem_new(FIRN_PAIRS_DOUBLES(PAIR_APPS, 1), sizeof *f->pairs_storage);
-        firn_pairs_init(&f->pairs, f->pairs_storage, PAIR_APPS, f->class_of, 1,
-                        BESIDE);
-    }
-    number = map_add(&f->apps, name);
-    struct firn_job as = *job;
-    for (int i = 0; i <= number; i++) {
-        as.spec.app = map_name(&f->apps, i);
-        double felt = liveprior_beside(f->prior, &as, name);
-        if (felt > 0)
-            firn_pairs_add(&f->pairs, (size_t)i, (size_t)number, felt, 1, NULL);
-        as.spec.app = name;
-        double done = liveprior_beside(f->prior, &as, map_name(&f->apps, i));
-        if (done > 0 && i < number)
-            firn_pairs_add(&f->pairs, (size_t)number, (size_t)i, done, 1, NULL);
-    }
-    return number;
-}
-
-static int key_of(struct liveforecast *f, struct liveforecast_job j)
-{
-    int number =
-        j.job->spec.app[0] != '\0' ? app_of(f, j.job, j.job->spec.app) : -1;
-    return number >= 0 ? number : -1 - j.id;
-}
-
-static bool is_bad(const struct liveforecast *f, int a, int b)
-{
-    for (size_t i = 0; i < f->bad.n; i++)
-        if (f->bad.at[i].a == (a < b ? a : b) &&
-            f->bad.at[i].b == (a < b ? b : a))
-            return true;
-    return false;
-}
-
-static void add_bad(struct liveforecast *f, int a, int b)
-{
-    struct bad bad = {a < b ? a : b, a < b ? b : a};
-    if (f->bad.n < BAD_MAX && !is_bad(f, a, b))
-        vec_add(&f->bad, bad);
-}
-
-void liveforecast_part(struct liveforecast *f, struct liveforecast_job a,
-                       struct liveforecast_job b)
-{
-    add_bad(f, key_of(f, a), key_of(f, b));
-}
-
-void liveforecast_save(const struct liveforecast *f, struct firn_buf *out)
-{
-    for (size_t i = 0; i < f->bad.n; i++)
-        if (f->bad.at[i].a >= 0)
-            buf_printf(out, "%s\t%s\n", map_name(&f->apps, f->bad.at[i].a),
-                       map_name(&f->apps, f->bad.at[i].b));
-}
-
-void liveforecast_load_pairs(struct liveforecast *f, const char *text)
-{
-    static const struct firn_job nobody = {.spec = {.app = ""}};
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        char *line = mem_new(n + 1, 1), *tab;
-        memcpy(line, text, n);
-        text += text[n] == '\n' ? n + 1 : n;
-        if ((tab = strchr(line, '\t')) != NULL) {
-            *tab = '\0';
-            int a = app_of(f, &nobody, line), b = app_of(f, &nobody, tab + 1);
-            if (a >= 0 && b >= 0)
-                add_bad(f, a, b);
-        }
-        mem_free(line);
-    }
-}
-
-double liveforecast_slowdown(const struct liveforecast *f,
-                             struct liveforecast_job job,
-                             struct liveforecast_job other)
-{
-    const char *name = job.job->spec.app, *beside = other.job->spec.app;
-    int i = map_find(&f->apps, name), k = map_find(&f->apps, beside);
-    if (f->bad.n > 0 && is_bad(f, *name && i >= 0 ? i : -1 - job.id,
-                               *beside && k >= 0 ? k : -1 - other.id))
-        return LIVEFORECAST_BAD;
-    double measured = liveprior_beside(f->prior, job.job, beside);
-    if (i < 0 || k < 0 || f->pairs_storage == NULL)
-        return measured > 0 ? measured : BESIDE;
-    return firn_pairs_xi(&f->pairs, (size_t)i, (size_t)k).xi;
-}
-
-/* --- what is learned ----------------------------------------------------- */
-
-static void saw_step(struct liveforecast *f, const struct liveforecast_run *run,
-                     const struct prior_setting *setting)
-{
-    struct prior_step step = {.job = run->job,
-                              .setting = *setting,
-                              .passes = run->passes,
-                              .step_s = run->step_s};
-    liveprior_saw(f->prior, &step);
-}
-
-static void saw_pair(struct liveforecast *f, int a, int b, double slower)
-{
-    if (a >= 0 && b >= 0 && slower > 0)
-        firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
-}
-
-static void saw_alone(struct liveforecast *f, struct seen *seen,
-                      const struct liveforecast_run *run,
-                      const struct run_way *way)
-{
-    keep(seen, way);
-    saw_step(f, run, &way->setting);
-    /* The first report after the other has left may be of both times. */
-    if (seen->nbeside == 0 || ++seen->nalone < SAMPLES_MIN)
-        return;
-    seen->nbeside = 0;
-    if (is_same_way(&seen->beside, way))
-        saw_pair(f, app_of(f, run->job, run->job->spec.app), seen->beside_app,
-                 way->share / seen->beside.share);
-}
-
-/* Beside another, and never seen alone. */
-static void saw_beside(struct liveforecast *f, struct seen *seen,
-                       const struct liveforecast_run *run, struct run_way *way)
-{
-    int a = app_of(f, run->job, run->job->spec.app);
-    int b = app_of(f, run->job, run->beside);
-    const struct prior_step step = {.job = run->job,
-                                    .setting = way->setting,
-                                    .passes = run->passes,
-                                    .step_s = run->step_s};
-    double alone_s = liveprior_alone_s(f->prior, &step);
-    if (alone_s > 0)
-        saw_pair(f, a, b, run->step_s / alone_s);
-    if (b != seen->beside_app || !is_same_way(&seen->beside, way))
-        seen->nbeside = 0;
-    seen->beside_app = b;
-    if (seen->nbeside++ == 0)
-        seen->beside = *way;
-    seen->beside.share += REPORT_RATE * (way->share - seen->beside.share);
-    way->share /= FIRN_SHARING_LAMBDA;
-    keep(seen, way);
-}
+/* --- observations -----------------------------------------------------------
+ */
 
 void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                       const struct liveforecast_run *run)
 {
-    const struct firn_job *job = run->job;
-    struct firn_way held = liveforecast_held(f, job);
-    if (id < 0 || job->held.nparts == 0 || !(run->rate > 0) ||
-        !(job->spec.duration_s > 0) || run->sharers > 1)
+    if (id < 0 || run->sharers > 1)
         return;
-    struct seen *seen = find_or_make(f, id);
-    struct run_way way = {.gpus = held.gpus,
-                          .tensor = held.tensor,
-                          .type = held.type,
-                          .share = run->rate / job->spec.duration_s,
-                          .is_alone = run->sharers == 0};
-    if (run->step_s > 0) {
-        seen->setting.batch = run->batch > 0 ? run->batch : 0;
-        seen->setting.nfrozen = run->nfrozen > 0 ? run->nfrozen : 0;
-    }
-    way.setting = seen->setting;
-    if (way.is_alone) {
-        saw_alone(f, seen, run, &way);
-    } else if (!liveforecast_is_seen(f, id)) {
-        saw_beside(f, seen, run, &way);
-    } else {
-        double slower = liveforecast_rate(f, id, job, &held) / run->rate;
-        saw_pair(f, app_of(f, job, job->spec.app), app_of(f, job, run->beside),
-                 slower);
-    }
-}
-
-/* --- the rest ------------------------------------------------------------ */
-
-/* The GPUs of a type beyond which it was seen to get slower; 0: no word. */
-static int useful_gpus(const struct seen *seen)
-{
-    int most = 0;
-    for (size_t i = 0; seen != NULL && i < seen->ways.n; i++)
-        for (size_t k = 0; k < seen->ways.n; k++) {
-            const struct run_way *few = &seen->ways.at[i];
-            const struct run_way *many = &seen->ways.at[k];
-            if (few->is_alone && many->is_alone && few->type == many->type &&
-                few->gpus < many->gpus && many->n >= SETTLED &&
-                many->share < SLOWER * few->share &&
-                (most == 0 || few->gpus < most))
-                most = few->gpus;
-        }
-    return most;
-}
-
-int liveforecast_gpus_max(const struct liveforecast *f, firn_job_id id,
-                          const struct firn_job *job, unsigned tunes)
-{
-    int threads =
-        job->spec.threads > 0 ? job->spec.threads : job->spec.gpus_max;
-    int most = job->spec.gpus_max;
-    int limits[] = {liveprior_gpus_max(f->prior, job), job->spec.batch,
-                    useful_gpus(find(f, id))};
-    if ((tunes & FIRN_TUNE_THREADS) != 0 || job->spec.threads > 0)
-        most = threads < most ? threads : most;
-    for (int i = 0; i < 3; i++)
-        if (limits[i] > 0 && limits[i] < most)
-            most = limits[i];
-    return most;
-}
-
-size_t liveforecast_llm_ways(const struct liveforecast *f, firn_job_id id,
-                             const struct firn_job *job,
-                             struct firn_llm_way *out, size_t max)
-{
-    if (!llmjobs_is(&job->spec))
-        return 0;
-    struct llmjob llm = llmjobs_open(f->cluster, &job->spec, job->type_mask);
-    return llmjobs_ways(&llm, f->cluster, job, mean_ratio(f, job, find(f, id)),
-                        out, max);
+    struct forecaster_report report = {.job = run->job,
+                                       .rate = run->rate,
+                                       .done_s = run->job->done_s,
+                                       .is_alone = run->sharers == 0,
+                                       .beside = run->beside,
+                                       .step_s = run->step_s,
+                                       .batch = run->batch,
+                                       .passes = run->passes,
+                                       .nfrozen = run->nfrozen};
+    forecaster_learn(f->forecaster, key_as(f, id, run->job), &report);
 }
 
 void liveforecast_load_seen(struct liveforecast *f, firn_job_id id,
                             double memory_mib, double utilisation)
 {
-    if (!(memory_mib > 0) && !(utilisation >= 0))
-        return;
-    struct seen *seen = find_or_make(f, id);
-    if (memory_mib / 1024 > seen->mem_gib)
-        seen->mem_gib = memory_mib / 1024;
-    if (utilisation > seen->util)
-        seen->util = utilisation;
+    struct firn_load load = {.util = utilisation, .mem_gib = memory_mib / 1024};
+    forecaster_learn_load(f->forecaster, key_of(f, id), &load);
 }
 
 void liveforecast_sampled(struct liveforecast *f, firn_job_id id,
                           const struct firn_job *job,
                           const struct firn_load *load)
 {
-    struct seen *seen = find_or_make(f, id);
-    if (seen == NULL || !(load->util >= 0) || !(load->mem_gib >= 0))
-        return;
-    if (seen->nsampled++ == 0)
-        seen->sampled = *load;
-    seen->sampled.util += REPORT_RATE * (load->util - seen->sampled.util);
-    seen->sampled.mem_gib = fmax(seen->sampled.mem_gib, load->mem_gib);
-    if (seen->nsampled >= SAMPLES_MIN)
-        liveload_saw(f->loads, job->spec.app, liveforecast_held(f, job).type,
-                     &seen->sampled);
+    forecaster_learn_sample(f->forecaster, key_as(f, id, job), job, load);
 }
 
-double liveforecast_memory(const struct liveforecast *f, firn_job_id id)
+void liveforecast_part(struct liveforecast *f, struct liveforecast_job a,
+                       struct liveforecast_job b)
 {
-    const struct seen *seen = find(f, id);
-    return seen != NULL ? seen->mem_gib : 0;
+    forecaster_part(f->forecaster, with_key(f, a), with_key(f, b));
 }
 
-struct firn_load liveforecast_load(const struct liveforecast *f, firn_job_id id,
+void liveforecast_save(const struct liveforecast *f, struct firn_buf *out)
+{
+    forecaster_save_pairs(f->forecaster, out);
+}
+
+void liveforecast_load_pairs(struct liveforecast *f, const char *text)
+{
+    forecaster_load_pairs(f->forecaster, text);
+}
+
+/* --- answers ----------------------------------------------------------------
+ */
+
+double liveforecast_memory(struct liveforecast *f, firn_job_id id)
+{
+    return forecaster_memory(f->forecaster, key_of(f, id));
+}
+
+bool liveforecast_is_seen(struct liveforecast *f, firn_job_id id)
+{
+    return forecaster_is_seen(f->forecaster, key_of(f, id));
+}
+
+double liveforecast_rate(struct liveforecast *f, firn_job_id id,
+                         const struct firn_job *job, const struct firn_way *way)
+{
+    return forecaster_rate(f->forecaster, key_as(f, id, job), job, way,
+                           job->done_s);
+}
+
+int liveforecast_gpus_max(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job, unsigned tunes)
+{
+    return forecaster_gpus_max(f->forecaster, key_as(f, id, job), job, tunes);
+}
+
+double liveforecast_slowdown(struct liveforecast *f,
+                             struct liveforecast_job job,
+                             struct liveforecast_job other)
+{
+    return forecaster_slowdown(f->forecaster, with_key(f, job),
+                               with_key(f, other));
+}
+
+struct firn_load liveforecast_load(struct liveforecast *f, firn_job_id id,
                                    const struct firn_job *job,
                                    const struct firn_way *way)
 {
-    const struct seen *seen = find(f, id);
-    struct prior_setting setting = setting_of(seen);
     struct firn_way whole = {.gpus = job->spec.gpus, .type = FIRN_ANY_TYPE};
     if (way != NULL)
         whole = *way;
     whole.passes = 0; /* what passes save is the caller's to say */
-    struct firn_load load = liveprior_load(f->prior, job, &whole, &setting);
-    struct firn_load others = liveload_of(
-        f->loads, job->spec.app,
-        whole.type >= 0 ? whole.type : liveprior_type(f->prior, job));
-    if (isnan(load.util))
-        load.util = others.util;
-    if (isnan(load.mem_gib))
-        load.mem_gib = others.mem_gib;
-    if (job->spec.mem_gib > 0)
-        load.mem_gib = job->spec.mem_gib;
-    if (seen != NULL && seen->mem_gib > 0 && !(load.mem_gib > seen->mem_gib))
-        load.mem_gib = seen->mem_gib;
-    bool is_sampled = seen != NULL && seen->nsampled >= SAMPLES_MIN;
-    if (is_sampled && isnan(load.mem_gib))
-        load.mem_gib = seen->sampled.mem_gib;
-    if (is_sampled)
-        load.util = seen->sampled.util;
-    if (seen != NULL && seen->util > 0)
-        load.util = seen->util;
-    return load;
+    return forecaster_load(f->forecaster, key_as(f, id, job), job, &whole,
+                           job->done_s);
+}
+
+size_t liveforecast_llm_ways(struct liveforecast *f, firn_job_id id,
+                             const struct firn_job *job,
+                             struct firn_llm_way *out, size_t max)
+{
+    return forecaster_llm_ways(f->forecaster, key_as(f, id, job), job, out,
+                               max);
+}
+
+struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,
+                                  const struct firn_job *job)
+{
+    return forecaster_held(f->forecaster, key_as(f, id, job), job, f->counts);
 }

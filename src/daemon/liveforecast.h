@@ -1,54 +1,58 @@
-/* liveforecast.h - what the live scheduler expects of jobs, for policies.
+/* liveforecast.h - the live scheduler's forecasts.
  *
- * Behind firn/forecast.h. Jobs are known here by the book's ids, so that what
- * was seen of one outlives its being put into the round anew; liveforecast.c
- * says how expectation and observation go together.
+ * core/forecaster.h with what a live scheduler hands in: the shipped profiles
+ * as priors, and what trainers report and the engine measures. Jobs go by the
+ * book's ids, so that what was seen of a job outlives its being put into the
+ * round anew.
  */
 #ifndef DAEMON_LIVEFORECAST_H
 #define DAEMON_LIVEFORECAST_H
-#include <firn/forecast.h>
+#include "core/forecaster.h"
 
 struct liveforecast;
 
 /* `cluster` is borrowed. */
 struct liveforecast *liveforecast_new(const struct firn_cluster *cluster);
 void liveforecast_free(struct liveforecast *forecast);
-/* No job has a lower id than this; before any is told of. 0 at first. */
+/* No job has a lower id than this. Called before any job is named; 0 until
+ * then. */
 void liveforecast_first(struct liveforecast *forecast, firn_job_id id);
 
-/* How a job went with what it holds now. */
+/* How a job goes with what it holds now, by its trainer's report. */
 struct liveforecast_run {
-    const struct firn_job *job; /* with what it holds */
+    const struct firn_job *job; /* with what it holds, and how far it is */
     double rate;                /* reference seconds a second, > 0 */
-    int sharers;                /* others on its GPUs */
-    const char *beside;         /* the other one's app, if it is one; "" */
-    double step_s;              /* of a step; <= 0: no word on these four */
+    int sharers;                /* other jobs on its GPUs */
+    const char *beside;         /* application of the other job, if it is one */
+    double step_s; /* of a step; <= 0: these four are not reported */
     int batch, passes, nfrozen;
 };
 void liveforecast_saw(struct liveforecast *forecast, firn_job_id id,
                       const struct liveforecast_run *run);
-/* What a GPU of it was seen to need; negative: no word. The most counts. */
+/* What a GPU of the job needs by its trainer's report; negative: not reported.
+ * The most counts. */
 void liveforecast_load_seen(struct liveforecast *forecast, firn_job_id id,
                             double memory_mib, double utilisation);
-/* What a GPU of it, alone on what it holds, is seen to be used at present; it
- * counts less than the job's own word, and for others of its application. */
+/* How much a GPU of the job, alone on what it holds, is used at present, as the
+ * engine measures it; it counts less than the trainer's report, and for other
+ * jobs of the application. */
 void liveforecast_sampled(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job,
                           const struct firn_load *load);
-/* GiB; 0: nothing was seen. */
-double liveforecast_memory(const struct liveforecast *forecast, firn_job_id id);
+/* GiB of a GPU by the trainer's report; 0: not reported. */
+double liveforecast_memory(struct liveforecast *forecast, firn_job_id id);
 void liveforecast_forget(struct liveforecast *forecast, firn_job_id id);
-/* Was it ever seen alone on GPUs? */
-bool liveforecast_is_seen(const struct liveforecast *forecast, firn_job_id id);
+/* The job has reported from GPUs that it had to itself. */
+bool liveforecast_is_seen(struct liveforecast *forecast, firn_job_id id);
 
 /* A job with the id it has in the book. */
 struct liveforecast_job {
     firn_job_id id;
     const struct firn_job *job;
 };
-/* The two were bad for each other: their slowdown is LIVEFORECAST_BAD from now
- * on. By application; a job that names none counts for itself alone. */
-#define LIVEFORECAST_BAD 1e6
+/* The two jobs slowed each other down too much: their slowdown is
+ * FORECASTER_BAD from now on. By application; a job that names none counts
+ * for itself alone. */
 void liveforecast_part(struct liveforecast *forecast, struct liveforecast_job a,
                        struct liveforecast_job b);
 /* Bad pairs of applications, over a restart. */
@@ -57,23 +61,23 @@ void liveforecast_save(const struct liveforecast *forecast,
 void liveforecast_load_pairs(struct liveforecast *forecast, const char *text);
 
 /* As firn/forecast.h has them, of the job with this id in the book. */
-double liveforecast_rate(const struct liveforecast *forecast, firn_job_id id,
+double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_job *job,
                          const struct firn_way *way);
-int liveforecast_gpus_max(const struct liveforecast *forecast, firn_job_id id,
+int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job, unsigned tunes);
-double liveforecast_slowdown(const struct liveforecast *forecast,
+double liveforecast_slowdown(struct liveforecast *forecast,
                              struct liveforecast_job job,
                              struct liveforecast_job other);
-/* In one pass, whatever the way says. */
-struct firn_load liveforecast_load(const struct liveforecast *forecast,
+/* In one pass, whatever the way says; `way` NULL: as submitted. */
+struct firn_load liveforecast_load(struct liveforecast *forecast,
                                    firn_job_id id, const struct firn_job *job,
                                    const struct firn_way *way);
-size_t liveforecast_llm_ways(const struct liveforecast *forecast,
-                             firn_job_id id, const struct firn_job *job,
+size_t liveforecast_llm_ways(struct liveforecast *forecast, firn_job_id id,
+                             const struct firn_job *job,
                              struct firn_llm_way *out, size_t max);
-/* What it holds, as a way. */
-struct firn_way liveforecast_held(const struct liveforecast *forecast,
+/* What the job holds, as a way; its `counts` until the next call. */
+struct firn_way liveforecast_held(struct liveforecast *forecast, firn_job_id id,
                                   const struct firn_job *job);
 
 #endif

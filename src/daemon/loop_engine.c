@@ -4,12 +4,9 @@
  * under the book's ids, answers forecasts, and says in the book what is about
  * to happen. The real engine's events come back here.
  *
- * (1) What a job holds, as the book has it, is what its present epoch holds:
- * it is written with the epoch's number, before a process of it exists, so that
- * after a crash the book and the processes agree. What the round has given it
- * since is in the track. (2) A step that the engine refuses never breaks a
- * round: the job is put back behind it. (3) An end counts once, for the epoch
- * that is open.
+ * (1) A step that the engine refuses never breaks a round: the job is put back
+ * behind it. (2) The attempts of two partners are on disk in one commit, and
+ * end in one.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -17,8 +14,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static const double FIXED = 0.5; /* memory of weights and the like, of all */
 
 /* --- the engine as the round sees it ------------------------------------- */
 
@@ -32,15 +27,6 @@ static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
-void loop_say(struct loop *loop, struct live_job *job, enum live_state state,
-              enum live_reason reason, const char *why)
-{
-    struct firn_error err = {0};
-    enum firn_status status =
-        book_state(loop->book, job, state, reason, loop_now_s(loop), why, &err);
-    loop_wrote(loop, status, &err);
-}
-
 /* What its trainer is told from now on. */
 static void give_orders(struct loop *loop, struct live_job *job,
                         const struct firn_alloc *to)
@@ -52,45 +38,49 @@ static void give_orders(struct loop *loop, struct live_job *job,
     if (to->nparts > 0 && (to->tunes & FIRN_TUNE_FREEZE) == 0 &&
         job->ask.freeze[0] != '\0')
         orders.nfrozen = 0; /* this policy leaves all layers in training */
-    loop_wrote(loop, book_orders(loop->book, job, &orders, &err), &err);
+    book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
-/* The step as a sentence, and the state that it leads to. */
-static void tell_step(struct loop *loop, struct live_job *job,
-                      const struct firn_step *step)
+/* The step as an event of the job's life. */
+static enum life_event event_of(const struct loop *loop,
+                                const struct firn_step *step)
 {
-    struct firn_buf to = {0}, named = {0}, from = {0};
-    char why[LIVE_TEXT];
-    firn_alloc_print(step->to, &to);
-    loop_gpus_text(loop, to.at, &named);
-    loop_gpus_text(loop, job->held, &from);
-    enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
-    if (step->kind == FIRN_STEP_STOP) {
-        metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_PREEMPT, 1);
-        loop_say(loop, job, LIVE_PREEMPTING, LIVE_BECAUSE_POLICY,
-                 loop->is_draining
-                     ? job->ask.can_checkpoint
-                           ? "its node is drained; it is asked to write a "
-                             "checkpoint"
-                           : "its node is drained; it is stopped without a "
-                             "checkpoint, which it does not write"
-                 : step->is_loss
-                     ? "its node is down"
-                     : "others go first; it is asked to leave its GPUs");
-    } else if (phase == FIRN_PHASE_LEAVING) {
-        snprintf(why, sizeof why, "from %.100s to %.100s", from.at, named.at);
-        metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_RESIZE, 1);
-        loop_say(loop, job, LIVE_RESIZING, LIVE_BECAUSE_POLICY, why);
-    } else if (phase == FIRN_PHASE_RUNNING) { /* as before, but for a word */
-        struct firn_error err = {0};
-        loop_wrote(loop, book_held(loop->book, job, to.at, &err), &err);
-    } else {
-        snprintf(why, sizeof why, "starts on %.200s", named.at);
-        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
-    }
+    if (step->kind != FIRN_STEP_STOP)
+        return LIFE_GIVEN;
+    return loop->desk.is_draining ? LIFE_DRAINED
+           : step->is_loss        ? LIFE_NODE_DOWN
+                                  : LIFE_TAKEN;
+}
+
+/* The engine has taken the step, or is not to hear of it. */
+static void tell_step(struct loop *loop, struct live_job *job,
+                      const struct firn_step *step, firn_job_id lead)
+{
+    struct firn_buf to = {0}, from = {0};
+    char partner[16];
+    snprintf(partner, sizeof partner, "%d", lead);
+    dock_alloc_text(&loop->dock, step->to, &to);
+    dock_gpus_text(&loop->dock, job->held, &from);
+    struct happening what = {.event = event_of(loop, step),
+                             .facts = lead != FIRN_NO_JOB ? LIFE_IS_AWAITS : 0,
+                             .nofacts =
+                                 lead == FIRN_NO_JOB ? LIFE_IS_AWAITS : 0,
+                             .words = {to.at, from.at, partner, NULL},
+                             .to = step->to};
+    loop_happens(loop, job, &what);
     buf_release(&to);
-    buf_release(&named);
     buf_release(&from);
+}
+
+/* The partner whose processes shall train the job by this step. */
+static firn_job_id lead_by(const struct loop *loop, const struct live_job *job,
+                           const struct firn_step *step)
+{
+    firn_job_id with =
+        step->to->nparts > 0 && step->to->how.merged_with != FIRN_NO_JOB
+            ? desk_book_id(&loop->desk, step->to->how.merged_with)
+            : FIRN_NO_JOB;
+    return with < job->id ? with : FIRN_NO_JOB;
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
@@ -102,45 +92,44 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct firn_step passed = *step;
     (void)err;
     struct firn_alloc to = *step->to;
-    to.how = ride_how(loop, &step->to->how);
-    as.id = loop_book_id(loop, step->job->id);
+    to.how = partner_how(&loop->desk, &step->to->how);
+    as.id = desk_book_id(&loop->desk, step->job->id);
     passed.job = &as;
     passed.to = &to;
     struct live_job *job = book_job(loop->book, as.id);
-    struct track *track = loop_track(loop, as.id);
+    struct track *track = desk_track(&loop->desk, as.id);
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
     give_orders(loop, job, step->to);
-    if (ride_takes_step(loop, job, step))
-        return FIRN_OK;
+    firn_job_id lead = lead_by(loop, job, step);
+    bool is_led = lead != FIRN_NO_JOB || partner_lead(loop->book, job) != NULL;
     if (step->is_loss) /* a drained node lives: there is time to leave */
-        passed.is_loss = !loop->is_draining;
-    if (loop->engine->apply(loop->engine_state, &passed, &why) != FIRN_OK) {
-        log_warn("job %d: %s", as.id, why.text); /* (2) */
+        passed.is_loss = !loop->desk.is_draining;
+    if (!is_led && loop->dock.engine->apply(loop->dock.engine_state, &passed,
+                                            &why) != FIRN_OK) {
+        log_warn("job %d: %s", as.id, why.text); /* (1) */
         track->granted.nparts = track->granted.ngpus = 0;
         struct refused refused = {.job = as.id};
         snprintf(refused.why, sizeof refused.why, "%.200s", why.text);
-        vec_add(&loop->refused, refused);
+        vec_add(&loop->desk.refused, refused);
         return FIRN_OK;
     }
-    tell_step(loop, job, &passed);
-    if (step->kind == FIRN_STEP_START && !loop_can_stop(job))
-        vec_add(&loop->started, as.id);
+    tell_step(loop, job, &passed, lead);
     return FIRN_OK;
 }
 
 static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct loop *loop = state;
-    return loop->engine->settled
-               ? loop->engine->settled(loop->engine_state, err)
+    return loop->dock.engine->settled
+               ? loop->dock.engine->settled(loop->dock.engine_state, err)
                : FIRN_OK;
 }
 
 static double now_s(void *state)
 {
-    return loop_now_s(state);
+    return dock_now_s(&((struct loop *)state)->dock);
 }
 
 static double rate(void *state, const struct firn_job *job,
@@ -148,36 +137,24 @@ static double rate(void *state, const struct firn_job *job,
 {
     const struct loop *loop = state;
     (void)at_s;
-    return liveforecast_rate(loop->forecast, loop_book_id(loop, job->id), job,
-                             way);
+    return liveforecast_rate(loop->desk.forecast,
+                             desk_book_id(&loop->desk, job->id), job, way);
 }
 
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct loop *loop = state;
-    return liveforecast_gpus_max(loop->forecast, loop_book_id(loop, job->id),
-                                 job, tunes);
+    return liveforecast_gpus_max(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
                        const struct firn_job *other)
 {
     const struct loop *loop = state;
-    struct liveforecast_job a = {loop_book_id(loop, job->id), job};
-    struct liveforecast_job b = {loop_book_id(loop, other->id), other};
-    return liveforecast_slowdown(loop->forecast, a, b);
-}
-
-/* What goes with the batch is divided by the passes of a step; the rest, taken
- * to be half, is there whatever the batch. Elastic jobs take such orders. */
-struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
-                           const struct firn_way *way, bool is_elastic)
-{
-    struct firn_load load = liveforecast_load(
-        loop->forecast, loop_book_id(loop, job->id), job, way);
-    if (is_elastic && way->passes > 1)
-        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
-    return load;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
@@ -185,16 +162,17 @@ static struct firn_load load(void *state, const struct firn_job *job,
 {
     const struct loop *loop = state;
     const struct live_job *live =
-        book_job(loop->book, loop_book_id(loop, job->id));
-    return loop_load(loop, job, way, live != NULL && live->ask.is_elastic);
+        book_job(loop->book, desk_book_id(&loop->desk, job->id));
+    return desk_load(&loop->desk, job, way,
+                     live != NULL && live->ask.is_elastic);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
                        struct firn_llm_way *out, size_t max)
 {
     const struct loop *loop = state;
-    return liveforecast_llm_ways(loop->forecast, loop_book_id(loop, job->id),
-                                 job, out, max);
+    return liveforecast_llm_ways(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, out, max);
 }
 
 static bool merge(void *state, const struct firn_job *a,
@@ -202,8 +180,8 @@ static bool merge(void *state, const struct firn_job *a,
                   const struct firn_way *way, double at_s,
                   struct firn_merge *out)
 {
-    struct loop_pair pair = {a, b, kind};
-    return loop_merge(state, &pair, way, at_s, out);
+    struct desk_pair pair = {a, b, kind};
+    return desk_merge(&((struct loop *)state)->desk, &pair, way, at_s, out);
 }
 
 static const struct firn_forecast_def forecast_def = {.merge = merge,
@@ -215,11 +193,11 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
 
 void loop_engine_init(struct loop *loop)
 {
-    loop->live = (struct firn_engine_def){
-        .name = loop->engine->name,
-        .summary = loop->engine->summary,
-        .gives = loop->engine->gives | FIRN_NEED_DURATION | FIRN_NEED_TYPES |
-                 FIRN_NEED_FORECAST,
+    loop->desk.live = (struct firn_engine_def){
+        .name = loop->dock.engine->name,
+        .summary = loop->dock.engine->summary,
+        .gives = loop->dock.engine->gives | FIRN_NEED_DURATION |
+                 FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
         .forecast = &forecast_def,
         .now_s = now_s,
         .apply = apply,
@@ -229,63 +207,81 @@ void loop_engine_init(struct loop *loop)
 
 /* --- the host as the engine sees it -------------------------------------- */
 
-/* The number of a start could not be written, so no process gets it. It is
- * written with its end, when there is room: no start is without one. */
-static void never_started(struct loop *loop, struct live_job *job,
-                          struct track *track)
+/* Before a job's attempt: opens that of the partner that it is to train, which
+ * is in `out`; NULL: it trains none. FIRN_EINVAL: it cannot start yet. */
+static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
+                                      struct live_job **out,
+                                      struct firn_error *err)
 {
-    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
-                              .job = job->id,
-                              .epoch = job->epoch,
-                              .end = FIRN_END_LOST};
-    struct live_job *rider = ride_other(loop, job);
-    if (rider != NULL)
-        ride_ended(loop, job, rider, &lost);
-    track->open_epoch = job->epoch;
-    track->opened_s = loop_now_s(loop);
-    loop_close_epoch(loop, job, &lost);
+    struct live_job *before = partner_of(loop->book, job);
+    struct live_job *partner = partner_wanted(&loop->desk, job);
+    *out = NULL;
+    if (before != NULL && before->id < job->id)
+        return firn_fail(err, FIRN_EINVAL,
+                         "job %d is still trained together with job %d",
+                         job->id, before->id);
+    if (before != NULL && before != partner) { /* no end was reported */
+        struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                                  .end = FIRN_END_LOST};
+        loop_partner_ends(loop, job, before, &lost);
+    }
+    if (partner == NULL || partner->id < job->id || partner->is_ending ||
+        partner->is_held)
+        return FIRN_OK;
+    if (dock_phase(&loop->dock, partner->id) != FIRN_PHASE_GONE)
+        return firn_fail(err, FIRN_EINVAL,
+                         "job %d, its partner, has not left its GPUs yet",
+                         partner->id);
+    struct happening what = {
+        .event = LIFE_PARTNER_BEGINS, .partner = job, .err = err};
+    loop_happens(loop, partner, &what);
+    if (what.status == FIRN_OK)
+        *out = partner;
+    return what.status;
 }
 
 static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
                                    struct firn_error *err)
 {
     struct loop *loop = arg;
-    struct live_job *job = book_job(loop->book, id);
-    struct track *track = loop_track(loop, id);
+    struct live_job *job = book_job(loop->book, id), *partner = NULL;
+    struct track *track = desk_track(&loop->desk, id);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
     if (store_trouble(loop->store) != NULL)
         return firn_fail(err, FIRN_EUNSAVED, "%s", store_trouble(loop->store));
-    struct firn_buf held = {0};
-    struct firn_how how = ride_how(loop, &track->granted.how);
-    if (job->state == LIVE_RUNNING) /* RUNNING is said of its last start only */
-        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
-                 "starts again when its GPUs are free");
-    FIRN_TRY(ride_open(loop, job, &how, err));
-    firn_alloc_print(&track->granted, &held);
-    enum firn_status status =
-        book_held(loop->book, job, held.at, err); /* (1) */
-    buf_release(&held);
-    if (status == FIRN_OK)
-        status = book_how(loop->book, job, &how, err);
-    if (status == FIRN_OK)
-        status = loop_type_keep(loop, job, track->granted.parts[0].node, err);
-    if (status == FIRN_OK)
-        status = book_next_epoch(loop->book, job, epoch, err);
-    if (status == FIRN_EUNSAVED)
-        never_started(loop, job, track);
-    if (loop_wrote(loop, status, err)) {
-        track->open_epoch = *epoch;
-        track->opened_s = loop_now_s(loop);
+    FIRN_TRY(begin_partner(loop, job, &partner, err));
+    struct happening what = {
+        .event = LIFE_ATTEMPT, .partner = partner, .err = err};
+    loop_happens(loop, job, &what);
+    if (what.status == FIRN_OK) {
+        *epoch = track->open_epoch;
+        return FIRN_OK;
     }
-    return status;
+    /* The number could not be written, so no process gets it. It is written
+     * with its end, when there is room: each attempt has one. */
+    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                              .job = id,
+                              .epoch = job->epoch,
+                              .end = FIRN_END_LOST};
+    if (partner != NULL)
+        loop_partner_ends(loop, job, partner, &lost);
+    if (what.status == FIRN_EUNSAVED) {
+        track->open_epoch = job->epoch;
+        track->opened_s = dock_now_s(&loop->dock);
+        loop_close_attempt(loop, job, &lost);
+    }
+    return what.status;
 }
 
-enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
+static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
-    FIRN_TRY(loop_mark(loop, err));
-    struct firn_engine_host host = {loop, loop->mark, loop_launch, next_epoch};
-    return loop->engine->attach(loop->engine_state, &host, err);
+    return dock_launch(&((struct loop *)arg)->dock, id, out);
+}
+
+struct firn_engine_host loop_engine_host(struct loop *loop)
+{
+    return (struct firn_engine_host){loop, NULL, launch, next_epoch};
 }
 
 /* --- events -------------------------------------------------------------- */
@@ -293,183 +289,88 @@ enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
 static void on_phase(struct loop *loop, struct live_job *job,
                      const struct firn_event *event)
 {
-    char why[LIVE_TEXT];
     struct firn_buf on = {0}, with = {0};
-    loop_gpus_text(loop, job->held, &on);
-    ride_words(loop, job, &with);
-    if (event->phase == FIRN_PHASE_STARTING && !job->is_ending) {
-        snprintf(why, sizeof why, "starts on %.120s%.100s", on.at, with.at);
-        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_NONE, why);
-    } else if (event->phase == FIRN_PHASE_RUNNING && !job->is_ending) {
-        snprintf(why, sizeof why, "runs on %.120s%.100s", on.at, with.at);
-        if (!(job->started_s > 0))
-            metrics_observe(loop->metrics, METRIC_QUEUE_S,
-                            loop_now_s(loop) - job->submitted_s);
-        loop_say(loop, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, why);
-    }
+    dock_gpus_text(&loop->dock, job->held, &on);
+    partner_words(&loop->desk, job, &with);
+    struct happening what = {.words = {.gpus = on.at, .partner = with.at}};
+    if (event->phase == FIRN_PHASE_STARTING)
+        what.event = LIFE_BEGINS;
+    else
+        what.event = LIFE_RUNS;
+    if (event->phase == FIRN_PHASE_STARTING ||
+        event->phase == FIRN_PHASE_RUNNING)
+        loop_happens(loop, job, &what);
     buf_release(&on);
     buf_release(&with);
 }
 
-/* The end of an attempt behind which the next one has begun. */
-static void close_late(struct loop *loop, struct live_job *job, int64_t epoch,
-                       const struct firn_event *event)
-{
-    struct firn_error err = {0};
-    struct store_epoch last = {.epoch = epoch,
-                               .ended_s = loop_now_s(loop),
-                               .end = event->end,
-                               .exit_status = event->exit_status};
-    loop_wrote(loop, book_close_attempts(loop->book, job, &last, &err), &err);
-}
-
-/* (3) */
-void loop_close_epoch(struct loop *loop, struct live_job *job,
-                      const struct firn_event *event)
-{
-    struct firn_error err = {0};
-    struct track *track = loop_track(loop, job->id);
-    if (event->epoch > 0 && event->epoch < track->open_epoch)
-        close_late(loop, job, event->epoch, event);
-    if (track->open_epoch == 0 || event->epoch != track->open_epoch)
-        return;
-    struct store_epoch epoch = {.job = job->id,
-                                .epoch = event->epoch,
-                                .started_s = track->opened_s,
-                                .ended_s = loop_now_s(loop),
-                                .end = event->end,
-                                .exit_status = event->exit_status,
-                                .held = job->held};
-    track->open_epoch = 0;
-    track->rate = track->turn = track->best = 0;
-    track->best_epoch = 0;
-    metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
-    loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
-    loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
-}
-
-void loop_pin_leaving(struct loop *loop, struct live_job *job)
-{
-    struct track *track = loop_track(loop, job->id);
-    struct firn_alloc has = FIRN_ALLOC_NONE;
-    if (track->is_pinned || !recover_alloc(job->held, &has))
-        return;
-    if (has.nparts == 0 || has.is_shared) { /* its mate stays there */
-        mem_free(has.parts);
-        return;
-    }
-    mem_free(track->granted.parts);
-    track->granted = has;
-    loop_pin(loop, job);
-}
-
-void loop_stopped_text(const struct live_job *job, int end, double ran_s,
-                       char out[LIVE_TEXT])
-{
-    char since[32];
-    if (ran_s > 120)
-        snprintf(since, sizeof since, "%.0f min", ran_s / 60);
-    else
-        snprintf(since, sizeof since, "%.0f s", fmax(ran_s, 0));
-    if (!(ran_s >= 0))
-        snprintf(out, LIVE_TEXT,
-                 "stopped before its processes began; waits for GPUs");
-    else if (end == FIRN_END_CHECKPOINT)
-        snprintf(out, LIVE_TEXT, "stopped by a checkpoint; waits for GPUs");
-    else if (job->ask.can_checkpoint)
-        snprintf(out, LIVE_TEXT,
-                 "stopped after %s; no checkpoint was written then, and work "
-                 "since the last one before, if there is any, is lost; waits "
-                 "for GPUs",
-                 since);
-    else
-        snprintf(out, LIVE_TEXT,
-                 "stopped; it writes no checkpoints, and the work of attempt "
-                 "%lld (%s) is lost; waits for GPUs",
-                 (long long)job->epoch, since);
-}
-
-/* It gave its GPUs up as planned, after `ran_s`; NaN: it had no attempt. */
-static void on_left(struct loop *loop, struct live_job *job,
-                    struct track *track, int end, double ran_s)
-{
-    char why[LIVE_TEXT];
-    enum firn_phase phase = loop->engine->phase(loop->engine_state, job->id);
-    const struct firn_job *in_round = loop_round_job(loop, track);
-    if (job->is_ending) {
-        loop_end(loop, job, LIVE_CANCELLED, LIVE_BECAUSE_USER,
-                 "cancelled by its user");
-        return;
-    }
-    if (phase != FIRN_PHASE_GONE) {
-        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
-                 "starts again when its GPUs are free");
-        return;
-    }
-    if (job->is_held) {
-        loop_unpin(loop, track);
-        loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_HELD,
-                 "held back by its user");
-        return;
-    }
-    if (ride_awaits(loop, job)) {
-        loop_say(loop, job, LIVE_STARTING, LIVE_BECAUSE_LEAVING,
-                 "starts again, trained by another job's processes");
-        return;
-    }
-    loop_stopped_text(job, end, ran_s, why);
-    loop_say(loop, job, LIVE_PENDING, LIVE_BECAUSE_PRIORITY, why);
-    loop_unpin(loop, track);
-    if (in_round != NULL && in_round->held.nparts > 0)
-        loop_withdraw(loop, track); /* what the round gave it is gone */
-    loop_admit(loop, job);
-}
-
-/* LEFT, DONE or FAIL of a job, alone or with a rider. */
+/* LEFT, DONE or FAIL of a job, alone or with a partner. */
 static void on_end(struct loop *loop, struct live_job *job,
-                   const struct live_job *rider, const struct firn_event *event)
+                   const struct live_job *partner,
+                   const struct firn_event *event)
 {
-    struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     bool is_open = track->open_epoch != 0 && event->epoch == track->open_epoch;
-    double ran_s = is_open ? loop_now_s(loop) - track->opened_s : (double)NAN;
-    loop_close_epoch(loop, job, event);
-    if (event->kind == FIRN_EVENT_LEFT)
-        on_left(loop, job, track, event->end, ran_s);
-    else if (event->kind == FIRN_EVENT_DONE)
-        loop_end(loop, job, LIVE_SUCCEEDED, LIVE_BECAUSE_EXIT,
-                 "ended with status 0");
-    else if (rider != NULL)
-        ride_failed(loop, job, event);
-    else
-        loop_failed(loop, job, event);
+    double ran_s =
+        is_open ? dock_now_s(&loop->dock) - track->opened_s : (double)NAN;
+    char why[LIVE_TEXT] = "";
+    struct happening what = {.event = LIFE_DONE,
+                             .end = event,
+                             .nofacts = partner == NULL ? LIFE_IS_PARTNERED : 0,
+                             .words = {.why = why}};
+    if (event->kind == FIRN_EVENT_LEFT) {
+        what.event = LIFE_LEFT;
+        loop_stopped_text(job, event->end, ran_s, why);
+    } else if (event->kind == FIRN_EVENT_FAIL) {
+        loop_judge_failure(loop, job, &what, why);
+        if (partner != NULL)
+            loop_failed_text(event, why);
+    }
+    loop_happens(loop, job, &what);
 }
 
-void loop_event(struct loop *loop, const struct firn_event *event)
+static void on_job_event(struct loop *loop, const struct firn_event *event)
 {
-    if (loop_outside_event(loop, event))
-        return;
     struct live_job *job = book_job(loop->book, event->job);
-    struct track *track = loop_track(loop, event->job);
+    struct track *track = desk_track(&loop->desk, event->job);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return;
-    struct live_job *rider =
+    struct live_job *other = partner_of(loop->book, job);
+    struct live_job *partner =
         event->kind == FIRN_EVENT_PHASE || event->epoch == track->open_epoch
-            ? ride_other(loop, job)
+            ? other
             : NULL;
     if (event->kind == FIRN_EVENT_PHASE) {
         on_phase(loop, job, event);
-        if (rider != NULL)
-            on_phase(loop, rider, event);
+        if (partner != NULL)
+            on_phase(loop, partner, event);
         return;
     }
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;
-    struct live_job *other = ride_other(loop, job);
     if (other != NULL && event->epoch > 0 && event->epoch < track->open_epoch)
-        close_late(loop, other, other->epoch - 1, event);
-    on_end(loop, job, rider, event);
-    if (rider != NULL)
-        ride_ended(loop, job, rider, event);
-    ride_check(loop);
+        loop_close_late(loop, other, other->epoch - 1, event);
+    on_end(loop, job, partner, event);
+    if (partner != NULL)
+        loop_partner_ends(loop, job, partner, event);
+    loop_check_partners(loop);
+}
+
+void loop_event(struct loop *loop, const struct firn_event *event)
+{
+    switch (event->kind) {
+    case FIRN_EVENT_NODE_UP:
+    case FIRN_EVENT_NODE_DOWN:
+        loop_node_event(loop, event);
+        break;
+    case FIRN_EVENT_TAKEN:
+        foreign_taken(&loop->desk, &event->taken);
+        break;
+    case FIRN_EVENT_INBOX:
+        loop_inbox_event(loop, event->inbox);
+        break;
+    default:
+        on_job_event(loop, event);
+    }
 }

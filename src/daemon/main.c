@@ -11,9 +11,11 @@
 #include "daemon/loop.h"
 #include "daemon/ownfolder.h"
 #include "engine/shepherd.h"
+#include <firn/policy.h>
 #include <firn/version.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,6 +55,10 @@ static int run(struct config *config, int argc, char *const *argv)
     struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
     if (config_check_user(config, geteuid(), &err) != FIRN_OK ||
         config_token(config, &setup.token, &err) != FIRN_OK)
+        return wrong(&err, 2);
+    /* A policy in a shared object: its name is known to settings then. */
+    if (strchr(config->policy, '/') != NULL &&
+        firn_policy_load(config->policy, &err) == NULL)
         return wrong(&err, 2);
     if (geteuid() == 0)
         log_warn("firnd runs as root, as --allow-root allows: every job runs "

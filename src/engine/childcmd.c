@@ -1,33 +1,32 @@
-/* childcmd.c - commands in process groups of their own, gathered over one
- * epoll set.
+/* childcmd.c - commands in process groups of their own, on one epoll set.
  *
  *     waiting --a place is free--> running --it has ended--> draining --> over
  *                                     |                        ^
  *                                     +--limit: killed---------+
  *
- * The set holds the pipes of what runs, pidfds that tell of ends, and a timer
- * for the earliest of all deadlines, which is also what makes the set readable
- * while somebody has not been told yet. Where the kernel has no pidfd the
- * timer looks instead. Input is a file in memory: nothing has to be written
- * while the command runs, and there is no pipe that could break.
+ * The set holds the pipes of running commands, pidfds that report ends, and a
+ * timer for the earliest deadline, which also makes the set readable while an
+ * ended command was not returned yet. Without pidfds in the kernel the timer
+ * polls. Input is a file in memory: nothing has to be written while the command
+ * runs, and no pipe can break.
  *
  * Invariants:
  * (1) a process is waited for only after its group has been signalled for the
- *     last time: until then its number, and that of its group, are its own;
- * (2) of what is ready everything is taken or closed, so that the set is not
- *     readable without a reason: a pidfd is closed as soon as it has told, a
- *     pipe at its end;
- * (3) no descriptor of ours is in any command, and those that become the
- *     standard three are above them first.
+ *     last time: until then its number and its group's number are its own;
+ * (2) everything that is ready is read or closed, so that the set is not
+ *     readable without a reason: a pidfd is closed after its report, a pipe at
+ *     its end;
+ * (3) no descriptor of ours is open in a command, and those that become 0 to 2
+ *     are moved above 2 first.
  *
- * A command that has ended may leave somebody behind who has its pipes open:
- * what was written until a moment after the end counts. Who was killed for its
- * time and does not even die (it hangs in the kernel) is told as late after
- * the same moment, and waited for whenever we are asked something.
+ * A process that a command left behind may keep its pipes open: output counts
+ * until a moment after the command's end. A killed command that does not die
+ * (it hangs in the kernel) is reported as late after the same moment, and is
+ * waited for at later calls.
  *
- * What a command started and moved to a group of its own is not killed.
+ * Processes that a command moved to a group of their own are not killed.
  *
- * Cost: a few system calls for each that runs, at every question; nmax is
+ * Cost: a few system calls for each running command at every call; nmax is
  * small.
  */
 #define _GNU_SOURCE
@@ -55,14 +54,14 @@ extern char **environ;
 
 enum {
     TEXT_MAX = 64 << 20, /* bytes kept of one stream */
-    PIECE = 1 << 16,     /* bytes taken at once ... */
-    PIECES = 16,         /* ... and how often, before others have their turn */
+    PIECE = 1 << 16,     /* bytes of one read ... */
+    PIECES = 16,         /* ... and reads before the next command's turn */
     KILLED = 128 + SIGKILL,
-    UNKNOWN = 255, /* somebody else waited for it */
+    UNKNOWN = 255, /* its status is lost */
 };
 static const double grace_s = 0.2;       /* for pipes, after the end */
-static const double look_every_s = 0.02; /* when no pidfd wakes us */
-static const double close_within_s = 2;  /* for those who were killed */
+static const double look_every_s = 0.02; /* without a pidfd */
+static const double close_within_s = 2;  /* for killed commands to die */
 
 enum phase { WAITING, RUNNING, DRAINING, OVER };
 
@@ -81,13 +80,13 @@ struct child {
 
 struct commands {
     int poll, timer, nmax, nrunning;
-    VEC(struct child *) children; /* as they were asked for */
-    VEC(struct child *) over;     /* as they ended; not told yet */
-    struct child *told;           /* its texts are somebody's */
+    VEC(struct child *) children; /* in the order of commands_start() */
+    VEC(struct child *) over;     /* in the order of ends; not returned yet */
+    struct child *reported;       /* returned last; owns those texts */
     VEC(pid_t) undead;            /* killed, but not dead yet */
 };
 
-/* --- one of them ---------------------------------------------------------- */
+/* --- one command ---------------------------------------------------------- */
 
 static char **copy_words(struct arena *arena, const char *const *words)
 {
@@ -192,7 +191,7 @@ static bool is_same_name(const char *a, const char *b)
     return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
-/* Our own variables, with its own over them. */
+/* Our own variables, replaced by the command's. */
 static char **all_variables(struct child *child)
 {
     size_t nown = 0, nall = 0, n = 0;
@@ -212,7 +211,7 @@ static char **all_variables(struct child *child)
     return all;
 }
 
-/* Signals are as they are by default, whatever we do with ours. */
+/* Default signal handling, whatever ours is. */
 static int set_signals(posix_spawnattr_t *attr)
 {
     sigset_t none, all;
@@ -228,7 +227,7 @@ static int set_signals(posix_spawnattr_t *attr)
                                               POSIX_SPAWN_SETSIGDEF);
 }
 
-/* 0, or why not. */
+/* 0, or errno. */
 static int spawn(struct child *child, const int fds[3])
 {
     posix_spawn_file_actions_t actions;
@@ -290,7 +289,7 @@ static void start(struct commands *c, struct child *child)
 
 /* --- while it runs -------------------------------------------------------- */
 
-/* Takes what is there; closed at its end. */
+/* Reads the available output; closes the pipe at its end. */
 static void gather(int *fd, struct firn_buf *text)
 {
     char piece[PIECE];
@@ -326,24 +325,7 @@ static void look_for_end(struct child *child, double now_s)
     close_fd(&child->pidfd); /* (2) */
 }
 
-/* Kills it and all that it started. */
-static void stop(struct child *child, double now_s)
-{
-    kill(-child->pid, SIGKILL);
-    child->done.is_late = true;
-    child->done.took_s = now_s - child->start_s;
-    child->phase = DRAINING;
-    child->until_s = now_s + grace_s;
-}
-
-static int status_of(int status)
-{
-    if (WIFEXITED(status))
-        return WEXITSTATUS(status);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : UNKNOWN;
-}
-
-/* Waits for what has ended: (1). */
+/* Waits for an ended command: (1). */
 static void reap(struct commands *c, struct child *child)
 {
     int status = 0;
@@ -351,24 +333,33 @@ static void reap(struct commands *c, struct child *child)
     do
         got = waitpid(child->pid, &status, WNOHANG);
     while (got < 0 && errno == EINTR);
-    child->done.status = got == child->pid ? status_of(status) : UNKNOWN;
+    child->done.status = UNKNOWN;
+    if (got == child->pid && WIFEXITED(status))
+        child->done.status = WEXITSTATUS(status);
+    else if (got == child->pid && WIFSIGNALED(status))
+        child->done.status = 128 + WTERMSIG(status);
     if (got == 0) {
         child->done.status = KILLED;
         vec_add(&c->undead, child->pid);
     }
 }
 
-/* True: it is over. */
+/* Advances a command; true: it is over. */
 static bool tend(struct commands *c, struct child *child, double now_s)
 {
-    look_for_end(child, now_s); /* before its last words are read */
+    look_for_end(child, now_s); /* before its last output is read */
     gather(&child->out_fd, &child->out);
     gather(&child->err_fd, &child->err);
-    if (child->phase == RUNNING && now_s >= child->until_s)
-        stop(child, now_s);
-    bool is_silent = child->out_fd < 0 && child->err_fd < 0;
+    if (child->phase == RUNNING && now_s >= child->until_s) {
+        kill(-child->pid, SIGKILL); /* with all that it started */
+        child->done.is_late = true;
+        child->done.took_s = now_s - child->start_s;
+        child->phase = DRAINING;
+        child->until_s = now_s + grace_s;
+    }
+    bool has_no_pipe = child->out_fd < 0 && child->err_fd < 0;
     if (child->phase != DRAINING ||
-        (now_s < child->until_s && !(child->has_ended && is_silent)))
+        (now_s < child->until_s && !(child->has_ended && has_no_pipe)))
         return false;
     reap(c, child);
     child->phase = OVER;
@@ -387,9 +378,9 @@ static void bury(struct commands *c)
     c->undead.n = n;
 }
 
-/* --- all of them ---------------------------------------------------------- */
+/* --- all commands --------------------------------------------------------- */
 
-/* Looks after those that run, then starts those for whom there is room. */
+/* Advances the running commands, then starts waiting ones. */
 static void turn(struct commands *c)
 {
     double now_s = clock_elapsed_s();
@@ -444,7 +435,7 @@ enum firn_status commands_open(struct commands **out, int nmax,
 {
     if (nmax < 1)
         return firn_fail(err, FIRN_EINVAL,
-                         "%d commands at once are not enough for any", nmax);
+                         "the limit of %d commands at once is too low", nmax);
     struct commands *c = mem_new(1, sizeof *c);
     c->nmax = nmax;
     c->poll = epoll_create1(EPOLL_CLOEXEC);
@@ -477,7 +468,7 @@ void commands_close(struct commands *c)
         nanosleep(&(struct timespec){0, 500000}, NULL);
     for (size_t i = 0; i < c->over.n; i++)
         child_free(c->over.at[i]);
-    child_free(c->told);
+    child_free(c->reported);
     vec_release(&c->children);
     vec_release(&c->over);
     vec_release(&c->undead);
@@ -512,18 +503,18 @@ bool commands_next(struct commands *c, struct command_done *out)
     uint64_t times;
     while (read(c->timer, &times, sizeof times) > 0)
         ;
-    child_free(c->told);
-    c->told = NULL;
+    child_free(c->reported);
+    c->reported = NULL;
     turn(c);
     if (c->over.n > 0) {
-        struct child *child = c->told = c->over.at[0];
+        struct child *child = c->reported = c->over.at[0];
         memmove(c->over.at, c->over.at + 1, --c->over.n * sizeof *c->over.at);
         child->done.out = text_of(&child->out);
         child->done.err = text_of(&child->err);
         *out = child->done;
     }
     arm(c);
-    return c->told != NULL;
+    return c->reported != NULL;
 }
 
 int commands_count(const struct commands *c, int tag)

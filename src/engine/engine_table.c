@@ -1,7 +1,7 @@
 /* engine_table.c - the list of engines, and finding one by name.
  *
- * A list rather than constructors: a static library drops objects nobody
- * refers to, and here the order is in plain sight.
+ * A list rather than constructors: a static library drops objects without
+ * references, and the list shows the order.
  */
 #include <firn/engine.h>
 

@@ -1,11 +1,11 @@
-/* gpus.c - GPUs into a cluster, and back to what CUDA calls them.
+/* gpus.c - GPUs as a cluster, and their names for CUDA.
  *
- * A kind of GPU is a name and an amount of memory. The name is one that firn
- * knows (core/gpu_types.def) if a word of the driver's name is that, or two
- * neighbouring words together: "NVIDIA A100-SXM4-80GB" is an a100, "Quadro RTX
- * 6000" an rtx6000. Otherwise it is the driver's own name, in small letters
- * and without the maker's. Of two kinds with one name the second has its memory
- * behind the name: a100, a100-80.
+ * A kind of GPU is a type name and an amount of memory. The type is one of
+ * core/gpu_types.def if a word of the driver's name, or two neighbouring words
+ * together, is such a type: "NVIDIA A100-SXM4-80GB" is an a100, "Quadro RTX
+ * 6000" an rtx6000. Otherwise it is the driver's name in lower case, without
+ * the maker's. If two kinds have one name, the second has its memory behind it:
+ * a100, a100-80.
  */
 #include "engine/gpus.h"
 #include "base/buf.h"
@@ -29,7 +29,7 @@ static bool is_known(const char *name)
     return false;
 }
 
-/* Letters and digits in small, cut at all else. */
+/* Splits a name into lower-case words of letters and digits. */
 static int split(const char *name, char words[WORDS][WORD])
 {
     int n = 0;
@@ -104,7 +104,7 @@ static bool same_kind(const struct gpu *a, const struct gpu *b)
     return strcmp(a->type, b->type) == 0 && a->mem_gib == b->mem_gib;
 }
 
-/* The memory goes behind a name that an earlier kind has. */
+/* Appends the memory to a name that an earlier kind has. */
 static void tell_apart(struct gpus *gpus)
 {
     for (size_t i = 0; i < gpus->at.n; i++)
@@ -116,12 +116,12 @@ static void tell_apart(struct gpus *gpus)
             char text[FIRN_NAME_MAX + 16];
             snprintf(text, sizeof text, "%.25s-%.0f", gpu->type, gpu->mem_gib);
             str_copy(gpu->type, sizeof gpu->type, text);
-            k = (size_t)-1; /* it has another name: look again */
+            k = (size_t)-1; /* the name has changed: compare with all again */
         }
 }
 
-/* Kinds in the order of their first GPU; numbers nodes, sorts, writes the
- * spec. */
+/* Makes a node of each kind, in the order of their first GPUs: numbers and
+ * sorts the GPUs, writes the spec. */
 static void group(struct gpus *gpus)
 {
     VEC(struct gpu) sorted = {0};
@@ -158,13 +158,14 @@ enum firn_status gpus_ask(struct gpus *out, const struct nvml *nvml,
     enum firn_status status = FIRN_OK;
     *out = (struct gpus){.nvml = *nvml, .has_nvml = true};
     if (nvml->count(&n) != 0)
-        status = firn_fail(err, FIRN_EIO,
-                           "the NVIDIA driver does not count its GPUs");
+        status =
+            firn_fail(err, FIRN_EIO,
+                      "the NVIDIA driver does not report its number of GPUs");
     for (unsigned i = 0; i < n && status == FIRN_OK; i++)
         status = ask_one(out, i, err);
     if (status == FIRN_OK && out->at.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
-                           "the NVIDIA driver has no GPU here; declare some by "
+                           "the NVIDIA driver has no GPU; declare GPUs by "
                            "local.gpus, such as gpus=1x4:v100@16");
     if (status == FIRN_OK) {
         tell_apart(out);

@@ -1,9 +1,9 @@
-/* gpus.h - the GPUs of this host: those the driver has, or declared ones.
+/* gpus.h - the GPUs of this host: the driver's, or declared ones.
  *
  * Declared GPUs come from a cluster spec ("4x2:v100@16": four nodes of two
- * GPUs), need no driver, and may be several nodes though it is one host: each
- * node then is a host of its own as far as jobs can see. With a driver, GPUs of
- * one kind make one node; who is at work on each can be asked.
+ * GPUs) and need no driver. They may form several nodes on one host: for a job
+ * each node is then a host of its own. With a driver, the GPUs of one kind form
+ * one node, and the driver says which processes use each GPU.
  */
 #ifndef ENGINE_GPUS_H
 #define ENGINE_GPUS_H
@@ -12,7 +12,7 @@
 #include <firn/forecast.h>
 #include <stdbool.h>
 
-/* What we need of NVIDIA's management library; see gpus_nvml.c. */
+/* The functions used of NVIDIA's management library; see gpus_nvml.c. */
 struct nvml {
     void *library;
     int (*init)(void);
@@ -26,24 +26,24 @@ struct nvml {
     int (*utilisation)(void *device, void *out); /* 2 unsigned; may be NULL */
 };
 
-/* FIRN_ENOENT: there is no driver. */
+/* FIRN_ENOENT: no driver. */
 enum firn_status nvml_open(struct nvml *out, struct firn_error *err);
 void nvml_close(struct nvml *nvml);
 
-/* Who is at work on a GPU. A process may be ours if an epoch of firn's started
- * it, be it of this firnd or of another one of our user's; it is somebody
- * else's if we may not look into it: epochs run as our user. The driver may
- * also name one that nothing can be said of: it has ended (on an H200 one that
- * was killed was named for a tenth of a second more), or it is counted in
- * another space of process numbers than ours, as around a container. */
+/* Which processes use a GPU. A process may be ours if an attempt of any firnd
+ * of this user started it; a process that we may not inspect is foreign,
+ * because attempts run as our user. The owner of a listed process can be
+ * unknown: it has ended (an H200's driver lists a killed process for a tenth of
+ * a second), or its number is of another pid namespace, outside our container.
+ * MPS processes (CUDA's multi-process service) are not counted. */
 enum gpu_use {
-    GPU_OURS,   /* nobody, or a service of the driver */
-    GPU_UNSURE, /* besides, processes that may be ours */
-    GPU_OTHERS  /* somebody else */
+    GPU_OURS,   /* no process, or only MPS processes */
+    GPU_UNSURE, /* processes that may be ours */
+    GPU_FOREIGN /* at least one foreign process */
 };
 enum gpu_use nvml_use(const struct nvml *nvml, unsigned index);
 
-/* How a GPU is used at present; false: the driver does not tell. */
+/* The present load of a GPU; false: the driver does not report it. */
 bool nvml_load(const struct nvml *nvml, unsigned index, struct firn_load *out);
 
 struct gpu {
@@ -59,14 +59,14 @@ struct gpus {
     struct firn_cluster cluster;
     VEC(struct gpu) at; /* by (node, index) */
     struct nvml nvml;
-    bool has_nvml; /* else declared */
+    bool has_nvml; /* false: declared GPUs */
 };
 
-/* `spec` "" asks the driver. FIRN_EINVAL, FIRN_ENOENT with a sentence that says
- * how to declare some. */
+/* An empty `spec` asks the driver. FIRN_EINVAL; FIRN_ENOENT, with a text that
+ * says how to declare GPUs. */
 enum firn_status gpus_open(struct gpus *out, const char *spec,
                            struct firn_error *err);
-/* The same with a library of the caller's, which is given away. */
+/* The same with the caller's library, which `out` then owns. */
 enum firn_status gpus_ask(struct gpus *out, const struct nvml *nvml,
                           struct firn_error *err);
 void gpus_close(struct gpus *gpus);

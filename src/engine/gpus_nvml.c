@@ -1,8 +1,8 @@
-/* gpus_nvml.c - NVIDIA's management library, when it is there.
+/* gpus_nvml.c - NVIDIA's management library (NVML), if installed.
  *
- * Loaded at run time: a build knows nothing of it, and a host without a driver
- * works with declared GPUs. Of each call the newest version is looked for
- * first; the records it fills are written down here by their sizes.
+ * Loaded at run time: firn is built without it, and a host without a driver
+ * works with declared GPUs. The newest version of each function is tried first;
+ * the structs below have the layout that those functions fill.
  */
 #define _GNU_SOURCE
 #include "engine/gpus.h"
@@ -19,7 +19,8 @@ struct process_info {
 
 enum { PROCESSES_MAX = 256, TOO_SMALL = 7 };
 
-/* dlsym() gives a data pointer; POSIX lets it be copied into a function's. */
+/* dlsym() returns a data pointer, which POSIX allows to copy into a function
+ * pointer. */
 static bool load(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
@@ -52,8 +53,8 @@ enum firn_status nvml_open(struct nvml *out, struct firn_error *err)
     if (out->library != NULL)
         dlclose(out->library);
     return firn_fail(err, FIRN_ENOENT,
-                     "no NVIDIA driver here; declare GPUs by local.gpus, such "
-                     "as gpus=1x4:v100@16");
+                     "this host has no NVIDIA driver; declare GPUs by "
+                     "local.gpus, such as gpus=1x4:v100@16");
 }
 
 void nvml_close(struct nvml *nvml)
@@ -64,14 +65,13 @@ void nvml_close(struct nvml *nvml)
         dlclose(nvml->library);
 }
 
-/* CUDA's multi-process service is named beside the processes it serves, and
- * after them. */
+/* The driver lists the MPS server beside its clients, and after they ended. */
 static enum gpu_use use_of(pid_t pid)
 {
     if (procs_is_named(pid, "nvidia-cuda-mps"))
         return GPU_OURS;
-    int is_epoch = procs_has_variable(pid, "FIRN_EPOCH=");
-    return is_epoch == 0 ? GPU_OTHERS : GPU_UNSURE;
+    int is_ours = procs_has_variable(pid, "FIRN_EPOCH=");
+    return is_ours == 0 ? GPU_FOREIGN : GPU_UNSURE;
 }
 
 enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
@@ -84,7 +84,7 @@ enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
         return GPU_OURS;
     int code = nvml->processes(device, &n, infos);
     if (code == TOO_SMALL)
-        return GPU_OTHERS;
+        return GPU_FOREIGN;
     for (unsigned i = 0; code == 0 && i < n; i++) {
         enum gpu_use one = use_of((pid_t)infos[i].pid);
         use = one > use ? one : use;
@@ -94,7 +94,7 @@ enum gpu_use nvml_use(const struct nvml *nvml, unsigned index)
 
 bool nvml_load(const struct nvml *nvml, unsigned index, struct firn_load *out)
 {
-    unsigned percent[2] = {0};          /* of the time; of its memory's */
+    unsigned percent[2] = {0};          /* GPU busy, memory busy */
     unsigned long long memory[3] = {0}; /* total, free, used */
     const double gib = 1024.0 * 1024 * 1024;
     void *device = NULL;

@@ -1,9 +1,9 @@
-/* herd.c - marks written, and read from /proc.
+/* herd.c - writes marks, and searches /proc for them.
  *
- * Cost: the environment of each process of the host that we may look into, some
- * milliseconds for a few hundred of them. A look is taken before jobs are
- * started, one for all that start in that moment, and when the files of an
- * attempt do not tell what became of it.
+ * Cost: reads the environment of each process that this user may read, some
+ * milliseconds for a few hundred processes. The engine searches before it
+ * starts jobs (once for all that start together), and when the files of an
+ * attempt do not show how it ended.
  */
 #include "engine/herd.h"
 #include "base/str.h"
@@ -16,27 +16,27 @@
 static const char worker_is[] = "FIRN_HERD=", shepherd_is[] = "FIRN_SHEPHERD=";
 
 static void write_mark(char out[HERD_TEXT], const char *name, const char *mark,
-                       firn_job_id job, int64_t epoch)
+                       firn_job_id job, int64_t attempt)
 {
     out[0] = '\0';
     if (mark != NULL && mark[0] != '\0')
         snprintf(out, HERD_TEXT, "%s%.40s-%d-%016llx", name, mark, job,
-                 (unsigned long long)epoch);
+                 (unsigned long long)attempt);
 }
 
 void herd_worker(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                 int64_t epoch)
+                 int64_t attempt)
 {
-    write_mark(out, worker_is, mark, job, epoch);
+    write_mark(out, worker_is, mark, job, attempt);
 }
 
 void herd_shepherd(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                   int64_t epoch)
+                   int64_t attempt)
 {
-    write_mark(out, shepherd_is, mark, job, epoch);
+    write_mark(out, shepherd_is, mark, job, attempt);
 }
 
-/* "JOB-EPOCH" behind the mark. */
+/* Adds a process; `rest` is "JOB-ATTEMPT". */
 static void add(void *arg, struct procs_id id, size_t which, const char *rest)
 {
     struct herd *herd = arg;
@@ -45,12 +45,12 @@ static void add(void *arg, struct procs_id id, size_t which, const char *rest)
     long job = strtol(rest, &end, 10);
     if (end == rest || *end != '-' || job < 0 || job > INT_MAX)
         return;
-    unsigned long long epoch = strtoull(end + 1, &end, 16);
-    if (errno != 0 || *end != '\0' || epoch > INT64_MAX)
+    unsigned long long attempt = strtoull(end + 1, &end, 16);
+    if (errno != 0 || *end != '\0' || attempt > INT64_MAX)
         return;
     struct herd_process process = {.id = id,
                                    .job = (firn_job_id)job,
-                                   .epoch = (int64_t)epoch,
+                                   .attempt = (int64_t)attempt,
                                    .is_shepherd = which == 1};
     vec_add(&herd->at, process);
 }

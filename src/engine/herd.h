@@ -1,14 +1,13 @@
-/* herd.h - the mark that all processes of an attempt have.
+/* herd.h - the mark in the environment of all processes of an attempt.
  *
- *     FIRN_HERD=MARK-JOB-EPOCH        in the environment of each worker, and so
- *                                     of what a worker starts
- *     FIRN_SHEPHERD=MARK-JOB-EPOCH    in that of their shepherd alone
+ *     FIRN_HERD=MARK-JOB-ATTEMPT      in each worker, inherited by its children
+ *     FIRN_SHEPHERD=MARK-JOB-ATTEMPT  in the shepherd only
  *
- * MARK is drawn once for a state folder and kept in its database. So processes
- * are known whatever became of the files of a job: a job that deletes its lock
- * and its pid file is still found in /proc, taken over, and not started a
- * second time beside itself. A process that clears its environment is found by
- * its shepherd, which no job can change, and by the lock that it has open.
+ * MARK is a random number of the state folder, kept in its database. By it the
+ * engine finds processes in /proc even if a job deleted its lock and pid files:
+ * the attempt is taken over instead of being started a second time. A process
+ * that clears its environment is found by its shepherd, which a job cannot
+ * change, and by its open lock file.
  */
 #ifndef ENGINE_HERD_H
 #define ENGINE_HERD_H
@@ -18,26 +17,26 @@
 
 enum { HERD_TEXT = 96 };
 
-/* The variable of a worker, of a shepherd. No variable of one attempt begins
- * with that of another. Empty without a mark. */
+/* The variable of a worker, of a shepherd; empty without a mark. No attempt's
+ * variable is a prefix of another attempt's. */
 void herd_worker(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                 int64_t epoch);
+                 int64_t attempt);
 void herd_shepherd(char out[HERD_TEXT], const char *mark, firn_job_id job,
-                   int64_t epoch);
+                   int64_t attempt);
 
 struct herd_process {
     struct procs_id id;
     firn_job_id job;
-    int64_t epoch;
+    int64_t attempt;
     bool is_shepherd;
 };
 
-/* The processes of this state folder, now. */
+/* The marked processes of this state folder. */
 struct herd {
     VEC(struct herd_process) at;
 };
-/* False: not all processes of the host could be looked at, errno says why.
- * Without a mark there are none. Release in any case. */
+/* Searches all processes of the host. False: some could not be read (errno).
+ * Without a mark it finds none. Release `out` in any case. */
 bool herd_look(struct herd *out, const char *mark);
 void herd_release(struct herd *herd);
 

@@ -1,4 +1,4 @@
-/* holding.c - allocations that an engine keeps.
+/* holding.c - allocations owned by an engine.
  */
 #include "engine/holding.h"
 #include "base/mem.h"

@@ -1,27 +1,25 @@
-/* holding.h - allocations that an engine keeps: of one's own, the same, on it.
- *
- * What live engines have in common when they move what is there towards what
- * is wanted.
+/* holding.h - allocations owned by an engine: copy, compare, look up a GPU.
  */
 #ifndef ENGINE_HOLDING_H
 #define ENGINE_HOLDING_H
 #include <firn/alloc.h>
 #include <stdbool.h>
 
-/* An allocation of one's own; what was in `to` is freed. */
+/* Copies `from`, parts included; the old parts of `to` are freed. */
 void holding_copy(struct firn_alloc *to, const struct firn_alloc *from);
 void holding_release(struct firn_alloc *alloc);
 
-/* The same GPUs, and nothing that its trainer must be started anew for: what
- * it is told of more room, it is told by orders. */
+/* True: the trainer can go on from `held` to `want` without a restart. The GPUs
+ * are the same, and a neighbour that left is reported to the trainer by orders.
+ */
 bool holding_is_same_run(const struct firn_alloc *held,
                          const struct firn_alloc *want);
 
-/* Are all its GPUs of the cluster? */
+/* All GPUs of the allocation exist in the cluster. */
 bool holding_is_on(const struct firn_cluster *cluster,
                    const struct firn_alloc *alloc);
 
-/* Is this GPU of the part's board among them? */
+/* The allocation has this GPU of the part's board. */
 bool holding_has(const struct firn_alloc *held, const struct firn_part *part,
                  uint64_t bit);
 

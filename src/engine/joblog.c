@@ -1,12 +1,12 @@
 /* joblog.c - from the pipe of a job's processes into its log.
  *
  * Invariants:
- * (1) each of the two files has at most half of the limit, so both have at most
- *     the limit, whatever comes and however it is cut into pieces;
- * (2) a file ends behind a line's end, unless the line came in pieces and the
- *     file was full between two of them, or the line is longer than a file;
- * (3) nothing here waits: the pipe is read without blocking, and a write that
- *     fails is not repeated, but counted;
+ * (1) each of the two files has at most half of the limit, so both together
+ *     have at most the limit;
+ * (2) a file ends with a line end, unless the line came in pieces and the file
+ *     was full between two of them, or the line is longer than a file;
+ * (3) nothing here blocks: the pipe is read without blocking, and a failed
+ *     write is counted, not repeated;
  * (4) the file is opened without following a symbolic link, and only a plain
  *     file is written to.
  *
@@ -14,13 +14,13 @@
  * firn, or with a higher limit) is cut down first: its newest part is copied,
  * at most half of the limit.
  *
- * Why not splice(2): the end of a line has to be seen, for (2).
+ * splice(2) is not used because ends of lines have to be found, for (2).
  *
- * The pipe is of 256 KiB, not of the 1 MiB that a user may have: all pipes of
- * a user together may have 64 MiB before the kernel makes further ones small,
- * those of all other programs of that user too.
+ * The pipe has 256 KiB, not the 1 MiB that a user may have: once all pipes of a
+ * user have 64 MiB together, the kernel makes further ones small, those of the
+ * user's other programs too.
  *
- * Cost: a wake-up, a read and a write for what a job prints; nothing else.
+ * Cost: a wake-up, a read and a write for each piece of output.
  */
 #define _GNU_SOURCE
 #include "engine/joblog.h"
@@ -43,7 +43,7 @@ enum {
 };
 static const double again_after_s = 1;
 
-/* --- the file ------------------------------------------------------------ */
+/* --- the file ------------------------------------------------------------- */
 
 static void name_with(const struct joblog *log, const char *ending,
                       char out[PATH_SIZE])
@@ -51,7 +51,7 @@ static void name_with(const struct joblog *log, const char *ending,
     snprintf(out, PATH_SIZE, "%s%s", log->path, ending);
 }
 
-/* All of it, or -1 with errno and `*done`. */
+/* Writes all bytes; false: errno, and `*done` bytes were written. */
 static bool write_all(const struct joblog *log, int fd, struct firn_bytes bytes,
                       size_t *done)
 {
@@ -103,8 +103,8 @@ static int open_plain(const char *path, int flags)
     return -1;
 }
 
-/* The file, and its first line where one is due. False: errno; both are tried
- * again at the next write. */
+/* Opens the file, and writes its first line if it needs one. False: errno;
+ * tried again at the next write. */
 static bool open_half(struct joblog *log)
 {
     char line[LINE];
@@ -126,11 +126,10 @@ static bool open_half(struct joblog *log)
     return false;
 }
 
-/* The new file is made first, so that there is a `log` all the time but for a
- * moment; where there is no room for one more, it is made when the oldest half
- * is gone. That one is deleted and not replaced by rename(): ext4 writes a file
- * that replaces another to disk at once, also when it is gone a moment later.
- */
+/* Makes the new file first, so that `log` is missing only for a moment; without
+ * space for a third file, it is made after the oldest half is gone. The oldest
+ * is deleted, not replaced by rename(): ext4 writes a file that replaces
+ * another to disk at once. */
 static bool rotate(struct joblog *log)
 {
     char older[PATH_SIZE], draft[PATH_SIZE];
@@ -161,7 +160,7 @@ static bool rotate(struct joblog *log)
     return open_half(log);
 }
 
-/* How many of the bytes go into this half: (1), (2). */
+/* How many of the bytes fit into this half: (1), (2). */
 static size_t fitting(const struct joblog *log, struct firn_bytes bytes)
 {
     int64_t left = log->max / 2 - log->size;
@@ -176,7 +175,7 @@ static size_t fitting(const struct joblog *log, struct firn_bytes bytes)
     return may_end_here ? 0 : (size_t)left - 1;
 }
 
-/* The bytes that could not be written. */
+/* Returns how many bytes could not be written. */
 static size_t put(struct joblog *log, struct firn_bytes bytes)
 {
     if (!open_half(log))
@@ -194,7 +193,7 @@ static size_t put(struct joblog *log, struct firn_bytes bytes)
     return 0;
 }
 
-/* --- what is lost -------------------------------------------------------- */
+/* --- lost bytes ----------------------------------------------------------- */
 
 static void lose(struct joblog *log, size_t n)
 {
@@ -203,7 +202,7 @@ static void lose(struct joblog *log, size_t n)
     log->again_s = clock_elapsed_s() + again_after_s;
 }
 
-/* False: it is not yet time, or there is no room for it either. */
+/* Writes how many bytes were lost. False: too early, or that write failed. */
 static bool tell_lost(struct joblog *log)
 {
     char line[LINE];
@@ -234,10 +233,10 @@ void joblog_write(struct joblog *log, struct firn_bytes bytes)
         lose(log, left); /* (3) */
 }
 
-/* --- opening ------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------- */
 
-/* The newest part of an older log, as the older half. False: it stays as it
- * is, and goes when the next halves are full. */
+/* Copies the newest part of a log that is too long into the older half. False:
+ * the log stays as it is until it is next rotated. */
 static bool copy_newest(struct joblog *log, const struct joblog_view *view)
 {
     char draft[PATH_SIZE], older[PATH_SIZE], line[LINE];
@@ -249,7 +248,7 @@ static bool copy_newest(struct joblog *log, const struct joblog_view *view)
     int64_t base = at - (int64_t)head_line(log, at, line).n;
     struct firn_bytes head = head_line(log, base, line);
     size_t done;
-    at = base + (int64_t)head.n; /* so that offsets stay */
+    at = base + (int64_t)head.n; /* so that offsets do not change */
     int fd = open_plain(draft, O_WRONLY | O_CREAT | O_EXCL);
     bool is_good = fd >= 0 && write_all(log, fd, head, &done);
     while (is_good && at < view->end) {
@@ -268,7 +267,7 @@ static bool copy_newest(struct joblog *log, const struct joblog_view *view)
     return is_good;
 }
 
-/* Where the log ends, by both of its files; too large a one is cut down. */
+/* Finds where the log ends, and shortens a log that is over the limit. */
 static void take_up(struct joblog *log)
 {
     struct joblog_view view;
@@ -295,7 +294,7 @@ static enum firn_status refused(const char *path, int error,
                                 struct firn_error *err)
 {
     return firn_fail(err, FIRN_EINVAL,
-                     "the job's log is %s, not a plain file; remove '%.300s'",
+                     "the job's log is %s, not a plain file: remove '%.300s'",
                      error == ELOOP    ? "a symbolic link"
                      : error == EISDIR ? "a folder"
                                        : "a device, pipe or socket",
@@ -321,7 +320,8 @@ static enum firn_status open_pipe(struct joblog *log, struct firn_error *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return firn_fail(err, FIRN_EIO, "no pipe for its output: %s",
+        return firn_fail(err, FIRN_EIO,
+                         "cannot create the pipe for its output: %s",
                          strerror(errno));
     log->in = ends[0];
     log->out = ends[1];
@@ -366,7 +366,7 @@ void joblog_close(struct joblog *log)
     log->room = log->tail = NULL;
 }
 
-/* --- the pipe ------------------------------------------------------------ */
+/* --- the pipe ------------------------------------------------------------- */
 
 static void keep_tail(struct joblog *log, struct firn_bytes bytes)
 {
@@ -395,7 +395,7 @@ static void take(struct joblog *log, int64_t most)
         joblog_write(log, bytes);
         most -= n;
         if ((size_t)n < want)
-            return; /* it is empty, or poll() says that it is not */
+            return; /* empty; poll() reports more */
     }
 }
 

@@ -1,13 +1,12 @@
 /* joblog_view.c - both files of a log, read by the offsets of its bytes.
  *
- * The writer may put `log` in the place of `log.1` between our two open()
- * calls. Then the files are the same one, or there is a gap between them: both
- * are opened anew. A gap that stays (someone cut a file) is a log without its
- * older half.
+ * The writer may rename `log` to `log.1` between our two open() calls. Then
+ * both are the same file, or there is a gap between them: both are opened
+ * again. A gap that stays (a file was truncated) means a log without its older
+ * half.
  *
- * Nothing is believed but what is checked: files are plain files, reached
- * without symbolic links; an offset in a first line is not negative and not so
- * large that a sum could overflow.
+ * Checked: both are plain files, reached without symbolic links; the offset in
+ * a first line is small enough that sums cannot overflow.
  */
 #define _GNU_SOURCE
 #include "base/str.h"
@@ -42,7 +41,7 @@ int64_t joblog_base(const char *text, size_t n)
     return base;
 }
 
-/* False: there is something of that name that is no plain file. */
+/* False: the path is not a plain file. A missing file is -1. */
 static bool open_one(const char *path, int *out, struct stat *st)
 {
     *st = (struct stat){0};
@@ -71,7 +70,7 @@ static void drop_older(struct joblog_view *view)
     view->base[OLDER] = view->first = view->base[NEWER];
 }
 
-/* False: they do not belong together. */
+/* False: the two files are not neighbouring halves. */
 static bool join(struct joblog_view *view, const struct stat st[2])
 {
     bool has_older = view->fd[OLDER] >= 0, has_newer = view->fd[NEWER] >= 0;
@@ -83,7 +82,7 @@ static bool join(struct joblog_view *view, const struct stat st[2])
     int64_t newer = base_of(view->fd[NEWER]);
     bool is_headless = !has_newer || (newer == 0 && st[NEWER].st_size == 0);
     if (has_older && is_headless)
-        newer = older_end; /* its first line is to come */
+        newer = older_end; /* its first line is not written yet */
     view->base[OLDER] = has_older ? older : newer;
     view->base[NEWER] = newer;
     view->first = view->base[OLDER];

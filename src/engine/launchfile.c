@@ -1,7 +1,6 @@
 /* launchfile.c - fields of bytes with their lengths before them.
  *
- * The writer and the reader go by the same names. Fields come in any order, but
- * "own" belongs to the "worker" before it.
+ * Fields come in any order, but "own" belongs to the "worker" before it.
  */
 #include "engine/launchfile.h"
 #include "base/buf.h"
@@ -46,13 +45,13 @@ void launchfile_write(const struct launchfile *launch, struct firn_buf *out)
     buf_puts(out, head);
     char grace[STR_DOUBLE_MAX];
     put_int(out, "job", launch->job);
-    put_int(out, "epoch", launch->epoch);
+    put_int(out, "epoch", launch->attempt);
     put(out, "workdir", launch->workdir);
     put(out, "log", launch->log);
     put_int(out, "logmax", launch->log_max_bytes);
     put(out, "grace", double_text(launch->grace_s, grace));
     put_int(out, "checkpoints", launch->can_checkpoint);
-    put_int(out, "cage", launch->cage);
+    put_int(out, "cage", launch->cgroup);
     for (size_t i = 0; i < launch->argv.n; i++)
         put(out, "arg", launch->argv.at[i]);
     for (size_t i = 0; i < launch->common.n; i++)
@@ -100,11 +99,21 @@ static bool next_field(struct cursor *c)
     return true;
 }
 
-/* Each of these once. */
-enum { JOB, EPOCH, WORKDIR, LOG, LOGMAX, GRACE, CHECKPOINTS, CAGE, NSINGLE };
+/* Fields that occur once. */
+enum {
+    JOB,
+    ATTEMPT,
+    WORKDIR,
+    LOG,
+    LOGMAX,
+    GRACE,
+    CHECKPOINTS,
+    CGROUP,
+    NSINGLE
+};
 static const char *const singles[NSINGLE] = {
     "job", "epoch", "workdir", "log", "logmax", "grace", "checkpoints", "cage"};
-/* An older firn does not write this one. */
+/* An older firn does not write LOGMAX. */
 enum { ALL = (1 << NSINGLE) - 1, NEEDED = ALL & ~(1 << LOGMAX) };
 
 static bool take_single(struct launchfile *out, int which, const char *value)
@@ -116,9 +125,9 @@ static bool take_single(struct launchfile *out, int which, const char *value)
         is_good = str_int(value, 0, INT_MAX, &n);
         out->job = n;
         break;
-    case EPOCH:
+    case ATTEMPT:
         is_good = str_int(value, 1, LONG_MAX, &n);
-        out->epoch = n;
+        out->attempt = n;
         break;
     case WORKDIR:
         out->workdir = value;
@@ -140,15 +149,10 @@ static bool take_single(struct launchfile *out, int which, const char *value)
         break;
     default:
         is_good = str_int(value, 0, 2, &n);
-        out->cage = (int)n;
+        out->cgroup = (int)n;
         break;
     }
     return is_good;
-}
-
-static bool is_variable(const char *value)
-{
-    return value[0] != '=' && strchr(value, '=') != NULL;
 }
 
 static bool take_listed(struct launchfile *out, const char *name,
@@ -162,7 +166,7 @@ static bool take_listed(struct launchfile *out, const char *name,
         launchfile_add_worker(out);
         return value[0] == '\0';
     }
-    if (!is_variable(value))
+    if (value[0] == '=' || strchr(value, '=') == NULL)
         return false;
     if (strcmp(name, "common") == 0)
         vec_add(&out->common, value);
@@ -175,14 +179,6 @@ static bool take_listed(struct launchfile *out, const char *name,
     return true;
 }
 
-static int single_named(const char *name)
-{
-    int i = 0;
-    while (i < NSINGLE && strcmp(singles[i], name) != 0)
-        i++;
-    return i;
-}
-
 enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
                                  struct firn_error *err)
 {
@@ -191,8 +187,7 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
     *out = (struct launchfile){0};
     if (text.n < nhead || memcmp(text.at, head, nhead) != 0)
         return firn_fail(err, FIRN_EINVAL,
-                         "a launch file that does not begin as one of this "
-                         "version");
+                         "the launch file does not begin with 'firn-launch 1'");
     struct cursor c = {text.at + nhead, text.at + text.n, &out->text, "", NULL};
     while (next_field(&c)) {
         if (strcmp(c.name, "end") == 0) {
@@ -201,18 +196,20 @@ enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
                 break;
             return FIRN_OK;
         }
-        int which = single_named(c.name);
+        int which = 0;
+        while (which < NSINGLE && strcmp(singles[which], c.name) != 0)
+            which++;
         bool is_single = which < NSINGLE;
         bool is_good = is_single ? (seen & 1u << which) == 0 &&
                                        take_single(out, which, c.value)
                                  : take_listed(out, c.name, c.value);
         if (!is_good)
             return firn_fail(err, FIRN_EINVAL,
-                             "a launch file with a wrong field '%s'", c.name);
+                             "the launch file's field '%s' is invalid", c.name);
         if (is_single)
             seen |= 1u << which;
     }
-    return firn_fail(err, FIRN_EINVAL, "a launch file that is not whole");
+    return firn_fail(err, FIRN_EINVAL, "the launch file is incomplete");
 }
 
 void launchfile_release(struct launchfile *launch)

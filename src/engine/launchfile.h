@@ -1,4 +1,4 @@
-/* launchfile.h - what a shepherd is to run, handed over in a file.
+/* launchfile.h - the file that tells a shepherd what to run.
  *
  *     firn-launch 1
  *     arg 9
@@ -9,10 +9,11 @@
  *     ...
  *     end 0
  *
- * A field is its name, the length of its value, and the value with a line end
- * behind it: any bytes but NUL pass unchanged and nothing is quoted or taken
- * apart. The reader is strict: unknown or missing fields, a wrong length, a
- * number out of range or bytes behind the end refuse the whole.
+ * A field is its name, the length of its value, the value and a line end: all
+ * bytes but NUL pass unchanged, and nothing is quoted. The reader is strict: an
+ * unknown or missing field, a wrong length, a number out of range or bytes
+ * behind the end make the whole file invalid. The names "epoch" (the attempt)
+ * and "cage" (the control group) are those of older versions.
  */
 #ifndef ENGINE_LAUNCHFILE_H
 #define ENGINE_LAUNCHFILE_H
@@ -23,33 +24,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A worker's own variables: own.at[first] to the next one's. */
+/* A worker's own variables: own.at[first] on, n of them. */
 struct launch_worker {
     size_t first, n;
 };
 
-/* Texts lie in the arena, after reading; the writer's may lie anywhere. */
+/* The reader's texts lie in the arena; the writer's may lie anywhere. */
 struct launchfile {
     struct arena text;
-    int64_t job, epoch;
+    int64_t job, attempt;
     const char *workdir, *log;
     int64_t log_max_bytes; /* 0: no limit */
     double grace_s;
     bool can_checkpoint;
-    int cage;                          /* enum cage_mode */
+    int cgroup;                        /* enum cgroup_mode */
     VEC(const char *) argv;            /* at least one */
     VEC(const char *) common;          /* "NAME=value" of all workers */
     VEC(struct launch_worker) workers; /* at least one */
     VEC(const char *) own;             /* "NAME=value", worker by worker */
-    VEC(const char *) env;             /* the user's, over all others */
+    VEC(const char *) env; /* the user's, which replace all others */
 };
 
-/* The next variables are of another worker. */
+/* Begins the next worker; launchfile_add_own() adds its variables. */
 void launchfile_add_worker(struct launchfile *launch);
 void launchfile_add_own(struct launchfile *launch, const char *variable);
 
 void launchfile_write(const struct launchfile *launch, struct firn_buf *out);
-/* FIRN_EINVAL names what is wrong; release `out` in any case. */
+/* FIRN_EINVAL says what is wrong. Release `out` in any case. */
 enum firn_status launchfile_read(struct launchfile *out, struct firn_bytes text,
                                  struct firn_error *err);
 void launchfile_release(struct launchfile *launch);

@@ -1,23 +1,24 @@
 /* local.c - jobs as processes of this host.
  *
- * The engine keeps no process of a job itself: each epoch has a shepherd
- * (engine/shepherd.h) that lives on when the engine dies. What is known of an
- * epoch is known from files and from the kernel, so that taking over after a
- * restart and watching from the start are one and the same.
+ * The engine has no job process as a child: each attempt has a shepherd
+ * (engine/shepherd.h) that lives on when the engine dies. All knowledge of an
+ * attempt comes from files and from the kernel, so taking over after a restart
+ * is the same as watching from the start.
  *
  * Invariants:
- * (1) a GPU is given out only when every epoch that held it is gone: its lock
- *     is free and its end is read, or no process is left that was its own; and
- *     a job is started only when no process of the host has its mark;
- * (2) a job has at most one epoch; a step while it has one changes only what
+ * (1) a GPU is given out only when every attempt that held it is gone: its lock
+ *     is free and its end was read, or none of its processes is left; and a job
+ *     is started only when no process of the host has its mark;
+ * (2) a job has at most one attempt; a step during an attempt changes only what
  *     comes after it;
- * (3) an epoch's number is on the host's disk before its shepherd exists.
+ * (3) the number of an attempt is on the host's disk before its shepherd
+ * exists.
  *
- * Cost: a turn looks at every epoch there is, by a few system calls each;
- * epochs are at most as many as GPUs times sharers.
+ * Cost: a turn makes a few system calls for each attempt; there are at most as
+ * many attempts as GPUs times jobs that share one.
  */
 #include "base/str.h"
-#include "engine/cage.h"
+#include "engine/cgroup.h"
 #include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
@@ -26,61 +27,86 @@
 #include <math.h>
 #include <string.h>
 
-static struct localjob *find(const struct local *l, firn_job_id id)
+static struct localjob *find(const struct local *local, firn_job_id id)
 {
-    return (struct localjob *)roster_find(&l->roster, id);
+    return (struct localjob *)roster_find(&local->roster, id);
 }
 
-static struct localjob *find_or_add(struct local *l, firn_job_id id)
+static struct localjob *find_or_add(struct local *local, firn_job_id id)
 {
-    struct localjob *job = find(l, id);
+    struct localjob *job = find(local, id);
     if (job != NULL)
         return job;
-    job = (struct localjob *)roster_add(&l->roster, id, sizeof *job);
+    job = (struct localjob *)roster_add(&local->roster, id, sizeof *job);
     job->pidfd = -1;
     return job;
 }
 
-void local_drop(struct local *l, struct localjob *job)
+static const double look_every_s = 0.05; /* where no event wakes the engine */
+static const double exit_every_s = 5;    /* ... to an exit file */
+
+/* --- when to look --------------------------------------------------------- */
+
+/* When the job has to be looked at although no event wakes the engine. */
+static double due_s(const struct localjob *job, double now_s)
 {
-    local_forget_epoch(l, job);
-    roster_drop(&l->roster, &job->base);
+    if (job->base.held.nparts == 0)
+        return roster_due_s(&job->base, now_s);
+    bool is_blind =
+        job->is_over || job->pidfd < 0 || job->exit_s > 0 ||
+        (job->base.phase == FIRN_PHASE_STARTING &&
+         (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
+    double due = job->base.phase == FIRN_PHASE_RUNNING
+                     ? now_s + (job->base.watch < 0 ? exit_every_s : INFINITY)
+                     : job->base.until_s;
+    return is_blind && now_s + look_every_s < due ? now_s + look_every_s : due;
 }
 
-static void start_all(struct local *l)
+static void arm(void *state)
+{
+    struct local *local = state;
+    double now_s = local_now_s(local), due = local->foreign_s;
+    for (size_t i = 0; i < local->roster.jobs.n; i++) {
+        double job_s =
+            due_s((const struct localjob *)local->roster.jobs.at[i], now_s);
+        due = job_s < due ? job_s : due;
+    }
+    roster_wake_arm(&local->roster, now_s, due);
+}
+
+static void start_all(struct local *local)
 {
     const struct roster_limits limits = {.jobs_per_gpu =
-                                             l->gpus.cluster.jobs_per_gpu};
+                                             local->gpus.cluster.jobs_per_gpu};
     struct rosterjob *job;
     struct herd herd = {0};
-    int error = -1; /* no look was taken */
-    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL) {
+    int error = -1; /* the processes were not searched yet */
+    while ((job = roster_next_to_start(&local->roster, &limits)) != NULL) {
         if (error < 0)
-            error = herd_look(&herd, l->host.mark) ? 0 : errno;
+            error = herd_look(&herd, local->host.mark) ? 0 : errno;
         if (error > 0)
-            roster_again(&l->roster, job, strerror(error));
-        else if (local_is_alone(l, job, &herd))
-            local_start(l, (struct localjob *)job); /* else after a while */
+            roster_retry(&local->roster, job, strerror(error));
+        else if (local_is_alone(local, job, &herd))
+            local_start(local, (struct localjob *)job); /* else retried later */
     }
     herd_release(&herd);
 }
 
 static void turn(void *state)
 {
-    struct local *l = state;
-    roster_wake_drain(&l->roster);
-    if (l->others_s <= local_now_s(l))
-        local_others_look(l);
-    for (size_t i = l->roster.jobs.n; i-- > 0;) { /* it may leave the list */
-        struct rosterjob *job = l->roster.jobs.at[i];
+    struct local *local = state;
+    roster_wake_drain(&local->roster);
+    if (local->foreign_s <= local_now_s(local))
+        local_foreign_look(local);
+    for (size_t i = local->roster.jobs.n; i-- > 0;) { /* a job may be removed */
+        struct rosterjob *job = local->roster.jobs.at[i];
         if (job->held.nparts > 0)
-            local_look(l, (struct localjob *)job);
+            local_look(local, (struct localjob *)job);
     }
-    start_all(l);
+    start_all(local);
 }
 
-/* --- the engine's functions ------------------------------------------------
- */
+/* --- the engine's functions ----------------------------------------------- */
 
 static double now_s(void *state)
 {
@@ -89,117 +115,114 @@ static double now_s(void *state)
 
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
-    struct local *l = state;
-    roster_open(&l->roster);
-    FIRN_TRY(passenv_check(l->pass_env, err));
-    FIRN_TRY(gpus_open(&l->gpus, l->spec, err));
-    local_others_open(l);
-    return roster_wake_open(&l->roster, -1, "processes", err);
+    struct local *local = state;
+    roster_open(&local->roster);
+    FIRN_TRY(passenv_check(local->pass_env, err));
+    FIRN_TRY(gpus_open(&local->gpus, local->spec, err));
+    local_foreign_open(local);
+    return roster_wake_open(&local->roster, -1, "processes", err);
 }
 
-/* Jobs go on. */
+/* Jobs keep running. */
 static void close_engine(void *state)
 {
-    struct local *l = state;
-    const struct roster *r = &l->roster;
+    struct local *local = state;
+    const struct roster *r = &local->roster;
     while (r->jobs.n > 0)
-        local_drop(l, (struct localjob *)r->jobs.at[r->jobs.n - 1]);
-    vec_release(&l->boards);
-    roster_close(&l->roster);
-    gpus_close(&l->gpus);
+        local_drop(local, (struct localjob *)r->jobs.at[r->jobs.n - 1]);
+    vec_release(&local->boards);
+    roster_close(&local->roster);
+    gpus_close(&local->gpus);
 }
 
 static enum firn_status discover(void *state, struct firn_cluster *out,
                                  struct firn_error *err)
 {
-    const struct local *l = state;
-    return firn_cluster_parse_spec(out, l->gpus.spec.at, err);
+    const struct local *local = state;
+    return firn_cluster_parse_spec(out, local->gpus.spec.at, err);
 }
 
 static enum firn_status attach(void *state, const struct firn_engine_host *host,
                                struct firn_error *err)
 {
-    struct local *l = state;
+    struct local *local = state;
     (void)err;
-    l->host = *host;
+    local->host = *host;
     return FIRN_OK;
 }
 
-static void stop(struct local *l, struct localjob *job)
+/* The job is not wanted any more: it ends with this event. */
+static void end(struct local *local, struct localjob *job,
+                enum firn_event_kind kind, enum firn_end reason)
 {
-    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_LEFT,
-                      FIRN_END_CHECKPOINT))
-        local_leave(l, job);
+    if (roster_unwant(&local->roster, &job->base, kind, reason))
+        local_leave(local, job);
     else
-        local_drop(l, job);
+        local_drop(local, job);
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
-    struct local *l = state;
-    struct localjob *job = find(l, step->job->id);
+    struct local *local = state;
+    struct localjob *job = find(local, step->job->id);
     if (step->kind == FIRN_STEP_STOP) {
         if (job != NULL)
-            stop(l, job);
-        local_wake_arm(l);
+            end(local, job, FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT);
+        arm(local);
         return FIRN_OK;
     }
-    if (step->to->nparts == 0 || !holding_is_on(&l->gpus.cluster, step->to))
+    if (step->to->nparts == 0 || !holding_is_on(&local->gpus.cluster, step->to))
         return firn_fail(err, FIRN_EINVAL,
-                         "job %d: GPUs that this host does not have",
+                         "job %d: this host does not have the GPUs of the step",
                          step->job->id);
-    job = find_or_add(l, step->job->id);
+    job = find_or_add(local, step->job->id);
     if (job->base.is_cancelled)
-        return FIRN_OK; /* its end is on the way */
-    if (roster_move(&l->roster, &job->base, step->to))
-        local_leave(l, job); /* (2) */
-    local_wake_arm(l);
+        return FIRN_OK; /* its end will be reported */
+    if (roster_move(&local->roster, &job->base, step->to))
+        local_leave(local, job); /* (2) */
+    arm(local);
     return FIRN_OK;
 }
 
 static enum firn_status settled(void *state, struct firn_error *err)
 {
-    struct local *l = state;
+    struct local *local = state;
     (void)err;
-    start_all(l);
-    local_wake_arm(l);
+    start_all(local);
+    arm(local);
     return FIRN_OK;
-}
-
-static void arm(void *state)
-{
-    local_wake_arm(state);
 }
 
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
-    struct local *l = state;
-    const struct roster_work work = {turn, arm, l};
+    struct local *local = state;
+    const struct roster_work work = {turn, arm, local};
     (void)err;
-    return roster_next(&l->roster, &work, until_s, out);
+    return roster_next(&local->roster, &work, until_s, out);
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
-                              int64_t epoch, struct firn_error *err)
+                              int64_t attempt, struct firn_error *err)
 {
-    struct local *l = state;
-    if (job->held.nparts == 0 || !holding_is_on(&l->gpus.cluster, &job->held))
+    struct local *local = state;
+    if (job->held.nparts == 0 ||
+        !holding_is_on(&local->gpus.cluster, &job->held))
         return firn_fail(err, FIRN_EINVAL,
                          "job %d held GPUs that this host does not have",
                          job->id);
-    struct localjob *lj = find_or_add(l, job->id);
-    roster_want(&l->roster, &lj->base, &job->held);
-    if (epoch > 0) {
-        lj->base.epoch = epoch;
-        enum firn_status status = local_take_over(l, lj, err);
+    struct localjob *lj = find_or_add(local, job->id);
+    roster_want(&local->roster, &lj->base, &job->held);
+    if (attempt > 0) {
+        lj->base.attempt = attempt;
+        enum firn_status status = local_take_over(local, lj, err);
         if (status != FIRN_OK) {
-            local_drop(l, lj);
+            local_drop(local, lj);
             return status;
         }
     }
-    local_wake_arm(l);
+    arm(local);
     return FIRN_OK;
 }
 
@@ -210,16 +233,13 @@ static int wake_fd(void *state)
 
 static void cancel(void *state, firn_job_id id)
 {
-    struct local *l = state;
-    struct localjob *job = find(l, id);
+    struct local *local = state;
+    struct localjob *job = find(local, id);
     if (job == NULL)
         return;
     job->base.is_cancelled = true;
-    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_KILLED))
-        local_leave(l, job);
-    else
-        local_drop(l, job);
-    local_wake_arm(l);
+    end(local, job, FIRN_EVENT_FAIL, FIRN_END_KILLED);
+    arm(local);
 }
 
 static enum firn_phase phase(void *state, firn_job_id id)
@@ -230,19 +250,19 @@ static enum firn_phase phase(void *state, firn_job_id id)
 
 static bool load(void *state, firn_job_id id, struct firn_load *out)
 {
-    const struct local *l = state;
-    const struct localjob *job = find(l, id);
+    const struct local *local = state;
+    const struct localjob *job = find(local, id);
     struct firn_load most = {-1, -1}, one;
-    if (job == NULL || !l->gpus.has_nvml)
+    if (job == NULL || !local->gpus.has_nvml)
         return false;
     for (int i = 0; i < job->base.held.nparts; i++) {
         const struct firn_part *part = &job->base.held.parts[i];
         for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
             if ((part->gpus >> k & 1) == 0)
                 continue;
-            const struct gpu *gpu = gpus_at(&l->gpus, part->node,
+            const struct gpu *gpu = gpus_at(&local->gpus, part->node,
                                             FIRN_BOARD_GPUS * part->board + k);
-            if (gpu == NULL || !nvml_load(&l->gpus.nvml, gpu->device, &one))
+            if (gpu == NULL || !nvml_load(&local->gpus.nvml, gpu->device, &one))
                 return false;
             most.util = fmax(most.util, one.util);
             most.mem_gib = fmax(most.mem_gib, one.mem_gib);
@@ -254,51 +274,51 @@ static bool load(void *state, firn_job_id id, struct firn_load *out)
     return true;
 }
 
-static const char *const cage_words[] = {
-    [CAGE_AUTO] = "auto", [CAGE_ON] = "on", [CAGE_OFF] = "off", NULL};
+static const char *const cgroup_modes[] = {
+    [CGROUP_AUTO] = "auto", [CGROUP_ON] = "on", [CGROUP_OFF] = "off", NULL};
 
 static const struct firn_option options[] = {
     {.name = "gpus",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "GPUs declared by hand, such as 2x4:v100@16; none: the driver's",
+     .help = "declared GPUs, such as 2x4:v100@16; empty: the driver's GPUs",
      .offset = offsetof(struct local, spec)},
     {.name = "shepherd",
      .type = FIRN_OPTION_TEXT,
      .fallback = "/proc/self/exe",
-     .help = "the program that is run as PROGRAM --shepherd FOLDER",
+     .help = "supervisor program, run as PROGRAM --shepherd FOLDER",
      .offset = offsetof(struct local, shepherd)},
     {.name = "pass-env",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .help = "firnd's variables that jobs get in addition: NAME,PREFIX_*",
      .offset = offsetof(struct local, pass_env)},
     {.name = "cgroup",
      .type = FIRN_OPTION_CHOICE,
      .fallback = "auto",
-     .choices = cage_words,
-     .help = "a control group for each epoch: where delegated, always, never",
-     .offset = offsetof(struct local, cage)},
+     .choices = cgroup_modes,
+     .help = "a control group for each attempt: if delegated, always, never",
+     .offset = offsetof(struct local, cgroup)},
     {.name = "force-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "10",
      .min = 0,
      .max = 3600,
-     .help = "after both graces, until a shepherd that hangs is killed too",
+     .help = "seconds after both graces until a hanging supervisor is killed",
      .offset = offsetof(struct local, force_s)},
     {.name = "others-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "5",
      .min = 0.1,
      .max = 3600,
-     .help = "so often the driver is asked who else uses its GPUs",
-     .offset = offsetof(struct local, every_s)},
+     .help = "seconds between checks for foreign processes on the GPUs",
+     .offset = offsetof(struct local, foreign_every_s)},
     {.name = NULL},
 };
 
 const struct firn_engine_def firn_engine_local = {
     .name = "local",
-    .summary = "processes on this host, on its GPUs or on declared ones",
+    .summary = "runs jobs as processes of this host",
     .options = options,
     .state_size = sizeof(struct local),
     .open = open_engine,

@@ -1,15 +1,15 @@
-/* local_start.c - from GPUs that are free to a shepherd that runs.
+/* local_start.c - a start on this host: from free GPUs to a running shepherd.
  *
- * The order matters, for a crash at any point must leave something that a
- * restart understands:
+ * The order matters: after a crash at any point, a restarted engine must
+ * understand what it finds.
  *
- *     number     from the host, on its disk         crash: never started
- *     launch     written                            crash: never started
- *     fence      raised, with the lock in hand      crash: never started
- *     spawn      the shepherd                       crash: it is taken over
+ *     number     from the host, on its disk     crash: never started
+ *     launch     written                        crash: never started
+ *     fence      raised, with the lock held     crash: never started
+ *     spawn      the shepherd                   crash: the attempt is taken
+ * over
  *
- * A number that came to nothing is not used again. What fails is tried again,
- * later and later.
+ * A number is never used twice. A failed start is retried after a growing wait.
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
@@ -37,107 +37,113 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
     return (struct worker_gpu){gpu->visible, gpu->mem_gib};
 }
 
-void local_variables(const struct local *l, const struct localjob *job,
+void local_variables(const struct local *local, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out)
 {
-    const struct workerenv of = {.cluster = &l->gpus.cluster,
-                                 .job = job->base.id,
-                                 .epoch = job->base.epoch,
-                                 .alloc = &job->base.want,
-                                 .is_one_host = l->gpus.has_nvml,
-                                 .has_driver = l->gpus.has_nvml,
-                                 .host = "127.0.0.1",
-                                 .gpu = gpu_at,
-                                 .arg = &l->gpus};
-    workerenv_tell(&of, launch, out);
+    const struct workerenv env = {.cluster = &local->gpus.cluster,
+                                  .job = job->base.id,
+                                  .attempt = job->base.attempt,
+                                  .alloc = &job->base.want,
+                                  .is_one_host = local->gpus.has_nvml,
+                                  .has_driver = local->gpus.has_nvml,
+                                  .host = "127.0.0.1",
+                                  .gpu = gpu_at,
+                                  .arg = &local->gpus};
+    workerenv_add(&env, launch, out);
     char mark[HERD_TEXT];
-    herd_worker(mark, l->host.mark, job->base.id, job->base.epoch);
+    herd_worker(mark, local->host.mark, job->base.id, job->base.attempt);
     if (mark[0] != '\0')
         vec_add(&out->common, arena_strdup(&out->text, mark));
 }
 
-/* A session of its own; signals wait until it can take them. */
-static int spawn(const struct local *l, const char *folder,
+/* Starts the shepherd in a session of its own, with signals blocked until it
+ * handles them. */
+static int spawn(const struct local *local, const char *folder,
                  char *const *variables, pid_t *pid)
 {
-    char said[4300];
-    char *argv[] = {(char *)l->shepherd, "--shepherd", (char *)folder, NULL};
-    posix_spawnattr_t how;
+    char output[4300];
+    char *argv[] = {(char *)local->shepherd, "--shepherd", (char *)folder,
+                    NULL};
+    posix_spawnattr_t attributes;
     posix_spawn_file_actions_t files;
     sigset_t blocked, plain;
-    snprintf(said, sizeof said, "%s/said", folder);
+    snprintf(output, sizeof output, "%s/output", folder);
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGUSR1);
     sigaddset(&blocked, SIGINT);
     sigaddset(&blocked, SIGHUP);
     sigfillset(&plain);
-    posix_spawnattr_init(&how);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                       POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&how, &blocked);
-    posix_spawnattr_setsigdefault(&how, &plain);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID |
+                                              POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &blocked);
+    posix_spawnattr_setsigdefault(&attributes, &plain);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(
-        &files, 1, said, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+        &files, 1, output, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     failpoint("engine.fork.before");
     fdlimit_child_begin();
-    int error = posix_spawn(pid, l->shepherd, &files, &how, argv, variables);
+    int error =
+        posix_spawn(pid, local->shepherd, &files, &attributes, argv, variables);
     fdlimit_child_end();
     failpoint("engine.fork.after");
     posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&how);
+    posix_spawnattr_destroy(&attributes);
     return error;
 }
 
-static enum firn_status start_shepherd(struct local *l, struct localjob *job,
+static enum firn_status start_shepherd(struct local *local,
+                                       struct localjob *job,
                                        struct firn_error *err)
 {
     char folder[4200];
     int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
-                     (long long)job->base.epoch);
+                     (long long)job->base.attempt);
     pid_t pid = 0;
     if (n < 0 || (size_t)n >= sizeof folder)
-        return firn_fail(err, FIRN_EINVAL, "its folder's name is too long");
+        return firn_fail(err, FIRN_EINVAL,
+                         "the path of its folder is too long");
     char mark[HERD_TEXT];
-    herd_shepherd(mark, l->host.mark, job->base.id, job->base.epoch);
+    herd_shepherd(mark, local->host.mark, job->base.id, job->base.attempt);
     VEC(char *) variables = {0};
     for (char **at = environ; *at != NULL; at++)
-        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, l->pass_env))
-            vec_add(&variables, *at); /* workers get none of FIRN_ */
+        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, local->pass_env))
+            vec_add(&variables, *at); /* the shepherd passes no FIRN_* on */
     if (mark[0] != '\0')
         vec_add(&variables, mark);
     vec_add(&variables, NULL);
-    roster_watch(&l->roster, &job->base);
-    int error = spawn(l, folder, variables.at, &pid);
+    roster_watch(&local->roster, &job->base);
+    int error = spawn(local, folder, variables.at, &pid);
     vec_release(&variables);
     if (error != 0)
-        return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s", l->shepherd,
-                         strerror(error));
+        return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s",
+                         local->shepherd, strerror(error));
     job->pid = pid;
     job->start = procs_start(pid);
-    local_watch_pid(l, job);
+    local_watch_pid(local, job);
     return FIRN_OK;
 }
 
-static enum firn_status prepare(struct local *l, struct localjob *job,
+static enum firn_status prepare(struct local *local, struct localjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
     struct launchfile file;
     roster_launch_begin(&job->base, launch, &file);
-    file.cage = l->cage;
-    local_variables(l, job, launch, &file);
+    file.cgroup = local->cgroup;
+    local_variables(local, job, launch, &file);
     enum firn_status status = roster_prepare(
         &job->base, launch, &(struct roster_file){.file = &file}, err);
     launchfile_release(&file);
     FIRN_TRY(status);
-    return start_shepherd(l, job, err);
+    return start_shepherd(local, job, err);
 }
 
-bool local_is_alone(struct local *l, struct rosterjob *job,
+bool local_is_alone(struct local *local, struct rosterjob *job,
                     const struct herd *herd)
 {
     char why[128];
@@ -152,43 +158,45 @@ bool local_is_alone(struct local *l, struct rosterjob *job,
     if (found == NULL)
         return true;
     snprintf(why, sizeof why,
-             "process %ld of its attempt %lld was still there and is killed",
-             (long)found->id.pid, (long long)found->epoch);
-    roster_again(&l->roster, job, why);
+             "process %ld of its attempt %lld was still running; firn kills it",
+             (long)found->id.pid, (long long)found->attempt);
+    roster_retry(&local->roster, job, why);
     return false;
 }
 
-bool local_start(struct local *l, struct localjob *job)
+bool local_start(struct local *local, struct localjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (local_others_are_on(l, &job->base.want)) {
-        double latest_s = local_now_s(l) + foreign_wait_s;
-        roster_again(&l->roster, &job->base, "others work on its GPUs");
+    if (local_is_foreign_on(local, &job->base.want)) {
+        double latest_s = local_now_s(local) + foreign_wait_s;
+        roster_retry(&local->roster, &job->base,
+                     "foreign processes use its GPUs");
         if (job->base.again_s > latest_s)
             job->base.again_s = latest_s;
         return false;
     }
-    if (l->host.next_epoch(l->host.arg, job->base.id, &job->base.epoch, &err) !=
-        FIRN_OK) {
-        roster_again(&l->roster, &job->base, err.text);
+    if (local->host.next_epoch(local->host.arg, job->base.id,
+                               &job->base.attempt, &err) != FIRN_OK) {
+        roster_retry(&local->roster, &job->base, err.text);
         return false;
     }
-    failpoint("engine.epoch.after");
-    if (!l->host.launch(l->host.arg, job->base.id, &launch) ||
+    failpoint("engine.number.after");
+    if (!local->host.launch(local->host.arg, job->base.id, &launch) ||
         launch.argv == NULL || launch.argv[0] == NULL) {
-        roster_tell_end(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_LOST);
-        local_drop(l, job);
+        roster_report_end(&local->roster, &job->base, FIRN_EVENT_FAIL,
+                          FIRN_END_LOST);
+        local_drop(local, job);
         return true;
     }
     holding_copy(&job->base.held, &job->base.want);
-    if (prepare(l, job, &launch, &err) != FIRN_OK) {
-        local_forget_epoch(l, job);
-        roster_again(&l->roster, &job->base, err.text);
+    if (prepare(local, job, &launch, &err) != FIRN_OK) {
+        local_forget_attempt(local, job);
+        roster_retry(&local->roster, &job->base, err.text);
         return false;
     }
-    job->base.began_s = local_now_s(l);
+    job->base.began_s = local_now_s(local);
     job->base.until_s = job->base.began_s + start_limit_s;
-    roster_phase(&l->roster, &job->base, FIRN_PHASE_STARTING);
+    roster_phase(&local->roster, &job->base, FIRN_PHASE_STARTING);
     return true;
 }

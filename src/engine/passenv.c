@@ -1,17 +1,17 @@
-/* passenv.c - the list of variables that jobs get. docs/jobs.md has it, too.
+/* passenv.c - the list of variables that jobs get; also in docs/jobs.md.
  */
 #include "engine/passenv.h"
 #include <ctype.h>
 #include <string.h>
 
 static const char *const usual[] = {
-    /* who and where */
+    /* user and locale */
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TZDIR", "LANG",
     "LANGUAGE", "LC_*",
-    /* where programs and libraries are */
+    /* paths of programs and libraries */
     "LD_LIBRARY_PATH", "LIBRARY_PATH", "MANPATH", "PYTHON*", "VIRTUAL_ENV",
     "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
-    /* GPUs and the libraries of training */
+    /* GPUs and training libraries */
     "CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*", "NCCL_*", "GLOO_*", "UCX_*",
     "FI_*", "TORCH_*", "PYTORCH_*", "XLA_*", "OMP_*", "GOMP_*", "KMP_*",
     "MKL_*", "OPENBLAS_*", "HSA_*", "HIP_*", "ROCR_*", "MIOPEN_*"};
@@ -21,7 +21,7 @@ static bool is_between(char c)
     return c == ',' || c == ' ';
 }
 
-/* Is the variable one of `word`, a name or a prefix with a star? */
+/* The variable matches `word`, a name or a prefix with a star. */
 static bool matches(const char *variable, const char *word, size_t n)
 {
     size_t size = strcspn(variable, "=");
@@ -56,10 +56,11 @@ enum firn_status passenv_check(const char *more, struct firn_error *err)
             k++;
         bool has_star = k < n && at[k] == '*';
         if (k + has_star != n || (n > 0 && isdigit((unsigned char)at[0])))
-            return firn_fail(err, FIRN_EINVAL,
-                             "pass-env has '%.*s', which is no name of a "
-                             "variable and no PREFIX_*",
-                             (int)(n < 80 ? n : 80), at);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "pass-env: '%.*s' is neither a variable's name nor "
+                "PREFIX_*",
+                (int)(n < 80 ? n : 80), at);
         at += n;
         at += is_between(*at);
     }

@@ -1,11 +1,11 @@
-/* passenv.h - which variables of the scheduler's environment its jobs get.
+/* passenv.h - which variables of firnd's environment its jobs get.
  *
- * A daemon's environment has what its operator put there: keys of a cloud,
- * tokens, addresses. Jobs get a list of names that programs need or that tune
- * libraries, and what the operator adds to it by the option `pass-env`:
+ * A daemon's environment may hold secrets: cloud keys, tokens, addresses. So
+ * jobs get only variables from a list (names that programs need or that tune
+ * libraries) and those that the operator adds by the option `pass-env`:
  *
  *     NAME        this variable
- *     PREFIX*     all whose names begin so; "*" alone: all
+ *     PREFIX*     all variables with this prefix; "*" alone: all
  *
  * separated by commas or blanks. FIRN_* is never passed on.
  */
@@ -14,9 +14,9 @@
 #include <firn/status.h>
 #include <stdbool.h>
 
-/* "NAME=value": is it passed on, with `more` as pass-env has it? */
+/* "NAME=value" is passed on; `more` is the value of pass-env. */
 bool passenv_has(const char *variable, const char *more);
-/* FIRN_EINVAL names a word of pass-env that is no name. */
+/* FIRN_EINVAL names the invalid part of pass-env. */
 enum firn_status passenv_check(const char *more, struct firn_error *err);
 
 #endif

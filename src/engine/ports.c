@@ -1,13 +1,13 @@
 /* ports.c - three ports in a row, bound for the workers of one attempt.
  *
  *   first      MASTER_PORT: for the program, e.g. torch.distributed
- *   first + 1  firn's trainers meet there (train/group_tcp.c)
- *   first + 2  the same for a second job that the same processes train
+ *   first + 1  for firn's trainers (train/group_tcp.c)
+ *   first + 2  the same for a co-trained job
  *
- * All lie below the ports that the system hands out by itself. A socket is
- * first bound without any option, which fails if any other socket has the port,
- * and is given its option afterwards. It never listens, so no connection comes
- * to it. The options decide who else may bind the port while it is held:
+ * All are below the system's ephemeral ports. A socket is first bound without
+ * options, which fails if another socket has the port, and gets its options
+ * afterwards. It never listens, so it gets no connection. The options decide
+ * which processes can bind the port while it is held:
  *
  *   SO_REUSEPORT on all: a process of the same user that sets this option too.
  *     The kernel compares the users of the sockets, so no other user can bind

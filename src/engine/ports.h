@@ -1,4 +1,4 @@
-/* ports.h - the ports at which the workers of an attempt meet, kept for them.
+/* ports.h - reserves the ports at which the workers of an attempt meet.
  *
  *     struct ports ports;
  *     bool is_held = ports_hold(&ports, seed);
@@ -6,10 +6,10 @@
  *     ports_release(&ports);
  *
  * Seconds pass between the choice of a port and the moment when a worker
- * listens there. In between another attempt of this host could choose the same
- * port, and another user of the host could listen there first and be taken for
- * the worker. So a socket is bound to each port for as long as the attempt
- * lives; the kernel lets them go with the process that holds them.
+ * listens there. Meanwhile another attempt on this host could choose the same
+ * port, or another user could listen there and pass for the worker. So a socket
+ * is bound to each port while the attempt lives; the kernel closes them with
+ * the process that holds them.
  */
 #ifndef ENGINE_PORTS_H
 #define ENGINE_PORTS_H
@@ -23,11 +23,10 @@ struct ports {
     int held[PORTS_HELD]; /* a socket for first, first + 1, first + 2; or -1 */
 };
 
-/* The same ports are tried first for the same seed. False: no three ports in a
- * row could be bound; `first` is a port all the same, that is not held. */
+/* Tries ports in an order given by the seed. False: no three ports in a row
+ * could be bound; `first` is then a port that is not held. */
 bool ports_hold(struct ports *out, uint64_t seed);
-/* Holds these ports, as far as they are free: on another host than the one
- * where they were chosen. */
+/* Holds these ports if they are free: on a host where they were not chosen. */
 void ports_hold_at(struct ports *out, int first);
 void ports_release(struct ports *ports);
 

@@ -1,10 +1,10 @@
-/* procs.c - who descends from whom, who catches what, who has a file open.
+/* procs.c - reads /proc: descendants, signal handlers, open files, variables.
  *
- * A picture of all processes is taken when it is needed, which is when a job
+ * A snapshot of all processes is taken when it is needed, which is when a job
  * leaves: O(processes of the host), a few milliseconds for a thousand.
  *
- * A process whose parent dies while the picture is taken may be missed; those
- * who have to reach all of them ask again until nobody is left.
+ * A process whose parent dies during the snapshot may be missed; callers that
+ * have to reach all processes repeat the call until none is left.
  */
 #define _GNU_SOURCE
 #include "engine/procs.h"
@@ -23,18 +23,18 @@
 
 struct proc {
     pid_t pid, parent, session;
-    pid_t thread; /* of it, that lives: what it has is to be seen there */
+    pid_t thread; /* a living thread: its files are those of the process */
     uint64_t start;
-    bool is_ending; /* its memory is gone, files and GPUs may not be */
+    bool is_ending; /* its memory is freed, files and GPUs perhaps not */
     bool is_below;
 };
 
-struct picture {
+struct snapshot {
     VEC(struct proc) procs;
 };
 
-/* What a file of /proc/PID that cannot be opened or read says of the process. A
- * process of ours is never hidden from us by its rights. */
+/* The answer for a file of /proc/PID that cannot be read. EACCES means another
+ * user's process: we may read our own. */
 static enum procs_found missing(int error)
 {
     return error == ENOENT || error == ESRCH || error == EACCES ||
@@ -43,7 +43,7 @@ static enum procs_found missing(int error)
                : PROCS_UNKNOWN;
 }
 
-/* A small file of /proc, terminated; bytes read, -1: none, with errno. */
+/* Reads a small file of /proc, NUL-terminated: bytes read, or -1 with errno. */
 static ssize_t slurp(const char *path, char *out, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ static ssize_t slurp(const char *path, char *out, size_t size)
     return n > 0 || got == 0 ? (ssize_t)n : -1;
 }
 
-/* A thread of it besides the first; the first: there is none. */
+/* Another thread of the process; `pid` itself: none. */
 static pid_t other_thread(pid_t pid)
 {
     char path[64];
@@ -76,9 +76,9 @@ static pid_t other_thread(pid_t pid)
     return found;
 }
 
-/* /proc/PID/stat: "pid (any name) S ppid group session ... ", the number of
- * threads as 20th, the start as 22nd and then the bytes of its memory. A
- * process whose first thread has ended looks dead there while others work. */
+/* Reads /proc/PID/stat: "pid (any name) S ppid group session ... ", where field
+ * 20 is the number of threads, 22 the start and 23 the bytes of memory. A
+ * process whose first thread has ended looks like a zombie there. */
 static enum procs_found look_at(pid_t pid, struct proc *out)
 {
     char path[64], text[1024];
@@ -118,10 +118,10 @@ static int by_pid(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void take(struct picture *out)
+static void take(struct snapshot *out)
 {
     DIR *folder = opendir("/proc");
-    *out = (struct picture){0};
+    *out = (struct snapshot){0};
     if (folder == NULL)
         return;
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
@@ -135,31 +135,31 @@ static void take(struct picture *out)
         qsort(out->procs.at, out->procs.n, sizeof *out->procs.at, by_pid);
 }
 
-static const struct proc *find(const struct picture *picture, pid_t pid)
+static const struct proc *find(const struct snapshot *snapshot, pid_t pid)
 {
-    size_t low = 0, high = picture->procs.n;
+    size_t low = 0, high = snapshot->procs.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (picture->procs.at[middle].pid < pid)
+        if (snapshot->procs.at[middle].pid < pid)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < picture->procs.n && picture->procs.at[low].pid == pid
-               ? &picture->procs.at[low]
+    return low < snapshot->procs.n && snapshot->procs.at[low].pid == pid
+               ? &snapshot->procs.at[low]
                : NULL;
 }
 
-/* Marks what is below `root`, a generation at a time. */
-static void mark_below(struct picture *picture, pid_t root)
+/* Marks the descendants of `root`, one generation at a time. */
+static void mark_below(struct snapshot *snapshot, pid_t root)
 {
     for (bool is_more = true; is_more;) {
         is_more = false;
-        for (size_t i = 0; i < picture->procs.n; i++) {
-            struct proc *proc = &picture->procs.at[i];
+        for (size_t i = 0; i < snapshot->procs.n; i++) {
+            struct proc *proc = &snapshot->procs.at[i];
             if (proc->is_below)
                 continue;
-            const struct proc *parent = find(picture, proc->parent);
+            const struct proc *parent = find(snapshot, proc->parent);
             proc->is_below =
                 proc->parent == root || (parent != NULL && parent->is_below);
             is_more = is_more || proc->is_below;
@@ -184,7 +184,7 @@ uint64_t procs_start(pid_t pid)
 
 int procs_open(pid_t pid)
 {
-    static bool is_unknown; /* to this kernel: asked once */
+    static bool is_unknown; /* this kernel has no pidfd_open() */
     if (is_unknown)
         return -1;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -207,16 +207,16 @@ bool procs_signal(pid_t pid, uint64_t start, int number)
 
 size_t procs_signal_below(pid_t root, int number)
 {
-    struct picture picture;
+    struct snapshot snapshot;
     size_t n = 0;
-    take(&picture);
-    mark_below(&picture, root);
-    for (size_t i = 0; i < picture.procs.n; i++) {
-        const struct proc *proc = &picture.procs.at[i];
+    take(&snapshot);
+    mark_below(&snapshot, root);
+    for (size_t i = 0; i < snapshot.procs.n; i++) {
+        const struct proc *proc = &snapshot.procs.at[i];
         if (proc->is_below)
             n += procs_signal(proc->pid, proc->start, number);
     }
-    vec_release(&picture.procs);
+    vec_release(&snapshot.procs);
     return n;
 }
 
@@ -230,15 +230,15 @@ static bool catches(pid_t pid, int number)
     return at != NULL && (strtoull(at + 8, NULL, 16) >> (number - 1) & 1) != 0;
 }
 
-static bool ask_below(const struct picture *picture, const struct proc *root,
+static bool ask_below(const struct snapshot *snapshot, const struct proc *root,
                       int number, int depth)
 {
     if (catches(root->pid, number))
         return procs_signal(root->pid, root->start, number);
     bool is_asked = false;
-    for (size_t i = 0; i < picture->procs.n && depth < 64; i++)
-        if (picture->procs.at[i].parent == root->pid &&
-            ask_below(picture, &picture->procs.at[i], number, depth + 1))
+    for (size_t i = 0; i < snapshot->procs.n && depth < 64; i++)
+        if (snapshot->procs.at[i].parent == root->pid &&
+            ask_below(snapshot, &snapshot->procs.at[i], number, depth + 1))
             is_asked = true;
     return is_asked;
 }
@@ -250,10 +250,10 @@ bool procs_ask(pid_t pid, int number)
         return false;
     if (catches(pid, number))
         return procs_signal(pid, root.start, number);
-    struct picture picture;
-    take(&picture);
-    bool is_asked = ask_below(&picture, &root, number, 0);
-    vec_release(&picture.procs);
+    struct snapshot snapshot;
+    take(&snapshot);
+    bool is_asked = ask_below(&snapshot, &root, number, 0);
+    vec_release(&snapshot.procs);
     return is_asked;
 }
 
@@ -275,7 +275,7 @@ static enum procs_found holds(pid_t pid, dev_t device, ino_t inode)
     return is_found ? PROCS_THERE : PROCS_GONE;
 }
 
-/* The variables of a process, with a zero byte behind each. */
+/* Reads the variables of a process, each with a NUL behind it. */
 static enum procs_found environment(pid_t pid, struct firn_buf *out)
 {
     char path[64], piece[4096];
@@ -301,8 +301,8 @@ static const char *variable(const struct firn_buf *text, const char *start)
     return NULL;
 }
 
-/* At its end a process has no environment, and what there was of it belongs to
- * root, whosever it was. */
+/* The environment of an exiting process is empty, and its file belongs to root,
+ * whichever user the process had. */
 int procs_has_variable(pid_t pid, const char *start)
 {
     struct proc proc;
@@ -359,8 +359,8 @@ static void see(struct procs_seen *seen, const struct proc *proc)
     vec_add(&seen->ids, ((struct procs_id){proc->pid, proc->start}));
 }
 
-/* Is it one of them? On sight it is killed: a process that forks and ends at
- * once is gone when all have been looked at. */
+/* Kills the process if it has a mark. It is killed at once, not after the
+ * search: a process that forks and exits would escape. */
 static enum procs_found kill_one(pid_t pid, const struct procs_marks *marks,
                                  struct procs_seen *seen)
 {

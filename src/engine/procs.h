@@ -1,8 +1,8 @@
 /* procs.h - the processes of this host, by /proc.
  *
- * A process is known by its number and the moment it started: numbers are
- * used again, pairs are not. Signals are sent through a pidfd where the kernel
- * has them, after a look at the start, so that nobody else is hit.
+ * A process is identified by its number and its start time: numbers are reused,
+ * pairs are not. Signals go through a pidfd where the kernel has them, after
+ * the start time was compared, so that no other process is hit.
  */
 #ifndef ENGINE_PROCS_H
 #define ENGINE_PROCS_H
@@ -12,40 +12,38 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* /proc has three answers, too: a process that could not be looked at, since
- * descriptors or memory are short, is not gone. */
+/* A process that could not be read because descriptors or memory are short is
+ * not gone. */
 enum procs_found {
-    PROCS_GONE,   /* there is none, it is only waited for, or it is another
-                     user's */
+    PROCS_GONE,   /* no such process, a zombie, or another user's */
     PROCS_THERE,  /* it lives */
-    PROCS_UNKNOWN /* errno says why; ask again */
+    PROCS_UNKNOWN /* not readable now; errno says why */
 };
-/* When it started, in the kernel's ticks since boot; 0 unless it is THERE. */
+/* Its start, in the kernel's ticks since boot; 0 unless it is THERE. */
 enum procs_found procs_look(pid_t pid, uint64_t *start);
 /* The same for a process that is known to live, such as a child or the caller;
- * 0: it is gone, or could not be looked at. */
+ * 0: gone, or not readable. */
 uint64_t procs_start(pid_t pid);
 
-/* A descriptor that is readable once the process is over; -1: no such process,
- * or no such call in this kernel. */
+/* A pidfd, readable once the process has ended; -1: no such process, or no
+ * pidfds in this kernel. */
 int procs_open(pid_t pid);
 
-/* False: that process is gone. */
+/* False: the process is gone. */
 bool procs_signal(pid_t pid, uint64_t start, int number);
 
-/* Sends to everything that descends from `root`, not to itself; how many. */
+/* Signals all descendants of `root`, not `root`; returns how many. */
 size_t procs_signal_below(pid_t root, int number);
 
-/* Does it, or does a descendant of it, have a handler for this signal? Sends it
- * to the uppermost that do; false: nobody has one yet. A process without a
- * handler would die of it. */
+/* Sends a signal to the process if it has a handler, else to its topmost
+ * descendants that have one; false: none has one yet. Without a handler a
+ * process would die of the signal. */
 bool procs_ask(pid_t pid, int number);
 
-/* What belongs together though its common parent is gone: each process that has
- * the file open (inode 0: no file), was started with one of the variables
- * (NULL: none), or is in the session (0: none) and at its end, when files and
- * environment are no longer to be seen. Being in the session alone is not
- * enough: its number may be another's by now.
+/* What identifies the processes of an attempt whose shepherd is gone: the open
+ * file (inode 0: none), one of the variables (NULL: none), or being in the
+ * session (0: none) while exiting, when files and environment are no longer
+ * visible. The session alone is not enough: its number may have been reused.
  */
 enum { PROCS_VARIABLES = 3 };
 struct procs_marks {
@@ -53,44 +51,43 @@ struct procs_marks {
     ino_t inode;
     pid_t session;
     const char *variables[PROCS_VARIABLES];
-    uint64_t since; /* who started before is none of them; 0: anybody may be */
+    uint64_t since; /* earlier processes do not match; 0: any may */
 };
 
-/* One that was seen, and is not taken for another of its number. */
+/* A process, by number and start. */
 struct procs_id {
     pid_t pid;
     uint64_t start;
 };
 struct procs_seen {
     VEC(struct procs_id) ids;
-    int error; /* errno of the last look that did not see all; 0: it did */
+    int error; /* errno of an incomplete search; 0: the last one was complete */
 };
 
-/* Kills all of them but the caller, and adds the new ones to `seen` (NULL:
- * nobody asks). 0: there was nobody, and of those seen before nobody is left.
- * A process that could not be looked at counts as one of them.
- * Who was found counts though it is dead by now, since it may have forked in
- * between; and one at its end has closed its files while its memory is still
- * being given back, and then nothing tells whose it was. */
+/* Kills all matching processes but the caller, and adds new ones to `seen`
+ * (may be NULL). Returns how many matched or are left of `seen`; 0: none.
+ * A process that could not be read counts as a match. A match counts even if it
+ * is dead by now, because it may have forked meanwhile; and an exiting process
+ * has closed its files before its memory is freed. */
 size_t procs_kill_marked(const struct procs_marks *marks,
                          struct procs_seen *seen);
-/* How many of them are still there; the others are dropped. */
+/* How many of them still exist; the others are removed from the list. */
 size_t procs_left(struct procs_seen *seen);
 
 /* Calls `fn` for each variable of each living process that begins with one of
- * `starts`, with the rest of the variable. False: not all processes could be
- * looked at, errno says why. */
+ * `starts`, with the rest of the variable. False: some processes could not be
+ * read (errno). */
 typedef void procs_variable_fn(void *arg, struct procs_id id, size_t which,
                                const char *rest);
 bool procs_each_variable(const char *const *starts, size_t nstarts,
                          procs_variable_fn *fn, void *arg);
 
-/* Does its environment have a variable whose beginning is `start`? 0 of a
- * process that we may not look into; -1: nothing is to be seen, for there is no
- * such process here, or it is at its end, or its environment is empty. */
+/* 1: the environment has a variable that begins with `start`. 0: it has not, or
+ * we may not read it. -1: unknown, because there is no such process, it is
+ * exiting, or its environment is empty. */
 int procs_has_variable(pid_t pid, const char *start);
 
-/* Is this what the kernel calls it, 15 letters at most? */
+/* The kernel's name of the process is this (15 characters at most). */
 bool procs_is_named(pid_t pid, const char *name);
 
 #endif

@@ -1,16 +1,16 @@
-/* roster.c - the jobs that a live engine keeps: who is there, whose turn it is.
+/* roster.c - the jobs of a live engine: their order, their GPUs, their events.
  *
  * Invariants:
- * (1) a GPU is given out only when every epoch that held it is gone: `held` is
- *     emptied by the engine, when the processes are gone and not before;
- * (2) who waits is started in the order of the steps, but nobody waits for one
- *     whose GPUs are not free;
- * (3) time is that of day at the beginning, and passes as the monotonic clock
- *     does: it never goes back and does not jump;
- * (4) jobs lie by id, so that what is done for all is done in one order.
+ * (1) a GPU is given out only when every attempt that held it is gone: the
+ *     engine empties `held` when the processes are gone, not before;
+ * (2) waiting jobs are started in the order of their steps, but a job whose
+ *     GPUs are free does not wait for one whose GPUs are not;
+ * (3) time starts at the time of day and then follows the monotonic clock: it
+ *     never goes back and does not jump;
+ * (4) jobs are sorted by id, so that loops over jobs have one order.
  *
- * Cost: a search is a walk, a start looks at every epoch for each GPU that is
- * wanted; epochs are at most as many as GPUs times sharers.
+ * Cost: finding a job is a linear search; a start looks at every attempt for
+ * each wanted GPU. There are at most GPUs times jobs_per_gpu attempts.
  */
 #include "engine/roster.h"
 #include "base/clock.h"
@@ -20,7 +20,7 @@
 #include <time.h>
 
 static const double first_wait_s = 0.125, longest_wait_s = 60;
-static const double lived_s = 30; /* longer: no start in vain */
+static const double short_life_s = 30; /* a shorter attempt delays the next */
 
 void roster_open(struct roster *r)
 {
@@ -101,7 +101,7 @@ bool roster_unwant(struct roster *r, struct rosterjob *job,
     holding_release(&job->want);
     if (job->held.nparts > 0)
         return true;
-    roster_tell_end(r, job, kind, end);
+    roster_report_end(r, job, kind, end);
     return false;
 }
 
@@ -110,9 +110,9 @@ enum firn_status roster_launch(const struct rosterjob *job,
                                struct firn_launch *out, struct firn_error *err)
 {
     if (host->launch == NULL || !host->launch(host->arg, job->id, out))
-        return firn_fail(err, FIRN_ENOENT,
-                         "job %d is to be taken over, and nobody knows it",
-                         job->id);
+        return firn_fail(
+            err, FIRN_ENOENT,
+            "job %d cannot be taken over: firnd has no record of it", job->id);
     return FIRN_OK;
 }
 
@@ -127,39 +127,40 @@ void roster_take_over(struct rosterjob *job, const struct firn_launch *launch)
 {
     holding_copy(&job->held, &job->want);
     roster_enter(job, launch);
-    job->began_s = 0; /* long ago, for all we know */
+    job->began_s = 0; /* not known: long ago */
     job->has_run = launch->has_run;
     job->phase = FIRN_PHASE_STARTING;
 }
 
 void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned)
 {
-    bool was_short = roster_now_s(r) - job->began_s < lived_s;
+    bool was_short = roster_now_s(r) - job->began_s < short_life_s;
     job->phase = FIRN_PHASE_QUEUED;
     job->again_s = 0;
     if (was_planned || !was_short)
         job->ntries = 0;
     else
-        roster_again(r, job, "it ended as soon as it was started");
+        roster_retry(r, job, "its last attempt ended soon after its start");
 }
 
-void roster_again(struct roster *r, struct rosterjob *job, const char *why)
+void roster_retry(struct roster *r, struct rosterjob *job, const char *why)
 {
     double wait_s = first_wait_s;
     for (int i = 0; i < job->ntries && wait_s < longest_wait_s; i++)
         wait_s *= 2;
     job->ntries++;
     job->again_s = roster_now_s(r) + wait_s;
-    log_warn("job %d: not started for %.2f s: %s", job->id, wait_s, why);
+    log_warn("job %d: next try to start it in %.2f s: %s", job->id, wait_s,
+             why);
 }
 
 void roster_unsure(struct rosterjob *job, const char *file, int error)
 {
     if (!job->is_unsure)
         log_warn("job %d: cannot read '%s/epoch-%lld%s%s': %s; firn decides "
-                 "nothing about this job until it can",
+                 "nothing about this job until it is readable",
                  job->id, job->folder != NULL ? job->folder : "",
-                 (long long)job->epoch, file[0] != '\0' ? "/" : "", file,
+                 (long long)job->attempt, file[0] != '\0' ? "/" : "", file,
                  strerror(error));
     job->is_unsure = true;
 }
@@ -167,7 +168,7 @@ void roster_unsure(struct rosterjob *job, const char *file, int error)
 void roster_sure(struct rosterjob *job)
 {
     if (job->is_unsure)
-        log_info("job %d: its files can be read again", job->id);
+        log_info("job %d: its files are readable again", job->id);
     job->is_unsure = false;
 }
 
@@ -182,7 +183,7 @@ bool roster_is_held(const struct roster *r, const struct firn_part *part,
     return false;
 }
 
-/* How many epochs are on this GPU, and is one of them not of a sharer? */
+/* Counts the attempts on this GPU; `is_whole`: one of them does not share. */
 static int holders(const struct roster *r, const struct firn_part *part,
                    uint64_t bit, bool *is_whole)
 {
@@ -197,7 +198,7 @@ static int holders(const struct roster *r, const struct firn_part *part,
     return n;
 }
 
-/* (1) */
+/* All these GPUs are free for a start: (1). */
 static bool is_free(const struct roster *r, const struct roster_limits *limits,
                     const struct firn_alloc *want)
 {
@@ -235,19 +236,19 @@ struct rosterjob *roster_next_to_start(const struct roster *r,
 
 /* --- events --------------------------------------------------------------- */
 
-void roster_tell(struct roster *r, struct firn_event event)
+void roster_report(struct roster *r, struct firn_event event)
 {
     event.at_s = roster_now_s(r);
-    vec_add(&r->owed, event);
+    vec_add(&r->events, event);
 }
 
-void roster_tell_end(struct roster *r, const struct rosterjob *job,
-                     enum firn_event_kind kind, enum firn_end end)
+void roster_report_end(struct roster *r, const struct rosterjob *job,
+                       enum firn_event_kind kind, enum firn_end end)
 {
-    roster_tell(r, (struct firn_event){.kind = kind,
-                                       .job = job->id,
-                                       .epoch = job->epoch,
-                                       .end = (int)end});
+    roster_report(r, (struct firn_event){.kind = kind,
+                                         .job = job->id,
+                                         .epoch = job->attempt,
+                                         .end = (int)end});
 }
 
 void roster_phase(struct roster *r, struct rosterjob *job,
@@ -258,13 +259,13 @@ void roster_phase(struct roster *r, struct rosterjob *job,
     job->phase = phase;
     job->has_run = job->has_run || phase == FIRN_PHASE_RUNNING;
     if (phase != FIRN_PHASE_QUEUED)
-        roster_tell(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
-                                           .job = job->id,
-                                           .epoch = job->epoch,
-                                           .phase = (int)phase});
+        roster_report(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
+                                             .job = job->id,
+                                             .epoch = job->attempt,
+                                             .phase = (int)phase});
 }
 
-bool roster_owes(const struct roster *r)
+bool roster_has_events(const struct roster *r)
 {
-    return r->nowed_given < r->owed.n;
+    return r->nreported < r->events.n;
 }

@@ -1,19 +1,19 @@
-/* roster.h - the jobs that a live engine keeps, and what wakes it.
+/* roster.h - the jobs of a live engine, and what wakes it.
  *
- * What engines of processes have in common, wherever the processes are. For
- * each job there is what is wanted (`want`, from the last step) and what is
- * there (`held`, the epoch that has processes or may have). Everything moves
- * the second towards the first:
+ * Shared by engines that start processes, here or elsewhere. Each job has what
+ * is wanted (`want`, by the last step) and what it holds (`held`, the GPUs of
+ * the attempt that has processes or may have). The engine moves the second
+ * towards the first:
  *
- *     want      there      then
- *     GPUs      nothing    start, once all of them are free   QUEUED
- *     GPUs      other      ask it to leave                    LEAVING
- *     nothing   something  ask it to leave                    LEAVING
- *     same      same       watch                              STARTING, RUNNING
+ *     want      held       then
+ *     GPUs      nothing    start, once all GPUs are free   QUEUED
+ *     GPUs      others     ask the attempt to leave        LEAVING
+ *     nothing   GPUs       ask the attempt to leave        LEAVING
+ *     same      same       watch                           STARTING, RUNNING
  *
- * How an epoch is started, asked to leave and looked at is the engine's own.
- * An engine's job begins with a struct rosterjob, so that a pointer to the one
- * is a pointer to the other.
+ * How an attempt is started, asked to leave and watched is up to the engine.
+ * An engine's job struct begins with a struct rosterjob, so a pointer to one is
+ * a pointer to the other.
  */
 #ifndef ENGINE_ROSTER_H
 #define ENGINE_ROSTER_H
@@ -23,152 +23,156 @@
 
 struct rosterjob {
     firn_job_id id;
-    uint64_t turn; /* who is to be started first */
+    uint64_t turn; /* the lowest is started first */
     enum firn_phase phase;
     struct firn_alloc want, held; /* parts owned; nparts 0: nothing */
     bool is_cancelled;
-    bool is_planned; /* it was asked to leave, by a step or a cancel */
-    bool was_forced; /* its time to leave had passed: we end it */
+    bool is_planned; /* asked to leave, by a step or a cancel */
+    bool was_forced; /* its time to leave had passed: the engine kills it */
 
-    /* Of the epoch that is there. */
-    int64_t epoch;
+    /* The current attempt. */
+    int64_t attempt;
     char *folder; /* the job's */
     double grace_s, began_s;
     bool can_checkpoint;
-    bool has_run;   /* it was seen to run, by us or by a scheduler before us */
-    bool is_unsure; /* a file of it could not be read; said in the log */
-    int watch;      /* on its folder; -1: none */
-    double until_s; /* LEAVING, and STARTING on this host: then it is forced */
+    bool has_run;   /* seen running, by this firnd or an earlier one */
+    bool is_unsure; /* one of its files could not be read; logged */
+    int watch;      /* inotify watch on its folder; -1: none */
+    double until_s; /* LEAVING, and STARTING on this host: killed then */
 
-    double again_s; /* QUEUED: not before */
-    int ntries;     /* starts that came to nothing, in a row */
+    double again_s; /* QUEUED: not started before */
+    int ntries;     /* starts in a row that came to nothing */
 };
 
 struct roster {
-    VEC(struct rosterjob *) jobs; /* by id */
-    VEC(struct firn_event) owed;
-    size_t nowed_given;
+    VEC(struct rosterjob *) jobs;  /* by id */
+    VEC(struct firn_event) events; /* not yet returned, from `nreported` on */
+    size_t nreported;
     uint64_t turns;
     double offset_s;
     int poll, timer, notes; /* epoll, timerfd, inotify (-1: none) */
 };
 
-/* Its clock begins; nothing is watched yet. */
+/* Starts the clock; nothing is watched yet. */
 void roster_open(struct roster *r);
-/* Jobs are dropped before. */
+/* Call after all jobs were dropped. */
 void roster_close(struct roster *r);
 double roster_now_s(const struct roster *r);
 
-/* --- jobs: roster.c, and roster_start.c --------------------------------------
- */
+/* --- jobs: roster.c
+ * ----------------------------------------------------------- */
 
-/* NULL: there is none. */
+/* NULL: no such job. */
 struct rosterjob *roster_find(const struct roster *r, firn_job_id id);
-/* Finds it or adds one of `size` bytes, QUEUED, all zero behind its base. */
+/* Finds the job or adds one of `size` bytes: QUEUED, zero behind its base. */
 struct rosterjob *roster_add(struct roster *r, firn_job_id id, size_t size);
-/* It leaves the list and is freed; its epoch is forgotten before. */
+/* Removes and frees the job. Call after its attempt was forgotten. */
 void roster_drop(struct roster *r, struct rosterjob *job);
 
-/* These GPUs are wanted; others before have their turn before. */
+/* Sets the wanted GPUs; jobs that wanted GPUs before have their turn before. */
 void roster_want(struct roster *r, struct rosterjob *job,
                  const struct firn_alloc *gpus);
-/* The same by a step, which also ends a back-off. True: what is there has to
- * leave for it. */
+/* The same for a step, which also ends a back-off. True: the current attempt
+ * has to leave. */
 bool roster_move(struct roster *r, struct rosterjob *job,
                  const struct firn_alloc *gpus);
-/* Nothing is wanted any more. True: what is there has to leave. False: there
- * was nothing, its end is told, and it is the engine's to drop. */
+/* Nothing is wanted any more. True: the current attempt has to leave. False:
+ * there is none, the end was reported, and the engine drops the job. */
 bool roster_unwant(struct roster *r, struct rosterjob *job,
                    enum firn_event_kind kind, enum firn_end end);
 
-/* The host's word on a job that is to be taken over. */
+/* Asks the host how to launch a job that is taken over. */
 enum firn_status roster_launch(const struct rosterjob *job,
                                const struct firn_engine_host *host,
                                struct firn_launch *out, struct firn_error *err);
-/* Keeps what is needed of it while the epoch is there. */
+/* Copies from the launch what is needed while the attempt lives. */
 void roster_enter(struct rosterjob *job, const struct firn_launch *launch);
-/* An epoch that was there before us: held as wanted, STARTING. */
+/* Takes over an attempt of an earlier firnd: held as wanted, STARTING. */
 void roster_take_over(struct rosterjob *job, const struct firn_launch *launch);
 
+/* The attempt is gone and the job is still wanted: QUEUED, after a wait if the
+ * attempt ended soon and unasked. */
+void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned);
+/* Starts the job later; each call doubles the wait. */
+void roster_retry(struct roster *r, struct rosterjob *job, const char *why);
+
+/* A file of the attempt ("": its folder) could not be read, with this errno.
+ * Logged once; nothing is decided until roster_sure(). */
+void roster_unsure(struct rosterjob *job, const char *file, int error);
+void roster_sure(struct rosterjob *job);
+
+/* What keeps GPUs from being given out, besides attempts that hold them. */
+struct roster_limits {
+    int jobs_per_gpu; /* of jobs that share */
+    /* Do foreign jobs use one of these GPUs? NULL: never. */
+    bool (*is_taken)(const void *engine, const struct firn_alloc *gpus);
+    const void *engine;
+};
+
+/* The next job to start, among those whose GPUs are all free; NULL: none. */
+struct rosterjob *roster_next_to_start(const struct roster *r,
+                                       const struct roster_limits *limits);
+/* An attempt holds this GPU of the part's board. */
+bool roster_is_held(const struct roster *r, const struct firn_part *part,
+                    uint64_t bit);
+
+/* --- events: roster.c
+ * --------------------------------------------------------- */
+
+void roster_report(struct roster *r, struct firn_event event);
+/* Reports the end of the job's attempt. */
+void roster_report_end(struct roster *r, const struct rosterjob *job,
+                       enum firn_event_kind kind, enum firn_end end);
+/* Enters a phase and reports it. */
+void roster_phase(struct roster *r, struct rosterjob *job,
+                  enum firn_phase phase);
+bool roster_has_events(const struct roster *r);
+
+/* --- before a shepherd: roster_start.c
+ * ---------------------------------------- */
+
 struct launchfile;
-/* What is the same of every launch file: the engine adds what it knows. */
+/* Fills what is the same in every launch file; the engine adds the rest. */
 void roster_launch_begin(const struct rosterjob *job,
                          const struct firn_launch *launch,
                          struct launchfile *out);
 struct roster_file {
     const struct launchfile *file;
-    bool is_far; /* on other hosts: told by words, with a lock for workers */
+    bool is_remote; /* workers on other hosts: requests by files, a lock more */
 };
-/* All that comes before a shepherd: the folder, the file, the fence. */
+/* Makes the folder, writes the launch file, raises the fence. */
 enum firn_status roster_prepare(struct rosterjob *job,
                                 const struct firn_launch *launch,
-                                const struct roster_file *how,
+                                const struct roster_file *launch_file,
                                 struct firn_error *err);
 
-/* Its epoch, begun at `began_s`, is gone and it is still wanted: QUEUED, for a
- * while when it ended soon and by itself. */
-void roster_requeue(struct roster *r, struct rosterjob *job, bool was_planned);
+/* --- waking: roster_wake.c
+ * ---------------------------------------------------- */
 
-/* Not before a while, longer each time. */
-void roster_again(struct roster *r, struct rosterjob *job, const char *why);
-
-/* A file of its epoch ("": its folder) could not be read, for this errno. Says
- * so once; roster_sure() ends it. Nothing is decided in between. */
-void roster_unsure(struct rosterjob *job, const char *file, int error);
-void roster_sure(struct rosterjob *job);
-
-/* What keeps GPUs from being given out, besides epochs that hold them. */
-struct roster_limits {
-    int jobs_per_gpu; /* of those that share */
-    /* Do others use one of these? NULL: nobody does. */
-    bool (*is_taken)(const void *engine, const struct firn_alloc *gpus);
-    const void *engine;
-};
-
-/* Whose turn it is, of those whose GPUs are all free; NULL: nobody's. */
-struct rosterjob *roster_next_to_start(const struct roster *r,
-                                       const struct roster_limits *limits);
-/* Does an epoch hold this GPU of the part's board? */
-bool roster_is_held(const struct roster *r, const struct firn_part *part,
-                    uint64_t bit);
-
-/* --- events --------------------------------------------------------------- */
-
-void roster_tell(struct roster *r, struct firn_event event);
-/* One of these, of the job and its epoch. */
-void roster_tell_end(struct roster *r, const struct rosterjob *job,
-                     enum firn_event_kind kind, enum firn_end end);
-/* Enters a phase and says so. */
-void roster_phase(struct roster *r, struct rosterjob *job,
-                  enum firn_phase phase);
-bool roster_owes(const struct roster *r);
-
-/* --- waking: roster_wake.c ------------------------------------------------ */
-
-/* `also`: a descriptor that wakes us too; -1: none. `what` is for the sentence
- * of a failure. */
+/* `also`: a descriptor that wakes the engine too; -1: none. `what` names the
+ * watched things in an error. */
 enum firn_status roster_wake_open(struct roster *r, int also, const char *what,
                                   struct firn_error *err);
 bool roster_wake_add(const struct roster *r, int fd);
-/* Reads away what made it readable. True: something happened in a folder. */
+/* Empties timer and inotify. True: a file appeared in a watched folder. */
 bool roster_wake_drain(const struct roster *r);
-/* When a job without an epoch is to be looked at; INFINITY: never. */
+/* When a job without an attempt is due; INFINITY: never. */
 double roster_due_s(const struct rosterjob *job, double now_s);
-/* Sets the timer, for now if an event is owed. */
+/* Sets the timer; to now if an event waits. */
 void roster_wake_arm(const struct roster *r, double now_s, double due_s);
-/* Watches its epoch's folder, for files that get a name. */
+/* Watches the attempt's folder for files that are renamed into place. */
 void roster_watch(const struct roster *r, struct rosterjob *job);
 void roster_unwatch(const struct roster *r, struct rosterjob *job);
 
-/* What an engine does in its turn, and how it sets the timer. */
+/* An engine's turn, and how it sets the timer. */
 struct roster_work {
     void (*turn)(void *engine);
     void (*arm)(void *engine);
     void *engine;
 };
 
-/* The engine's next(): an event that is owed, after as many turns as it takes
- * until then. */
+/* The engine's next(): runs turns until there is an event or it is `until_s`.
+ */
 bool roster_next(struct roster *r, const struct roster_work *work,
                  double until_s, struct firn_event *out);
 

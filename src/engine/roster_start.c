@@ -1,18 +1,18 @@
-/* roster_start.c - what comes before a shepherd, wherever it will run.
+/* roster_start.c - what is written before a shepherd starts, here or elsewhere.
  *
- * The order matters, for a crash at any point must leave something that a
- * restart understands:
+ * The order matters: after a crash at any point, a restarted engine must
+ * understand what it finds.
  *
- *     launch     written; far away also the word `ask`   crash: never started
- *     fence      raised, with the locks in hand          crash: never started
+ *     launch     written; for other hosts also `ask`   crash: never started
+ *     fence      raised, with the locks held           crash: never started
  *
- * Before it is the number, on the host's disk; after it the shepherd. Where
- * workers are on other hosts than their shepherd they have a lock of their own,
- * and both have to be free.
+ * Before these the host stores the attempt's number; after them the engine
+ * starts the shepherd. Workers on other hosts than their shepherd have a lock
+ * of their own, and both locks have to be free.
  */
 #include "base/buf.h"
 #include "base/failpoint.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/launchfile.h"
 #include "engine/roster.h"
 #include <errno.h>
@@ -25,7 +25,7 @@ void roster_launch_begin(const struct rosterjob *job,
 {
     *out =
         (struct launchfile){.job = job->id,
-                            .epoch = job->epoch,
+                            .attempt = job->attempt,
                             .workdir = launch->workdir ? launch->workdir : "/",
                             .log = launch->log ? launch->log : "/dev/null",
                             .log_max_bytes = launch->log_max_bytes,
@@ -38,31 +38,32 @@ void roster_launch_begin(const struct rosterjob *job,
 }
 
 static enum firn_status put(const struct launchfile *file, int folder,
-                            bool is_far, struct firn_error *err)
+                            bool is_remote, struct firn_error *err)
 {
     struct firn_buf text = {0};
     launchfile_write(file, &text);
-    enum firn_status status =
-        epoch_put(folder, "launch", (struct firn_bytes){text.at, text.n}, err);
-    if (status == FIRN_OK && is_far)
-        status = epoch_word_put(folder, "ask", EPOCH_GO, err);
+    enum firn_status status = attempt_put(
+        folder, "launch", (struct firn_bytes){text.at, text.n}, err);
+    if (status == FIRN_OK && is_remote)
+        status = attempt_request_put(folder, "ask", ATTEMPT_GO, err);
     buf_release(&text);
     return status;
 }
 
-static enum firn_status raise_fence(const struct rosterjob *job, bool is_far,
+static enum firn_status raise_fence(const struct rosterjob *job, bool is_remote,
                                     struct firn_error *err)
 {
-    int above = epoch_above(job->folder);
-    int lock = above >= 0 ? epoch_lock(above) : -2;
-    int workers = lock >= 0 && is_far ? epoch_workers_lock(above, false) : -2;
+    int above = attempt_above(job->folder);
+    int lock = above >= 0 ? attempt_lock(above) : -2;
+    int workers =
+        lock >= 0 && is_remote ? attempt_workers_lock(above, false) : -2;
     enum firn_status status = FIRN_OK;
-    if (lock >= 0 && (workers >= 0 || !is_far))
-        status = epoch_fence_raise(above, job->epoch, err);
+    if (lock >= 0 && (workers >= 0 || !is_remote))
+        status = attempt_fence_raise(above, job->attempt, err);
     else
         status = firn_fail(err, FIRN_EIO, "%s",
                            lock == -1 || workers == -1
-                               ? "processes of it are still there"
+                               ? "processes of the job are still running"
                                : strerror(errno));
     if (workers >= 0)
         close(workers);
@@ -75,20 +76,22 @@ static enum firn_status raise_fence(const struct rosterjob *job, bool is_far,
 
 enum firn_status roster_prepare(struct rosterjob *job,
                                 const struct firn_launch *launch,
-                                const struct roster_file *how,
+                                const struct roster_file *launch_file,
                                 struct firn_error *err)
 {
-    int folder = epoch_folder(launch->folder, job->epoch, true);
+    int folder = attempt_folder(launch->folder, job->attempt, true);
     if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot make its folder: %s",
+        return firn_fail(err, FIRN_EIO,
+                         "cannot create the folder of the attempt: %s",
                          strerror(errno));
     roster_enter(job, launch);
     job->has_run = job->is_unsure = false;
-    enum firn_status status = put(how->file, folder, how->is_far, err);
+    enum firn_status status =
+        put(launch_file->file, folder, launch_file->is_remote, err);
     close(folder);
     failpoint("engine.launch.after");
     FIRN_TRY(status);
-    FIRN_TRY(raise_fence(job, how->is_far, err));
+    FIRN_TRY(raise_fence(job, launch_file->is_remote, err));
     failpoint("engine.fence.after");
     return FIRN_OK;
 }

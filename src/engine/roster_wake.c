@@ -1,14 +1,13 @@
-/* roster_wake.c - one descriptor that is readable when there is something to
- * do, and the wait on it.
+/* roster_wake.c - one descriptor that is readable when the engine has work, and
+ * the wait on it.
  *
- * An epoll set of: a timer for the earliest of all that is due, an inotify
- * watch on each epoch's folder (files that get a name there), and what the
- * engine adds (processes, commands). Where no inotify is left, or the file
- * system does not tell, it is the timer that looks: to set it soon enough is
- * the engine's.
+ * An epoll set of: a timer for the earliest deadline, an inotify watch on each
+ * attempt's folder (files renamed into it), and what the engine adds
+ * (processes, commands). Where no inotify watch is left, or the file system
+ * does not support it, the engine has to set the timer often enough.
  *
- * Times on the engine's clock become times of the monotonic one, so that
- * setting the clock of day changes nothing.
+ * Deadlines are converted to the monotonic clock, so setting the time of day
+ * changes nothing.
  */
 #define _GNU_SOURCE
 #include "engine/roster.h"
@@ -56,18 +55,18 @@ void roster_close(struct roster *r)
         close(r->poll);
     r->notes = r->timer = r->poll = -1;
     vec_release(&r->jobs);
-    vec_release(&r->owed);
+    vec_release(&r->events);
 }
 
 bool roster_wake_drain(const struct roster *r)
 {
-    bool is_stirred = false;
+    bool has_changes = false;
     char room[4096];
     while (read(r->timer, room, 8) > 0)
         ;
     while (r->notes >= 0 && read(r->notes, room, sizeof room) > 0)
-        is_stirred = true;
-    return is_stirred;
+        has_changes = true;
+    return has_changes;
 }
 
 double roster_due_s(const struct rosterjob *job, double now_s)
@@ -78,7 +77,7 @@ double roster_due_s(const struct rosterjob *job, double now_s)
 
 void roster_wake_arm(const struct roster *r, double now_s, double due_s)
 {
-    double due = roster_owes(r) ? now_s : due_s;
+    double due = roster_has_events(r) ? now_s : due_s;
     struct itimerspec spec = {{0, 0}, {0, 0}};
     if (isfinite(due)) {
         double in_s = due - now_s > 0 ? due - now_s : 0;
@@ -95,7 +94,7 @@ void roster_watch(const struct roster *r, struct rosterjob *job)
 {
     char path[4200];
     int n = snprintf(path, sizeof path, "%s/epoch-%lld", job->folder,
-                     (long long)job->epoch);
+                     (long long)job->attempt);
     if (r->notes >= 0 && n > 0 && (size_t)n < sizeof path)
         job->watch = inotify_add_watch(r->notes, path, IN_MOVED_TO);
 }
@@ -111,11 +110,11 @@ void roster_unwatch(const struct roster *r, struct rosterjob *job)
 
 static bool pop(struct roster *r, struct firn_event *out)
 {
-    if (!roster_owes(r)) {
-        r->owed.n = r->nowed_given = 0;
+    if (!roster_has_events(r)) {
+        r->events.n = r->nreported = 0;
         return false;
     }
-    *out = r->owed.at[r->nowed_given++];
+    *out = r->events.at[r->nreported++];
     return true;
 }
 

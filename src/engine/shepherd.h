@@ -1,41 +1,42 @@
-/* shepherd.h - the process that runs one epoch of one job.
+/* shepherd.h - the supervisor process of one attempt of one job.
  *
- * A shepherd is started by an engine and outlives it. It takes the job's lock,
- * sees by the fence that its epoch is still wanted, starts the workers, hands
- * signals on, waits until the last process that ever came from them is gone,
- * and then writes how it ended. All that it and an engine tell each other are
- * the files of engine/epochfiles.h and two signals:
+ * An engine starts a shepherd, and the shepherd outlives the engine. It takes
+ * the job's lock, checks by the fence that its attempt is still wanted, starts
+ * the workers, forwards signals, waits until the last descendant of the workers
+ * is gone, and then writes how the attempt ended. Engine and shepherd
+ * communicate only by the files of engine/attemptfiles.h and two signals:
  *
- *     SIGUSR1   write a checkpoint and leave; after the grace, as SIGTERM
- *     SIGTERM   leave; after the grace, SIGKILL for the whole tree
+ *     SIGUSR1   write a checkpoint and exit; after the grace, as SIGTERM
+ *     SIGTERM   exit; after the grace, SIGKILL for the whole process tree
  *
- * so that the escalation goes on when the scheduler is not there.
+ * so the escalation goes on while the scheduler is down.
  */
 #ifndef ENGINE_SHEPHERD_H
 #define ENGINE_SHEPHERD_H
 
-/* What it returns: its own fate, not the job's. */
+/* The shepherd's own exit status, not the job's. */
 enum shepherd_code {
-    SHEPHERD_OVER = 0,    /* the epoch's end is in its exit file */
-    SHEPHERD_BAD = 65,    /* no launch file that can be read */
+    SHEPHERD_OVER = 0,    /* the end of the attempt is in its exit file */
+    SHEPHERD_BAD = 65,    /* no readable launch file */
     SHEPHERD_IO = 74,     /* the folder cannot be written */
-    SHEPHERD_LOCKED = 75, /* another epoch is still there */
-    SHEPHERD_FENCED = 76, /* a newer epoch is wanted, or this one was run */
+    SHEPHERD_LOCKED = 75, /* an earlier attempt still has processes */
+    SHEPHERD_FENCED = 76, /* a newer attempt is wanted, or this one has run */
 };
 
-/* `folder` is that of the epoch; the job's is above it. To be called by a
- * program of its own, at its beginning: it closes descriptors and takes over
+/* Runs the attempt in `folder`; the job's folder is its parent. Must be called
+ * at the start of a program of its own: it closes descriptors and takes over
  * signals. */
 int shepherd_main(const char *folder);
 
-/* A shepherd whose workers Slurm starts on other hosts is the batch step of a
- * Slurm job: `PROGRAM --shepherd-slurm FOLDER`. It runs `srun PROGRAM --worker
- * FOLDER MASTER_PORT=...`, whose tasks have a worker each: shepherd_one().
+/* With Slurm, the shepherd is the batch step of a Slurm job: `PROGRAM
+ * --shepherd-slurm FOLDER`. It runs `srun PROGRAM --worker FOLDER
+ * MASTER_PORT=...`; each task of that step supervises one worker by
+ * shepherd_task().
  */
-int shepherd_one(const char *folder, const char *port);
+int shepherd_task(const char *folder, const char *port);
 
-/* What main() has to return for one of these, `--shepherd FOLDER` included;
- * -1: its arguments are of another kind. */
+/* The exit status for main() if the arguments ask for one of these programs;
+ * -1: they do not. */
 int shepherd_args(int argc, char **argv);
 
 #endif

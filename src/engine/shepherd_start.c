@@ -1,15 +1,15 @@
-/* shepherd_start.c - workers: environment, program, process.
+/* shepherd_start.c - starts the workers: environment, program, process.
  *
- * The environment of a worker, each over the ones before: the shepherd's own,
- * which the engine has chosen (engine/passenv.h), without its FIRN_ variables;
- * those of all workers, the worker's own, MASTER_PORT, the user's, FIRN_HERD.
- * The program is looked for in that PATH and executed as it is: no shell, and a
- * text without "#!" is refused, not interpreted.
+ * The environment of a worker, where later variables replace earlier ones: the
+ * shepherd's own, which the engine has chosen (engine/passenv.h), without
+ * FIRN_*; those of all workers; the worker's own; MASTER_PORT; the user's;
+ * FIRN_HERD. The program is searched along that PATH and executed directly: no
+ * shell, and a text file without "#!" is an error.
  *
- * A worker leads a process group of its own, so that one who signals its group
- * does not hit the shepherd, and dies with the shepherd. It inherits the job's
- * lock, see engine/epochfiles.h. Whether the program could be executed comes
- * back through a pipe that closes by itself when it was.
+ * A worker leads a process group of its own, so that a signal to its group does
+ * not reach the shepherd, and dies with the shepherd. It inherits the job's
+ * lock (engine/attemptfiles.h). An error of execve() comes back through a pipe
+ * that closes when the program starts.
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
@@ -25,13 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096 };
+enum { ARGUMENTS = 16, PATH_SIZE = 4096 };
 
 struct variables {
     VEC(const char *) at;
 };
 
-/* Replaces the one of that name. */
+/* Replaces the variable of the same name. */
 static void set(struct variables *env, const char *variable)
 {
     size_t n = strcspn(variable, "=") + 1;
@@ -41,15 +41,6 @@ static void set(struct variables *env, const char *variable)
             return;
         }
     vec_add(&env->at, variable);
-}
-
-static const char *get(char **env, const char *name)
-{
-    size_t n = strlen(name);
-    for (; *env != NULL; env++)
-        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
-            return *env + n + 1;
-    return NULL;
 }
 
 static struct variables variables_of(const struct shepherd *s,
@@ -70,19 +61,19 @@ static struct variables variables_of(const struct shepherd *s,
     if (s->herd[0] != '\0')
         set(&env, s->herd);
     vec_add(&env.at, NULL);
-    env.at.n--; /* the end is behind the last */
+    env.at.n--; /* NULL is behind the last */
     return env;
 }
 
-/* Other ports for other attempts; they are held until this process ends. */
-void shepherd_pick_port(struct shepherd *s)
+/* Chooses the ports of this attempt and holds them until this process ends. */
+static void pick_port(struct shepherd *s)
 {
     uint64_t seed = (uint64_t)s->launch.job * 7919 +
-                    (uint64_t)s->launch.epoch * 104729 + (uint64_t)getpid();
+                    (uint64_t)s->launch.attempt * 104729 + (uint64_t)getpid();
     if (!ports_hold(&s->ports, seed))
         shepherd_say(s,
-                     "no three free ports were found: MASTER_PORT %d is "
-                     "not held for this job",
+                     "no three free ports in a row: MASTER_PORT %d is not "
+                     "reserved for this job",
                      s->ports.first);
     snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", s->ports.first);
 }
@@ -94,11 +85,14 @@ static bool is_program(const char *path)
            access(path, X_OK) == 0;
 }
 
-/* Where a name without '/' is, seen from the working directory. */
+/* The path of a program; a name without '/' is searched along PATH. */
 static const char *find_program(const char *name, char **env,
                                 char out[PATH_SIZE])
 {
-    const char *path = get(env, "PATH");
+    const char *path = NULL;
+    for (; *env != NULL && path == NULL; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            path = *env + 5;
     if (strchr(name, '/') != NULL)
         return name;
     if (path == NULL)
@@ -115,7 +109,7 @@ static const char *find_program(const char *name, char **env,
     }
 }
 
-/* In the child, never to return. */
+/* In the child; never returns. */
 static void become(const struct shepherd *s, char **env, char **argv,
                    int report)
 {
@@ -126,16 +120,16 @@ static void become(const struct shepherd *s, char **env, char **argv,
     const char *program = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != s->self)
-        _exit(127); /* it died in between */
+        _exit(127); /* the shepherd died */
     setpgid(0, 0);
     for (int i = 1; i < NSIG; i++)
         sigaction(i, &plain, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    cage_enter(&s->cage);
+    cgroup_enter(&s->cgroup);
     if (dup2(nothing, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0 ||
         fcntl(s->lock, F_SETFD, 0) != 0 ||
-        chdir(s->kind == HERD_FAR ? "/" : s->launch.workdir) != 0)
+        chdir(s->kind == SHEPHERD_SLURM ? "/" : s->launch.workdir) != 0)
         error = errno;
     else if ((program = find_program(argv[0], env, path)) == NULL)
         error = ENOENT;
@@ -149,8 +143,9 @@ static void become(const struct shepherd *s, char **env, char **argv,
     _exit(error == ENOENT ? 127 : 126);
 }
 
-/* 0, or why it could not be executed. */
-int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
+/* Starts a program, `argv` and `env` ending with NULL: 0, or errno. After an
+ * error there may be a child all the same, which exits at once. */
+static int spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
 {
     int ends[2], error = 0;
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -169,7 +164,7 @@ int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
         while ((n = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
             ;
         if (n != (ssize_t)sizeof error) {
-            error = 0; /* the pipe closed: it runs */
+            error = 0; /* the pipe closed: the program runs */
             failpoint("shepherd.exec.after");
         }
     }
@@ -179,25 +174,26 @@ int shepherd_spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
 
 static bool start_one(struct shepherd *s, size_t i, char **argv)
 {
-    struct herded *worker = &s->workers[i];
+    struct worker *worker = &s->workers[i];
     struct variables env = variables_of(s, &s->launch.workers.at[i]);
-    int error = shepherd_spawn(s, &worker->pid, (char **)env.at.at, argv);
+    int error = spawn(s, &worker->pid, (char **)env.at.at, argv);
     vec_release(&env.at);
     if (error == 0)
         return true;
     shepherd_say(s, "cannot run '%.200s' in '%.400s': %s", argv[0],
                  s->launch.workdir, strerror(error));
     if (worker->pid > 0)
-        return false; /* its end will be noted */
+        return false; /* shepherd_watch() notes its end */
     shepherd_note(s, worker, 126 << 8);
     return false;
 }
 
-/* The mark of all workers: the engine's (engine/herd.h), or by the lock. */
+/* Sets the mark of all workers: the engine's (engine/herd.h), or one made from
+ * the lock file. */
 static void take_mark(struct shepherd *s)
 {
     static const char name[] = "FIRN_HERD=";
-    epoch_herd(s->above, s->launch.epoch, s->herd);
+    attempt_herd(s->above, s->launch.attempt, s->herd);
     for (size_t i = 0; i < s->launch.common.n; i++)
         if (strncmp(s->launch.common.at[i], name, sizeof name - 1) == 0)
             str_copy(s->herd, sizeof s->herd, s->launch.common.at[i]);
@@ -205,31 +201,89 @@ static void take_mark(struct shepherd *s)
 
 void shepherd_start(struct shepherd *s)
 {
-    char name[CAGE_NAME];
+    char name[CGROUP_NAME];
     const struct launchfile *launch = &s->launch;
     size_t n = launch->workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
     s->nleft = (int)n;
-    cage_name(name, launch->job, launch->epoch, s->self);
-    bool is_caged = cage_open(&s->cage, (enum cage_mode)launch->cage, name);
-    if (s->kind == HERD_HERE)
-        shepherd_say(s, "epoch %lld of job %lld: %zu process%s, in %s",
-                     (long long)launch->epoch, (long long)launch->job, n,
+    cgroup_name(name, launch->job, launch->attempt, s->self);
+    bool is_in_cgroup =
+        cgroup_open(&s->cgroup, (enum cgroup_mode)launch->cgroup, name);
+    if (s->kind == SHEPHERD_LOCAL)
+        shepherd_say(s, "attempt %lld of job %lld: %zu process%s, in %s",
+                     (long long)launch->attempt, (long long)launch->job, n,
                      n == 1 ? "" : "es",
-                     is_caged ? "a control group" : "process groups");
-    if (s->kind == HERD_HERE)
+                     is_in_cgroup ? "a control group" : "process groups");
+    if (s->kind == SHEPHERD_LOCAL)
         take_mark(s);
     if (s->port[0] == '\0')
-        shepherd_pick_port(s);
+        pick_port(s);
     char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
     for (size_t i = 0; i < launch->argv.n; i++)
         argv[i] = (char *)launch->argv.at[i];
     size_t i = 0;
     while (i < n && start_one(s, i, argv))
         i++;
-    for (i++; i < n; i++) { /* those that are not even tried */
+    for (i++; i < n; i++) { /* after a failure the rest is not started */
         s->workers[i].is_over = true;
         s->nleft--;
     }
     mem_free(argv);
+}
+
+/* --- by srun, on other hosts ---------------------------------------------- */
+
+static bool reserve(struct shepherd *s)
+{
+    bool is_good =
+        attempt_request_put(s->folder, "order", ATTEMPT_GO, NULL) == FIRN_OK;
+    for (size_t i = 0; is_good && i < s->launch.workers.n; i++)
+        is_good = attempt_worker_reserve(s->folder, i, NULL) == FIRN_OK;
+    return is_good;
+}
+
+static int start_srun(struct shepherd *s)
+{
+    char program[PATH_SIZE], groups[64], cpus[64];
+    const char *argv[ARGUMENTS] = {
+        "srun",         "--quiet",    "--wait=0",     "--kill-on-bad-exit=0",
+        "--input=none", "--mpi=none", "--export=ALL", "--chdir=/"};
+    size_t n = 8;
+    const char *size = getenv("SLURM_HET_SIZE");
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return errno;
+    program[length] = '\0';
+    if (size != NULL) {
+        snprintf(groups, sizeof groups, "--het-group=0-%ld",
+                 strtol(size, NULL, 10) - 1);
+        argv[n++] = groups;
+    }
+    const char *each =
+        getenv("SLURM_CPUS_PER_TASK"); /* srun does not read it */
+    if (each != NULL) {
+        snprintf(cpus, sizeof cpus, "--cpus-per-task=%ld",
+                 strtol(each, NULL, 10));
+        argv[n++] = cpus;
+    }
+    argv[n++] = program;
+    argv[n++] = "--worker";
+    argv[n++] = s->path;
+    argv[n++] = s->port;
+    return spawn(s, &s->runner, environ, (char **)argv);
+}
+
+void shepherd_start_srun(struct shepherd *s)
+{
+    size_t n = s->launch.workers.n;
+    s->workers = mem_new(n, sizeof *s->workers);
+    s->nleft = (int)n;
+    const char *nodes = getenv("SLURM_JOB_NODELIST");
+    shepherd_say(s, "attempt %lld of job %lld: %zu process%s, by Slurm on %s",
+                 (long long)s->launch.attempt, (long long)s->launch.job, n,
+                 n == 1 ? "" : "es", nodes != NULL ? nodes : "its nodes");
+    pick_port(s);
+    int error = reserve(s) ? start_srun(s) : EIO;
+    if (error != 0)
+        shepherd_say(s, "cannot run srun: %s", strerror(error));
 }

@@ -1,24 +1,24 @@
-/* slurm.c - jobs as jobs of Slurm's, pinned to the GPUs of the plan.
+/* slurm.c - runs jobs as Slurm jobs, pinned to the GPUs of the plan.
  *
- * firn decides, Slurm launches. Driven by Slurm's commands alone, started
- * without a shell and never waited for (engine/childcmd.h). Each epoch is one
- * Slurm job whose batch step is a shepherd (engine/shepherd.h), so that a start
- * means the same as on one host: the same files, locks, fence and verdicts, on
- * a file system that all nodes see.
+ * firn decides, Slurm launches. The engine uses only Slurm's commands, without
+ * a shell and without waiting for them (engine/childcmd.h). Each attempt is one
+ * Slurm job whose batch step is a shepherd (engine/shepherd.h), so a start
+ * works as on one host: the same files, locks, fence and verdicts, on a file
+ * system that all nodes share.
  *
  * Invariants:
- * (1) GPUs are given out when every epoch that held them is gone: its locks are
+ * (1) a GPU is given out when every attempt that held it is gone: its locks are
  *     free and its end is known;
- * (2) a job has at most one epoch; a step while it has one changes only what
+ * (2) a job has at most one attempt; a step during an attempt changes only what
  *     comes after it;
- * (3) an epoch is submitted at most once, under a tag of its own, after its
- *     number is on the host's disk;
- * (4) a controller that does not answer changes nothing: what runs runs on,
- *     what is wanted waits;
- * (5) nodes are never changed, nor jobs of others.
+ * (3) an attempt is submitted at most once, under its own tag, after its number
+ *     is on the host's disk;
+ * (4) while the controller does not answer, nothing changes: running attempts
+ *     run on, starts wait;
+ * (5) nodes and foreign jobs are never changed.
  *
- * Cost: two commands every `slurm.poll` seconds, a few system calls a second
- * for each epoch.
+ * Cost: two commands every `slurm.poll` seconds, and a few system calls a
+ * second for each attempt.
  */
 #include "base/buf.h"
 #include "engine/holding.h"
@@ -28,21 +28,10 @@
 
 enum { COMMANDS_MAX = 8 };
 
-struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id)
+static struct slurmjob *find_or_add(struct slurm *slurm, firn_job_id id)
 {
-    return (struct slurmjob *)roster_find(&l->roster, id);
-}
-
-static struct slurmjob *find_or_add(struct slurm *l, firn_job_id id)
-{
-    return (struct slurmjob *)roster_add(&l->roster, id,
+    return (struct slurmjob *)roster_add(&slurm->roster, id,
                                          sizeof(struct slurmjob));
-}
-
-void slurm_drop(struct slurm *l, struct slurmjob *job)
-{
-    slurm_forget_epoch(l, job);
-    roster_drop(&l->roster, &job->base);
 }
 
 static bool is_taken(const void *engine, const struct firn_alloc *gpus)
@@ -50,34 +39,36 @@ static bool is_taken(const void *engine, const struct firn_alloc *gpus)
     return slurm_is_taken(engine, gpus);
 }
 
-static void start_all(struct slurm *l)
+static void start_all(struct slurm *slurm)
 {
-    const struct roster_limits limits = {l->cluster.jobs_per_gpu, is_taken, l};
+    const struct roster_limits limits = {slurm->cluster.jobs_per_gpu, is_taken,
+                                         slurm};
     struct rosterjob *job;
-    if (l->away_s > 0)
+    if (slurm->away_s > 0)
         return; /* (4) */
-    while ((job = roster_next_to_start(&l->roster, &limits)) != NULL)
-        slurm_start(l, (struct slurmjob *)job);
+    while ((job = roster_next_to_start(&slurm->roster, &limits)) != NULL)
+        slurm_start(slurm, (struct slurmjob *)job);
 }
 
 static void turn(void *state)
 {
-    struct slurm *l = state;
-    l->is_stirred = roster_wake_drain(&l->roster) || l->is_stirred;
-    if (!l->has_looked)
-        slurm_nodes_first(l);
-    l->has_looked = true;
-    slurm_answers(l);
-    double now_s = slurm_now_s(l);
-    bool is_stirred = l->is_stirred;
-    l->is_stirred = false;
-    for (size_t i = l->roster.jobs.n; i-- > 0;) { /* it may leave the list */
-        struct slurmjob *job = slurm_at(l, i);
-        if (job->base.held.nparts > 0 && (is_stirred || now_s >= job->look_s))
-            slurm_look(l, job);
+    struct slurm *slurm = state;
+    slurm->has_changes =
+        roster_wake_drain(&slurm->roster) || slurm->has_changes;
+    if (!slurm->has_looked)
+        slurm_nodes_first(slurm);
+    slurm->has_looked = true;
+    slurm_answers(slurm);
+    double now_s = slurm_now_s(slurm);
+    bool has_changes = slurm->has_changes;
+    slurm->has_changes = false;
+    for (size_t i = slurm->roster.jobs.n; i-- > 0;) { /* a job may be removed */
+        struct slurmjob *job = slurm_at(slurm, i);
+        if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
+            slurm_look(slurm, job);
     }
-    start_all(l);
-    slurm_poll(l);
+    start_all(slurm);
+    slurm_poll(slurm);
 }
 
 /* --- the engine's functions ----------------------------------------------- */
@@ -89,136 +80,125 @@ static double now_s(void *state)
 
 static enum firn_status open_engine(void *state, struct firn_error *err)
 {
-    struct slurm *l = state;
-    roster_open(&l->roster);
-    FIRN_TRY(passenv_check(l->pass_env, err));
-    FIRN_TRY(commands_open(&l->commands, COMMANDS_MAX, err));
-    FIRN_TRY(slurm_open(l, err));
-    FIRN_TRY(slurm_inbox_open(l, err));
-    return roster_wake_open(&l->roster, commands_fd(l->commands), "commands",
-                            err);
+    struct slurm *slurm = state;
+    roster_open(&slurm->roster);
+    FIRN_TRY(passenv_check(slurm->pass_env, err));
+    FIRN_TRY(commands_open(&slurm->commands, COMMANDS_MAX, err));
+    FIRN_TRY(slurm_open(slurm, err));
+    FIRN_TRY(slurm_inbox_open(slurm, err));
+    return roster_wake_open(&slurm->roster, commands_fd(slurm->commands),
+                            "commands", err);
 }
 
-/* Jobs go on. */
+/* Jobs keep running. */
 static void close_engine(void *state)
 {
-    struct slurm *l = state;
-    while (l->roster.jobs.n > 0)
-        slurm_drop(l, slurm_at(l, l->roster.jobs.n - 1));
-    for (size_t i = 0; i < l->rests.n; i++)
-        holding_release(&l->rests.at[i].held);
-    slurm_inbox_close(l);
-    roster_close(&l->roster);
-    commands_close(l->commands);
-    vec_release(&l->rests);
-    vec_release(&l->strays);
-    vec_release(&l->hosts);
-    vec_release(&l->names);
-    buf_release(&l->spec);
-    buf_release(&l->no_sharing);
-    buf_release(&l->trouble);
-    buf_release(&l->word);
-    firn_cluster_release(&l->cluster);
-    arena_release(&l->text);
+    struct slurm *slurm = state;
+    while (slurm->roster.jobs.n > 0)
+        slurm_drop(slurm, slurm_at(slurm, slurm->roster.jobs.n - 1));
+    for (size_t i = 0; i < slurm->releases.n; i++)
+        holding_release(&slurm->releases.at[i].held);
+    slurm_inbox_close(slurm);
+    roster_close(&slurm->roster);
+    commands_close(slurm->commands);
+    vec_release(&slurm->releases);
+    vec_release(&slurm->orphans);
+    vec_release(&slurm->hosts);
+    vec_release(&slurm->names);
+    buf_release(&slurm->spec);
+    buf_release(&slurm->no_sharing);
+    buf_release(&slurm->trouble);
+    buf_release(&slurm->job_trouble);
+    firn_cluster_release(&slurm->cluster);
+    arena_release(&slurm->text);
 }
 
 static enum firn_status discover(void *state, struct firn_cluster *out,
                                  struct firn_error *err)
 {
-    const struct slurm *l = state;
-    enum firn_status status = firn_cluster_parse_spec(out, l->spec.at, err);
+    const struct slurm *slurm = state;
+    enum firn_status status = firn_cluster_parse_spec(out, slurm->spec.at, err);
     if (status == FIRN_OK)
-        out->jobs_per_gpu = l->cluster.jobs_per_gpu;
+        out->jobs_per_gpu = slurm->cluster.jobs_per_gpu;
     return status;
 }
 
 static enum firn_status attach(void *state, const struct firn_engine_host *host,
                                struct firn_error *err)
 {
-    struct slurm *l = state;
+    struct slurm *slurm = state;
     (void)err;
-    l->host = *host;
+    slurm->host = *host;
     return FIRN_OK;
-}
-
-static void stop(struct slurm *l, struct slurmjob *job, bool is_loss)
-{
-    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_LEFT,
-                      FIRN_END_CHECKPOINT))
-        slurm_leave(l, job, is_loss);
-    else
-        slurm_drop(l, job);
 }
 
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
-    struct slurm *l = state;
-    struct slurmjob *job = slurm_find(l, step->job->id);
+    struct slurm *slurm = state;
+    struct slurmjob *job = slurm_find(slurm, step->job->id);
     if (step->kind == FIRN_STEP_STOP) {
-        if (job != NULL)
-            stop(l, job, step->is_loss);
-        slurm_wake_arm(l);
+        if (job != NULL && roster_unwant(&slurm->roster, &job->base,
+                                         FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT))
+            slurm_leave(slurm, job, step->is_loss);
+        else if (job != NULL)
+            slurm_drop(slurm, job);
+        slurm_wake_arm(slurm);
         return FIRN_OK;
     }
-    if (step->to->nparts == 0 || !holding_is_on(&l->cluster, step->to))
+    if (step->to->nparts == 0 || !holding_is_on(&slurm->cluster, step->to))
         return firn_fail(err, FIRN_EINVAL,
-                         "job %d: GPUs that Slurm does not have",
+                         "job %d: Slurm does not have the GPUs of the step",
                          step->job->id);
-    if (step->to->is_shared && l->no_sharing.n > 0)
+    if (step->to->is_shared && slurm->no_sharing.n > 0)
         return firn_fail(err, FIRN_EINVAL, "job %d cannot share GPUs: %s",
-                         step->job->id, l->no_sharing.at);
-    FIRN_TRY(slurm_inbox_check(l, step->job->id, step->to, err));
-    job = find_or_add(l, step->job->id);
+                         step->job->id, slurm->no_sharing.at);
+    FIRN_TRY(slurm_inbox_check(slurm, step->job->id, step->to, err));
+    job = find_or_add(slurm, step->job->id);
     if (job->base.is_cancelled)
-        return FIRN_OK; /* its end is on the way */
-    if (roster_move(&l->roster, &job->base, step->to))
-        slurm_leave(l, job, step->is_loss); /* (2) */
-    slurm_wake_arm(l);
+        return FIRN_OK; /* its end will be reported */
+    if (roster_move(&slurm->roster, &job->base, step->to))
+        slurm_leave(slurm, job, step->is_loss); /* (2) */
+    slurm_wake_arm(slurm);
     return FIRN_OK;
 }
 
 static enum firn_status settled(void *state, struct firn_error *err)
 {
-    struct slurm *l = state;
+    struct slurm *slurm = state;
     (void)err;
-    start_all(l);
-    slurm_wake_arm(l);
+    start_all(slurm);
+    slurm_wake_arm(slurm);
     return FIRN_OK;
-}
-
-static void arm(void *state)
-{
-    slurm_wake_arm(state);
 }
 
 static bool next(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err)
 {
-    struct slurm *l = state;
-    const struct roster_work work = {turn, arm, l};
+    struct slurm *slurm = state;
+    const struct roster_work work = {turn, slurm_wake_arm, slurm};
     (void)err;
-    return roster_next(&l->roster, &work, until_s, out);
+    return roster_next(&slurm->roster, &work, until_s, out);
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
-                              int64_t epoch, struct firn_error *err)
+                              int64_t attempt, struct firn_error *err)
 {
-    struct slurm *l = state;
-    if (job->held.nparts == 0 || !holding_is_on(&l->cluster, &job->held))
+    struct slurm *slurm = state;
+    if (job->held.nparts == 0 || !holding_is_on(&slurm->cluster, &job->held))
         return firn_fail(err, FIRN_EINVAL,
                          "job %d held GPUs that Slurm does not have", job->id);
-    struct slurmjob *sj = find_or_add(l, job->id);
-    roster_want(&l->roster, &sj->base, &job->held);
-    if (epoch > 0) {
-        sj->base.epoch = epoch;
-        enum firn_status status = slurm_take_over(l, sj, err);
+    struct slurmjob *sj = find_or_add(slurm, job->id);
+    roster_want(&slurm->roster, &sj->base, &job->held);
+    if (attempt > 0) {
+        sj->base.attempt = attempt;
+        enum firn_status status = slurm_take_over(slurm, sj, err);
         if (status != FIRN_OK) {
-            slurm_drop(l, sj);
+            slurm_drop(slurm, sj);
             return status;
         }
     }
-    slurm_wake_arm(l);
+    slurm_wake_arm(slurm);
     return FIRN_OK;
 }
 
@@ -229,21 +209,22 @@ static int wake_fd(void *state)
 
 static void cancel(void *state, firn_job_id id)
 {
-    struct slurm *l = state;
-    struct slurmjob *job = slurm_find(l, id);
+    struct slurm *slurm = state;
+    struct slurmjob *job = slurm_find(slurm, id);
     if (job == NULL) {
-        slurm_inbox_end(l, id);
-        slurm_wake_arm(l);
+        slurm_inbox_end(slurm, id);
+        slurm_wake_arm(slurm);
         return;
     }
     job->base.is_cancelled = true;
     if (job->base.held.nparts == 0)
-        slurm_inbox_end(l, id);
-    if (roster_unwant(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_KILLED))
-        slurm_leave(l, job, false);
+        slurm_inbox_end(slurm, id);
+    if (roster_unwant(&slurm->roster, &job->base, FIRN_EVENT_FAIL,
+                      FIRN_END_KILLED))
+        slurm_leave(slurm, job, false);
     else
-        slurm_drop(l, job);
-    slurm_wake_arm(l);
+        slurm_drop(slurm, job);
+    slurm_wake_arm(slurm);
 }
 
 static enum firn_phase phase(void *state, firn_job_id id)
@@ -254,113 +235,115 @@ static enum firn_phase phase(void *state, firn_job_id id)
 
 static const char *trouble(void *state)
 {
-    const struct slurm *l = state;
-    return l->away_s > 0 ? l->trouble.at : NULL;
+    const struct slurm *slurm = state;
+    return slurm->away_s > 0 ? slurm->trouble.at : NULL;
 }
 
 static const char *job_trouble(void *state, firn_job_id id)
 {
-    struct slurm *l = state;
-    const struct slurmjob *job = slurm_find(l, id);
-    buf_clear(&l->word);
+    struct slurm *slurm = state;
+    const struct slurmjob *job = slurm_find(slurm, id);
+    buf_clear(&slurm->job_trouble);
     if (job == NULL || job->has_pid)
         return NULL;
-    if (job->said[0] != '\0')
-        buf_printf(&l->word, "Slurm does not take it: %s", job->said);
+    if (job->refusal[0] != '\0')
+        buf_printf(&slurm->job_trouble, "Slurm refuses it: %s", job->refusal);
     else if (job->is_seen && job->state == SLURM_PENDING &&
              job->reason[0] != '\0' && strcmp(job->reason, "None") != 0)
-        buf_printf(&l->word, "Slurm has it waiting as its job %lld: %s",
+        buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
-    return l->word.n > 0 ? l->word.at : NULL;
+    return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
 }
 
 static const char *no_sharing(void *state)
 {
-    const struct slurm *l = state;
-    return l->no_sharing.n > 0 ? l->no_sharing.at : NULL;
+    const struct slurm *slurm = state;
+    return slurm->no_sharing.n > 0 ? slurm->no_sharing.at : NULL;
 }
 
 static const char *node_name(void *state, firn_node_id node)
 {
-    const struct slurm *l = state;
-    return node >= 0 && (size_t)node < l->names.n ? l->names.at[node] : NULL;
+    const struct slurm *slurm = state;
+    return node >= 0 && (size_t)node < slurm->names.n ? slurm->names.at[node]
+                                                      : NULL;
 }
 
 static const char *node_why(void *state, firn_node_id node)
 {
-    const struct slurm *l = state;
-    return node >= 0 && (size_t)node < l->hosts.n ? l->hosts.at[node].why
-                                                  : NULL;
+    const struct slurm *slurm = state;
+    return node >= 0 && (size_t)node < slurm->hosts.n
+               ? slurm->hosts.at[node].why
+               : NULL;
 }
 
 static const struct firn_option options[] = {
     {.name = "partition",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "where jobs are sent and whose nodes are ours; none: the default",
+     .help = "partition for jobs; its nodes are used; empty: the default one",
      .offset = offsetof(struct slurm, partition)},
     {.name = "poll",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "0.5",
      .min = 0.01,
      .max = 60,
-     .help = "seconds between questions while something moves; else 4 times it",
+     .help = "seconds between polls while jobs start or leave; idle: 4 times",
      .offset = offsetof(struct slurm, poll_s)},
     {.name = "limit",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "0",
      .min = 0,
      .max = 1e8,
-     .help = "time limit of each start in seconds; 0: the partition's own",
+     .help = "time limit of each attempt in seconds; 0: the partition's own",
      .offset = offsetof(struct slurm, limit_s)},
     {.name = "force",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "10",
      .min = 0,
      .max = 3600,
-     .help = "seconds after both graces until a job that hangs is killed",
+     .help = "seconds after both graces until a hanging job is killed",
      .offset = offsetof(struct slurm, force_s)},
     {.name = "options",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "the site's own options of sbatch, such as --account=ml",
+     .help = "additional sbatch options, such as --account=ml",
      .offset = offsetof(struct slurm, options)},
     {.name = "memory",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "GiB of types that firn does not know, such as a100:80,x1:24",
+     .help = "memory in GiB of GPU types, such as a100:80,x1:24",
      .offset = offsetof(struct slurm, memory)},
     {.name = "pass-env",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "more variables of firnd's that jobs get: NAME,PREFIX_*",
+     .help = "firnd's variables that jobs get in addition: NAME,PREFIX_*",
      .offset = offsetof(struct slurm, pass_env)},
     {.name = "program",
      .type = FIRN_OPTION_TEXT,
      .fallback = "/proc/self/exe",
-     .help = "firnd as the nodes see it; as given: where this one is",
+     .help = "path of firnd on the nodes; default: the path of this one",
      .offset = offsetof(struct slurm, program)},
     {.name = "path",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "folder of Slurm's commands; none: PATH",
+     .help = "folder of Slurm's commands; empty: searched along PATH",
      .offset = offsetof(struct slurm, path)},
     {.name = "inbox",
      .type = FIRN_OPTION_TEXT,
      .fallback = "off",
-     .help = "a closed partition whose waiting jobs are taken in; off: none",
+     .help = "a DOWN partition whose pending jobs firn schedules; off: none",
      .offset = offsetof(struct slurm, inbox_partition)},
     {.name = "state",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
-     .help = "folder where the nodes are kept; none: firnd's own",
+     .help = "folder for the list of nodes; empty: firnd's state folder",
      .offset = offsetof(struct slurm, state)},
     {.name = NULL},
 };
 
 const struct firn_engine_def firn_engine_slurm = {
     .name = "slurm",
-    .summary = "jobs of a Slurm cluster, pinned to its nodes and GPUs",
+    .summary = "runs jobs in a Slurm cluster, pinned to nodes and GPUs",
     .options = options,
     .state_size = sizeof(struct slurm),
     .open = open_engine,

@@ -1,18 +1,18 @@
-/* slurm_batch.c - the words of sbatch for an allocation.
+/* slurm_batch.c - the arguments of sbatch for an allocation.
  *
- * One Slurm job, pinned: which nodes, which GPUs of each, one task for each
- * worker. What is asked of a node is the same for all nodes of a job in Slurm,
- * so nodes of which different things are wanted (another type, number, or other
- * slots) are components of a heterogeneous job, divided by ":".
+ * One Slurm job, pinned to nodes and to GPUs of each, with one task for each
+ * worker. Slurm asks the same of all nodes of a job, so nodes with different
+ * wants (type, number or slots of GPUs) become components of a heterogeneous
+ * job, separated by ":".
  *
  *     slots   gpu:a100s1:1,gpu:a100s3:1         whole
  *             shard:a100s1:2,shard:a100s3:2     shared, an equal part of each
  *     counts  gpu:a100:2, or gpu:2 where GPUs have no type
  *
- * Nothing here comes from a job's user: numbers, names of nodes as Slurm told
- * them, and the site's own options. The environment of sbatch is made of few
- * variables by env(1), since all of it is copied into the Slurm job; what the
- * workers get is in the launch file.
+ * No argument comes from a job's user: they are numbers, Slurm's names of
+ * nodes, and slurm.options. sbatch runs with few variables, set by env(1),
+ * because Slurm copies its whole environment into the job; the workers'
+ * variables are in the launch file.
  */
 #include "base/buf.h"
 #include "engine/slurmwork.h"
@@ -32,11 +32,11 @@ struct wants {
     VEC(struct want) at;
 };
 
-static void add_slots(const struct slurm *l, const struct firn_part *part,
+static void add_slots(const struct slurm *slurm, const struct firn_part *part,
                       bool is_shared, struct firn_buf *out)
 {
-    const struct slurm_host *host = &l->hosts.at[part->node];
-    int n = is_shared ? host->shards_per_gpu / l->cluster.jobs_per_gpu : 1;
+    const struct slurm_host *host = &slurm->hosts.at[part->node];
+    int n = is_shared ? host->shards_per_gpu / slurm->cluster.jobs_per_gpu : 1;
     const char *kind = !is_shared ? "gpu" : host->is_mps ? "mps" : "shard";
     for (int k = 0; k < FIRN_BOARD_GPUS; k++)
         if ((part->gpus >> k & 1) != 0)
@@ -44,11 +44,11 @@ static void add_slots(const struct slurm *l, const struct firn_part *part,
                        host->type, FIRN_BOARD_GPUS * part->board + k, n);
 }
 
-static const char *gres_of(const struct slurm *l,
+static const char *gres_of(const struct slurm *slurm,
                            const struct firn_alloc *alloc, firn_node_id node,
-                           struct arena *arena)
+                           struct arena *arena, int *ngpus)
 {
-    const struct slurm_host *host = &l->hosts.at[node];
+    const struct slurm_host *host = &slurm->hosts.at[node];
     struct firn_buf text = {0};
     int n = 0;
     for (int i = 0; i < alloc->nparts; i++) {
@@ -56,7 +56,7 @@ static const char *gres_of(const struct slurm *l,
             continue;
         n += __builtin_popcountll(alloc->parts[i].gpus);
         if (host->naming == SLURM_SLOTS)
-            add_slots(l, &alloc->parts[i], alloc->is_shared, &text);
+            add_slots(slurm, &alloc->parts[i], alloc->is_shared, &text);
     }
     if (host->naming != SLURM_SLOTS && strcmp(host->type, "gpu") == 0)
         buf_printf(&text, "gpu:%d", n);
@@ -64,37 +64,31 @@ static const char *gres_of(const struct slurm *l,
         buf_printf(&text, "gpu:%s:%d", host->type, n);
     const char *copy = arena_strdup(arena, text.at);
     buf_release(&text);
+    *ngpus = n;
     return copy;
 }
 
-static int gpus_on(const struct firn_alloc *alloc, firn_node_id node)
-{
-    int n = 0;
-    for (int i = 0; i < alloc->nparts; i++)
-        if (alloc->parts[i].node == node)
-            n += __builtin_popcountll(alloc->parts[i].gpus);
-    return n;
-}
-
-static void find_wants(const struct slurm *l, const struct firn_alloc *alloc,
-                       bool is_per_node, struct wants *out, struct arena *arena)
+static void find_wants(const struct slurm *slurm,
+                       const struct firn_alloc *alloc, bool is_per_node,
+                       struct wants *out, struct arena *arena)
 {
     for (int i = 0; i < alloc->nparts; i++) {
         firn_node_id node = alloc->parts[i].node;
         if (i > 0 && alloc->parts[i - 1].node == node)
             continue;
+        int ngpus = 0;
         struct want want = {.node = node,
-                            .gres = gres_of(l, alloc, node, arena),
-                            .ntasks = is_per_node ? 1 : gpus_on(alloc, node)};
+                            .gres = gres_of(slurm, alloc, node, arena, &ngpus)};
+        want.ntasks = is_per_node ? 1 : ngpus;
         vec_add(&out->at, want);
     }
 }
 
-/* The site's own words, cut at blanks. */
-static void add_options(const struct slurm *l, struct slurm_words *out,
+/* slurm.options, split at blanks. */
+static void add_options(const struct slurm *slurm, struct slurm_argv *out,
                         struct arena *arena)
 {
-    for (const char *at = l->options; *at != '\0';) {
+    for (const char *at = slurm->options; *at != '\0';) {
         size_t n = strcspn(at, " \t");
         if (n > 0)
             vec_add(&out->at, arena_printf(arena, "%.*s", (int)n, at));
@@ -102,13 +96,13 @@ static void add_options(const struct slurm *l, struct slurm_words *out,
     }
 }
 
-/* All nodes of which the same is wanted as of the first. */
-static void add_component(const struct slurm *l, const struct slurmjob *job,
+/* One component: all nodes with the same wants as the first. */
+static void add_component(const struct slurm *slurm, const struct slurmjob *job,
                           struct wants *wants, size_t first,
-                          struct slurm_words *out, struct arena *arena)
+                          struct slurm_argv *out, struct arena *arena)
 {
     const struct want *like = &wants->at.at[first];
-    struct slurm_tag tag = {l->cell, job->base.id, job->base.epoch};
+    struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
     char mark[SLURM_TAG_MAX];
     struct firn_buf nodes = {0};
     int nnodes = 0;
@@ -118,15 +112,15 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
             strcmp(want->gres, like->gres) != 0)
             continue;
         buf_printf(&nodes, "%s%s", nnodes > 0 ? "," : "",
-                   l->names.at[want->node]);
+                   slurm->names.at[want->node]);
         want->is_put = true;
         nnodes++;
     }
     slurm_tag_print(&tag, mark);
-    add_options(l, out, arena);
+    add_options(slurm, out, arena);
     vec_add(&out->at, arena_printf(arena, "--job-name=%s", mark));
     vec_add(&out->at, arena_printf(arena, "--comment=%s", mark));
-    vec_add(&out->at, arena_printf(arena, "--partition=%s", l->partition));
+    vec_add(&out->at, arena_printf(arena, "--partition=%s", slurm->partition));
     vec_add(&out->at, arena_printf(arena, "--nodes=%d", nnodes));
     vec_add(&out->at, arena_printf(arena, "--nodelist=%s", nodes.at));
     vec_add(&out->at,
@@ -136,7 +130,7 @@ static void add_component(const struct slurm *l, const struct slurmjob *job,
 }
 
 /* env -i NAME=value ... sbatch */
-static void add_environment(const struct slurm *l, struct slurm_words *out,
+static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
                             struct arena *arena)
 {
     static const char *const kept[] = {"PATH", "SLURM_CONF", "HOME",
@@ -148,52 +142,53 @@ static void add_environment(const struct slurm *l, struct slurm_words *out,
         if (value != NULL)
             vec_add(&out->at, arena_printf(arena, "%s=%s", kept[i], value));
     }
-    vec_add(&out->at, l->path[0] != '\0'
-                          ? arena_printf(arena, "%s/sbatch", l->path)
+    vec_add(&out->at, slurm->path[0] != '\0'
+                          ? arena_printf(arena, "%s/sbatch", slurm->path)
                           : "sbatch");
 }
 
-/* A checkpoint is asked for before it is too late, but not before half of the
- * time is over: a start that is asked at once would get nowhere. */
-static void add_limit(const struct slurm *l, const struct slurmjob *job,
-                      struct slurm_words *out, struct arena *text)
+/* The time limit, and a request for a checkpoint before it, but not before half
+ * of the time has passed: an attempt that is asked at once gets no work done.
+ */
+static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
+                      struct slurm_argv *out, struct arena *text)
 {
-    enum { LONGEST_S = 65535 }; /* that sbatch takes */
-    int minutes = (int)(l->limit_s / 60) + (l->limit_s >= 60 ? 0 : 1);
+    enum { LONGEST_S = 65535 }; /* sbatch's own limit */
+    int minutes = (int)(slurm->limit_s / 60) + (slurm->limit_s >= 60 ? 0 : 1);
     double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
     vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
     vec_add(&out->at, arena_printf(text, "--signal=B:USR1@%d",
                                    (int)fmin(before_s, LONGEST_S)));
 }
 
-void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
-                       bool is_per_node, struct slurm_words *out,
-                       struct arena *text)
+void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
+                      bool is_per_node, struct slurm_argv *out,
+                      struct arena *text)
 {
     struct wants wants = {0};
     static const char *const fixed[] = {
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
-    find_wants(l, &job->base.held, is_per_node, &wants, text);
-    add_environment(l, out, text);
+    find_wants(slurm, &job->base.held, is_per_node, &wants, text);
+    add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (l->limit_s > 0)
-        add_limit(l, job, out, text);
+    if (slurm->limit_s > 0)
+        add_limit(slurm, job, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
             continue;
         if (n++ > 0)
             vec_add(&out->at, ":");
-        add_component(l, job, &wants, i, out, text);
+        add_component(slurm, job, &wants, i, out, text);
     }
     vec_add(&out->at, NULL);
     out->at.n--;
     vec_release(&wants.at);
 }
 
-/* 'a path', for a shell. */
+/* Quotes a path for a shell; false: it has control characters. */
 static bool add_quoted(struct firn_buf *out, const char *text)
 {
     buf_putc(out, '\'');
@@ -209,22 +204,23 @@ static bool add_quoted(struct firn_buf *out, const char *text)
     return true;
 }
 
-enum firn_status slurm_batch_script(const struct slurm *l,
+enum firn_status slurm_batch_script(const struct slurm *slurm,
                                     const struct slurmjob *job,
                                     struct firn_buf *out,
                                     struct firn_error *err)
 {
     char folder[4200];
     int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
-                     (long long)job->base.epoch);
+                     (long long)job->base.attempt);
     buf_puts(out, "#!/bin/sh\nexec ");
     bool is_good =
-        n > 0 && (size_t)n < sizeof folder && add_quoted(out, l->program);
+        n > 0 && (size_t)n < sizeof folder && add_quoted(out, slurm->program);
     buf_puts(out, " --shepherd-slurm ");
     is_good = is_good && add_quoted(out, folder);
     buf_puts(out, "\n");
-    return is_good ? FIRN_OK
-                   : firn_fail(err, FIRN_EINVAL,
-                               "its folder's name is too long, or has control "
-                               "characters");
+    return is_good
+               ? FIRN_OK
+               : firn_fail(err, FIRN_EINVAL,
+                           "the path of its folder is too long, or has control "
+                           "characters");
 }

@@ -1,28 +1,28 @@
-/* slurm_inbox.c - jobs that users gave to a closed partition of Slurm's.
+/* slurm_inbox.c - schedules jobs that users gave to a closed Slurm partition.
  *
- * People go on using sbatch, with --partition=inbox. The partition is DOWN, so
- * that Slurm starts nothing there; each of its waiting jobs is told to the
- * host, which places it. To start one is one command,
+ * Users go on using sbatch, with --partition=inbox. The partition is DOWN, so
+ * Slurm starts nothing there; each pending job of it is reported to the host,
+ * which places it. One command starts a job,
  *
  *     scontrol update JobId=17 Partition=main ReqNodeList=a,b NumNodes=2-2
  *
- * and Slurm does the rest. What it asked for stays as it was sent.
+ * and Slurm does the rest. What the job asked for does not change.
  *
- * Two questions are asked, in turn: what waits in the inbox; and, of those that
- * were let go, how they are. A job is known by its key, number and moment of
- * submission, since Slurm's controller gives numbers out again after a crash.
- * One that was let go and that Slurm put back into its queue by itself has the
- * same number, another moment, and a count of restarts.
+ * Two questions are asked in turn: which jobs are pending in the inbox; and how
+ * the released jobs ("guests") are. A job is identified by its key, its number
+ * and time of submission, because Slurm's controller gives numbers out again
+ * after a crash. A released job that Slurm requeued by itself has the same
+ * number, another time, and a count of restarts.
  *
  * Invariants:
  * (1) nothing is done to a job whose key was not in the last answer;
- * (2) a job is told once, and told to be gone once; behind the first whole
- *     answer the host hears that it was whole;
- * (3) one that is let go is let go again until Slurm has it out of the inbox;
- * (4) one that cannot be placed is left alone, and named once.
+ * (2) a job is reported once, and its end once; after the first complete answer
+ *     the host gets an event that says so;
+ * (3) releasing a job is repeated until Slurm has it out of the inbox;
+ * (4) a job that cannot be placed is left alone, and logged once.
  *
- * Only shapes that a placement of GPUs can have: all on one node, or whole
- * nodes. firn places GPUs and knows no "two of each of two nodes".
+ * Only shapes that an allocation of GPUs can have are placed: all on one node,
+ * or whole nodes. firn has no "two GPUs on each of two nodes".
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -38,32 +38,32 @@
 enum {
     CMD_LIST = SLURM_CMD_INBOX,
     CMD_GUESTS,
-    CMD_UPDATE, /* about: job, more: epoch */
+    CMD_UPDATE, /* about: job, more: attempt */
     CMD_END
 };
 
-static const double answer_s = 20, again_s = 2;
+static const double again_s = 2; /* between two tries */
 
 /* A job of the inbox. */
 struct guest {
     struct slurm_ticket ticket;
-    struct firn_inbox told; /* its texts, owned */
+    struct firn_inbox notice; /* as reported to the host */
     char *name, *user;
-    bool is_told, is_listed; /* in the last answer */
-    bool is_odd;             /* (4) */
-    bool is_ending;          /* to be cancelled, though nobody began it */
+    bool is_reported;
+    bool is_listed; /* in the last answer */
+    bool is_odd;    /* (4) */
+    bool is_ending; /* to be cancelled before its start */
     double cancel_s;
 };
 
 struct slurm_inbox {
-    VEC(struct guest *) at, gone; /* the latter wait for their events */
+    VEC(struct guest *) at, gone; /* gone: kept while events point to them */
     uint64_t list_mark, guests_mark;
     double list_due_s, guests_due_s, guests_asked_s;
     bool has_listed, has_complained;
 };
 
-/* --- opened and closed ------------------------------------------------------
- */
+/* --- opened and closed ---------------------------------------------------- */
 
 static void free_guest(struct guest *guest)
 {
@@ -79,27 +79,27 @@ static bool is_plain(const char *name)
     return name[0] != '-' && strspn(name, letters) == strlen(name);
 }
 
-enum firn_status slurm_inbox_open(struct slurm *l, struct firn_error *err)
+enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err)
 {
-    const char *name = l->inbox_partition;
+    const char *name = slurm->inbox_partition;
     if (name[0] == '\0' || strcmp(name, "off") == 0)
         return FIRN_OK;
     if (!is_plain(name))
         return firn_fail(err, FIRN_EINVAL,
-                         "slurm.inbox=%.100s is no name of a partition", name);
-    if (strcmp(name, l->partition) == 0)
+                         "slurm.inbox=%.100s is not a partition's name", name);
+    if (strcmp(name, slurm->partition) == 0)
         return firn_fail(err, FIRN_EINVAL,
                          "slurm.inbox and slurm.partition are both '%.100s': "
-                         "jobs are taken from one into the other",
+                         "they must differ",
                          name);
-    l->inbox = mem_new(1, sizeof *l->inbox);
-    l->inbox->guests_due_s = INFINITY;
+    slurm->inbox = mem_new(1, sizeof *slurm->inbox);
+    slurm->inbox->guests_due_s = INFINITY;
     return FIRN_OK;
 }
 
-void slurm_inbox_close(struct slurm *l)
+void slurm_inbox_close(struct slurm *slurm)
 {
-    struct slurm_inbox *in = l->inbox;
+    struct slurm_inbox *in = slurm->inbox;
     if (in == NULL)
         return;
     for (size_t i = 0; i < in->at.n; i++)
@@ -109,19 +109,18 @@ void slurm_inbox_close(struct slurm *l)
     vec_release(&in->at);
     vec_release(&in->gone);
     mem_free(in);
-    l->inbox = NULL;
+    slurm->inbox = NULL;
 }
 
-/* --- questions ---------------------------------------------------------------
- */
+/* --- questions ------------------------------------------------------------ */
 
-static bool draw(uint64_t *mark)
+static bool draw_mark(uint64_t *mark)
 {
     return getrandom(mark, sizeof *mark, 0) == (ssize_t)sizeof *mark;
 }
 
-static void ask(struct slurm *l, const char *option, const char *what, int tag,
-                uint64_t mark)
+static void ask(struct slurm *slurm, const char *option, const char *what,
+                int tag, uint64_t mark)
 {
     static const char *const env[] = {SLURM_TICKET_ENV, NULL};
     struct firn_buf format = {0};
@@ -129,19 +128,20 @@ static void ask(struct slurm *l, const char *option, const char *what, int tag,
     const char *argv[] = {
         "squeue", "-h", "-a", "-r",      "-t", tag == CMD_LIST ? "PD" : "all",
         option,   what, "-O", format.at, NULL};
-    slurm_run(l, argv,
-              &(struct command){.env = env, .limit_s = answer_s, .tag = tag});
+    slurm_run(
+        slurm, argv,
+        &(struct command){.env = env, .limit_s = slurm_answer_s, .tag = tag});
     buf_release(&format);
 }
 
-/* Those that were let go, "17,18"; false: none. One alone is said twice: of
- * one that it does not know squeue says that it failed. */
-static bool list_guests(const struct slurm *l, struct firn_buf *out)
+/* The released jobs, "17,18"; false: none. A single job is listed twice: for a
+ * single unknown job squeue fails. */
+static bool list_guests(const struct slurm *slurm, struct firn_buf *out)
 {
     char id[SLURM_TICKET_ID];
     int n = 0;
-    for (size_t i = 0; i < l->roster.jobs.n; i++) {
-        const struct slurmjob *job = slurm_at(l, i);
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        const struct slurmjob *job = slurm_at(slurm, i);
         if (job->inbox[0] == '\0' || job->base.held.nparts == 0 ||
             !slurm_key_id(job->inbox, id))
             continue;
@@ -152,44 +152,44 @@ static bool list_guests(const struct slurm *l, struct firn_buf *out)
     return n > 0;
 }
 
-static bool is_asked(const struct slurm *l, int tag)
+static bool is_asked(const struct slurm *slurm, int tag)
 {
-    return commands_count(l->commands, tag) > 0;
+    return commands_count(slurm->commands, tag) > 0;
 }
 
-void slurm_inbox_poll(struct slurm *l)
+void slurm_inbox_poll(struct slurm *slurm)
 {
-    struct slurm_inbox *in = l->inbox;
-    double now_s = slurm_now_s(l);
+    struct slurm_inbox *in = slurm->inbox;
+    double now_s = slurm_now_s(slurm);
     struct firn_buf ids = {0};
     if (in == NULL)
         return;
-    if (now_s >= in->list_due_s && !is_asked(l, CMD_LIST) &&
-        draw(&in->list_mark)) {
+    if (now_s >= in->list_due_s && !is_asked(slurm, CMD_LIST) &&
+        draw_mark(&in->list_mark)) {
         in->list_due_s = INFINITY;
-        ask(l, "-p", l->inbox_partition, CMD_LIST, in->list_mark);
+        ask(slurm, "-p", slurm->inbox_partition, CMD_LIST, in->list_mark);
     }
-    if (now_s >= in->guests_due_s && !is_asked(l, CMD_GUESTS) &&
-        draw(&in->guests_mark)) {
+    if (now_s >= in->guests_due_s && !is_asked(slurm, CMD_GUESTS) &&
+        draw_mark(&in->guests_mark)) {
         in->guests_due_s = INFINITY;
         in->guests_asked_s = now_s;
-        if (list_guests(l, &ids))
-            ask(l, "-j", ids.at, CMD_GUESTS, in->guests_mark);
+        if (list_guests(slurm, &ids))
+            ask(slurm, "-j", ids.at, CMD_GUESTS, in->guests_mark);
     }
     buf_release(&ids);
 }
 
-double slurm_inbox_due_s(const struct slurm *l)
+double slurm_inbox_due_s(const struct slurm *slurm)
 {
     double due_s = INFINITY;
-    if (l->inbox != NULL && !is_asked(l, CMD_LIST))
-        due_s = l->inbox->list_due_s;
-    if (l->inbox != NULL && !is_asked(l, CMD_GUESTS))
-        due_s = fmin(due_s, l->inbox->guests_due_s);
+    if (slurm->inbox != NULL && !is_asked(slurm, CMD_LIST))
+        due_s = slurm->inbox->list_due_s;
+    if (slurm->inbox != NULL && !is_asked(slurm, CMD_GUESTS))
+        due_s = fmin(due_s, slurm->inbox->guests_due_s);
     return due_s;
 }
 
-/* --- what waits --------------------------------------------------------- */
+/* --- pending jobs --------------------------------------------------------- */
 
 static struct guest *find(const struct slurm_inbox *in, const char *key)
 {
@@ -199,14 +199,14 @@ static struct guest *find(const struct slurm_inbox *in, const char *key)
     return NULL;
 }
 
-/* Why no placement of GPUs is what it asks for; NULL: there are some. */
-static const char *odd_shape(const struct slurm *l,
-                             const struct slurm_ticket *ticket)
+/* Why no allocation has the shape that the job asks for; NULL: one has. */
+static const char *shape_problem(const struct slurm *slurm,
+                                 const struct slurm_ticket *ticket)
 {
     int most = 0, each = ticket->gpus / ticket->nnodes;
     bool is_whole = each * ticket->nnodes == ticket->gpus;
-    for (size_t i = 0; i < l->hosts.n; i++) {
-        const struct slurm_host *host = &l->hosts.at[i];
+    for (size_t i = 0; i < slurm->hosts.n; i++) {
+        const struct slurm_host *host = &slurm->hosts.at[i];
         if (ticket->type[0] != '\0' && strcmp(ticket->type, host->type) != 0)
             continue;
         most = host->ngpus > most ? host->ngpus : most;
@@ -221,27 +221,27 @@ static const char *odd_shape(const struct slurm *l,
                : NULL;
 }
 
-static void tell(struct slurm *l, struct guest *guest)
+static void report(struct slurm *slurm, struct guest *guest)
 {
     const struct slurm_ticket *ticket = &guest->ticket;
-    guest->is_told = true;
-    guest->told = (struct firn_inbox){.key = guest->ticket.key,
-                                      .name = guest->name,
-                                      .user = guest->user,
-                                      .types = guest->ticket.type,
-                                      .gpus = ticket->gpus,
-                                      .limit_s = ticket->limit_s,
-                                      /* whole seconds: it may have been any
-                                       * moment of it, and goes behind those
-                                       * of ours that were */
-                                      .submit_s = ticket->submit_s + 1};
-    slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
-                                      .inbox = &guest->told});
+    guest->is_reported = true;
+    guest->notice =
+        (struct firn_inbox){.key = guest->ticket.key,
+                            .name = guest->name,
+                            .user = guest->user,
+                            .types = guest->ticket.type,
+                            .gpus = ticket->gpus,
+                            .limit_s = ticket->limit_s,
+                            /* whole seconds: rounded up, so that jobs
+                             * of firn in that second come first */
+                            .submit_s = ticket->submit_s + 1};
+    slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                            .inbox = &guest->notice});
 }
 
-static void see(struct slurm *l, const struct slurm_ticket *ticket)
+static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
 {
-    struct slurm_inbox *in = l->inbox;
+    struct slurm_inbox *in = slurm->inbox;
     struct guest *guest = find(in, ticket->key);
     if (guest == NULL) {
         guest = mem_new(1, sizeof *guest);
@@ -251,12 +251,12 @@ static void see(struct slurm *l, const struct slurm_ticket *ticket)
         vec_add(&in->at, guest);
     }
     guest->is_listed = true;
-    if (guest->is_told || guest->is_odd || !ticket->is_ready)
+    if (guest->is_reported || guest->is_odd || !ticket->is_ready)
         return;
     const char *why =
-        ticket->why[0] != '\0' ? ticket->why : odd_shape(l, ticket);
+        ticket->why[0] != '\0' ? ticket->why : shape_problem(slurm, ticket);
     if (why == NULL) {
-        tell(l, guest);
+        report(slurm, guest);
         return;
     }
     char id[SLURM_EXCERPT];
@@ -266,19 +266,19 @@ static void see(struct slurm *l, const struct slurm_ticket *ticket)
              slurm_excerpt(text, id), why);
 }
 
-static bool is_let_go(const struct slurm *l, const char *key)
+static bool is_released(const struct slurm *slurm, const char *key)
 {
-    for (size_t i = 0; i < l->roster.jobs.n; i++)
-        if (l->roster.jobs.at[i]->held.nparts > 0 &&
-            strcmp(slurm_at(l, i)->inbox, key) == 0)
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++)
+        if (slurm->roster.jobs.at[i]->held.nparts > 0 &&
+            strcmp(slurm_at(slurm, i)->inbox, key) == 0)
             return true;
     return false;
 }
 
-/* Of those that are not in the answer: gone, unless they were let go. */
-static void drop_missing(struct slurm *l)
+/* Reports jobs that are no longer in the answer as gone, unless released. */
+static void drop_missing(struct slurm *slurm)
 {
-    struct slurm_inbox *in = l->inbox;
+    struct slurm_inbox *in = slurm->inbox;
     size_t n = 0;
     for (size_t i = 0; i < in->at.n; i++) {
         struct guest *guest = in->at.at[i];
@@ -286,33 +286,34 @@ static void drop_missing(struct slurm *l)
             in->at.at[n++] = guest;
             continue;
         }
-        if (guest->is_told && !is_let_go(l, guest->ticket.key)) {
-            guest->told.is_gone = true;
-            slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
-                                              .inbox = &guest->told});
+        if (guest->is_reported && !is_released(slurm, guest->ticket.key)) {
+            guest->notice.is_gone = true;
+            slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                                    .inbox = &guest->notice});
         }
-        vec_add(&in->gone, guest); /* its events may still be under way */
+        vec_add(&in->gone, guest); /* an event may still point to it */
     }
     in->at.n = n;
 }
 
-static void cancel_id(struct slurm *l, const char *key, double *last_s)
+static void cancel_id(struct slurm *slurm, const char *key, double *last_s)
 {
     char id[SLURM_TICKET_ID];
-    double now_s = slurm_now_s(l);
+    double now_s = slurm_now_s(slurm);
     const char *argv[] = {"scancel", "--quiet", id, NULL};
     if (now_s < *last_s + again_s || !slurm_key_id(key, id))
         return;
     *last_s = now_s;
-    slurm_run(l, argv, &(struct command){.limit_s = answer_s, .tag = CMD_END});
+    slurm_run(slurm, argv,
+              &(struct command){.limit_s = slurm_answer_s, .tag = CMD_END});
 }
 
-static void take_list(struct slurm *l, const struct slurm_tickets *tickets)
+static void take_list(struct slurm *slurm, const struct slurm_tickets *tickets)
 {
     static const struct firn_inbox whole = {
         .key = "", .name = "", .user = "", .types = ""};
-    struct slurm_inbox *in = l->inbox;
-    if (!roster_owes(&l->roster)) { /* nobody looks at them any more */
+    struct slurm_inbox *in = slurm->inbox;
+    if (!roster_has_events(&slurm->roster)) { /* no event points to them */
         for (size_t i = 0; i < in->gone.n; i++)
             free_guest(in->gone.at[i]);
         in->gone.n = 0;
@@ -322,124 +323,120 @@ static void take_list(struct slurm *l, const struct slurm_tickets *tickets)
     for (size_t i = 0; i < tickets->at.n; i++)
         if (tickets->at.at[i].is_inside &&
             tickets->at.at[i].state == SLURM_PENDING)
-            see(l, &tickets->at.at[i]);
-    drop_missing(l);
+            see(slurm, &tickets->at.at[i]);
+    drop_missing(slurm);
     for (size_t i = 0; i < in->at.n; i++)
         if (in->at.at[i]->is_ending)
-            cancel_id(l, in->at.at[i]->ticket.key, &in->at.at[i]->cancel_s);
+            cancel_id(slurm, in->at.at[i]->ticket.key, &in->at.at[i]->cancel_s);
     if (!in->has_listed)
-        slurm_tell(l, (struct firn_event){.kind = FIRN_EVENT_INBOX,
-                                          .inbox = &whole}); /* (2) */
+        slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
+                                                .inbox = &whole}); /* (2) */
     in->has_listed = true;
 }
 
-/* --- what was let go ---------------------------------------------------- */
+/* --- released jobs -------------------------------------------------------- */
 
-/* How many nodes it has. */
-static int count_nodes(const struct firn_alloc *alloc)
-{
-    int n = 0;
-    for (int i = 0; i < alloc->nparts; i++)
-        n += i == 0 || alloc->parts[i].node != alloc->parts[i - 1].node;
-    return n;
-}
-
-enum firn_status slurm_inbox_check(struct slurm *l, firn_job_id id,
+enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
                                    const struct firn_alloc *to,
                                    struct firn_error *err)
 {
     struct firn_launch launch = {0};
-    if (l->inbox == NULL || !l->host.launch(l->host.arg, id, &launch) ||
+    if (slurm->inbox == NULL ||
+        !slurm->host.launch(slurm->host.arg, id, &launch) ||
         launch.inbox == NULL || launch.inbox[0] == '\0')
         return FIRN_OK;
-    const struct guest *guest = find(l->inbox, launch.inbox);
+    const struct guest *guest = find(slurm->inbox, launch.inbox);
     if (guest == NULL || !guest->is_listed)
         return firn_fail(err, FIRN_EREFUSED,
-                         "it has not been seen in the inbox again yet");
-    if (count_nodes(to) != guest->ticket.nnodes)
-        return firn_fail(err, FIRN_EREFUSED,
-                         "it must have its GPUs on %d node%s, and they are "
-                         "free on others only",
-                         guest->ticket.nnodes,
-                         guest->ticket.nnodes > 1 ? "s" : "");
+                         "Slurm's inbox has not listed the job yet");
+    int nnodes = 0;
+    for (int i = 0; i < to->nparts; i++)
+        nnodes += i == 0 || to->parts[i].node != to->parts[i - 1].node;
+    if (nnodes != guest->ticket.nnodes)
+        return firn_fail(
+            err, FIRN_EREFUSED, "the job asked for GPUs on exactly %d node%s",
+            guest->ticket.nnodes, guest->ticket.nnodes > 1 ? "s" : "");
     return FIRN_OK;
 }
 
 /* (3) */
-static void update(struct slurm *l, struct slurmjob *job)
+static void update(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_buf id = {0}, nodes = {0}, partition = {0}, count = {0};
     char number[SLURM_TICKET_ID];
     int n = 0;
-    if (slurm_now_s(l) < job->cancel_s + again_s ||
-        l->inbox->guests_asked_s < job->cancel_s || /* that is old news */
+    if (slurm_now_s(slurm) < job->cancel_s + again_s ||
+        slurm->inbox->guests_asked_s <
+            job->cancel_s || /* the last answer is older */
         !slurm_key_id(job->inbox, number))
         return;
-    job->cancel_s = slurm_now_s(l); /* of no other use while it waits */
+    job->cancel_s = slurm_now_s(slurm); /* the time of the last command */
     buf_printf(&id, "JobId=%s", number);
-    buf_printf(&partition, "Partition=%s", l->partition);
+    buf_printf(&partition, "Partition=%s", slurm->partition);
     buf_puts(&nodes, "ReqNodeList=");
     for (int i = 0; i < job->base.held.nparts; i++) {
         if (i > 0 &&
             job->base.held.parts[i].node == job->base.held.parts[i - 1].node)
             continue;
         buf_printf(&nodes, "%s%s", n++ > 0 ? "," : "",
-                   l->names.at[job->base.held.parts[i].node]);
+                   slurm->names.at[job->base.held.parts[i].node]);
     }
     buf_printf(&count, "NumNodes=%d-%d", n, n);
     const char *argv[] = {"scontrol", "update", id.at, partition.at,
                           nodes.at,   count.at, NULL};
-    slurm_run(l, argv,
-              &(struct command){.limit_s = answer_s,
+    slurm_run(slurm, argv,
+              &(struct command){.limit_s = slurm_answer_s,
                                 .tag = CMD_UPDATE,
                                 .about = job->base.id,
-                                .more = job->base.epoch});
+                                .more = job->base.attempt});
     buf_release(&id);
     buf_release(&nodes);
     buf_release(&partition);
     buf_release(&count);
 }
 
-/* Slurm does not know it: twice, and it is over. */
-static void miss(struct slurm *l, struct slurmjob *job)
+/* Slurm does not know the job: after two answers it is over. */
+static void miss(struct slurm *slurm, struct slurmjob *job)
 {
     if ((job->is_seen && slurm_state_is_over(job->state)) ||
-        l->inbox->guests_asked_s < job->base.began_s || ++job->nmissing < 2)
+        slurm->inbox->guests_asked_s < job->base.began_s || ++job->nmissing < 2)
         return;
     bool has_run = job->is_seen && job->state > SLURM_BOOTING;
-    slurm_seen(l, job, job->slurm_id,
+    slurm_seen(slurm, job, job->slurm_id,
                has_run ? SLURM_COMPLETED : SLURM_CANCELLED);
 }
 
-static void take_guests(struct slurm *l, const struct slurm_tickets *tickets)
+static void take_guests(struct slurm *slurm,
+                        const struct slurm_tickets *tickets)
 {
-    for (size_t i = 0; i < l->roster.jobs.n; i++) {
-        struct slurmjob *job = slurm_at(l, i);
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(slurm, i);
         if (job->inbox[0] == '\0' || job->base.held.nparts == 0)
             continue;
-        const struct slurm_ticket *its = slurm_ticket_of(tickets, job->inbox);
-        if (its == NULL) {
-            miss(l, job);
+        const struct slurm_ticket *ticket =
+            slurm_ticket_of(tickets, job->inbox);
+        if (ticket == NULL) {
+            miss(slurm, job);
             continue;
         }
-        if (its->is_inside && its->state == SLURM_PENDING &&
+        if (ticket->is_inside && ticket->state == SLURM_PENDING &&
             !job->base.is_planned)
-            update(l, job);
-        slurm_seen(l, job, its->number, its->state);
+            update(slurm, job);
+        slurm_seen(slurm, job, ticket->number, ticket->state);
     }
 }
 
-/* --- answers ------------------------------------------------------------ */
+/* --- answers -------------------------------------------------------------- */
 
-/* Once, until all is well again. */
-static void complain(struct slurm *l, const char *why)
+/* Logs a problem once, until an answer is readable again. */
+static void complain(struct slurm *slurm, const char *why)
 {
-    if (!l->inbox->has_complained)
+    if (!slurm->inbox->has_complained)
         log_warn("the inbox cannot be read: %s", why);
-    l->inbox->has_complained = true;
+    slurm->inbox->has_complained = true;
 }
 
-/* Slurm answered, and the answer was that there is no such thing. */
+/* Slurm answered that the partition or the job does not exist. */
 static bool is_denial(const struct command_done *done)
 {
     return done->has_run && !done->is_late && done->status == 1 &&
@@ -447,97 +444,126 @@ static bool is_denial(const struct command_done *done)
             strstr(done->err.at, "nvalid job id") != NULL);
 }
 
-static void read_answer(struct slurm *l, const struct command_done *done)
+static void read_answer(struct slurm *slurm, const struct command_done *done)
 {
-    struct slurm_inbox *in = l->inbox;
+    struct slurm_inbox *in = slurm->inbox;
     struct slurm_tickets tickets = {0};
     struct firn_error err = {0};
     bool is_list = done->tag == CMD_LIST;
     if (slurm_tickets_read(&tickets, done->out,
                            is_list ? in->list_mark : in->guests_mark,
-                           l->inbox_partition, &err) != FIRN_OK) {
-        complain(l, err.text);
+                           slurm->inbox_partition, &err) != FIRN_OK) {
+        complain(slurm, err.text);
     } else {
         in->has_complained = false;
-        (is_list ? take_list : take_guests)(l, &tickets);
+        (is_list ? take_list : take_guests)(slurm, &tickets);
     }
     slurm_tickets_release(&tickets);
 }
 
-static void take(struct slurm *l, const struct command_done *done)
+static void take(struct slurm *slurm, const struct command_done *done)
 {
     char text[SLURM_EXCERPT];
-    double next_s = slurm_now_s(l) + 2 * l->poll_s;
+    double next_s = slurm_now_s(slurm) + 2 * slurm->poll_s;
     if (is_denial(done))
-        complain(l, slurm_excerpt(done->err, text));
-    else if (slurm_is_answer(l, "squeue", done))
-        read_answer(l, done);
+        complain(slurm, slurm_excerpt(done->err, text));
+    else if (slurm_is_answer(slurm, "squeue", done))
+        read_answer(slurm, done);
     if (done->tag == CMD_LIST)
-        l->inbox->list_due_s = next_s;
+        slurm->inbox->list_due_s = next_s;
     else
-        l->inbox->guests_due_s = next_s;
+        slurm->inbox->guests_due_s = next_s;
 }
 
-void slurm_inbox_answer(struct slurm *l, const struct command_done *done)
+/* The job runs or has run (an earlier, slow command released it), is gone, or
+ * is busy: the next question finds out which. */
+static bool is_too_late(const struct command_done *done)
+{
+    static const char *const words[] = {"no longer pending", "not pending nor",
+                                        "already ", "nvalid job id",
+                                        "try again"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(done->err.at, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void release_refused(struct slurm *slurm,
+                            const struct command_done *done)
+{
+    struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
+    if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
+        job->base.attempt != done->more || !done->has_run ||
+        !slurm_is_refusal(done) || is_too_late(done))
+        return;
+    slurm_seen(slurm, job, job->slurm_id, SLURM_LOST);
+    slurm_failure(done, job->refusal);
+}
+
+void slurm_inbox_answer(struct slurm *slurm, const struct command_done *done)
 {
     char text[SLURM_EXCERPT];
-    if (l->inbox == NULL)
+    if (slurm->inbox == NULL)
         return;
     if (done->tag == CMD_LIST || done->tag == CMD_GUESTS)
-        take(l, done);
+        take(slurm, done);
     else if (done->tag == CMD_UPDATE && (done->is_late || done->status != 0)) {
         log_warn("job %d: scontrol failed: %s", (firn_job_id)done->about,
-                 slurm_said(done, text));
-        slurm_not_let_go(l, done);
+                 slurm_failure(done, text));
+        release_refused(slurm, done);
     }
     if (done->tag == CMD_UPDATE || done->tag == CMD_END)
-        l->inbox->guests_due_s = slurm_now_s(l);
+        slurm->inbox->guests_due_s = slurm_now_s(slurm);
 }
 
-/* --- what the engine asks ----------------------------------------------- */
+/* --- requests of the engine ----------------------------------------------- */
 
-void slurm_inbox_start(struct slurm *l, struct slurmjob *job)
+void slurm_inbox_start(struct slurm *slurm, struct slurmjob *job)
 {
     job->submit = SUBMIT_UNSURE;
     job->nmissing = 0;
-    if (l->inbox == NULL) { /* it was closed: nobody will tell of it */
-        log_warn("job %d came by an inbox that is not served any more",
-                 job->base.id);
-        slurm_seen(l, job, 0, SLURM_CANCELLED);
+    if (slurm->inbox == NULL) { /* Slurm is not asked about it any more */
+        log_warn(
+            "job %d came by Slurm's inbox, which is switched off; firn gives "
+            "it up",
+            job->base.id);
+        slurm_seen(slurm, job, 0, SLURM_CANCELLED);
         return;
     }
-    l->inbox->guests_due_s = slurm_now_s(l); /* what is it like? (3) */
+    slurm->inbox->guests_due_s =
+        slurm_now_s(slurm); /* asks for its state: (3) */
 }
 
-void slurm_inbox_cancel(struct slurm *l, struct slurmjob *job)
+void slurm_inbox_cancel(struct slurm *slurm, struct slurmjob *job)
 {
-    if (job->is_seen && job->nmissing == 0) /* (1); else it is asked again */
-        cancel_id(l, job->inbox, &job->cancel_s);
+    if (job->is_seen && job->nmissing == 0) /* (1) */
+        cancel_id(slurm, job->inbox, &job->cancel_s);
 }
 
-/* One that nobody has seen yet is one that was in the inbox before. */
+/* Adds a job that was in the inbox before this firnd started. */
 static struct guest *expect(struct slurm_inbox *in, const char *key)
 {
     struct guest *guest = mem_new(1, sizeof *guest);
     str_copy(guest->ticket.key, sizeof guest->ticket.key, key);
-    guest->told = (struct firn_inbox){
+    guest->notice = (struct firn_inbox){
         .key = guest->ticket.key, .name = "", .user = "", .types = ""};
-    guest->is_told = true;
+    guest->is_reported = true;
     vec_add(&in->at, guest);
     return guest;
 }
 
-void slurm_inbox_end(struct slurm *l, firn_job_id id)
+void slurm_inbox_end(struct slurm *slurm, firn_job_id id)
 {
     struct firn_launch launch = {0};
-    if (l->inbox == NULL || !l->host.launch(l->host.arg, id, &launch) ||
+    if (slurm->inbox == NULL ||
+        !slurm->host.launch(slurm->host.arg, id, &launch) ||
         launch.inbox == NULL || launch.inbox[0] == '\0')
         return;
-    struct guest *guest = find(l->inbox, launch.inbox);
+    struct guest *guest = find(slurm->inbox, launch.inbox);
     if (guest == NULL)
-        guest = expect(l->inbox, launch.inbox);
+        guest = expect(slurm->inbox, launch.inbox);
     guest->is_ending = true;
     if (guest->is_listed)
-        cancel_id(l, guest->ticket.key, &guest->cancel_s);
-    l->inbox->list_due_s = slurm_now_s(l);
+        cancel_id(slurm, guest->ticket.key, &guest->cancel_s);
+    slurm->inbox->list_due_s = slurm_now_s(slurm);
 }

@@ -1,18 +1,18 @@
-/* slurm_kept.c - the cluster as Slurm told it last, for a start without Slurm.
+/* slurm_kept.c - keeps the list of nodes in a file, for a start without Slurm.
  *
- * What discovery was told is kept in the file `slurm-nodes` of the state
- * folder, whole, as Slurm printed it: the version, the partition that was asked
- * for ("" for the default one) and the one that it was, and the nodes. A
- * scheduler that is started while the controller is away begins from it.
+ * The file `slurm-nodes` of the state folder holds Slurm's answers at
+ * discovery: the version, the partition asked for ("": the default one), the
+ * partition found, and the nodes as Slurm printed them. A firnd that is started
+ * while the controller is away begins with them.
  *
- * (1) A file that is damaged, of another version of this format, or about
- * another partition counts as none. (2) Only names and GPUs are taken from it.
- * States and GPUs in use are of a past moment: a node that was out then may
- * have our jobs now, and would cost them their lives. All nodes count as up and
- * free, and nothing is started until Slurm has said what they are.
- * (3) Numbers of nodes are those of the file as long as this process lives.
- * When Slurm is back, nodes that it has got meanwhile wait for the next start;
- * those that it lost are out.
+ * (1) A damaged file, one of another format version, or one for another
+ *     partition is ignored.
+ * (2) Only names and GPUs are used. States and GPUs in use are out of date: a
+ *     node that was down may run our jobs now, and believing the file would end
+ *     them. All nodes count as up and free, and nothing is started until Slurm
+ *     has answered.
+ * (3) The nodes' ids are those of the file while this process lives. New nodes
+ *     are used from the next start of firnd on; missing nodes are down.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -28,10 +28,10 @@
 static const char file[] = "slurm-nodes", whose[] = "slurm nodes";
 enum { FORMAT = 1, VERSION_MAX = 999999 };
 
-static int open_folder(const struct slurm *l)
+static int open_folder(const struct slurm *slurm)
 {
-    return l->state[0] == '/'
-               ? open(l->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    return slurm->state[0] == '/'
+               ? open(slurm->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                : -1;
 }
 
@@ -46,23 +46,23 @@ static long sum_of(const char *at, size_t n)
 
 /* --- the file ------------------------------------------------------------- */
 
-void slurm_kept_write(const struct slurm *l, const char *asked,
+void slurm_kept_write(const struct slurm *slurm, const char *asked,
                       const struct firn_buf *nodes)
 {
     struct firn_buf out = {0};
     struct firn_error err = {0};
-    int folder = open_folder(l);
+    int folder = open_folder(slurm);
     if (folder < 0)
         return;
     keep_begin(&out, whose, FORMAT);
-    keep_int(&out, l->version);
+    keep_int(&out, slurm->version);
     keep_text(&out, asked);
-    keep_text(&out, l->partition);
+    keep_text(&out, slurm->partition);
     keep_text(&out, nodes->at);
     keep_int(&out, sum_of(out.at, out.n));
-    if (epoch_put(folder, file, (struct firn_bytes){out.at, out.n}, &err) !=
+    if (attempt_put(folder, file, (struct firn_bytes){out.at, out.n}, &err) !=
         FIRN_OK)
-        log_warn("what Slurm said of its nodes is not kept: %s", err.text);
+        log_warn("cannot keep the list of Slurm's nodes: %s", err.text);
     close(folder);
     buf_release(&out);
 }
@@ -96,32 +96,34 @@ static bool read_kept(struct slurm_kept *out, struct firn_bytes bytes)
            take_text(out->partition, sizeof out->partition, name, nname);
 }
 
-bool slurm_kept_read(const struct slurm *l, struct slurm_kept *out)
+bool slurm_kept_read(const struct slurm *slurm, struct slurm_kept *out)
 {
     struct firn_buf text = {0};
-    int folder = open_folder(l);
+    int folder = open_folder(slurm);
     if (folder < 0)
         return false;
-    enum epoch_found found = epoch_get(folder, file, &text);
-    if (found == EPOCH_UNKNOWN)
-        log_warn("cannot read '%s/%s': %s", l->state, file, strerror(errno));
-    bool is_there = found == EPOCH_PRESENT && text.n > 0;
+    enum attempt_found found = attempt_get(folder, file, &text);
+    if (found == ATTEMPT_UNKNOWN)
+        log_warn("cannot read '%s/%s': %s", slurm->state, file,
+                 strerror(errno));
+    bool is_there = found == ATTEMPT_PRESENT && text.n > 0;
     bool is_good =
         is_there && read_kept(out, (struct firn_bytes){text.at, text.n});
     if (is_there && !is_good)
-        log_warn("'%s/%s' is damaged and not used", l->state, file);
+        log_warn("'%s/%s' is damaged; firn ignores it", slurm->state, file);
     close(folder);
     buf_release(&text);
-    return is_good && strcmp(out->asked, l->partition) == 0; /* (1) */
+    return is_good && strcmp(out->asked, slurm->partition) == 0; /* (1) */
 }
 
-/* --- Slurm is back -------------------------------------------------------- */
+/* --- compared with Slurm -------------------------------------------------- */
 
-static const struct slurm_host *host_of(const struct slurm *l, const char *name)
+static const struct slurm_host *host_of(const struct slurm *slurm,
+                                        const char *name)
 {
-    for (size_t i = 0; i < l->hosts.n; i++)
-        if (strcmp(l->hosts.at[i].name, name) == 0)
-            return &l->hosts.at[i];
+    for (size_t i = 0; i < slurm->hosts.n; i++)
+        if (strcmp(slurm->hosts.at[i].name, name) == 0)
+            return &slurm->hosts.at[i];
     return NULL;
 }
 
@@ -133,19 +135,19 @@ static bool is_alike(const struct slurm_host *host,
            strcmp(host->type, node->type) == 0;
 }
 
-void slurm_kept_compare(const struct slurm *l, const struct slurm_nodes *nodes)
+void slurm_kept_compare(const struct slurm *slurm,
+                        const struct slurm_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->at.n; i++) {
         const struct slurm_node *node = &nodes->at.at[i];
-        const struct slurm_host *host = host_of(l, node->name);
-        if (host == NULL && slurm_is_mine(l, node))
-            log_warn("Slurm has a node %s that it did not have before; it is "
-                     "used from firnd's next start on",
+        const struct slurm_host *host = host_of(slurm, node->name);
+        if (host == NULL && slurm_is_mine(slurm, node))
+            log_warn("Slurm has a new node, %s; restart firnd to use it",
                      node->name);
-        else if (host != NULL && slurm_is_mine(l, node) &&
+        else if (host != NULL && slurm_is_mine(slurm, node) &&
                  !is_alike(host, node))
-            log_warn("node %s has other GPUs than before; firnd has to be "
-                     "started again to know them",
+            log_warn("the GPUs of node %s have changed; restart firnd to use "
+                     "them",
                      node->name);
     }
 }

@@ -1,17 +1,18 @@
-/* slurm_open.c - what cluster is this: version, partition, nodes, sharing.
+/* slurm_open.c - discovers the cluster: version, partition, nodes, sharing.
  *
- * Asked once, before anything is decided. When nobody answers within seconds
- * the answers of last time are taken, if they were kept (slurm_kept.c), and the
- * engine begins in trouble. At the very first start there are none: then the
- * questions are repeated for ever, and the log says every minute what is waited
- * for, since a scheduler may be started before Slurm is.
- * A partition that is not named is Slurm's default one. Nodes without GPUs are
- * not ours. A node's number is its place among the partition's nodes with GPUs,
+ * Asked once, before anything is decided. If Slurm does not answer within
+ * seconds, the kept answers of the last start are used (slurm_kept.c), and the
+ * engine begins in trouble. Without kept answers the questions are repeated
+ * without end, and the log says every minute what the engine waits for: firnd
+ * may be started before Slurm.
+ *
+ * Without slurm.partition it is Slurm's default partition. Nodes without GPUs
+ * are ignored. A node's id is its place among the partition's nodes with GPUs,
  * in Slurm's order.
  *
- * Sharing a GPU needs shards (or MPS) by slots on every node: only then is it
- * ours to say which GPU a share is of, and Slurm keeps whole and shared GPUs
- * apart. Otherwise nobody shares, and a sentence says why.
+ * Sharing a GPU needs shards (or MPS) by slots on every node: only then can the
+ * engine choose the GPU of a share, and Slurm keeps whole and shared GPUs
+ * apart. Otherwise no job shares, and `no_sharing` says why.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -30,27 +31,27 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const double answer_s = 20, say_every_s = 60;
-static const double soon_s = 4,
-                    patience_s = 3; /* with a cluster that is kept */
+static const double say_every_s = 60;
+static const double soon_s = 4, patience_s = 3; /* with kept answers */
 
-/* --- questions that are waited for ---------------------------------------- */
+/* --- questions with a wait ------------------------------------------------ */
 
-/* How long: for one answer, and until when it is asked for again. */
+/* The limit of one answer, and until when the question is repeated. */
 struct patience {
     double limit_s, until_s;
 };
 
-static enum firn_status ask_once(struct slurm *l, const char *const *argv,
+static enum firn_status ask_once(struct slurm *slurm, const char *const *argv,
                                  const struct patience *patience,
                                  struct firn_buf *out, struct firn_error *err)
 {
     struct command_done done;
     char text[SLURM_EXCERPT];
-    slurm_run(l, argv,
+    slurm_run(slurm, argv,
               &(struct command){.limit_s = patience->limit_s, .tag = 0});
-    while (!commands_next(l->commands, &done)) {
-        struct pollfd fd = {.fd = commands_fd(l->commands), .events = POLLIN};
+    while (!commands_next(slurm->commands, &done)) {
+        struct pollfd fd = {.fd = commands_fd(slurm->commands),
+                            .events = POLLIN};
         poll(&fd, 1, 1000);
     }
     buf_clear(out);
@@ -59,28 +60,28 @@ static enum firn_status ask_once(struct slurm *l, const char *const *argv,
         return FIRN_OK;
     }
     return firn_fail(err, done.has_run ? FIRN_EIO : FIRN_ENOENT,
-                     "Slurm's %s failed: %s", argv[0], slurm_said(&done, text));
+                     "Slurm's %s failed: %s", argv[0],
+                     slurm_failure(&done, text));
 }
 
-static enum firn_status ask(struct slurm *l, const char *const *argv,
+static enum firn_status ask(struct slurm *slurm, const char *const *argv,
                             const struct patience *patience,
                             struct firn_buf *out, struct firn_error *err)
 {
     double say_s = 0;
     for (;;) {
         struct firn_error why = {0};
-        enum firn_status status = ask_once(l, argv, patience, out, &why);
+        enum firn_status status = ask_once(slurm, argv, patience, out, &why);
         double now_s = clock_elapsed_s();
         if (status == FIRN_OK)
             return status;
         if (status != FIRN_EIO || now_s >= patience->until_s)
             return firn_fail(err, status, "%s", why.text);
         if (now_s >= say_s) {
-            log_warn("waits for slurmctld, which has to tell the nodes: %s",
-                     why.text);
+            log_warn("waiting for slurmctld to list the nodes: %s", why.text);
             say_s = now_s + say_every_s;
         }
-        poll(NULL, 0, (int)(1000 * fmin(l->poll_s, 1)));
+        poll(NULL, 0, (int)(1000 * fmin(slurm->poll_s, 1)));
     }
 }
 
@@ -92,7 +93,7 @@ static struct firn_bytes bytes_of(const struct firn_buf *buf)
 /* --- partitions ----------------------------------------------------------- */
 
 /* "PartitionName=main ... Default=YES ...", a line each. */
-static enum firn_status find_default(struct slurm *l,
+static enum firn_status find_default(struct slurm *slurm,
                                      const struct patience *patience,
                                      struct firn_error *err)
 {
@@ -100,66 +101,51 @@ static enum firn_status find_default(struct slurm *l,
                                        NULL};
     static const char name[] = "PartitionName=";
     struct firn_buf text = {0};
-    enum firn_status status = ask(l, argv, patience, &text, err);
+    enum firn_status status = ask(slurm, argv, patience, &text, err);
     struct firn_bytes rest = bytes_of(&text), line;
-    while (status == FIRN_OK && l->partition[0] == '\0' &&
+    while (status == FIRN_OK && slurm->partition[0] == '\0' &&
            slurm_line_next(&rest, &line)) {
         char *copy = mem_new(line.n + 1, 1);
         memcpy(copy, line.at, line.n);
         if (strncmp(copy, name, sizeof name - 1) == 0 &&
             strstr(copy, " Default=YES ") != NULL)
-            snprintf(l->partition, sizeof l->partition, "%.*s",
+            snprintf(slurm->partition, sizeof slurm->partition, "%.*s",
                      (int)strcspn(copy + sizeof name - 1, " "),
                      copy + sizeof name - 1);
         mem_free(copy);
     }
     buf_release(&text);
-    if (status == FIRN_OK && l->partition[0] == '\0')
+    if (status == FIRN_OK && slurm->partition[0] == '\0')
         status = firn_fail(err, FIRN_EINVAL,
-                           "Slurm has no default partition: name one by "
+                           "Slurm has no default partition: set "
                            "slurm.partition=NAME");
     return status;
 }
 
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = list; *at != '\0';) {
-        size_t size = strcspn(at, ",");
-        if (size == n && strncmp(at, name, n) == 0)
-            return true;
-        at += size + (at[size] == ',');
-    }
-    return false;
-}
-
-bool slurm_is_mine(const struct slurm *l, const struct slurm_node *node)
-{
-    return node->ngpus > 0 && is_listed(node->partitions, l->partition);
-}
-
 /* --- the cluster ---------------------------------------------------------- */
 
-/* "a100:40,v100:16"; "" when nothing is said of the type. */
-static enum firn_status memory_of(const struct slurm *l, const char *type,
+/* The memory of a type in slurm.memory, "a100:40,v100:16", as "@40"; "": not
+ * given. */
+static enum firn_status memory_of(const struct slurm *slurm, const char *type,
                                   char out[32], struct firn_error *err)
 {
     size_t n = strlen(type);
     out[0] = '\0';
-    for (const char *at = l->memory; *at != '\0';) {
+    for (const char *at = slurm->memory; *at != '\0';) {
         size_t size = strcspn(at, ","), colon = strcspn(at, ":");
         char number[24];
         double gib = 0;
         if (colon >= size || size - colon > sizeof number)
-            return firn_fail(err, FIRN_EINVAL,
-                             "slurm.memory=%.100s is not TYPE:GIB,TYPE:GIB",
-                             l->memory);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "slurm.memory=%.100s is not of the form TYPE:GIB,TYPE:GIB",
+                slurm->memory);
         snprintf(number, sizeof number, "%.*s", (int)(size - colon - 1),
                  at + colon + 1);
         if (!str_double(number, &gib) || !(gib > 0))
-            return firn_fail(err, FIRN_EINVAL,
-                             "slurm.memory: '%s' is no amount of memory",
-                             number);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "slurm.memory: '%s' is not a number of GiB above 0", number);
         if (colon == n && strncmp(at, type, n) == 0)
             snprintf(out, 32, "@%s", number);
         at += size + (at[size] == ',');
@@ -167,98 +153,99 @@ static enum firn_status memory_of(const struct slurm *l, const char *type,
     return FIRN_OK;
 }
 
-static void add_host(struct slurm *l, const struct slurm_node *node)
+static void add_host(struct slurm *slurm, const struct slurm_node *node)
 {
-    struct slurm_host host = {.name = arena_strdup(&l->text, node->name),
-                              .host = arena_strdup(&l->text, node->host),
-                              .type = arena_strdup(&l->text, node->type),
+    struct slurm_host host = {.name = arena_strdup(&slurm->text, node->name),
+                              .host = arena_strdup(&slurm->text, node->host),
+                              .type = arena_strdup(&slurm->text, node->type),
                               .ngpus = node->ngpus,
                               .naming = node->naming,
                               .shards_per_gpu = node->shards_per_gpu,
                               .is_mps = node->is_mps,
                               .is_up = true};
-    vec_add(&l->hosts, host);
-    vec_add(&l->names, host.name);
+    vec_add(&slurm->hosts, host);
+    vec_add(&slurm->names, host.name);
 }
 
-static enum firn_status build(struct slurm *l, struct firn_error *err)
+static enum firn_status build(struct slurm *slurm, struct firn_error *err)
 {
     enum firn_status status = FIRN_OK;
-    for (size_t i = 0; i < l->hosts.n && status == FIRN_OK; i++) {
-        const struct slurm_host *host = &l->hosts.at[i];
+    for (size_t i = 0; i < slurm->hosts.n && status == FIRN_OK; i++) {
+        const struct slurm_host *host = &slurm->hosts.at[i];
         char memory[32];
-        status = memory_of(l, host->type, memory, err);
-        buf_printf(&l->spec, "%s1x%d:%s%s", i > 0 ? "," : "", host->ngpus,
+        status = memory_of(slurm, host->type, memory, err);
+        buf_printf(&slurm->spec, "%s1x%d:%s%s", i > 0 ? "," : "", host->ngpus,
                    host->type, memory);
     }
     if (status == FIRN_OK)
-        status = firn_cluster_parse_spec(&l->cluster, l->spec.at, err);
+        status = firn_cluster_parse_spec(&slurm->cluster, slurm->spec.at, err);
     return status;
 }
 
-/* Why nobody shares, if nobody does. */
-static void find_sharing(struct slurm *l)
+/* Finds out why jobs cannot share GPUs, if they cannot. */
+static void find_sharing(struct slurm *slurm)
 {
-    for (size_t i = 0; i < l->hosts.n && l->no_sharing.n == 0; i++) {
-        const struct slurm_host *host = &l->hosts.at[i];
+    for (size_t i = 0; i < slurm->hosts.n && slurm->no_sharing.n == 0; i++) {
+        const struct slurm_host *host = &slurm->hosts.at[i];
         if (host->naming != SLURM_SLOTS)
-            buf_printf(&l->no_sharing,
-                       "GPUs of node %s have no types of their own "
-                       "(gres/gpu %ss0, %ss1 ...): which one two jobs share "
-                       "is not ours to say",
+            buf_printf(&slurm->no_sharing,
+                       "the GPUs of node %s do not each have a type "
+                       "(gres/gpu %ss0, %ss1 ...): firn cannot choose the one "
+                       "that two jobs share",
                        host->name, host->type, host->type);
         else if (host->is_mps && host->ngpus > 1)
-            buf_printf(&l->no_sharing,
-                       "Slurm gives gres/mps of one GPU of a node at a time, "
-                       "and node %s has %d: gres/shard has no such limit",
+            buf_printf(&slurm->no_sharing,
+                       "Slurm gives out gres/mps of one GPU of a node at a "
+                       "time, and node %s has %d GPUs: use gres/shard",
                        host->name, host->ngpus);
-        else if (host->shards_per_gpu < l->cluster.jobs_per_gpu)
-            buf_printf(&l->no_sharing,
-                       "node %s has no gres/shard or gres/mps of at least %d "
-                       "a GPU",
-                       host->name, l->cluster.jobs_per_gpu);
+        else if (host->shards_per_gpu < slurm->cluster.jobs_per_gpu)
+            buf_printf(&slurm->no_sharing,
+                       "node %s has fewer than %d gres/shard or gres/mps for "
+                       "each GPU",
+                       host->name, slurm->cluster.jobs_per_gpu);
     }
-    if (l->no_sharing.n > 0)
-        l->cluster.jobs_per_gpu = 1;
+    if (slurm->no_sharing.n > 0)
+        slurm->cluster.jobs_per_gpu = 1;
 }
 
-/* A node of the partition whose GPUs are of no use to firn is not passed over
- * in silence. */
-static void name_odd(const struct slurm *l, const struct slurm_nodes *nodes)
+/* Logs the nodes of the partition whose GPUs firn cannot use. */
+static void log_unusable(const struct slurm *slurm,
+                         const struct slurm_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->at.n; i++) {
         const struct slurm_node *node = &nodes->at.at[i];
-        if (node->is_odd && is_listed(node->partitions, l->partition))
+        if (node->is_odd && slurm_is_in_partition(slurm, node))
             log_warn("node %s is not used: %s", node->name, node->why);
     }
 }
 
-/* From what scontrol printed, now or when it was kept. */
-static enum firn_status take_nodes(struct slurm *l, const struct firn_buf *text,
+/* Builds the cluster from scontrol's output, new or kept. */
+static enum firn_status take_nodes(struct slurm *slurm,
+                                   const struct firn_buf *text,
                                    struct firn_error *err)
 {
     struct slurm_nodes nodes = {0};
     enum firn_status status = slurm_nodes_read(&nodes, bytes_of(text), err);
     for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++)
-        if (slurm_is_mine(l, &nodes.at.at[i]))
-            add_host(l, &nodes.at.at[i]);
+        if (slurm_is_mine(slurm, &nodes.at.at[i]))
+            add_host(slurm, &nodes.at.at[i]);
     if (status == FIRN_OK)
-        name_odd(l, &nodes);
-    if (status == FIRN_OK && l->hosts.n == 0)
+        log_unusable(slurm, &nodes);
+    if (status == FIRN_OK && slurm->hosts.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
                            "Slurm's partition '%.100s' has no node with GPUs",
-                           l->partition);
+                           slurm->partition);
     if (status == FIRN_OK)
-        status = build(l, err);
+        status = build(slurm, err);
     if (status == FIRN_OK)
-        find_sharing(l);
-    if (status == FIRN_OK && !l->is_kept)
-        slurm_nodes_take(l, &nodes);
+        find_sharing(slurm);
+    if (status == FIRN_OK && !slurm->is_from_file)
+        slurm_nodes_take(slurm, &nodes);
     slurm_nodes_release(&nodes);
     return status;
 }
 
-static enum firn_status ask_all(struct slurm *l,
+static enum firn_status ask_all(struct slurm *slurm,
                                 const struct patience *patience,
                                 struct firn_buf *nodes, struct firn_error *err)
 {
@@ -266,39 +253,41 @@ static enum firn_status ask_all(struct slurm *l,
     static const char *const show[] = {"scontrol", "-o",   "-d",
                                        "show",     "node", NULL};
     struct firn_buf text = {0};
-    enum firn_status status = ask_once(l, version, patience, &text, err);
+    enum firn_status status = ask_once(slurm, version, patience, &text, err);
     if (status == FIRN_OK)
-        status = slurm_version_read(bytes_of(&text), &l->version, err);
+        status = slurm_version_read(bytes_of(&text), &slurm->version, err);
     buf_release(&text);
-    if (status == FIRN_OK && l->partition[0] == '\0')
-        status = find_default(l, patience, err);
-    return status == FIRN_OK ? ask(l, show, patience, nodes, err) : status;
+    if (status == FIRN_OK && slurm->partition[0] == '\0')
+        status = find_default(slurm, patience, err);
+    return status == FIRN_OK ? ask(slurm, show, patience, nodes, err) : status;
 }
 
-static enum firn_status discover(struct slurm *l, struct firn_error *err)
+static enum firn_status discover(struct slurm *slurm, struct firn_error *err)
 {
     struct slurm_kept kept = {0};
     struct firn_buf nodes = {0};
     struct firn_error why = {0};
-    struct patience patience = {answer_s, INFINITY};
+    struct patience patience = {slurm_answer_s, INFINITY};
     char asked[FIRN_TEXT_MAX];
-    str_copy(asked, sizeof asked, l->partition);
-    bool has_kept = slurm_kept_read(l, &kept);
+    str_copy(asked, sizeof asked, slurm->partition);
+    bool has_kept = slurm_kept_read(slurm, &kept);
     if (has_kept)
         patience = (struct patience){
-            soon_s, clock_elapsed_s() + fmin(patience_s, slurm_settle_s(l))};
-    enum firn_status status = ask_all(l, &patience, &nodes, &why);
+            soon_s,
+            clock_elapsed_s() + fmin(patience_s, slurm_settle_s(slurm))};
+    enum firn_status status = ask_all(slurm, &patience, &nodes, &why);
     if (status == FIRN_EIO && has_kept) {
-        l->is_kept = true;
-        l->version = kept.version;
-        str_copy(l->partition, sizeof l->partition, kept.partition);
-        status = take_nodes(l, &kept.nodes, err);
-        slurm_went_away(l, "at the start", why.text);
-        log_warn("begins with the %zu nodes of an earlier start", l->hosts.n);
+        slurm->is_from_file = true;
+        slurm->version = kept.version;
+        str_copy(slurm->partition, sizeof slurm->partition, kept.partition);
+        status = take_nodes(slurm, &kept.nodes, err);
+        slurm_went_away(slurm, "at the start", why.text);
+        log_warn("starting with the %zu nodes of the last start",
+                 slurm->hosts.n);
     } else if (status == FIRN_OK) {
-        status = take_nodes(l, &nodes, err);
+        status = take_nodes(slurm, &nodes, err);
         if (status == FIRN_OK)
-            slurm_kept_write(l, asked, &nodes);
+            slurm_kept_write(slurm, asked, &nodes);
     } else {
         firn_fail(err, status, "%s", why.text);
     }
@@ -307,8 +296,8 @@ static enum firn_status discover(struct slurm *l, struct firn_error *err)
     return status;
 }
 
-/* What would change what our commands do behind our back. */
-static void forget_settings(void)
+/* Removes variables that change the behaviour of Slurm's commands. */
+static void unset_variables(void)
 {
     static const char *const heads[] = {"SBATCH_",        "SQUEUE_",
                                         "SCANCEL_",       "SCONTROL_",
@@ -331,119 +320,17 @@ static void forget_settings(void)
     }
 }
 
-enum firn_status slurm_open(struct slurm *l, struct firn_error *err)
+enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err)
 {
-    forget_settings();
-    if (strcmp(l->program, "/proc/self/exe") == 0) {
-        ssize_t n =
-            readlink("/proc/self/exe", l->program, sizeof l->program - 1);
-        l->program[n > 0 ? n : 0] = '\0';
+    unset_variables();
+    if (strcmp(slurm->program, "/proc/self/exe") == 0) {
+        ssize_t n = readlink("/proc/self/exe", slurm->program,
+                             sizeof slurm->program - 1);
+        slurm->program[n > 0 ? n : 0] = '\0';
     }
-    if (l->program[0] != '/')
+    if (slurm->program[0] != '/')
         return firn_fail(err, FIRN_EINVAL,
                          "slurm.program=%.200s is not an absolute path",
-                         l->program);
-    return discover(l, err);
-}
-
-/* --- the cell ------------------------------------------------------------- */
-
-static enum epoch_found read_cell(int folder, const char *name, uint64_t *out)
-{
-    static const char head[] = "firn-slurm-cell 1 ";
-    struct firn_buf text = {0};
-    uint64_t cell = 0;
-    enum epoch_found found = epoch_get(folder, name, &text);
-    int error = errno;
-    if (found == EPOCH_PRESENT) {
-        char *end = NULL;
-        bool is_good = text.n > sizeof head && text.at[text.n - 1] == '\n' &&
-                       strncmp(text.at, head, sizeof head - 1) == 0;
-        if (is_good)
-            cell = strtoull(text.at + sizeof head - 1, &end, 10);
-        is_good = is_good && cell != 0 && end == text.at + text.n - 1;
-        found = is_good ? EPOCH_PRESENT : EPOCH_DAMAGED;
-    }
-    if (found == EPOCH_PRESENT)
-        *out = cell;
-    buf_release(&text);
-    errno = error;
-    return found;
-}
-
-static enum firn_status draw_cell(uint64_t *out, struct firn_error *err)
-{
-    uint64_t cell = 0;
-    if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
-        return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
-                         strerror(errno));
-    *out = (cell >> 20) + 1; /* short enough to be read */
-    return FIRN_OK;
-}
-
-static enum firn_status keep_cell(int folder, uint64_t cell,
-                                  struct firn_error *err)
-{
-    char line[64];
-    int n = snprintf(line, sizeof line, "firn-slurm-cell 1 %llu\n",
-                     (unsigned long long)cell);
-    FIRN_TRY(epoch_put(folder, "slurm-cell",
-                       (struct firn_bytes){line, (size_t)n}, err));
-    if (fsync(folder) != 0)
-        return firn_fail(err, FIRN_EIO, "cannot keep the number: %s",
-                         strerror(errno));
-    return FIRN_OK;
-}
-
-/* An older firnd kept the cell in `jobs`. A cell that may be there and cannot
- * be read is never replaced: Slurm's jobs are known by it. */
-static enum firn_status find_cell(int folder, uint64_t *out,
-                                  struct firn_error *err)
-{
-    static const char *const names[] = {"slurm-cell", "../control/slurm-cell",
-                                        "../jobs/slurm-cell"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        enum epoch_found found = read_cell(folder, names[i], out);
-        if (found == EPOCH_PRESENT)
-            return i == 0 ? FIRN_OK : keep_cell(folder, *out, err);
-        if (found == EPOCH_DAMAGED)
-            return firn_fail(err, FIRN_EDATA,
-                             "the file '%s' of the state folder is damaged: "
-                             "restore it, or delete it when Slurm runs no job "
-                             "of firn",
-                             names[i]);
-        if (found == EPOCH_UNKNOWN)
-            return firn_fail(err, FIRN_EIO,
-                             "cannot read the file '%s' of the state folder: "
-                             "%s",
-                             names[i], strerror(errno));
-    }
-    uint64_t cell = 0;
-    FIRN_TRY(draw_cell(&cell, err));
-    FIRN_TRY(keep_cell(folder, cell, err));
-    *out = cell;
-    return FIRN_OK;
-}
-
-enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
-                            struct firn_error *err)
-{
-    char above[4200];
-    if (l->cell != 0)
-        return FIRN_OK;
-    snprintf(above, sizeof above, "%s", job_folder);
-    char *slash = strrchr(above, '/');
-    if (slash == NULL || strlen(job_folder) >= sizeof above)
-        return firn_fail(err, FIRN_EINVAL, "its folder is not absolute");
-    *slash = '\0';
-    int folder = open(above[0] != '\0' ? above : "/",
-                      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return firn_fail(err, FIRN_EIO, "cannot open '%.200s': %s", above,
-                         strerror(errno));
-    enum firn_status status = find_cell(folder, &l->cell, err);
-    if (status != FIRN_OK)
-        l->cell = 0;
-    close(folder);
-    return status;
+                         slurm->program);
+    return discover(slurm, err);
 }

@@ -1,16 +1,16 @@
-/* slurm_start.c - from GPUs that are free to a job that Slurm has.
+/* slurm_start.c - a start: from free GPUs to a job in Slurm's queue.
  *
  *     number     from the host, on its disk         crash: never started
- *     launch     written, with the word `ask`       crash: never started
- *     fence      raised, both locks in hand         crash: never started
- *     sbatch     once for this number, ever         crash: looked for by tag
+ *     launch     written, with the file `ask`       crash: never started
+ *     fence      raised, both locks held            crash: never started
+ *     sbatch     once for this number, ever         crash: searched by tag
  *
- * sbatch may fail though the job was taken (its answer was lost), and may still
- * run when we are dead. So when it did not return a number, the epoch is looked
- * for by its tag until the controller has answered twice and a while has
- * passed; if it is not there then, the fence goes above it and another number
- * is used. Should it appear after all, its shepherd finds the fence, and the
- * queue's sweep cancels it.
+ * sbatch may fail although Slurm took the job (the answer was lost), and may
+ * still run after firnd died. So without a job number from sbatch, the attempt
+ * is searched by its tag until the controller has answered twice and a while
+ * has passed; if it is not found, the fence is raised above it and the next
+ * attempt begins. Should the job appear later, its shepherd finds the fence,
+ * and the engine cancels it as an orphan.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -30,9 +30,9 @@ static const double submit_limit_s = 60;
 
 /* --- the launch file ------------------------------------------------------ */
 
-/* Our own variables, as on one host; but those that Slurm sets on a node, or
- * that are of this host alone, are the node's. */
-static bool is_passed_on(const struct slurm *l, const char *variable)
+/* As on one host, except variables that Slurm sets on a node or that describe
+ * this host. */
+static bool is_passed_on(const struct slurm *slurm, const char *variable)
 {
     static const char *const not_these[] = {"SLURM",
                                             "SBATCH_",
@@ -50,61 +50,61 @@ static bool is_passed_on(const struct slurm *l, const char *variable)
     for (size_t i = 0; i < sizeof not_these / sizeof *not_these; i++)
         if (strncmp(variable, not_these[i], strlen(not_these[i])) == 0)
             return false;
-    return passenv_has(variable, l->pass_env);
+    return passenv_has(variable, slurm->pass_env);
 }
 
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
-    const struct slurm *l = arg;
+    const struct slurm *slurm = arg;
     (void)index;
     return (struct worker_gpu){
-        NULL, l->cluster.types[l->cluster.nodes[node].type].mem_gib};
+        NULL, slurm->cluster.types[slurm->cluster.nodes[node].type].mem_gib};
 }
 
-static void tell_workers(const struct slurm *l, const struct slurmjob *job,
-                         const struct firn_launch *launch,
-                         struct launchfile *file)
+static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
+                          const struct firn_launch *launch,
+                          struct launchfile *file)
 {
     const struct firn_alloc *held = &job->base.held;
-    const struct slurm_host *first = &l->hosts.at[held->parts[0].node];
-    const struct workerenv of = {.cluster = &l->cluster,
-                                 .job = job->base.id,
-                                 .epoch = job->base.epoch,
-                                 .alloc = held,
-                                 .has_driver = first->is_mps,
-                                 .host = first->host,
-                                 .names = l->names.at,
-                                 .gpu = gpu_at,
-                                 .arg = l};
+    const struct slurm_host *first = &slurm->hosts.at[held->parts[0].node];
+    const struct workerenv env = {.cluster = &slurm->cluster,
+                                  .job = job->base.id,
+                                  .attempt = job->base.attempt,
+                                  .alloc = held,
+                                  .has_driver = first->is_mps,
+                                  .host = first->host,
+                                  .names = slurm->names.at,
+                                  .gpu = gpu_at,
+                                  .arg = slurm};
     for (char **at = environ; *at != NULL; at++)
-        if (is_passed_on(l, *at))
+        if (is_passed_on(slurm, *at))
             vec_add(&file->common, *at);
-    workerenv_tell(&of, launch, file);
+    workerenv_add(&env, launch, file);
 }
 
 /* --- sbatch --------------------------------------------------------------- */
 
-static enum firn_status submit(struct slurm *l, struct slurmjob *job,
+static enum firn_status submit(struct slurm *slurm, struct slurmjob *job,
                                bool is_per_node, struct firn_error *err)
 {
-    struct slurm_words words = {0};
+    struct slurm_argv words = {0};
     struct arena text = {0};
     struct firn_buf script = {0};
-    enum firn_status status = slurm_batch_script(l, job, &script, err);
+    enum firn_status status = slurm_batch_script(slurm, job, &script, err);
     if (status != FIRN_OK) {
         buf_release(&script);
         return status;
     }
-    slurm_batch_words(l, job, is_per_node, &words, &text);
+    slurm_batch_argv(slurm, job, is_per_node, &words, &text);
     job->submit = SUBMIT_ASKED;
     failpoint("engine.fork.before");
-    commands_start(l->commands,
+    commands_start(slurm->commands,
                    &(struct command){.argv = words.at.at,
                                      .input = {script.at, script.n},
                                      .limit_s = submit_limit_s,
                                      .tag = SLURM_CMD_SUBMIT,
                                      .about = job->base.id,
-                                     .more = job->base.epoch});
+                                     .more = job->base.attempt});
     failpoint("engine.fork.after");
     vec_release(&words.at);
     arena_release(&text);
@@ -112,135 +112,89 @@ static enum firn_status submit(struct slurm *l, struct slurmjob *job,
     return FIRN_OK;
 }
 
-/* Did the controller say no, in so many words? */
-static bool is_no(const struct command_done *done)
+void slurm_submitted(struct slurm *slurm, const struct command_done *done)
 {
-    static const char *const unclear[] = {
-        "ontact", "imed out", "ommunication", "onnect",
-        "Zero",   "message",  "temporarily",  "nexpected"};
-    if (done->is_late || done->status == 0 || done->status > 128)
-        return false;
-    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++)
-        if (strstr(done->err.at, unclear[i]) != NULL)
-            return false;
-    return true;
-}
-
-static bool is_refusal(const struct command_done *done)
-{
-    return !done->has_run ||
-           (is_no(done) &&
-            strstr(done->err.at, "Batch job submission failed") != NULL);
-}
-
-void slurm_submitted(struct slurm *l, const struct command_done *done)
-{
-    struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
+    struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
     int64_t id = 0;
     if (job == NULL || job->base.held.nparts == 0 ||
-        job->base.epoch != done->more || job->submit != SUBMIT_ASKED)
-        return; /* the queue's sweep finds it */
-    job->known_s = slurm_now_s(l);
+        job->base.attempt != done->more || job->submit != SUBMIT_ASKED)
+        return; /* found as an orphan in the queue */
+    job->known_s = slurm_now_s(slurm);
     job->nmissing = 0;
     job->look_s = 0;
-    slurm_poll_soon(l);
+    slurm_poll_soon(slurm);
     if (done->has_run && !done->is_late && done->status == 0 &&
         slurm_id_read(done->out, &id, NULL) == FIRN_OK) {
         job->slurm_id = id;
         job->submit = SUBMIT_DONE;
-        job->said[0] = '\0';
+        job->refusal[0] = '\0';
         return;
     }
-    bool is_clear = is_refusal(done);
+    bool is_clear =
+        !done->has_run ||
+        (slurm_is_refusal(done) &&
+         strstr(done->err.at, "Batch job submission failed") != NULL);
     job->is_refused = is_clear;
-    slurm_said(done, job->said);
+    slurm_failure(done, job->refusal);
     job->submit = SUBMIT_UNSURE;
-    job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(l));
+    job->settle_s = job->known_s + (is_clear ? 0 : slurm_settle_s(slurm));
     if (is_clear && !done->has_run)
-        job->nmissing = 2; /* nobody was asked */
-    log_warn("job %d: sbatch failed: %s", job->base.id, job->said);
-}
-
-/* It runs or has run, by an earlier command that was slow, or it is gone, or
- * busy: who asks for it next hears which. */
-static bool is_too_late(const struct command_done *done)
-{
-    static const char *const words[] = {"no longer pending", "not pending nor",
-                                        "already ", "nvalid job id",
-                                        "try again"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(done->err.at, words[i]) != NULL)
-            return true;
-    return false;
-}
-
-void slurm_not_let_go(struct slurm *l, const struct command_done *done)
-{
-    struct slurmjob *job = slurm_find(l, (firn_job_id)done->about);
-    if (job == NULL || job->base.held.nparts == 0 || job->inbox[0] == '\0' ||
-        job->base.epoch != done->more || !done->has_run || !is_no(done) ||
-        is_too_late(done))
-        return;
-    slurm_seen(l, job, job->slurm_id, SLURM_LOST);
-    slurm_said(done, job->said);
+        job->nmissing = 2; /* sbatch did not run */
+    log_warn("job %d: sbatch failed: %s", job->base.id, job->refusal);
 }
 
 /* --- all of it ------------------------------------------------------------ */
 
-static enum firn_status prepare(struct slurm *l, struct slurmjob *job,
+static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
 {
     struct launchfile file;
-    FIRN_TRY(slurm_cell(l, launch->folder, err));
+    FIRN_TRY(slurm_cell(slurm, launch->folder, err));
     roster_launch_begin(&job->base, launch, &file);
-    tell_workers(l, job, launch, &file);
-    enum firn_status status = roster_prepare(
-        &job->base, launch, &(struct roster_file){&file, .is_far = true}, err);
+    add_variables(slurm, job, launch, &file);
+    enum firn_status status =
+        roster_prepare(&job->base, launch,
+                       &(struct roster_file){&file, .is_remote = true}, err);
     launchfile_release(&file);
     FIRN_TRY(status);
-    roster_watch(&l->roster, &job->base);
-    return submit(l, job, launch->is_per_node, err);
+    roster_watch(&slurm->roster, &job->base);
+    return submit(slurm, job, launch->is_per_node, err);
 }
 
-/* A job that Slurm has already: nothing of it is ours but where it goes. */
-static void let_go(struct slurm *l, struct slurmjob *job,
-                   const struct firn_launch *launch)
-{
-    str_copy(job->inbox, sizeof job->inbox, launch->inbox);
-    job->base.grace_s = launch->grace_s;
-    job->submit = SUBMIT_ASKED;
-    slurm_inbox_start(l, job);
-}
-
-void slurm_start(struct slurm *l, struct slurmjob *job)
+void slurm_start(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (l->host.next_epoch(l->host.arg, job->base.id, &job->base.epoch, &err) !=
-        FIRN_OK) {
-        roster_again(&l->roster, &job->base, err.text);
+    if (slurm->host.next_epoch(slurm->host.arg, job->base.id,
+                               &job->base.attempt, &err) != FIRN_OK) {
+        roster_retry(&slurm->roster, &job->base, err.text);
         return;
     }
-    failpoint("engine.epoch.after");
-    bool is_known = l->host.launch(l->host.arg, job->base.id, &launch);
-    bool is_guest = is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
+    failpoint("engine.number.after");
+    bool is_known = slurm->host.launch(slurm->host.arg, job->base.id, &launch);
+    bool is_from_inbox =
+        is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
     if (!is_known ||
-        (!is_guest && (launch.argv == NULL || launch.argv[0] == NULL))) {
-        roster_tell_end(&l->roster, &job->base, FIRN_EVENT_FAIL, FIRN_END_LOST);
-        slurm_drop(l, job);
+        (!is_from_inbox && (launch.argv == NULL || launch.argv[0] == NULL))) {
+        roster_report_end(&slurm->roster, &job->base, FIRN_EVENT_FAIL,
+                          FIRN_END_LOST);
+        slurm_drop(slurm, job);
         return;
     }
     holding_copy(&job->base.held, &job->base.want);
-    if (is_guest)
-        let_go(l, job, &launch);
-    else if (prepare(l, job, &launch, &err) != FIRN_OK) {
-        slurm_forget_epoch(l, job);
-        roster_again(&l->roster, &job->base, err.text);
+    if (is_from_inbox) { /* Slurm has the job; the engine says where it runs */
+        str_copy(job->inbox, sizeof job->inbox, launch.inbox);
+        job->base.grace_s = launch.grace_s;
+        job->submit = SUBMIT_ASKED;
+        slurm_inbox_start(slurm, job);
+    } else if (prepare(slurm, job, &launch, &err) != FIRN_OK) {
+        slurm_forget_attempt(slurm, job);
+        roster_retry(&slurm->roster, &job->base, err.text);
         return;
     }
-    job->base.began_s = slurm_now_s(l);
+    job->base.began_s = slurm_now_s(slurm);
     job->base.until_s = INFINITY;
     job->look_s = job->base.began_s;
-    roster_phase(&l->roster, &job->base, FIRN_PHASE_STARTING);
+    roster_phase(&slurm->roster, &job->base, FIRN_PHASE_STARTING);
 }

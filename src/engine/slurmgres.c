@@ -7,10 +7,9 @@
  *     gpu:a100:4(S:0-1)              SLURM_COUNTS
  *     gpu:a100s0:1,gpu:a100s1:1      SLURM_SLOTS: 0 to n - 1, one of each
  *
- * With slots the index of a GPU is in its type, else between the brackets of
- * what is in use, "gpu:a100:2(IDX:0,3)". What else later versions may write
- * there is not guessed at: the indices are then unknown, and `nused` is as many
- * as there may be.
+ * With slots the index of a GPU is in its type, else in the brackets of
+ * GresUsed, "gpu:a100:2(IDX:0,3)". If the brackets hold anything else, the
+ * indices are unknown, and `nused` is an upper bound.
  *
  * Cost: O(bytes).
  */
@@ -34,7 +33,7 @@ static bool same(struct firn_bytes a, struct firn_bytes b)
 
 /* --- entries -------------------------------------------------------------- */
 
-/* "4", "2K"; false: not a count, so a type. */
+/* Reads "4", "2K"; false: a type, not a count. */
 static bool read_count(struct firn_bytes text, int64_t *out)
 {
     static const char units[] = "KMGTP";
@@ -52,7 +51,7 @@ static bool read_count(struct firn_bytes text, int64_t *out)
     return true;
 }
 
-/* What stands between the colons. */
+/* Reads the parts between the colons. */
 static bool read_words(struct firn_bytes text, struct gres *out)
 {
     for (int i = 0;; i++) {
@@ -169,7 +168,7 @@ static int count_bits(const uint64_t bits[16])
     return n;
 }
 
-/* Each GPU has a slot of its own, and the slots are 0 to n - 1. */
+/* True: each GPU has one slot, and the slots are 0 to n - 1. */
 static bool are_slots(const struct gres_list *list, int64_t ngpus,
                       struct firn_bytes *base)
 {
@@ -196,8 +195,8 @@ static bool are_slots(const struct gres_list *list, int64_t ngpus,
     return true;
 }
 
-/* Shares of every GPU, when all have as many. Of gres/mps Slurm gives out one
- * GPU of a node at a time: where there are more, nobody can count on it. */
+/* Sets the shares of a GPU, if all GPUs have the same number. Slurm gives out
+ * gres/mps of one GPU of a node at a time, so with more GPUs it is not used. */
 static void set_shares(struct slurm_node *out, const struct gres_list *list,
                        const char *kind)
 {
@@ -240,11 +239,11 @@ const char *gres_gpus(struct slurm_node *out, const struct gres_list *list,
     }
     bool by_slots = are_slots(list, ngpus, &type);
     if (is_free)
-        return "its GPUs are not consumed by those who use them";
+        return "its GPUs have no_consume: Slurm does not count their use";
     if (is_mixed && !by_slots)
-        return "it has GPUs of several types: not supported";
+        return "it has GPUs of several types, which is not supported";
     if (ngpus > FIRN_NODE_GPUS_MAX)
-        return "it has more GPUs than are supported";
+        return "it has more GPUs than firn supports";
     if (type.n >= FIRN_NAME_MAX)
         return "the name of its GPU type is too long";
     out->ngpus = (int)ngpus;
@@ -252,14 +251,14 @@ const char *gres_gpus(struct slurm_node *out, const struct gres_list *list,
     out->type = ngpus == 0 ? "" : type.n > 0 ? slurm_keep(arena, type) : "gpu";
     if (by_slots) {
         set_shares(out, list, "mps");
-        set_shares(out, list, "shard"); /* of both, this one */
+        set_shares(out, list, "shard"); /* preferred if there are both */
     }
     return NULL;
 }
 
 /* --- which of them are in use --------------------------------------------- */
 
-/* "0-2,5" below n; false: anything else. */
+/* Reads indices below n, "0-2,5"; false: anything else. */
 static bool read_indices(struct firn_bytes text, int n, uint64_t out[16])
 {
     while (text.n > 0) {
@@ -284,7 +283,7 @@ static bool read_indices(struct firn_bytes text, int n, uint64_t out[16])
     return true;
 }
 
-/* The GPUs of one entry; false: nobody can say which. */
+/* Marks the GPUs of one entry as used; false: their indices are unknown. */
 static bool set_used(struct slurm_node *out, const struct gres *gres)
 {
     static const char head[] = "IDX:";

@@ -1,20 +1,20 @@
-/* slurmtext.c - jobs, marks, ids and versions as Slurm's commands print them.
+/* slurmtext.c - reads jobs, tags, ids and versions that Slurm's commands print.
  *
- * A line of squeue has six fields between bars, of which the last two are what
- * somebody wrote. What comes before them never has a bar in it and is checked
- * byte by byte; in what is left there is our mark only if there is exactly one
- * bar, so that no text with a bar can be taken for two.
+ * A line of squeue has six fields between bars; a user wrote the last two. The
+ * fields before them never contain a bar and are checked byte by byte; the rest
+ * has a tag only if it contains exactly one bar, so that a text with a bar
+ * cannot pass for two fields.
  *
  *     11+1|RUNNING|None|n2|firn:7:4:2|firn:7:4:2
  *
  * Invariants:
- * (1) a job is ours if its comment is a mark, or its name is one (a site may
- *     write comments of its own), and the two do not contradict each other;
- * (2) a mark is what slurm_tag_print() prints, to the last byte;
+ * (1) a job is ours if its comment or its name is a tag (a site may write its
+ *     own comments), and the two do not contradict each other;
+ * (2) a tag is exactly what slurm_tag_print() prints;
  * (3) texts in the arena are printable ASCII.
  *
- * A name with a line end in it breaks its line in two, and the second half is
- * refused, with all the rest: names of one's own jobs are one's own to choose.
+ * A line end within a name breaks the line in two, and the second half is an
+ * error of the whole answer: slurm_poll.c removes such line ends before.
  *
  * Cost: O(bytes), and a sort by id.
  */
@@ -90,16 +90,26 @@ static bool is_text(struct firn_bytes text)
     return true;
 }
 
-static const char *keep(struct arena *arena, struct firn_bytes text)
+const char *slurm_keep(struct arena *arena, struct firn_bytes text)
 {
     char *copy = arena_alloc(arena, text.n + 1);
-    if (text.n > 0)
-        memcpy(copy, text.at, text.n);
+    for (size_t i = 0; i < text.n; i++)
+        copy[i] = text.at[i] >= ' ' && text.at[i] <= '~' ? text.at[i] : '?';
     return copy;
 }
 
-/* Takes off what comes before the first `mark`, and the mark; false: there is
- * none. */
+bool slurm_is_name(struct firn_bytes text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.at[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.'))
+            return false;
+    }
+    return text.n > 0;
+}
+
+/* Takes the text before the first `mark` off, with the mark; false: no mark. */
 static bool take(struct firn_bytes *rest, char mark, struct firn_bytes *out)
 {
     const char *end = rest->n > 0 ? memchr(rest->at, mark, rest->n) : NULL;
@@ -157,12 +167,12 @@ bool slurm_state_is_over(enum slurm_state state)
     return state > SLURM_COMPLETING;
 }
 
-/* --- our mark ------------------------------------------------------------- */
+/* --- tags ----------------------------------------------------------------- */
 
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX])
 {
     snprintf(out, SLURM_TAG_MAX, "firn:%" PRIu64 ":%" PRId64 ":%" PRId64,
-             tag->cell, tag->job, tag->epoch);
+             tag->cell, tag->job, tag->attempt);
 }
 
 bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out)
@@ -174,7 +184,7 @@ bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out)
         memcmp(head.at, "firn", 4) != 0 || !take(&rest, ':', &cell) ||
         !read_digits(cell, UINT64_MAX, &tag.cell) || !take(&rest, ':', &job) ||
         !slurm_number_read(job, INT64_MAX, &tag.job) ||
-        !slurm_number_read(rest, INT64_MAX, &tag.epoch))
+        !slurm_number_read(rest, INT64_MAX, &tag.attempt))
         return false;
     slurm_tag_print(&tag, again); /* (2): no zeros in front */
     if (strlen(again) != n || memcmp(again, text, n) != 0)
@@ -195,7 +205,7 @@ static bool find_tag(struct firn_bytes tail, struct slurm_tag *out)
     bool has_name = slurm_tag_read(name.at, name.n, &by_name);
     if (has_comment && has_name &&
         (by_comment.cell != by_name.cell || by_comment.job != by_name.job ||
-         by_comment.epoch != by_name.epoch))
+         by_comment.attempt != by_name.attempt))
         return false;
     if (has_comment || has_name)
         *out = has_comment ? by_comment : by_name;
@@ -229,7 +239,7 @@ static bool read_job_id(struct firn_bytes text, struct slurm_job *out,
     return true;
 }
 
-/* "n1", "n[1-3,7],m2", "": what a list of hosts may be made of. */
+/* Only bytes of a list of hosts, such as "n1", "n[1-3,7],m2" or "". */
 static bool is_hosts(struct firn_bytes text)
 {
     static const char others[] = "._-,[]";
@@ -256,8 +266,8 @@ static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
         !is_hosts(nodes))
         return false;
     job.is_ours = !is_task && find_tag(rest, &job.tag);
-    job.reason = keep(&jobs->text, reason);
-    job.nodes = keep(&jobs->text, nodes);
+    job.reason = slurm_keep(&jobs->text, reason);
+    job.nodes = slurm_keep(&jobs->text, nodes);
     vec_add(&jobs->at, job);
     return true;
 }
@@ -307,7 +317,7 @@ void slurm_jobs_release(struct slurm_jobs *jobs)
 
 /* --- ids and versions ----------------------------------------------------- */
 
-/* The text is one line and nothing else. */
+/* The text is exactly one line. */
 static bool only_line(struct firn_bytes text, struct firn_bytes *line)
 {
     return slurm_line_next(&text, line) && text.n == 0;
@@ -325,7 +335,7 @@ enum firn_status slurm_id_read(struct firn_bytes text, int64_t *id,
         number = line;
     if (!is_text(line) || !slurm_number_read(number, id_max, &value) ||
         value == 0)
-        return odd(line, "sbatch: the answer is not a job's number", err);
+        return odd(line, "sbatch: the answer is not a job number", err);
     *id = value;
     return FIRN_OK;
 }
@@ -347,11 +357,11 @@ enum firn_status slurm_version_read(struct firn_bytes text, int *version,
         minor = rest;
     if (!is_one || minor.n != 2 || !slurm_number_read(minor, 99, &b))
         return firn_fail(err, FIRN_EREFUSED,
-                         "sbatch --version: '%s' is no version of Slurm",
+                         "sbatch --version: '%s' is not a version of Slurm",
                          slurm_excerpt(text, shown));
     if (100 * a + b < OLDEST)
         return firn_fail(err, FIRN_EREFUSED,
-                         "Slurm is '%s', older than 22.05: not supported",
+                         "Slurm is '%s'; firn needs 22.05 or later",
                          slurm_excerpt(line, shown));
     *version = (int)(100 * a + b);
     return FIRN_OK;

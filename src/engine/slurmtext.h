@@ -1,10 +1,9 @@
-/* slurmtext.h - what Slurm's commands print, read strictly.
+/* slurmtext.h - strict readers of the output of Slurm's commands.
  *
- * Formats are asked for explicitly and checked: a line that is not as expected
- * is an error with the line in it, never a guess. Versions from 22.05 on. Of
- * jobs of other users no text is ever read: their GPUs are told by the nodes.
- * The one exception is the inbox (slurm_inbox.c), whose texts are taken for
- * nothing but what they are.
+ * Output formats are requested explicitly and checked: an unexpected line is an
+ * error that quotes the line, never a guess. Slurm 22.05 and later. Texts of
+ * other users' jobs are not read: the nodes show which GPUs they use. The one
+ * exception is the inbox (slurm_inbox.c).
  *
  *     squeue --me -h -a -r -t all -o SLURM_QUEUE_FORMAT
  *     scontrol -o -d show node
@@ -22,24 +21,30 @@
 
 /* --- texts ---------------------------------------------------------------- */
 
-/* The beginning of any bytes, fit for a sentence: what is not printable ASCII
- * is \xNN, what was cut ends in "...". Returns `out`. */
+/* The first bytes of a text, for a message: bytes that are not printable ASCII
+ * become \xNN, a cut text ends in "...". Returns `out`. */
 enum { SLURM_EXCERPT = 160 };
 const char *slurm_excerpt(struct firn_bytes text, char out[SLURM_EXCERPT]);
 
-/* Takes the next line off `rest`, without its end. False: there is none left,
- * or the last one has no end, which stays in `rest`: the text is cut. */
+/* Takes the next line off `rest`, without its end. False: no line is left; a
+ * last line without an end stays in `rest`. */
 bool slurm_line_next(struct firn_bytes *rest, struct firn_bytes *line);
 
-/* All bytes are digits and the number is at most `max`. */
+/* Reads a number; false: a byte is not a digit, or the number exceeds `max`. */
 bool slurm_number_read(struct firn_bytes text, int64_t max, int64_t *out);
+
+/* At least one byte, all letters, digits, '_', '-' and '.'. */
+bool slurm_is_name(struct firn_bytes text);
+
+/* Copies a text; bytes that are not printable ASCII become '?'. */
+const char *slurm_keep(struct arena *arena, struct firn_bytes text);
 
 /* --- jobs ----------------------------------------------------------------- */
 
 /* id (with its component), state, reason, nodes, comment, name */
 #define SLURM_QUEUE_FORMAT "%i|%T|%r|%N|%k|%j"
 
-/* Slurm's states, as far as they make a difference to us. */
+/* Slurm's states of a job, as far as the engine distinguishes them. */
 enum slurm_state {
     SLURM_PENDING,    /* also REQUEUED, RESV_DEL_HOLD ... */
     SLURM_BOOTING,    /* CONFIGURING: it has its GPUs, their nodes come up */
@@ -52,20 +57,21 @@ enum slurm_state {
     SLURM_MEMORY,  /* OUT_OF_MEMORY */
     SLURM_LOST,    /* NODE_FAIL, BOOT_FAIL, PREEMPTED, REVOKED */
 };
-/* False: no state of any version known to us. */
+/* False: not a state of any known version. */
 bool slurm_state_named(const char *name, size_t n, enum slurm_state *out);
 bool slurm_state_is_over(enum slurm_state state);
 
-/* Our mark in name and comment: "firn:<cell>:<job>:<epoch>", where cell is a
- * number drawn once for a state folder: two firnd on one Slurm never take each
- * other's jobs for theirs. */
+/* The tag of our Slurm jobs, in name and comment:
+ * "firn:<cell>:<job>:<attempt>". The cell is a random number of the state
+ * folder, so that two firnd on one Slurm never take each other's jobs for their
+ * own. */
 struct slurm_tag {
     uint64_t cell;
-    int64_t job, epoch;
+    int64_t job, attempt;
 };
 enum { SLURM_TAG_MAX = 80 };
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX]);
-/* False: not one of ours, to the last byte. */
+/* False: the text is not exactly a tag. */
 bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out);
 
 struct slurm_job {
@@ -80,8 +86,8 @@ struct slurm_jobs {
     struct arena text;
     VEC(struct slurm_job) at; /* by id, then component */
 };
-/* Release `out` in any case. Array tasks and jobs without our tag are there,
- * with is_ours false. */
+/* Array tasks and jobs without a tag are included, with is_ours false. Release
+ * `out` in any case. */
 enum firn_status slurm_jobs_read(struct slurm_jobs *out, struct firn_bytes text,
                                  struct firn_error *err);
 void slurm_jobs_release(struct slurm_jobs *jobs);
@@ -92,9 +98,9 @@ enum firn_status slurm_id_read(struct firn_bytes text, int64_t *id,
 
 /* --- nodes ---------------------------------------------------------------- */
 
-/* How GPUs can be named. With SLOTS each GPU has a type of its own, "a100s0",
- * "a100s1" ..., and which one a job gets is ours to say; with COUNTS only how
- * many, and Slurm picks. */
+/* How GPUs are requested. With SLOTS each GPU has a type of its own, "a100s0",
+ * "a100s1" ..., and the engine chooses the GPU; with COUNTS it asks for a
+ * number, and Slurm chooses. */
 enum slurm_naming { SLURM_COUNTS, SLURM_SLOTS };
 
 struct slurm_node {
@@ -110,11 +116,11 @@ struct slurm_node {
                          * planned for maintenance, or without an answer */
     bool is_reserved;   /* it would be usable, were it not reserved */
     const char *state;  /* as Slurm has it: "IDLE+DRAIN" */
-    const char *why;    /* Reason=, or "". Of GPUs that firn has no use for (of
-                         * several types, too many, not consumed): what about
-                         * them; ngpus is 0 then, and is_usable false */
-    bool is_odd;        /* that is so */
-    uint64_t used[16];  /* GPUs in use by anybody, whole or by shards, by
+    const char *why;    /* Reason=, or ""; if is_odd, why firn cannot use its
+                         * GPUs */
+    bool is_odd;        /* its GPUs are of several types, too many, or not
+                         * consumed: ngpus is 0 and is_usable false */
+    uint64_t used[16];  /* GPUs in use by any job, whole or by shards, by
                          * index: bit i of used[b] is GPU 64 b + i */
     int nused;          /* how many; the indices may be unknown */
     bool has_indices;   /* they are known */

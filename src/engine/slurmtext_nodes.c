@@ -1,19 +1,18 @@
-/* slurmtext_nodes.c - nodes and their GPUs as "scontrol -o -d show node" has
- * them.
+/* slurmtext_nodes.c - reads nodes and their GPUs: "scontrol -o -d show node".
  *
- * A line is words "Key=value" in an order that all versions share, but some
- * values have blanks in them, and Reason, Comment and Extra are what somebody
- * wrote. So each key is looked for behind the one before it, and only as far
- * as the next that is always there:
+ * A line is fields "Key=value" in an order that all versions share, but some
+ * values contain blanks, and Reason, Comment and Extra are free text. So each
+ * key is searched behind the previous one, and only up to the next key that is
+ * always there:
  *
  *     NodeName ... Gres ... GresUsed [NodeAddr] .. OS=any text .. RealMemory
  *     ... State ... [Partitions] ... BootTime ... [Reason=any text ...]
  *
- * A node is usable when each word of its state is one that is known to do no
- * harm: a word of some later version does harm until somebody has looked.
+ * A node is usable if each word of its state is known to be harmless. An
+ * unknown word, of a later version, makes the node unusable.
  *
- * A node whose GPUs firn has no use for is there without GPUs, not usable, and
- * `why` says so.
+ * A node whose GPUs firn cannot use has no GPUs here, is not usable, and `why`
+ * says so.
  */
 #include "engine/slurmgres.h"
 #include <string.h>
@@ -21,25 +20,6 @@
 static bool is(struct firn_bytes text, const char *name)
 {
     return strlen(name) == text.n && memcmp(text.at, name, text.n) == 0;
-}
-
-const char *slurm_keep(struct arena *arena, struct firn_bytes text)
-{
-    char *copy = arena_alloc(arena, text.n + 1);
-    for (size_t i = 0; i < text.n; i++)
-        copy[i] = text.at[i] >= ' ' && text.at[i] <= '~' ? text.at[i] : '?';
-    return copy;
-}
-
-bool slurm_is_name(struct firn_bytes text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.at[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.'))
-            return false;
-    }
-    return text.n > 0;
 }
 
 /* --- states --------------------------------------------------------------- */
@@ -66,7 +46,7 @@ static bool read_state(struct firn_bytes text, struct slurm_node *out)
             char c = text.at[at + n + m];
             if (c == '\0' || strchr("*~#!%$@^-", c) == NULL)
                 return false;
-            is_known = is_known && c == '-'; /* planned for somebody's job */
+            is_known = is_known && c == '-'; /* "-": planned for a job */
         }
         if (n == 0)
             return false;
@@ -83,8 +63,8 @@ static bool read_state(struct firn_bytes text, struct slurm_node *out)
 
 /* --- lines ---------------------------------------------------------------- */
 
-/* Where the word that begins with `key` is in line[from..until); line.n + 1
- * when there is none. */
+/* The place of the field that begins with `key` in line[from..until);
+ * line.n + 1: none. */
 static size_t find_key(struct firn_bytes line, size_t from, size_t until,
                        const char *key)
 {
@@ -96,7 +76,7 @@ static size_t find_key(struct firn_bytes line, size_t from, size_t until,
     return line.n + 1;
 }
 
-/* Its value, up to the next blank; `from` goes behind it. */
+/* Reads the value of `key`, up to the next blank; `from` moves behind it. */
 static bool take_key(struct firn_bytes line, size_t *from, size_t until,
                      const char *key, struct firn_bytes *out)
 {
@@ -128,14 +108,14 @@ static struct firn_bytes reason_of(struct firn_bytes line, size_t from)
     return (struct firn_bytes){line.at + at, end - at};
 }
 
-struct words {
+struct node_fields {
     struct firn_bytes name, gres, used, host, state, partitions, why;
 };
 
-static bool read_words(struct firn_bytes line, struct words *out)
+static bool read_fields(struct firn_bytes line, struct node_fields *out)
 {
     size_t at = 0;
-    *out = (struct words){0};
+    *out = (struct node_fields){0};
     if (find_key(line, 0, line.n, "NodeName=") != 0 ||
         !take_key(line, &at, line.n, "NodeName=", &out->name) ||
         !slurm_is_name(out->name) ||
@@ -167,20 +147,21 @@ static enum firn_status odd(const char *what, struct firn_bytes name,
                      slurm_excerpt(text, shown));
 }
 
-static void add_node(struct slurm_nodes *nodes, const struct words *words,
+static void add_node(struct slurm_nodes *nodes,
+                     const struct node_fields *fields,
                      const struct gres_list *gres, const struct gres_list *used)
 {
     struct slurm_node node = {.type = "",
-                              .name = slurm_keep(&nodes->text, words->name),
-                              .host = slurm_keep(&nodes->text, words->host),
-                              .state = slurm_keep(&nodes->text, words->state),
+                              .name = slurm_keep(&nodes->text, fields->name),
+                              .host = slurm_keep(&nodes->text, fields->host),
+                              .state = slurm_keep(&nodes->text, fields->state),
                               .partitions =
-                                  slurm_keep(&nodes->text, words->partitions)};
+                                  slurm_keep(&nodes->text, fields->partitions)};
     const char *why = gres_gpus(&node, gres, &nodes->text);
-    read_state(words->state, &node);
+    read_state(fields->state, &node);
     node.is_odd = why != NULL;
     node.is_usable = node.is_usable && why == NULL;
-    node.why = why != NULL ? why : slurm_keep(&nodes->text, words->why);
+    node.why = why != NULL ? why : slurm_keep(&nodes->text, fields->why);
     gres_used(&node, used);
     vec_add(&nodes->at, node);
 }
@@ -189,23 +170,23 @@ static enum firn_status read_node(struct slurm_nodes *nodes,
                                   struct firn_bytes line,
                                   struct firn_error *err)
 {
-    struct words words;
+    struct node_fields fields;
     struct gres_list gres = {0}, used = {0};
     enum firn_status status = FIRN_OK;
     struct slurm_node none = {0};
     char shown[SLURM_EXCERPT];
-    if (!read_words(line, &words))
+    if (!read_fields(line, &fields))
         return firn_fail(err, FIRN_EINVAL,
                          "scontrol: not a line of a node: '%s'",
                          slurm_excerpt(line, shown));
-    if (!gres_read(&gres, words.gres))
-        status = odd("list of GRES", words.name, words.gres, err);
-    else if (!gres_read(&used, words.used))
-        status = odd("list of GRES in use", words.name, words.used, err);
-    else if (!read_state(words.state, &none))
-        status = odd("state", words.name, words.state, err);
+    if (!gres_read(&gres, fields.gres))
+        status = odd("list of GRES", fields.name, fields.gres, err);
+    else if (!gres_read(&used, fields.used))
+        status = odd("list of GRES in use", fields.name, fields.used, err);
+    else if (!read_state(fields.state, &none))
+        status = odd("state", fields.name, fields.state, err);
     else
-        add_node(nodes, &words, &gres, &used);
+        add_node(nodes, &fields, &gres, &used);
     vec_release(&gres.entries);
     vec_release(&used.entries);
     return status;

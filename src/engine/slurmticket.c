@@ -1,12 +1,11 @@
-/* slurmticket.c - what squeue tells of jobs that are not ours, read strictly.
+/* slurmticket.c - a strict reader of squeue's records of other users' jobs.
  *
- * A record is its fields with "|mark|" between them and "|mark;" and the end of
- * the line behind the last. The name comes last and the user before it; what
- * they hold is kept as it is and looked at by nobody here.
+ * A record is its fields with "|mark|" between them, and "|mark;" and a line
+ * end behind the last. The user's name and the job's name come last; their
+ * bytes are kept as they are.
  *
- * Two kinds of trouble: a record that is not as the format says is an error of
- * the whole answer; a job that asks for what cannot be placed is a ticket with
- * a reason.
+ * A record that breaks the format is an error of the whole answer; a request
+ * that cannot be placed is a ticket with a reason in `why`.
  */
 #include "engine/slurmticket.h"
 #include "base/buf.h"
@@ -69,8 +68,7 @@ void slurm_tickets_release(struct slurm_tickets *tickets)
     vec_release(&tickets->at);
 }
 
-/* --- records ---------------------------------------------------------------
- */
+/* --- records -------------------------------------------------------------- */
 
 static const char *find(struct firn_bytes in, const char *what, size_t n)
 {
@@ -80,7 +78,7 @@ static const char *find(struct firn_bytes in, const char *what, size_t n)
     return NULL;
 }
 
-/* The text up to `mark`, which is taken off with it; false: no such mark. */
+/* Takes the text before `mark` off, with the mark; false: no such mark. */
 static bool cut(struct firn_bytes *rest, const char *mark, const char **out,
                 struct arena *text)
 {
@@ -100,8 +98,7 @@ static bool cut(struct firn_bytes *rest, const char *mark, const char **out,
     return true;
 }
 
-/* --- values ----------------------------------------------------------------
- */
+/* --- values --------------------------------------------------------------- */
 
 static bool is_none(const char *text)
 {
@@ -109,7 +106,7 @@ static bool is_none(const char *text)
            strcmp(text, "(null)") == 0;
 }
 
-/* "17" or "17_3"; anything else is no job that can be placed by itself. */
+/* Reads "17" or "17_3"; false: not a job that can be placed by itself. */
 static bool read_id(const char *text, struct slurm_ticket *out)
 {
     long number = 0, task = 0;
@@ -125,7 +122,7 @@ static bool read_id(const char *text, struct slurm_ticket *out)
            (text[n] == '\0' || str_int(text + n + 1, 0, 0xffffffffL, &task));
 }
 
-/* The number before any of `ends`, which is taken off with it. */
+/* Takes the number before any of `ends` off, with the end. */
 static bool cut_number(const char **at, const char *ends, double *out)
 {
     size_t n = strcspn(*at, ends);
@@ -166,8 +163,8 @@ static bool read_limit(const char *text, double *out)
     return *out > 0;
 }
 
-/* Behind the cores for each task that later versions put in front of a list,
- * "cpu=4,gres/gpu=1": it is no GPUs that these ask for. */
+/* Skips the CPUs for each task that later versions of Slurm put in front of a
+ * list, "cpu=4,gres/gpu=1". */
 static const char *past_cores(const char *text)
 {
     if (strncmp(text, "cpu=", 4) != 0 && strncmp(text, "cpu:", 4) != 0)
@@ -178,8 +175,8 @@ static const char *past_cores(const char *text)
     return text + n + (text[n] == ',');
 }
 
-/* "gres:gpu", "gres:gpu:2", "gres/gpu:a100:2", "gres/gpu=2"; false: it is
- * more, or other. */
+/* Reads "gres:gpu", "gres:gpu:2", "gres/gpu:a100:2", "gres/gpu=2"; false: not
+ * only GPUs of one type. */
 static bool read_gpus(const char *text, char type[FIRN_NAME_MAX], int *out)
 {
     long n = 1;
@@ -201,10 +198,9 @@ static bool read_gpus(const char *text, char type[FIRN_NAME_MAX], int *out)
            strchr(word, ',') == NULL && str_copy(type, FIRN_NAME_MAX, word + 1);
 }
 
-/* --- what it asks for -------------------------------------------------------
- */
+/* --- what it asks for ----------------------------------------------------- */
 
-static void not_so(struct slurm_ticket *ticket, const char *why)
+static void set_problem(struct slurm_ticket *ticket, const char *why)
 {
     if (ticket->why[0] == '\0')
         str_copy(ticket->why, sizeof ticket->why, why);
@@ -221,18 +217,18 @@ static void read_request(const char *const *f, struct slurm_ticket *out)
         if (is_none(asked))
             continue;
         if (request != NULL)
-            not_so(out, "it asks for GPUs in two ways at once");
+            set_problem(out, "it asks for GPUs in two ways at once");
         request = asked;
         kind = asks[i];
     }
     if (!is_none(f[PER_SOCKET]))
-        not_so(out, "it asks for GPUs of sockets");
+        set_problem(out, "it asks for GPUs per socket");
     if (!str_int(f[NODES], 1, NODES_MOST, &nodes))
-        not_so(out, "it asks for no number of nodes");
+        set_problem(out, "it does not ask for a number of nodes");
     if (request == NULL)
-        not_so(out, "it asks for no GPUs");
+        set_problem(out, "it asks for no GPUs");
     else if (!read_gpus(request, out->type, &out->gpus))
-        not_so(out, "it asks for more than GPUs of one type");
+        set_problem(out, "it asks for more than GPUs of one type");
     out->nnodes = (int)nodes;
     long factor = 1;
     if (kind == PER_NODE)
@@ -240,7 +236,7 @@ static void read_request(const char *const *f, struct slurm_ticket *out)
     else if (kind == PER_TASK)
         factor = str_int(f[TASKS], 1, GPUS_MOST, &tasks) ? tasks : 0;
     if (factor < 1 || out->gpus > GPUS_MOST / factor)
-        not_so(out, "it asks for no number of GPUs");
+        set_problem(out, "its number of GPUs is out of range");
     else
         out->gpus *= (int)factor;
 }
@@ -255,7 +251,7 @@ static bool is_ready(const char *reason)
     return true;
 }
 
-/* False: the record is none of this format. */
+/* False: the record breaks the format. */
 static bool read_ticket(const char *const *f, const char *partition,
                         struct slurm_ticket *out)
 {
@@ -268,11 +264,11 @@ static bool read_ticket(const char *const *f, const char *partition,
         return false;
     out->nrestarts = (int)nrestarts;
     if (!read_id(f[ID], out)) {
-        not_so(out, "it is a part of a job");
+        set_problem(out, "it is a part of a job");
         str_copy(out->id, sizeof out->id, f[ID]);
     }
     if (!is_none(f[HET]) && strcmp(f[HET], "0") != 0)
-        not_so(out, "it is a part of a job");
+        set_problem(out, "it is a part of a job");
     out->submit_s = submit_s;
     out->is_inside = strcmp(f[PARTITION], partition) == 0;
     out->is_ready = is_ready(f[REASON]);
@@ -280,7 +276,7 @@ static bool read_ticket(const char *const *f, const char *partition,
     for (char *at = out->key; *at != '\0'; at++)
         *at = *at == '_' ? '.' : *at;
     if (!read_limit(f[LIMIT], &out->limit_s))
-        not_so(out, "its time limit is no time");
+        set_problem(out, "its time limit is unreadable");
     read_request(f, out);
     return true;
 }
@@ -290,7 +286,7 @@ enum firn_status slurm_tickets_read(struct slurm_tickets *out,
                                     const char *partition,
                                     struct firn_error *err)
 {
-    char between[MARK_MAX], last[MARK_MAX], said[SLURM_EXCERPT];
+    char between[MARK_MAX], last[MARK_MAX], excerpt[SLURM_EXCERPT];
     snprintf(between, sizeof between, "|%" PRIx64 "|", mark);
     snprintf(last, sizeof last, "|%" PRIx64 ";", mark);
     *out = (struct slurm_tickets){0};
@@ -306,7 +302,7 @@ enum firn_status slurm_tickets_read(struct slurm_tickets *out,
                   read_ticket(f, partition, &ticket);
         if (!is_good)
             return firn_fail(err, FIRN_EDATA, "squeue printed '%s'",
-                             slurm_excerpt(record, said));
+                             slurm_excerpt(record, excerpt));
         text.at++;
         text.n--;
         vec_add(&out->at, ticket);

@@ -1,16 +1,16 @@
-/* slurmticket.h - jobs of Slurm's users, as squeue tells of them.
+/* slurmticket.h - jobs of other users, as squeue lists them.
  *
- * The texts are of people whom nobody knows: a name may have any letters in it,
- * ends of lines too, and so may look like other lines. Fields are therefore
- * parted by a mark that was drawn for this one question, and nothing is taken
- * for a record that has not all its marks.
+ * The texts come from any user of the cluster: a job's name may contain any
+ * bytes, also line ends, and may imitate other records. So fields are separated
+ * by a random mark, drawn for each question, and a record counts only if it has
+ * all its marks.
  *
  *     slurm_ticket_format(mark, &format);
  *     squeue -h -a -r -p inbox -t PD -O <format>
  *     slurm_tickets_read(&tickets, bytes, mark, "inbox", &err)
  *
- * What a job asks for is understood when it is one number of GPUs, of one type
- * or of any, for a node, for the job or for a task; `why` says what is not.
+ * A job's request is supported if it is one number of GPUs, of one type or of
+ * any, for a node, for the job or for a task; otherwise `why` says what is not.
  */
 #ifndef ENGINE_SLURMTICKET_H
 #define ENGINE_SLURMTICKET_H
@@ -30,12 +30,12 @@ struct slurm_ticket {
     int nrestarts;  /* a requeued job has another moment of submission */
     enum slurm_state state;
     bool is_inside; /* in the inbox's partition */
-    bool is_ready;  /* not held, and it waits for no job and no hour, nor for
-                     * others of its array */
-    int nnodes;     /* that it must have */
+    bool is_ready;  /* not held; waits for no other job, no time and no task of
+                     * its array */
+    int nnodes;     /* that it asks for */
     int gpus;       /* on all of them */
     char type[FIRN_NAME_MAX];   /* "" for any */
-    char why[SLURM_TICKET_WHY]; /* it is not understood; "": it is */
+    char why[SLURM_TICKET_WHY]; /* the request is unsupported; "": it is fine */
     const char *user, *name;    /* in the arena */
 };
 struct slurm_tickets {
@@ -44,19 +44,19 @@ struct slurm_tickets {
 };
 
 void slurm_ticket_format(uint64_t mark, struct firn_buf *out);
-/* FIRN_EDATA with an excerpt for anything but whole records. Release `out` in
- * any case. */
+/* FIRN_EDATA, with an excerpt, if a record is incomplete. Release `out` in any
+ * case. */
 enum firn_status slurm_tickets_read(struct slurm_tickets *out,
                                     struct firn_bytes text, uint64_t mark,
                                     const char *partition,
                                     struct firn_error *err);
 void slurm_tickets_release(struct slurm_tickets *tickets);
 
-/* The job that was let go under this key, requeued or not; NULL: not there. */
+/* The released job with this key, requeued or not; NULL: not listed. */
 const struct slurm_ticket *slurm_ticket_of(const struct slurm_tickets *all,
                                            const char *key);
 
-/* "17.3-1700000000" to "17_3"; false: no key. */
+/* "17.3-1700000000" to "17_3"; false: not a key. */
 bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID]);
 
 #endif

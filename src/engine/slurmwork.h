@@ -1,21 +1,33 @@
 /* slurmwork.h - the Slurm engine's state, shared by its files.
  *
- * What is wanted and what is there of each job is in its base
- * (engine/roster.h). What is there is known from three sides, none of which is
- * believed alone:
+ * What is wanted of each job and what it holds is in its base
+ * (engine/roster.h). What the engine knows of an attempt comes from three
+ * sources, and none of them is trusted alone:
  *
- *     the folder   pid and exit of its shepherd, locks (engine/epochfiles.h):
- *                  what runs, and how it ended
- *     squeue       by our tag, never by Slurm's number alone: what may still
- *                  come to run, and what Slurm took away
- *     the host     the number of the epoch, which is durable
+ *     the folder   pid and exit files of the shepherd, and the locks
+ *                  (engine/attemptfiles.h): what runs, and how it ended
+ *     squeue       by our tag, never by Slurm's job number alone: what may
+ *                  still start, and what Slurm took away
+ *     the host     the number of the attempt, which is durable
+ *
+ * No file below depends on one above it:
+ *
+ *     slurm.c                      the engine's functions
+ *     slurm_poll.c                 when Slurm is asked, where answers go
+ *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_attempt.c              an attempt from its start to its end
+ *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
+ *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
+ *     slurm_job.c slurm_ask.c      one job's record; running a command
+ *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
+ * arguments
  */
 #ifndef ENGINE_SLURMWORK_H
 #define ENGINE_SLURMWORK_H
 #include "base/arena.h"
 #include "base/buf.h"
+#include "engine/attemptfiles.h"
 #include "engine/childcmd.h"
-#include "engine/epochfiles.h"
 #include "engine/roster.h"
 #include "engine/slurmtext.h"
 
@@ -23,17 +35,17 @@
 enum slurm_command {
     SLURM_CMD_QUEUE,
     SLURM_CMD_NODES,
-    SLURM_CMD_SUBMIT, /* about: job, more: epoch */
+    SLURM_CMD_SUBMIT, /* about: job, more: attempt */
     SLURM_CMD_CANCEL,
-    SLURM_CMD_INBOX, /* this and all above it: slurm_inbox.c */
+    SLURM_CMD_INBOX, /* this tag and all above it: slurm_inbox.c */
 };
 
-/* What is known of an epoch's one submission. */
+/* What is known of an attempt's one submission. */
 enum slurm_submit {
-    SUBMIT_NONE,   /* not asked for yet */
+    SUBMIT_NONE,   /* sbatch was not started */
     SUBMIT_ASKED,  /* sbatch runs */
     SUBMIT_DONE,   /* Slurm has, or had, a job with its tag */
-    SUBMIT_UNSURE, /* it may have one */
+    SUBMIT_UNSURE, /* Slurm may have such a job */
 };
 
 enum { SLURM_KEY_MAX = 104 };
@@ -41,32 +53,33 @@ enum { SLURM_KEY_MAX = 104 };
 struct slurmjob {
     struct rosterjob base;
 
-    /* Of the epoch that is there. */
+    /* The current attempt. */
     bool has_pid;
-    double look_s; /* then its files are looked at again */
-    enum epoch_word word;
+    double look_s; /* when its files are read again */
+    double exit_s; /* since when it has an exit file and a held lock */
+    enum attempt_request request;
 
-    /* Slurm's side of it. */
-    char inbox[SLURM_KEY_MAX]; /* a job of Slurm's own users; "": ours */
+    /* The Slurm job of the attempt. */
+    char inbox[SLURM_KEY_MAX]; /* key of a job of the inbox; "": our own job */
     enum slurm_submit submit;
     int64_t slurm_id; /* 0: not known */
-    double known_s;   /* answers to earlier questions do not count */
-    double settle_s;  /* UNSURE: not before, if it is not there */
+    double known_s;   /* answers to questions asked earlier do not count */
+    double settle_s;  /* UNSURE: when a missing job counts as never submitted */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;             /* answers in a row without it */
-    int nrevived;             /* ... with it waiting, though it had run */
-    bool is_withdrawn;        /* we cancel it, for no fault of its own */
-    bool is_refused;          /* sbatch said no */
-    bool is_damaged;          /* its exit file is */
-    bool owes_words;          /* its files or the cell were not readable yet */
-    int nlosses;              /* starts in a row that were lost, not refused */
-    char said[SLURM_EXCERPT]; /* by sbatch, when it said no last */
-    char reason[64];          /* why it waits in Slurm, in its words */
-    double cancel_s;          /* the last scancel */
-    bool is_slow;             /* somebody was told that it waits */
-    double deserted_s;        /* since when nobody is there, though Slurm has it
-                                 running; 0: somebody is */
+    int nmissing;      /* answers in a row without the job */
+    int nrevived;      /* ... with the job pending after it ran */
+    bool is_withdrawn; /* we cancel it, through no fault of the job */
+    bool is_refused;   /* sbatch refused it */
+    bool is_damaged;   /* its exit file is damaged */
+    bool is_unread;    /* its files or the cell are not readable yet */
+    int nlosses;       /* attempts in a row that were lost */
+    char refusal[SLURM_EXCERPT]; /* sbatch's last refusal */
+    char reason[64];             /* Slurm's reason why the job is pending */
+    double cancel_s;             /* the last scancel */
+    bool is_slow;                /* its long wait was logged */
+    double deserted_s; /* since when both locks are free though Slurm says
+                          RUNNING; 0: a lock is held */
 };
 
 /* A node of the cluster, by id. */
@@ -77,24 +90,25 @@ struct slurm_host {
     int shards_per_gpu;
     bool is_mps;
     bool is_up, is_drained;
-    double unclear_s; /* since when Slurm does not know; 0: it does */
+    double unclear_s; /* since when its state is unclear; 0: it is clear */
     char why[200];
-    uint64_t taken[16], seen[16]; /* by others: as told; as of the answer
-                                     before, for it must be seen twice */
-    uint64_t used[16];            /* by whomever, as of the last answer, */
-    int nused;                    /* and how many */
-    bool has_indices, is_there;   /* which ones; at all */
+    uint64_t taken[16]; /* GPUs that foreign jobs use, as reported */
+    uint64_t seen[16];  /* ... by the previous answer: two answers decide */
+    uint64_t used[16];  /* GPUs in use by any job, by the last answer */
+    int nused;          /* how many GPUs are in use */
+    bool has_indices;   /* `used` says which GPUs */
+    bool is_there;      /* the last answer had the node */
 };
 
-/* GPUs of an epoch that is gone, which Slurm may still count. */
-struct slurm_rest {
+/* GPUs of an ended attempt that Slurm may still count as used. */
+struct slurm_release {
     struct slurm_tag tag;
     struct firn_alloc held;
     double since_s;
 };
 
-/* A Slurm job with our mark that nobody wants. */
-struct slurm_stray {
+/* A Slurm job with our tag that belongs to no current attempt. */
+struct slurm_orphan {
     int64_t id;
     struct slurm_tag tag;
     int nseen;
@@ -124,175 +138,205 @@ struct slurm {
     struct firn_engine_host host;
     uint64_t cell;        /* 0: not known yet */
     struct roster roster; /* its jobs */
-    VEC(struct slurm_rest) rests;
-    VEC(struct slurm_stray) strays;
-    bool has_looked; /* slurm_nodes_first() is done */
-    bool is_stirred; /* something happened in a folder */
+    VEC(struct slurm_release) releases;
+    VEC(struct slurm_orphan) orphans;
+    bool has_looked;  /* slurm_nodes_first() is done */
+    bool has_changes; /* a file appeared in a watched folder */
 
-    double queue_asked_s; /* of the question under way */
+    double queue_asked_s; /* when the queue was last asked for */
     double queue_due_s, nodes_due_s;
-    double used_s;       /* when the hosts' `used` came; 0: it was looked at */
+    double used_s;       /* when the hosts' `used` came; 0: already evaluated */
     char queue_mark[24]; /* at the end of each record of the queue */
-    double away_s;       /* since when Slurm does not answer; 0: it does */
-    struct firn_buf trouble, word; /* word: of job_trouble() */
-    bool is_kept; /* the nodes are those of the file, and unheard of yet */
+    double away_s;       /* since when Slurm does not answer; 0: it answers */
+    struct firn_buf trouble, job_trouble; /* sentences for the host */
+    bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
-static inline double slurm_now_s(const struct slurm *l)
+/* How long a command may take. */
+static const double slurm_answer_s = 20;
+
+static inline double slurm_now_s(const struct slurm *slurm)
 {
-    return roster_now_s(&l->roster);
+    return roster_now_s(&slurm->roster);
+}
+
+/* A job whose answer was lost may appear in the queue within this time. */
+static inline double slurm_settle_s(const struct slurm *slurm)
+{
+    return 6 * slurm->poll_s;
 }
 
 /* The job at this place of the roster. */
-static inline struct slurmjob *slurm_at(const struct slurm *l, size_t i)
+static inline struct slurmjob *slurm_at(const struct slurm *slurm, size_t i)
 {
-    return (struct slurmjob *)l->roster.jobs.at[i];
+    return (struct slurmjob *)slurm->roster.jobs.at[i];
 }
 
-static inline void slurm_tell(struct slurm *l, struct firn_event event)
+static inline void slurm_report(struct slurm *slurm, struct firn_event event)
 {
-    roster_tell(&l->roster, event);
+    roster_report(&slurm->roster, event);
 }
 
-/* Jobs: slurm.c. */
-struct slurmjob *slurm_find(const struct slurm *l, firn_job_id id);
-/* The job leaves the roster. */
-void slurm_drop(struct slurm *l, struct slurmjob *job);
+/* --- slurm_job.c: one job's record ---------------------------------------- */
 
-/* Discovery: slurm_open.c. Waits: some seconds when there is a cluster that was
- * kept, which is then begun from, in trouble; else until Slurm answers. */
-enum firn_status slurm_open(struct slurm *l, struct firn_error *err);
-/* The number of the state folder, once a job's folder is known. */
-enum firn_status slurm_cell(struct slurm *l, const char *job_folder,
+struct slurmjob *slurm_find(const struct slurm *slurm, firn_job_id id);
+/* Removes the job from the roster. */
+void slurm_drop(struct slurm *slurm, struct slurmjob *job);
+void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job);
+/* Notes that Slurm has the job in this state. */
+void slurm_seen(struct slurm *slurm, struct slurmjob *job, int64_t id,
+                enum slurm_state state);
+/* Sends a request to the shepherd, unless an equal or stronger one was sent. */
+void slurm_request(struct slurmjob *job, enum attempt_request request);
+
+/* --- slurm_cell.c --------------------------------------------------------- */
+
+/* Finds or draws the number of the state folder, beside a job's folder. */
+enum firn_status slurm_cell(struct slurm *slurm, const char *job_folder,
                             struct firn_error *err);
-/* The partition's nodes with GPUs, as slurm_nodes_read() has them. */
-bool slurm_is_mine(const struct slurm *l, const struct slurm_node *node);
 
-/* What discovery was told last: slurm_kept.c. */
+/* --- slurm_ask.c: commands ------------------------------------------------ */
+
+/* Starts a command. argv[0] is the bare name; `argv` ends with NULL. */
+void slurm_run(struct slurm *slurm, const char *const *argv,
+               const struct command *command);
+/* Cancels a Slurm job by number and tag: after a crash of the controller the
+ * number alone may belong to another job. `is_gentle`: only if pending. */
+void slurm_cancel(struct slurm *slurm, const struct slurm_tag *tag, int64_t id,
+                  bool is_gentle);
+/* Asks for the queue soon. */
+void slurm_poll_soon(struct slurm *slurm);
+/* A command that asks the controller ended: did the controller answer? Keeps
+ * `trouble`. */
+bool slurm_is_answer(struct slurm *slurm, const char *name,
+                     const struct command_done *done);
+/* The controller does not answer: command `name` failed with this text. */
+void slurm_went_away(struct slurm *slurm, const char *name, const char *why);
+void slurm_came_back(struct slurm *slurm);
+/* The command's error text, for a sentence. Returns `out`. */
+const char *slurm_failure(const struct command_done *done,
+                          char out[SLURM_EXCERPT]);
+/* The controller itself refused; false: it may not have been reached. */
+bool slurm_is_refusal(const struct command_done *done);
+
+/* --- slurm_open.c: discovery ---------------------------------------------- */
+
+/* Waits for Slurm: a few seconds if an earlier answer was kept, which is then
+ * used; else without end. */
+enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
+
+/* --- slurm_kept.c: the last answer of discovery, in a file ---------------- */
+
 struct slurm_kept {
     int version;
     char asked[FIRN_TEXT_MAX], partition[FIRN_TEXT_MAX];
     struct firn_buf nodes; /* as scontrol printed them */
 };
 /* `asked`: the partition that was asked for, "" for the default one. */
-void slurm_kept_write(const struct slurm *l, const char *asked,
+void slurm_kept_write(const struct slurm *slurm, const char *asked,
                       const struct firn_buf *nodes);
-/* False: there is none for the partition asked for. Release `nodes` in any
+/* False: no usable file for the partition asked for. Release `nodes` in any
  * case. */
-bool slurm_kept_read(const struct slurm *l, struct slurm_kept *out);
-/* Says what is other than it was kept. */
-void slurm_kept_compare(const struct slurm *l, const struct slurm_nodes *nodes);
+bool slurm_kept_read(const struct slurm *slurm, struct slurm_kept *out);
+/* Logs how the nodes differ from the file's. */
+void slurm_kept_compare(const struct slurm *slurm,
+                        const struct slurm_nodes *nodes);
 
-/* Commands: slurm_ask.c. `argv` without the folder of the commands; ends with
- * NULL. */
-void slurm_run(struct slurm *l, const char *const *argv,
-               const struct command *how);
-/* Asks for queue and nodes when they are due, and takes answers in. */
-void slurm_poll(struct slurm *l);
-void slurm_poll_soon(struct slurm *l);
-/* Takes in what commands said. */
-void slurm_answers(struct slurm *l);
-/* A command that asks something of the controller ended: did it answer?
- * Keeps `trouble`. */
-bool slurm_is_answer(struct slurm *l, const char *name,
-                     const struct command_done *done);
-/* The controller does not answer, says `name` in these words. */
-void slurm_went_away(struct slurm *l, const char *name, const char *why);
-/* What it said of its failure, for a sentence. Returns `out`. */
-const char *slurm_said(const struct command_done *done,
-                       char out[SLURM_EXCERPT]);
-/* scancel, not more often than every second. `is_gentle`: only while it
- * waits. */
-void slurm_cancel(struct slurm *l, struct slurmjob *job, bool is_gentle);
-/* For scancel: "--name=firn:...". Its number alone may be another job's by
- * now, since the controller may have crashed after its last answer. */
-const char *slurm_mark_option(const struct slurm_tag *tag,
-                              char out[SLURM_TAG_MAX + 8]);
+/* --- slurm_poll.c --------------------------------------------------------- */
 
-/* What squeue says: slurm_queue.c. */
-void slurm_queue_take(struct slurm *l, const struct slurm_jobs *jobs,
+/* Asks for the queue and the nodes when they are due. */
+void slurm_poll(struct slurm *slurm);
+/* Handles all commands that have ended. */
+void slurm_answers(struct slurm *slurm);
+/* Sets the timer for whatever is due next. */
+void slurm_wake_arm(void *slurm_engine);
+
+/* --- slurm_queue.c: squeue's answer --------------------------------------- */
+
+void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
-/* Slurm has the job in this state. */
-void slurm_seen(struct slurm *l, struct slurmjob *job, int64_t id,
-                enum slurm_state state);
-/* What scontrol says: slurm_nodes.c. */
-void slurm_nodes_take(struct slurm *l, const struct slurm_nodes *nodes);
-/* What of it is others', by a queue that was asked for at `asked_s`; 0: by what
- * we hold, whether it waits or not. */
-void slurm_nodes_use(struct slurm *l, double asked_s);
-/* What is known from the beginning of GPUs of others, once. */
-void slurm_nodes_first(struct slurm *l);
-/* Do others use one of these? */
-bool slurm_is_taken(const struct slurm *l, const struct firn_alloc *alloc);
 
-/* Starting: slurm_start.c. */
-void slurm_start(struct slurm *l, struct slurmjob *job);
+/* --- slurm_nodes.c: scontrol's answer ------------------------------------- */
+
+bool slurm_is_in_partition(const struct slurm *slurm,
+                           const struct slurm_node *node);
+/* The node is in the partition and has GPUs. */
+bool slurm_is_mine(const struct slurm *slurm, const struct slurm_node *node);
+void slurm_nodes_take(struct slurm *slurm, const struct slurm_nodes *nodes);
+/* Finds the GPUs of foreign jobs, by a queue that was asked for at `asked_s`;
+ * 0: by what we hold, pending or not. True: the queue was asked for after the
+ * nodes, so pending jobs of ours held none of the GPUs in use. */
+bool slurm_nodes_use(struct slurm *slurm, double asked_s);
+/* Reports the foreign GPUs that were known when the engine was opened. */
+void slurm_nodes_first(struct slurm *slurm);
+/* A foreign job uses one of these GPUs. */
+bool slurm_is_taken(const struct slurm *slurm, const struct firn_alloc *alloc);
+/* The job has been pending in Slurm for a while. */
+bool slurm_is_waiting(const struct slurm *slurm, const struct slurmjob *job);
+
+/* --- slurm_start.c -------------------------------------------------------- */
+
+void slurm_start(struct slurm *slurm, struct slurmjob *job);
 /* sbatch ended. */
-void slurm_submitted(struct slurm *l, const struct command_done *done);
-/* A job of the inbox could not be let go. If Slurm said no it is lost, some
- * times in a row and then for good: GPUs that it cannot have are not kept. But
- * one that is too late to be let go has them, or is over. */
-void slurm_not_let_go(struct slurm *l, const struct command_done *done);
-/* The words of sbatch, for tests: slurm_batch.c. Texts lie in the arena. */
-struct slurm_words {
+void slurm_submitted(struct slurm *slurm, const struct command_done *done);
+
+/* --- slurm_batch.c: sbatch's arguments
+ * ---------------------------------------- */
+
+/* Texts lie in the arena. */
+struct slurm_argv {
     VEC(const char *) at; /* ends with NULL, which is not counted */
 };
-void slurm_batch_words(const struct slurm *l, const struct slurmjob *job,
-                       bool is_per_node, struct slurm_words *out,
-                       struct arena *text);
-/* What its shell is to do; FIRN_EINVAL: a path that cannot be written so. */
-enum firn_status slurm_batch_script(const struct slurm *l,
+void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
+                      bool is_per_node, struct slurm_argv *out,
+                      struct arena *text);
+/* The script for sbatch; FIRN_EINVAL: a path that a script cannot hold. */
+enum firn_status slurm_batch_script(const struct slurm *slurm,
                                     const struct slurmjob *job,
                                     struct firn_buf *out,
                                     struct firn_error *err);
 
-/* An epoch's life: slurm_epoch.c. */
-/* A job whose answer was lost may still turn up so long. */
-double slurm_settle_s(const struct slurm *l);
-void slurm_leave(struct slurm *l, struct slurmjob *job, bool is_loss);
-/* It is not to start: it waits in Slurm, and others have its GPUs. */
-void slurm_withdraw(struct slurm *l, struct slurmjob *job);
-void slurm_look(struct slurm *l, struct slurmjob *job);
-/* Gives a word to its shepherd, once, and only upwards. */
-void slurm_say(struct slurmjob *job, enum epoch_word word);
-/* What it was asked before we came, and whether it is where the book has it;
- * `owes_words` when that cannot be read: slurm_adopt.c. */
-void slurm_take_words(struct slurm *l, struct slurmjob *job);
-enum firn_status slurm_take_over(struct slurm *l, struct slurmjob *job,
+/* --- slurm_attempt.c: an attempt's life
+ * ---------------------------------------- */
+
+void slurm_leave(struct slurm *slurm, struct slurmjob *job, bool is_loss);
+/* Takes a pending Slurm job back, because foreign jobs have its GPUs. */
+void slurm_withdraw(struct slurm *slurm, struct slurmjob *job);
+/* Reads the attempt's state; the job may be gone afterwards. */
+void slurm_look(struct slurm *slurm, struct slurmjob *job);
+/* Takes over an attempt that an earlier firnd started. */
+enum firn_status slurm_take_over(struct slurm *slurm, struct slurmjob *job,
                                  struct firn_error *err);
-void slurm_forget_epoch(struct slurm *l, struct slurmjob *job);
 
-/* Waking: slurm_wake.c. */
-void slurm_wake_arm(struct slurm *l);
-
-/* --- the inbox: slurm_inbox.c ----------------------------------------------
+/* --- slurm_inbox.c: jobs that users gave to a closed partition
+ * ------------------
  *
- * Jobs that users gave to a closed partition of Slurm's. The engine calls; with
- * no inbox all of these do nothing. A job whose launch has an `inbox` has no
- * shepherd, no folder's locks and no tag: it is known by its key alone, and
- * slurm_seen() is to be called for it with what Slurm says of it; when Slurm
- * does not know it any more, with SLURM_COMPLETED (or what was last known).
+ * Without an inbox all of these do nothing. A job whose launch has an `inbox`
+ * has no shepherd, no lock files and no tag: only its key identifies it, and
+ * its state comes by slurm_seen(). When Slurm no longer knows the job, its
+ * state is SLURM_COMPLETED, or what was last known.
  */
-enum firn_status slurm_inbox_open(struct slurm *l, struct firn_error *err);
-void slurm_inbox_close(struct slurm *l);
-/* Starts its commands when they are due; when that is. */
-void slurm_inbox_poll(struct slurm *l);
-double slurm_inbox_due_s(const struct slurm *l);
+enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err);
+void slurm_inbox_close(struct slurm *slurm);
+/* Starts the inbox's commands when they are due. */
+void slurm_inbox_poll(struct slurm *slurm);
+/* When the next command is due. */
+double slurm_inbox_due_s(const struct slurm *slurm);
 /* A command with tag SLURM_CMD_INBOX or above ended. */
-void slurm_inbox_answer(struct slurm *l, const struct command_done *done);
-/* Lets job->inbox go, onto job->held. slurm_seen() follows; what fails is told
- * by job->submit = SUBMIT_UNSURE and tried again by who it is. */
-void slurm_inbox_start(struct slurm *l, struct slurmjob *job);
-/* Ends it: scancel, again and again until slurm_seen() says that it is over. */
-void slurm_inbox_cancel(struct slurm *l, struct slurmjob *job);
-/* Ends one that was not begun, if it is one of the inbox: the host hears that
- * it is gone. */
-void slurm_inbox_end(struct slurm *l, firn_job_id id);
-/* Could it be started on these? FIRN_EREFUSED when it is of the inbox and was
- * sent with another shape. */
-enum firn_status slurm_inbox_check(struct slurm *l, firn_job_id id,
+void slurm_inbox_answer(struct slurm *slurm, const struct command_done *done);
+/* Releases job->inbox from the inbox onto job->held. slurm_seen() follows; a
+ * failure leaves SUBMIT_UNSURE and is tried again. */
+void slurm_inbox_start(struct slurm *slurm, struct slurmjob *job);
+/* Ends the job: scancel until slurm_seen() says that it is over. */
+void slurm_inbox_cancel(struct slurm *slurm, struct slurmjob *job);
+/* Ends a job of the inbox that was not started; its end is reported. Does
+ * nothing for other jobs. */
+void slurm_inbox_end(struct slurm *slurm, firn_job_id id);
+/* FIRN_EREFUSED: the job came by the inbox and its shape does not fit these
+ * GPUs. */
+enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
                                    const struct firn_alloc *to,
                                    struct firn_error *err);
 

@@ -1,14 +1,14 @@
-/* workerenv.c - what the workers of an epoch are told: torchrun's words, ours.
+/* workerenv.c - the workers' variables: torchrun's and firn's own.
  *
  * One worker for each GPU, in the order of nodes and GPUs, or one for each
- * node. GPUs that the driver has are all of one host, whatever nodes their
- * types make: a worker sees all GPUs of the job, and its local rank is its
- * place among them. Declared nodes are hosts of their own, with local ranks of
- * their own, as on a cluster.
+ * node. The driver's GPUs are all on one host, whatever nodes their types make:
+ * a worker sees all GPUs of the job, and its local rank is its place among
+ * them. Declared nodes are hosts of their own, with local ranks of their own,
+ * as on a cluster.
  *
- * Elastic threads are spread evenly by the trainer itself; where GPUs differ in
- * speed and the policy lets the trainer use that, the faster get more of them:
- * the next thread always goes to who would be done with it first.
+ * The trainer itself spreads elastic threads evenly. Where GPUs differ in speed
+ * and the policy lets the trainer use that, faster GPUs get more threads: the
+ * next thread goes to the GPU that would finish it first.
  */
 #define _GNU_SOURCE
 #include "engine/workerenv.h"
@@ -34,17 +34,17 @@ struct places {
     int nnodes, nhosts;
 };
 
-static struct places places_of(const struct workerenv *of)
+static struct places places_of(const struct workerenv *env)
 {
-    const struct firn_alloc *alloc = of->alloc;
+    const struct firn_alloc *alloc = env->alloc;
     struct places out = {0};
     int last = -1;
     for (int i = 0; i < alloc->nparts; i++) {
         const struct firn_part *part = &alloc->parts[i];
-        const struct firn_node *node = &of->cluster->nodes[part->node];
+        const struct firn_node *node = &env->cluster->nodes[part->node];
         out.nnodes += part->node != last;
         last = part->node;
-        out.nhosts = of->is_one_host ? 1 : out.nnodes;
+        out.nhosts = env->is_one_host ? 1 : out.nnodes;
         for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
             if ((part->gpus >> k & 1) == 0)
                 continue;
@@ -52,16 +52,16 @@ static struct places places_of(const struct workerenv *of)
                 .node = out.nnodes - 1,
                 .host = out.nhosts - 1,
                 .id = part->node,
-                .gpu = of->gpu(of->arg, part->node,
-                               FIRN_BOARD_GPUS * part->board + k),
-                .speed = of->cluster->types[node->type].speed};
+                .gpu = env->gpu(env->arg, part->node,
+                                FIRN_BOARD_GPUS * part->board + k),
+                .speed = env->cluster->types[node->type].speed};
             vec_add(&out.at, place);
         }
     }
     return out;
 }
 
-/* "0,1" or uuids, of one host. */
+/* CUDA_VISIBLE_DEVICES of one host: "0,1", or uuids. */
 static const char *visible(const struct places *places, int host,
                            struct launchfile *out)
 {
@@ -80,16 +80,16 @@ static const char *visible(const struct places *places, int host,
     return copy;
 }
 
-/* Does it share its GPUs with another, not with the job that it trains too? */
-static bool is_sharing(const struct workerenv *of,
+/* The job shares its GPUs with a job other than its co-trained partner. */
+static bool is_sharing(const struct workerenv *env,
                        const struct firn_launch *launch)
 {
-    return of->alloc->is_shared && launch->mate == NULL;
+    return env->alloc->is_shared && launch->mate == NULL;
 }
 
-/* CUDA's multi-process service holds a job to its part of the memory; it
- * numbers GPUs as its workers see them, on each host from 0. */
-static const char *limits(const struct workerenv *of,
+/* The memory limits of MPS, which numbers GPUs as the workers of a host see
+ * them, from 0. */
+static const char *limits(const struct workerenv *env,
                           const struct places *places, int host,
                           struct launchfile *out)
 {
@@ -100,7 +100,7 @@ static const char *limits(const struct workerenv *of,
         if (places->at.at[i].host == host) {
             buf_printf(&text, "%s%d=%.0fM", n > 0 ? "," : "", n,
                        places->at.at[i].gpu.mem_gib * 1024 /
-                           of->cluster->jobs_per_gpu);
+                           env->cluster->jobs_per_gpu);
             n++;
         }
     const char *copy = arena_strdup(&out->text, text.at);
@@ -108,7 +108,7 @@ static const char *limits(const struct workerenv *of,
     return copy;
 }
 
-/* Which places have a worker. */
+/* The place has a worker. */
 static bool has_worker(const struct places *places, size_t i, bool is_per_node)
 {
     return !is_per_node || i == 0 ||
@@ -125,7 +125,8 @@ static int workers_of_host(const struct places *places, int host,
     return n;
 }
 
-static void add_workers(const struct workerenv *of, const struct places *places,
+static void add_workers(const struct workerenv *env,
+                        const struct places *places,
                         const struct firn_launch *launch,
                         struct launchfile *out)
 {
@@ -150,16 +151,16 @@ static void add_workers(const struct workerenv *of, const struct places *places,
                            arena_printf(&out->text, "GROUP_RANK=%d", host));
         if (place->gpu.visible != NULL)
             launchfile_add_own(out, visible(places, host, out));
-        if (of->has_driver && is_sharing(of, launch))
-            launchfile_add_own(out, limits(of, places, host, out));
-        if (of->names != NULL)
+        if (env->has_driver && is_sharing(env, launch))
+            launchfile_add_own(out, limits(env, places, host, out));
+        if (env->names != NULL)
             launchfile_add_own(out, arena_printf(&out->text, "FIRN_NODE=%s",
-                                                 of->names[place->id]));
+                                                 env->names[place->id]));
     }
 }
 
-/* "FIRN_LAYOUT=0,0,1": faster GPUs first get the threads that are left over
- * when everybody has one. NULL: even, or no word. */
+/* "FIRN_LAYOUT=0,0,1": the GPU of each thread. Each GPU gets one, and faster
+ * GPUs get the rest first. NULL: all GPUs have the same speed. */
 static const char *layout(const struct places *places, int nthreads,
                           struct launchfile *out)
 {
@@ -191,7 +192,7 @@ static const char *layout(const struct places *places, int nthreads,
     return copy;
 }
 
-static void add_said(struct launchfile *out, const char *name,
+static void add_text(struct launchfile *out, const char *name,
                      const char *value)
 {
     if (value != NULL && value[0] != '\0')
@@ -202,18 +203,11 @@ static void add_number(struct launchfile *out, const char *name, double value)
 {
     char number[STR_DOUBLE_MAX];
     if (value > 0)
-        add_said(out, name, double_text(value, number));
+        add_text(out, name, double_text(value, number));
 }
 
-/* Of a GPU that it shares, a job may count on its part of the memory. */
-static void add_share(const struct workerenv *of, struct launchfile *out)
-{
-    vec_add(&out->common, "FIRN_SHARE=1");
-    add_number(out, "FIRN_MEM_SHARE", 1.0 / of->cluster->jobs_per_gpu);
-}
-
-/* How a model is split, where the policy says it: GPUs of a layer, stages, and
- * how many times over. Without a word the trainer splits nothing. */
+/* How the policy splits the model: GPUs of a layer, stages, replicas. Without
+ * these variables the trainer does not split it. */
 static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
 {
     const struct firn_how *how = &alloc->how;
@@ -232,14 +226,15 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
                                            alloc->ngpus / (tensor * stages)));
 }
 
-/* The other job that these workers train, and whose weights they begin with.
- * The words of the other one's command have a 0x1f between them. */
-static void add_others(const struct firn_launch *launch, struct launchfile *out)
+/* The co-trained job of these workers, and the job whose weights they begin
+ * with. The arguments of the co-trained job's command are separated by 0x1f. */
+static void add_related_jobs(const struct firn_launch *launch,
+                             struct launchfile *out)
 {
     const struct firn_launch_mate *mate = launch->mate;
     struct firn_buf words = {0};
     if (launch->after != NULL && launch->after[0] != '\0') {
-        add_said(out, "FIRN_AFTER", launch->after);
+        add_text(out, "FIRN_AFTER", launch->after);
         vec_add(&out->common, arena_printf(&out->text, "FIRN_AFTER_JOB=%d",
                                            launch->after_job));
     }
@@ -249,12 +244,14 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
         buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
     vec_add(&out->common,
             arena_printf(&out->text, "FIRN_MATE_JOB=%d", mate->job));
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_ATTEMPT=%lld",
+                                       (long long)mate->epoch));
     vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_EPOCH=%lld",
                                        (long long)mate->epoch));
-    add_said(out, "FIRN_MATE_TOKEN", mate->token);
-    add_said(out, "FIRN_MATE_DIR", mate->ckpt);
-    add_said(out, "FIRN_MATE_DATA", mate->dataset);
-    add_said(out, "FIRN_MATE_ARGV", words.at);
+    add_text(out, "FIRN_MATE_TOKEN", mate->token);
+    add_text(out, "FIRN_MATE_DIR", mate->ckpt);
+    add_text(out, "FIRN_MATE_DATA", mate->dataset);
+    add_text(out, "FIRN_MATE_ARGV", words.at);
     if (mate->threads > 0)
         vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_THREADS=%d",
                                            mate->threads));
@@ -262,8 +259,8 @@ static void add_others(const struct firn_launch *launch, struct launchfile *out)
     buf_release(&words);
 }
 
-/* A secret by which the workers of this attempt know each other, drawn for each
- * launch: it says nothing of the job's token, nor that of it. */
+/* A random secret by which the workers of this attempt authenticate each other,
+ * independent of the job's token. */
 static void add_group_key(struct launchfile *out)
 {
     unsigned char key[32];
@@ -272,30 +269,33 @@ static void add_group_key(struct launchfile *out)
     while ((n = getrandom(key, sizeof key, 0)) < 0 && errno == EINTR)
         ;
     if (n != (ssize_t)sizeof key)
-        return; /* workers on several hosts will ask for it */
+        return; /* workers on several hosts will refuse to start */
     for (size_t i = 0; i < sizeof key; i++)
         snprintf(hex + 2 * i, 3, "%02x", key[i]);
-    add_said(out, "FIRN_GROUP_KEY", hex);
+    add_text(out, "FIRN_GROUP_KEY", hex);
 }
 
-static void add_common(const struct workerenv *of,
+static void add_common(const struct workerenv *env,
                        const struct firn_launch *launch, struct launchfile *out)
 {
-    const struct firn_alloc *alloc = of->alloc;
+    const struct firn_alloc *alloc = env->alloc;
     struct firn_buf gpus = {0};
     firn_alloc_print(alloc, &gpus);
-    add_said(out, "FIRN_GPUS", gpus.at);
+    add_text(out, "FIRN_GPUS", gpus.at);
     buf_release(&gpus);
-    add_said(out, "MASTER_ADDR", of->host);
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_JOB=%d", of->job));
-    vec_add(&out->common,
-            arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)of->epoch));
-    add_said(out, "FIRN_URL", launch->url);
-    add_said(out, "FIRN_TOKEN", launch->token);
+    add_text(out, "MASTER_ADDR", env->host);
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_JOB=%d", env->job));
+    vec_add(&out->common, arena_printf(&out->text, "FIRN_ATTEMPT=%lld",
+                                       (long long)env->attempt));
+    vec_add(
+        &out->common, /* the name in older versions */
+        arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)env->attempt));
+    add_text(out, "FIRN_URL", launch->url);
+    add_text(out, "FIRN_TOKEN", launch->token);
     add_group_key(out);
-    add_said(out, "FIRN_DIR", launch->ckpt);
+    add_text(out, "FIRN_DIR", launch->ckpt);
     add_number(out, "FIRN_CKPT_EVERY_S", launch->ckpt_every_s);
-    add_said(out, "FIRN_FREEZE", launch->freeze);
+    add_text(out, "FIRN_FREEZE", launch->freeze);
     add_number(out, "FIRN_FREEZE_MAX", launch->freeze_max);
     if (launch->threads > 0)
         vec_add(&out->common,
@@ -304,32 +304,34 @@ static void add_common(const struct workerenv *of,
         vec_add(&out->common,
                 arena_printf(&out->text, "FIRN_PASSES=%d", alloc->how.passes));
     add_split(alloc, out);
-    add_others(launch, out);
-    if (of->has_driver)
+    add_related_jobs(launch, out);
+    if (env->has_driver)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
 
-void workerenv_tell(const struct workerenv *of,
-                    const struct firn_launch *launch, struct launchfile *out)
+void workerenv_add(const struct workerenv *env,
+                   const struct firn_launch *launch, struct launchfile *out)
 {
-    struct places places = places_of(of);
+    struct places places = places_of(env);
     int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
-    add_common(of, launch, out);
+    add_common(env, launch, out);
     vec_add(&out->common, arena_printf(&out->text, "WORLD_SIZE=%d", nworkers));
     vec_add(&out->common,
             arena_printf(&out->text, "GROUP_WORLD_SIZE=%d", places.nhosts));
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
         vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
-    if (is_sharing(of, launch))
-        add_share(of, out);
-    bool is_of_all = launch->mate == NULL || /* one layout, for both */
-                     launch->mate->threads == launch->threads;
-    if ((of->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
-        is_of_all) {
+    if (is_sharing(env, launch)) {
+        vec_add(&out->common, "FIRN_SHARE=1");
+        add_number(out, "FIRN_MEM_SHARE", 1.0 / env->cluster->jobs_per_gpu);
+    }
+    bool is_same_layout = launch->mate == NULL || /* one layout for both */
+                          launch->mate->threads == launch->threads;
+    if ((env->alloc->tunes & FIRN_TUNE_THREADS) != 0 && !launch->is_per_node &&
+        is_same_layout) {
         const char *spread = layout(&places, launch->threads, out);
         if (spread != NULL)
             vec_add(&out->common, spread);
     }
-    add_workers(of, &places, launch, out);
+    add_workers(env, &places, launch, out);
     vec_release(&places.at);
 }

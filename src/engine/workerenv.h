@@ -1,8 +1,8 @@
-/* workerenv.h - what the workers of an epoch are told, whoever starts them.
+/* workerenv.h - the variables of an attempt's workers, for every engine.
  *
- * Ranks, addresses and firn's own words become variables of a launch file. An
- * engine says what it knows of the GPUs; the rest follows from the allocation
- * and from the job.
+ * Ranks, addresses and firn's own settings become variables of a launch file.
+ * An engine describes its GPUs; the rest follows from the allocation and the
+ * job.
  */
 #ifndef ENGINE_WORKERENV_H
 #define ENGINE_WORKERENV_H
@@ -14,28 +14,27 @@ struct launchfile;
 
 /* Borrowed from the engine. */
 struct worker_gpu {
-    const char *visible; /* for CUDA_VISIBLE_DEVICES; NULL: it is not ours to
-                          * say, for any GPU of the cluster */
+    const char *visible; /* for CUDA_VISIBLE_DEVICES; NULL for all GPUs: the
+                          * engine does not set that variable */
     double mem_gib;
 };
 
 struct workerenv {
     const struct firn_cluster *cluster;
     firn_job_id job;
-    int64_t epoch;
+    int64_t attempt;
     const struct firn_alloc *alloc;
-    bool is_one_host; /* all GPUs are, whatever nodes they are of */
-    bool has_driver;  /* CUDA is there: its own words are said too */
-    const char *host; /* where rank 0 is */
-    /* Names of nodes, by id; a worker is told its own as FIRN_NODE. NULL: it
-     * is not. */
+    bool is_one_host; /* all nodes are on one host */
+    bool has_driver;  /* CUDA is there: its variables are set too */
+    const char *host; /* address of rank 0 */
+    /* Names of nodes, by id, for FIRN_NODE; NULL: not set. */
     const char *const *names;
     struct worker_gpu (*gpu)(const void *arg, firn_node_id node, int index);
     const void *arg;
 };
 
 /* Fills `common`, `workers` and `own` of the launch file. */
-void workerenv_tell(const struct workerenv *of,
-                    const struct firn_launch *launch, struct launchfile *out);
+void workerenv_add(const struct workerenv *env,
+                   const struct firn_launch *launch, struct launchfile *out);
 
 #endif

@@ -28,7 +28,7 @@ struct arena;
 enum {
     ALLOT_GROUPS = 32,
     ALLOT_SPREAD = 16, /* rows over more columns than this are valued as if
-                        * over as few as can be */
+                        * over as few as possible */
 };
 
 struct allot_cell {

@@ -58,7 +58,7 @@ bool board_now_fits(const struct board *board, int row);
 struct board_way board_look(struct board *board, int row, struct board_way from,
                             bool ratio);
 
-/* The same sum in the same group, in as few columns as can be now; n 0 when
+/* The same sum in the same group, in as few columns as now possible; n 0 when
  * there is no room. The cost is not filled in. */
 struct board_way board_again(const struct board *board, struct board_way way);
 
@@ -73,7 +73,7 @@ void board_take(struct board *board, int row);
 void board_lift(struct board *board, int row);
 void board_drop(struct board *board, int row);
 
-/* How the row is put. */
+/* The way in which the row is put now. */
 struct board_way board_way_of(const struct board *board, int row);
 
 /* The cost of a row's term, and the fitness of a mean cost. */

@@ -74,7 +74,7 @@ struct cbc {
 };
 
 /* Solves `problem`. On CBC_SOLVED `x` has the columns, integers exactly whole;
- * otherwise it is as it was. Leaves no process, descriptor or file behind. */
+ * otherwise it is unchanged. Leaves no process, descriptor or file behind. */
 enum cbc_answer cbc_solve(struct cbc *cbc, const struct milp *problem,
                           struct arena *scratch, double *x);
 

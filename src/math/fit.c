@@ -36,7 +36,7 @@
 
 struct run {
     const struct fit_problem *problem;
-    double *p, *slope; /* at the t in hand: p(t), dp/dt */
+    double *p, *slope; /* at the present t: p(t), dp/dt */
     double *r, *jac;   /* of the caller: nresiduals, nresiduals x nparams */
 };
 

@@ -45,7 +45,7 @@ struct fit_result {
 
 /* Writes p[0..nparams). FIRN_EDATA without residuals or parameters;
  * FIRN_EINVAL when bounds cross, a number is not finite, or the residuals at
- * the start are not finite; p is then as it was. A typical refit (7
+ * the start are not finite; p is then unchanged. A typical refit (7
  * parameters, 60 residuals) takes a fraction of a millisecond. */
 enum firn_status fit_run(const struct fit_problem *problem, double *p,
                          struct fit_result *result, struct arena *scratch,

@@ -20,7 +20,6 @@
  */
 #include "math/linear.h"
 #include "base/arena.h"
-#include <lapacke.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -42,6 +41,13 @@ static enum firn_status check(const struct linear_problem *p,
     }
     return FIRN_OK;
 }
+
+/* LAPACK's own, by reference as Fortran has it. Not through LAPACKE: that
+ * library has 2560 symbols which the loader binds at every start of firn. */
+extern void dgelsy_(const int *m, const int *n, const int *nrhs, double *a,
+                    const int *lda, double *b, const int *ldb, int *jpvt,
+                    const double *rcond, int *rank, double *work,
+                    const int *lwork, int *info);
 
 /* Length of column j, or 1 when it is all zeros. */
 static double column_length(const struct linear_problem *p, size_t j)
@@ -68,19 +74,28 @@ static void solve(const struct linear_problem *p, const bool *in, double *z,
     double *a = arena_alloc(scratch, m * n * sizeof *a);
     double *b = arena_alloc(scratch, (m > n ? m : n) * sizeof *b);
     double *length = arena_alloc(scratch, n * sizeof *length);
-    lapack_int *pivot = arena_alloc(scratch, n * sizeof *pivot);
+    int *pivot = arena_alloc(scratch, n * sizeof *pivot);
     for (size_t k = 0; k < n; k++) {
         length[k] = column_length(p, of[k]);
         for (size_t i = 0; i < m; i++)
             a[k * m + i] = p->a[i * p->cols + of[k]] / length[k];
     }
     memcpy(b, p->y, m * sizeof *b);
-    lapack_int rank = 0;
-    lapack_int bad = LAPACKE_dgelsy(
-        LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)n, 1, a, (lapack_int)m, b,
-        (lapack_int)(m > n ? m : n), pivot, 1e-12, &rank);
+    const int rows = (int)m, cols = (int)n, one = 1,
+              longer = m > n ? rows : cols;
+    const double rcond = 1e-12;
+    int rank = 0, bad = 0, size = -1; /* -1: asks for the size of `work` */
+    double best = 0, *work = &best;
+    for (int call = 0; call < 2 && bad == 0; call++) {
+        dgelsy_(&rows, &cols, &one, a, &rows, b, &longer, pivot, &rcond, &rank,
+                work, &size, &bad);
+        if (call == 0) {
+            size = (int)best;
+            work = arena_alloc(scratch, (size_t)size * sizeof *work);
+        }
+    }
     if (bad != 0)
-        FIRN_BUG("dgelsy: argument %d", (int)-bad);
+        FIRN_BUG("dgelsy: argument %d", -bad);
     for (size_t k = 0; k < n; k++)
         z[of[k]] = b[k] / length[k];
 }

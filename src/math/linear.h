@@ -22,7 +22,7 @@ struct linear_problem {
 };
 
 /* Writes x[0..cols). FIRN_EDATA without rows or columns, FIRN_EINVAL when a
- * number is not finite; x is then as it was. O(rows cols^2). */
+ * number is not finite; x is then unchanged. O(rows cols^2). */
 enum firn_status linear_fit(const struct linear_problem *problem, double *x,
                             struct arena *scratch, struct firn_error *err);
 

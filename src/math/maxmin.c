@@ -204,8 +204,8 @@ static void ties_settle(struct ties *ties)
     ties->nslots = 0;
 }
 
-/* Of equal moves: into a slot goes the menu listed last, out of all slots
- * the one listed first. */
+/* Is this move better than `best`? Of equal moves the menu listed last goes
+ * into a slot, and the one listed first out of all slots. */
 static bool is_better(const struct ties *ties, int64_t cost, size_t m,
                       struct ties_arc best)
 {
@@ -312,7 +312,7 @@ static void paths_down(struct ties *ties, int64_t *dist, int *before)
     }
 }
 
-/* What member m of slot 0 adds to the cheapest assignment when it costs
+/* The cost that member m of slot 0 adds to the cheapest assignment if it costs
  * `above` there; *into is the slot it then pushes into, 0 for none, and next[]
  * the chain from there. */
 static int64_t best_rise(struct ties *ties, size_t m, int64_t above, int *into,
@@ -419,7 +419,7 @@ static void close_slots(struct ties *ties)
     }
 }
 
-/* What menu would cost one position further up. */
+/* The cost of a menu one position further up. */
 static int64_t cost_above(const struct ties *ties, size_t menu)
 {
     size_t next = ties->position[menu] + 1;

@@ -44,7 +44,7 @@ struct minimise_result {
 
 /* From x[0..n), moved inside the bounds, to the minimum, written into x; never
  * to a higher value. FIRN_EINVAL when there are no or too many variables,
- * bounds cross, or x or f at the start is not finite; x is then as it was. */
+ * bounds cross, or x or f at the start is not finite; x is then unchanged. */
 enum firn_status minimise_run(const struct minimise_problem *problem, double *x,
                               struct minimise_result *result,
                               struct firn_error *err);

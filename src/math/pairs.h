@@ -24,7 +24,7 @@ struct pairs_problem {
 
 enum { PAIRS_NONE = -1 };
 
-/* What a task does: alone (pair is PAIRS_NONE) or in pair k; `entry` is the
+/* A task runs alone (pair is PAIRS_NONE) or in pair k; `entry` is the
  * place in the arrays of the menus, or SIZE_MAX when it is idle. */
 struct pairs_choice {
     int pair;
@@ -40,7 +40,7 @@ struct pairs_result {
 
 /* Writes choice[i] for each task. FIRN_EINVAL for a negative cost or
  * capacity, a value that is not finite, or a pair of invalid tasks; `choice` is
- * then as it was. A few milliseconds for 40 tasks in all pairs. */
+ * then unchanged. A few milliseconds for 40 tasks in all pairs. */
 enum firn_status pairs_solve(const struct pairs_problem *problem,
                              struct pairs_choice *choice,
                              struct pairs_result *result, struct arena *scratch,

@@ -24,7 +24,7 @@
  *
  * The model is fitted before its residuals are known, so odd rows have bent it
  * by then. correction_refine() goes round once more; with FEW_ROWS and above
- * it would change nothing that can be measured, and cost thrice the time.
+ * it would change nothing that can be measured, and cost three times as much.
  *
  * Tried and no better: medians or Huber means in place of means.
  */

@@ -185,7 +185,7 @@ double firn_freezeout_lr(const struct firn_freezeout *rule, size_t nlayers,
     return 0.5 * wave / (rule->scaled ? end : 1);
 }
 
-/* What the rest of training costs, in units of progress per samples/s. */
+/* The cost of the rest of training, in units of progress per samples/s. */
 static double rest(const struct firn_freezeout *rule, size_t nlayers,
                    double from, firn_freezeout_gain *gain, const void *context)
 {

@@ -84,18 +84,6 @@ double firn_itertime_sync(const struct firn_itertime *m,
     return synchronise(m, shape, fullest(shape));
 }
 
-/* I(6) for a backward pass that takes b seconds unfrozen. */
-static double frozen_backward(const struct firn_itertime *m, double b,
-                              double theta)
-{
-    double power = theta <= 0 ? 0
-                   : m->flop_gamma == 1
-                       ? theta
-                       : quick_exp(m->flop_gamma * quick_log(theta));
-    double frozen = m->flop_alpha_s + m->flop_beta * power * b;
-    return frozen < b ? frozen : b;
-}
-
 /* Forward's part of c seconds of compute. */
 static inline double forward(const struct firn_itertime *m, double c, int k)
 {
@@ -103,10 +91,19 @@ static inline double forward(const struct firn_itertime *m, double c, int k)
     return m->phi * (c - fixed) + m->phi_fixed * fixed;
 }
 
+/* I(6) for a backward pass that takes b seconds unfrozen. */
 static inline double backward(const struct firn_itertime *m,
                               const struct firn_shape *shape, double b)
 {
-    return is_frozen(shape) ? frozen_backward(m, b, shape->theta) : b;
+    double theta = shape->theta;
+    if (!is_frozen(shape))
+        return b;
+    double power = theta <= 0 ? 0
+                   : m->flop_gamma == 1
+                       ? theta
+                       : quick_exp(m->flop_gamma * quick_log(theta));
+    double frozen = m->flop_alpha_s + m->flop_beta * power * b;
+    return frozen < b ? frozen : b;
 }
 
 double firn_itertime_backward(const struct firn_itertime *m,

@@ -197,21 +197,6 @@ size_t measured_batches(double **out, const char *folder)
     return found.n;
 }
 
-static enum firn_status read_files(struct sheet *files, const double *batch,
-                                   size_t n, const char *folder,
-                                   struct firn_error *err)
-{
-    struct firn_buf path = {0};
-    enum firn_status status = FIRN_OK;
-    for (size_t i = 0; i < n && status == FIRN_OK; i++) {
-        buf_clear(&path);
-        buf_printf(&path, "%s/validation-%.0f.csv", folder, batch[i]);
-        status = sheet_read(&files[i], path.at, err);
-    }
-    buf_release(&path);
-    return status;
-}
-
 /* Per-layer variances of the smallest batch. */
 static void fill_layers(struct firn_profile_stats *s, const struct sheet *file)
 {
@@ -291,7 +276,13 @@ enum firn_status measured_stats(struct firn_profile_stats *out,
         s.nbatches = measured_batches(&s.batch, folder.at);
     if (s.nbatches > 0) {
         struct sheet *files = mem_new(s.nbatches, sizeof *files);
-        status = read_files(files, s.batch, s.nbatches, folder.at, err);
+        struct firn_buf path = {0};
+        for (size_t i = 0; i < s.nbatches && status == FIRN_OK; i++) {
+            buf_clear(&path);
+            buf_printf(&path, "%s/validation-%.0f.csv", folder.at, s.batch[i]);
+            status = sheet_read(&files[i], path.at, err);
+        }
+        buf_release(&path);
         if (status == FIRN_OK)
             status = fill(&s, files, folder.at, err);
         for (size_t i = 0; i < s.nbatches; i++)

@@ -481,8 +481,8 @@ struct usage_row {
     double batch, theta, mem_mib, util; /* util: NaN when not measured */
 };
 
-/* What is saved of the line a + b x as theta falls: (1 - theta) (c + d x) by
- * least squares, c and d within 0 and a, b. */
+/* Fits the saving (1 - theta) (c + d x) of the line a + b x by least squares,
+ * with c and d from 0 to a and b. */
 static void fit_saved(const struct usage_row *rows, size_t n, bool is_util,
                       double *const at[4])
 {

@@ -73,48 +73,11 @@ static bool is_frozen(const struct firn_stage *s)
     return s->theta < 1 || s->omega < 1;
 }
 
-/* The three lines of (12). */
-struct passes {
-    double forward, backward, more;
-};
-
-static struct passes pipeline(const struct firn_stage *stages, int p, int k,
-                              const struct firn_freeze_law *freeze)
-{
-    struct passes t = {0};
-    double slowest = 0;
-    for (int j = 0; j < p; j++) {
-        const struct firn_stage *s = &stages[j];
-        double backward = stage_backward(s, freeze);
-        t.forward += s->forward_s;
-        t.backward += backward;
-        if (j + 1 < p) {
-            t.forward += s->act_s;
-            t.backward += is_frozen(&stages[j + 1]) ? 0 : s->grad_s;
-        }
-        slowest = fmax(slowest, s->forward_s + backward);
-    }
-    t.more = (k - 1) * slowest;
-    return t;
-}
-
 double firn_pipeline_iteration(const struct firn_stage *stages, int p,
                                int micro_batches,
                                const struct firn_freeze_law *freeze)
 {
     return firn_hybrid_iteration(stages, p, micro_batches, 1, freeze, 1);
-}
-
-/* (7) for stage j. */
-static double stage_sync(const struct firn_stage *s,
-                         const struct firn_freeze_law *f)
-{
-    if (s->omega <= 0)
-        return 0;
-    if (!is_frozen(s))
-        return s->sync_s;
-    return at_most(f->sync_alpha_s + f->sync_beta * s->omega * s->sync_s,
-                   s->sync_s);
 }
 
 double firn_hybrid_iteration(const struct firn_stage *stages, int p,
@@ -123,11 +86,26 @@ double firn_hybrid_iteration(const struct firn_stage *stages, int p,
 {
     if (p < 1 || micro_batches < 1 || replicas < 1)
         return NAN;
-    struct passes t = pipeline(stages, p, micro_batches, freeze);
-    double sync = 0;
-    for (int j = 0; j < p && replicas > 1; j++)
-        sync += stage_sync(&stages[j], freeze);
-    return t.forward + t.more + firn_overlap(t.backward, sync, gamma);
+    double forward_s = 0, backward_s = 0, slowest_s = 0, sync_s = 0;
+    for (int j = 0; j < p; j++) {
+        const struct firn_stage *s = &stages[j];
+        double stage_s = stage_backward(s, freeze);
+        forward_s += s->forward_s;
+        backward_s += stage_s;
+        if (j + 1 < p) {
+            forward_s += s->act_s;
+            backward_s += is_frozen(&stages[j + 1]) ? 0 : s->grad_s;
+        }
+        slowest_s = fmax(slowest_s, s->forward_s + stage_s);
+        if (replicas == 1 || s->omega <= 0)
+            continue;
+        double frozen_s =
+            freeze->sync_alpha_s + freeze->sync_beta * s->omega * s->sync_s;
+        sync_s +=
+            is_frozen(s) ? at_most(frozen_s, s->sync_s) : s->sync_s; /* (7) */
+    }
+    return forward_s + (micro_batches - 1) * slowest_s +
+           firn_overlap(backward_s, sync_s, gamma);
 }
 
 double firn_tensor_step(const struct firn_tensor *m, double compute_s,

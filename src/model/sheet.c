@@ -28,18 +28,6 @@ static void cut(struct sheet *sheet, const char *line, char **out, size_t n)
     }
 }
 
-static void add_row(struct sheet *sheet, const char *line)
-{
-    if (sheet->nrows == sheet->cap) {
-        size_t cap = sheet->cap > 0 ? 2 * sheet->cap : 256;
-        sheet->cells = mem_grow(sheet->cells, sheet->cap * sheet->ncols,
-                                cap * sheet->ncols, sizeof *sheet->cells);
-        sheet->cap = cap;
-    }
-    cut(sheet, line, sheet->cells + sheet->nrows * sheet->ncols, sheet->ncols);
-    sheet->nrows++;
-}
-
 static enum firn_status read_rows(struct sheet *sheet, struct lines *in,
                                   const char *path, struct firn_error *err)
 {
@@ -56,7 +44,15 @@ static enum firn_status read_rows(struct sheet *sheet, struct lines *in,
             return firn_fail(err, FIRN_EINVAL,
                              "%s: line %ld: %zu cells, not %zu", path,
                              lines_number(in), count(line), sheet->ncols);
-        add_row(sheet, line);
+        if (sheet->nrows == sheet->cap) {
+            size_t cap = sheet->cap > 0 ? 2 * sheet->cap : 256;
+            sheet->cells = mem_grow(sheet->cells, sheet->cap * sheet->ncols,
+                                    cap * sheet->ncols, sizeof *sheet->cells);
+            sheet->cap = cap;
+        }
+        cut(sheet, line, sheet->cells + sheet->nrows * sheet->ncols,
+            sheet->ncols);
+        sheet->nrows++;
     }
     return FIRN_OK;
 }

@@ -168,17 +168,6 @@ struct columns {
     int from[NPARAMS], to[NPARAMS];
 };
 
-static struct columns list_columns(const struct steprows *t)
-{
-    struct columns c = {0};
-    for (int j = 0; j < NPARAMS; j++)
-        if (t->column[j] >= 0) {
-            c.from[c.n] = j;
-            c.to[c.n++] = t->column[j];
-        }
-    return c;
-}
-
 /* Two parameters may share a column. */
 static void add_row(const struct columns *c, const double *slopes,
                     double factor, double *row)
@@ -192,8 +181,13 @@ void steprow_residuals(void *ctx, const double *p, double *r, double *jac)
     const struct steprows *t = ctx;
     double v[NPARAMS];
     struct slopes s;
-    struct columns columns = list_columns(t);
+    struct columns columns = {0};
     size_t n = (size_t)t->ncolumns;
+    for (int j = 0; j < NPARAMS; j++)
+        if (t->column[j] >= 0) {
+            columns.from[columns.n] = j;
+            columns.to[columns.n++] = t->column[j];
+        }
     steprow_spread(t, p, v);
     if (jac != NULL)
         memset(jac, 0, t->nresiduals * n * sizeof *jac);

@@ -17,7 +17,7 @@
 
 static const double entry_memory = 10; /* observations an entry's past weighs */
 static const double drift_memory = 50;
-static const double least_gain = -0.95; /* a prediction below makes no sense */
+static const double least_gain = -0.95; /* predictions are not below this */
 
 static bool positive(double x)
 {
@@ -197,16 +197,6 @@ enum firn_status firn_lut_put(struct firn_lut *lut, struct firn_lut_key key,
     return FIRN_OK;
 }
 
-static void learn_drift(struct firn_lut *lut, double log_ratio)
-{
-    double past = fmin(lut->drift_weight, drift_memory);
-    lut->drift_weight = past + 1;
-    lut->log_drift = (past * lut->log_drift + log_ratio) / lut->drift_weight;
-    /* One observation is shrunk by half, ten by a tenth. */
-    double trust = lut->drift_weight / (lut->drift_weight + 1);
-    lut->drift = fm_exp(trust * lut->log_drift) - 1;
-}
-
 enum firn_status firn_lut_observe(struct firn_lut *lut, struct firn_lut_key key,
                                   double iter_s, struct firn_error *err)
 {
@@ -218,8 +208,16 @@ enum firn_status firn_lut_observe(struct firn_lut *lut, struct firn_lut_key key,
         return FIRN_OK;
     }
     struct firn_lut_entry *e = &lut->entries[i];
-    if (e->weight <= 0) /* later ones would compare with themselves */
-        learn_drift(lut, fm_log(iter_s / e->iter_s));
+    if (e->weight <= 0) { /* later ones would compare with themselves */
+        double before = fmin(lut->drift_weight, drift_memory);
+        double log_ratio = fm_log(iter_s / e->iter_s);
+        lut->drift_weight = before + 1;
+        lut->log_drift =
+            (before * lut->log_drift + log_ratio) / lut->drift_weight;
+        /* One observation is shrunk by half, ten by a tenth. */
+        double trust = lut->drift_weight / (lut->drift_weight + 1);
+        lut->drift = fm_exp(trust * lut->log_drift) - 1;
+    }
     double past = fmin(e->weight, entry_memory);
     e->iter_s = (past * e->iter_s + iter_s) / (past + 1);
     e->weight = past + 1;

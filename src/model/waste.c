@@ -171,18 +171,6 @@ enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
     return FIRN_OK;
 }
 
-/* The type whose GPUs would be first to finish one more thread. */
-static int soonest_type(const struct firn_waste_type *types, int ntypes)
-{
-    int best = -1;
-    for (int i = 0; i < ntypes; i++)
-        if (types[i].ngpus > 0 &&
-            (best < 0 || is_sooner(types[i].threads + 1, types[i].rate,
-                                   types[best].threads + 1, types[best].rate)))
-            best = i;
-    return best;
-}
-
 bool firn_waste_best(struct firn_waste_type *types, int ntypes, int maxp,
                      struct firn_waste *out)
 {
@@ -203,9 +191,15 @@ bool firn_waste_best(struct firn_waste_type *types, int ntypes, int maxp,
         left -= (long)types[i].threads * types[i].ngpus;
     }
     while (left > 0) {
-        int next = soonest_type(types, ntypes);
-        types[next].threads++;
-        left -= types[next].ngpus;
+        int soonest = -1; /* to finish one more thread on each of its GPUs */
+        for (int i = 0; i < ntypes; i++)
+            if (types[i].ngpus > 0 &&
+                (soonest < 0 ||
+                 is_sooner(types[i].threads + 1, types[i].rate,
+                           types[soonest].threads + 1, types[soonest].rate)))
+                soonest = i;
+        types[soonest].threads++;
+        left -= types[soonest].ngpus;
     }
     for (int i = 0; i < ntypes; i++)
         if (types[i].ngpus > 0)

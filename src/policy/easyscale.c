@@ -14,7 +14,7 @@
  *   grow        each running job proposes, for each GPU type, some more GPUs;
  *               the proposals with the highest speed-up per GPU are accepted
  *               first, then those with more GPUs (Algorithm 1), as long as
- *               there are GPUs; then again, until nobody gains
+ *               there are GPUs; then again, until no job gains
  *   place       jobs whose GPUs by type are the same stay where they are
  *
  * Algorithm 1 as printed never drops a proposal that cannot be met, and would
@@ -37,13 +37,15 @@
  *
  * Invariants: (1) a job has at least gpus_min GPUs, or none; it has none only
  * if it could not start, or a job with a higher priority took them; (2) the
- * counts of all jobs add up to at most what is up, by type; (3) what is
- * remembered in a round does not change what the same round would plan.
+ * counts of all jobs add up to at most what is up, by type; (3) what a round
+ * remembers does not change the plan of the same round.
  *
  * Cost: O(jobs log jobs) a round, O(jobs) for each GPU taken back, and for
  * each pass of Algorithm 1 the layouts of the proposals.
  */
 #include "policy/easyscale.h"
+#include "base/keep.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,38 +53,33 @@ enum { REST_ROUNDS = 10 }; /* intervals without proposals after a fall-back */
 
 static const char *const kinds[] = {"one", "mixed", NULL};
 
-#define AT(field) .offset = offsetof(struct easyscale, field)
-#define NUMBER(value, least, most) \
-    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
-
 static const struct firn_option table[] = {
-    {"types", FIRN_OPTION_CHOICE, "mixed", .choices = kinds,
-     .help = "GPU types of one job at a time: one (D1) or several (D2)",
-     AT(types)},
-    {"waste", NUMBER("0.3", 0, 1),
-     .help = "the most of its GPUs' capability that a layout may waste",
-     AT(waste)},
-    {"top", FIRN_OPTION_INT, "3", 1, THREADPLAN_MOST,
-     .help = "proposals that a job makes at a time", AT(top)},
-    {"gain", NUMBER("0.25", 0, 1),
-     .help = "share of a predicted gain that must be seen, else the GPUs go "
-             "back; 0: only if the job is slower than before",
-     AT(gain)},
-    {"interval", NUMBER("60", 1, 1e9),
-     .help = "seconds until GPUs are offered again, if nothing happens before",
-     AT(interval_s)},
-    {"restart", NUMBER("20", 0, 1e9),
-     .help = "seconds that a change costs a job that names no cost",
-     AT(restart_s)},
-    {"skip", FIRN_OPTION_BOOL, "1",
-     .help = "jobs pass one of the same priority that cannot start", AT(skip)},
+    FIRN_CHOICE(struct easyscale, types, "types", "mixed", kinds,
+                "GPU types of one job at a time: one (D1) or several (D2)"),
+    FIRN_NUMBER(struct easyscale, waste, "waste", "0.3", 0, 1,
+                "the most of its GPUs' capability that a layout may waste"),
+    FIRN_INT(struct easyscale, top, "top", "3", 1, THREADPLAN_MOST,
+             "proposals that a job makes at a time"),
+    FIRN_NUMBER(struct easyscale, gain, "gain", "0.25", 0, 1,
+                "share of a predicted gain that must be seen, else the GPUs go "
+                "back; 0: only if the job is slower than before"),
+    FIRN_NUMBER(struct easyscale, interval_s, "interval", "60", 1, 1e9,
+                "seconds until GPUs are offered again, if nothing happens "
+                "before"),
+    FIRN_NUMBER(struct easyscale, restart_s, "restart", "20", 0, 1e9,
+                "seconds that a change costs a job that names no cost"),
+    FIRN_BOOL(struct easyscale, skip, "skip", "1",
+              "jobs pass one of the same priority that cannot start"),
     {0},
 };
 
 /* ---- seats ---- */
 
-static int by_priority(const struct firn_job *a, const struct firn_job *b)
+static int by_priority(const struct firn_job *a, const struct firn_job *b,
+                       const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return (a->spec.priority < b->spec.priority) -
            (a->spec.priority > b->spec.priority);
 }
@@ -121,7 +118,7 @@ const struct threadplan *es_plan(const struct es_round *round,
     return &seat->plan;
 }
 
-/* What was kept over a restart, under the slots that jobs have now. */
+/* Puts what was kept over a restart under the slots that jobs have now. */
 static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
                     size_t n)
 {
@@ -141,7 +138,7 @@ static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
 static void sit_down(struct es_round *round)
 {
     const struct firn_view *view = round->view;
-    const struct firn_job **jobs = firn_view_sorted(view, by_priority);
+    const struct firn_job **jobs = firn_view_sorted(view, by_priority, NULL);
     struct easyscale *es = round->es;
     if (es->kept.n > 0)
         take_up(es, firn_view_jobs(view), view->njobs);
@@ -152,7 +149,8 @@ static void sit_down(struct es_round *round)
     for (size_t i = 0; i < view->njobs; i++) {
         const struct firn_job *job = jobs[i];
         size_t slot = (size_t)job->slot;
-        if (job->held.is_shared) /* another policy's: it stays as it is */
+        if (job->held
+                .is_shared) /* placed by another policy: it stays as it is */
             continue;
         struct es_seat *seat = &round->seats[round->n++];
         seat->job = job;
@@ -180,7 +178,7 @@ void es_move(struct es_round *round, struct es_seat *seat, int type, int more)
     seat->is_changed = true;
 }
 
-/* It is to have these instead. */
+/* Changes the GPUs that it is to have to these. */
 void es_set(struct es_round *round, struct es_seat *seat, const int *counts)
 {
     for (int t = 0; t < round->ntypes; t++)
@@ -190,7 +188,8 @@ void es_set(struct es_round *round, struct es_seat *seat, const int *counts)
 
 /* ---- fall back ---- */
 
-/* It runs on what it was given last, and has told how fast. */
+/* The job runs on the GPUs it was given last, and has reported its speed
+ * there. */
 static bool is_judged(const struct es_round *round, const struct es_seat *seat)
 {
     const struct es_past *past = seat->past;
@@ -430,7 +429,104 @@ static void fini(void *state)
     vec_release(&es->kept);
 }
 
+/* ---- over a restart ---- */
+
+/* Kept are the type a job first started on, which it may not leave under
+ * types=one, and what was predicted when it was last given more GPUs, by which
+ * it is judged. All of it is by job id: core may give a job another slot after
+ * a restart, so take_up() puts entries under slots in the first round, and
+ * those of jobs that are gone are forgotten then. */
+
+static void save_counts(struct firn_buf *out, const int *counts)
+{
+    int n = FIRN_TYPES_MAX;
+    while (n > 0 && counts[n - 1] == 0)
+        n--;
+    keep_int(out, n);
+    for (int t = 0; t < n; t++)
+        keep_int(out, counts[t]);
+}
+
+static void save_past(struct firn_buf *out, const struct es_past *past)
+{
+    keep_int(out, past->id);
+    keep_int(out, past->type);
+    keep_double(out, past->at_s);
+    save_counts(out, past->from);
+    save_counts(out, past->to);
+    keep_double(out, past->from_rate);
+    keep_double(out, past->to_rate);
+    keep_double(out, past->rests_until_s);
+}
+
+static void save(const void *state, struct firn_buf *out)
+{
+    const struct easyscale *es = state;
+    long n = (long)es->kept.n;
+    for (size_t i = 0; i < es->past.cap; i++)
+        n += es->past.at[i].id > 0;
+    keep_begin(out, "policy easyscale", 1);
+    keep_int(out, n);
+    for (size_t i = 0; i < es->past.cap; i++)
+        if (es->past.at[i].id > 0)
+            save_past(out, &es->past.at[i]);
+    for (size_t i = 0; i < es->kept.n; i++)
+        save_past(out, &es->kept.at[i]);
+}
+
+static void load_counts(struct keep *in, int *counts)
+{
+    long n = keep_read_int(in, 0, FIRN_TYPES_MAX);
+    for (long t = 0; t < n; t++)
+        counts[t] = (int)keep_read_int(in, 0, INT32_MAX);
+}
+
+static struct es_past load_past(struct keep *in)
+{
+    struct es_past past = {.id = (int)keep_read_int(in, 1, INT32_MAX)};
+    past.type = (int)keep_read_int(in, 0, FIRN_TYPES_MAX);
+    past.at_s = keep_read_double(in);
+    load_counts(in, past.from);
+    load_counts(in, past.to);
+    past.from_rate = keep_read_double(in);
+    past.to_rate = keep_read_double(in);
+    past.rests_until_s = keep_read_double(in);
+    return past;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct es_past *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static enum firn_status load(void *state, struct firn_bytes in,
+                             struct firn_error *err)
+{
+    struct easyscale *es = state;
+    struct easyscale fresh = {.past = {0}};
+    struct keep keep;
+    FIRN_TRY(keep_open(&keep, in, "policy easyscale", 1, err));
+    long n = keep_read_int(&keep, 0, INT32_MAX);
+    for (long i = 0; i < n && !keep.is_bad; i++)
+        vec_add(&fresh.kept, load_past(&keep));
+    enum firn_status status = keep_close(&keep, err);
+    if (status != FIRN_OK) {
+        vec_release(&fresh.kept);
+        return status;
+    }
+    if (fresh.kept.n > 1)
+        qsort(fresh.kept.at, fresh.kept.n, sizeof *fresh.kept.at, by_id);
+    vec_release(&es->past);
+    vec_release(&es->kept);
+    es->kept.at = fresh.kept.at;
+    es->kept.n = fresh.kept.n;
+    es->kept.cap = fresh.kept.cap;
+    return FIRN_OK;
+}
+
 const struct firn_policy_def firn_policy_easyscale = {
+    .size = sizeof(struct firn_policy_def),
     .name = "easyscale",
     .summary = "elastic threads on any GPUs, more where they speed up most",
     .paper = "Li et al., EasyScale, SC 2023",
@@ -443,6 +539,6 @@ const struct firn_policy_def firn_policy_easyscale = {
     .decide = decide,
     .wake_s = wake_s,
     .fini = fini,
-    .save = es_save,
-    .load = es_load,
+    .save = save,
+    .load = load,
 };

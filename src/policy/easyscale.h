@@ -1,6 +1,6 @@
 /* easyscale.h - a round of the policy easyscale, between its two files.
  *
- * easyscale.c has the essay. Counts of GPUs are by type; who gets which GPUs
+ * easyscale.c has the essay. Counts of GPUs are by type; which GPUs a job gets
  * is decided at the end.
  */
 #ifndef POLICY_EASYSCALE_H
@@ -12,9 +12,9 @@ enum { ES_ONE, ES_MIXED };
 
 /* What was done with a job, by slot. */
 struct es_past {
-    firn_job_id id; /* whose it is, from 1 on; 0: nobody's */
-    int type;       /* it first started on, from 1 on */
-    double at_s;    /* it was given more GPUs: */
+    firn_job_id id; /* 1 + id of the job; 0: no job */
+    int type;       /* 1 + the GPU type it first started on; 0: none */
+    double at_s;    /* when it was last given more GPUs */
     int from[FIRN_TYPES_MAX], to[FIRN_TYPES_MAX];
     double from_rate, to_rate; /* observed, predicted */
     double rests_until_s;
@@ -62,16 +62,11 @@ const struct threadplan *es_plan(const struct es_round *round,
  * negative. */
 void es_move(struct es_round *round, struct es_seat *seat, int type, int more);
 
-/* It is to have these instead. */
+/* Changes the GPUs that it is to have to these. */
 void es_set(struct es_round *round, struct es_seat *seat, const int *counts);
 
-/* For struct firn_policy_def. */
-void es_save(const void *state, struct firn_buf *out);
-enum firn_status es_load(void *state, struct firn_bytes in,
-                         struct firn_error *err);
-
-/* Starts jobs that hold nothing, if need be with GPUs of others; tells the
- * rest why they wait. */
+/* Starts jobs that hold nothing, if need be with GPUs taken from other jobs;
+ * notes for the rest why they wait. */
 void es_guarantee(struct es_round *round);
 
 #endif

@@ -17,7 +17,7 @@
  */
 #include "policy/easyscale.h"
 
-enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
+enum { NOTES = 16 }; /* waiting jobs that get a note, each round */
 
 /* Its GPUs are all of one type. */
 static bool is_of_one_type(const struct es_round *round,
@@ -26,9 +26,9 @@ static bool is_of_one_type(const struct es_round *round,
     return round->es->types == ES_ONE || seat->job->spec.one_type;
 }
 
-/* From whom a job may take GPUs. */
+/* The GPUs that a job may take. */
 enum source {
-    FREE,    /* nobody */
+    FREE,    /* free ones only */
     SURPLUS, /* jobs with more than their minimum, of no higher priority */
     LOWER,   /* and any job of lower priority */
 };
@@ -147,7 +147,8 @@ static bool can_ever(const struct es_round *round, const struct es_seat *seat)
     return false;
 }
 
-/* A mix may be had that does not waste too much, or nothing else can be. */
+/* A mix of types is allowed: it wastes little, or no single type could hold the
+ * job. */
 static bool may_mix(const struct es_round *round, const struct es_seat *seat,
                     enum source source)
 {
@@ -194,7 +195,7 @@ static bool start(struct es_round *round, struct es_seat *seat)
     return false;
 }
 
-/* Nobody has a GPU for it, seen from afar. */
+/* There cannot be a GPU for it: a quick test before the search. */
 static bool is_hopeless(const struct es_round *round,
                         const struct es_seat *seat)
 {

@@ -1,4 +1,4 @@
-/* fifo.c - first come, first served, and whoever runs runs to the end.
+/* fifo.c - first come, first served; a running job runs to its end.
  *
  * Strict by default: a job that does not fit blocks those behind it, so no job
  * is ever overtaken and none starves. With `skip` later jobs that fit may
@@ -17,11 +17,8 @@ struct fifo {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "0",
-     .help = "let later jobs pass one that does not fit",
-     .offset = offsetof(struct fifo, skip)},
+    FIRN_BOOL(struct fifo, skip, "skip", "0",
+              "let later jobs pass one that does not fit"),
     {0},
 };
 
@@ -35,6 +32,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_fifo = {
+    .size = sizeof(struct firn_policy_def),
     .name = "fifo",
     .summary = "first come, first served; a job that does not fit blocks",
     .options = options,

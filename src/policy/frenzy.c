@@ -1,9 +1,9 @@
 /* frenzy.c - a model and a batch in, GPUs out (Chang et al., 2024).
  *
- * Users of Frenzy submit a language model and no number of GPUs. MARP lists
- * the plans that its memory allows: n = t d GPUs, each with at least so much
- * memory. HAS takes the first plan that the GPUs free now can satisfy and
- * places it by best fit. Nothing is ever moved, resized or stopped.
+ * Users of Frenzy submit a language model and no number of GPUs. MARP lists the
+ * plans that its memory allows: n = t d GPUs, and the memory that each must
+ * have. HAS takes the first plan that the GPUs free now can satisfy and places
+ * it by best fit. Nothing is ever moved, resized or stopped.
  *
  * The paper says that plans of "higher training efficiency" come first, and no
  * more. By default (rank = speed): most predicted samples a second of the whole
@@ -42,7 +42,8 @@
  *
  * Cost: plans are made once for each (application, batch, sequence, limits).
  * GPUs only become fewer within a round, so jobs like one that found no plan
- * are not tried: O(waiting + plans of each kind of job) a round.
+ * are not tried, and the queue is read until all GPUs are taken: at most
+ * O(waiting + plans of each kind of job) a round.
  */
 #include <firn/policy.h>
 
@@ -58,7 +59,7 @@ enum others { SMALLEST, FASTEST };
 
 enum { NOTES = 32, KEY_MAX = 160 };
 
-/* So many GPUs of any of these types. */
+/* A number of GPUs of any of these types. */
 struct frenzy_plan {
     int gpus, tensor;
     double need_gib, rate;
@@ -69,6 +70,7 @@ struct frenzy_plan {
 struct kind {
     VEC(struct frenzy_plan) plans; /* best first; never empty */
     bool is_llm;
+    bool is_stuck; /* in this round a job of the kind found no plan */
 };
 
 struct frenzy {
@@ -79,36 +81,20 @@ struct frenzy {
     VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
 };
 
-#define AT(field) .offset = offsetof(struct frenzy, field)
-
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
 static const char *const memories[] = {"ours", "marp", NULL};
 static const char *const preferences[] = {"smallest", "fastest", NULL};
 
 static const struct firn_option options[] = {
-    {.name = "rank",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "speed",
-     .choices = ranks,
-     .help = "first: most samples/s, most samples/s per GPU, or fewest GPUs",
-     AT(rank)},
-    {.name = "memory",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "ours",
-     .choices = memories,
-     .help = "predicted by firn's model, or by the paper's formula",
-     AT(memory)},
-    {.name = "others",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "smallest",
-     .choices = preferences,
-     .help = "GPUs for jobs that are no language models: memory or speed",
-     AT(others)},
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "later jobs pass one that no plan is found for",
-     AT(skip)},
+    FIRN_CHOICE(
+        struct frenzy, rank, "rank", "speed", ranks,
+        "first: most samples/s, most samples/s per GPU, or fewest GPUs"),
+    FIRN_CHOICE(struct frenzy, memory, "memory", "ours", memories,
+                "predicted by firn's model, or by the paper's formula"),
+    FIRN_CHOICE(struct frenzy, others, "others", "smallest", preferences,
+                "GPUs for jobs that are no language models: memory or speed"),
+    FIRN_BOOL(struct frenzy, skip, "skip", "1",
+              "later jobs pass one that no plan is found for"),
     {0},
 };
 
@@ -234,13 +220,13 @@ struct has {
     struct firn_plan *plan;
     int by_size[FIRN_TYPES_MAX];  /* types, least memory first */
     int by_speed[FIRN_TYPES_MAX]; /* fastest first */
-    int notes;                    /* that may still be made */
+    int notes; /* notes that may still be made in this round */
 };
 
 static bool is_smaller(const struct firn_gpu_type *a,
                        const struct firn_gpu_type *b)
 {
-    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: as if endless */
+    if (a->mem_gib <= 0 || b->mem_gib <= 0) /* not known: counts as unlimited */
         return a->mem_gib > 0;
     return a->mem_gib < b->mem_gib;
 }
@@ -301,7 +287,8 @@ static bool serve(const struct has *has, const struct firn_job *job,
             !place(has, job, plan, kind->is_llm))
             continue;
         if (kind->is_llm)
-            firn_plan_note(has->plan, job, "plan %zu of %zu: t %d, d %d", i + 1,
+            firn_plan_note(has->plan, job,
+                           "plan %zu of %zu: tensor %d x data %d", i + 1,
                            kind->plans.n, plan->tensor,
                            plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
         return true;
@@ -316,10 +303,10 @@ static void explain(struct has *has, const struct firn_job *job,
     if (has->notes-- <= 0)
         return;
     if (plan->need_gib > 0)
-        firn_plan_note(has->plan, job, "%d GPUs of %.3g GiB wanted, %d free",
+        firn_plan_note(has->plan, job, "needs %d GPUs of %.3g GiB, %d free",
                        plan->gpus, plan->need_gib, free_of(has, plan->types));
     else
-        firn_plan_note(has->plan, job, "%d GPUs wanted, %d free", plan->gpus,
+        firn_plan_note(has->plan, job, "needs %d GPUs, %d free", plan->gpus,
                        free_of(has, plan->types));
 }
 
@@ -331,21 +318,21 @@ static enum firn_status decide(void *state, const struct firn_view *view,
         .frenzy = frenzy, .view = view, .plan = plan, .notes = NOTES};
     firn_plan_keep_all(plan);
     order_types(&has);
-    const struct firn_job *const *waiting = firn_view_waiting(view);
-    size_t room = frenzy->keys.n + view->nwaiting;
-    bool *is_stuck = firn_view_alloc(view, room * sizeof *is_stuck);
+    for (size_t i = 0; i < frenzy->kinds.n; i++)
+        frenzy->kinds.at[i].is_stuck = false;
     bool is_blocked = false;
-    for (size_t i = 0; i < view->nwaiting; i++) {
+    const struct firn_job *job = NULL;
+    while ((job = firn_view_next_waiting(view, job)) != NULL) {
         if ((is_blocked || firn_plan_free(plan) == 0) && has.notes <= 0)
             break;
-        int which = kind_of(frenzy, view, waiting[i]);
-        const struct kind *kind = &frenzy->kinds.at[which];
-        if (!is_blocked && !is_stuck[which] && serve(&has, waiting[i], kind))
+        int which = kind_of(frenzy, view, job);
+        struct kind *kind = &frenzy->kinds.at[which];
+        if (!is_blocked && !kind->is_stuck && serve(&has, job, kind))
             continue;
-        if (!waiting[i]->spec.one_type) /* others might mix types */
-            is_stuck[which] = true;
+        if (!job->spec.one_type) /* others might mix types */
+            kind->is_stuck = true;
         is_blocked = !frenzy->skip;
-        explain(&has, waiting[i], kind);
+        explain(&has, job, kind);
     }
     return FIRN_OK;
 }
@@ -361,6 +348,7 @@ static void fini(void *state)
 }
 
 const struct firn_policy_def firn_policy_frenzy = {
+    .size = sizeof(struct firn_policy_def),
     .name = "frenzy",
     .summary = "GPUs by a language model's memory, best fit, no counts asked",
     .paper = "Chang et al., Frenzy, 2024",

@@ -24,10 +24,10 @@
  *
  * Sharing (icefrog_share.c): a job that accepts one GPU may have half of one,
  * at `lambda` times its rate there. Halves are counted, not paired, in the
- * division; then pairs are made, who is left over loses the choice, and the
- * division is made anew. Objective `fitness`: instead of IceShare the rate
- * over that on a fair share of the cluster, in harmonic mean, with Pollux's
- * factor on ways that need a restart (OSDI 2021, section 4).
+ * division; then pairs are made, a job left without a partner loses the choice,
+ * and the division is made anew. Objective `fitness`: instead of IceShare the
+ * rate over that on a fair share of the cluster, in harmonic mean, with
+ * Pollux's factor on ways that need a restart (OSDI 2021, section 4).
  *
  * Invariants:
  * (1) a job holds a number of GPUs of its menu, of one type, or nothing;
@@ -39,6 +39,8 @@
  * Cost: a forecast for each entry of each menu, and a few solver runs.
  */
 #include "policy/icefrog.h"
+#include "base/keep.h"
+#include <stdint.h>
 
 enum { TRIES = 8 };
 
@@ -46,85 +48,34 @@ static const char *const idle_names[] = {"wait", "zero", NULL};
 static const char *const objective_names[] = {"iceshare", "fitness", NULL};
 
 const struct firn_option icefrog_options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "300",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds between two divisions of the GPUs",
-     .offset = offsetof(struct icefrog, interval_s)},
-    {.name = "objective",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "iceshare",
-     .choices = objective_names,
-     .help = "share of the best finish time, or Pollux's fitness",
-     .offset = offsetof(struct icefrog, objective)},
-    {.name = "idle",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "wait",
-     .choices = idle_names,
-     .help = "what no GPU now is worth: the best after an interval, or 0",
-     .offset = offsetof(struct icefrog, idle)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart costs jobs that do not name a cost",
-     .offset = offsetof(struct icefrog, restart_s)},
-    {.name = "weight",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "2",
-     .min = 1,
-     .max = 1e3,
-     .help = "how much more a job counts for each step of priority",
-     .offset = offsetof(struct icefrog, weight)},
-    {.name = "efficiency",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.5",
-     .min = 0,
-     .max = 1,
-     .help = "the least part of its work that a GPU must do; 0: no limit, and "
-             "no waste",
-     .offset = offsetof(struct icefrog, efficiency)},
-    {.name = "behind",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.15",
-     .min = 0,
-     .max = 1e6,
-     .help = "jobs a GPU taken to come still, when wasted GPUs are weighed",
-     .offset = offsetof(struct icefrog, behind)},
-    {.name = "sharing",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "two jobs that accept one GPU may share it",
-     .offset = offsetof(struct icefrog, sharing)},
-    {.name = "lambda",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.9",
-     .min = 0.01,
-     .max = 1,
-     .help = "rate on a shared GPU over that alone, as expected",
-     .offset = offsetof(struct icefrog, lambda)},
-    {.name = "evict",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.7",
-     .min = 0,
-     .max = 1,
-     .help = "rate on a shared GPU over that alone below which a pair parts",
-     .offset = offsetof(struct icefrog, evict)},
-    {.name = "unknown",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "no",
-     .help = "jobs of unknown memory or utilisation share too",
-     .offset = offsetof(struct icefrog, packs_unknown)},
-    {.name = "partition",
-     .type = FIRN_OPTION_INT,
-     .fallback = "20000",
-     .min = 0,
-     .max = 1e9,
-     .help = "more jobs than that are divided into groups; 0: never",
-     .offset = offsetof(struct icefrog, group)},
+    FIRN_NUMBER(struct icefrog, interval_s, "interval", "300", 1, 1e9,
+                "seconds between two divisions of the GPUs"),
+    FIRN_CHOICE(struct icefrog, objective, "objective", "iceshare",
+                objective_names,
+                "share of the best finish time, or Pollux's fitness"),
+    FIRN_CHOICE(struct icefrog, idle, "idle", "wait", idle_names,
+                "value of waiting: the best choice an interval later, or 0"),
+    FIRN_NUMBER(struct icefrog, restart_s, "restart", "60", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_NUMBER(struct icefrog, weight, "weight", "2", 1, 1e3,
+                "how much more a job counts for each step of priority"),
+    FIRN_NUMBER(struct icefrog, efficiency, "efficiency", "0.5", 0, 1,
+                "the least part of its work that a GPU must do; 0: no limit, "
+                "and no waste"),
+    FIRN_NUMBER(
+        struct icefrog, behind, "behind", "0.15", 0, 1e6,
+        "jobs a GPU that are expected to come, for weighing wasted GPUs"),
+    FIRN_BOOL(struct icefrog, sharing, "sharing", "yes",
+              "two jobs that accept one GPU may share it"),
+    FIRN_NUMBER(struct icefrog, lambda, "lambda", "0.9", 0.01, 1,
+                "rate on a shared GPU over that alone, as expected"),
+    FIRN_NUMBER(
+        struct icefrog, evict, "evict", "0.7", 0, 1,
+        "rate on a shared GPU over that alone below which a pair parts"),
+    FIRN_BOOL(struct icefrog, packs_unknown, "unknown", "no",
+              "jobs of unknown memory or utilisation share too"),
+    FIRN_INT(struct icefrog, group, "partition", "20000", 0, 1e9,
+             "more jobs than that are divided into groups; 0: never"),
     {0},
 };
 
@@ -163,7 +114,8 @@ static void deal(struct ice_round *round, const size_t *who, size_t n,
         round->seats[who[i]].chosen = chosen[i];
 }
 
-/* What nobody has so far, by type; false: not one GPU. */
+/* Counts the GPUs that no seat has so far, by type; returns false if there is
+ * none. */
 static bool count_rest(const struct ice_round *round, int *rest)
 {
     int ntypes = round->view->cluster->ntypes, gpus = 0;
@@ -178,8 +130,8 @@ static bool count_rest(const struct ice_round *round, int *rest)
     return gpus > 0;
 }
 
-/* GPUs that are left over go to those that would wait: nobody else wants them,
- * and now any is better than none. */
+/* Gives GPUs that are left over to jobs that would wait: no other job wants
+ * them, and any number is better than none. */
 static void deal_rest(struct ice_round *round, size_t *who)
 {
     int rest[FIRN_TYPES_MAX];
@@ -221,7 +173,7 @@ static struct iceshare_item more_of(const struct ice_round *round,
     return (struct iceshare_item){more, n};
 }
 
-/* What is left over even then goes to those that use it badly. */
+/* Gives GPUs that are left over even then to jobs that use them badly. */
 static void waste_rest(struct ice_round *round)
 {
     const struct firn_view *view = round->view;
@@ -259,7 +211,7 @@ static void divide(struct ice_round *round)
 
 /* ---- the round ---- */
 
-/* Those that wait are told why. */
+/* Notes for each waiting job why it waits. */
 static void explain(const struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
@@ -280,8 +232,8 @@ static void explain(const struct ice_round *round)
     }
 }
 
-/* Between rounds nothing is free: those that came since the last one are told
- * when they will be thought of. */
+/* Between rounds no GPU is free: jobs submitted since the last round get a note
+ * with the time of the next one. */
 static void put_off(const struct firn_view *view, struct firn_plan *plan,
                     double wait_s)
 {
@@ -293,19 +245,7 @@ static void put_off(const struct firn_view *view, struct firn_plan *plan,
                            view->gpus_up, wait_s);
 }
 
-/* Is it time for a round? The same answer when asked twice. */
-static bool begins_round(struct icefrog *ice, double now_s)
-{
-    if (ice->had_round && now_s > ice->round_s &&
-        now_s < ice->round_s + ice->interval_s)
-        return false;
-    ice->had_round = true;
-    ice->round_s = now_s;
-    return true;
-}
-
-/* All GPUs there are, the plan being empty; between rounds those that are
- * free. */
+/* Counts all GPUs, as the plan is empty; between rounds the free ones. */
 static void count_gpus(struct ice_round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
@@ -324,7 +264,7 @@ static void fill_seats(struct ice_round *round)
         firn_view_alloc(view, (round->n + 1) * sizeof(struct ice_seat));
     for (size_t i = 0; i < round->n; i++)
         round->seats[i] = (struct ice_seat){
-            .job = jobs[i], .mate = ICE_NOBODY, .partner = ICE_NOBODY};
+            .job = jobs[i], .mate = ICE_NONE, .partner = ICE_NONE};
     ice_meet(round);
     ice_menus(round);
 }
@@ -332,9 +272,11 @@ static void fill_seats(struct ice_round *round)
 enum firn_status icefrog_decide(void *state, const struct firn_view *view,
                                 struct firn_plan *plan)
 {
-    struct ice_round round = {.ice = state, .view = view, .plan = plan};
-    round.is_round = begins_round(state, view->now_s);
-    round.wait_s = round.ice->round_s + round.ice->interval_s - view->now_s;
+    struct icefrog *ice = state;
+    struct ice_round round = {.ice = ice, .view = view, .plan = plan};
+    round.is_round = rounds_begin(&ice->rounds, view->now_s,
+                                  ice->rounds.last_s + ice->interval_s);
+    round.wait_s = ice->rounds.last_s + ice->interval_s - view->now_s;
     if (!round.is_round) {
         firn_plan_keep_all(plan); /* (3) */
         if (view->gpus_free == 0)
@@ -353,7 +295,7 @@ enum firn_status icefrog_decide(void *state, const struct firn_view *view,
 double icefrog_wake_s(const void *state, const struct firn_view *view)
 {
     const struct icefrog *ice = state;
-    return view->nrunning > 0 ? ice->round_s + ice->interval_s : INFINITY;
+    return view->nrunning > 0 ? ice->rounds.last_s + ice->interval_s : INFINITY;
 }
 
 void icefrog_fini(void *state)
@@ -363,7 +305,50 @@ void icefrog_fini(void *state)
     vec_release(&ice->bad);
 }
 
+/* ---- over a restart ---- */
+
+/* The time of the last round is kept, and which applications went badly
+ * together: their jobs were parted, and would be put together again. */
+
+void icefrog_save(const void *state, struct firn_buf *out)
+{
+    const struct icefrog *ice = state;
+    keep_begin(out, "policy icefrog", 1);
+    rounds_save(&ice->rounds, out);
+    keep_names(out, &ice->apps);
+    keep_int(out, (long)ice->bad.n);
+    for (size_t i = 0; i < ice->bad.n; i++) {
+        keep_int(out, ice->bad.at[i].a);
+        keep_int(out, ice->bad.at[i].b);
+    }
+}
+
+enum firn_status icefrog_load(void *state, struct firn_bytes in,
+                              struct firn_error *err)
+{
+    struct icefrog *ice = state, fresh = *ice, old = *ice;
+    struct keep keep;
+    FIRN_TRY(keep_open(&keep, in, "policy icefrog", 1, err));
+    fresh.apps = (struct map){0};
+    fresh.bad.at = NULL;
+    fresh.bad.n = fresh.bad.cap = 0;
+    fresh.rounds = rounds_load(&keep);
+    keep_read_names(&keep, &fresh.apps);
+    long last = (long)fresh.apps.n - 1, n = keep_read_int(&keep, 0, INT32_MAX);
+    for (long i = 0; i < n && !keep.is_bad; i++) {
+        struct icefrog_pair pair = {.a = (int)keep_read_int(&keep, 0, last)};
+        pair.b = (int)keep_read_int(&keep, pair.a, last);
+        vec_add(&fresh.bad, pair);
+    }
+    enum firn_status status = keep_close(&keep, err);
+    if (status == FIRN_OK)
+        *ice = fresh;
+    icefrog_fini(status == FIRN_OK ? &old : &fresh);
+    return status;
+}
+
 const struct firn_policy_def firn_policy_icefrog = {
+    .size = sizeof(struct firn_policy_def),
     .name = "icefrog",
     .summary = "each job's share of its best finish time, the worst first",
     .paper = "Gao et al., IceFrog, TPDS 2025",

@@ -1,8 +1,8 @@
 /* icefrog.h - the inside of IceFrog's policy.
  *
  * icefrog.c has the idea, the options and the round. icefrog_menu.c makes the
- * jobs' menus and values, iceshare.c divides the GPUs, icefrog_share.c says who
- * shares one with whom, icefrog_place.c finds places.
+ * jobs' menus and values, iceshare.c divides the GPUs, icefrog_share.c pairs
+ * jobs that share a GPU, icefrog_place.c finds places.
  *
  * What trainers tune is part of a policy's declaration, so batch scaling
  * (Fig. 10c) cannot be an option: icefrog_batch.c declares a second policy
@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "policy/iceshare.h"
+#include "policy/rounds.h"
 #include <firn/policy.h>
 
 enum icefrog_idle { ICEFROG_WAIT, ICEFROG_ZERO };
@@ -32,8 +33,7 @@ struct icefrog {
 
     bool batch; /* trainers tune their batch too; set by init */
 
-    bool had_round;
-    double round_s; /* of the latest round */
+    struct rounds rounds;
     struct map apps;
     VEC(struct icefrog_pair) bad; /* in order */
 };
@@ -43,14 +43,14 @@ struct ice_detail {
     int gpus;
     struct firn_how how; /* how its model is spread over them */
     double rate;         /* reference seconds a second, as forecast */
-    bool is_held;        /* it is run so now */
+    bool is_held;        /* the job runs this way now */
     bool is_moved;       /* as many GPUs as now, but brought together */
     double use;          /* what a GPU does there, over the most it does */
     bool is_waste;       /* only for GPUs that are left over */
     double value;        /* of it, were it no waste */
 };
 
-#define ICE_NOBODY ((size_t)-1)
+#define ICE_NONE ((size_t)-1)
 
 /* A job in a round. */
 struct ice_seat {
@@ -63,8 +63,8 @@ struct ice_seat {
     bool shares;           /* it may have half a GPU */
     int app;               /* number of its application; < 0: its own */
     struct firn_load load; /* on one GPU */
-    size_t mate;           /* seat that is on its GPU now, or ICE_NOBODY */
-    size_t partner;        /* seat that is to be, or ICE_NOBODY */
+    size_t mate;    /* seat of the job that shares its GPU now, or ICE_NONE */
+    size_t partner; /* seat of the job that is to share it, or ICE_NONE */
     bool is_placed;
 };
 
@@ -77,7 +77,7 @@ struct ice_round {
     int capacity[FIRN_TYPES_MAX]; /* half GPUs, by type */
     int fair;                     /* GPUs each */
     double wait_s;                /* until the next round */
-    bool is_round;                /* false: only those that wait are dealt */
+    bool is_round; /* false: between rounds, only waiting jobs have seats */
 };
 
 /* The one type of all GPUs it holds, or -1. */
@@ -102,12 +102,12 @@ static inline int ice_gpus(const struct ice_seat *seat)
 /* The choices of all seats, and what they are worth. After ice_meet(). */
 void ice_menus(struct ice_round *round);
 
-/* Finds out who is on whose GPU and who may share; remembers pairs that go
- * badly. Before the menus. */
+/* Finds the jobs that share a GPU now and those that may; remembers pairs that
+ * go badly. Before the menus. */
 void ice_meet(struct ice_round *round);
 
-/* Pairs those that chose half a GPU. Who is left over can no longer choose it
- * and has nothing; how many that are. */
+/* Pairs the jobs that chose half a GPU. A job left without a partner can no
+ * longer choose it and has nothing; returns the number of such jobs. */
 size_t ice_pair(struct ice_round *round);
 
 /* It can no longer choose half a GPU. */

@@ -14,6 +14,7 @@ static enum firn_status init(void *state, struct firn_error *err)
 }
 
 const struct firn_policy_def firn_policy_icefrog_batch = {
+    .size = sizeof(struct firn_policy_def),
     .name = "icefrog-batch",
     .summary = "icefrog, and jobs tune their batches",
     .paper = "Gao et al., IceFrog, TPDS 2025, Fig. 10c",

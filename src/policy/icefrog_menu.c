@@ -6,17 +6,17 @@
  * restart, so the one that is held stays unless another pays for that. Jobs
  * that share have half a GPU in it as well.
  *
- * Waste: the more GPUs a job has, the less each of them does. The paper's
- * users name a sensible range (Table VI); traces often allow everything, and
- * by the waiting rule a long job would rather wait for all GPUs than run on
- * those it can use. So a way is weighed against the next smaller one that is
- * no waste: it saves the job so many seconds, and takes W GPU-seconds more,
- * which on M GPUs are W / M seconds of everybody behind it: the jobs with more
- * work left, and `behind` M for those still to come. Where that is more than
- * is saved, or a GPU does less than `efficiency` of what it does at best,
- * the way is waste: no part of (17), and given only from what is left over.
- * The smallest way never is. So few GPUs are no waste where many jobs are, and
- * many for one that is alone or has the most work of all.
+ * Waste: the more GPUs a job has, the less each of them does. The paper's users
+ * name a sensible range (Table VI); traces often allow everything, and by the
+ * waiting rule a long job would rather wait for all GPUs than run on those it
+ * can use. So a way is weighed against the next smaller one that is no waste:
+ * it saves the job some seconds, and takes W GPU-seconds more, which on M GPUs
+ * delay the jobs behind it by W / M seconds each: the jobs with more work left,
+ * and `behind` M for those still to come. Where that is more than is saved, or
+ * a GPU does less than `efficiency` of what it does at best, the way is waste:
+ * no part of (17), and given only from what is left over. The smallest way
+ * never is. So few GPUs are no waste where many jobs are, and many for one that
+ * is alone or has the most work of all.
  *
  * The values are (16) and (17), or Pollux's fitness: see icefrog.c.
  */
@@ -100,8 +100,8 @@ static void add_offer(const struct ice_round *round, struct ice_seat *seat,
         detail.rate *= round->ice->lambda;
         add_choice(seat, way->type, 1, detail);
         detail.rate = offer->rate;
-        /* Of two on one GPU the first stays when they part. */
-        if (seat->mate != ICE_NOBODY && &round->seats[seat->mate] < seat)
+        /* Of two jobs on one GPU the first stays when they part. */
+        if (seat->mate != ICE_NONE && &round->seats[seat->mate] < seat)
             detail.is_held = false;
     } else if (is_held) {
         detail = held_detail(round, seat, offer);

@@ -1,11 +1,11 @@
-/* icefrog_place.c - places for what was divided.
+/* icefrog_place.c - places for the GPUs that were divided.
  *
- * Who keeps its number of GPUs keeps them, a pair on one GPU too. Then those
- * that run scattered are brought together on one node where that is free; if
- * it is not they stay. The others follow, the largest first, on the fewest
- * nodes, best fit (Shockwave's rule, which the paper uses); at last the guests
- * of new pairs, each on the GPU of its host. Of a pair that may be joined
- * where it is, the first such job is the host and is not restarted.
+ * A job that keeps its number of GPUs keeps these, and so does a pair on one
+ * GPU. Then jobs that run scattered are brought together on one node where that
+ * is free; if it is not they stay. The others follow, the largest first, on the
+ * fewest nodes, best fit (Shockwave's rule, which the paper uses); at last the
+ * guests of new pairs, each on the GPU of its host. Of a pair that may be
+ * joined where it is, the first such job is the host and is not restarted.
  *
  * Invariant: of two that shared a GPU and no longer do, one leaves it.
  */
@@ -16,7 +16,7 @@
 static bool keep(struct ice_round *round, struct ice_seat *seat)
 {
     const struct ice_seat *mate =
-        seat->mate == ICE_NOBODY ? NULL : &round->seats[seat->mate];
+        seat->mate == ICE_NONE ? NULL : &round->seats[seat->mate];
     if (mate && mate->is_placed && seat->partner != seat->mate)
         return false;
     seat->is_placed = firn_plan_keep(round->plan, seat->job);
@@ -28,7 +28,7 @@ static bool is_open(const struct ice_seat *seat)
     return seat->job->held.is_shared && seat->job->held.ngpus == 1;
 }
 
-/* Of a pair the first that can be joined where it is stays. */
+/* Of a pair the first job that can be joined where it is stays there. */
 static void keep_host(struct ice_round *round, struct ice_seat *seat)
 {
     struct ice_seat *partner = &round->seats[seat->partner];
@@ -50,7 +50,7 @@ static void keep_all(struct ice_round *round)
     }
 }
 
-/* Those that are to be brought together are, where there is room for it. */
+/* Brings jobs together on one node where there is room for it. */
 static void move_all(struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
@@ -98,7 +98,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* It joins its partner, or is the one to be joined. */
+/* Does the job join its partner, rather than be joined? */
 static bool is_guest(const struct ice_round *round, const struct ice_seat *seat)
 {
     if (!ice_is_half(seat))
@@ -129,6 +129,6 @@ void ice_place(struct ice_round *round)
         if (ice_is_half(seat) &&
             !firn_plan_share(round->plan, seat->job, host->job))
             firn_plan_note(round->plan, seat->job,
-                           "whom it was to join has no GPU");
+                           "the job it was to share with has no GPU");
     }
 }

@@ -1,4 +1,4 @@
-/* icefrog_share.c - two jobs on one GPU: who, with whom, and when no more.
+/* icefrog_share.c - which two jobs share a GPU, and when they part.
  *
  * IceFrog (8) and the rules above it: two jobs that accept one GPU may share
  * it when their predicted memory (times 1.1) fits and their predicted
@@ -6,8 +6,8 @@
  * unless the user says so.
  *
  * Pairs are made from the busiest down, each with the busiest that still fits,
- * so that the idle ones are left for those that fit with nobody else. Pairs
- * that are, stay.
+ * so that the less busy ones are left for jobs that fit with no other. Existing
+ * pairs stay.
  *
  * A job on one GPU is held so that another may join it without a restart. A
  * pair is judged by what its jobs report: one that goes slower than `evict`
@@ -28,7 +28,7 @@
 
 /* ---- as they are ---- */
 
-/* Who is on whose GPU: those that hold half of the same one. */
+/* Finds the jobs that hold half of the same GPU. */
 static int by_place(const void *a, const void *b)
 {
     const struct ice_seat *x = *(struct ice_seat *const *)a;
@@ -110,7 +110,8 @@ static void remember(struct icefrog *ice, struct icefrog_pair pair)
     ice->bad.at[at] = pair;
 }
 
-/* It goes slower beside its mate than it should; known once it has resumed. */
+/* The job is slower beside its partner than it should be; known once it has
+ * resumed. */
 static bool is_slowed(const struct ice_round *round,
                       const struct ice_seat *seat)
 {
@@ -127,7 +128,7 @@ static void judge_pairs(struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
         struct ice_seat *seat = &round->seats[i];
-        if (seat->mate != ICE_NOBODY && is_slowed(round, seat))
+        if (seat->mate != ICE_NONE && is_slowed(round, seat))
             remember(round->ice, pair_of(seat, &round->seats[seat->mate]));
     }
 }
@@ -159,7 +160,7 @@ void ice_meet(struct ice_round *round)
 
 /* ---- as they are to be ---- */
 
-/* Rules 1 and 2 of firn/sharing.h, and no bad memories. */
+/* Rules 1 and 2 of firn/sharing.h, and not a bad pair before. */
 static bool may_pair(const struct ice_round *round, const struct ice_seat *x,
                      const struct ice_seat *y, firn_type_id type)
 {
@@ -195,13 +196,13 @@ static int by_load(const void *a, const void *b)
     return p != q ? firn_cmp(q, p) : (x > y) - (x < y);
 }
 
-/* Two that share a GPU now and are to have halves stay together. */
+/* Two jobs that share a GPU now and are to have halves stay together. */
 static void keep_pairs(struct ice_round *round, struct ice_seat **half,
                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct ice_seat *seat = half[i];
-        if (seat->mate == ICE_NOBODY || !seat->details[seat->chosen].is_held)
+        if (seat->mate == ICE_NONE || !seat->details[seat->chosen].is_held)
             continue;
         struct ice_seat *mate = &round->seats[seat->mate];
         if (mate > seat && ice_is_half(mate) &&
@@ -211,21 +212,22 @@ static void keep_pairs(struct ice_round *round, struct ice_seat **half,
     }
 }
 
-/* Each of the others with the busiest that still fits. How many find none. */
+/* Pairs each of the others with the busiest that still fits; returns the number
+ * left without a partner. */
 static size_t make_pairs(struct ice_round *round, struct ice_seat **half,
                          size_t n)
 {
     size_t alone = 0;
     qsort(half, n, sizeof *half, by_load);
     for (size_t i = 0; i < n; i++) {
-        for (size_t k = i + 1; k < n && half[i]->partner == ICE_NOBODY; k++) {
+        for (size_t k = i + 1; k < n && half[i]->partner == ICE_NONE; k++) {
             if (ice_type(half[k]) != ice_type(half[i]))
                 break;
-            if (half[k]->partner == ICE_NOBODY &&
+            if (half[k]->partner == ICE_NONE &&
                 may_pair(round, half[i], half[k], ice_type(half[i])))
                 join(round, half[i], half[k]);
         }
-        alone += half[i]->partner == ICE_NOBODY;
+        alone += half[i]->partner == ICE_NONE;
     }
     return alone;
 }
@@ -236,14 +238,14 @@ size_t ice_pair(struct ice_round *round)
         round->view, (round->n + 1) * sizeof(struct ice_seat *));
     size_t n = 0;
     for (size_t i = 0; i < round->n; i++) {
-        round->seats[i].partner = ICE_NOBODY;
+        round->seats[i].partner = ICE_NONE;
         if (ice_is_half(&round->seats[i]))
             half[n++] = &round->seats[i];
     }
     keep_pairs(round, half, n);
     size_t alone = make_pairs(round, half, n);
     for (size_t i = 0; i < n; i++)
-        if (half[i]->partner == ICE_NOBODY) {
+        if (half[i]->partner == ICE_NONE) {
             ice_bar_half(half[i]);
             half[i]->chosen = 0;
         }

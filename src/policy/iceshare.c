@@ -16,8 +16,8 @@
  * For the harmonic mean the first answer, with power 1, is the answer.
  *
  * Groups: a row of very many items may be cut as POP does (Narayanan et al.,
- * SOSP 2021; math/partition.h), by what each would take at best. There are
- * never so many groups that an item's smallest choice would not fit in one.
+ * SOSP 2021; math/partition.h), by what each would take at best. The number of
+ * groups is limited so that each item's smallest choice fits in one.
  *
  * Invariants:
  * (1) the units taken from a pool are at most its capacity;
@@ -37,7 +37,7 @@
 /* Steps that ties may cost: some milliseconds. */
 enum { TIE_WORK = 2000000, PRICED_NODES = 2000 };
 
-/* Some of the items and one pool with so much in it. */
+/* Some of the items, one pool, and what is left in it. */
 struct row {
     const struct iceshare_problem *problem;
     const size_t *item;

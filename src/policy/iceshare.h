@@ -1,4 +1,5 @@
-/* iceshare.h - who gets how many GPUs, so that the worst off is best off.
+/* iceshare.h - how many GPUs each job gets, so that the smallest share is
+ * largest.
  *
  * The problem of IceFrog (18) without its jobs: each item makes one choice, a
  * choice takes units (half GPUs) from one pool (the GPUs of one type) and has
@@ -33,8 +34,8 @@ struct iceshare_problem {
     const int *capacity; /* units, by pool */
     int npools;
     enum iceshare_goal goal;
-    size_t group; /* more items than that in a pool are split into groups of
-                   * so many, each with its part of the pool; 0: never */
+    size_t group; /* a pool with more items is split into groups of this many,
+                     each with its part of the pool; 0: never */
 };
 
 /* Writes to chosen[i] the choice of item i; no pool gives more than it has.

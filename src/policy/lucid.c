@@ -16,8 +16,8 @@
  *   - neither would go slower than `slowdown`, where that is known.
  *
  * Of several hosts the one that has run longest is taken. With `busy` packing
- * waits until so much of the cluster is held: the paper's switch by load, with
- * the load of now in place of its forecast.
+ * waits until that share of the cluster is held: the paper's switch by load,
+ * with the load of now in place of its forecast.
  *
  * Lucid measures jobs for some minutes on a few nodes set apart and learns the
  * scores with a decision tree. Here a score is the utilisation the engine
@@ -28,60 +28,53 @@
  * same application, else group, else of all; before the first has finished all
  * are taken to be equally long. The paper's boosted trees are left out.
  *
- * In firn a host must hold its GPUs as half-shares before anybody can join, so
- * jobs that accept sharing get half-shares from the start.
+ * In firn a host must hold its GPUs as half-shares before another job can join,
+ * so jobs that accept sharing get half-shares from the start.
  *
- * Invariants: (1) a running job is never touched; (2) two jobs at most are on
- * a GPU, and they hold the same GPUs.
- * Cost: O(waiting + running log running) a round with a queue, and O(log
- * waiting) for each job looked at; that ends when nobody can start any more.
+ * Invariants: (1) a running job is never touched; (2) two jobs at most are on a
+ * GPU, and they hold the same GPUs. Cost: O(waiting + running log running) a
+ * round with a queue, and O(log waiting) for each job looked at; that ends when
+ * no job can start any more.
  */
 #include "policy/lucid.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
+enum { NOTES = 16 }; /* waiting jobs that get a note, each round */
 
 static const char *const estimates[] = {"oracle", "history", NULL};
 
-#define AT(field) .offset = offsetof(struct lucid, field)
-#define YES       .type = FIRN_OPTION_BOOL, .fallback = "1"
-#define NUMBER(value, least, most) \
-    .type = FIRN_OPTION_DOUBLE, .fallback = value, .min = least, .max = most
-
 static const struct firn_option options[] = {
-    {"estimates", FIRN_OPTION_CHOICE, "oracle", .choices = estimates,
-     .help = "run times as told, or learnt from finished jobs", AT(estimates)},
-    {"pack", YES, .help = "put two jobs on the same GPUs at all", AT(pack)},
-    {"limit", FIRN_OPTION_INT, "2", 0, 4,
-     .help = "the most that the sharing scores of a pair (tiny 0, medium 1, "
-             "jumbo 2) may add up to",
-     AT(limit)},
-    {"tiny-below", NUMBER("0.25", 0, 1),
-     .help = "a job that keeps a GPU less busy is tiny", AT(tiny_below)},
-    {"jumbo-above", NUMBER("0.6", 0, 1),
-     .help = "a job that keeps a GPU busier is jumbo", AT(jumbo_above)},
-    {"memory", NUMBER("1", 0, 1),
-     .help = "share of a GPU's memory that a pair may take", AT(memory)},
-    {"longer", NUMBER("2", 0, 1e9),
-     .help = "a guest is estimated to run at most so many times as long as "
-             "its host",
-     AT(longer)},
-    {"slowdown", NUMBER("1.5", 1, 1e9),
-     .help = "the most that a step of either may take beside the other / alone",
-     AT(slowdown)},
-    {"busy", NUMBER("0", 0, 1),
-     .help = "pack only while this share of the GPUs is held", AT(busy)},
-    {"skip", YES, .help = "jobs pass one that does not fit", AT(skip)},
-    {"one-node", YES,
-     .help = "a job that fits on a node waits for one that can hold it",
-     AT(one_node)},
+    FIRN_CHOICE(struct lucid, estimates, "estimates", "oracle", estimates,
+                "run times as given, or learnt from finished jobs"),
+    FIRN_BOOL(struct lucid, pack, "pack", "1",
+              "put two jobs on the same GPUs at all"),
+    FIRN_INT(struct lucid, limit, "limit", "2", 0, 4,
+             "the most that the sharing scores of a pair (tiny 0, medium 1, "
+             "jumbo 2) may add up to"),
+    FIRN_NUMBER(struct lucid, tiny_below, "tiny-below", "0.25", 0, 1,
+                "a job that keeps a GPU less busy is tiny"),
+    FIRN_NUMBER(struct lucid, jumbo_above, "jumbo-above", "0.6", 0, 1,
+                "a job that keeps a GPU busier is jumbo"),
+    FIRN_NUMBER(struct lucid, memory, "memory", "1", 0, 1,
+                "share of a GPU's memory that a pair may take"),
+    FIRN_NUMBER(struct lucid, longer, "longer", "2", 0, 1e9,
+                "the longest that a guest may be estimated to run / its host"),
+    FIRN_NUMBER(
+        struct lucid, slowdown, "slowdown", "1.5", 1, 1e9,
+        "the most that a step of either may take beside the other / alone"),
+    FIRN_NUMBER(struct lucid, busy, "busy", "0", 0, 1,
+                "pack only while this share of the GPUs is held"),
+    FIRN_BOOL(struct lucid, skip, "skip", "1",
+              "jobs pass one that does not fit"),
+    FIRN_BOOL(struct lucid, one_node, "one-node", "1",
+              "a job that fits on a node waits for one that can hold it"),
     {0},
 };
 
 /* ---- one round ---- */
 
-/* Who may be joined: holds half-shares on one node, alone. */
+/* A job that may be joined: it holds half-shares on one node, alone. */
 struct host {
     const struct firn_job *job;
     bool is_taken;
@@ -99,7 +92,7 @@ struct round {
     struct {
         uint32_t types;
         int gpus;
-    } full[2]; /* no such node, or not so many, is free; by one_node */
+    } full[2]; /* no such node, or not enough of them, is free; by one_node */
 };
 
 /* ---- the queue: a heap, since rarely more than its front is wanted ---- */
@@ -112,9 +105,9 @@ struct turn {
 struct queue {
     struct turn *at;
     size_t n;
-    int least;      /* fewest GPUs that anyone wants */
+    int least;      /* fewest GPUs that a waiting job wants */
     uint32_t types; /* that all accept; 0 when they differ */
-    bool shares;    /* somebody does */
+    bool shares;    /* a waiting job accepts half-shares */
 };
 
 static bool before(const struct turn *x, const struct turn *y)
@@ -202,7 +195,7 @@ static bool place(struct round *round, const struct firn_job *job,
         return false;
     if (firn_plan_give_want(round->plan, job, &want))
         return true;
-    if (job->spec.one_type) /* others might mix types */
+    if (job->spec.one_type) /* other jobs might mix types */
         return false;
     round->full[one_node].types = job->type_mask;
     round->full[one_node].gpus = want.gpus;
@@ -283,7 +276,7 @@ static int score(const struct lucid *lucid, struct firn_load load)
     return load.util > lucid->jumbo_above ? 2 : 1;
 }
 
-/* GiB on each GPU; 0 when nobody knows. */
+/* GiB on each GPU; 0 when not known. */
 static double memory_gib(const struct firn_job *job, struct firn_load load)
 {
     return load.mem_gib > 0 ? load.mem_gib : job->spec.mem_gib;
@@ -374,11 +367,13 @@ static void explain(const struct round *round, const struct firn_job *job,
 {
     int gpus = job->spec.gpus, free = firn_plan_free(round->plan);
     if (!job->spec.may_share)
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; it does not share",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; does not accept sharing", gpus,
+                       free);
     else if (!is_packing(round))
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; no packing now",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; no pairs are made now", gpus,
+                       free);
     else
         firn_plan_note(round->plan, job,
                        "%d GPUs, %d free; %d hosts: %d busy, %d mem, %d short, "
@@ -387,7 +382,7 @@ static void explain(const struct round *round, const struct firn_job *job,
                        r->slow);
 }
 
-/* Nobody in the queue can start. */
+/* No job in the queue can start. */
 static bool is_over(struct round *round, const struct queue *queue)
 {
     int free = firn_plan_free(round->plan);
@@ -429,6 +424,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_lucid = {
+    .size = sizeof(struct firn_policy_def),
     .name = "lucid",
     .summary = "short jobs first; those that wait are packed in pairs",
     .paper = "Hu et al., Lucid, ASPLOS 2023",

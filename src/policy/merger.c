@@ -9,7 +9,7 @@
  *     SPEEDUP    T_fair / T(a)
  *     SLOWDOWN   1 + (wait I + restart) / T_fair - T(a) / T_fair
  *
- * where waiting is charged so many intervals I, and the restart that it will
+ * where waiting is charged `wait` intervals I, and the restart that it will
  * cost to go on, if any. So every job is worth something, alone. A pair counts
  * for two, its own fair share is twice as large, and TranWt, w, favours pairs
  * that gain much:
@@ -26,7 +26,7 @@
  * a bound (math/pairs.h).
  *
  * Invariants: (1) a unit is in one pair at most; (2) no more GPUs are given
- * than there are; (3) who may not be merged is in no pair.
+ * than there are; (3) a job that may not be merged is in no pair.
  */
 #include "policy/merger.h"
 #include "math/sumrow.h"
@@ -337,7 +337,8 @@ static int by_key(const void *a, const void *b)
     return c ? c : (x->unit > y->unit) - (x->unit < y->unit);
 }
 
-/* The `pool` shortest that might be paired with one that is there first. */
+/* The `pool` shortest jobs that might be paired, those of existing pairs
+ * first. */
 static size_t choose_pool(const struct merger *m, struct turn *turns)
 {
     size_t n = 0, most = (size_t)m->rules->pool;

@@ -1,4 +1,4 @@
-/* merger.h - Ymir's task merger: who runs on how many GPUs, and with whom.
+/* merger.h - Ymir's task merger: GPUs and partners of the jobs of a round.
  *
  * Private to the policy ymir. A unit is a job, or two that are being trained
  * together already. The merger gives each unit a number of GPUs or none, and
@@ -31,9 +31,10 @@ enum { MERGER_NONE = -1 };
 struct merger_unit {
     const struct firn_job *job;
     const struct firn_job *with; /* trained together with it now; or NULL */
-    double gain;     /* it is to begin with weights that make it so many times
-                      * faster; 1: with those of the model */
-    int pinned;      /* it has exactly so many GPUs; 0: the merger decides */
+    double gain; /* speed-up by the weights that it is to begin with; 1: those
+                    of the model */
+    int pinned;  /* the number of GPUs that it has in any case; 0: the merger
+                    decides */
     bool may_merge;  /* has made no progress: together with another */
     bool may_follow; /* the same: with the weights of another, after it */
     bool may_lead;   /* another may wait for its weights */
@@ -43,10 +44,10 @@ struct merger_unit {
     int partner;               /* unit; or MERGER_NONE */
     enum firn_merge_kind kind; /* with a partner */
     bool is_second;            /* of a pair: AFTER, the one that waits */
-    double follow_gain;        /* AFTER: how many times faster for the wait */
+    double follow_gain;        /* AFTER: speed-up by the wait */
 };
 
-/* Decides for n units over so many GPUs; `result` tells the solver's sum and
+/* Decides for n units over `capacity` GPUs; `result` gets the solver's sum and
  * its bound. O(units x counts + pairs) forecasts, and the solver. */
 void merger_solve(const struct firn_view *view,
                   const struct merger_rules *rules, struct merger_unit *units,

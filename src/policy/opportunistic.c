@@ -1,8 +1,9 @@
 /* opportunistic.c - first come, first served, on the fastest GPUs there are.
  *
- * The baseline of Frenzy's evaluation: whoever is next takes the fastest type
- * that can hold it all, or else whatever is idle, fastest first. It looks
- * neither at memory headroom nor at who could have used the fast GPUs better.
+ * The baseline of Frenzy's evaluation: the next job takes the fastest type that
+ * can hold it all, or else idle GPUs of any type, fastest first. It looks
+ * neither at memory headroom nor at which job could have used the fast GPUs
+ * better.
  *
  * Cost: O(log jobs) per job started.
  */
@@ -13,11 +14,8 @@ struct opportunistic {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "0",
-     .help = "let later jobs pass one that does not fit",
-     .offset = offsetof(struct opportunistic, skip)},
+    FIRN_BOOL(struct opportunistic, skip, "skip", "0",
+              "let later jobs pass one that does not fit"),
     {0},
 };
 
@@ -31,6 +29,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_opportunistic = {
+    .size = sizeof(struct firn_policy_def),
     .name = "opportunistic",
     .summary = "first come, first served, fastest GPU type first",
     .paper = "baseline of Frenzy",

@@ -27,7 +27,7 @@
  * (3) equal gains: the lower id.
  *
  * Cost: O((jobs + GPUs) log jobs) a round, and a forecast for each GPU given;
- * O(guests x hosts) to find whom to join.
+ * O(guests x hosts) to find the host of each guest.
  */
 #include <firn/policy.h>
 
@@ -38,25 +38,13 @@ struct optimus {
 };
 
 static const struct firn_option options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds until GPUs are divided anew, if nothing happens before",
-     .offset = offsetof(struct optimus, interval_s)},
-    {.name = "sharing",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "off",
-     .help = "jobs that find no GPU join one that runs on a single GPU",
-     .offset = offsetof(struct optimus, sharing)},
-    {.name = "slowdown",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1.12",
-     .min = 1,
-     .max = 100,
-     .help = "step time on a shared GPU / alone up to which two jobs share",
-     .offset = offsetof(struct optimus, slowdown)},
+    FIRN_NUMBER(
+        struct optimus, interval_s, "interval", "60", 1, 1e9,
+        "seconds until GPUs are divided anew, if nothing happens before"),
+    FIRN_BOOL(struct optimus, sharing, "sharing", "off",
+              "jobs that find no GPU join one that runs on a single GPU"),
+    FIRN_NUMBER(struct optimus, slowdown, "slowdown", "1.12", 1, 100,
+                "step time on a shared GPU / alone up to which two jobs share"),
     {0},
 };
 
@@ -66,7 +54,7 @@ struct seat {
     int gpus, most;
     double left_s, next_s; /* forecast on `gpus`, and on one more */
     double gain;           /* what one more saves */
-    struct seat *host;     /* whom it joins, or NULL */
+    struct seat *host;     /* the job that it joins, or NULL */
     bool has_guest, is_placed;
 };
 
@@ -99,7 +87,7 @@ static void look_ahead(const struct round *round, struct seat *seat)
         seat->gain = gain;
 }
 
-/* ---- who shares ---- */
+/* ---- sharing ---- */
 
 static bool may_pair(const struct round *round, const struct seat *a,
                      const struct seat *b)
@@ -114,7 +102,7 @@ static bool is_small(const struct seat *seat)
     return seat->job->spec.may_share && seat->job->spec.gpus_min == 1;
 }
 
-/* Finds somebody to join among those before it: whom it is with already, else
+/* Finds a job to join among those before it: the one it is with already, else
  * the first. */
 static void find_host(const struct round *round, struct seat *guest)
 {
@@ -211,8 +199,8 @@ static void grow(struct round *round)
 
 /* ---- where ---- */
 
-/* May others join it? Decided when it is placed and by what it is, not by
- * whether somebody does, so that it need not be restarted when a guest comes
+/* May other jobs join it? Decided when it is placed and by what it is, not by
+ * whether it has a guest, so that it need not be restarted when a guest comes
  * or goes. */
 static bool is_open(const struct round *round, const struct seat *seat)
 {
@@ -233,7 +221,7 @@ static void keep(const struct round *round, struct firn_plan *plan)
         int free = firn_plan_free(plan);
         seat->is_placed = firn_plan_keep(plan, seat->job);
         if (seat->is_placed && firn_plan_free(plan) == free) {
-            firn_plan_undo(plan, mark); /* somebody else's GPU */
+            firn_plan_undo(plan, mark); /* the GPU of another job */
             seat->is_placed = false;
         }
     }
@@ -296,7 +284,8 @@ static void place_all(const struct round *round, struct firn_plan *plan)
         struct seat *seat = &round->seats[i];
         if (seat->host != NULL &&
             !firn_plan_share(plan, seat->job, seat->host->job))
-            firn_plan_note(plan, seat->job, "whom it was to join has no GPU");
+            firn_plan_note(plan, seat->job,
+                           "the job it was to share with has no GPU");
     }
 }
 
@@ -305,7 +294,7 @@ static void say_why(const struct round *round, struct firn_plan *plan)
     for (size_t i = 0; i < round->n; i++)
         if (round->seats[i].gpus == 0)
             firn_plan_note(plan, round->seats[i].job,
-                           "all GPUs are with jobs that came before");
+                           "earlier jobs hold all GPUs");
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,
@@ -332,6 +321,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_optimus = {
+    .size = sizeof(struct firn_policy_def),
     .name = "optimus",
     .summary = "each GPU to the job it saves the most time",
     .paper = "Peng et al., Optimus, EuroSys 2018",

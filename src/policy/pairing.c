@@ -1,11 +1,11 @@
-/* pairing.c - the shortest job first, its GPUs its own or another's.
+/* pairing.c - the shortest job first, on free GPUs or beside a running job.
  *
  * Luo et al., Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via
  * Wise Resource Sharing, Algorithms 1 and 2. Waiting jobs are served by the
  * time they are forecast to need on the GPUs they asked for. Each one:
  *
- *   1. enough free GPUs: it gets them, on the fewest nodes;
- *   2. else the hosts - jobs with GPUs that nobody else is on - are scored
+ *   1. enough free GPUs: it gets them, on the fewest nodes; 2. else the hosts -
+ *   jobs with GPUs that they hold alone - are scored
  *      each as if it were the only one, with the new job run in as many passes
  *      as are best there: of 1, 2, 4, ... down to a sample a pass, those whose
  *      memory fits, the fastest. The best hosts are taken until their GPUs
@@ -39,7 +39,7 @@
 #include <string.h>
 
 enum {
-    NOTES = 16, /* waiting jobs that are told why, each round */
+    NOTES = 16, /* waiting jobs that get a note, each round */
     AGAIN = 16, /* choices made anew for a slow host */
 };
 
@@ -78,7 +78,7 @@ struct choice {
     const struct firn_offer *ways; /* by passes */
     size_t nways;
     const struct firn_offer *fastest; /* of them, alone */
-    double fits_gib;                  /* beside so much it is known to fit */
+    double fits_gib; /* it is known to fit beside a job of this memory */
     const struct firn_offer *way; /* in passes that fit all that were picked */
     double work_s, wait_s;
     struct pick *picks; /* best first */
@@ -91,7 +91,7 @@ struct choice {
 
 /* ---- one job: which hosts ---- */
 
-/* Algorithm 2: the fastest way that fits beside so much memory. */
+/* Algorithm 2: the fastest way that fits beside a job of this memory. */
 static const struct firn_offer *fitting(const struct round *round,
                                         const struct choice *choice,
                                         double other_gib)
@@ -261,8 +261,8 @@ static bool stands_together(const struct round *round, struct choice *choice,
     return true;
 }
 
-/* When so many GPUs of a type are free: the ends that come first, kept as
- * those hosts are that are best. */
+/* When that number of GPUs of a type will be free: the earliest ends, kept in
+ * order as the best hosts are. */
 static double wait_s(const struct round *round, firn_type_id type, int wanted)
 {
     struct pick *ends = round->picks;
@@ -358,8 +358,9 @@ static void explain(const struct round *round, const struct firn_job *job,
     for (int t = 0; t < round->view->cluster->ntypes; t++)
         open += round->hosts.open[t];
     if (!job->spec.may_share)
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; it does not share",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; does not accept sharing", gpus,
+                       free);
     else
         firn_plan_note(round->plan, job,
                        "%d GPUs, %d free, %d to share; hosts: %d mem, %d slow",

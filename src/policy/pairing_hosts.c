@@ -1,7 +1,7 @@
 /* pairing_hosts.c - running jobs as hosts, and how they change in a round.
  *
- * Everybody who runs is looked at once a round; who starts or joins in it is
- * added, and hosts that are joined have less room and longer to go.
+ * Each running job is looked at once a round; a job that starts or joins in it
+ * is added, and hosts that are joined have less room and more time to go.
  */
 #include "policy/pairing_hosts.h"
 

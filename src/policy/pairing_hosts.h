@@ -33,11 +33,11 @@ void pairing_hosts_find(struct pairing_hosts *hosts);
 /* One that got GPUs of its own in this round. */
 void pairing_hosts_started(struct pairing_hosts *hosts,
                            const struct firn_job *job);
-/* One that shares from this round on, with so much to go. */
+/* One that shares from this round on, with this time to go. */
 void pairing_hosts_joined(struct pairing_hosts *hosts,
                           const struct firn_job *job, double left_s,
                           double slow);
-/* Somebody has joined it and slows it so many times. */
+/* Another job has joined it and slows it by this factor. */
 void pairing_hosts_taken(struct pairing_hosts *hosts, struct pairing_host *host,
                          double slow);
 

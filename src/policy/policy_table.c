@@ -1,11 +1,12 @@
 /* policy_table.c - the list of policies, and finding one by name.
  *
- * A list rather than constructors: a static library drops objects nobody
- * refers to, and here the order is in plain sight.
+ * A list rather than constructors: a linker drops objects of a static library
+ * that are not referred to, and here the order is in plain sight.
  */
 #include <firn/policy.h>
 
 #include "base/str.h"
+#include "policy/policy_load.h"
 #include <string.h>
 
 #define POLICY(id) extern const struct firn_policy_def firn_policy_##id;
@@ -35,6 +36,9 @@ const struct firn_policy_def *firn_policy_find(const char *name,
         if (strcmp(name, names[i]) == 0)
             return table[i];
     }
+    const struct firn_policy_def *loaded = policy_loaded(name);
+    if (loaded != NULL)
+        return loaded;
     int near = str_nearest(name, names, NPOLICIES);
     if (near >= 0)
         firn_fail(err, FIRN_ENOENT,

@@ -1,4 +1,4 @@
-/* pollux.c - goodput, shared so that nobody is left far behind.
+/* pollux.c - the most goodput, shared so that no job is left far behind.
  *
  * Each job has a speedup over its fair share: how much faster it would train
  * on n nodes with r GPUs, its batch re-tuned for the most goodput, than on one
@@ -20,9 +20,9 @@
  * hundredth of the time its fitness is mostly higher and at worst half a
  * percent lower (bench/shares.c, tests/math/test_allot.c). The paper's
  * scheduler sleeps between rounds; this one also decides when jobs or nodes
- * come and go.
- * A speedup that nobody can forecast is taken as r / F. A job that the factor
- * would leave nothing keeps a millionth, so that it gets GPUs nobody wants.
+ * come and go. A speedup without a forecast is taken as r / F. A job that the
+ * factor would leave nothing keeps a millionth, so that it gets GPUs that no
+ * other job wants.
  *
  * Pollux was made for one type of GPU. With several, a job's GPUs are all of
  * one type, and speedups refer to the job's reference type. Gangs get what
@@ -49,46 +49,18 @@ struct pollux {
 };
 
 static const struct firn_option options[] = {
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds after which to decide anew, if nothing happens",
-     .offset = offsetof(struct pollux, interval_s)},
-    {.name = "p",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "-1",
-     .min = -10,
-     .max = 1,
-     .help = "power of the mean over jobs: lower is fairer, 1 is the sum",
-     .offset = offsetof(struct pollux, p)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart is believed to cost",
-     .offset = offsetof(struct pollux, restart_s)},
-    {.name = "avoid-interference",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "no node has two jobs that span several nodes",
-     .offset = offsetof(struct pollux, avoids)},
-    {.name = "effort",
-     .type = FIRN_OPTION_INT,
-     .fallback = "16",
-     .min = 0,
-     .max = 10000,
-     .help = "tries a job without success after which the search ends",
-     .offset = offsetof(struct pollux, effort)},
-    {.name = "work",
-     .type = FIRN_OPTION_INT,
-     .fallback = "1000",
-     .min = 1,
-     .max = 1e6,
-     .help = "allocations looked at for each job in one round, at most",
-     .offset = offsetof(struct pollux, work)},
+    FIRN_NUMBER(struct pollux, interval_s, "interval", "60", 1, 1e9,
+                "seconds until the next decision, if no event comes before"),
+    FIRN_NUMBER(struct pollux, p, "p", "-1", -10, 1,
+                "power of the mean over jobs: lower is fairer, 1 is the sum"),
+    FIRN_NUMBER(struct pollux, restart_s, "restart", "30", 0, 1e9,
+                "assumed cost of a restart in seconds"),
+    FIRN_BOOL(struct pollux, avoids, "avoid-interference", "yes",
+              "no node has two jobs that span several nodes"),
+    FIRN_INT(struct pollux, effort, "effort", "16", 0, 10000,
+             "the search ends after this many tries a job without success"),
+    FIRN_INT(struct pollux, work, "work", "1000", 1, 1e6,
+             "limit on the allocations tried for each job in one round"),
     {0},
 };
 
@@ -370,6 +342,7 @@ static double wake_s(const void *state, const struct firn_view *view)
 }
 
 const struct firn_policy_def firn_policy_pollux = {
+    .size = sizeof(struct firn_policy_def),
     .name = "pollux",
     .summary = "most goodput, shared fairly; sizes and places jobs anew",
     .paper = "Qiao et al., Pollux, OSDI 2021",

@@ -19,9 +19,9 @@
  * its fewest GPUs of any type; growth is to twice the most GPUs it has held;
  * a job that is still restarting keeps what it has.
  *
- * Placing: whoever keeps its configuration keeps its GPUs; the others follow,
- * the largest first, on one node or on whole nodes. If that leaves somebody
- * scattered, the round is placed anew from an empty cluster, largest first,
+ * Placing: a job that keeps its configuration keeps its GPUs; the others
+ * follow, the largest first, on one node or on whole nodes. If that leaves a
+ * job scattered, the round is placed anew from an empty cluster, largest first,
  * which always succeeds when node sizes are powers of two.
  *
  * Invariants:
@@ -48,49 +48,20 @@ static const double held_bonus = 1e-7; /* of a value; see (3) */
 
 enum { SEARCH_NODES = 20000, CBC_DEADLINE_S = 10, QUEUE_MIN = 1000 };
 
-#define OPTION(member) offsetof(struct sia, rules.member)
-
 const struct firn_option sia_options[] = {
-    {.name = "p",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "-0.5",
-     .min = -100,
-     .max = -1e-3,
-     .help = "power of the normalised goodput: fairer the lower it is",
-     .offset = OPTION(p)},
-    {.name = "lambda",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1.1",
-     .min = 0,
-     .max = 1e6,
-     .help = "what leaving a job out costs; above 1 everybody is served",
-     .offset = OPTION(lambda)},
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "60",
-     .min = 1e-3,
-     .max = 1e9,
-     .help = "seconds between two rounds",
-     .offset = OPTION(interval_s)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart costs jobs that do not name a cost",
-     .offset = OPTION(restart_s)},
-    {.name = "gap",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.01",
-     .min = 0,
-     .max = 1,
-     .help = "share of the best sum that may be missed before cbc is asked",
-     .offset = OPTION(gap)},
-    {.name = "cbc",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "ask cbc where the gap stays larger",
-     .offset = OPTION(asks_cbc)},
+    FIRN_NUMBER(struct sia, rules.p, "p", "-0.5", -100, -1e-3,
+                "power of the normalised goodput: fairer the lower it is"),
+    FIRN_NUMBER(
+        struct sia, rules.lambda, "lambda", "1.1", 0, 1e6,
+        "cost of leaving a job out; above 1 every job is served that can be"),
+    FIRN_NUMBER(struct sia, rules.interval_s, "interval", "60", 1e-3, 1e9,
+                "seconds between two rounds"),
+    FIRN_NUMBER(struct sia, rules.restart_s, "restart", "30", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_NUMBER(struct sia, rules.gap, "gap", "0.01", 0, 1,
+                "share of the best sum that may be missed before cbc is asked"),
+    FIRN_BOOL(struct sia, rules.asks_cbc, "cbc", "yes",
+              "run the solver cbc when the gap stays larger"),
     {0},
 };
 
@@ -125,7 +96,8 @@ struct round {
 
 /* ---- what is there ---- */
 
-/* In the plan, which is empty: not every GPU of a node that is up need be. */
+/* Counts in the empty plan: some GPUs of nodes that are up may be out of
+ * reach. */
 static void count_pools(struct round *round)
 {
     const struct firn_cluster *cluster = round->view->cluster;
@@ -171,7 +143,7 @@ static void add_choice(struct entry *entry, firn_type_id type, int gpus)
 }
 
 /* Counts of one type from least to most, rising: the usual ones, and least
- * itself. With no `entry` only how many. */
+ * itself. Without an `entry` only counts them. */
 static int list_type(const struct pool *pool, struct entry *entry,
                      firn_type_id type, int least, int most)
 {
@@ -276,8 +248,8 @@ static bool guess_rates(struct entry *entry)
     return least < INT32_MAX;
 }
 
-/* On so few GPUs it does not run at all, as a model that does not fit in their
- * memory: it begins with the fewest on which it does. The smallest rate. */
+/* Its fewest GPUs cannot run it at all, as a model that does not fit in their
+ * memory: it begins with the fewest that can. Returns the smallest rate. */
 static double begin_larger(struct round *round, struct entry *entry)
 {
     int most = firn_view_gpus_max(round->view, entry->job, FIRN_TUNE_BATCH);
@@ -398,7 +370,7 @@ static bool place(struct round *round, const struct entry *entry, bool anyhow)
     return false;
 }
 
-/* False when somebody would be scattered. */
+/* False when a job would be scattered. */
 static bool place_around(struct round *round, struct entry **order, size_t n,
                          bool anyhow)
 {
@@ -457,7 +429,7 @@ static bool has_all(const struct round *round, const struct firn_job *job)
     return true;
 }
 
-/* Tells why; ends those that no type could ever run: (4). */
+/* Notes why it waits; rejects a job that no type could ever run: (4). */
 static void note(const struct round *round, const struct entry *entry)
 {
     const struct firn_job *job = entry->job;
@@ -471,7 +443,8 @@ static void note(const struct round *round, const struct entry *entry)
                        "the GPUs are worth more to other jobs");
         return;
     }
-    const char *never = entry->is_stuck ? "runs on no GPUs of one type" : NULL;
+    const char *never =
+        entry->is_stuck ? "no single GPU type can run it" : NULL;
     if (entry->nchoices == 0)
         never = "wants more GPUs than any type it accepts has";
     if (never != NULL && job->held.nparts == 0 && has_all(round, job))
@@ -485,25 +458,16 @@ static void note(const struct round *round, const struct entry *entry)
                        "waiting costs less than a restart, or it fits nowhere");
 }
 
-/* Is it time for a round? The same answer when asked twice. */
-static bool begins_round(struct sia *sia, double now_s)
-{
-    double every_s = sia->rules.interval_s;
-    if (sia->had_round && now_s > sia->round_s &&
-        now_s < (floor(sia->round_s / every_s) + 1) * every_s)
-        return false;
-    sia->had_round = true;
-    sia->round_s = now_s;
-    return true;
-}
-
 enum firn_status sia_decide(void *state, const struct firn_view *view,
                             struct firn_plan *plan)
 {
-    struct round round = {.sia = state, .view = view, .plan = plan};
+    struct sia *sia = state;
+    struct round round = {.sia = sia, .view = view, .plan = plan};
     const struct firn_job *const *jobs =
         firn_view_foremost(view, QUEUE_MIN, &round.n);
-    round.is_round = begins_round(state, view->now_s);
+    round.is_round = rounds_begin(
+        &sia->rounds, view->now_s,
+        rounds_multiple_s(sia->rounds.last_s, sia->rules.interval_s));
     round.entries =
         firn_view_alloc(view, (round.n + 1) * sizeof *round.entries);
     count_pools(&round);
@@ -525,14 +489,34 @@ enum firn_status sia_decide(void *state, const struct firn_view *view,
 double sia_wake_s(const void *state, const struct firn_view *view)
 {
     const struct sia *sia = state;
-    double every_s = sia->rules.interval_s;
-    if (view->nrunning == 0)
-        return INFINITY;
-    double next_s = (floor(view->now_s / every_s) + 1) * every_s;
-    return next_s > view->now_s ? next_s : view->now_s + every_s;
+    return view->nrunning > 0
+               ? rounds_multiple_s(view->now_s, sia->rules.interval_s)
+               : INFINITY;
+}
+
+/* Without the time of its last round, a restarted sia would begin one at once,
+ * and not at the next multiple of the interval. */
+void sia_save(const void *state, struct firn_buf *out)
+{
+    const struct sia *sia = state;
+    keep_begin(out, "policy sia", 1);
+    rounds_save(&sia->rounds, out);
+}
+
+enum firn_status sia_load(void *state, struct firn_bytes in,
+                          struct firn_error *err)
+{
+    struct sia *sia = state;
+    struct keep keep;
+    FIRN_TRY(keep_open(&keep, in, "policy sia", 1, err));
+    struct rounds rounds = rounds_load(&keep);
+    FIRN_TRY(keep_close(&keep, err));
+    sia->rounds = rounds;
+    return FIRN_OK;
 }
 
 const struct firn_policy_def firn_policy_sia = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sia",
     .summary = "goodput over GPU types, one assignment a round",
     .paper = "Subramanya et al., Sia, SOSP 2023",

@@ -7,6 +7,7 @@
 #define POLICY_SIA_H
 #include "math/cbc.h"
 #include "math/priced.h"
+#include "policy/rounds.h"
 #include <firn/policy.h>
 
 struct sia_rules {
@@ -17,18 +18,17 @@ struct sia_rules {
     double gap;        /* proven; beyond it cbc is asked, if it may be */
     bool asks_cbc;
 
-    /* MAY be NULL: the paper's. The factor on the rate of any configuration
+    /* MAY be NULL: as in the paper. The factor on the rate of any configuration
      * other than the one a job holds, 0..1. */
     double (*damping)(const struct sia_rules *rules,
                       const struct firn_view *view, const struct firn_job *job);
-    /* MAY be NULL: as it is. */
+    /* MAY be NULL: not rounded. */
     double (*rounded)(double cost);
 };
 
 struct sia {
     struct sia_rules rules; /* filled from options; hooks by init */
-    bool had_round;
-    double round_s;              /* of the latest round */
+    struct rounds rounds;
     struct priced_result latest; /* of the latest assignment; to be read */
     struct cbc cbc;
 };

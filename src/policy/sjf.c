@@ -1,8 +1,8 @@
-/* sjf.c - shortest job first, and whoever runs runs to the end.
+/* sjf.c - shortest job first; a running job runs to its end.
  *
- * Orders the waiting jobs by their run time, which it has to be told: an
- * oracle in simulation, the user's word in life. A job that does not fit is
- * passed over by default; with `skip=0` it blocks those behind it.
+ * Orders the waiting jobs by their run time, which must be known: from an
+ * oracle in simulation, from the user's estimate in firnd. A job that does not
+ * fit is passed over by default; with `skip=0` it blocks those behind it.
  *
  * Invariant: a running job is never touched.
  * Cost: O(log jobs) per job started.
@@ -14,11 +14,8 @@ struct sjf {
 };
 
 static const struct firn_option options[] = {
-    {.name = "skip",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "1",
-     .help = "let longer jobs pass one that does not fit",
-     .offset = offsetof(struct sjf, skip)},
+    FIRN_BOOL(struct sjf, skip, "skip", "1",
+              "let longer jobs pass one that does not fit"),
     {0},
 };
 
@@ -39,6 +36,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf",
     .summary = "shortest job first, without preemption",
     .needs = FIRN_NEED_DURATION,

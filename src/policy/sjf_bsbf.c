@@ -14,8 +14,8 @@
  *                very host it was tried with, but until enough GPUs come free
  *                anywhere. Beside a host that runs for a day the theorem lets
  *                nearly everything share, at any slowdown. So sharing must also
- *                beat starting elsewhere at that moment. (Who else waits for
- *                these GPUs is not counted.)
+ *                beat starting elsewhere at that moment. (Other jobs that wait
+ *                for these GPUs are not counted.)
  *   order=saving Hosts by what sharing saves against one after the other, as
  *                the policy's name says, rather than by the pair's mean time,
  *                as Algorithm 1 has it: that prefers hosts about to end, which
@@ -47,20 +47,12 @@ struct sjf_bsbf {
 };
 
 static const struct firn_option options[] = {
-    {.name = "wait",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "first",
-     .choices = waits,
-     .help = "a job that does not share would start when GPUs first come free, "
-             "or after the host it was tried with",
-     .offset = offsetof(struct sjf_bsbf, wait)},
-    {.name = "order",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "saving",
-     .choices = orders,
-     .help = "hosts by the time that sharing saves, or by the mean completion "
-             "time of the pair",
-     .offset = offsetof(struct sjf_bsbf, order)},
+    FIRN_CHOICE(struct sjf_bsbf, wait, "wait", "first", waits,
+                "a job that does not share would start when GPUs first come "
+                "free, or after the host it was tried with"),
+    FIRN_CHOICE(struct sjf_bsbf, order, "order", "saving", orders,
+                "hosts by the time that sharing saves, or by the mean "
+                "completion time of the pair"),
     {0},
 };
 
@@ -95,6 +87,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf_bsbf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf-bsbf",
     .summary = "shortest job first, shares GPUs where the pair gains by it",
     .paper = "Luo et al., Wise Resource Sharing, 2024",

@@ -30,6 +30,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_sjf_ffs = {
+    .size = sizeof(struct firn_policy_def),
     .name = "sjf-ffs",
     .summary = "shortest job first, shares the first GPUs that hold one job",
     .paper = "Luo et al., Wise Resource Sharing, 2024",

@@ -20,11 +20,8 @@ struct srtf {
 };
 
 static const struct firn_option options[] = {
-    {.name = "preempt",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "running jobs give way to shorter ones",
-     .offset = offsetof(struct srtf, preempt)},
+    FIRN_BOOL(struct srtf, preempt, "preempt", "yes",
+              "running jobs give way to shorter ones"),
     {0},
 };
 
@@ -45,6 +42,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_srtf = {
+    .size = sizeof(struct firn_policy_def),
     .name = "srtf",
     .summary = "shortest remaining time first, preemptive",
     .needs = FIRN_NEED_DURATION,

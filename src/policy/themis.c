@@ -1,4 +1,4 @@
-/* themis.c - leases of GPUs, offered first to those who fare worst.
+/* themis.c - leases of GPUs, offered first to the jobs that fare worst.
  *
  * Finish-time fairness is rho = T_shared / T_independent: how long a job takes
  * from submission to end in this cluster, over how long it would take alone
@@ -23,10 +23,10 @@
  * all fairness.
  *
  * Left out: the auction's hidden payments, which make it pay to bid the truth.
- * Here the scheduler makes the bids itself and nobody can lie. Bids for fewer
- * GPUs than asked for are left out too: jobs are gangs, and one that is larger
- * than what is free or ends its lease at the same moment has to wait for a
- * better one (the paper's jobs would take a part). Contention is that of this
+ * Here the scheduler makes the bids itself, so no bid can be false. Bids for
+ * fewer GPUs than asked for are left out too: jobs are gangs, and one that is
+ * larger than what is free or ends its lease at the same moment has to wait for
+ * a better one (the paper's jobs would take a part). Contention is that of this
  * moment and not the mean over a job's life, which a policy does not see.
  *
  * Invariants:
@@ -34,7 +34,7 @@
  * (2) at the end of a lease a job that is outbid stops only if its GPUs are
  *     taken;
  * (3) leases of a job follow each other from the moment it started; one that
- *     ends while nobody waits is renewed.
+ * ends while no job waits is renewed.
  *
  * Cost: O(jobs log jobs) a round, and one try to place for each job that fits
  * by count.
@@ -52,27 +52,14 @@ struct themis {
 };
 
 static const struct firn_option options[] = {
-    {.name = "lease",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "600",
-     .min = 1,
-     .max = 1e9,
-     .help = "seconds for which a job has its GPUs before it must bid again",
-     .offset = offsetof(struct themis, lease_s)},
-    {.name = "filter",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0.8",
-     .min = 0,
-     .max = 1,
-     .help = "share of the bidders, those that fare best, that get no offer",
-     .offset = offsetof(struct themis, filter)},
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds between two auctions; 0: whenever there are GPUs",
-     .offset = offsetof(struct themis, interval_s)},
+    FIRN_NUMBER(
+        struct themis, lease_s, "lease", "600", 1, 1e9,
+        "seconds for which a job has its GPUs before it must bid again"),
+    FIRN_NUMBER(struct themis, filter, "filter", "0.8", 0, 1,
+                "share of the waiting jobs, those nearest to their fair share, "
+                "without offer"),
+    FIRN_NUMBER(struct themis, interval_s, "interval", "0", 0, 1e9,
+                "seconds between two auctions; 0: whenever there are GPUs"),
     {0},
 };
 
@@ -161,7 +148,8 @@ static struct bidder *line_up(const struct themis *themis,
     return line;
 }
 
-/* Who would have room, each after those before it. Changes nothing. */
+/* Finds the jobs that would have room, each after those before it. Changes
+ * nothing. */
 static void auction(struct firn_plan *plan, struct bidder *line, size_t n)
 {
     size_t mark = firn_plan_mark(plan);
@@ -196,7 +184,7 @@ static bool is_time(const struct themis *themis, double now_s)
     return themis->interval_s == 0 || fabs(times - round(times)) < 1e-6;
 }
 
-/* Asked twice at one moment, it says the same. */
+/* Gives the same answer when asked twice at one time. */
 static void look_at_clock(struct themis *themis, double now_s)
 {
     if (now_s <= themis->last_s)
@@ -225,13 +213,14 @@ static enum firn_status decide(void *state, const struct firn_view *view,
             continue;
         themis->leaves_some = true;
         firn_plan_note(plan, line[i].job, "no lease: %s",
-                       i < noffered ? "outbid, or no room for it"
-                                    : "others fare worse");
+                       i < noffered
+                           ? "outbid by other jobs, or no room"
+                           : "other jobs are further from their fair share");
     }
     return FIRN_OK;
 }
 
-/* The next end of a lease, while anyone waits for it. When nothing runs, an
+/* The next end of a lease, while a job waits for it. When nothing runs, an
  * auction can change only after an event. */
 static double wake_s(const void *state, const struct firn_view *view)
 {
@@ -278,8 +267,9 @@ static enum firn_status load(void *state, struct firn_bytes in,
 }
 
 const struct firn_policy_def firn_policy_themis = {
+    .size = sizeof(struct firn_policy_def),
     .name = "themis",
-    .summary = "leases, offered to those furthest from their fair share",
+    .summary = "leases, offered first to jobs far from their fair share",
     .paper = "Mahajan et al., Themis, NSDI 2020",
     .needs = FIRN_NEED_DURATION,
     .does = FIRN_DOES_PREEMPT,
@@ -287,6 +277,7 @@ const struct firn_policy_def firn_policy_themis = {
     .state_size = sizeof(struct themis),
     .decide = decide,
     .wake_s = wake_s,
+    .ages = true,
     .save = save,
     .load = load,
 };

@@ -143,7 +143,7 @@ static int insert(struct proposal *best, int n, int top,
     return n;
 }
 
-/* The forecast has the last word. */
+/* The forecast decides. */
 static int ask(const struct threadplan *plan, const struct layout *now,
                struct proposal *best, int n)
 {

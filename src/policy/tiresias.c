@@ -21,13 +21,8 @@ struct tiresias {
 };
 
 static const struct firn_option options[] = {
-    {.name = "thresholds",
-     .type = FIRN_OPTION_LIST,
-     .fallback = "57600",
-     .min = 1,
-     .max = 1e15,
-     .help = "GPU-seconds of service at which a job falls to the next queue",
-     .offset = offsetof(struct tiresias, thresholds)},
+    FIRN_LIST(struct tiresias, thresholds, "thresholds", "57600", 1, 1e15,
+              "GPU-seconds of service at which a job falls to the next queue"),
     {0},
 };
 
@@ -64,6 +59,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_tiresias = {
+    .size = sizeof(struct firn_policy_def),
     .name = "tiresias",
     .summary = "least attained GPU service first, in discrete queues",
     .paper = "Gu et al., Tiresias, NSDI 2019",
@@ -72,4 +68,5 @@ const struct firn_policy_def firn_policy_tiresias = {
     .state_size = sizeof(struct tiresias),
     .decide = decide,
     .rank = rank,
+    .ages = true,
 };

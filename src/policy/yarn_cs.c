@@ -23,6 +23,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 }
 
 const struct firn_policy_def firn_policy_yarn_cs = {
+    .size = sizeof(struct firn_policy_def),
     .name = "yarn-cs",
     .summary = "FIFO of gangs, each on one GPU type",
     .paper = "YARN capacity scheduler, as compared with in EasyScale, SC 2023",

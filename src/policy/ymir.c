@@ -3,9 +3,9 @@
  * Jobs that fine-tune one foundation model can be merged in pairs: trained
  * together from the start (spatial), or one after the other, the second from
  * the weights of the first (temporal), which may take fewer epochs (Ymir, Gao
- * et al., ICS 2024). Every `interval` seconds the task merger
- * (policy/merger.h) decides how many GPUs each job has and who is merged, by
- * forecasts of the time to the end.
+ * et al., ICS 2024). Every `interval` seconds the task merger (policy/merger.h)
+ * decides how many GPUs each job has and which jobs are merged, by forecasts of
+ * the time to the end.
  *
  *   objective   slowdown or speedup, the two readings of the paper's eq. (7)
  *               (merger.c). The default has the lower mean completion time on
@@ -24,14 +24,14 @@
  *               simulator's forecasts need no such phase. What was done in it
  *               counts as no progress for merging together.
  *
- *   ahead       Ymir's pipeline switch: so many seconds of a restart (data
- *               loaders, weights) are spent while others still use the GPUs.
+ *   ahead       Ymir's pipeline switch: these seconds of a restart (data
+ *   loaders, weights) are spent while other jobs still use the GPUs.
  *               The paper prepares loaders 30 s before a round. 0 by default,
  *               to be compared with policies that have no such thing.
  *
- * Which jobs can be merged is the engine's to know (firn_view_merge): the same
- * model, different datasets, and both accept it; together only where their keys
- * are equal (firn_job_spec.merge_key).
+ * The engine knows which jobs can be merged (firn_view_merge): the same model,
+ * different datasets, and both accept it; together only where their keys are
+ * equal (firn_job_spec.merge_key).
  *
  * Between rounds, which the paper does not have, running jobs stay as they are
  * and waiting ones may have what is free (`between`).
@@ -45,103 +45,64 @@
  *
  * Cost: O(jobs x counts + pairs) forecasts a round, and the solver.
  */
-#include "policy/ymir.h"
+#include "base/keep.h"
+#include "base/vec.h"
+#include "policy/merger.h"
+#include "policy/rounds.h"
+#include <stdint.h>
 #include <stdlib.h>
 
-enum { NOTES = 16 }; /* waiting jobs that are told why, each round */
+enum { NOTES = 16 }; /* waiting jobs that get a note, each round */
+
+/* `second` waits for `first`; or may begin with its weights, once it ended. */
+struct bond {
+    firn_job_id first, second;
+    double gain;
+    bool is_ready;
+};
+
+struct ymir {
+    struct merger_rules rules;
+    bool between, merge, guard;
+    double profile_s;
+    int profile_gpus;
+
+    struct rounds rounds;
+    VEC(struct bond) bonds;
+    struct pairs_result latest;
+};
 
 static const char *const objectives[] = {"speedup", "slowdown", NULL};
 
-#define OPTION(member) offsetof(struct ymir, member)
-
 static const struct firn_option options[] = {
-    {.name = "objective",
-     .type = FIRN_OPTION_CHOICE,
-     .fallback = "slowdown",
-     .choices = objectives,
-     .help = "largest sum of speed-ups, or smallest sum of slowdowns",
-     .offset = OPTION(rules.objective)},
-    {.name = "interval",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "120",
-     .min = 1e-3,
-     .max = 1e9,
-     .help = "seconds between two rounds",
-     .offset = OPTION(rules.interval_s)},
-    {.name = "wait",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1",
-     .min = 1e-3,
-     .max = 1e6,
-     .help = "intervals that waiting is charged, with slowdown",
-     .offset = OPTION(rules.wait)},
-    {.name = "restart",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds a restart costs jobs that do not name a cost",
-     .offset = OPTION(rules.restart_s)},
-    {.name = "ahead",
-     .type = FIRN_OPTION_INT,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e6,
-     .help = "seconds of each restart that are hidden behind other work",
-     .offset = OPTION(rules.ahead_s)},
-    {.name = "merge",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "jobs are merged at all",
-     .offset = OPTION(merge)},
-    {.name = "spatial",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "two jobs may be trained together",
-     .offset = OPTION(rules.spatial)},
-    {.name = "temporal",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "a job may wait for another's weights",
-     .offset = OPTION(rules.temporal)},
-    {.name = "weight",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "1",
-     .min = 0,
-     .max = 1e6,
-     .help = "pairs with a lower TranWt are not considered",
-     .offset = OPTION(rules.weight_min)},
-    {.name = "pool",
-     .type = FIRN_OPTION_INT,
-     .fallback = "32",
-     .min = 1,
-     .max = 1e6,
-     .help = "jobs that are considered for merging in a round, shortest first",
-     .offset = OPTION(rules.pool)},
-    {.name = "guard",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "a merge that does not pay after two epochs is undone",
-     .offset = OPTION(guard)},
-    {.name = "between",
-     .type = FIRN_OPTION_BOOL,
-     .fallback = "yes",
-     .help = "between two rounds, waiting jobs may have free GPUs",
-     .offset = OPTION(between)},
-    {.name = "profile-s",
-     .type = FIRN_OPTION_DOUBLE,
-     .fallback = "0",
-     .min = 0,
-     .max = 1e9,
-     .help = "seconds that a new job is profiled",
-     .offset = OPTION(profile_s)},
-    {.name = "profile-gpus",
-     .type = FIRN_OPTION_INT,
-     .fallback = "1",
-     .min = 1,
-     .max = 64,
-     .help = "GPUs for that: 1, or 4 for pipeline-parallel jobs",
-     .offset = OPTION(profile_gpus)},
+    FIRN_CHOICE(struct ymir, rules.objective, "objective", "slowdown",
+                objectives,
+                "largest sum of speed-ups, or smallest sum of slowdowns"),
+    FIRN_NUMBER(struct ymir, rules.interval_s, "interval", "120", 1e-3, 1e9,
+                "seconds between two rounds"),
+    FIRN_NUMBER(struct ymir, rules.wait, "wait", "1", 1e-3, 1e6,
+                "intervals that waiting is charged, with slowdown"),
+    FIRN_NUMBER(struct ymir, rules.restart_s, "restart", "30", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_INT(struct ymir, rules.ahead_s, "ahead", "0", 0, 1e6,
+             "seconds of each restart that are hidden behind other work"),
+    FIRN_BOOL(struct ymir, merge, "merge", "yes", "jobs are merged at all"),
+    FIRN_BOOL(struct ymir, rules.spatial, "spatial", "yes",
+              "two jobs may be trained together"),
+    FIRN_BOOL(struct ymir, rules.temporal, "temporal", "yes",
+              "a job may wait for another's weights"),
+    FIRN_NUMBER(struct ymir, rules.weight_min, "weight", "1", 0, 1e6,
+                "pairs with a lower TranWt are not considered"),
+    FIRN_INT(struct ymir, rules.pool, "pool", "32", 1, 1e6,
+             "jobs that are considered for merging in a round, shortest first"),
+    FIRN_BOOL(struct ymir, guard, "guard", "yes",
+              "a merge that does not pay after two epochs is undone"),
+    FIRN_BOOL(struct ymir, between, "between", "yes",
+              "between two rounds, waiting jobs may have free GPUs"),
+    FIRN_NUMBER(struct ymir, profile_s, "profile-s", "0", 0, 1e9,
+                "seconds that a new job is profiled"),
+    FIRN_INT(struct ymir, profile_gpus, "profile-gpus", "1", 1, 64,
+             "GPUs for that: 1, or 4 for pipeline-parallel jobs"),
     {0},
 };
 
@@ -169,7 +130,8 @@ static const struct firn_job *job_of(const struct meeting *m, firn_job_id id)
     return low < m->view->njobs && m->jobs[low]->id == id ? m->jobs[low] : NULL;
 }
 
-/* Whom a running job is trained together with, if that one is still there. */
+/* The partner that a running job is trained together with; NULL: none, or it is
+ * gone. */
 static const struct firn_job *partner(const struct meeting *m,
                                       const struct firn_job *job)
 {
@@ -190,8 +152,8 @@ static struct bond *bond_of(struct ymir *y, const struct firn_job *second)
     return NULL;
 }
 
-/* Lets go of those that have begun, and of all that wait when `anew`; those
- * whose first has ended are ready. */
+/* Drops the bonds of jobs that have begun, and all of waiting jobs when `anew`;
+ * bonds whose first job has ended are ready. */
 static void keep_bonds(const struct meeting *m, bool anew)
 {
     struct ymir *y = m->y;
@@ -241,8 +203,8 @@ static bool is_fresh(const struct meeting *m, const struct firn_job *job)
     return job->held.nparts == 0 && firn_job_done_s(job, m->view->now_s) <= 0;
 }
 
-/* Both alone, the shorter first, would end sooner than they report to; or
- * nobody can tell. */
+/* The two trained alone, the shorter first, would end sooner than merged; or
+ * that is not known. */
 static bool is_bad(const struct meeting *m, const struct firn_job *a,
                    const struct firn_job *b)
 {
@@ -298,14 +260,15 @@ static void add_unit(struct meeting *m, const struct firn_job *job,
     m->units[m->n++] = unit;
 }
 
-/* For another's weights. */
+/* Does the job wait for the weights of another? */
 static bool is_waiting(const struct meeting *m, const struct firn_job *job)
 {
     const struct bond *bond = bond_of(m->y, job);
     return bond != NULL && !bond->is_ready;
 }
 
-/* In a round everybody; else those that wait for nobody. */
+/* At a round boundary: all jobs. Between rounds: only jobs that do not wait for
+ * a partner. */
 static void list_units(struct meeting *m)
 {
     m->units =
@@ -335,7 +298,7 @@ static bool is_kept(const struct merger_unit *unit)
 static bool keep(struct meeting *m, const struct merger_unit *unit)
 {
     size_t mark = firn_plan_mark(m->plan);
-    /* The half of an undone merge must leave the other's GPUs. */
+    /* One job of an undone merge must leave the GPUs of the other. */
     if (unit->with == NULL && partner(m, unit->job) != NULL)
         return false;
     if (firn_plan_keep(m->plan, unit->job) &&
@@ -382,7 +345,7 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
     return false;
 }
 
-/* Whom a unit is given GPUs with; NULL: nobody. */
+/* The job that a unit is given GPUs together with; NULL: none. */
 static const struct firn_job *other_of(const struct meeting *m,
                                        const struct merger_unit *unit)
 {
@@ -447,27 +410,17 @@ static void note(const struct meeting *m)
         if (unit->gpus > 0)
             continue;
         told++;
-        if (first != NULL) /* by name: numbers are the round's own */
+        if (first !=
+            NULL) /* by name: the ids of the round are not those of users */
             firn_plan_note(m->plan, unit->job,
                            "waits for the weights of %.20s: %.2f times faster",
                            first->spec.name, bond->gain);
         else
-            firn_plan_note(m->plan, unit->job,
-                           "a GPU is worth %.3g to others, more than to it",
-                           m->y->latest.price);
+            firn_plan_note(
+                m->plan, unit->job,
+                "a GPU is worth %.3g to other jobs, less to this one",
+                m->y->latest.price);
     }
-}
-
-/* Is it time for a round? The same answer when asked twice. */
-static bool begins_round(struct ymir *y, double now_s)
-{
-    double every_s = y->rules.interval_s;
-    if (y->had_round && now_s > y->round_s &&
-        now_s < (floor(y->round_s / every_s) + 1) * every_s)
-        return false;
-    y->had_round = true;
-    y->round_s = now_s;
-    return true;
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,
@@ -477,7 +430,9 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     struct meeting m = {
         .y = y, .view = view, .plan = plan, .jobs = firn_view_jobs(view)};
     struct merger_rules rules = y->rules;
-    m.is_round = begins_round(y, view->now_s);
+    m.is_round =
+        rounds_begin(&y->rounds, view->now_s,
+                     rounds_multiple_s(y->rounds.last_s, y->rules.interval_s));
     keep_bonds(&m, m.is_round);
     if (!m.is_round) {
         firn_plan_keep_all(plan);
@@ -498,11 +453,8 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 static double wake_s(const void *state, const struct firn_view *view)
 {
     const struct ymir *y = state;
-    double every_s = y->rules.interval_s;
-    if (view->njobs == 0)
-        return INFINITY;
-    double next_s = (floor(view->now_s / every_s) + 1) * every_s;
-    return next_s > view->now_s ? next_s : view->now_s + every_s;
+    return view->njobs > 0 ? rounds_multiple_s(view->now_s, y->rules.interval_s)
+                           : INFINITY;
 }
 
 static void fini(void *state)
@@ -511,7 +463,56 @@ static void fini(void *state)
     vec_release(&y->bonds);
 }
 
+/* ---- over a restart ---- */
+
+/* Bonds are kept, and the time of the last round. A bond is not in the view: a
+ * job that waits for the weights of another looks like any waiting job, and
+ * once the first job has ended nothing else tells of it. */
+
+static void save(const void *state, struct firn_buf *out)
+{
+    const struct ymir *y = state;
+    keep_begin(out, "policy ymir", 1);
+    rounds_save(&y->rounds, out);
+    keep_int(out, (long)y->bonds.n);
+    for (size_t i = 0; i < y->bonds.n; i++) {
+        const struct bond *bond = &y->bonds.at[i];
+        keep_int(out, bond->first);
+        keep_int(out, bond->second);
+        keep_double(out, bond->gain);
+        keep_int(out, bond->is_ready);
+    }
+}
+
+static enum firn_status load(void *state, struct firn_bytes in,
+                             struct firn_error *err)
+{
+    struct ymir *y = state;
+    struct keep keep;
+    VEC(struct bond) bonds = {0};
+    FIRN_TRY(keep_open(&keep, in, "policy ymir", 1, err));
+    struct rounds rounds = rounds_load(&keep);
+    long n = keep_read_int(&keep, 0, INT32_MAX);
+    for (long i = 0; i < n && !keep.is_bad; i++) {
+        struct bond bond = {.first = (int)keep_read_int(&keep, 0, INT32_MAX)};
+        bond.second = (int)keep_read_int(&keep, 0, INT32_MAX);
+        bond.gain = keep_read_double(&keep);
+        bond.is_ready = keep_read_int(&keep, 0, 1);
+        vec_add(&bonds, bond);
+    }
+    enum firn_status status = keep_close(&keep, err);
+    if (status == FIRN_OK) {
+        y->rounds = rounds;
+        y->bonds.n = 0;
+        for (size_t i = 0; i < bonds.n; i++)
+            vec_add(&y->bonds, bonds.at[i]);
+    }
+    vec_release(&bonds);
+    return status;
+}
+
 const struct firn_policy_def firn_policy_ymir = {
+    .size = sizeof(struct firn_policy_def),
     .name = "ymir",
     .summary = "elastic fine-tuning jobs, merged in pairs by transfer",
     .paper = "Gao et al., Ymir, ICS 2024",
@@ -523,6 +524,6 @@ const struct firn_policy_def firn_policy_ymir = {
     .decide = decide,
     .wake_s = wake_s,
     .fini = fini,
-    .save = ymir_save,
-    .load = ymir_load,
+    .save = save,
+    .load = load,
 };

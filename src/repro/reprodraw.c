@@ -1,7 +1,7 @@
-/* reprodraw.c - rows drawn from tables of jobs, so many of them large.
+/* reprodraw.c - draws rows of traces with a given share of large jobs.
  *
- * Works on lines of text: what a row means to a reader of traces stays as it
- * is. Fields have no quotes. The same words give the same bytes.
+ * Works on lines of text; fields must not be quoted. The same words give the
+ * same bytes.
  */
 #include "repro/reprodraw.h"
 #include "base/buf.h"
@@ -15,18 +15,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGE = 4 }; /* GPUs above which a job is large */
+enum { LARGE = 4 }; /* a job with more GPUs is large */
 
 struct drawing {
     long n, seed;
     double share;
     char column[64];
     struct words rows;
-    VEC(size_t) small, large; /* of rows */
+    VEC(size_t) small, large; /* indices of rows */
     char header[512];
 };
 
-/* "N,SEED,SHARE,COLUMN" */
+/* Parses "N,SEED,SHARE,COLUMN". */
 static bool read_what(struct drawing *d, const char *text)
 {
     char n[24] = "", seed[24] = "", share[24] = "";
@@ -37,7 +37,7 @@ static bool read_what(struct drawing *d, const char *text)
            str_double(share, &d->share) && d->share >= 0 && d->share <= 1;
 }
 
-/* Field k of a line, from 0 on, into `out`; false when there is none. */
+/* Copies field k (from 0) of a line to `out`; false if there is none. */
 static bool field(const char *line, int k, char *out, size_t size)
 {
     for (; k > 0 && line != NULL; k--) {
@@ -81,8 +81,11 @@ static enum firn_status add_file(struct drawing *d, const char *name,
         str_copy(d->header, sizeof d->header, header);
     int k = header != NULL ? find_column(header, d->column) : -1;
     if (k < 0 || strcmp(header, d->header) != 0)
-        status = firn_fail(err, FIRN_EINVAL, "%s: another header, or no '%s'",
-                           name, d->column);
+        status =
+            firn_fail(err, FIRN_EINVAL,
+                      "%s: the header differs from the first file's, or has no "
+                      "column '%s'",
+                      name, d->column);
     for (const char *line;
          status == FIRN_OK && (line = lines_next(in)) != NULL;) {
         if (!field(line, k, text, sizeof text) || !str_double(text, &gpus))
@@ -97,7 +100,7 @@ static enum firn_status add_file(struct drawing *d, const char *name,
     return status;
 }
 
-/* Marks n of the m numbers. */
+/* Marks n random elements of the m in `from`. */
 static void draw(size_t *from, size_t m, size_t n, struct rng *rng,
                  bool *is_drawn)
 {
@@ -118,8 +121,8 @@ static enum firn_status put_rows(struct drawing *d, struct firn_buf *out,
     struct rng rng;
     if (large > d->large.n || small > d->small.n)
         return firn_fail(err, FIRN_EINVAL,
-                         "'draw:' wants %zu large and %zu small jobs of %zu "
-                         "and %zu",
+                         "'draw:' needs %zu large and %zu small jobs, but the "
+                         "files have %zu and %zu",
                          large, small, d->large.n, d->small.n);
     bool *is_drawn = mem_new(d->rows.n + 1, sizeof *is_drawn);
     rng_seed(&rng, (uint64_t)d->seed);
@@ -140,7 +143,7 @@ enum firn_status draw_make(const struct words *words, struct firn_buf *out,
     enum firn_status status = FIRN_OK;
     if (words->n < 2 || !read_what(d, words->at[0]))
         status = firn_fail(err, FIRN_EINVAL,
-                           "'draw:' wants N,SEED,SHARE,COLUMN and files");
+                           "'draw:' needs N,SEED,SHARE,COLUMN and files");
     for (size_t i = 1; i < words->n && status == FIRN_OK; i++)
         status = add_file(d, words->at[i], err);
     if (status == FIRN_OK)

@@ -1,12 +1,12 @@
-/* reprojudge.c - does a paper's claim hold?
+/* reprojudge.c - decides whether a claim of a paper holds.
  *
- * Two runs are held against each other only when as many jobs finished in one
- * as in the other: a policy that refuses jobs has an easy mean.
+ * Two runs are compared only if the same number of jobs finished in both: the
+ * mean of a policy that rejects jobs is not comparable.
  */
 #include "repro/reprojudge.h"
 #include <math.h>
 
-static const double EVEN = 0.005; /* nearer than that there is no difference */
+static const double EVEN = 0.005; /* smaller differences count as none */
 
 struct sides {
     struct repro_cell *of, *over;
@@ -23,7 +23,7 @@ static struct sides sides_at(const struct repro_part *part,
     };
 }
 
-/* The claim's figure at one point, about a metric. */
+/* The figure of a claim at one point for one metric (reprojudge.h). */
 static double figure_of(const struct repro_book *book,
                         const struct repro_part *part,
                         const struct repro_claim *claim, enum repro_rules rules,
@@ -63,7 +63,7 @@ static double figure_at(const struct repro_book *book,
            figure_of(book, part, claim, rules, point, claim->beyond_at);
 }
 
-/* Less is better. */
+/* Is the paper's number an upper limit? */
 static bool is_limit(const struct repro_claim *claim)
 {
     return claim->kind == REPRO_AT_MOST || claim->kind == REPRO_BELOW;
@@ -99,7 +99,7 @@ static double needed(const struct repro_claim *claim)
                                      : claim->paper;
 }
 
-/* What keeps the two from being compared; NULL when nothing does. */
+/* The reason why the two sides cannot be compared, or NULL. */
 static const char *obstacle(const struct repro_book *book,
                             const struct repro_part *part,
                             const struct repro_claim *claim,
@@ -122,7 +122,7 @@ static const char *obstacle(const struct repro_book *book,
     return NULL;
 }
 
-/* At every point that it is about, one side cannot be had. */
+/* Is one side not public at every point of the claim? */
 static bool is_absent(const struct repro_part *part,
                       const struct repro_claim *claim, enum repro_rules rules)
 {

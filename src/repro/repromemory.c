@@ -1,7 +1,7 @@
-/* repromemory.c - how far predictions of memory are from what was measured.
+/* repromemory.c - error of memory predictions on a table of measured peaks.
  *
- * A model is foretold by constants that were fitted without it (leave one
- * out): the shipped ones have seen every row of the table.
+ * Leave one out: the constants for a model are fitted to the other models,
+ * because the shipped constants were fitted to every row of the table.
  */
 #include "repro/repromemory.h"
 #include "base/mem.h"
@@ -37,7 +37,7 @@ static bool choose(const char *text, const char *const *words, int *out)
     return false;
 }
 
-/* Row `at` of the sheet; false when a cell makes no sense. */
+/* Parses row `at` of the sheet; false if a cell is invalid. */
 static bool read_row(const struct sheet *sheet, size_t at,
                      struct firn_memory_row *out)
 {
@@ -90,8 +90,9 @@ static enum firn_status read_peaks(struct peaks *out, const char *path,
     for (size_t i = 0; i < sheet.nrows && status == FIRN_OK; i++) {
         struct firn_memory_row row;
         if (column < 0 || !read_row(&sheet, i, &row))
-            status = firn_fail(err, FIRN_EINVAL,
-                               "%s: row %zu is no measured peak", path, i + 1);
+            status =
+                firn_fail(err, FIRN_EINVAL,
+                          "%s: row %zu is not a measured peak", path, i + 1);
         else if (strcmp(sheet_text(&sheet, i, column), model) == 0)
             vec_add(&out->of_model, row);
         else
@@ -99,12 +100,12 @@ static enum firn_status read_peaks(struct peaks *out, const char *path,
     }
     sheet_release(&sheet);
     if (status == FIRN_OK && out->of_model.n == 0)
-        status =
-            firn_fail(err, FIRN_EINVAL, "%s: has no model '%s'", path, model);
+        status = firn_fail(err, FIRN_EINVAL, "%s: no row of model '%s'", path,
+                           model);
     return status;
 }
 
-/* What the formula speaks of. */
+/* Does Frenzy's formula cover the job? */
 static bool is_plain(const struct firn_memory_job *job)
 {
     return job->precision == FIRN_PRECISION_AMP &&
@@ -138,7 +139,7 @@ static enum firn_status score(const struct peaks *peaks, enum predictor by,
     mem_free(mib);
     return n > 0 ? FIRN_OK
                  : firn_fail(err, FIRN_EINVAL,
-                             "no row that the formula speaks of");
+                             "no row that Frenzy's formula covers");
 }
 
 enum firn_status memory_evaluate(const char *predictor, const char *spec,
@@ -149,11 +150,10 @@ enum firn_status memory_evaluate(const char *predictor, const char *spec,
     struct evaluate_error error = {0};
     int by;
     if (!choose(predictor, names, &by))
-        return firn_fail(err, FIRN_EINVAL, "no predictor '%s'", predictor);
+        return firn_fail(err, FIRN_EINVAL, "unknown predictor '%s'", predictor);
     const char *hash = strrchr(spec, '#');
     if (hash == NULL)
-        return firn_fail(err, FIRN_EINVAL, "%s: names no model behind a #",
-                         spec);
+        return firn_fail(err, FIRN_EINVAL, "%s: expected FILE#MODEL", spec);
     char *path = mem_strdup(spec);
     path[hash - spec] = '\0';
     enum firn_status status = read_peaks(&peaks, path, hash + 1, err);

@@ -1,4 +1,4 @@
-/* reprometric.c - numbers of a result by name.
+/* reprometric.c - finds a number of a result by its name.
  */
 #include "repro/reprometric.h"
 #include "base/str.h"
@@ -45,7 +45,7 @@ static double mean_of(const struct firn_sim_result *result, int from, int to)
     return jobs > 0 ? sum_s / jobs : NAN;
 }
 
-/* Of no jobs or rounds there is no mean. */
+/* Quotient; NaN if n is 0. */
 static double ratio(double of, long n)
 {
     return n > 0 ? of / (double)n : NAN;
@@ -129,7 +129,7 @@ static enum firn_status find_grouped(struct metric *out, const char *name,
         i++;
     if (i == NGROUPED)
         return firn_fail(err, FIRN_EINVAL,
-                         "no metric '%s'; of a group there are jct_mean_s, "
+                         "unknown metric '%s'; a group has jct_mean_s, "
                          "queue_mean_s, queue_max_s and jobs",
                          name);
     struct metric metric = {.read = read_group, .offset = grouped[i].offset};
@@ -190,7 +190,7 @@ static enum firn_status unknown(const char *name, struct firn_error *err)
     for (size_t i = 0; i < NMADE; i++)
         vec_add(&names, made[i].name);
     int best = str_nearest(name, names.at, names.n);
-    firn_fail(err, FIRN_EINVAL, "no metric '%s'%s%s%s", name,
+    firn_fail(err, FIRN_EINVAL, "unknown metric '%s'%s%s%s", name,
               best >= 0 ? "; did you mean '" : "",
               best >= 0 ? names.at[best] : "", best >= 0 ? "'?" : "");
     vec_release(&names);

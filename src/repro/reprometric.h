@@ -1,20 +1,19 @@
-/* reprometric.h - numbers of a result by name.
+/* reprometric.h - finds a number of a result by its name.
  *
- * Every number of `firn sim -o json` that is not of one size class has its
- * name there. More are made from several, one line each in reprometric.c:
+ * A name is a key of `firn sim -o json` (except numbers of size classes), or
+ * one of these, which are computed:
  *
- *     jct_small_s      mean JCT of jobs that ask for at most 4 GPUs
- *     jct_large_s      mean JCT of the others
- *     round_cpu_s      processor time of a round: view, policy, check and
- *                      changes; measured, so never twice the same
- *     together_share   jobs that were trained together with another, of all
- *     after_share      jobs that began with the weights of another, of all
- *     error_mean       of a model's predictions, as a share of what was
- *     error_max        measured: |predicted / measured - 1|
+ *     jct_small_s      mean JCT of jobs that request at most 4 GPUs
+ *     jct_large_s      mean JCT of the other jobs
+ *     round_cpu_s      processor time per scheduling round; measured, so it
+ *                      differs from run to run
+ *     together_share   share of jobs that were co-trained with another job
+ *     after_share      share of jobs that started from another job's weights
+ *     error_mean       mean and largest error of a model's predictions:
+ *     error_max        |predicted / measured - 1|
  *
- * and some are of one group of jobs, with its name behind an @: that of the
- * trace's column `group`, or for jobs without one their application ("-" for
- * those with neither):
+ * METRIC@GROUP is the number of one group of jobs. The group of a job is the
+ * column `group` of the trace, else its application, else "-":
  *
  *     jct_mean_s@G  queue_mean_s@G  queue_max_s@G  jobs@G
  */
@@ -23,7 +22,7 @@
 #include "model/evaluate.h"
 #include <firn/sim.h>
 
-/* What one run of a scenario has: a simulation, or the error of a model. */
+/* Result of one run: a simulation, or the error of a model. */
 struct repro_result {
     struct firn_sim_result sim;
     struct evaluate_error error;
@@ -32,16 +31,16 @@ struct repro_result {
 struct metric {
     double (*read)(const struct metric *metric,
                    const struct repro_result *result);
-    size_t offset;             /* within a result, or a group */
-    char group[FIRN_NAME_MAX]; /* of those of a group */
+    size_t offset;             /* in the result, or in the group */
+    char group[FIRN_NAME_MAX]; /* of METRIC@GROUP */
     bool is_time;              /* in seconds: shown in the scenario's unit */
-    bool is_more_good;         /* of two results the larger is the better */
+    bool is_more_good;         /* a larger value is better */
 };
 
-/* FIRN_EINVAL with a sentence that names the nearest. */
+/* FIRN_EINVAL with a message that suggests the nearest name. */
 enum firn_status metric_find(struct metric *out, const char *name,
                              struct firn_error *err);
-/* NaN where the result has none. */
+/* NaN if the result has no such number. */
 double metric_of(const struct metric *metric,
                  const struct repro_result *result);
 

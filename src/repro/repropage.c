@@ -1,6 +1,6 @@
-/* repropage.c - what came out of scenarios, for people and for programs.
+/* repropage.c - results of scenarios as text and as JSON.
  *
- * A value has four significant digits for people and all of them in JSON.
+ * Values have four significant digits in text and all digits in JSON.
  */
 #include "repro/repropage.h"
 #include "base/buf.h"
@@ -28,7 +28,7 @@ static double in_unit(const struct repro_scenario *it, int metric, double value)
     return it->metric[metric].is_time ? value / it->unit_s : value;
 }
 
-/* Four significant digits or so, never a power of ten for large ones. */
+/* About four significant digits, without an exponent for large values. */
 static void put_short(double value, struct firn_buf *out)
 {
     double size = fabs(value);
@@ -113,7 +113,7 @@ void tally_text(struct repro_tally tally, struct firn_buf *out)
         buf_printf(out, "; %d not reproducible", tally.absent);
 }
 
-/* --- for people ---------------------------------------------------------- */
+/* --- text ----------------------------------------------------------------- */
 
 static void cell(struct table *table, struct firn_buf *text)
 {
@@ -214,7 +214,7 @@ void reasons_text(const struct repro_book *book, const struct repro_part *part,
                   const char *before, struct firn_buf *out)
 {
     const struct repro_scenario *it = part->scenario;
-    struct words told = {0};
+    struct words reasons = {0};
     size_t n = (size_t)REPRO_NRULES * it->policies_count * (size_t)it->npoints;
     for (size_t i = 0; i < n; i++) {
         const struct repro_cell *at = &part->cells[i];
@@ -222,15 +222,15 @@ void reasons_text(const struct repro_book *book, const struct repro_part *part,
         for (size_t k = 0; k < at->n && *why == '\0'; k++)
             why = book->runs.at[at->at[k]].why;
         size_t k = 0;
-        while (k < told.n && strcmp(told.at[k], why) != 0)
+        while (k < reasons.n && strcmp(reasons.at[k], why) != 0)
             k++;
-        if (*why == '\0' || k < told.n)
+        if (*why == '\0' || k < reasons.n)
             continue;
-        words_add(&told, why, strlen(why));
+        words_add(&reasons, why, strlen(why));
         buf_printf(out, "%s%s%s\n", before,
                    at->is_absent ? "not reproducible: " : "", why);
     }
-    words_release(&told);
+    words_release(&reasons);
 }
 
 static void put_part(const struct repro_book *book,
@@ -259,7 +259,7 @@ void page_text(const struct repro_book *book, struct firn_buf *out)
     buf_putc(out, '\n');
 }
 
-/* --- for programs -------------------------------------------------------- */
+/* --- JSON ----------------------------------------------------------------- */
 
 static void json_text(struct firn_buf *out, const char *key, const char *text)
 {

@@ -1,37 +1,38 @@
-/* repropage.h - what came out of scenarios, for people and for programs.
+/* repropage.h - results of scenarios as text and as JSON.
  */
 #ifndef REPRO_PAGE_H
 #define REPRO_PAGE_H
 #include "repro/reprojudge.h"
 #include <firn/bytes.h>
 
-/* Tables, and "N of M claims hold" at the end. */
+/* Tables, and "N of M claims hold" as the last line. */
 void page_text(const struct repro_book *book, struct firn_buf *out);
 /* {"scenarios":[...],"claims":M,"held":N,"skipped":K} */
 void page_json(const struct repro_book *book, struct firn_buf *out);
 
-/* Cells that both the page and the report have. */
+/* Parts that page and report share. All append to `out`. */
 
-/* What a claim compares: "icefrog over Pollux+ at 2, makespan_s". */
+/* "icefrog over Pollux+ at 2, makespan_s" */
 void claim_text(const struct repro_scenario *it,
                 const struct repro_claim *claim, struct firn_buf *out);
-/* "1.51x", "12.0 %"; "-" for NaN. */
+/* "1.51x", "12.0 %"; "-" for NaN */
 void figure_text(const struct repro_claim *claim, double figure,
                  struct firn_buf *out);
-/* A value in the scenario's unit, four digits or so; "-" for NaN. */
+/* A value in the scenario's unit with about four digits; "-" for NaN. */
 void value_text(const struct repro_scenario *it, int metric, double value,
                 struct firn_buf *out);
-/* "jct_mean_s [h]" where its unit is not that of its name. */
+/* "jct_mean_s", or "jct_mean_s [h]" if the scenario has another unit. */
 void metric_text(const struct repro_scenario *it, int metric,
                  struct firn_buf *out);
-/* The paper's own number, in its unit; NaN for none. */
+/* The number in the paper, in the scenario's unit; NaN if there is none. */
 double paper_number(const struct repro_scenario *it, int policy, int point,
                     int metric);
-/* Is any policy run by the artifact's rules too? */
+/* Is a policy also run by the rules of a published simulator? */
 bool has_compat(const struct repro_part *part);
-/* Nothing to show: it cannot be had, and the paper prints no number of it. */
+/* Is there neither a result nor a number of the paper? */
 bool is_blank(const struct repro_part *part, int policy, int point, int metric);
-/* Why cells have no number, each reason once, as lines with `before` ahead. */
+/* The reasons why cells have no number, each once, as lines with the prefix
+ * `before`. */
 void reasons_text(const struct repro_book *book, const struct repro_part *part,
                   const char *before, struct firn_buf *out);
 /* "N of M claims hold; K skipped; L not reproducible" */

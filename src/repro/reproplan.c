@@ -1,11 +1,10 @@
-/* reproplan.c - which simulations scenarios need: their command lines.
+/* reproplan.c - turns scenarios into command lines of `firn sim`.
  *
- * (1) Made-up traces (cli/reprotrace.h) are written before the first run, once
- *     for each cluster.
- * (2) What the rules of a published simulator know nothing of (settings and
- *     options of one policy) is left out of its command lines.
- * (3) A file that is not there makes its scenario skipped; that is no failure.
- * (4) What a scenario calls missing (nothing public tells it) is not run.
+ * (1) Synthetic traces (reprotrace.h) are written before the first run, once
+ * per cluster. (2) Command lines with --compat have no settings and options of
+ * a policy: the published simulators do not know them. (3) A scenario whose
+ * files are not there is skipped; that is not an error. (4) Policies and points
+ * that a scenario calls `missing` are not run.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -21,14 +20,14 @@
 
 /* --- command lines ------------------------------------------------------- */
 
-/* What one cell is made of. */
+/* One cell while its command lines are built. */
 struct draft {
     struct repro_book *book;
     struct repro_part *part;
     enum repro_rules rules;
     const struct repro_policy *policy;
     const struct repro_point *point; /* NULL without a sweep */
-    const char *cluster, *name;      /* of the policy, by these rules */
+    const char *cluster, *name;      /* name of the policy in these rules */
 };
 
 static void add(struct words *argv, const char *text)
@@ -96,7 +95,7 @@ static bool same_line(const struct words *a, const struct words *b)
     return is_same;
 }
 
-/* The number of the run with this command line, which it takes over. */
+/* Index of the run with this command line; takes over `argv`. */
 static size_t run_of(struct repro_book *book, struct words *argv,
                      const char *name)
 {
@@ -118,7 +117,7 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
     char number[16];
     snprintf(number, sizeof number, "%d", seed);
     if (draft->policy->model != NULL) {
-        add(&argv, "memory"); /* cli/repromemory.h, no simulation */
+        add(&argv, "memory"); /* repromemory.h instead of a simulation */
         add(&argv, draft->policy->model);
         add(&argv, trace);
         vec_add(cell, run_of(draft->book, &argv, it->name));
@@ -142,9 +141,11 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
 
 /* --- traces -------------------------------------------------------------- */
 
-/* A made-up trace for the draft's cluster, written once; its path. (1) */
-static enum firn_status make_up(const struct draft *draft, const char *name,
-                                struct firn_buf *path, struct firn_error *err)
+/* Writes a synthetic trace for the cluster unless it exists; sets its path. (1)
+ */
+static enum firn_status write_synthetic(const struct draft *draft,
+                                        const char *name, struct firn_buf *path,
+                                        struct firn_error *err)
 {
     struct repro_book *book = draft->book;
     struct firn_buf key = {0};
@@ -165,14 +166,14 @@ static enum firn_status make_up(const struct draft *draft, const char *name,
     return status;
 }
 
-/* Where a trace is; a scenario without its data is skipped. (3) */
+/* Sets the path of a trace; a file that is not there skips the scenario. (3) */
 static enum firn_status find_trace(const struct draft *draft, const char *name,
                                    struct firn_buf *path,
                                    struct firn_error *err)
 {
     struct firn_error why = {0};
     enum firn_status status = trace_is_made(name)
-                                  ? make_up(draft, name, path, &why)
+                                  ? write_synthetic(draft, name, path, &why)
                                   : trace_path(name, path, &why);
     if (status == FIRN_OK)
         return FIRN_OK;
@@ -200,7 +201,7 @@ static void traces_of(const struct draft *draft, struct words *out)
 
 /* --- the plan ------------------------------------------------------------ */
 
-/* Does the policy exist by these rules? Says why not in the cell. */
+/* Do the rules have this policy? If not, sets the reason in the cell. */
 static bool is_known(const struct draft *draft, struct repro_cell *cell)
 {
     const struct repro_scenario *it = draft->part->scenario;
@@ -258,9 +259,8 @@ static enum firn_status plan_cell(struct draft *draft, struct repro_cell *cell,
     return status;
 }
 
-/* Tables that some run will want. Whether traces are there is seen when they
- * are looked for. */
-static void look_for_data(struct repro_part *part)
+/* Skips a scenario that needs tables of $FIRN_DATA if FIRN_DATA is not set. */
+static void check_data(struct repro_part *part)
 {
     const struct repro_scenario *it = part->scenario;
     const char *data = getenv("FIRN_DATA");
@@ -276,7 +276,7 @@ static enum firn_status plan_part(struct repro_book *book,
                                   struct firn_error *err)
 {
     const struct repro_scenario *it = part->scenario;
-    look_for_data(part);
+    check_data(part);
     for (int rules = 0; rules < REPRO_NRULES; rules++) {
         for (int i = 0; i < (int)it->policies_count; i++) {
             for (int k = 0; k < it->npoints && part->skip[0] == '\0'; k++) {

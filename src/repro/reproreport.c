@@ -1,8 +1,8 @@
-/* reproreport.c - the results as a page of Markdown with pictures.
+/* reproreport.c - writes the results as Markdown with plots.
  *
- * First what holds, a line for each scenario; then each with its numbers, its
- * claims and its note. Files are written beside their name and then renamed,
- * so that a page is whole or the old one.
+ * First a table of all scenarios with the number of claims that hold; then for
+ * each scenario its claims, numbers and note. A file is written under a
+ * temporary name and renamed, so that an interrupted run leaves the old one.
  */
 #include "repro/reproreport.h"
 #include "base/buf.h"
@@ -33,7 +33,7 @@ static enum firn_status write_file(const char *path,
     return is_good ? FIRN_OK : FIRN_EIO;
 }
 
-/* A cell: no bar may stand in it. */
+/* Appends a table cell; a bar in the text is escaped. */
 static void put_cell(struct firn_buf *out, const char *text)
 {
     buf_puts(out, "| ");
@@ -175,7 +175,7 @@ static void put_paragraph(struct firn_buf *out, const char *head,
         buf_printf(out, "%s%s\n\n", head, text);
 }
 
-/* What keeps claims from holding, and why numbers are not there. */
+/* Appends why claims do not hold and why numbers are missing. */
 static void put_reasons(const struct repro_book *book,
                         const struct repro_part *part, struct firn_buf *out)
 {
@@ -196,7 +196,7 @@ static void put_part(const struct repro_book *book,
 {
     const struct repro_scenario *it = part->scenario;
     buf_printf(out, "## %s\n\n%s, %s.\n\n", it->name, it->paper, it->shows);
-    put_paragraph(out, "The paper says: ", it->claimed);
+    put_paragraph(out, "The paper claims: ", it->claimed);
     put_paragraph(out, "", it->note);
     if (part->skip[0] != '\0') {
         buf_printf(out, "Skipped: %s.\n\n", part->skip);
@@ -210,7 +210,8 @@ static void put_part(const struct repro_book *book,
     put_values(book, part, out);
 }
 
-/* Draws a part's picture; its path as the page names it, or nothing. */
+/* Plots a scenario; sets `picture` to the path relative to the report, or to
+ * nothing if the scenario has no sweep. */
 static enum firn_status draw(const struct repro_book *book,
                              const struct repro_part *part, const char *folder,
                              struct firn_buf *picture, struct firn_error *err)
@@ -235,15 +236,20 @@ static enum firn_status draw(const struct repro_book *book,
 static void put_head(const struct repro_book *book, struct firn_buf *out)
 {
     buf_puts(out,
-             "# The papers' tables and figures\n\n"
-             "Made by `firn repro --report`; do not edit. `paper` is what the "
-             "paper prints,\n`ours` firn's own simulator, which charges every "
-             "cost; a column with the name of a\npublished simulator is that "
-             "simulator's rules, quirks included (`firn sim --compat`).\n"
-             "A claim holds when it has the paper's sign and reaches the share "
-             "of its size\nunder `needed`. `short`: the sign is right, the "
-             "size is not. `even`: no difference.\n`reversed`: the other way "
-             "round. `not reproducible`: nothing public\ntells it.\n\n**");
+             "# Results: tables and figures of the papers\n\n"
+             "Written by `firn repro --report` (`make results`); do not edit. "
+             "`paper` is the number\nin the paper, `ours` the number of firn's "
+             "own simulator, which charges every cost. A\ncolumn with the name "
+             "of a published simulator has the numbers under that simulator's\n"
+             "rules (`firn sim --compat`, [fidelity](fidelity.md)).\n\n"
+             "A claim holds if it has the paper's sign and reaches the share "
+             "of the paper's effect\nunder `needed`. Otherwise:\n\n"
+             "| verdict | meaning |\n| --- | --- |\n"
+             "| short | the sign is right, the effect is too small |\n"
+             "| even | no difference |\n"
+             "| reversed | the effect has the opposite sign |\n"
+             "| not reproducible | the data are not public; not counted |\n\n"
+             "**");
     tally_text(tally_book(book), out);
     buf_puts(out, ".**\n\n");
 }

@@ -1,11 +1,10 @@
-/* reprorun.c - the simulations behind scenarios, each run once.
+/* reprorun.c - runs the simulations of scenarios, each once.
  *
- * (1) A run's child reads its command line as `firn sim` does, so a scenario
- *     may say whatever a user may, and is refused in the same words. What is
- *     said on standard error goes to a file of the child's; its first line is
- *     the reason that the run has no result.
- * (2) A run that leaves jobs unfinished has no result: its means are over
- *     other jobs than those of the runs beside it.
+ * (1) A child process parses its command line as `firn sim` does, so that
+ * errors in a scenario give the same messages. Standard error of the child goes
+ * to a temporary file; its first line is the reason of a failure. (2) A run
+ * with unfinished jobs has no result: its means would cover other jobs than
+ * those of the other runs.
  */
 #include "repro/reprorun.h"
 #include "base/buf.h"
@@ -44,51 +43,46 @@ struct watched {
     struct progress progress;
 };
 
-static void tell_share(void *child, double share)
+static void send_share(void *child, double share)
 {
     pool_share(child, share);
 }
 
-/* The words as main() gets them; the array is freed, the words are borrowed. */
-static char **line_of(const struct words *argv)
-{
-    char **line = mem_new(argv->n + 1, sizeof *line);
-    memcpy(line, argv->at, argv->n * sizeof *line);
-    return line;
-}
-
-/* The first line said, without the command's name. (1) */
-static void what_was_said(FILE *said, char *out, size_t size)
+/* Copies the first line of the error output without "firn sim: ". (1) */
+static void first_error(FILE *errors, char *out, size_t size)
 {
     char line[FIRN_ERROR_TEXT] = "";
-    rewind(said);
-    if (fgets(line, sizeof line, said) == NULL)
+    rewind(errors);
+    if (fgets(line, sizeof line, errors) == NULL)
         line[0] = '\0';
     line[strcspn(line, "\n")] = '\0';
     const char *text = strncmp(line, "firn sim: ", 10) == 0 ? line + 10 : line;
-    str_copy(out, size, text[0] != '\0' ? text : "it was refused");
+    str_copy(out, size,
+             text[0] != '\0' ? text : "the command line was rejected");
 }
 
-/* The result of a simulation whose command line it is. */
+/* Simulates a command line. */
 static enum firn_status simulate(const struct words *argv,
                                  struct pool_child *child,
                                  struct firn_sim_result *out,
                                  struct firn_error *err)
 {
     struct sim_args args;
-    char said_text[FIRN_ERROR_TEXT];
-    FILE *said = tmpfile();
-    if (said == NULL || dup2(fileno(said), STDERR_FILENO) < 0)
-        return firn_fail(err, FIRN_EIO, "no file for what a run says");
-    char **line = line_of(argv);
+    char message[FIRN_ERROR_TEXT];
+    FILE *errors = tmpfile();
+    if (errors == NULL || dup2(fileno(errors), STDERR_FILENO) < 0)
+        return firn_fail(err, FIRN_EIO,
+                         "cannot create a temporary file for error output");
+    char **line = mem_new(argv->n + 1, sizeof *line); /* ends with NULL */
+    memcpy(line, argv->at, argv->n * sizeof *line);
     enum firn_status status = FIRN_OK;
     if (simargs_read(&args, (int)argv->n, line) >= 0) {
-        what_was_said(said, said_text, sizeof said_text);
-        status = firn_fail(err, FIRN_EINVAL, "%s", said_text);
+        first_error(errors, message, sizeof message);
+        status = firn_fail(err, FIRN_EINVAL, "%s", message);
     } else {
         args.options.trace = args.traces.at[0];
         args.options.policy = args.policies.at[0];
-        args.options.progress = tell_share;
+        args.options.progress = send_share;
         args.options.progress_arg = child;
         args.options.stop = pool_stop();
         args.options.times_rounds = true;
@@ -96,7 +90,7 @@ static enum firn_status simulate(const struct words *argv,
     }
     simargs_release(&args);
     mem_free(line);
-    fclose(said);
+    fclose(errors);
     return status;
 }
 
@@ -116,15 +110,15 @@ static enum firn_status run_one(void *arg, size_t task,
 static void watch(void *arg, const struct pool *pool)
 {
     struct watched *watched = arg;
-    struct pool_sight at = pool_look(pool);
+    struct pool_progress at = pool_progress(pool);
     progress_draw(&watched->progress, at.share, at.nended, pool->ntasks,
                   at.running < pool->ntasks
                       ? watched->book->runs.at[at.running].name
                       : "");
 }
 
-static void take(struct repro_book *book, size_t i,
-                 const struct pool_outcome *outcome)
+static void store(struct repro_book *book, size_t i,
+                  const struct pool_outcome *outcome)
 {
     struct repro_run *run = &book->runs.at[i];
     if (outcome->state != POOL_ENDED) {
@@ -138,7 +132,7 @@ static void take(struct repro_book *book, size_t i,
     memcpy(&run->result, outcome->out, sizeof run->result);
     run->is_done = run->result.sim.unfinished == 0; /* (2) */
     if (!run->is_done)
-        snprintf(run->why, sizeof run->why, "%ld jobs never finished",
+        snprintf(run->why, sizeof run->why, "%ld jobs did not finish",
                  run->result.sim.unfinished);
 }
 
@@ -157,7 +151,7 @@ bool book_run(struct repro_book *book, int width, bool is_quiet)
     pool_run(&pool);
     progress_wipe(&watched.progress);
     for (size_t i = 0; i < pool.ntasks; i++)
-        take(book, i, &pool.outcomes[i]);
+        store(book, i, &pool.outcomes[i]);
     bool is_whole = !pool.is_interrupted;
     pool_release(&pool);
     return is_whole;
@@ -188,7 +182,7 @@ double book_value(const struct repro_book *book, const struct repro_part *part,
     return sum / (double)cell->n;
 }
 
-static void sweep_scratch(struct repro_book *book)
+static void remove_scratch(struct repro_book *book)
 {
     struct firn_buf path = {0};
     for (size_t i = 0; i < book->made.n; i++) {
@@ -204,7 +198,7 @@ static void sweep_scratch(struct repro_book *book)
 
 void book_release(struct repro_book *book)
 {
-    sweep_scratch(book);
+    remove_scratch(book);
     for (size_t i = 0; i < book->parts.n; i++) {
         struct repro_part *part = &book->parts.at[i];
         size_t n = (size_t)REPRO_NRULES * part->scenario->policies_count *

@@ -1,11 +1,10 @@
-/* reprorun.h - the simulations behind scenarios, each run once.
+/* reprorun.h - runs the simulations of scenarios, each once.
  *
- * A scenario is a grid of cells: by whose rules (firn's own, or a published
- * simulator's), which policy, which point of the sweep. A cell's value is the
- * mean over its traces and seeds. Each simulation is one command line of
- * `firn sim`; cells that ask for the same one share it, also between
- * scenarios. A "policy" may be a model of memory instead, and its "traces"
- * tables of what was measured.
+ * A scenario is a grid of cells: rules (firn's own, or those of a published
+ * simulator), policy, point of the sweep. The value of a cell is the mean over
+ * its traces and seeds. A run is one command line of `firn sim`; cells with the
+ * same command line share a run, also between scenarios. Instead of a policy a
+ * cell may have a memory model, and measured tables instead of traces.
  *
  *     struct repro_book book = {0};
  *     book_add(&book, scenario);           for each
@@ -22,26 +21,26 @@
 
 enum repro_rules { REPRO_HONEST, REPRO_COMPAT, REPRO_NRULES };
 
-/* One simulation, or one evaluation of a model of memory. */
+/* One simulation, or one evaluation of a memory model. */
 struct repro_run {
     struct words argv; /* of `firn sim`; or "memory", predictor, FILE#MODEL */
-    const char *name;  /* of the first scenario that wants it */
+    const char *name;  /* of the first scenario that needs it */
     bool is_done;
-    struct repro_result result; /* when it is done */
-    char why[FIRN_ERROR_TEXT];  /* when it is not */
+    struct repro_result result; /* if is_done */
+    char why[FIRN_ERROR_TEXT];  /* reason, if not is_done */
 };
 
 struct repro_cell {
-    size_t *at; /* runs, by number */
+    size_t *at; /* indices of runs */
     size_t n, cap;
-    bool is_missing; /* no policy of that name */
-    bool is_absent;  /* the scenario says that it cannot be had */
-    char why[400];   /* why there is no run; empty: none was asked for */
+    bool is_missing; /* the rules have no such policy */
+    bool is_absent;  /* `missing` in the scenario: not public */
+    char why[400];   /* why there is no run; empty: not part of the scenario */
 };
 
 struct repro_part {
     struct repro_scenario *scenario; /* owned */
-    char skip[200];                  /* why nothing of it is run; or empty */
+    char skip[200];                  /* why it is skipped; empty: it is run */
     struct repro_cell *cells;        /* by rules, policy, point */
 };
 
@@ -54,27 +53,27 @@ struct repro_book {
         struct repro_run *at;
         size_t n, cap;
     } runs;
-    struct words made;       /* made-up traces: what they are made from */
-    struct firn_buf scratch; /* their folder; empty: none yet */
+    struct words made;       /* synthetic traces: cluster and description */
+    struct firn_buf scratch; /* their directory; empty: not created */
 };
 
 void book_add(struct repro_book *book, struct repro_scenario *scenario);
 
-/* Finds every run. Data that is not there makes a scenario skipped. FIRN_EIO
- * or FIRN_EINVAL when a trace cannot be made up. */
+/* Fills cells and runs. Scenarios without their data are skipped. FIRN_EIO or
+ * FIRN_EINVAL if a synthetic trace cannot be written. */
 enum firn_status book_plan(struct repro_book *book, struct firn_error *err);
 
-/* Runs all, `width` at a time. False when interrupted. */
+/* Runs everything, `width` runs in parallel. False if interrupted. */
 bool book_run(struct repro_book *book, int width, bool is_quiet);
 
 struct repro_cell *book_cell(const struct repro_part *part,
                              enum repro_rules rules, int policy, int point);
 
-/* In seconds, or whatever the metric is in; NaN when there is none. */
+/* Value of a cell in the unit of the metric; NaN if there is none. */
 double book_value(const struct repro_book *book, const struct repro_part *part,
                   enum repro_rules rules, int policy, int point, int metric);
 
-/* Jobs finished in all runs of a cell; -1 when one of them failed. */
+/* Number of finished jobs in all runs of a cell; -1 if a run failed. */
 long book_jobs(const struct repro_book *book, const struct repro_cell *cell);
 
 void book_release(struct repro_book *book);

@@ -1,11 +1,10 @@
-/* reprosample.c - jobs drawn from a trace, as tasks of other applications.
+/* reprosample.c - draws jobs from a trace and assigns applications to them.
  *
- * What authors do who have one public trace and applications of their own:
- * Pollux, Sia and IceFrog all draw jobs from Philly, keep when they were
- * submitted and how many GPUs they had, and let the GPU-hours choose what they
- * train.
+ * This is how Pollux, Sia and IceFrog make their workloads: jobs are drawn from
+ * the Philly trace, keep their submission time and number of GPUs, and get an
+ * application by their GPU-hours.
  *
- * The drawing is a partial shuffle of the jobs that qualify, in the order of
+ * Jobs are drawn by a partial shuffle of those that qualify, in the order of
  * the trace; the same words give the same bytes.
  */
 #include "repro/reprosample.h"
@@ -24,13 +23,14 @@ enum { TASKS_MAX = 64, DAY_S = 86400 };
 
 struct task {
     char app[64];
-    double weight, below_h; /* of jobs below so many GPU-hours */
-    double frozen_max;      /* 0: no limit */
+    double weight;
+    double below_h;    /* for jobs with fewer GPU-hours */
+    double frozen_max; /* largest share of frozen layers; 0: no limit */
     long gpus_min, gpus_max, batch;
 };
 
 struct drawn {
-    double at_s, gpu_h; /* at_s: since the first of the hours */
+    double at_s, gpu_h; /* at_s: seconds after the hour from_h */
     int gpus;
 };
 
@@ -43,7 +43,7 @@ struct sample {
     VEC(struct drawn) pool;
 };
 
-/* "APP*WEIGHT@MIN-MAX/BATCH" or that and "^SHARE" */
+/* Parses "APP*WEIGHT@MIN-MAX/BATCH[^SHARE]". */
 static bool read_task(struct task *task, char *text)
 {
     char *weight = strchr(text, '*'), *min = strchr(text, '@');
@@ -177,7 +177,7 @@ static int by_time(const void *a, const void *b)
     return x->gpu_h < y->gpu_h ? -1 : x->gpu_h > y->gpu_h;
 }
 
-/* One of the tasks for jobs of that size, by weight. */
+/* Draws a task for a job of `gpu_h` GPU-hours, by weight. */
 static const struct task *pick(const struct sample *s, double gpu_h,
                                struct rng *rng)
 {
@@ -200,7 +200,8 @@ static const struct task *pick(const struct sample *s, double gpu_h,
     return last;
 }
 
-/* `group` NULL: no task limits its layers, and nobody has a group. */
+/* Appends a job; `group` NULL: the trace has no columns group and frozen_max.
+ */
 static void put_job(const struct task *task, const struct drawn *one, long id,
                     const char *group, struct firn_buf *out)
 {
@@ -218,7 +219,7 @@ static void put_job(const struct task *task, const struct drawn *one, long id,
     buf_putc(out, '\n');
 }
 
-/* Some task of that application (NULL: of any) limits its layers. */
+/* Does a task of that application (NULL: any) limit the frozen layers? */
 static bool has_bounds(const struct sample *s, const char *app)
 {
     for (int i = 0; i < s->ntasks; i++)

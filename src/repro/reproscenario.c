@@ -1,7 +1,7 @@
-/* reproscenario.c - a table or figure of a paper, as a file says it.
+/* reproscenario.c - a scenario file: a table or figure of a paper.
  *
- * libcyaml fills the structs of the header, which are zeroed before; the
- * fields that no schema names are filled here, once the whole is read.
+ * libcyaml fills the fields that the schema names; the other fields are
+ * computed here from the complete file.
  */
 #include "repro/reproscenario.h"
 #include "base/str.h"
@@ -190,14 +190,14 @@ bool option_is_flag(int i)
     return options[i].is_flag;
 }
 
-const char *option_value(const struct repro_options *said, int i)
+const char *option_value(const struct repro_options *of, int i)
 {
     const char *value;
-    memcpy(&value, (const char *)said + options[i].offset, sizeof value);
+    memcpy(&value, (const char *)of + options[i].offset, sizeof value);
     return value;
 }
 
-/* --- meaning ------------------------------------------------------------- */
+/* --- numbers and references ---------------------------------------------- */
 
 struct reading {
     struct repro_scenario *it;
@@ -206,7 +206,7 @@ struct reading {
     struct firn_error *err;
 };
 
-/* Says that `text`, the value of `key`, is wrong. */
+/* Fails because of `text`, the value of `key`. */
 static enum firn_status wrong(const struct reading *r, const char *key,
                               const char *text, const char *why)
 {
@@ -225,7 +225,7 @@ static enum firn_status find_policy(const struct reading *r, const char *key,
     return wrong(r, key, label, "no policy of that label");
 }
 
-/* -1 for none named. */
+/* Sets the index of the point; -1 if the claim names none. */
 static enum firn_status find_point(const struct reading *r, const char *key,
                                    const char *at, int *out)
 {
@@ -258,7 +258,7 @@ static enum firn_status read_number(const struct reading *r, const char *key,
                                     const char *text, double min, double *out)
 {
     if (!str_double(text, out) || *out < min)
-        return wrong(r, key, text, "not such a number");
+        return wrong(r, key, text, "not a number in range");
     return FIRN_OK;
 }
 
@@ -282,7 +282,7 @@ static enum firn_status read_claim(const struct reading *r,
     if (claim->beyond != NULL)
         FIRN_TRY(find_metric(r, claim->beyond, &claim->beyond_at));
     if (claim->beyond != NULL && claim->times == NULL)
-        return wrong(r, "beyond", claim->beyond, "only of 'times'");
+        return wrong(r, "beyond", claim->beyond, "only with 'times'");
     for (int i = 0; i < REPRO_NKINDS; i++) {
         if (paper[i] == NULL)
             continue;
@@ -295,9 +295,9 @@ static enum firn_status read_claim(const struct reading *r,
                      "a claim has one of times, less, at-most and below");
     claim->is_compat = claim->by != NULL && strcmp(claim->by, "compat") == 0;
     if (claim->is_compat && r->it->compat == NULL)
-        return wrong(r, "by", claim->by, "the scenario names no world");
+        return wrong(r, "by", claim->by, "the scenario has no 'compat'");
     if (claim->by != NULL && !claim->is_compat)
-        return wrong(r, "by", claim->by, "only 'compat' can be said");
+        return wrong(r, "by", claim->by, "the only value is 'compat'");
     claim->share = 0.8;
     if (claim->reach != NULL)
         return read_number(r, "reach", claim->reach, 0, &claim->share);
@@ -310,7 +310,8 @@ static enum firn_status read_paper(const struct reading *r,
     FIRN_TRY(find_policy(r, "of", number->of, &number->policy));
     FIRN_TRY(find_point(r, "at", number->at, &number->point));
     if (number->point < 0)
-        return wrong(r, "value", number->value, "'at' does not say where");
+        return wrong(r, "value", number->value,
+                     "'at' is missing: the scenario has a sweep");
     FIRN_TRY(find_metric(r, number->metric, &number->metric_at));
     return read_number(r, "value", number->value, 0, &number->number);
 }
@@ -332,7 +333,7 @@ static enum firn_status read_unit(const struct reading *r)
     return wrong(r, "unit", r->it->unit, "not ms, s, min or h");
 }
 
-/* `missing` alone; `model` alone; or `policy`, `compat` or both. */
+/* A policy has either `missing`, or `model`, or `policy` and/or `compat`. */
 static enum firn_status check_policy(const struct reading *r,
                                      const struct repro_policy *policy)
 {
@@ -340,13 +341,13 @@ static enum firn_status check_policy(const struct reading *r,
     int n = is_run + (policy->model != NULL) + (policy->missing != NULL);
     if (n != 1)
         return wrong(r, "label", policy->label,
-                     "one of 'policy' or 'compat', 'model' and 'missing'");
+                     "needs 'policy' or 'compat', or 'model', or 'missing'");
     if (policy->compat != NULL && r->it->compat == NULL)
         return wrong(r, "compat", policy->compat,
-                     "the scenario names no world");
+                     "the scenario has no 'compat'");
     for (int i = 0; policy->model != NULL; i++) {
         if (memory_predictor(i) == NULL)
-            return wrong(r, "model", policy->model, "no model of memory");
+            return wrong(r, "model", policy->model, "unknown memory model");
         if (strcmp(memory_predictor(i), policy->model) == 0)
             break;
     }
@@ -375,7 +376,7 @@ static enum firn_status check_sweep(const struct reading *r)
     for (int i = 0; i < r->it->npoints; i++) {
         const struct repro_point *point = &sweep->points[i];
         if ((point->use == NULL) == (point->missing == NULL))
-            return wrong(r, "at", point->at, "one of 'use' and 'missing'");
+            return wrong(r, "at", point->at, "needs either 'use' or 'missing'");
     }
     static const char *const others[] = {"trace", "cluster", "set"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -384,7 +385,8 @@ static enum firn_status check_sweep(const struct reading *r)
     for (int i = 0; i < NOPTIONS; i++)
         if (strcmp(sweep->of, options[i].name) == 0)
             return FIRN_OK;
-    return wrong(r, "of", sweep->of, "no option, nor trace, cluster or set");
+    return wrong(r, "of", sweep->of,
+                 "neither an option nor trace, cluster or set");
 }
 
 static enum firn_status read_all(const struct reading *r)
@@ -408,11 +410,11 @@ static enum firn_status read_all(const struct reading *r)
         FIRN_TRY(read_claim(r, &it->claims[i]));
     if (it->traces_count == 0 &&
         (it->sweep == NULL || strcmp(it->sweep->of, "trace") != 0))
-        return wrong(r, "name", it->name, "it has no traces");
+        return wrong(r, "name", it->name, "the scenario has no traces");
     return FIRN_OK;
 }
 
-/* --- the text ------------------------------------------------------------- */
+/* --- YAML ----------------------------------------------------------------- */
 
 enum { DEPTH_MAX = 6 };
 
@@ -421,17 +423,18 @@ struct walk {
     int depth, ndocuments;
 };
 
-/* Why this event cannot be in a scenario, or NULL. */
+/* Returns why this event is not allowed in a scenario, or NULL. */
 static const char *judge(void *arg, const yaml_event_t *event)
 {
     struct walk *walk = arg;
     switch (event->type) {
     case YAML_SCALAR_EVENT:
         yaml_note(walk->words, event);
-        return walk->depth == 0 ? "a word, where 'key: ...' should be" : NULL;
+        return walk->depth == 0 ? "expected 'key: ...', not a single word"
+                                : NULL;
     case YAML_SEQUENCE_START_EVENT:
         if (walk->depth == 0)
-            return "a list, where 'key: ...' should be";
+            return "expected 'key: ...', not a list";
         return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
     case YAML_MAPPING_START_EVENT:
         return ++walk->depth > DEPTH_MAX ? "nested too deeply" : NULL;
@@ -448,24 +451,18 @@ static const char *judge(void *arg, const yaml_event_t *event)
     }
 }
 
-static enum firn_status read_text(void **out, struct firn_bytes text,
-                                  const char *where, struct yaml_words *words,
-                                  struct firn_error *err)
-{
-    struct walk walk = {.words = words};
-    FIRN_TRY(yaml_walk(text, where, judge, &walk, err));
-    if (words->n == 0)
-        return firn_fail(err, FIRN_EINVAL, "%s: says nothing", where);
-    return yaml_load(out, &top, text, where, words, err);
-}
-
 enum firn_status scenario_parse(struct repro_scenario **out,
                                 struct firn_bytes text, const char *where,
                                 struct firn_error *err)
 {
     struct yaml_words words = {0};
     void *data = NULL;
-    enum firn_status status = read_text(&data, text, where, &words, err);
+    struct walk walk = {.words = &words};
+    enum firn_status status = yaml_walk(text, where, judge, &walk, err);
+    if (status == FIRN_OK && words.n == 0)
+        status = firn_fail(err, FIRN_EINVAL, "%s: the file is empty", where);
+    if (status == FIRN_OK)
+        status = yaml_load(&data, &top, text, where, &words, err);
     if (status == FIRN_OK) {
         struct reading reading = {data, &words, where, err};
         status = read_all(&reading);

@@ -1,4 +1,4 @@
-/* reproshelf.c - where scenarios are found.
+/* reproshelf.c - reads all scenarios, sorted by file name.
  *
  * The build turns papers/ into papers.inc; see files_shipped().
  */

@@ -1,4 +1,4 @@
-/* reprosvg.c - a sweep as a picture: one line for each policy, in SVG.
+/* reprosvg.c - plots a sweep as SVG, one line per policy.
  *
  * Axes from 0 (y) and from the first point to the last (x), ticks at round
  * numbers, a legend on the right. Numbers are printed with one decimal, so the
@@ -14,13 +14,13 @@ enum {
     WIDTH = 640,
     HEIGHT = 320,
     LEFT = 64,
-    RIGHT = 460, /* the legend is behind it */
+    RIGHT = 460, /* the legend is to the right of it */
     TOP = 16,
     BOTTOM = 268,
     TICKS = 5,
 };
 
-/* Colours that people of any sight tell apart (Okabe and Ito). */
+/* Colours that colour-blind people can distinguish (Okabe and Ito). */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73",
                                       "#cc79a7", "#e69f00", "#56b4e9",
                                       "#000000", "#999999"};
@@ -29,7 +29,7 @@ struct frame {
     const struct repro_book *book;
     const struct repro_part *part;
     double x_min, x_max, y_max;
-    bool is_numbered; /* x is what the points are called */
+    bool is_numbered; /* x is the number in the name of a point */
 };
 
 static double x_of(const struct frame *frame, int point)
@@ -82,7 +82,7 @@ static void measure(struct frame *frame)
     }
 }
 
-/* A round step that gives about TICKS of them. */
+/* A round step between ticks, for about TICKS ticks. */
 static double step_for(double span)
 {
     double rough = span / TICKS, ten = 1;
@@ -135,7 +135,7 @@ static void put_axes(const struct frame *frame, struct firn_buf *out)
     buf_release(&label);
 }
 
-/* One policy's line; the paper's is dashed. */
+/* Appends the line of one policy; dashed for the paper's numbers. */
 static void put_line(const struct frame *frame, int policy, bool is_paper,
                      struct firn_buf *out)
 {

@@ -1,8 +1,7 @@
-/* reprotrace.c - traces that scenarios make up: files, joined and cut.
+/* reprotrace.c - traces of scenarios: files, joined and filtered.
  *
- * Joining, thinning, swapping and keeping work on lines of text, whatever the
- * format: what a row means to a reader of traces stays as it is. Drawing
- * samples is in reprosample.c.
+ * join, thin, swap and keep work on lines of text in any trace format. draw and
+ * sample are in reprodraw.c and reprosample.c.
  */
 #include "repro/reprotrace.h"
 #include "base/buf.h"
@@ -19,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NUMBERS_MAX = 1000 }; /* traces of one {1..n} */
+enum { NUMBERS_MAX = 1000 }; /* largest range of {1..n} */
 
 static const char *const kinds[] = {
     "gen:", "join:", "thin:", "swap:", "keep:", "draw:", "sample:"};
@@ -56,7 +55,7 @@ enum firn_status trace_path(const char *name, struct firn_buf *out,
     if (group != NULL)
         *group = '#';
     return is_there ? FIRN_OK
-                    : firn_fail(err, FIRN_ENOENT, "there is no %s", name);
+                    : firn_fail(err, FIRN_ENOENT, "%s: file not found", name);
 }
 
 void trace_spread(const char *pattern, struct words *out)
@@ -94,7 +93,7 @@ static void split(const char *text, struct words *out)
     }
 }
 
-/* By `firn trace gen`, which says itself what is wrong. */
+/* Runs `firn trace gen`, which prints its own error messages. */
 static enum firn_status make_gen(const struct words *words, const char *cluster,
                                  const char *path, struct firn_error *err)
 {
@@ -106,7 +105,7 @@ static enum firn_status make_gen(const struct words *words, const char *cluster,
         line[i] = mem_strdup(first[i]);
     for (size_t i = 6; i < n; i++)
         line[i] = mem_strdup(words->at[i - 6]);
-    char **kept = mem_new(n, sizeof *kept); /* parsing moves them about */
+    char **kept = mem_new(n, sizeof *kept); /* cmd_trace() reorders `line` */
     memcpy(kept, line, n * sizeof *kept);
     int rc = cmd_trace((int)n, line);
     for (size_t i = 0; i < n; i++)
@@ -114,15 +113,15 @@ static enum firn_status make_gen(const struct words *words, const char *cluster,
     mem_free(kept);
     mem_free(line);
     return rc == 0 ? FIRN_OK
-                   : firn_fail(err, FIRN_EINVAL, "no trace could be made");
+                   : firn_fail(err, FIRN_EINVAL, "firn trace gen failed");
 }
 
-/* What is done to the rows of a file. */
+/* A filter for the rows of a file. */
 struct cut {
     enum kind kind;
-    long step;             /* THIN: every so manieth */
+    long step;             /* THIN: every step-th row */
     struct words from, to; /* SWAP; KEEP has `from` only */
-    bool is_not;           /* KEEP: those without */
+    bool is_not;           /* KEEP: rows that do not match */
 };
 
 static void put_row(const struct cut *cut, const char *line,
@@ -150,7 +149,7 @@ static bool is_kept(const struct cut *cut, const char *line, long row)
     return has != cut->is_not;
 }
 
-/* Rows of a file; the header only when there is none yet. */
+/* Appends the rows of a file; the header only if `out` is empty. */
 static enum firn_status add_rows(const char *name, const struct cut *cut,
                                  struct firn_buf *out, struct firn_error *err)
 {
@@ -166,7 +165,7 @@ static enum firn_status add_rows(const char *name, const struct cut *cut,
     for (const char *head; (head = lines_next(in)) != NULL;) {
         if (is_first)
             buf_printf(out, "%s\n", head);
-        if (*head != '#') /* which firn's own format has before the names */
+        if (*head != '#') /* comments of firn's own format */
             break;
     }
     long row = 0;
@@ -177,7 +176,7 @@ static enum firn_status add_rows(const char *name, const struct cut *cut,
     return FIRN_OK;
 }
 
-/* "A=B,C=D" or "A,B": false when a pair has no '=', or nothing before it. */
+/* Parses "A=B,C=D" or "A,B"; false if a pair has no '=' or no A. */
 static bool read_pieces(struct cut *cut, const char *text)
 {
     cut->is_not = cut->kind == KEEP && *text == '!';
@@ -195,7 +194,7 @@ static bool read_pieces(struct cut *cut, const char *text)
     return cut->from.n > 0;
 }
 
-/* The first word of all but JOIN says what; true when it makes sense. */
+/* Parses the first word, which describes the filter (not for JOIN). */
 static bool read_cut(struct cut *cut, const struct words *words)
 {
     if (cut->kind == JOIN)
@@ -213,7 +212,7 @@ static enum firn_status make_rows(enum kind kind, const struct words *words,
     enum firn_status status = FIRN_OK;
     if (!read_cut(&cut, words))
         status =
-            firn_fail(err, FIRN_EINVAL, "'%s' wants %s and a file", kinds[kind],
+            firn_fail(err, FIRN_EINVAL, "'%s' needs %s and a file", kinds[kind],
                       kind == THIN   ? "a number"
                       : kind == SWAP ? "A=B,C=D"
                                      : "A,B or !A,B");
@@ -237,7 +236,7 @@ static enum firn_status write_text(const char *path,
                    : firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
 }
 
-/* KIND:WHAT gen:OPTIONS: the trace that `gen:` makes is the file. */
+/* KIND:WHAT gen:OPTIONS: generates the trace, then uses it as the file. */
 static enum firn_status make_inner(struct words *words, const char *cluster,
                                    const char *path, struct firn_error *err)
 {

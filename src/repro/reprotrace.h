@@ -1,36 +1,36 @@
-/* reprotrace.h - traces that scenarios make up.
+/* reprotrace.h - traces of scenarios: files, or made from files.
  *
- * A trace of a scenario is a file below $FIRN_DATA, an absolute path, or one
- * of these, in which FILE is such a file:
+ * A trace of a scenario is a file below $FIRN_DATA, an absolute path, or one of
+ * these, where FILE is such a file:
  *
- *     gen:OPTIONS             what `firn trace gen OPTIONS` writes, for the
+ *     gen:OPTIONS             output of `firn trace gen OPTIONS` for the
  *                             scenario's cluster
- *     join:FILE FILE ...      the rows of all of them, which have one header
+ *     join:FILE FILE ...      the rows of all files, which have one header
  *     thin:N FILE             every Nth row, from the first
- *     swap:A=B,C=D FILE       all rows, with B wherever one has A, and so on;
- *                             the first pair that a row has counts
- *     keep:A,B FILE           the rows that have A, or B; with !A,B those that
- *                             have neither
+ *     swap:A=B,C=D FILE       all rows; in a row with A, A is replaced by B,
+ *                             else C by D, ...
+ *     keep:A,B FILE           the rows that contain A or B; with !A,B the rows
+ *                             that contain neither
  *     draw:N,SEED,SHARE,COLUMN FILE ...
- *                             N rows of all of them, drawn so that SHARE of
- *                             them have more than 4 in that column
+ *                             N random rows, a SHARE of them with a value above
+ *                             4 in COLUMN
  *     sample:FILE KEY=V ...   jobs drawn from a trace; see below
  *
- * FILE may be a gen: too, behind thin, swap or keep: keep:A gen:OPTIONS.
+ * After thin, swap and keep, FILE may also be gen: as in keep:A gen:OPTIONS.
  *
- * A sample is drawn from the jobs of FILE that are submitted within `hours`
- * of a day and last a minute or longer, each at most once. A job keeps its
- * time of day; its GPU-hours (GPUs x duration, at most `cap`) choose the list
- * of tasks, its draw the task. Keys:
+ * A sample is drawn, without replacement, from the jobs of FILE that are
+ * submitted within `hours` of a day and last at least a minute. A job keeps its
+ * time of day. Its GPU-hours (GPUs x duration, at most `cap`) select a list of
+ * tasks, of which one is drawn. Keys:
  *
  *     jobs=N seed=S hours=3-7 cap=100
- *     1:TASK,TASK,...         tasks of jobs below 1 GPU-hour; the lists are in
- *                             rising order, the last is for all others too
+ *     1:TASK,TASK,...         tasks of jobs below 1 GPU-hour; lists in
+ * ascending order, the last one also for all larger jobs
  *
- * TASK is APP*WEIGHT@MIN-MAX/BATCH[^SHARE]: drawn by weight; on MIN to MAX
- * GPUs, as many as the job asked for within these bounds, its GPU-hours kept.
- * With a SHARE no more than that of its layers may be frozen, and the job is of
- * the group "bound"; other tasks of the same application are of "free".
+ * TASK is APP*WEIGHT@MIN-MAX/BATCH[^SHARE]. It is drawn by WEIGHT; the job gets
+ * its number of GPUs, limited to MIN..MAX, and keeps its GPU-hours. With SHARE
+ * at most that share of its layers may be frozen, and the job is in the group
+ * "bound"; other tasks of the same application are in the group "free".
  */
 #ifndef REPRO_TRACE_H
 #define REPRO_TRACE_H
@@ -38,20 +38,20 @@
 #include <firn/status.h>
 #include <stdbool.h>
 
-/* Is it none of the files? */
+/* Is it made from files, i.e. one of the kinds above? */
 bool trace_is_made(const char *name);
 
-/* The path of a file: below $FIRN_DATA unless it is absolute. FIRN_ENOENT with
- * a sentence when it is not there. */
+/* Sets the path of a file: below $FIRN_DATA unless absolute. FIRN_ENOENT if it
+ * is not there. */
 enum firn_status trace_path(const char *name, struct firn_buf *out,
                             struct firn_error *err);
 
-/* Writes a made-up trace to `path`. FIRN_ENOENT when a file of it is not
- * there, FIRN_EINVAL when it makes no sense. */
+/* Writes the trace to `path`. FIRN_ENOENT if one of its files is not there,
+ * FIRN_EINVAL if the description is invalid. */
 enum firn_status trace_make(const char *name, const char *cluster,
                             const char *path, struct firn_error *err);
 
-/* "a{1..3}b" into a1b, a2b, a3b; without braces, itself. */
+/* Expands "a{1..3}b" to a1b, a2b, a3b; appends other names unchanged. */
 struct words;
 void trace_spread(const char *pattern, struct words *out);
 

@@ -12,7 +12,7 @@
 #include "sim/world.h"
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 15 }; /* an allocation is folded behind so many */
+enum { PIECE_BYTES = 1 << 15 }; /* an allocation is folded behind these */
 
 struct eventlog {
     struct outfile file;

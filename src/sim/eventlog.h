@@ -8,7 +8,7 @@
  *     #firn-log 1
  *     trace       "jobs.csv"
  *     policy      "fifo"
- *     world       "honest"      whose rules: see sim/world.h
+ *     world       "honest"      the rules: see sim/world.h
  *     setting     "fifo.x=1"    one line each, as given
  *     profiles    "builtin"     when given; likewise freeze and failures
  *     seed        0
@@ -20,8 +20,8 @@
  *     nodes       2 4 "a100" up
  *     T submit ID "NAME" GPUS GPUS_MIN GPUS_MAX DURATION_S MAY_SHARE
  *         [SUBMITTED_S]
- *     T note ID "TEXT"          the policy's word on why it waits, when it is
- *                               another than before; a start takes it back
+ *     T note ID "TEXT"          why it waits, by the policy, when that has
+ *                               changed; a start takes it back
  *     T start ID ALLOC          likewise resize, move
  *     T rate ID DONE_S RATE RESUMES_S
  *     T stop ID DONE_S preempt  or: node
@@ -63,7 +63,7 @@ void eventlog_report(struct eventlog *log, const struct firn_job *job,
  * reason. */
 void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,
                   const char *how, double finished_s);
-/* The policy's new word on a job that waits. */
+/* The policy has changed its note on a waiting job. */
 void eventlog_note(struct eventlog *log, const struct firn_job *job,
                    double at_s);
 void eventlog_node(struct eventlog *log, firn_node_id node, bool is_up,

@@ -2,15 +2,14 @@
  *
  * Two passes: the first collects the names of all jobs and finds out which one
  * is meant; the second is a replay that is watched. Lines only mark that
- * something of the job has changed; what it is then is looked up when the
- * moment is over, because within one moment lines pass through states that
- * nobody was in. So a stretch always lasts, but for a wait with which the log
- * ends.
+ * something of the job has changed; its state is looked up when the moment is
+ * over, because the lines of one moment pass through states that lasted no
+ * time. So a stretch always lasts, but for a wait with which the log ends.
  *
  * (1) Stretches follow each other without a gap; the first begins at
  *     submission, the last ends at the job's own account of its end.
- * (2) Whom it shares GPUs with is looked for only when somebody came to these
- *     GPUs or left them: O(jobs) then, O(1) for any other line.
+ * (2) The jobs it shares GPUs with are looked for only when a job came to
+ *     these GPUs or left them: O(jobs) then, O(1) for any other line.
  */
 #include "sim/explain.h"
 #include "base/buf.h"
@@ -147,7 +146,7 @@ bool explain_same_place(const struct explain_stretch *a,
     return true;
 }
 
-/* Could one stretch be said of both? Not of one that has a cause. */
+/* Are the two one stretch? Never when the second has a cause. */
 static bool goes_on(const struct explain_stretch *a,
                     const struct explain_stretch *b)
 {
@@ -301,8 +300,8 @@ static void take_submit(struct telling *t, const struct replay *r,
     t->is_alive = true;
 }
 
-/* A log may end in the moment a job begins to wait: that it does, and why, is
- * what is asked for. */
+/* A log may end in the moment a job begins to wait; that wait is kept, since
+ * why it waits is asked for. */
 static void keep_last(struct explain *life, const struct now *now)
 {
     struct explain_stretch s = now->stretch;

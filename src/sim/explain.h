@@ -1,10 +1,10 @@
 /* explain.h - the life of one job, told from an event log.
  *
  * A life is a row of stretches without a gap, from submission to end: the job
- * waits (and why), restarts, trains (on what, beside whom, how fast, how far),
- * or holds GPUs and stands still. The stretches' lengths add up to the
- * completion time. The log is read by the replay (sim/replay.h), so a log that
- * is wrong is refused before anything is told from it.
+ * waits (and why), restarts, trains (on which GPUs, beside which jobs, how
+ * fast, how far), or holds GPUs and stands still. The stretches' lengths add up
+ * to the completion time. The log is read by the replay (sim/replay.h), so a
+ * log that is wrong is refused before anything is told from it.
  */
 #ifndef SIM_EXPLAIN_H
 #define SIM_EXPLAIN_H
@@ -31,7 +31,7 @@ struct explain_stretch {
     double done_from_s, done_to_s; /* reference seconds */
 
     /* While it waits; as it was at from_s. */
-    const char *note; /* the policy's word; "" for none */
+    const char *note; /* of the policy; "" for none */
     int gpus_free, gpus_up;
     long jobs_before; /* waiting too, and submitted before it */
 

@@ -1,8 +1,8 @@
-/* ledger.c - who holds which GPU, counted from a log's text.
+/* ledger.c - which jobs hold which GPU, counted from a log's text.
  *
  * (1) gpus[i] counts the holdings taken and not dropped that contain i.
  * (2) nconflicts is the number of GPUs that are over-full: held whole by one
- *     and by anybody else, or shared by more than jobs_per_gpu.
+ *     job and by another, or shared by more than jobs_per_gpu.
  *
  * Cost: O(GPUs named * log runs) a line; a cluster has few runs of nodes.
  */

@@ -1,4 +1,4 @@
-/* ledger.h - who holds which GPU, counted from a log's text.
+/* ledger.h - which jobs hold which GPU, counted from a log's text.
  *
  * The replay's own bookkeeping: it shares nothing with core, so that a mistake
  * there cannot hide itself. Nodes come in runs of equal ones; each GPU has two
@@ -35,7 +35,7 @@ struct ledger {
     struct ledger_node *nodes;
     struct ledger_gpu *gpus;
     int nnodes, ngpus, jobs_per_gpu;
-    int nbusy;                       /* GPUs held by somebody */
+    int nbusy;                       /* GPUs held by a job */
     int nup;                         /* GPUs on nodes that are up */
     int nconflicts;                  /* GPUs held by more jobs than may */
     int conflict_node, conflict_gpu; /* the first of those */
@@ -46,7 +46,7 @@ struct ledger {
 struct holding {
     VEC(int) gpus;
     bool is_shared;
-    int stages; /* its model is in so many; 0: not cut, -1: sharded */
+    int stages; /* of its model; 0: not cut, -1: sharded */
 };
 
 /* Appends nodes; they must follow those before. FIRN_EINVAL when not, or when

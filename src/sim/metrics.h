@@ -1,6 +1,6 @@
-/* metrics.h - what a run was like: completion times, ratios, fairness.
+/* metrics.h - results of a run: completion times, ratios, fairness.
  *
- * Told of each change of the cluster and of each job that ends; everything is
+ * Called at each change of the cluster and of each job that ends; everything is
  * an integral of piecewise constant functions, so it is exact however far
  * apart the events are.
  */

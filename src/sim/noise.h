@@ -1,14 +1,14 @@
-/* noise.h - reports that are not quite what happens.
+/* noise.h - errors in what jobs report.
  *
- * What a job tells of its rate is the truth times
+ * The rate that a job reports is the true one times
  *
  *     t x s x r,  each max(0.05, 1 + size x u), u uniform in [-1, 1)
  *
  * t (throughput) is drawn once for a job and s (sharing) too, which counts
  * only while it shares GPUs: wrong beliefs that stay. r (report) is drawn for
- * each report: measuring. `transfer` is drawn once for a job as well, for who
- * predicts the gain of transfer, and `iterations` twice, for who predicts how
- * much work is left; these are in no report. Every job has a stream of its
+ * each report: measuring. `transfer` is drawn once for a job as well, for
+ * predictions of the gain of transfer, and `iterations` twice, for predictions
+ * of the work left; these are in no report. Every job has a stream of its
  * own, from the seed and its id, so that one job's reports do not change
  * another's.
  */

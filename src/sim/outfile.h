@@ -1,8 +1,9 @@
 /* outfile.h - a file that appears whole or not at all.
  *
  * Text is added to `text` and written to PATH.tmp; closing renames it to
- * PATH. A write that fails is remembered and told when the file is closed, so
- * that nobody has to look at each line. A run that dies leaves only the .tmp.
+ * PATH. A write that fails is remembered and reported when the file is closed,
+ * so that callers need not check each line. A run that dies leaves only the
+ * .tmp.
  */
 #ifndef SIM_OUTFILE_H
 #define SIM_OUTFILE_H

@@ -21,7 +21,7 @@ struct recount {
 };
 
 void recount_submit(struct recount *count, double at_s);
-/* Time goes on by `dt_s` with so many GPUs held by somebody, and up. */
+/* Time goes on by `dt_s` with `nbusy` GPUs held by jobs and `nup` up. */
 void recount_pass(struct recount *count, double dt_s, int nbusy, int nup);
 void recount_done(struct recount *count, int gpus, double finished_s,
                   double jct_s, double queue_s);

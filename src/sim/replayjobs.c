@@ -1,16 +1,16 @@
 /* replayjobs.c - follows the jobs of an event log and checks each line.
  *
  * A small machine of its own: jobs wait, run and end; the ledger counts GPUs;
- * work is summed from the rates told. It is written from the log's format and
+ * work is summed from the rates logged. It is written from the log's format and
  * from what a valid schedule is, without core.
  *
- * (1) A job is submitted once, before anything else is said of it, and nothing
- *     is said of it after its end.
+ * (1) A job is submitted once, before any other line on it, and no line
+ *     is on it after its end.
  * (2) At no time that lasts is a GPU over-full or held on a node that is down.
  *     Within one moment lines may pass through such states: two jobs that
  *     swap places do.
  * (3) A job holds between gpus_min and gpus_max GPUs, or none.
- * (4) The work told agrees with the rates told before, and is the duration
+ * (4) The work logged agrees with the rates logged before, and is the duration
  *     when the job is done. Not so in worlds that round as others do.
  */
 #include "sim/replaylog.h"
@@ -244,7 +244,7 @@ static enum firn_status on_rate(struct replay *r, struct replay_job *job)
     return FIRN_OK;
 }
 
-/* A job that ran while nobody said how fast. */
+/* A job that ran without a `rate` line. */
 static enum firn_status check_rated(struct replay *r,
                                     const struct replay_job *job)
 {

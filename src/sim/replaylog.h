@@ -1,7 +1,7 @@
 /* replaylog.h - the state of a replay, shared by its two halves.
  *
- * replay.c reads lines, header and summary; replayjobs.c follows the jobs. Who
- * wants to know more of a log than whether it is good watches.
+ * replay.c reads lines, header and summary; replayjobs.c follows the jobs. A
+ * watch (struct replay_watch) sees each line that was found good.
  */
 #ifndef SIM_REPLAYLOG_H
 #define SIM_REPLAYLOG_H
@@ -30,14 +30,14 @@ struct replay_job {
 
 struct replay;
 
-/* Told of what was read and found good; any may be NULL. */
+/* Called for lines that were found good; any may be NULL. */
 struct replay_watch {
     void *arg;
     /* After a line on a job, whose columns are in replay->columns. Strings
      * among them are unquoted; an allocation is in job->held only. */
     void (*line)(void *arg, const struct replay *replay,
                  const struct replay_job *job);
-    /* Nothing more is said of replay->now_s. */
+    /* replay->now_s is over. */
     void (*moment)(void *arg, const struct replay *replay);
     /* Nothing more is read: the log ended, was aborted, or is wrong. `said` is
      * what is known of the run. */
@@ -72,7 +72,7 @@ void replay_release(struct replay *replay);
 /* The job with this id, or NULL. */
 const struct replay_job *replay_find(const struct replay *replay, int id);
 
-/* replay_lines() with somebody who watches. */
+/* replay_lines() with a watch. */
 enum firn_status replay_watched(struct lines *in, const char *where,
                                 const struct replay_watch *watch,
                                 struct firn_sim_result *out,

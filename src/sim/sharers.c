@@ -113,7 +113,7 @@ static void add_app(struct truth_near *near, const char *app)
         near->apps[near->napps++] = app;
 }
 
-/* Whom it is trained together with, if that one is there. */
+/* The job that it is trained together with, if that one is there. */
 static const struct firn_job *partner(const struct simengine *engine,
                                       const struct simjob *sj)
 {

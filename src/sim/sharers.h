@@ -1,4 +1,4 @@
-/* sharers.h - who is on which shared GPU, in the simulator.
+/* sharers.h - which jobs are on which shared GPU, in the simulator.
  *
  * Only jobs that hold half-shares are entered; a simulation without sharing
  * pays nothing.

@@ -21,7 +21,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "core/round.h"
-#include <firn/policy.h>
+#include "policy/policy_load.h"
+#include <firn/version.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,25 +48,32 @@ struct sim {
     long idle_rounds; /* decisions since anything changed: a job or a plan */
 };
 
-struct firn_sim_options firn_sim_defaults(void)
+_Static_assert(offsetof(struct firn_sim_options, size) == 0,
+               "options of every version begin with their size");
+
+/* A program that was compiled with older headers has shorter options. */
+void firn_sim_options_init(struct firn_sim_options *options, size_t size)
 {
-    return (struct firn_sim_options){.seed = 1,
-                                     .scaling = 1,
-                                     .share_slowdown = 1.5,
-                                     .restart_s = 30,
-                                     .mttr_s = 3600};
+    const struct firn_sim_options full = {.size = size,
+                                          .seed = 1,
+                                          .scaling = 1,
+                                          .share_slowdown = 1.5,
+                                          .restart_s = 30,
+                                          .mttr_s = 3600};
+    memset(options, 0, size);
+    memcpy(options, &full, size < sizeof full ? size : sizeof full);
 }
 
-/* ---- what the round tells ---- */
+/* ---- called by the round ---- */
 
-/* The truth behind a job's last report; NULL when that was true. */
+/* The truth behind a job's last report; NULL when the report was exact. */
 static const struct firn_report *true_report(const struct sim *sim,
                                              const struct firn_job *job)
 {
     return sim->def->truth_of ? sim->def->truth_of(sim->world, job) : NULL;
 }
 
-/* The log has the truth, core what it was told. */
+/* The log has the truth, core the report. */
 static void log_step(struct sim *sim, const struct firn_step *step)
 {
     struct firn_job job;
@@ -195,7 +203,7 @@ static enum firn_status look_up(struct sim *sim, struct firn_error *err)
     return FIRN_OK;
 }
 
-/* Nodes came and went very often, and no job did. */
+/* Nodes changed very often since a job last came or ended. */
 static bool is_in_vain(const struct sim *sim)
 {
     return sim->vain / VAIN_MAX > sim->options->cluster->nnodes;
@@ -222,8 +230,8 @@ static bool is_at_a_loss(const struct sim *sim)
            state->nrunning == 0 && sim->world->is_drained;
 }
 
-/* Only drawn failures, which never end, are still to come; or so many came
- * that the jobs there are will hardly ever end. */
+/* Only drawn failures, which never end, are still to come; or failures are so
+ * frequent that the jobs will hardly ever end. */
 static bool waits_for_ever(const struct sim *sim)
 {
     const struct state *state = round_state(sim->round);
@@ -340,6 +348,13 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
     const struct world_policy *as;
     const struct firn_policy_def *policy =
         world_policy_find(sim->def, options->policy, &as, &missing);
+    if (options->policy_def != NULL && sim->def->policies != NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "%s has policies of its own: it runs none that is "
+                         "given by pointer",
+                         sim->def->artifact);
+    if (options->policy_def != NULL)
+        policy = options->policy_def;
     if (policy == NULL)
         return firn_fail(err, missing.status, "%s", missing.text);
     sim->world->policy = as;
@@ -434,7 +449,7 @@ static enum firn_status close_sim(struct sim *sim, enum firn_status status,
     return status;
 }
 
-/* One run; `is_open` tells whether it came so far that `out` was filled. */
+/* One run; `is_open`: it came as far as filling `out`. */
 static enum firn_status attempt(const struct firn_sim_options *options,
                                 bool trusts_order, bool *is_open,
                                 struct firn_sim_result *out,
@@ -464,20 +479,48 @@ static enum firn_status attempt(const struct firn_sim_options *options,
     return status;
 }
 
+/* Completes the caller's options, which may be of an older kind, and the policy
+ * that it gives by pointer. */
+static enum firn_status take_options(struct firn_sim_options *out,
+                                     struct firn_policy_def *policy,
+                                     const struct firn_sim_options *given,
+                                     struct firn_error *err)
+{
+    if (given->size == 0 || given->size > sizeof *out)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the options of a simulation have %zu bytes, those of "
+                         "firn %s %zu: start from firn_sim_defaults()",
+                         given->size, firn_version(), sizeof *out);
+    firn_sim_options_init(out, sizeof *out);
+    memcpy(out, given, given->size);
+    out->size = sizeof *out;
+    if (out->policy_def != NULL) {
+        FIRN_TRY(policy_adopt(policy, out->policy_def, err));
+        out->policy_def = policy;
+        out->policy = policy->name;
+    }
+    if (out->policy == NULL || out->trace == NULL || out->cluster == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a simulation needs a trace, a cluster and a policy");
+    return check_options(out, err);
+}
+
 /* Nearly all traces are in order, so the first attempt reads them once, as it
  * goes; a trace that turns out not to be is run again from the start. */
-enum firn_status firn_sim_run(const struct firn_sim_options *options,
+enum firn_status firn_sim_run(const struct firn_sim_options *given,
                               struct firn_sim_result *out,
                               struct firn_error *err)
 {
+    struct firn_sim_options options = {0};
+    struct firn_policy_def policy = {0};
     double begin_cpu_s = clock_cpu_s();
     bool is_open = false;
-    FIRN_TRY(check_options(options, err));
+    FIRN_TRY(take_options(&options, &policy, given, err));
     enum firn_status status =
-        attempt(options, !options->strict, &is_open, out, err);
+        attempt(&options, !options.strict, &is_open, out, err);
     bool is_misled = status == FIRN_EDATA || (status != FIRN_OK && !is_open);
-    if (is_misled && !options->strict)
-        status = attempt(options, false, &is_open, out, err);
+    if (is_misled && !options.strict)
+        status = attempt(&options, false, &is_open, out, err);
     if (is_open)
         out->cpu_s = clock_cpu_s() - begin_cpu_s;
     return status;

@@ -3,8 +3,8 @@
  * A job that gets GPUs at t makes no progress until t + restart cost (its
  * first start is free unless the cadence charges it), then gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
- * A truth may say that a rate holds only until so much is done; the job then
- * turns to another rate there, which is reported and asks for no decision.
+ * A truth may limit a rate to a part of the work; at its end the job turns to
+ * another rate, which is reported and asks for no decision.
  *
  * Invariants:
  * (1) done_s is exact at since_s; between events nothing is computed;
@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-/* As fmin and fmax, which are calls into libm; nothing here is NaN. */
+/* As fmin and fmax, which are calls into libm; no argument is NaN. */
 static double earlier(double a, double b)
 {
     return a < b ? a : b;
@@ -54,8 +54,9 @@ static void account(struct simengine *engine, struct simjob *sj)
     double begin_s = earlier(later(sj->resumes_s, sj->since_s), now_s);
     double ran_s = now_s - begin_s;
     double left_s = sj->job->spec.duration_s - sj->done_s;
-    bool is_done = engine->world.cadence.quantum_s > 0 && /* waits to be seen */
-                   sj->rate * ran_s > left_s;
+    bool is_done =
+        engine->world.cadence.quantum_s > 0 && /* done, not yet seen */
+        sj->rate * ran_s > left_s;
     if (is_done)
         ran_s = left_s / sj->rate;
     double idle_s = now_s - sj->since_s - ran_s;
@@ -86,9 +87,9 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
     engine->world.spent.lost += sj->gpus * lost_s;
 }
 
-/* Tells core, with noise on the rate. */
-static void tell(struct simengine *engine, struct simjob *sj,
-                 struct firn_report report)
+/* Reports to core, with noise on the rate. */
+static void report_to_core(struct simengine *engine, struct simjob *sj,
+                           struct firn_report report)
 {
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
@@ -121,8 +122,8 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     return pace;
 }
 
-/* Files the completion, or the change of rate before it, and tells core how
- * fast the job goes. */
+/* Files the completion, or the change of rate before it, and reports the rate
+ * to core. */
 static void schedule(struct simengine *engine, struct simjob *sj)
 {
     const struct firn_job *job = sj->job;
@@ -135,8 +136,8 @@ static void schedule(struct simengine *engine, struct simjob *sj)
                             : engine->world.cadence.finish_s(
                                   &engine->world.cadence, end_s),
              (uint64_t)job->id);
-    sj->told = (struct firn_report){sj->done_s, sj->rate, begin_s};
-    tell(engine, sj, sj->told);
+    sj->reported = (struct firn_report){sj->done_s, sj->rate, begin_s};
+    report_to_core(engine, sj, sj->reported);
 }
 
 /* Remembers what the job holds, for when the truth is asked again. */
@@ -151,7 +152,7 @@ static void keep(struct simjob *sj, const struct firn_alloc *alloc)
     sj->alloc.parts = parts;
 }
 
-/* The task of an ended job, its id from 1 on. */
+/* The task of an ended job; 0: none. */
 static int task_of(const struct simengine *engine, firn_job_id id)
 {
     return id >= 0 && (size_t)id < engine->tasks.n ? engine->tasks.at[id] : 0;
@@ -220,8 +221,9 @@ static enum firn_status apply(void *state, const struct firn_step *step,
         (step->is_loss || noise_is_on(&engine->world.options->noise))) {
         /* Core believes the last report; tell it what is left. */
         struct simjob *sj = &engine->jobs.at[step->job->slot];
-        tell(engine, sj,
-             (struct firn_report){sj->done_s, 0, engine->world.now_s});
+        report_to_core(
+            engine, sj,
+            (struct firn_report){sj->done_s, 0, engine->world.now_s});
     }
     if (step->kind != FIRN_STEP_STOP)
         start(engine, step);
@@ -324,11 +326,11 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
         FIRN_TRY(truth_table_open(&engine->table, options->profiles,
                                   options->cluster, options->freeze, err));
         FIRN_TRY(
-            known_forecast_by(&engine->table->known, options->forecast, err));
+            tables_forecast_by(&engine->table->tables, options->forecast, err));
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
-    engine->forecast = forecast_new(&base, engine->table);
+    engine->forecast = simforecast_new(&base, engine->table);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -347,7 +349,7 @@ static void close_engine(void *state)
 {
     struct simengine *engine = state;
     firn_trace_close(engine->world.trace);
-    forecast_free(engine->forecast);
+    forecaster_free(engine->forecast);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -366,8 +368,8 @@ static double now_s(void *state)
     return ((struct simengine *)state)->world.now_s;
 }
 
-/* What core hears changes what is expected. By the time it does, the job is
- * known to hold what it reports of. Otherwise forecasts are the truth. */
+/* Hands the next report to core and to the forecaster. Core has applied the
+ * step behind it by then, so the job holds the GPUs it reports from. */
 static void learn(struct simengine *engine, const struct simreport *report)
 {
     const struct simjob *sj = &engine->jobs.at[report->slot];
@@ -375,7 +377,7 @@ static void learn(struct simengine *engine, const struct simreport *report)
     if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
         return;
     sharers_near(engine, sj, &near);
-    forecast_learn(engine->forecast, sj->job, &report->event.report, &near);
+    simforecast_learn(engine->forecast, sj->job, &report->event.report, &near);
 }
 
 static bool next_report(struct simengine *engine, struct firn_event *out)
@@ -436,16 +438,17 @@ static void count(long *n, char *first, const char *app)
         str_copy(first, FIRN_NAME_MAX, app);
 }
 
-/* A measured duration instead of a nominal one; counts what has none. A job
- * that names an application nobody measured, and has no duration of its own,
- * would be made up whole: that is an error. */
+/* Replaces a nominal duration by a measured one; counts jobs without. A job
+ * without a duration of its own, of an application without a profile, is an
+ * error: nothing of it would be measured. */
 static enum firn_status measure(struct simengine *engine,
                                 struct firn_error *err)
 {
     struct firn_job_spec *spec = &engine->spec;
     const struct truth *truth = &engine->truth;
     struct world *world = &engine->world;
-    const struct firn_profiles *profiles = &engine->table->known.profiles;
+    const struct firn_profiles *profiles =
+        &engine->table->tables.known.profiles;
     struct job_accept accept = {.resizes = world->resizes};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, world->options->cluster, &accept, why) ||
@@ -453,8 +456,8 @@ static enum firn_status measure(struct simengine *engine,
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)
-        return known_unheard(&engine->table->known, world->options->trace, spec,
-                             err);
+        return known_unheard(&engine->table->tables.known,
+                             world->options->trace, spec, err);
     double duration_s = truth->duration_s(truth, spec, accept.types);
     if (spec->is_nominal && duration_s > 0) {
         spec->duration_s = duration_s;
@@ -516,7 +519,7 @@ static const struct firn_report *truth_of(const void *state,
     const struct simengine *engine = state;
     if (!noise_is_on(&engine->world.options->noise))
         return NULL;
-    return &engine->jobs.at[job->slot].told;
+    return &engine->jobs.at[job->slot].reported;
 }
 
 const struct firn_engine_def simengine_def = {

@@ -25,12 +25,12 @@ struct simjob {
     double run_s;            /* progressing since the last (re)start */
     double saved_s;          /* done_s at the last checkpoint */
     double until_s;          /* done_s at which the rate changes; infinity */
-    struct firn_report told; /* the truth behind the last report */
-    struct noise noise;      /* on what it reports */
+    struct firn_report reported; /* without noise: the last report */
+    struct noise noise;          /* on what it reports */
     int after; /* task whose weights it began with (transfers.h); 0: none */
     int gpus;
     int sharers;     /* most jobs on any of its GPUs, itself included */
-    bool is_dirty;   /* whom it shares with has changed */
+    bool is_dirty;   /* the jobs it shares with have changed */
     bool is_turning; /* in `finishes` with the time the rate changes */
 };
 
@@ -44,7 +44,7 @@ struct simengine {
     struct world world; /* first */
     struct truth truth;
     struct truth_table *table;          /* behind the truth; NULL for none */
-    struct forecast *forecast;          /* what policies are told to expect */
+    struct forecaster *forecast;        /* behind firn/forecast.h */
     struct firn_job_spec spec;          /* the next arrival */
     char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
     bool has_spec, is_over; /* there is one; there will be no more */
@@ -57,7 +57,7 @@ struct simengine {
     struct failures failures;
     VEC(int) tasks; /* of fine-tuning jobs that have ended, by id; 0: of none */
 
-    /* Who is on each shared GPU, jobs_per_gpu slots each, GPUs numbered
+    /* The jobs on each shared GPU, jobs_per_gpu slots each, GPUs numbered
      * through the nodes; made when the first job shares. */
     int *occupants, *first_gpu;
     VEC(int) dirty;

@@ -1,10 +1,10 @@
 /* timeline.c - the state of the cluster over time, as CSV.
  *
- * Values are told when they change; rows are made behind them. A row at
- * k * step can be written once something later was told, since until then its
- * values may still be replaced.
+ * Values come when they change; rows are made behind them. A row at k * step
+ * can be written once later values have come, since until then its own may
+ * still be replaced.
  *
- *     told      A     B          C
+ *     values    A     B          C
  *     time   ---+-----+----------+---->
  *     rows        |      |     |      |
  *                 A      B     B      C

@@ -1,8 +1,8 @@
 /* timeline.h - the state of the cluster over time, as CSV.
  *
  * A row at each multiple of the step, with the values that held then: the
- * last ones told at or before it. With step 0 the step adapts: it begins at a
- * second and doubles whenever there would be more than TIMELINE_ROWS rows.
+ * last ones that came at or before it. With step 0 the step adapts: it begins
+ * at a second and doubles whenever there would be more than TIMELINE_ROWS rows.
  * All functions but the first do nothing for NULL.
  */
 #ifndef SIM_TIMELINE_H

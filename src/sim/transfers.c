@@ -19,8 +19,7 @@
  * A forecast answers with the fitted step times and the same epochs, times a
  * factor for each job where the simulation has noise on transfer. (Ymir
  * predicts the epochs from a similarity of the datasets; the scores were not
- * published.) The weight is TranWt, eqs. (12) and (13): the sum of both run
- * times when the shorter goes first, over that when they are merged.
+ * published.) What follows from them is core/forecaster_merge.c's.
  *
  * Left out: the learning rate and batch that the joint curves were made with
  * (not published), two jobs of one dataset, and more than two.
@@ -28,6 +27,7 @@
  * Cost: a task is found in O(tasks); everything else is O(1).
  */
 #include "sim/transfers.h"
+#include "core/forecaster_merge.h"
 #include "sim/noise.h"
 #include "sim/simengine.h"
 #include "sim/simforecast.h"
@@ -119,76 +119,61 @@ double transfers_rate(int task, int other, double epochs,
 struct side {
     const struct firn_job *job;
     int task;
-    double work_s;  /* reference seconds left, as believed */
-    bool is_new;    /* nothing is done of it */
-    double alone;   /* rate */
-    double alone_s; /* work_s at that */
-    double belief;  /* of its epochs when merged: noise */
+    double belief; /* of its epochs when merged: noise */
+    struct merge_side merge;
 };
 
 static bool look_at(struct simengine *engine, const struct firn_job *job,
                     const struct firn_way *way, double now_s, struct side *out)
 {
     const struct firn_sim_options *options = engine->world.options;
+    struct merge_side *merge = &out->merge;
     out->job = job;
-    out->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
-    out->is_new = out->work_s >= job->spec.duration_s;
-    out->alone = forecast_rate(engine->forecast, job, way, now_s);
+    merge->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    merge->is_new = merge->work_s >= job->spec.duration_s;
+    merge->alone = simforecast_rate(engine->forecast, job, way, now_s);
     double alone =
         noise_iterations(&options->noise, options->seed, job->id, false);
     double merged =
         noise_iterations(&options->noise, options->seed, job->id, true);
-    out->work_s *= alone;
-    out->alone_s = out->work_s / out->alone;
+    merge->work_s *= alone;
     out->belief =
         options->noise.transfer > 0
             ? noise_of_job(&options->noise, options->seed, job->id).transfer
             : 1;
     out->belief *= merged / alone; /* each is of the epochs, not of both */
-    return out->alone > 0 && job->spec.batch > 0;
+    return merge->alone > 0 && job->spec.batch > 0;
 }
 
-/* (13) or (12): both alone, the shorter first, over both merged. */
-static double weight_of(const struct side s[2], const struct firn_merge *out)
-{
-    double a = s[0].alone_s, b = s[1].alone_s;
-    return (2 * fmin(a, b) + fmax(a, b)) / (out->left_s[0] + out->left_s[1]);
-}
-
-static bool together(struct simengine *engine, const struct side s[2],
+/* How fast each goes when both are trained; false: not known. */
+static bool together(struct simengine *engine, struct side s[2],
                      const struct firn_way *way, struct firn_merge *out)
 {
-    double rate[2];
     struct running joint, ref;
     double batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
     for (int i = 0; i < 2; i++) {
         double epochs = transfers_together(s[i].task, s[1 - i].task);
-        if (!(epochs > 0) || !forecast_running(engine->forecast, s[i].job, way,
-                                               batch, &joint, &ref))
+        if (!(epochs > 0) || !simforecast_running(engine->forecast, s[i].job,
+                                                  way, batch, &joint, &ref))
             return false;
-        rate[i] = transfers_rate(s[i].task, s[1 - i].task, epochs * s[i].belief,
-                                 &joint, &ref);
-        out->left_s[i] = s[i].work_s / rate[i];
+        s[i].merge.together = transfers_rate(
+            s[i].task, s[1 - i].task, epochs * s[i].belief, &joint, &ref);
     }
-    int last = out->left_s[0] <= out->left_s[1];
-    double first_s = out->left_s[1 - last];
-    out->left_s[last] =
-        first_s + (s[last].work_s - rate[last] * first_s) / s[last].alone;
     out->epoch_s =
         (transfers_samples(s[0].task) + transfers_samples(s[1].task)) /
         (joint.batch / joint.iteration_s);
     return true;
 }
 
-static bool after(const struct side s[2], struct firn_merge *out)
+/* How much less the second has to do; false: not known. */
+static bool after(struct side s[2], struct firn_merge *out)
 {
     double epochs = transfers_after(s[1].task, s[0].task);
     double alone = transfers_epochs(s[1].task);
-    if (!(epochs > 0) || !s[1].is_new)
+    if (!(epochs > 0))
         return false;
-    out->left_s[0] = s[0].alone_s;
-    out->left_s[1] = s[0].alone_s + s[1].alone_s * epochs * s[1].belief / alone;
-    out->epoch_s = s[1].alone_s / alone;
+    s[1].merge.after = alone / (epochs * s[1].belief);
+    out->epoch_s = s[1].merge.work_s / s[1].merge.alone / alone;
     return true;
 }
 
@@ -208,7 +193,9 @@ bool transfers_merge(void *state, const struct firn_job *a,
     if (kind == FIRN_MERGE_TOGETHER ? !together(engine, s, way, &merge)
                                     : !after(s, &merge))
         return false;
-    merge.weight = weight_of(s, &merge);
+    const struct merge_side sides[2] = {s[0].merge, s[1].merge};
+    if (!merge_expect(sides, kind, &merge))
+        return false;
     *out = merge;
     return true;
 }

@@ -7,7 +7,7 @@
  */
 #ifndef SIM_TRANSFERS_H
 #define SIM_TRANSFERS_H
-#include "sim/known.h"
+#include "core/known.h"
 #include <firn/forecast.h>
 
 /* Epochs of a task that did not reach its target in the ten measured ones. */

@@ -6,12 +6,12 @@
  * counts because synchronous data-parallel training waits for it. At n = gpus
  * on one type the rate is exactly 1, so durations come out to the last digit.
  * Language models go as core/llmjobs.c says.
- * Elastic threads need not wait for the slowest: sim/threads.c.
+ * Elastic threads need not wait for the slowest: core/threads.c.
  */
 #include "sim/truth.h"
 #include "base/fmath.h"
 #include "core/llmjobs.h"
-#include "sim/threads.h"
+#include "core/threads.h"
 
 static double slowest(const struct firn_cluster *cluster,
                       const struct firn_alloc *alloc)
@@ -46,7 +46,8 @@ static double rate(const struct truth *truth, const struct firn_job *job,
     if (alloc->tunes & FIRN_TUNE_THREADS) {
         int counts[FIRN_TYPES_MAX];
         threads_count(truth->cluster, alloc, counts);
-        speed = threads_rate(truth, &job->spec, counts);
+        speed =
+            threads_rate(truth->cluster, truth->scaling, &job->spec, counts);
     } else if (alloc->ngpus != job->spec.gpus)
         speed *= fm_pow((double)alloc->ngpus / job->spec.gpus, truth->scaling);
     return sharers > 1 ? speed / truth->share_slowdown : speed;

@@ -10,7 +10,7 @@
 
 enum { TRUTH_NEIGHBOURS = 8 };
 
-/* Who else is on a job's GPUs. */
+/* The other jobs on a job's GPUs. */
 struct truth_near {
     int sharers; /* the most jobs, itself included, on any of its GPUs */
     int napps;   /* applications of the others, repeated ones once */
@@ -19,8 +19,8 @@ struct truth_near {
     int after; /* task it began with the weights of (transfers.h); 0: none */
 };
 
-/* A rate, and how long it holds: until the job has done so much (infinity:
- * for ever). until_s > done_s. */
+/* A rate, and until how much work it holds (infinity: for ever); until_s >
+ * done_s. */
 struct truth_pace {
     double rate; /* reference seconds a second, > 0 */
     double until_s;
@@ -38,7 +38,7 @@ struct truth {
     double (*rate)(const struct truth *truth, const struct firn_job *job,
                    const struct firn_alloc *alloc, int sharers);
 
-    /* The same for a truth that knows more: who the neighbours are, and that
+    /* The same for a truth that knows more: which jobs share its GPUs, and that
      * the rate changes as the job goes on. NULL: `rate`, for ever. */
     struct truth_pace (*pace)(const struct truth *truth,
                               const struct firn_job *job,

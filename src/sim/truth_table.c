@@ -1,8 +1,8 @@
 /* truth_table.c - rates from measured step times and gradient statistics.
  *
  * A job trains at the batch it was submitted with, or at what its trainer sets
- * (sim/trainer.h) where it may set something. An iteration on what it holds
- * takes T (sim/known.c) and is worth psi gain(B') iterations at the initial
+ * (core/trainer.h) where it may set something. An iteration on what it holds
+ * takes T (core/known.c) and is worth psi gain(B') iterations at the initial
  * batch, B' being the batch as rounded, the gain that of the stage of training
  * and psi below 1 where frozen layers cost progress. The reference is the same
  * job as submitted, packed on the GPUs it asked for, of the first type of the
@@ -29,7 +29,7 @@
 #include "sim/truth_table.h"
 #include "base/mem.h"
 #include "core/llmjobs.h"
-#include "sim/threads.h"
+#include "core/threads.h"
 #include "sim/transfers.h"
 #include <math.h>
 
@@ -51,20 +51,21 @@ static struct running run(const struct truth_table *t,
                           const struct setting *setting)
 {
     return (struct running){
-        .iteration_s = known_true_s(&t->known, app, where, setting),
+        .iteration_s = tables_true_s(&t->tables.known, app, where, setting),
         .batch = setting->split.total,
         .psi = setting->psi,
     };
 }
 
-/* At the batch submitted, packed on so many GPUs of the reference type. */
+/* At the batch submitted, packed on `gpus` GPUs of the reference type. */
 static struct running packed(const struct truth_table *t,
                              const struct known_app *app,
                              const struct firn_job_spec *spec, int gpus)
 {
-    int most = spread_largest(t->known.cluster, app->ref);
+    int most = spread_largest(t->tables.known.cluster, app->ref);
     struct spread there = spread_packed(app->ref, most, gpus);
-    struct setting asked = known_setting(&t->known, app, &there, spec->batch);
+    struct setting asked =
+        known_setting(&t->tables.known, app, &there, spec->batch);
     return run(t, app, &there, &asked);
 }
 
@@ -92,7 +93,7 @@ static bool is_changing(const struct going *g)
     const struct firn_profile *p = g->app.profile;
     if (g->parts.n == 1)
         return false;
-    if (trainer_rule(g->t->trainer, p, g->ask.tunes) != FIRN_SIM_FREEZE_OFF)
+    if (trainer_rule(g->t->trainer, p, g->ask.tunes) != FREEZE_OFF)
         return true;
     if ((g->ask.tunes & FIRN_TUNE_BATCH) && trainer_can_tune(p))
         return true;
@@ -131,11 +132,11 @@ static struct truth_pace pace_of(const struct going *g, double duration_s,
 static void set_threads(struct going *g, const struct firn_job_spec *spec,
                         const struct firn_alloc *alloc)
 {
-    threads_count(g->t->known.cluster, alloc, g->counts);
+    threads_count(g->t->tables.known.cluster, alloc, g->counts);
     g->ask.tunes &= ~(unsigned)FIRN_TUNE_THREADS;
     g->threads = (struct threads){
-        &g->t->known,         &g->app,      &g->here,    g->counts,
-        threads_number(spec), g->ref.batch, known_true_s};
+        &g->t->tables.known,  &g->app,      &g->here,     g->counts,
+        threads_number(spec), g->ref.batch, tables_true_s};
 }
 
 /* Step time on these GPUs over that alone. */
@@ -165,7 +166,7 @@ static double merged_rate(const struct going *g, const struct firn_job *job,
         with->spec.batch <= 0)
         return 0;
     struct setting both =
-        known_setting(&g->t->known, &g->app, &g->here,
+        known_setting(&g->t->tables.known, &g->app, &g->here,
                       (double)job->spec.batch + with->spec.batch);
     struct running joint = run(g->t, &g->app, &g->here, &both);
     double epochs = transfers_together(task, other);
@@ -181,12 +182,12 @@ static struct truth_pace pace(const struct truth *truth,
     const struct truth_table *t = truth->state;
     const struct firn_job_spec *spec = &job->spec;
     struct going g = {.t = t};
-    g.app = known_find(&t->known, spec->app, job->type_mask);
+    g.app = known_find(&t->tables.known, spec->app, job->type_mask);
     if (g.app.profile == NULL || llmjobs_is(spec)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
     }
-    g.here = spread_of(t->known.cluster, alloc);
+    g.here = spread_of(t->tables.known.cluster, alloc);
     g.ask = (struct trainer_ask){.app = &g.app,
                                  .where = &g.here,
                                  .batch = spec->batch,
@@ -215,7 +216,7 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
                          uint32_t types)
 {
     const struct truth_table *t = truth->state;
-    struct known_app app = known_find(&t->known, spec->app, types);
+    struct known_app app = known_find(&t->tables.known, spec->app, types);
     if (app.profile == NULL || llmjobs_is(spec))
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
@@ -237,7 +238,7 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
 static bool knows(const struct truth *truth, const char *app)
 {
     const struct truth_table *t = truth->state;
-    return known_find(&t->known, app, UINT32_MAX).profile != NULL;
+    return known_find(&t->tables.known, app, UINT32_MAX).profile != NULL;
 }
 
 /* For callers that know of no neighbours and no progress. */
@@ -248,6 +249,26 @@ static double rate(const struct truth *truth, const struct firn_job *job,
     return pace(truth, job, alloc, &near, 0).rate;
 }
 
+const char *firn_sim_freeze_name(enum firn_sim_freeze rule)
+{
+    static const char *const names[] = {
+        [FIRN_SIM_FREEZE_POLICY] = "policy",
+        [FIRN_SIM_FREEZE_OFF] = "off",
+        [FIRN_SIM_FREEZE_FREEZEOUT] = "freezeout",
+        [FIRN_SIM_FREEZE_TUNED] = "tuned-freezeout",
+        [FIRN_SIM_FREEZE_PENALTY] = "penalty",
+    };
+    size_t i = (size_t)rule;
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+_Static_assert((int)FREEZE_POLICY == (int)FIRN_SIM_FREEZE_POLICY &&
+                   (int)FREEZE_OFF == (int)FIRN_SIM_FREEZE_OFF &&
+                   (int)FREEZE_FREEZEOUT == (int)FIRN_SIM_FREEZE_FREEZEOUT &&
+                   (int)FREEZE_TUNED == (int)FIRN_SIM_FREEZE_TUNED &&
+                   (int)FREEZE_PENALTY == (int)FIRN_SIM_FREEZE_PENALTY,
+               "the option's rules are the trainer's");
+
 enum firn_status truth_table_open(struct truth_table **out,
                                   const char *profiles,
                                   const struct firn_cluster *cluster,
@@ -255,12 +276,12 @@ enum firn_status truth_table_open(struct truth_table **out,
                                   struct firn_error *err)
 {
     struct truth_table *t = mem_new(1, sizeof *t);
-    enum firn_status status = known_open(&t->known, profiles, cluster, err);
+    enum firn_status status = tables_open(&t->tables, profiles, cluster, err);
     if (status != FIRN_OK) {
         mem_free(t);
         return status;
     }
-    t->trainer = trainer_new(&t->known, freeze);
+    t->trainer = trainer_new(&t->tables.known, (enum freeze_rule)freeze);
     *out = t;
     return FIRN_OK;
 }
@@ -270,16 +291,16 @@ void truth_table_free(struct truth_table *table)
     if (table == NULL)
         return;
     trainer_free(table->trainer);
-    known_close(&table->known);
+    tables_close(&table->tables);
     mem_free(table);
 }
 
 bool truth_table_freezes(const struct truth_table *table, const char *app,
                          uint32_t types)
 {
-    struct known_app found = known_find(&table->known, app, types);
-    return found.profile != NULL && trainer_rule(table->trainer, found.profile,
-                                                 0) != FIRN_SIM_FREEZE_OFF;
+    struct known_app found = known_find(&table->tables.known, app, types);
+    return found.profile != NULL &&
+           trainer_rule(table->trainer, found.profile, 0) != FREEZE_OFF;
 }
 
 struct truth truth_from_table(struct truth_table *table,
@@ -287,8 +308,8 @@ struct truth truth_from_table(struct truth_table *table,
 {
     struct truth truth = *base;
     table->base = *base;
-    table->known.cluster = base->cluster;
-    table->known.format = format;
+    table->tables.known.cluster = base->cluster;
+    table->tables.known.format = format;
     truth.name = "table";
     truth.state = table;
     truth.rate = rate;

@@ -7,17 +7,17 @@
  */
 #ifndef SIM_TRUTH_TABLE_H
 #define SIM_TRUTH_TABLE_H
-#include "sim/known.h"
-#include "sim/trainer.h"
+#include "core/trainer.h"
+#include "sim/tables.h"
 #include "sim/truth.h"
 
 struct truth_table {
-    struct known known;
+    struct tables tables; /* with the profiles */
     struct trainer *trainer;
     struct truth base;
 };
 
-/* `profiles` as for known_open(). The caller frees. */
+/* `profiles` as for tables_open(). The caller frees. */
 enum firn_status truth_table_open(struct truth_table **out,
                                   const char *profiles,
                                   const struct firn_cluster *cluster,

@@ -10,8 +10,8 @@
  * V100M32 is firn's v100, V100M16 its v100-16. Processors, host memory, phase
  * and quality class are passed over.
  *
- * Some published files have no times at all: those are refused, because there
- * is nothing to replay. Weng et al., "Beware of fragmentation", ATC 2023.
+ * Some published files have no times at all: they are refused, because there is
+ * nothing to replay. Weng et al., "Beware of fragmentation", ATC 2023.
  */
 #include "trace/row.h"
 #include <string.h>

@@ -6,13 +6,13 @@
  *     [,seq][,may_merge][,frozen_max][,threads][,one_type]
  *
  * The first line says format and version. Columns may come in any order; the
- * first four are needed, any other may be missing, and a field of theirs may
- * be empty: both mean the default (gpus_min and gpus_max: gpus; texts: empty;
+ * first four are needed, any other may be missing, and a field of theirs may be
+ * empty: both mean the default (gpus_min and gpus_max: gpus; texts: empty;
  * numbers: 0; restart_s: -1, the simulation's). A column with another name is
  * an error, as it would be a mistyped one. A job with `seq` is a language
- * model: its app is a shape of firn/llm.h, it has a batch, and `gpus` may be 0,
- * for a user who did not say. Lines that begin with '#' are
- * comments. write.c writes it; docs/trace-formats.md is the manual.
+ * model: its app is a shape of firn/llm.h, it has a batch, and `gpus` may be 0:
+ * the user named no number. Lines that begin with '#' are comments. write.c
+ * writes it; docs/trace-formats.md is the manual.
  */
 #include "base/str.h"
 #include "trace/row.h"

@@ -1,5 +1,5 @@
-/* nominal.c - the table of nominal.def, and what to say when a name is not in
- * it.
+/* nominal.c - the table of nominal.def, and the sentence for a name that it
+ * lacks.
  *
  * Linear search: the longest list has some forty names, and a workload a
  * thousand rows.

@@ -1,4 +1,4 @@
-/* nominal.h - how much work an application is, for traces that do not say.
+/* nominal.h - how much work an application is, for traces without durations.
  *
  * Pollux, Titan and EasyScale workloads name an application and leave its
  * duration to their simulators. nominal.def holds one number for each: the

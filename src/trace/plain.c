@@ -2,8 +2,8 @@
  *
  *     job_id,submit_time,num_gpus,duration
  *
- * Seconds throughout. This is what one writes by hand or with a script; the
- * job is a gang. Further columns are passed over.
+ * Seconds throughout. For traces written by hand or by a script. Each job is a
+ * gang; further columns are ignored.
  */
 #include "trace/row.h"
 

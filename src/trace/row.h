@@ -83,7 +83,7 @@ bool row_gang(const struct row *row, int column, struct firn_job_spec *out,
               struct firn_error *err);
 
 /* The next row of a format that says four things of a gang, in seconds, in
- * these columns. The rest of `out` has nothing said in it. */
+ * these columns. The rest of `out` has defaults. */
 struct row_basics {
     int name, submit, gpus, duration;
 };

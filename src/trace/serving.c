@@ -1,6 +1,6 @@
 /* serving.c - replicas that follow the day.
  *
- * Every five minutes as many replicas are wanted as
+ * The number of replicas wanted, every five minutes:
  *
  *     G share (1 + 0.5 sin(2 pi (t/day - 1/4))) + 0.01 G normal
  *

@@ -29,10 +29,10 @@ struct synth_options {
     double elastic;          /* share of jobs that are elastic, 0..1 */
     const char *const *apps; /* names to draw from, borrowed; or NULL */
     size_t napps;
-    /* Language models instead, by their names in firn/llm.h; borrowed, or
-     * NULL. Their users say a model and a batch, and no GPUs. Of each model:
-     * the GPUs it is expected to use, for the load, and the batches it may
-     * have, bit k for 2^k, of 2 to 32. */
+    /* Language models instead, by their names in firn/llm.h; borrowed, or NULL.
+     * Their users name a model and a batch, and no number of GPUs. Of each
+     * model: the GPUs it is expected to use, for the load, and the batches it
+     * may have, bit k for 2^k, of 2 to 32. */
     const char *const *models;
     const int *model_gpus;
     const unsigned *model_batches;

@@ -1,4 +1,4 @@
-/* trace.c - reading a trace file: which format, in which order, what is bad.
+/* trace.c - reading a trace file: its format, the order of its rows, bad rows.
  *
  * Unless its caller trusts the order, opening makes one pass over the file to
  * see whether the jobs are in order of submission. Nearly all files are, and
@@ -12,7 +12,7 @@
  * (1) Jobs come out in ascending (submit_s, line), whatever the file.
  * (2) Each row is counted once: as job, ignored or bad. Of an indexed file the
  *     ignored and bad ones are counted while the index is made.
- * (3) A row that is early is one submitted before a row above it. When strict,
+ * (3) A row is early when it was submitted before a row above it. When strict,
  *     the first early row or the first bad row, whichever comes first, ends
  *     the reading.
  * (4) Rows of other groups than the one asked for count nowhere and may be in
@@ -280,7 +280,8 @@ static void sort_entries(struct entry *at, size_t n)
     }
 }
 
-/* The index of a file that is not in order, and what is not in it (2). */
+/* Makes the index of a file that is not in order, and counts the rows that are
+ * not in it (2). */
 static void index_rows(struct firn_trace *trace, long jobs)
 {
     struct firn_job_spec spec;

@@ -2,8 +2,9 @@
  *
  * The first line is "#firn-trace 1", the second names the columns, then a row
  * per job. Numbers have all their digits, so what is written reads back as the
- * same jobs, bit for bit. Only columns that say something are written: collect
- * the mask over all jobs first (write_mask), or name what is wanted.
+ * same jobs, bit for bit. Columns that only have defaults may be left out:
+ * collect the mask over all jobs first (write_mask), or name the columns
+ * wanted.
  */
 #ifndef TRACE_WRITE_H
 #define TRACE_WRITE_H

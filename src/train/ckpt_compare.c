@@ -1,9 +1,9 @@
 /* ckpt_compare.c - where two checkpoints differ, section by section, by bits.
  *
- * EasyScale's profiling tool: two runs that should be equal are compared
- * tensor by tensor, and the first that is not tells where to look. Equal is
- * equal bits: -0 is not +0, and a NaN equals itself. Numbers are only for the
- * reader's eye: `left`, `right` and `largest` are doubles, whatever the type.
+ * As EasyScale's profiling tool: two runs that should be equal are compared
+ * tensor by tensor, and the first difference shows where to look. Equal means
+ * equal bits: -0 differs from +0, and a NaN equals itself. `left`, `right` and
+ * `largest` are doubles whatever the type, for people to read.
  *
  * Cost: one memcmp of each pair; one pass over the elements of those that
  * differ.
@@ -87,7 +87,7 @@ static void count(const struct firn_ckpt_section *a,
             d->left = left;
             d->right = right;
         }
-        d->largest = fmax(d->largest, fabs(left - right)); /* passes NaN over */
+        d->largest = fmax(d->largest, fabs(left - right)); /* skips NaN */
     }
 }
 
@@ -105,7 +105,7 @@ static size_t only(const struct firn_ckpt_section *s, bool is_left,
     return 1;
 }
 
-/* One that is in both: 1 when they differ. */
+/* Compares a section that is in both files: 1 if they differ. */
 static size_t compare(const struct firn_ckpt_section *a,
                       const struct firn_ckpt_section *b, firn_ckpt_tell *tell,
                       void *arg)

@@ -1,4 +1,4 @@
-/* ckpt_parts.c - what the writer and the reader of checkpoints agree on.
+/* ckpt_parts.c - the format of checkpoints, for writer and reader.
  *
  * (1) A section's nbytes is its element times all its dims, computed without
  *     overflow; only BYTES without dims may have any size.

@@ -1,4 +1,4 @@
-/* ckpt_parts.h - what the writer and the reader of checkpoints agree on.
+/* ckpt_parts.h - the format of checkpoints, for writer and reader.
  *
  * Numbers of the format (firn/ckpt.h has its picture), the rules for names and
  * shapes, names of files.
@@ -33,16 +33,16 @@ uint64_t ckpt_get64(const uint8_t *at);
 /* Is this the name of a section (1 to 200 bytes, none of them a control
  * character)? */
 bool ckpt_is_name(const char *name, size_t n);
-/* Do its type and dims make nbytes? */
+/* Its type and dims give nbytes. */
 bool ckpt_is_shaped(const struct firn_ckpt_section *section);
 /* Bytes from the mark to the data. */
 size_t ckpt_head_bytes(unsigned ndims, size_t name_bytes);
 uint64_t ckpt_padded(uint64_t n);
 
-/* Is it the file of a checkpoint called `name` (of any, when NULL)? */
+/* The file name is that of a checkpoint called `name` (NULL: of any). */
 bool ckpt_is_file(const char *file, const char *name, uint64_t *step);
-/* The steps of which `dir` has a file, newest first; free() them. A folder
- * that is not there has none. */
+/* The steps with a file in `dir`, newest first; free() them. A missing folder
+ * has none. */
 enum firn_status ckpt_steps(const char *dir, const char *name, uint64_t **steps,
                             size_t *n, struct firn_error *err);
 /* "<dir>/<name>-<step>.ckpt"; free() it. NULL: no memory. */

@@ -1,15 +1,15 @@
-/* ckpt_read.c - a checkpoint back from the disk, or a sentence.
+/* ckpt_read.c - reads a checkpoint: complete and valid, or an error.
  *
- * A file is read into memory of its own rather than mapped: a file that is
- * cut, or removed on another host, while it is in use is then an error or
- * nothing at all, never a signal. Its end is looked at first, so that a torn
- * file costs nothing; then all of it is read and every byte is checked.
+ * A file is read into memory rather than mapped: if it is truncated or removed
+ * on another host meanwhile, that is an error or has no effect, never a signal.
+ * Its end is read first, so that an incomplete file costs little; then all of
+ * it is read and every byte is checked.
  *
  * (1) No length is used before it is known to lie inside the file, and memory
  *     is asked for by the size of the file, never by a number in it.
- * (2) Every byte is covered: by a CRC, by being compared, or by having to be
- *     zero. So any change of a single byte is refused.
- * (3) Nothing is given out before (2) holds for the whole file.
+ * (2) Every byte is covered: by a CRC, by a comparison, or by having to be
+ *     zero. So any change of a single byte is an error.
+ * (3) Nothing is returned before (2) holds for the whole file.
  *
  * Cost: one pass; names are sorted for looking up.
  */
@@ -205,7 +205,7 @@ static enum firn_status index_names(struct firn_ckpt *c, const size_t *nnames,
     return FIRN_OK;
 }
 
-/* The bytes are there, head and end are checked. */
+/* Reads the sections; head and end were checked. */
 static enum firn_status read_all(struct firn_ckpt *c, struct firn_error *err)
 {
     size_t total = 1;
@@ -303,7 +303,7 @@ static enum firn_status read_at(int fd, const char *path, uint8_t *to, size_t n,
     return FIRN_OK;
 }
 
-/* Is it worth reading at all? */
+/* Reads head and end: is the file complete? */
 static enum firn_status look(int fd, const char *path, uint64_t *size,
                              struct firn_error *err)
 {
@@ -374,7 +374,7 @@ enum firn_status firn_ckpt_open_newest(struct firn_ckpt **out, const char *dir,
         status = path == NULL ? no_memory(dir, &why)
                               : firn_ckpt_open(out, path, &why);
         free(path);
-        /* One that is gone meanwhile was not refused. */
+        /* A file that was removed meanwhile is not an error. */
         if (status != FIRN_OK && status != FIRN_ENOENT &&
             first.status == FIRN_OK)
             first = why;

@@ -1,20 +1,19 @@
-/* ckpt_write.c - a checkpoint onto the disk: whole, or not at all.
+/* ckpt_write.c - writes a checkpoint: complete, or not at all.
  *
  * Sections are streamed into ".<name>-<step>.ckpt.tmp", their CRC computed on
  * the way, so a checkpoint costs one buffer of memory whatever its size. The
  * order at the end is the one that survives a power cut: write, sync the file,
  * rename, sync the folder; only then are older files removed.
  *
- * (1) A file of a final name is whole: it was synced before it got that name.
- * (2) Whatever fails (a full disk, a bad section) is remembered: the commit
- *     fails too, and the temporary file is removed. The one exception comes
- *     last: when the folder cannot be synced the new file is in place, and
- *     the sentence says so.
- * (3) The file just committed is never removed, and none that is newer: those
- *     were passed over by whoever went back to an older one.
- * (4) A temporary file is locked while its writer lives. What a crash left is
- *     unlocked, and is removed by the next writer of that name. Two writers of
- *     one name belong in two processes: locks are a process's, not a writer's.
+ * (1) A file of a final name is complete: it was synced before it got that
+ * name. (2) A failure (a full disk, a bad section) is remembered: the commit
+ * fails too, and the temporary file is removed. One exception: if the folder
+ *     cannot be synced, the new file is in place, and the error says so.
+ * (3) The file just committed is never removed, nor a newer one: a run that
+ * went back to an older checkpoint left those. (4) A temporary file is locked
+ * while its writer lives. A crash leaves it unlocked, and the next writer of
+ * that name removes it. Two writers of one name must be in two processes: a
+ * lock belongs to a process.
  *
  * Cost: one pass over the data, memory of a buffer and the names.
  */
@@ -129,7 +128,7 @@ static char *temp_path(const char *dir, const char *name, uint64_t step)
     return path;
 }
 
-/* Does a living process hold it? Locks the file when none does. */
+/* True: a living process has the lock; else takes it. */
 static bool is_held(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -137,7 +136,7 @@ static bool is_held(int fd)
            (errno == EACCES || errno == EAGAIN);
 }
 
-/* Removes it when nobody writes it any more. */
+/* Removes a temporary file that no process writes. */
 static void sweep_one(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -161,8 +160,8 @@ static bool is_temp(const char *file, const char *name, uint64_t *step)
     return ckpt_is_file(plain, name, step);
 }
 
-/* What crashed writers of this name left. A folder that cannot be read is the
- * business of those who write into it. */
+/* Removes what crashed writers of this name left. A folder that cannot be read
+ * fails later, when it is written. */
 static void sweep(const struct firn_ckpt_writer *w)
 {
     uint64_t step;
@@ -247,10 +246,11 @@ enum firn_status firn_ckpt_create(struct firn_ckpt_writer **out,
 {
     if (!ckpt_is_name(name, strlen(name)) || name[0] == '.' ||
         strchr(name, '/') != NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "'%s' cannot be the name of a checkpoint: it becomes "
-                         "that of a file",
-                         name);
+        return firn_fail(
+            err, FIRN_EINVAL,
+            "'%s' cannot be a checkpoint's name: it becomes part of "
+            "a file's name",
+            name);
     if (step >= CKPT_STEPS)
         return firn_fail(err, FIRN_EINVAL,
                          "checkpoint '%s': step %" PRIu64
@@ -398,7 +398,7 @@ static bool settle(struct firn_ckpt_writer *w)
     if (rename(w->temp, w->path) != 0)
         return broke(w, errno);
     int fd = w->fd;
-    w->fd = -1; /* there is nothing to unlink any more */
+    w->fd = -1; /* nothing to unlink */
     close(fd);
     if (sync_folder(w->dir))
         return true;

@@ -1,4 +1,4 @@
-/* contexts.c - what each virtual rank has of its own, swapped in and out.
+/* contexts.c - the private state of each virtual rank, swapped in and out.
  *
  * Each part has one stored copy for each thread, side by side, and a length
  * (parts by functions may be shorter than their room). Entering copies the
@@ -8,7 +8,7 @@
  * (1) While a thread is inside, the live state is the truth and its stored
  *     copies are stale; otherwise the stored ones are.
  * (2) A thread whose state cannot be taken out stays inside.
- * (3) firn_threads_read() looks at all of the checkpoint before it changes
+ * (3) firn_threads_read() checks all of the checkpoint before it changes
  *     anything.
  *
  * A packed blob is, little endian: "firnthrd", u32 version, u32 0; then for
@@ -43,7 +43,7 @@ struct firn_threads {
     size_t n;
     struct part *parts;
     size_t nparts, cap;
-    size_t inside; /* n: nobody */
+    size_t inside; /* n: none */
     bool was_entered;
     double switch_s;
     uint64_t nswitches;
@@ -61,7 +61,7 @@ static enum firn_status no_memory(struct firn_error *err)
     return firn_fail(err, FIRN_ENOMEM, "contexts of threads: out of memory");
 }
 
-/* Which of the threads it is; n: none of these. */
+/* The index of the thread; n: not of this process. */
 static size_t find(const struct firn_threads *t, int id)
 {
     size_t low = 0, high = t->n;
@@ -146,7 +146,7 @@ static enum firn_status may_add(struct firn_threads *t, const char *name,
                          "bytes, no '/' and no control character",
                          name, PART_NAME);
     if (find_part(t, name, n) != NULL)
-        return firn_fail(err, FIRN_EINVAL, "part '%s' is there already", name);
+        return firn_fail(err, FIRN_EINVAL, "part '%s' was added twice", name);
     if (t->was_entered)
         return firn_fail(err, FIRN_EINVAL,
                          "part '%s': parts are named before the first thread "
@@ -183,7 +183,7 @@ static enum firn_status fill(const struct firn_threads *t, struct part *part,
         memcpy(part->stored, part->live, n);
     if (n > part->room)
         return firn_fail(err, FIRN_EINVAL,
-                         "part '%s' has %zu bytes, more than the %zu it said",
+                         "part '%s' has %zu bytes, more than its declared %zu",
                          part->name, n, part->room);
     for (size_t i = 0; i < t->n; i++) {
         part->nbytes[i] = n;
@@ -212,7 +212,7 @@ enum firn_status firn_threads_part(struct firn_threads *t, const char *name,
                                    struct firn_error *err)
 {
     if (live == NULL && nbytes > 0)
-        return firn_fail(err, FIRN_EINVAL, "part '%s' is nowhere", name);
+        return firn_fail(err, FIRN_EINVAL, "part '%s' has no address", name);
     return add(t, name, (struct part){.live = live, .room = nbytes}, err);
 }
 
@@ -245,10 +245,11 @@ static enum firn_status take_out(struct firn_threads *t, struct firn_error *err)
         else if (part->live != NULL)
             memcpy(copy_of(part, i), part->live, n);
         if (n > part->room)
-            return firn_fail(err, FIRN_EINVAL,
-                             "thread %d: part '%s' has %zu bytes, more than "
-                             "the %zu it said",
-                             t->id[i], part->name, n, part->room);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "thread %d: part '%s' has %zu bytes, more than its "
+                "declared %zu",
+                t->id[i], part->name, n, part->room);
         part->nbytes[i] = n;
     }
     t->inside = t->n;
@@ -275,7 +276,7 @@ enum firn_status firn_threads_enter(struct firn_threads *t, int id,
     size_t i = find(t, id);
     if (i == t->n)
         return firn_fail(err, FIRN_EINVAL,
-                         "thread %d is not one of this process", id);
+                         "thread %d does not belong to this process", id);
     if (i == t->inside)
         return FIRN_OK;
     double start_s = now_s();

@@ -19,8 +19,8 @@
  * (3) A slot lives until its batch is consumed; its state is what a request
  *     borrows.
  *
- * Whoever starts, seeds or loads while requests are out throws their answers
- * away: a commit names a thread and a batch, not a request.
+ * A start, seed or load while requests are out discards their answers: a commit
+ * names a thread and a batch, not a request.
  *
  * Saved, little endian: u32 version, u32 W, u64 next batch, then for each
  * worker u64 bytes and the state.
@@ -107,7 +107,8 @@ static struct thread *find(const struct firn_feed *f, int id)
 
 static enum firn_status no_thread(int id, struct firn_error *err)
 {
-    return firn_fail(err, FIRN_EINVAL, "thread %d is not one of this feed", id);
+    return firn_fail(err, FIRN_EINVAL, "thread %d does not belong to this feed",
+                     id);
 }
 
 static enum firn_status check_size(const struct firn_feed *f, int thread,
@@ -116,8 +117,8 @@ static enum firn_status check_size(const struct firn_feed *f, int thread,
     if (n <= f->state_max)
         return FIRN_OK;
     return firn_fail(err, FIRN_EINVAL,
-                     "thread %d: a loader's state has %zu bytes, at most %zu "
-                     "were said",
+                     "thread %d: a loader's state has %zu bytes, more than "
+                     "its declared %zu",
                      thread, n, f->state_max);
 }
 
@@ -323,7 +324,7 @@ enum firn_status firn_feed_commit(struct firn_feed *f, int thread,
         return no_thread(thread, err);
     if (!is(f, t, batch, UNDER_WAY))
         return firn_fail(err, FIRN_EINVAL,
-                         "batch %" PRIu64 " of thread %d was not asked for",
+                         "batch %" PRIu64 " of thread %d was not requested",
                          batch, thread);
     FIRN_TRY(check_size(f, thread, n, err));
     uint64_t j = batch % f->nworkers;

@@ -7,10 +7,10 @@
  * NEON have on every machine. The compilers' own vectorisers are not asked:
  * at -O2 they do not touch loops of unknown length.
  *
- * Large results that are none of the operands are stored past the caches
- * where the machine can be told so (x86-64): a store would otherwise read the
- * line that it is about to overwrite, a quarter of all traffic for two
- * operands. Elsewhere the hardware notices long runs of stores by itself.
+ * Large results that are not operands are stored past the caches where the
+ * machine has instructions for it (x86-64): an ordinary store first reads the
+ * line that it overwrites, a quarter of all traffic for two operands. Other
+ * hardware detects long runs of stores by itself.
  *
  * Invariants. (1) No operation but +, and one * or / at the end, once for each
  * element: nothing is fused (-ffp-contract=off) and nothing reassociated.

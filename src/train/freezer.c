@@ -25,8 +25,8 @@
  * (4) steps taken and psi alone determine owed, due and effective, so a replay
  *     with the same log gives the same extra steps;
  * (5) a call that fails has changed neither frozen layers nor psi nor log;
- * (6) no rule's decision is above `most`. What others decided (replays, a
- *     checkpoint's state) is taken as it is: bits depend on it.
+ * (6) no rule's decision is above `most`. Decisions from a replay or a
+ *     checkpoint are taken unchanged: the bits depend on them.
  *
  * Cost: a decision O(nlayers * counts seen), a step O(1). It knows no clock and
  * no randomness. The bytes of a checkpoint are made in freezersave.c.
@@ -44,9 +44,10 @@ static enum firn_status check_config(const struct firn_freezer_config *c,
                                      struct firn_error *err)
 {
     if (c->nlayers == 0)
-        return firn_fail(err, FIRN_EINVAL, "a freezer of no layers");
+        return firn_fail(err, FIRN_EINVAL,
+                         "a freezer needs at least one layer");
     if (c->nlayers > FIRN_FREEZER_LAYERS)
-        return firn_fail(err, FIRN_EINVAL, "%zu layers, and %d are the most",
+        return firn_fail(err, FIRN_EINVAL, "%zu layers; the limit is %d",
                          c->nlayers, FIRN_FREEZER_LAYERS);
     if ((unsigned)c->rule > FIRN_FREEZER_USER)
         return firn_fail(err, FIRN_EINVAL, "freezing rule %d is unknown",
@@ -132,7 +133,8 @@ enum firn_status firn_freezer_new(struct firn_freezer **out,
     f->tuner = c->tuner;
     if (!(f->tuner.max_share > 0))
         f->tuner.max_share = firn_tuner_default().max_share;
-    if (c->frozen_max > 0) /* the best of what may be, not the best cut off */
+    if (c->frozen_max >
+        0) /* the best allowed count, not the best one cut down */
         f->tuner.max_share = fmin(f->tuner.max_share, c->frozen_max);
     f->most = most_of(c);
     f->warmup_epochs = c->warmup_epochs;
@@ -285,7 +287,7 @@ static double bounded(double psi)
     return psi >= psi_least ? fmin(psi, 1) : psi_least; /* NaN: the least */
 }
 
-/* The penalty of so many layers by the variances; 1 where there are none. */
+/* The penalty of freezing `nfrozen` layers, by the variances; 1 without any. */
 static double own_psi(const struct firn_freezer *f, size_t nfrozen)
 {
     bool known = f->freeze.prefix[f->freeze.nlayers] > 0;
@@ -383,7 +385,7 @@ bool firn_freezer_replaying(const struct firn_freezer *freezer, uint64_t step)
     return n > 0 && step <= freezer->replay[n - 1].step;
 }
 
-/* Is this decision in the log already (a replay that was resumed)? */
+/* The log has this decision already (a resumed replay). */
 static bool is_logged(const struct firn_freezer *f,
                       const struct firn_decision *d)
 {

@@ -17,7 +17,7 @@ struct firn_freezer {
     firn_freezer_user *user;
     void *arg;
 
-    double *theta, *omega; /* shares left behind so many frozen layers */
+    double *theta, *omega; /* shares left, by the number of frozen layers */
     /* Ratios to forward, by frozen count; negative: never run so. */
     double *seen_backward, *seen_rest;
     struct firn_freeze freeze;

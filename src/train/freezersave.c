@@ -1,6 +1,6 @@
 /* freezersave.c - a freezer as bytes of a checkpoint, and back.
  *
- * Little endian throughout, all fields of 8 bytes but where said:
+ * Little endian; fields have 8 bytes unless marked u32:
  *
  *   "firnfrzr"  u32 version  u32 nlayers  u32 nfrozen  u32 due
  *   u32 passes  u32 0        u64 last step
@@ -10,9 +10,9 @@
  *   u64 nlog    log: u64 step, u64 epoch, u32 kind, u32 value, f64 psi
  *   u64 FNV-1a of all before
  *
- * Loading reads everything into a second freezer's worth of memory and checks
- * it there; only then is anything changed. The sum at the end finds damage,
- * the checks find bytes that were made to hurt.
+ * Loading reads everything into separate memory and checks it there before
+ * anything is changed. The checksum finds accidental damage, the checks find
+ * malicious values.
  */
 #include "train/freezer.h"
 #include <math.h>
@@ -136,7 +136,7 @@ static enum firn_status check_frame(const unsigned char *at, size_t n,
     size_t fixed = HEAD_BYTES + LAYER_BYTES * nlayers;
     if (n < 16 || memcmp(at, magic, sizeof magic) != 0)
         return firn_fail(err, FIRN_EINVAL,
-                         "these %zu bytes are no freezer's "
+                         "these %zu bytes are not a freezer's "
                          "state",
                          n);
     const unsigned char *field = at + sizeof magic;

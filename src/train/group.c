@@ -3,14 +3,14 @@
  * Opening goes in this order: the processes of a host find each other in
  * shared memory; their leaders find each other over TCP; the leader of a host
  * tells its processes where all others live; memory for the vectors is added.
- * Each step fails for all processes of the host with one sentence, since the
- * first step gives them a place where to say it.
+ * Each step fails for all processes of the host with the same error text, which
+ * the shared memory of the first step carries.
  *
  * Invariants
  *   1. All processes have the same placement: a hash of it is compared.
  *   2. The ranks of a host are neighbours, its leader has the lowest, and
  *      process 0 is a leader.
- *   3. After a failure every call fails with the same sentence.
+ *   3. After a failure every call fails with the same text.
  */
 #include "train/groupwork.h"
 #include <math.h>
@@ -69,7 +69,7 @@ static enum firn_status check_config(const struct firn_group_config *c,
                                      struct firn_error *err)
 {
     if (c->name == NULL || c->name[0] == '\0')
-        return firn_fail(err, FIRN_EINVAL, "group: it has no name");
+        return firn_fail(err, FIRN_EINVAL, "group: the name is missing");
     FIRN_TRY(check_ranks(c, err));
     if (c->nthreads < c->nprocs || c->nthreads > 1 << 20)
         return firn_fail(err, FIRN_EINVAL,
@@ -182,15 +182,7 @@ static void fill_in(struct firn_group *g, const struct firn_group_config *c)
     g->host[0] = (struct grp_host){.nprocs = c->nprocs, .fd = -1};
 }
 
-int firn_grp_host_of(const struct firn_group *g, int rank)
-{
-    int h = 0;
-    while (h + 1 < g->nhosts && g->host[h + 1].first <= rank)
-        h++;
-    return h;
-}
-
-/* The leader has met the other hosts; the others learn of them. */
+/* The leader sends what it learned of the other hosts to its processes. */
 static enum firn_status share_places(struct firn_group *g,
                                      struct firn_error *err)
 {
@@ -310,7 +302,7 @@ size_t firn_group_threads(const struct firn_group *group, const int **threads)
     return group->nmine;
 }
 
-/* Where a thread stands among those of this process; nmine: it is not. */
+/* The index of a thread among those of this process; nmine: not here. */
 static size_t index_of(const struct firn_group *g, int thread)
 {
     size_t i = 0;
@@ -368,7 +360,8 @@ static enum firn_status check_puts(const struct firn_group *g, size_t start_at,
 }
 
 /* A leader that fails lets the other hosts know. */
-static enum firn_status told(struct firn_group *g, enum firn_status status)
+static enum firn_status notify_hosts(struct firn_group *g,
+                                     enum firn_status status)
 {
     if (status != FIRN_OK && grp_leads(g) && g->nhosts > 1)
         firn_grp_tell_failed(g, g->control->text);
@@ -382,7 +375,7 @@ enum firn_status firn_group_reduce(struct firn_group *group, float *out,
     struct firn_group *g = group;
     FIRN_TRY(firn_grp_sound(g, err));
     FIRN_TRY(check_puts(g, start_at, err));
-    FIRN_TRY(told(
+    FIRN_TRY(notify_hosts(
         g, g->chain ? firn_grp_chain_reduce(g, out, start_at, divisor, err)
                     : firn_grp_slots_reduce(g, out, start_at, divisor, err)));
     memset(g->put, 0, g->nmine * sizeof *g->put);

@@ -1,10 +1,9 @@
 /* group_auth.c - see groupauth.h.
  *
  * Each state that waits for a message has a line in `waits`: where its bytes
- * go, how many they are, and what a whole one does. All other states wait for
- * nothing. An answerer looks at nothing but the fixed words of a hello before
- * the key is proven; the claim in it is judged afterwards, so that only members
- * learn what is wrong.
+ * go, how many they are, and what a complete message does. Before the key is
+ * proven an answerer reads only the fixed fields of a hello; its claim is
+ * judged afterwards, so that only members learn what is wrong.
  *
  * Numbers are little endian; `order` is as this machine has it, since gradients
  * travel as they lie in memory and hosts of another byte order are refused.

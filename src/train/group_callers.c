@@ -1,4 +1,4 @@
-/* group_callers.c - those who call a leader, all at once, until they are known.
+/* group_callers.c - connections to a leader until they are authenticated.
  *
  * Anyone who reaches the port can call. A caller is nothing but a descriptor
  * and a handshake until it has proven the group's key: it has AUTH_S seconds
@@ -7,9 +7,9 @@
  * oldest, of its own address where that one is full. A member that is dropped
  * that way calls again (group_tcp.c), and is then the newest.
  *
- * A caller is heard as soon as it has come in, and no more than ACCEPTS come in
- * before all are heard again: one who calls faster than that cannot push out a
- * member before it was heard.
+ * A caller is read as soon as it is accepted, and at most ACCEPTS are accepted
+ * before all are read again: a flood of calls cannot push out a member before
+ * it was read.
  *
  * Cost: one poll over all callers for each wait.
  */
@@ -93,7 +93,7 @@ static void read_address(unsigned char out[16],
         memcpy(out, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
 }
 
-/* Takes in one caller; false: there is none. */
+/* Accepts one caller; false: none is waiting. */
 static bool take_in(struct grp_callers *all, const struct grp_door *door)
 {
     struct sockaddr_storage from = {0};
@@ -142,7 +142,7 @@ static enum heard hear_step(struct caller *c, const struct grp_door *door)
     return s->state == SHAKE_DONE ? HEARD_IN : HEARD_MORE;
 }
 
-/* Reads what a caller has sent. True: it is a caller no longer. */
+/* Reads from a caller. True: it was admitted or dropped. */
 static bool hear(struct grp_callers *all, int i, const struct grp_door *door)
 {
     struct caller *c = &all->caller[i];

@@ -17,7 +17,7 @@
  * Invariants
  *   1. Every element is the left fold over all threads, then one division.
  *   2. Elements before `start` are not touched, sent or counted.
- *   3. `result` is written after a meeting that follows everybody's copy.
+ *   3. `result` is written after a meeting that follows the copies of all.
  *
  * Cost of slots: (V + 1) vectors of memory on a host, V/P + 1 passes over one
  * in each process; of a chain: P + 1 vectors, and the passes are one after

@@ -16,7 +16,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static enum firn_status told(struct firn_group *g, enum firn_status status)
+static enum firn_status notify_hosts(struct firn_group *g,
+                                     enum firn_status status)
 {
     if (status != FIRN_OK && grp_leads(g) && g->nhosts > 1)
         firn_grp_tell_failed(g, g->control->text);
@@ -73,16 +74,16 @@ enum firn_status firn_group_bcast(struct firn_group *group, void *data,
     FIRN_TRY(firn_grp_sound(g, err));
     unsigned char *at = data;
     for (size_t done = 0; done < nbytes && g->nprocs > 1; done += GRP_HALF)
-        FIRN_TRY(
-            told(g, bcast_piece(g, at + done, smaller(nbytes - done, GRP_HALF),
-                                root, err)));
+        FIRN_TRY(notify_hosts(g, bcast_piece(g, at + done,
+                                             smaller(nbytes - done, GRP_HALF),
+                                             root, err)));
     return FIRN_OK;
 }
 
 /* --- gather ----------------------------------------------------------------
  */
 
-/* What a leader has of its host: sizes, and the bytes one behind the other. */
+/* A leader's data of its host: sizes, and the bytes in a row. */
 struct heap {
     uint64_t *size;
     unsigned char *at;
@@ -114,7 +115,7 @@ static enum firn_status pour(struct firn_group *g, const void *data,
     return FIRN_OK;
 }
 
-/* Everybody says how much there is; the longest, and in the leader the sizes
+/* Each process posts its size; returns the largest, and in the leader the sizes
  * of its host. */
 static enum firn_status say_sizes(struct firn_group *g, size_t nbytes,
                                   struct heap *heap, uint64_t *longest,
@@ -220,7 +221,8 @@ enum firn_status firn_group_gather(struct firn_group *group, const void *data,
     struct heap heap = {.size = calloc((size_t)g->nprocs, sizeof *heap.size)};
     if (heap.size == NULL)
         return firn_grp_fail(g, err, "process %d has no memory", g->rank);
-    enum firn_status status = told(g, gather(g, data, nbytes, &heap, err));
+    enum firn_status status =
+        notify_hosts(g, gather(g, data, nbytes, &heap, err));
     if (status == FIRN_OK && g->rank == 0) {
         for (int r = 0; r < g->nprocs; r++)
             nall[r] = (size_t)heap.size[r];
@@ -275,7 +277,7 @@ enum firn_status firn_group_allgather(struct firn_group *group,
     firn_group_free(got);
     free(nall);
     return status == FIRN_OK ? firn_group_bcast(g, all, total, 0, err)
-                             : told(g, status);
+                             : notify_hosts(g, status);
 }
 
 /* --- max -------------------------------------------------------------------
@@ -324,5 +326,5 @@ enum firn_status firn_group_max(struct firn_group *group, int64_t *value,
                                 struct firn_error *err)
 {
     FIRN_TRY(firn_grp_sound(group, err));
-    return told(group, largest(group, value, err));
+    return notify_hosts(group, largest(group, value, err));
 }

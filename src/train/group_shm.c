@@ -1,13 +1,13 @@
 /* group_shm.c - the shared memory of a group's processes on one host.
  *
  * The leader makes a segment under a name derived from the group's; the others
- * wait for it. As soon as all have it open the name is removed, so that nothing
- * stays behind whoever is killed later. What a killed start left is replaced by
- * the next leader; a process that has opened such a leftover sees that its
- * maker is dead, or that the name now means another segment, and opens again.
+ * wait for it. As soon as all have it open the name is removed, so that a later
+ * kill leaves nothing behind. The next leader replaces what a killed start
+ * left; a process that has opened such a leftover sees that its maker is dead,
+ * or that the name now means another segment, and opens again.
  *
  * Waiting: a process raises the counter in its own record and sleeps on its
- * own semaphore; whoever completes a meeting rings those that are asleep. All
+ * own semaphore; the last process to arrive wakes those that are asleep. All
  * of it is lock-free atomics and semaphores, of which a killed waiter leaves
  * none in a state that could hang others (a condition variable would: its
  * broadcast waits for waiters that never come). Sleepers wake twenty times a
@@ -68,7 +68,7 @@ uint64_t firn_grp_hash(uint64_t hash, const void *bytes, size_t n)
  */
 
 /* The start of a process in clock ticks since boot, by field 22 of its stat;
- * 0 when that cannot be read. *over: it has ended and nobody has asked yet. */
+ * 0 when that cannot be read. *over: it is a zombie. */
 static uint64_t start_of(int64_t pid, bool *over)
 {
     char path[64], text[1024];
@@ -133,7 +133,7 @@ enum firn_status firn_grp_sound(struct firn_group *g, struct firn_error *err)
     int failed = atomic_load(&g->control->failed);
     if (failed == 0)
         return FIRN_OK;
-    /* The text is coming, unless who writes it was killed just then. */
+    /* The text is being written, unless its writer was killed just then. */
     for (int i = 0; i < TEXT_LOOKS && failed == 1; i++) {
         firn_grp_nap(0.001);
         failed = atomic_load(&g->control->failed);
@@ -189,7 +189,7 @@ static bool is_settled(struct firn_group *g, const struct wait *w)
     return first_late(g, w) < 0 || atomic_load(&g->control->failed) != 0;
 }
 
-/* Sleeps until somebody rings, or for a twentieth of a second. */
+/* Sleeps until woken, or for a twentieth of a second. */
 static void sleep_a_while(struct grp_proc *me)
 {
     struct timespec until = {0};
@@ -261,7 +261,7 @@ static enum firn_status wait_for(struct firn_group *g, const struct wait *w,
         if (w->opening && was_replaced(g)) {
             if (!grp_leads(g))
                 return FIRN_ENOENT;
-            g->named = false; /* not ours to remove */
+            g->named = false; /* another process's to remove */
             return firn_grp_fail(g, err, "another group has taken its name");
         }
         status = look_round(g, w, since_s, err);
@@ -270,7 +270,7 @@ static enum firn_status wait_for(struct firn_group *g, const struct wait *w,
     return status != FIRN_OK ? status : firn_grp_sound(g, err);
 }
 
-/* Only the one who makes a meeting complete has anybody to wake. */
+/* Only the last process to arrive has others to wake. */
 static enum firn_status meet(struct firn_group *g, struct wait *w,
                              struct firn_error *err)
 {
@@ -410,8 +410,8 @@ static enum firn_status find_control(struct firn_group *g,
         return FIRN_EINVAL;
     }
     struct grp_proc *me = own(g);
-    int64_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&me->pid, &nobody, (int64_t)getpid()))
+    int64_t none = 0;
+    if (!atomic_compare_exchange_strong(&me->pid, &none, (int64_t)getpid()))
         return is_dead(me) ? FIRN_ENOENT
                            : firn_fail(err, FIRN_EINVAL,
                                        "group %s: there are two processes %d",

@@ -8,10 +8,10 @@
  *
  * Every connection begins with the handshake of groupauth.h: both sides prove
  * the group's key, neither sends it. Only then is anything else sent, and only
- * then is a caller told what is wrong with its rank or placement. A leader that
- * finds a stranger at the port, or is dropped (group_callers.c), calls again
- * until its time is up: an older group may still hold the port. A member that
- * is refused for a reason fails at once, with the reason.
+ * then does a caller learn what is wrong with its rank or placement. A leader
+ * that finds a stranger at the port, or is dropped (group_callers.c), calls
+ * again until its time is up: an older group may still hold the port. A member
+ * that is refused with a reason fails at once, with that reason.
  *
  *   list:  u32 hosts; then for each u32 first rank, u32 processes, u32 port,
  *          address of 64 bytes
@@ -41,7 +41,7 @@ struct rally {
     uint64_t name;
     double until_s;
     int listener, port, kind;
-    char refused[GRP_WHY]; /* why the last member was not let in */
+    char refused[GRP_WHY]; /* why the last member was not admitted */
 };
 
 /* A member to be called. */
@@ -275,7 +275,7 @@ static int call_member(struct rally *r, int kind, const struct callee *to,
     return -1;
 }
 
-/* What a caller says of one that did not let it in. */
+/* The error of a caller that was not admitted. */
 static enum firn_status fail_of(struct rally *r, const struct callee *to,
                                 const struct grp_shake *s,
                                 struct firn_error *err)
@@ -310,7 +310,7 @@ static enum firn_status call_peer(struct rally *r, struct grp_host *host,
         if (host->fd >= 0)
             return FIRN_OK;
         if (s.state == SHAKE_REFUSED || s.state == SHAKE_WANTS_HELLO)
-            break; /* it listened before process 0 told of it */
+            break; /* it listens since before process 0 listed it */
         firn_grp_nap(pause_s);
         pause_s = pause_s < 0.2 ? pause_s * 2 : pause_s;
     }

@@ -314,3 +314,11 @@ enum firn_status firn_grp_exchange(struct firn_group *g,
     free(poller);
     return status;
 }
+
+int firn_grp_host_of(const struct firn_group *g, int rank)
+{
+    int h = 0;
+    while (h + 1 < g->nhosts && g->host[h + 1].first <= rank)
+        h++;
+    return h;
+}

@@ -3,7 +3,7 @@
  *   group.c         the calls of firn/group.h, placements, opening
  *   group_shm.c     the memory of one host: meeting, waiting, failing
  *   group_tcp.c     how the leaders of several hosts find each other
- *   group_callers.c those who call a leader, all at once, until they are known
+ *   group_callers.c connections to a leader until they are authenticated
  *   group_auth.c    how two leaders prove that they have the group's key
  *   group_sock.c    TCP sockets
  *   group_wire.c    messages between them
@@ -15,7 +15,7 @@
  * on its own semaphore until the counters of all have come so far. There is no
  * lock that a killed process could leave held. What is staged in shared memory
  * alternates between two halves by `turn`; a half is written again only after
- * a later meeting, so nobody can still be reading it.
+ * a later meeting, so no process can still be reading it.
  */
 #ifndef TRAIN_GROUPWORK_H
 #define TRAIN_GROUPWORK_H
@@ -136,8 +136,8 @@ enum firn_status firn_grp_await(struct firn_group *g, int local,
                                 uint64_t target, struct firn_error *err);
 /* Wakes the sleepers of this host. */
 void firn_grp_ring(struct firn_group *g);
-/* Declares the group failed for all processes of this host, with this sentence
- * unless there is one already, and returns the failure. */
+/* Fails the group for all processes of this host, with this text unless there
+ * is one already, and returns the failure. */
 enum firn_status firn_grp_fail(struct firn_group *g, struct firn_error *err,
                                const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -165,9 +165,9 @@ struct grp_callers;
 struct grp_door {
     int listener;
     const unsigned char *key;
-    /* NULL: it is let in. Else the reason why not. */
+    /* NULL: admitted. Else the reason why not. */
     const char *(*judge)(void *arg, const struct grp_claim *claim);
-    /* It is in, and knows it; the connection is the callee's. */
+    /* The caller was admitted; the callee owns the connection. */
     void (*let_in)(void *arg, const struct grp_claim *claim, int fd);
     void *arg;
 };

@@ -42,25 +42,26 @@ static enum firn_status check_config(const struct firn_post_config *c,
     if (starts_with(c->url, "unix:")) {
         size_t n = strlen(c->url + 5);
         if (n == 0 || n > SOCKET_PATH)
-            return firn_fail(err, FIRN_EINVAL,
-                             "FIRN_URL '%s' has a socket's path of %zu bytes, "
-                             "not 1 to %d",
-                             c->url, n, SOCKET_PATH);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "FIRN_URL '%s': the socket's path has %zu bytes, not "
+                "1 to %d",
+                c->url, n, SOCKET_PATH);
     } else if ((!starts_with(c->url, "http://") &&
                 !starts_with(c->url, "https://")) ||
                !is_plain(c->url)) {
         return firn_fail(err, FIRN_EINVAL,
-                         "FIRN_URL '%s' is no http://, https:// or unix: "
+                         "FIRN_URL '%s' is not an http://, https:// or unix: "
                          "address",
                          c->url);
     }
     if (c->job == NULL || *c->job == '\0')
         return firn_fail(err, FIRN_EINVAL,
-                         "FIRN_URL is set and FIRN_JOB is not: whose reports "
-                         "are these?");
+                         "FIRN_URL is set and FIRN_JOB is not: set both, or "
+                         "neither");
     if (c->token != NULL && !is_plain(c->token))
         return firn_fail(err, FIRN_EINVAL,
-                         "FIRN_TOKEN has characters that no token has");
+                         "FIRN_TOKEN has characters that a token cannot have");
     return FIRN_OK;
 }
 
@@ -159,12 +160,13 @@ static bool add_header(struct firn_post *post, const char *name,
 static bool add_headers(struct firn_post *post,
                         const struct firn_post_config *c)
 {
-    char epoch[32];
-    snprintf(epoch, sizeof epoch, "%" PRId64, c->epoch);
+    char attempt[32];
+    snprintf(attempt, sizeof attempt, "%" PRId64, c->attempt);
     return add_header(post, "Content-Type: ", "application/json") &&
            add_header(post, "Accept: ", "application/json") &&
            add_header(post, "Expect:", "") &&
-           add_header(post, "Firn-Epoch: ", epoch) &&
+           add_header(post, "Firn-Attempt: ", attempt) &&
+           add_header(post, "Firn-Epoch: ", attempt) && /* the older name */
            (c->token == NULL ||
             add_header(post, "Authorization: Bearer ", c->token));
 }

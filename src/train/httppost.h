@@ -6,9 +6,10 @@
  *   http://host:port, https://...    POST <url>/jobs/<job>/reports
  *   unix:/path/to/socket             the same, over a Unix socket
  *
- * with Authorization: Bearer <token> and Firn-Epoch: <epoch>. No proxy is used
- * and no redirection followed: the token goes to the scheduler and to nobody
- * else. One thread sends; firn_post_wake() may be called from any.
+ * with Authorization: Bearer <token> and Firn-Attempt: <attempt> (also as
+ * Firn-Epoch, which older schedulers read). No proxy is used and no redirection
+ * followed: the token goes to the scheduler only. One thread sends;
+ * firn_post_wake() may be called from any.
  */
 #ifndef TRAIN_HTTPPOST_H
 #define TRAIN_HTTPPOST_H
@@ -21,7 +22,7 @@ struct firn_post;
 
 struct firn_post_config {
     const char *url, *job, *token; /* token NULL: none */
-    int64_t epoch;
+    int64_t attempt;
     double timeout_s; /* of a whole exchange */
 };
 
@@ -33,12 +34,12 @@ struct firn_post_reply {
     char text[FIRN_POST_REPLY];
 };
 
-/* Asked now and then during an exchange: for how many seconds it may go on; 0
- * or less ends it. */
+/* Called repeatedly during an exchange: the seconds that are left for it; 0 or
+ * less ends it. */
 typedef double firn_post_left(void *arg);
 
-/* FIRN_EINVAL, with the setting named, for an address that is none, for no job
- * and for characters that have no place in a header. */
+/* FIRN_EINVAL, naming the setting, for an invalid address, a missing job, or
+ * characters that a header cannot hold. */
 enum firn_status firn_post_open(struct firn_post **out,
                                 const struct firn_post_config *config,
                                 struct firn_error *err);

@@ -1,10 +1,10 @@
-/* mate.c - the other job of a merge: its variables, and whose step is next.
+/* mate.c - co-training: the partner's variables, and which job's step is next.
  *
- * Two sessions over the same processes take turns. Whose turn it is follows
- * from the steps that each has done, so every process and every resumed run
- * finds the same order without a word. An epoch of the pair is as many steps as
- * both have in an epoch; the draw anneals from proportional to nearly even over
- * the longer of the two jobs.
+ * Two sessions over the same processes take turns. The turn follows from the
+ * steps that each has done, so every process and every resumed run finds the
+ * same order without communication. An epoch of the pair has as many steps as
+ * both jobs have in an epoch; the draw anneals from proportional to nearly even
+ * over the longer of the two jobs.
  *
  * Invariants
  *   1. What a pair does follows from the two sessions' steps and states, which
@@ -12,10 +12,10 @@
  *   2. A session's checkpoint is written when no step of either is under way,
  *      with the steps of both; the other's follows before the next step.
  *   3. After a resume, the steps of both are those that each one's checkpoint
- *      names, or one of them is done, or it was said that they are not.
+ *      names, or one of them is done, or the log says that they differ.
  *
- * Times: a report of one of two says how long a step of it takes by the clock,
- * the other's steps in between included; the parts of a step are its own.
+ * Times: the step time that a session reports includes the partner's steps in
+ * between; the parts of a step are its own.
  */
 #include "base/str.h"
 #include "train/trainwork.h"
@@ -28,7 +28,7 @@ struct firn_pair {
     struct firn_train *train[2]; /* the second may be NULL */
     struct firn_task_mix mix;
     uint64_t nsamples[2];    /* of the mix: steps of an epoch */
-    struct firn_train *last; /* who had the last step; or NULL */
+    struct firn_train *last; /* the session of the last step, or NULL */
 };
 
 /* --- the environment -------------------------------------------------------
@@ -86,7 +86,10 @@ bool firn_mate_find(struct firn_mate *mate)
     const char *words = word_of("FIRN_MATE_ARGV");
     if (found.job[0] == '\0')
         return false;
-    found.epoch = number_of("FIRN_MATE_EPOCH", INT64_MAX);
+    found.epoch = number_of(getenv("FIRN_MATE_ATTEMPT") != NULL
+                                ? "FIRN_MATE_ATTEMPT"
+                                : "FIRN_MATE_EPOCH", /* older schedulers' */
+                            INT64_MAX);
     found.nthreads = (int)number_of("FIRN_MATE_THREADS", 1 << 20);
     found.frozen_max = share_of("FIRN_MATE_FREEZE_MAX");
     if (words[0] != '\0' && !read_words(&found, words)) {
@@ -145,7 +148,7 @@ static void note_steps(struct firn_pair *p)
     }
 }
 
-/* Who is next among those that are not closed; -1: nobody. */
+/* The next session that is not closed; -1: none. */
 static int choose(const struct firn_pair *p)
 {
     const struct firn_train *a = p->train[0], *b = p->train[1];
@@ -158,7 +161,8 @@ static int choose(const struct firn_pair *p)
     return (int)firn_task_of_step(&p->mix, epoch, step);
 }
 
-/* The other one's turn at a boundary at which `t` was saved or stopped. */
+/* Saves or stops the partner at a boundary at which `t` was saved or stopped.
+ */
 static void keep_up(struct firn_train *t, bool stops)
 {
     bool written = false;
@@ -229,7 +233,7 @@ int firn_pair_close(struct firn_pair *pair, struct firn_error *err)
 /* --- resuming --------------------------------------------------------------
  */
 
-/* Does its checkpoint name these steps of both? One that is done need not. */
+/* The checkpoint names these steps of both; a finished session need not. */
 static bool agrees(const struct firn_train *t, const uint64_t both[2])
 {
     return firn_train_is_done(t) ||
@@ -242,7 +246,8 @@ static bool is_one_moment(const struct firn_pair *p)
     return agrees(p->train[0], both) && agrees(p->train[1], both);
 }
 
-/* The one that is ahead goes back to what the other's checkpoint names. */
+/* The session that is ahead goes back to the step in the partner's checkpoint.
+ */
 static enum firn_status meet(struct firn_pair *p, struct firn_error *err)
 {
     const uint64_t *a = p->train[0]->both, *b = p->train[1]->both;

@@ -4,27 +4,26 @@
  *
  * Training calls say() and orders(); both only hold a lock for as long as a
  * copy takes. The sender alone waits for the network. It sends the oldest
- * report first. When the scheduler is away (no answer, an answer that is none
- * of ours, a status that may pass) the report goes back, all but the newest
+ * report first. When the scheduler is away (no answer, an unreadable answer, a
+ * status that may pass) the report goes back into the queue, all but the newest
  * of each kind are dropped and counted, and the next try comes after a pause
  * that doubles up to pause_max_s, shortened at random by up to half so that a
- * thousand trainers do not come back at one moment. A report that the
- * scheduler refuses for good (another 4xx) is dropped: it would stop all
- * behind it.
+ * thousand trainers do not return at one moment. A report that the scheduler
+ * refuses for good (another 4xx) is dropped: it would block all behind it.
  *
  * Closing waits longer for a scheduler that is slow than for one that is away:
  * the last report says how the job ended, and the newest of each kind are what
  * is sent when half of the time is over.
  *
- * Orders are merged word by word: what a reply does not mention stays as last
- * heard. A scheduler withdraws a stop by saying stop: 0.
+ * Orders are merged field by field: a field that a reply does not mention keeps
+ * its value. A scheduler withdraws a stop by sending stop: 0.
  *
  * Invariants:
  * (1) `lock` guards everything from `queue` on; it is never held across a
  *     system call that can wait;
  * (2) memory is bounded: 16 reports of at most FIRN_MESSAGE_LAYERS layers, one
  *     text, one reply;
- * (3) nsent + ndropped + those waiting or under way = reports said;
+ * (3) nsent + ndropped + reports in the queue or under way = calls of say();
  * (4) a reply changes orders only when it is 2xx and whole and reads as orders.
  *
  * Signals: the sender blocks all of them, so handlers of the host program run
@@ -113,7 +112,7 @@ static enum outcome judge(const struct firn_post_reply *reply,
             return SENT;
         return firn_orders_read(orders, reply->text, reply->n, NULL) == FIRN_OK
                    ? SENT
-                   : AWAY; /* (4): something else answers there */
+                   : AWAY; /* (4): not the scheduler's answer */
     }
     return may_pass(reply->http) ? AWAY : REFUSED;
 }
@@ -141,7 +140,7 @@ static void merge_word(int *heard, int word)
         *heard = word;
 }
 
-/* With the lock: what has come of sending this item. */
+/* With the lock: handles the result of sending this item. */
 static void settle(struct firn_reporter *r, struct firn_reportitem *item,
                    enum outcome outcome, const struct firn_orders *orders)
 {
@@ -178,8 +177,8 @@ static void wait_until(struct firn_reporter *r, double until_s)
     pthread_cond_timedwait(&r->wake, &r->lock, &until);
 }
 
-/* With the lock: waits until there is something to send and time to try.
- * False: it is over. */
+/* With the lock: waits until a report is to be sent. False: the reporter is
+ * closing. */
 static bool wait_for_work(struct firn_reporter *r)
 {
     for (;;) {
@@ -222,23 +221,26 @@ static void *run(void *arg)
 
 /* --- opened and closed ---------------------------------------------------- */
 
-/* The setting, or what the environment says; empty counts as nothing. */
+/* The given value, else the environment's; NULL: neither, or empty. */
 static const char *setting(const char *given, const char *name)
 {
     const char *text = given != NULL ? given : getenv(name);
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
-static enum firn_status find_epoch(int64_t given, int64_t *epoch,
-                                   struct firn_error *err)
+/* FIRN_EPOCH is the name that older schedulers set. */
+static enum firn_status find_attempt(int64_t given, int64_t *attempt,
+                                     struct firn_error *err)
 {
-    const char *text = getenv("FIRN_EPOCH");
+    const char *text = setting(NULL, "FIRN_ATTEMPT");
+    const char *name = text != NULL ? "FIRN_ATTEMPT" : "FIRN_EPOCH";
     long value = 0;
-    if (given < 0 && text != NULL && *text != '\0' &&
-        !str_int(text, 0, 1L << 30, &value))
-        return firn_fail(err, FIRN_EINVAL, "FIRN_EPOCH '%s' is no whole number",
-                         text);
-    *epoch = given >= 0 ? given : value;
+    if (text == NULL)
+        text = setting(NULL, name);
+    if (given < 0 && text != NULL && !str_int(text, 0, 1L << 30, &value))
+        return firn_fail(err, FIRN_EINVAL, "%s '%s' is not a whole number",
+                         name, text);
+    *attempt = given >= 0 ? given : value;
     return FIRN_OK;
 }
 
@@ -251,7 +253,7 @@ static enum firn_status open_post(struct firn_reporter *r,
                                     .token = setting(c->token, "FIRN_TOKEN")};
     if (post.url == NULL)
         return FIRN_OK;
-    FIRN_TRY(find_epoch(c->epoch, &post.epoch, err));
+    FIRN_TRY(find_attempt(c->epoch, &post.attempt, err));
     post.timeout_s = fmin(fmax(4 * r->pause_max_s, 1), 10);
     return firn_post_open(&r->post, &post, err);
 }
@@ -399,7 +401,7 @@ static enum firn_status check_report(const struct firn_trainer_report *report,
         return FIRN_OK;
     if (report->nlayers > FIRN_MESSAGE_LAYERS)
         return firn_fail(err, FIRN_EINVAL,
-                         "a report of %zu layers, and %d are the most",
+                         "a report of %zu layers; the limit is %d",
                          report->nlayers, FIRN_MESSAGE_LAYERS);
     for (size_t i = 0; i < report->nlayers; i++)
         if (!isfinite(report->variance[i]))

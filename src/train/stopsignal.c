@@ -5,8 +5,8 @@
  *     handler and keep errno: all of it may be done in a signal handler;
  * (2) `before` changes only while our handler is not in place, so the handler
  *     never reads half of it;
- * (3) a handler that somebody put over ours may call ours. Then ours stays and
- *     is never put in place again: each would call the other without end.
+ * (3) a handler that the program installed over ours may call ours. Then ours
+ *     is never installed again: each would call the other without end.
  *
  * The signal interrupts no system call that can be restarted. A child of
  * fork() has the handler and a counter of its own.

@@ -9,10 +9,10 @@
 
 /* From now on SIGUSR1 is counted and no longer kills. */
 enum firn_status firn_stopsignal_catch(struct firn_error *err);
-/* Undoes one catch; the last puts the handler back that was there before,
- * unless somebody has put another in place since. */
+/* Undoes one catch; the last restores the former handler, unless the program
+ * has installed another one since. */
 void firn_stopsignal_release(void);
-/* How many came so far. */
+/* How many signals came so far. */
 unsigned firn_stopsignal_count(void);
 
 #endif

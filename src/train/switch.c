@@ -5,7 +5,7 @@
  * left: with enough warning nothing is, and the pause seen is the swap alone.
  *
  * Invariants: (1) `done` is set once, by the thread, after everything else it
- * writes; nobody reads those before; (2) all signals are blocked in the
+ * writes, and is read before any of that; (2) all signals are blocked in the
  * thread, so handlers of the host program run elsewhere.
  *
  * A stage cannot be cancelled: take() waits for it. What a stage made is the
@@ -78,7 +78,7 @@ enum firn_status firn_switch_start(struct firn_switch **out,
 {
     if (nstages > MOST_STAGES)
         return firn_fail(err, FIRN_EINVAL,
-                         "a switch of %zu stages, and %d are the most", nstages,
+                         "a switch of %zu stages; the limit is %d", nstages,
                          MOST_STAGES);
     for (size_t i = 0; i < nstages; i++)
         if (stages[i].name == NULL || stages[i].prepare == NULL)

@@ -6,7 +6,7 @@
  * nearly even, so that the small one is not forgotten.
  *
  * The draw of a step is a function of seed, epoch and step alone: every process
- * and every resumed run finds the same task without saying a word.
+ * and every resumed run finds the same task without communication.
  *
  * Likeness (Task2Vec, CVPR 2019): an embedding is the diagonal of the Fisher
  * information, i.e. the mean squared gradient by parameter; the symmetric
@@ -73,7 +73,7 @@ enum firn_status firn_task_shares(const struct firn_task_mix *mix,
                                   struct firn_error *err)
 {
     if (mix->ntasks == 0)
-        return firn_fail(err, FIRN_EINVAL, "a mix of no tasks");
+        return firn_fail(err, FIRN_EINVAL, "a mix needs at least one task");
     if ((unsigned)mix->mode > FIRN_TASK_SPATIAL)
         return firn_fail(err, FIRN_EINVAL, "task mode %d is unknown",
                          (int)mix->mode);
@@ -120,7 +120,7 @@ size_t firn_task_of_step(const struct firn_task_mix *mix, uint64_t epoch,
             return i;
         at -= w;
     }
-    return last; /* rounding left a crumb */
+    return last; /* rounding left a remainder */
 }
 
 /* --- how alike ------------------------------------------------------------ */
@@ -171,6 +171,6 @@ enum firn_task_verdict firn_task_judge(const struct firn_task_guard *guard,
         return FIRN_TASK_TOO_EARLY;
     double alone = loss_alone[nepochs - 1];
     double most = alone + guard->margin * fabs(alone);
-    /* A loss that is no number is as bad as can be. */
+    /* A NaN loss counts as infinite. */
     return loss_merged[nepochs - 1] <= most ? FIRN_TASK_PAYS : FIRN_TASK_UNDO;
 }

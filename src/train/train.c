@@ -2,10 +2,10 @@
  *
  * A step is: every thread of this process enters, computes and leaves; the
  * mean of all gradients; the trainer's update; the boundary. What the processes
- * have to tell each other besides gradients (losses, orders, a signal that
- * only one of them got) goes in one pulse behind the mean, so a boundary at
- * which nothing happens costs no meeting of its own, and all processes know
- * the same there: they stop, save and decide together.
+ * exchange besides gradients (losses, orders, a signal that only one of them
+ * got) goes in one pulse behind the mean, so a boundary at which nothing
+ * happens costs no meeting of its own, and all processes know the same there:
+ * they stop, save and decide together.
  *
  * Invariants
  *   1. What happens at a boundary follows from step, config and the last
@@ -20,26 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-double firn_train_now_s(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-void firn_train_say(struct firn_train *t, const char *fmt, ...)
-{
-    size_t n = strlen(t->said);
-    va_list args;
-    va_start(args, fmt);
-    if (n > 0 && n + 2 < sizeof t->said) {
-        memcpy(t->said + n, "\n", 2);
-        n++;
-    }
-    vsnprintf(t->said + n, sizeof t->said - n, fmt, args);
-    va_end(args);
-}
 
 void firn_train_fail(struct firn_train *t, const struct firn_error *err)
 {
@@ -134,8 +114,9 @@ static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
          t->step % (uint64_t)t->report_every == 0))
         firn_train_report(t);
     if (t->stop && !done && t->dir == NULL)
-        firn_train_say(t, "stopped without a folder for checkpoints: what was "
-                          "learned is lost");
+        firn_train_say(t,
+                       "stopped without a folder for checkpoints: the training "
+                       "is lost");
     if (last)
         t->state = done ? TRAIN_DONE : TRAIN_STOPPED;
     return FIRN_OK;
@@ -257,11 +238,6 @@ uint64_t firn_train_step(const struct firn_train *train)
     return train->step;
 }
 
-uint64_t firn_train_epoch(const struct firn_train *train)
-{
-    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
-}
-
 size_t firn_train_start(const struct firn_train *train)
 {
     return train->layer_start[firn_freezer_frozen(train->freezer)];
@@ -270,12 +246,6 @@ size_t firn_train_start(const struct firn_train *train)
 size_t firn_train_frozen(const struct firn_train *train)
 {
     return firn_freezer_frozen(train->freezer);
-}
-
-unsigned firn_train_passes(const struct firn_train *train)
-{
-    unsigned n = firn_freezer_passes(train->freezer);
-    return n > 0 ? n : 1;
 }
 
 double firn_train_loss(const struct firn_train *train)
@@ -307,7 +277,7 @@ void firn_train_finish(struct firn_train *train)
 
 const char *firn_train_said(const struct firn_train *train)
 {
-    return train->said;
+    return train->messages;
 }
 
 /* --- closing ---------------------------------------------------------------

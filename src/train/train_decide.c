@@ -120,9 +120,9 @@ static enum firn_status close_epoch(struct firn_train *t,
 /* --- times -----------------------------------------------------------------
  */
 
-/* What the trainer did not tell is worked out: forward is what is left between
- * enter and leave, or half of backward when nothing was told; the update is
- * the time from the mean to the next boundary. */
+/* Estimates the times that the trainer did not report: forward is the rest
+ * between enter and leave, or half of backward if nothing was reported; the
+ * update is the time from the mean to the next boundary. */
 void firn_train_time_step(struct firn_train *t)
 {
     double *part = t->present_s, switch_s = 0;
@@ -130,13 +130,13 @@ void firn_train_time_step(struct firn_train *t)
     firn_threads_cost(t->threads, &switch_s, &nswitches);
     part[FIRN_STEP_SWITCH] += switch_s - t->switched_s;
     t->switched_s = switch_s;
-    double told = part[FIRN_STEP_DATA] + part[FIRN_STEP_FORWARD] +
-                  part[FIRN_STEP_BACKWARD];
-    if (told <= 0) {
+    double reported = part[FIRN_STEP_DATA] + part[FIRN_STEP_FORWARD] +
+                      part[FIRN_STEP_BACKWARD];
+    if (reported <= 0) {
         part[FIRN_STEP_FORWARD] = t->compute_s / 3;
         part[FIRN_STEP_BACKWARD] = t->compute_s * 2 / 3;
     } else if (part[FIRN_STEP_FORWARD] <= 0) {
-        part[FIRN_STEP_FORWARD] = fmax(0, t->compute_s - told);
+        part[FIRN_STEP_FORWARD] = fmax(0, t->compute_s - reported);
     }
     if (part[FIRN_STEP_UPDATE] <= 0)
         part[FIRN_STEP_UPDATE] = firn_train_now_s() - t->reduced_s;

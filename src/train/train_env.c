@@ -1,8 +1,8 @@
-/* train_env.c - what a launcher and the scheduler say through the environment.
+/* train_env.c - settings from the environment: the launcher's and firn's.
  *
- * torchrun's variables and firn's own, listed in firn/train.h. A number that
- * is none is refused by its variable's name; a program's own config goes
- * before the environment.
+ * torchrun's variables and firn's own, listed in firn/train.h. An invalid
+ * number is an error that names its variable; a program's own config replaces
+ * the environment.
  */
 #include "base/str.h"
 #include "train/trainwork.h"
@@ -102,17 +102,19 @@ static enum firn_status names(struct train_env *env,
                               const struct firn_train_config *c,
                               struct firn_error *err)
 {
-    const char *job = word_of("FIRN_JOB"); /* the lead's, of both groups */
+    const char *job = word_of(
+        "FIRN_JOB"); /* the launched job's, also in the partner's group */
     const char *own = c->as != NULL ? c->as->job : job;
     const char *name = c->name != NULL ? c->name : own != NULL ? own : "train";
     if (strlen(name) >= sizeof env->name)
         return firn_fail(err, FIRN_EINVAL, "the name %.40s... is too long",
                          name);
     snprintf(env->name, sizeof env->name, "%s", name);
-    int epoch = 0;
-    FIRN_TRY(number(&epoch, "FIRN_EPOCH", 0, 0x7fffffff, err));
+    int attempt = 0; /* FIRN_EPOCH: set by older schedulers */
+    FIRN_TRY(number(&attempt, "FIRN_EPOCH", 0, 0x7fffffff, err));
+    FIRN_TRY(number(&attempt, "FIRN_ATTEMPT", 0, 0x7fffffff, err));
     snprintf(env->group_name, sizeof env->group_name, "%s.%.*s.%d.%d", name,
-             TRAIN_NAME, job != NULL ? job : "", epoch, env->port);
+             TRAIN_NAME, job != NULL ? job : "", attempt, env->port);
     env->dir = c->dir != NULL ? c->dir : word_of("FIRN_DIR");
     env->key = word_of("FIRN_GROUP_KEY"); /* of both groups: names differ */
     if (c->as != NULL)
@@ -154,7 +156,7 @@ enum firn_status firn_train_env(struct train_env *env,
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
     FIRN_TRY(amount(&env->frozen_max, "FIRN_FREEZE_MAX", 1, err));
-    if (c->as != NULL) /* the limit of a mate is its own */
+    if (c->as != NULL) /* a co-trained job has its own limit */
         env->frozen_max = c->as->frozen_max;
     FIRN_TRY(amount(&env->every_s, "FIRN_CKPT_EVERY_S", 1e9, err));
     return c->as != NULL ? FIRN_OK : layout(env, err);

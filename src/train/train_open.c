@@ -1,15 +1,18 @@
-/* train_open.c - a training session is put together, and let go of.
+/* train_open.c - opens and releases a training session.
  *
- * Order matters: the group first, since it says which threads are here; then
- * their contexts, the freezer, the reporter. Whether variances are measured is
- * process 0's word (it alone may know of a scheduler), for measuring is
- * collective.
+ * The order matters: the group first, because it knows which threads are here;
+ * then their contexts, the freezer, the reporter. Process 0 decides whether
+ * variances are measured (it alone may know of a scheduler), because measuring
+ * is collective.
  */
 #include "train/trainwork.h"
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static char *copy_text(const char *text)
@@ -34,10 +37,11 @@ static enum firn_status check_config(const struct firn_train_config *c,
                              "starts",
                              l);
     if (c->steps_per_epoch == 0)
-        return firn_fail(err, FIRN_EINVAL, "an epoch of no steps");
+        return firn_fail(err, FIRN_EINVAL, "an epoch needs at least one step");
     if (c->freeze.nlayers != 0 && c->freeze.nlayers != c->nlayers)
-        return firn_fail(err, FIRN_EINVAL, "%zu layers, and %zu to freeze",
-                         c->nlayers, c->freeze.nlayers);
+        return firn_fail(err, FIRN_EINVAL,
+                         "%zu layers, but the freezer has %zu", c->nlayers,
+                         c->freeze.nlayers);
     return FIRN_OK;
 }
 
@@ -142,8 +146,8 @@ static enum firn_status open_freezer(struct firn_train *t,
     return FIRN_OK;
 }
 
-/* Makes the folder and those it lies in, and sees that it can be written to:
- * a run of days must not learn that at its end. */
+/* Makes the folder and its parents, and checks that it can be written to: a run
+ * of days must not find that out at its end. */
 static enum firn_status make_folder(char *path, struct firn_error *err)
 {
     for (char *at = path + 1; *at != '\0'; at++) {
@@ -272,7 +276,7 @@ enum firn_status firn_train_shared(struct firn_train *train, const char *name,
                          nbytes, firn_ckpt_type_name(type));
     for (size_t i = 0; i < t->nshared; i++)
         if (strcmp(t->shared[i].name, name) == 0)
-            return firn_fail(err, FIRN_EINVAL, "%s is there twice", name);
+            return firn_fail(err, FIRN_EINVAL, "%s was added twice", name);
     struct train_shared *more =
         realloc(t->shared, (t->nshared + 1) * sizeof *more);
     char *copy = copy_text(name);
@@ -284,4 +288,37 @@ enum firn_status firn_train_shared(struct firn_train *train, const char *name,
     }
     t->shared[t->nshared++] = (struct train_shared){copy, type, data, nbytes};
     return FIRN_OK;
+}
+
+/* --- small questions of all files ----------------------------------------- */
+
+double firn_train_now_s(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void firn_train_say(struct firn_train *t, const char *fmt, ...)
+{
+    size_t n = strlen(t->messages);
+    va_list args;
+    va_start(args, fmt);
+    if (n > 0 && n + 2 < sizeof t->messages) {
+        memcpy(t->messages + n, "\n", 2);
+        n++;
+    }
+    vsnprintf(t->messages + n, sizeof t->messages - n, fmt, args);
+    va_end(args);
+}
+
+uint64_t firn_train_epoch(const struct firn_train *train)
+{
+    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+}
+
+unsigned firn_train_passes(const struct firn_train *train)
+{
+    unsigned n = firn_freezer_passes(train->freezer);
+    return n > 0 ? n : 1;
 }

@@ -171,7 +171,7 @@ static enum firn_status check_progress(const struct firn_train *t,
     if (p[STEP] < 0 || p[ORDINARY] < 0 || p[ORDINARY] > p[STEP] || p[DUE] < 0 ||
         p[DUE] > 1000000 || (p[DUE] > 0 && p[ORDINARY] == 0) ||
         p[DECIDED] < 0 || p[NMEASURED] < 0)
-        return firn_fail(err, FIRN_EINVAL, "its progress makes no sense");
+        return firn_fail(err, FIRN_EINVAL, "its progress is inconsistent");
     return FIRN_OK;
 }
 
@@ -231,7 +231,7 @@ static enum firn_status take_all(struct firn_train *t,
     return status == FIRN_OK ? FIRN_OK : firn_fail_in(err, t->dir);
 }
 
-/* Process 0 finds the newest whole file; a damaged one is told. */
+/* Process 0 finds the newest complete file; damaged ones are logged. */
 static enum firn_status find(struct firn_train *t, struct firn_ckpt **ckpt,
                              struct firn_error *err)
 {

@@ -1,7 +1,7 @@
 /* trainwork.h - what the files of a training session share.
  *
  *   train.c         the loop, closing
- *   train_open.c    what a session consists of
+ *   train_open.c    opening, and what all files ask of a session
  *   train_env.c     what the environment says
  *   train_decide.c  variances, decisions, reports
  *   train_save.c    checkpoints and resuming
@@ -16,7 +16,7 @@
 #define TRAIN_TRAINWORK_H
 #include <firn/train.h>
 
-enum { TRAIN_NAME = 128, TRAIN_SAID = 1024 };
+enum { TRAIN_NAME = 128, TRAIN_MESSAGES = 1024 };
 
 #define TRAIN_SQUARES "firn-squares" /* a part of every thread */
 
@@ -27,8 +27,8 @@ struct train_env {
     int rank, nprocs, local_rank, local_nprocs, port, nthreads, passes;
     int *owner; /* of each thread; NULL: even */
     enum firn_freezer_rule rule;
-    double frozen_max; /* a share of the layers; 0: no word */
-    double every_s;    /* between checkpoints; 0: no word */
+    double frozen_max; /* a share of the layers; 0: not set */
+    double every_s;    /* between checkpoints; 0: not set */
 };
 
 struct train_shared {
@@ -41,7 +41,7 @@ struct train_shared {
 /* One process's; the losses of all threads stand behind it. */
 struct train_pulse {
     int32_t stop;            /* ordered, or signalled to this process */
-    int32_t nfrozen, passes; /* process 0: ordered; negative: no word */
+    int32_t nfrozen, passes; /* process 0: ordered; negative: none */
     int32_t save;            /* process 0: a checkpoint is due by its clock */
 };
 
@@ -71,7 +71,7 @@ struct firn_train {
     uint64_t saved;   /* 1 + the step of the last checkpoint */
     uint64_t nsaves;  /* checkpoints written */
     double saved_s;   /* when one was last tried, or training began */
-    double every_s;   /* FIRN_CKPT_EVERY_S; 0: no word */
+    double every_s;   /* FIRN_CKPT_EVERY_S; 0: not set */
     bool is_finished; /* by the trainer, before its epochs are over */
     bool is_paired;   /* one of two that take turns: mate.c */
     uint64_t both[2]; /* steps of both, as the next checkpoint says */
@@ -85,7 +85,7 @@ struct firn_train {
     unsigned char *pulse, *pulses; /* own; of all processes */
     bool has_pulse, stop;
     struct train_pulse word; /* process 0's orders */
-    int passes_asked;        /* FIRN_PASSES; 0: no word */
+    int passes_asked;        /* FIRN_PASSES; 0: not set */
     double loss, metric, effective;
 
     bool measures; /* gradient variance; the same in all processes */
@@ -103,7 +103,7 @@ struct firn_train {
     double entered_s, compute_s, reduced_s, switched_s;
     double reported_s;      /* paired: when it last reported, */
     uint64_t reported_step; /* and at which step */
-    char said[TRAIN_SAID];
+    char messages[TRAIN_MESSAGES];
 };
 
 /* --- train_env.c --- */
@@ -116,16 +116,16 @@ enum firn_status firn_train_env(struct train_env *env,
 /* --- train_open.c --- */
 
 void firn_train_release(struct firn_train *t);
+double firn_train_now_s(void);
+/* Adds a line to the session's messages. */
+void firn_train_say(struct firn_train *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* --- train.c --- */
 
-double firn_train_now_s(void);
 bool firn_train_is_done(const struct firn_train *t);
 /* Keeps the first failure. */
 void firn_train_fail(struct firn_train *t, const struct firn_error *err);
-/* Adds a line to what is said. */
-void firn_train_say(struct firn_train *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* --- train_decide.c --- */
 
@@ -134,8 +134,8 @@ void firn_train_measure(struct firn_train *t, const float *grad);
 void firn_train_measure_mean(struct firn_train *t, const float *mean);
 /* The present step's times are complete. */
 void firn_train_time_step(struct firn_train *t);
-/* Decisions that are due at this boundary, taken and told to all. *decided:
- * something was logged. */
+/* Takes the decisions that are due at this boundary, and sends them to all.
+ * *decided: something was logged. */
 enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
                                    struct firn_error *err);
 void firn_train_report(struct firn_train *t);

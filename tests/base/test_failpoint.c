@@ -1,4 +1,4 @@
-/* test_failpoint.c - a process dies where it is told to, and nowhere else. */
+/* test_failpoint.c - a process dies or stops at the named point only. */
 #include "base/failpoint.h"
 
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static int passes(const char *setting)
     return WIFSIGNALED(status) ? n : -1;
 }
 
-static void a_child_of_a_process_that_looked_looks_again(void **state)
+static void failpoint_reset_reads_the_variable_again(void **state)
 {
     (void)state;
     failpoint("a");
@@ -56,7 +56,7 @@ static void a_child_of_a_process_that_looked_looks_again(void **state)
     assert_int_equal(passes("a:2"), 2);
 }
 
-static void without_the_variable_nothing_happens(void **state)
+static void without_the_variable_no_point_has_an_effect(void **state)
 {
     (void)state;
     assert_int_equal(passes(NULL), -1);
@@ -72,7 +72,7 @@ static void the_named_point_kills_at_the_pass_that_is_asked_for(void **state)
     assert_int_equal(passes("b"), 1);
 }
 
-static void another_name_or_too_high_a_count_kills_nobody(void **state)
+static void another_name_or_too_high_a_count_has_no_effect(void **state)
 {
     (void)state;
     assert_int_equal(passes("c"), -1);
@@ -80,13 +80,34 @@ static void another_name_or_too_high_a_count_kills_nobody(void **state)
     assert_int_equal(passes(""), -1);
 }
 
+static void slash_stop_stops_the_process_once(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("FIRN_FAILPOINT", "a:2/stop", 1);
+        failpoint_reset();
+        for (int i = 0; i < 4; i++)
+            failpoint("a");
+        _exit(7);
+    }
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_the_variable_nothing_happens),
+        cmocka_unit_test(without_the_variable_no_point_has_an_effect),
         cmocka_unit_test(the_named_point_kills_at_the_pass_that_is_asked_for),
-        cmocka_unit_test(a_child_of_a_process_that_looked_looks_again),
-        cmocka_unit_test(another_name_or_too_high_a_count_kills_nobody),
+        cmocka_unit_test(failpoint_reset_reads_the_variable_again),
+        cmocka_unit_test(another_name_or_too_high_a_count_has_no_effect),
+        cmocka_unit_test(slash_stop_stops_the_process_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void a_folder_is_listed_in_the_order_of_bytes(void **state)
     files_release(&some);
 }
 
-static void what_is_no_folder_has_no_list_and_a_reason(void **state)
+static void a_path_that_is_not_a_folder_is_an_error(void **state)
 {
     (void)state;
     struct files none = {0};
@@ -82,7 +82,7 @@ static void what_is_no_folder_has_no_list_and_a_reason(void **state)
     assert_int_equal(none.n, 0);
 }
 
-static void an_ending_is_less_than_the_name(void **state)
+static void a_name_is_longer_than_its_ending(void **state)
 {
     (void)state;
     assert_true(files_ends("a.txt", ".txt"));
@@ -132,8 +132,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_is_listed_in_the_order_of_bytes),
-        cmocka_unit_test(what_is_no_folder_has_no_list_and_a_reason),
-        cmocka_unit_test(an_ending_is_less_than_the_name),
+        cmocka_unit_test(a_path_that_is_not_a_folder_is_an_error),
+        cmocka_unit_test(a_name_is_longer_than_its_ending),
         cmocka_unit_test(a_file_is_read_as_lines_and_added),
         cmocka_unit_test(shipped_files_come_one_after_another),
     };

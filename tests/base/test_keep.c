@@ -83,7 +83,7 @@ static void names_keep_their_numbers(void **unused)
 }
 
 /* What is not there is 0, and the end tells. */
-static void a_missing_field_is_told_at_the_end(void **unused)
+static void keep_close_reports_a_missing_field(void **unused)
 {
     static const char *const texts[] = {"",
                                         "x\n",
@@ -107,12 +107,12 @@ static void a_missing_field_is_told_at_the_end(void **unused)
         assert_true(keep_read_double(&in) == 0);
         assert_int_equal(keep_read_int(&in, 0, 9), 0);
         assert_int_equal(keep_close(&in, &err), FIRN_EDATA);
-        assert_string_equal(err.text, "the state kept of test is damaged");
+        assert_string_equal(err.text, "the kept state of test is damaged");
         buf_release(&out);
     }
 }
 
-static void somebody_elses_bytes_are_named(void **unused)
+static void bytes_of_another_owner_or_version_are_an_error(void **unused)
 {
     (void)unused;
     struct firn_error err = {0};
@@ -122,7 +122,7 @@ static void somebody_elses_bytes_are_named(void **unused)
                                (struct firn_bytes){theirs, sizeof theirs - 1},
                                "test", 3, &err),
                      FIRN_EDATA);
-    assert_string_equal(err.text, "the state kept is not that of test, version "
+    assert_string_equal(err.text, "the kept state is not that of test, version "
                                   "3: it begins with 'firn-keep other 3'");
     assert_int_equal(
         keep_open(&in, (struct firn_bytes){NULL, 0}, "test", 3, &err),
@@ -134,8 +134,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_texts_come_back),
         cmocka_unit_test(names_keep_their_numbers),
-        cmocka_unit_test(a_missing_field_is_told_at_the_end),
-        cmocka_unit_test(somebody_elses_bytes_are_named),
+        cmocka_unit_test(keep_close_reports_a_missing_field),
+        cmocka_unit_test(bytes_of_another_owner_or_version_are_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,7 +202,7 @@ static void memory_and_file_agree_with_a_plain_splitter(void **state)
     mem_free(text);
 }
 
-static void what_cannot_be_read_is_said(void **state)
+static void an_unreadable_file_is_an_error(void **state)
 {
     (void)state;
     struct lines *lines = NULL;
@@ -224,7 +224,7 @@ int main(void)
         cmocka_unit_test(a_line_over_the_limit_is_bad_and_the_next_is_not),
         cmocka_unit_test(a_long_last_line_is_bad_too),
         cmocka_unit_test(memory_and_file_agree_with_a_plain_splitter),
-        cmocka_unit_test(what_cannot_be_read_is_said),
+        cmocka_unit_test(an_unreadable_file_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

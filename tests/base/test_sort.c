@@ -72,7 +72,7 @@ static void infinities_are_at_the_ends_and_nan_is_last(void **state)
     assert_true(values[1] == -49);
 }
 
-static void nothing_and_one_value_are_fine(void **state)
+static void zero_and_one_value_are_sorted(void **state)
 {
     (void)state;
     double one = 3;
@@ -86,7 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_values_come_out_as_from_qsort),
         cmocka_unit_test(infinities_are_at_the_ends_and_nan_is_last),
-        cmocka_unit_test(nothing_and_one_value_are_fine),
+        cmocka_unit_test(zero_and_one_value_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void decimals_are_read(void **state)
     reads("0e99999999999", 0.0);
 }
 
-static void anything_else_is_refused(void **state)
+static void a_text_that_is_not_a_decimal_is_refused(void **state)
 {
     (void)state;
     const char *bad[] = {
@@ -184,7 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimals_are_read),
-        cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(a_text_that_is_not_a_decimal_is_refused),
         cmocka_unit_test(random_texts_are_read_as_strtod_reads_them),
         cmocka_unit_test(the_locale_does_not_matter),
         cmocka_unit_test(integers_are_whole_and_in_range),

@@ -99,12 +99,12 @@ static void words_are_found_at_their_first_line(void **state)
     assert_int_equal(words.n, 0);
 }
 
-static void an_empty_text_says_nothing(void **state)
+static void an_empty_file_is_an_error(void **state)
 {
     (void)state;
-    refuses((struct firn_bytes){NULL, 0}, "f.yaml: says nothing");
-    refuses(bytes_of(""), "f.yaml: says nothing");
-    refuses(bytes_of("# only this\n"), "f.yaml: says nothing");
+    refuses((struct firn_bytes){NULL, 0}, "f.yaml: the file is empty");
+    refuses(bytes_of(""), "f.yaml: the file is empty");
+    refuses(bytes_of("# only this\n"), "f.yaml: the file is empty");
 }
 
 static void the_judge_and_libyaml_stop_a_walk_with_the_line(void **state)
@@ -166,7 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_fills_what_the_schema_names),
         cmocka_unit_test(words_are_found_at_their_first_line),
-        cmocka_unit_test(an_empty_text_says_nothing),
+        cmocka_unit_test(an_empty_file_is_an_error),
         cmocka_unit_test(the_judge_and_libyaml_stop_a_walk_with_the_line),
         cmocka_unit_test(complaints_name_the_key_the_place_and_the_line),
         cmocka_unit_test(an_unknown_key_is_named_at_its_own_line),

@@ -156,7 +156,7 @@ static void a_product_is_three_plain_loops(void **state)
 }
 
 /* Every kernel of this machine, with blocks that cut all three sizes. */
-static void kernels_and_blocks_are_not_seen(void **state)
+static void kernels_and_blocks_do_not_change_the_bits(void **state)
 {
     (void)state;
     static const struct d2_blocks blocks[] = {
@@ -229,7 +229,7 @@ static void other_orders_of_the_sum_give_other_bits(void **state)
     same(got, want, span(&g) * sizeof *got - 36, shape, "backwards");
 }
 
-static void zeros_do_not_read_what_they_need_not(void **state)
+static void alpha_0_and_beta_0_read_no_operand(void **state)
 {
     (void)state;
     float nan[4] = {NAN, NAN, NAN, NAN}, one[4] = {1, 2, 3, 4}, c[4];
@@ -344,7 +344,7 @@ static void matrix_times_vector_is_the_same_sum(void **state)
         }
 }
 
-static void vectors_alone(void **state)
+static void dot_axpy_and_scal_agree_with_plain_loops(void **state)
 {
     (void)state;
     int n = 501, one = 1, two = 2, back = -1;
@@ -391,13 +391,13 @@ int main(void)
     fill(&rng);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_product_is_three_plain_loops),
-        cmocka_unit_test(kernels_and_blocks_are_not_seen),
+        cmocka_unit_test(kernels_and_blocks_do_not_change_the_bits),
         cmocka_unit_test(long_sums_go_on_where_they_were),
         cmocka_unit_test(other_orders_of_the_sum_give_other_bits),
-        cmocka_unit_test(zeros_do_not_read_what_they_need_not),
+        cmocka_unit_test(alpha_0_and_beta_0_read_no_operand),
         cmocka_unit_test(the_blas_names_do_the_same),
         cmocka_unit_test(matrix_times_vector_is_the_same_sum),
-        cmocka_unit_test(vectors_alone),
+        cmocka_unit_test(dot_axpy_and_scal_agree_with_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

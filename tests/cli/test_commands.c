@@ -1,5 +1,5 @@
-/* test_commands.c - the commands that ask the daemon, against one that answers
- * as it was told to: what is sent, what is printed, how they end.
+/* test_commands.c - commands that talk to firnd, against a fake firnd: the
+ * requests they send, their output and exit status.
  */
 #include "base/buf.h"
 #include "core/jobfields.h"
@@ -19,30 +19,30 @@
 
 /* --- no daemon ------------------------------------------------------------ */
 
-static void no_socket_says_how_to_start_one(void **state)
+static void without_a_socket_the_error_says_how_to_start_firnd(void **state)
 {
     (void)state;
     assert_int_equal(cmd_firn("ls --socket /nowhere/firn.sock"), 1);
-    cmd_err_has("firn ls: no daemon: there is no /nowhere/firn.sock; start one "
-                "with 'firnd'");
+    cmd_err_has("firn ls: firnd is not running: there is no socket "
+                "/nowhere/firn.sock; start 'firnd'");
     assert_string_equal(cmd_ran.out, "");
 }
 
-static void a_socket_without_listener_is_told_apart(void **state)
+static void a_socket_without_firnd_gives_its_own_error(void **state)
 {
     (void)state;
     char line[300], path[280];
     snprintf(path, sizeof path, "%s/dead", folder_path());
     struct fake other;
     fake_start(&other, path);
-    other.at.path[0] = '\0'; /* its file stays */
+    other.at.path[0] = '\0'; /* keeps the socket's file */
     fake_stop(&other);
     snprintf(line, sizeof line, "ls --socket %s", path);
     assert_int_equal(cmd_firn(line), 1);
-    cmd_err_has("no daemon listens at");
+    cmd_err_has("nothing listens on");
 }
 
-static void silence_ends_with_the_timeout(void **state)
+static void a_request_without_answer_ends_after_the_timeout(void **state)
 {
     (void)state;
     fake_silence(&cmd_fake);
@@ -50,15 +50,15 @@ static void silence_ends_with_the_timeout(void **state)
     cmd_err_has("did not answer within 0.1 s");
 }
 
-static void what_is_no_firnd_is_named(void **state)
+static void a_server_that_is_not_firnd_is_reported(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/nodes", 200, "<html>hello</html>");
     assert_int_equal(cmd_firn("nodes"), 1);
-    cmd_err_has("is no firnd: it sent no JSON");
+    cmd_err_has("did not answer with JSON: is it firnd?");
     fake_tell(&cmd_fake, "GET /v1/nodes", 502, "<html>hello</html>");
     assert_int_equal(cmd_firn("nodes"), 1);
-    cmd_err_has("answered with status 502 and no word of firn's");
+    cmd_err_has("answered with HTTP status 502 without a message of firnd");
 }
 
 static void wrong_use_ends_with_2(void **state)
@@ -101,18 +101,17 @@ static void a_token_goes_with_the_request_and_401_says_how(void **state)
               "{\"error\": {\"code\": \"x\", \"text\": \"who are you?\"}}");
     snprintf(line, sizeof line, "nodes --url http://127.0.0.1:%d", tcp.at.port);
     assert_int_equal(cmd_firn(line), 1);
-    cmd_err_has(
-        "firn nodes: who are you?; name a token's file by --token-file");
+    cmd_err_has("firn nodes: who are you?; give the token by --token-file");
     assert_true(fake_request(&tcp, 1, &one));
     assert_null(strstr(one.head, "Authorization"));
     fake_stop(&tcp);
     assert_int_equal(cmd_firn("nodes --url ftp://x"), 1);
-    cmd_err_has("is no http:// or https:// address");
+    cmd_err_has("is not an http:// or https:// address");
 }
 
 /* --- submit --------------------------------------------------------------- */
 
-/* With a file goes where the submitter is. */
+/* A file is sent with the current directory. */
 static const char *with_here(void)
 {
     static char what[3 * 300];
@@ -127,7 +126,8 @@ static const char *with_here(void)
     return what;
 }
 
-static void a_file_is_sent_as_it_is_and_its_number_printed(void **state)
+static void
+submit_sends_the_file_unchanged_and_prints_the_job_number(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, with_here(), 201, cmd_job);
@@ -140,7 +140,7 @@ static void a_file_is_sent_as_it_is_and_its_number_printed(void **state)
     assert_non_null(strstr(one->head, "Idempotency-Key: "));
 }
 
-static void a_lost_answer_is_asked_for_again_with_the_same_id(void **state)
+static void a_submit_without_answer_is_repeated_with_the_same_id(void **state)
 {
     (void)state;
     struct fake_request first, second;
@@ -153,22 +153,22 @@ static void a_lost_answer_is_asked_for_again_with_the_same_id(void **state)
     second = *cmd_asked(2, "POST /v1/jobs");
     assert_string_equal(first.head, second.head);
     assert_string_equal(first.body, second.body);
-    /* Another submit has another id. */
+    /* The next submit has another id. */
     assert_int_equal(cmd_firn("submit -- true"), 0);
     second = *cmd_asked(3, "POST /v1/jobs");
     assert_string_not_equal(first.head, second.head);
 }
 
-static void other_requests_are_sent_once(void **state)
+static void a_cancel_without_answer_is_not_repeated(void **state)
 {
     (void)state;
     fake_drop(&cmd_fake, 5);
     assert_int_equal(cmd_firn("cancel 7"), 1);
-    cmd_err_has("hung up before it answered");
+    cmd_err_has("closed the connection before it answered");
     assert_int_equal(fake_count(&cmd_fake), 1);
 }
 
-static void a_wrong_line_is_named_with_its_file(void **state)
+static void an_error_in_a_job_file_names_file_and_line(void **state)
 {
     (void)state;
     char path[280], line[300];
@@ -187,7 +187,7 @@ static void a_wrong_line_is_named_with_its_file(void **state)
     assert_string_equal(cmd_ran.out, "");
 }
 
-static void of_several_files_the_good_ones_are_sent(void **state)
+static void a_bad_file_does_not_stop_the_other_files(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, with_here(), 201, cmd_job);
@@ -196,7 +196,7 @@ static void of_several_files_the_good_ones_are_sent(void **state)
     cmd_err_has("/nowhere/a");
 }
 
-static void waiting_ends_with_the_jobs_own_status(void **state)
+static void submit_wait_exits_with_the_status_of_the_job(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "POST /v1/jobs", 201, cmd_job);
@@ -224,7 +224,7 @@ static void an_interrupt_leaves_the_job_and_ends_with_130(void **state)
     cmd_err_has("job 7 goes on; 'firn cancel 7' ends it");
 }
 
-static void what_would_be_sent_is_printed_wherever_the_daemon_is(void **state)
+static void a_dry_run_needs_no_firnd(void **state)
 {
     (void)state;
     char home[400] = "";
@@ -235,13 +235,13 @@ static void what_would_be_sent_is_printed_wherever_the_daemon_is(void **state)
     assert_int_equal(cmd_firn("submit --dry-run --gpus 2 -- true"), 0);
     cmd_out_has("gpus: 2\n");
     assert_int_equal(cmd_firn("submit --gpus 2 -- true"), 1);
-    cmd_err_has("name the daemon's socket by --socket or FIRN_SOCKET");
+    cmd_err_has("give firnd's socket by --socket or FIRN_SOCKET");
     if (*home != '\0')
         setenv("HOME", home, 1);
     assert_int_equal(fake_count(&cmd_fake), 0);
 }
 
-static void a_held_job_is_held(void **state)
+static void submit_hold_asks_for_a_held_job(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "POST /v1/jobs?hold=1", 201, cmd_job);
@@ -250,7 +250,7 @@ static void a_held_job_is_held(void **state)
     assert_string_equal(cmd_ran.out, "7\n");
 }
 
-static void a_plan_is_asked_for_by_the_same_options(void **state)
+static void plan_takes_the_options_of_submit(void **state)
 {
     (void)state;
     struct fake_request sent;
@@ -274,7 +274,7 @@ static void a_plan_is_asked_for_by_the_same_options(void **state)
     assert_int_equal(fake_count(&cmd_fake), 3);
 }
 
-static void each_shell_has_its_script(void **state)
+static void completion_prints_a_script_for_each_shell(void **state)
 {
     (void)state;
     static const char *const shells[][2] = {
@@ -301,7 +301,7 @@ static void each_shell_has_its_script(void **state)
     "nding"
 #define PAGE "GET /v1/jobs?limit=100000&after="
 
-static void jobs_are_listed_page_by_page_what_runs_first(void **state)
+static void ls_reads_all_pages_and_lists_running_jobs_first(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
@@ -323,7 +323,7 @@ static void jobs_are_listed_page_by_page_what_runs_first(void **state)
     assert_null(strstr(cmd_ran.out, "more"));
 }
 
-static void a_long_queue_is_cut_and_that_is_said(void **state)
+static void ls_cuts_a_long_queue_and_says_so(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1", 200,
@@ -340,9 +340,9 @@ static void a_long_queue_is_cut_and_that_is_said(void **state)
     cmd_out_has("\"more\": false");
 }
 
-/* Asked in two questions, a job that starts between them would be in neither
- * answer: `ls` said that there were no jobs while both of them ran. */
-static void what_is_alive_is_asked_for_at_once(void **state)
+/* With two requests, a job that starts between them would be in neither answer:
+ * `ls` once printed "no jobs" while two jobs ran. */
+static void ls_asks_for_running_and_waiting_jobs_in_one_request(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
@@ -352,9 +352,9 @@ static void what_is_alive_is_asked_for_at_once(void **state)
     assert_int_equal(fake_count(&cmd_fake), 1);
 }
 
-/* RAN is the time on GPUs, as the daemon counts it, not the time since the
- * first start: a job that waits again shows what it had. */
-static void a_list_shows_how_long_jobs_had_gpus(void **state)
+/* RAN is the time on GPUs over all attempts, not the time since the first
+ * start; a job that waits again keeps it. */
+static void ls_shows_the_time_on_gpus(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, PAGE "0&" ALIVE "&pending=1000", 200,
@@ -366,7 +366,7 @@ static void a_list_shows_how_long_jobs_had_gpus(void **state)
     cmd_out_has("5m");
 }
 
-static void filters_reach_the_daemon(void **state)
+static void filters_of_ls_are_sent_to_firnd(void **state)
 {
     (void)state;
     static const char what[] = "GET /v1/jobs?limit=100000&after=0&all=1&state="
@@ -379,14 +379,14 @@ static void filters_reach_the_daemon(void **state)
     cmd_asked(0, what);
 }
 
-static void a_name_cannot_leave_its_part_of_the_path(void **state)
+static void a_job_name_is_percent_encoded_in_the_path(void **state)
 {
     (void)state;
     assert_int_equal(cmd_firn("show ../../v1/nodes?x"), 1);
     cmd_asked(0, "GET /v1/jobs/..%2F..%2Fv1%2Fnodes%3Fx");
 }
 
-static void show_has_attempts_report_and_file(void **state)
+static void show_prints_attempts_report_and_job_file(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/res", 200,
@@ -434,7 +434,7 @@ static void put_every_field(struct firn_buf *out)
     buf_puts(out, "}}");
 }
 
-static void show_has_every_field_by_its_key_in_a_job_file(void **state)
+static void show_prints_every_field_by_its_key_in_a_job_file(void **state)
 {
     (void)state;
     struct firn_buf answer = {0};
@@ -454,7 +454,7 @@ static void show_has_every_field_by_its_key_in_a_job_file(void **state)
     buf_release(&answer);
 }
 
-static void why_says_the_sentence_first(void **state)
+static void why_prints_the_sentence_before_the_numbers(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/why", 200,
@@ -467,7 +467,7 @@ static void why_says_the_sentence_first(void **state)
     cmd_out_has("next: ask for 3\nnot merged with job 8\nnor 9\n");
 }
 
-static void verbs_go_to_each_and_tell_of_failures(void **state)
+static void cancel_tries_every_job_and_reports_failures(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "POST /v1/jobs/a/cancel", 200, cmd_job);
@@ -499,7 +499,7 @@ static void verbs_go_to_each_and_tell_of_failures(void **state)
     assert_string_equal(cmd_ran.out, "node n0 is drained\n");
 }
 
-static void a_moment_is_named_for_what_comes_then(void **state)
+static void why_names_what_happens_next(void **state)
 {
     (void)state;
     static const char *const answers[][2] = {
@@ -516,7 +516,7 @@ static void a_moment_is_named_for_what_comes_then(void **state)
     }
 }
 
-static void nodes_that_are_out_say_why_and_trouble_is_told(void **state)
+static void nodes_prints_why_a_node_is_out_and_why_nothing_starts(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/nodes", 200,
@@ -528,12 +528,12 @@ static void nodes_that_are_out_say_why_and_trouble_is_told(void **state)
     assert_int_equal(cmd_firn("nodes"), 0);
     cmd_out_has("WHY");
     cmd_out_has("a fan\\x1b[2J");
-    cmd_out_has("nothing is started: slurmctld does not answer\n");
+    cmd_out_has("no job is started: slurmctld does not answer\n");
     fake_tell(&cmd_fake, "GET /v1/nodes", 200,
               "{\"nodes\": [{\"name\": \"n0\", \"up\": true}]}");
     assert_int_equal(cmd_firn("nodes"), 0);
     assert_null(strstr(cmd_ran.out, "WHY"));
-    assert_null(strstr(cmd_ran.out, "nothing is started"));
+    assert_null(strstr(cmd_ran.out, "no job is started"));
 }
 
 static void top_without_a_terminal_prints_one_page(void **state)
@@ -560,35 +560,35 @@ static void top_without_a_terminal_prints_one_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(no_socket_says_how_to_start_one),
-        CASE(a_socket_without_listener_is_told_apart),
-        CASE(silence_ends_with_the_timeout),
-        CASE(what_is_no_firnd_is_named),
+        CASE(without_a_socket_the_error_says_how_to_start_firnd),
+        CASE(a_socket_without_firnd_gives_its_own_error),
+        CASE(a_request_without_answer_ends_after_the_timeout),
+        CASE(a_server_that_is_not_firnd_is_reported),
         CASE(wrong_use_ends_with_2),
         CASE(a_token_goes_with_the_request_and_401_says_how),
-        CASE(a_file_is_sent_as_it_is_and_its_number_printed),
-        CASE(a_lost_answer_is_asked_for_again_with_the_same_id),
-        CASE(other_requests_are_sent_once),
-        CASE(a_wrong_line_is_named_with_its_file),
-        CASE(of_several_files_the_good_ones_are_sent),
-        CASE(waiting_ends_with_the_jobs_own_status),
+        CASE(submit_sends_the_file_unchanged_and_prints_the_job_number),
+        CASE(a_submit_without_answer_is_repeated_with_the_same_id),
+        CASE(a_cancel_without_answer_is_not_repeated),
+        CASE(an_error_in_a_job_file_names_file_and_line),
+        CASE(a_bad_file_does_not_stop_the_other_files),
+        CASE(submit_wait_exits_with_the_status_of_the_job),
         CASE(an_interrupt_leaves_the_job_and_ends_with_130),
-        CASE(what_would_be_sent_is_printed_wherever_the_daemon_is),
-        CASE(a_held_job_is_held),
-        CASE(a_plan_is_asked_for_by_the_same_options),
-        CASE(each_shell_has_its_script),
-        CASE(jobs_are_listed_page_by_page_what_runs_first),
-        CASE(a_long_queue_is_cut_and_that_is_said),
-        CASE(what_is_alive_is_asked_for_at_once),
-        CASE(a_list_shows_how_long_jobs_had_gpus),
-        CASE(filters_reach_the_daemon),
-        CASE(a_name_cannot_leave_its_part_of_the_path),
-        CASE(show_has_attempts_report_and_file),
-        CASE(show_has_every_field_by_its_key_in_a_job_file),
-        CASE(why_says_the_sentence_first),
-        CASE(verbs_go_to_each_and_tell_of_failures),
-        CASE(a_moment_is_named_for_what_comes_then),
-        CASE(nodes_that_are_out_say_why_and_trouble_is_told),
+        CASE(a_dry_run_needs_no_firnd),
+        CASE(submit_hold_asks_for_a_held_job),
+        CASE(plan_takes_the_options_of_submit),
+        CASE(completion_prints_a_script_for_each_shell),
+        CASE(ls_reads_all_pages_and_lists_running_jobs_first),
+        CASE(ls_cuts_a_long_queue_and_says_so),
+        CASE(ls_asks_for_running_and_waiting_jobs_in_one_request),
+        CASE(ls_shows_the_time_on_gpus),
+        CASE(filters_of_ls_are_sent_to_firnd),
+        CASE(a_job_name_is_percent_encoded_in_the_path),
+        CASE(show_prints_attempts_report_and_job_file),
+        CASE(show_prints_every_field_by_its_key_in_a_job_file),
+        CASE(why_prints_the_sentence_before_the_numbers),
+        CASE(cancel_tries_every_job_and_reports_failures),
+        CASE(why_names_what_happens_next),
+        CASE(nodes_prints_why_a_node_is_out_and_why_nothing_starts),
         CASE(top_without_a_terminal_prints_one_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_commands_stream.c - commands that follow something, and answers that
- * mean harm.
+/* test_commands_stream.c - commands that follow a log or events, and hostile
+ * answers of firnd.
  */
 #include "firncmd.h"
 #include "folder.h"
@@ -20,7 +20,7 @@
 
 /* --- following ------------------------------------------------------------ */
 
-static void logs_are_made_harmless_unless_raw(void **state)
+static void logs_escapes_control_characters_unless_raw(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=0&limit=1048576", 200,
@@ -33,7 +33,7 @@ static void logs_are_made_harmless_unless_raw(void **state)
     assert_null(strchr(cmd_ran.out, '\x1b'));
 }
 
-static void the_last_lines_of_a_log(void **state)
+static void logs_tail_prints_the_last_lines(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?tail=2&limit=1048576", 200,
@@ -42,7 +42,7 @@ static void the_last_lines_of_a_log(void **state)
     assert_string_equal(cmd_ran.out, "c\nd");
 }
 
-static void a_followed_log_goes_on_where_it_was(void **state)
+static void a_followed_log_continues_after_a_restart_of_firnd(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/logs?offset=0&limit=1048576", 200,
@@ -56,7 +56,7 @@ static void a_followed_log_goes_on_where_it_was(void **state)
     assert_string_equal(cmd_ran.out, "abc\nghi\n");
 }
 
-static void events_come_in_pages_and_then_as_they_happen(void **state)
+static void events_prints_all_pages_then_new_events(void **state)
 {
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/events?after=0", 200,
@@ -78,7 +78,7 @@ static void events_come_in_pages_and_then_as_they_happen(void **state)
     cmd_out_has("\"kind\":\"started\",\"text\":\"on \\u001B[2Jn0\"}\n");
 }
 
-static void the_history_becomes_a_trace(void **state)
+static void trace_export_writes_the_job_history(void **state)
 {
     (void)state;
     static const char csv[] =
@@ -95,7 +95,7 @@ static void the_history_becomes_a_trace(void **state)
     assert_int_equal(fread(got, 1, sizeof got - 1, file), sizeof csv - 1);
     fclose(file);
     assert_string_equal(got, csv);
-    /* Longer ago than there are years is all of it. */
+    /* A time before 1970 means the whole history. */
     fake_tell(&cmd_fake, "GET /v1/trace?since=0", 200, csv);
     assert_int_equal(cmd_firn("trace export --last 99999d"), 0);
     assert_string_equal(cmd_ran.out, csv);
@@ -108,7 +108,7 @@ static void the_history_becomes_a_trace(void **state)
     assert_int_equal(cmd_firn("whatif --policy fifo"), 1);
     assert_string_equal(cmd_ran.err,
                         "firn whatif: no job submitted in this time has run\n");
-    /* A failure leaves what was there. */
+    /* A failure leaves the file unchanged. */
     fake_tell(&cmd_fake, "GET /v1/trace", 500,
               "{\"error\": {\"code\": \"x\", \"text\": \"no disk\"}}");
     assert_int_equal(cmd_firn(line), 1);
@@ -120,7 +120,7 @@ static void the_history_becomes_a_trace(void **state)
 
 #define EVIL "x\\u001b]0;owned\\u0007\\u202e\\u009b31m\\n\\r"
 
-static void nothing_hostile_reaches_the_terminal(void **state)
+static void no_command_prints_a_control_character_of_firnd(void **state)
 {
     (void)state;
     static const char job[] =
@@ -166,7 +166,7 @@ static void nothing_hostile_reaches_the_terminal(void **state)
     assert_null(strpbrk(cmd_ran.err, "\x1b\x07\r\x9b"));
 }
 
-static void answers_of_another_shape_do_no_harm(void **state)
+static void unexpected_json_does_not_crash_a_command(void **state)
 {
     (void)state;
     static const char *const bodies[] = {
@@ -194,13 +194,13 @@ static void answers_of_another_shape_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(logs_are_made_harmless_unless_raw),
-        CASE(the_last_lines_of_a_log),
-        CASE(a_followed_log_goes_on_where_it_was),
-        CASE(events_come_in_pages_and_then_as_they_happen),
-        CASE(the_history_becomes_a_trace),
-        CASE(nothing_hostile_reaches_the_terminal),
-        CASE(answers_of_another_shape_do_no_harm),
+        CASE(logs_escapes_control_characters_unless_raw),
+        CASE(logs_tail_prints_the_last_lines),
+        CASE(a_followed_log_continues_after_a_restart_of_firnd),
+        CASE(events_prints_all_pages_then_new_events),
+        CASE(trace_export_writes_the_job_history),
+        CASE(no_command_prints_a_control_character_of_firnd),
+        CASE(unexpected_json_does_not_crash_a_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
-/* test_flags.c - options are read from their table, wrong ones are named.
+/* test_flags.c - options, operands and subcommands of a command line.
  *
- * The parser speaks on standard output and standard error; both are caught in
- * a file for the length of a case.
+ * Standard output and standard error of the parser are captured in a file.
  */
 #include "cli/flags.c" /* programs link libfirn.a, which has no cli */
 #include "temp.h"
@@ -18,7 +17,7 @@
 struct args {
     const char *out;
     double load, wait_s;
-    bool is_quiet;
+    bool is_quiet, is_json;
     int count;
     uint64_t seed;
     struct words names, rows;
@@ -37,6 +36,11 @@ static const struct flag table[] = {
     {"seed", 0, "N", "where to begin", flag_seed, offsetof(struct args, seed)},
     {"names", 0, "A,B", "a list", flag_words, offsetof(struct args, names)},
     {"row", 0, "ROW", "one more", flag_word, offsetof(struct args, rows)},
+    {"an-option-of-some-length", 0, "N",
+     "a help text that is longer than the rest of its line and goes on below",
+     flag_count, offsetof(struct args, count)},
+    {"format", 'f', "FORMAT", "how", flag_format,
+     offsetof(struct args, is_json)},
     {0},
 };
 static const struct flags_page page = {
@@ -49,10 +53,21 @@ static const struct flags_page page = {
 static struct args args;
 static char *argv[16];
 static int argc;
-static char said[4096]; /* what the last parse() printed */
+static char printed[4096]; /* output of the last call */
 
-/* Splits `line` at spaces and parses it. */
-static int parse(const char *line)
+enum call { PARSE, OPERANDS, SUBCOMMAND };
+
+static int run_one(int count, char **words)
+{
+    (void)words;
+    return 100 + count;
+}
+
+static const struct subcommand subcommands[] = {
+    {"stat", run_one}, {"gen", run_one}, {0}};
+
+/* Splits `line` at spaces and passes it to a function of flags.h. */
+static int call(enum call which, const char *line)
 {
     static char copy[256];
     char path[64];
@@ -74,7 +89,10 @@ static int parse(const char *line)
     int fd = open(path, O_WRONLY), out = dup(1), err = dup(2);
     dup2(fd, 1);
     dup2(fd, 2);
-    int rc = flags_parse(&page, &args, &argc, argv);
+    int rc = which == PARSE ? flags_parse(&page, &args, &argc, argv)
+             : which == OPERANDS
+                 ? flags_operands(&page, argc, argv, 1, 2, "trace")
+                 : flags_subcommand(&page, subcommands, argc, argv);
     fflush(stdout);
     fflush(stderr);
     dup2(out, 1);
@@ -83,22 +101,27 @@ static int parse(const char *line)
     close(out);
     close(err);
     struct firn_buf text = file_text(path);
-    snprintf(said, sizeof said, "%s", text.at ? text.at : "");
+    snprintf(printed, sizeof printed, "%s", text.at ? text.at : "");
     buf_release(&text);
     remove(path);
     return rc;
 }
 
+static int parse(const char *line)
+{
+    return call(PARSE, line);
+}
+
 static void wrong(const char *line, const char *sentence)
 {
     assert_int_equal(parse(line), 2);
-    size_t n = strcspn(said, "\n");
-    said[n] = '\0';
-    assert_string_equal(said, sentence);
-    assert_string_equal(said + n + 1, "try 'firn try --help'\n");
+    size_t n = strcspn(printed, "\n");
+    printed[n] = '\0';
+    assert_string_equal(printed, sentence);
+    assert_string_equal(printed + n + 1, "try 'firn try --help'\n");
 }
 
-static void the_four_ways_to_give_a_value_are_the_same(void **state)
+static void the_four_forms_of_an_option_are_equal(void **state)
 {
     (void)state;
     static const char *const lines[] = {"try --out x.csv", "try --out=x.csv",
@@ -171,7 +194,7 @@ static void a_misspelt_option_gets_the_nearest_name(void **state)
           "firn try: unknown option '--quie'; did you mean --quiet?");
 }
 
-static void wrong_values_are_named(void **state)
+static void a_wrong_value_is_in_the_error_message(void **state)
 {
     (void)state;
     wrong("try --out", "firn try: --out needs a value (FILE)");
@@ -194,24 +217,84 @@ static void help_lists_every_option(void **state)
 {
     (void)state;
     assert_int_equal(parse("try --load 2 --help"), 0);
-    assert_non_null(strstr(said, "usage: firn try [options] FILE\n"));
-    assert_non_null(strstr(said, "\nTries it.\n"));
-    assert_non_null(strstr(said, "  -o, --out FILE          where to write\n"));
-    assert_non_null(strstr(said, "      --load X            share in use\n"));
+    assert_non_null(strstr(printed, "usage: firn try [options] FILE\n"));
+    assert_non_null(strstr(printed, "\nTries it.\n"));
     assert_non_null(
-        strstr(said, "  -h, --help              print this page\n"));
+        strstr(printed, "  -o, --out FILE          where to write\n"));
+    assert_non_null(
+        strstr(printed, "      --load X            share in use\n"));
+    assert_non_null(
+        strstr(printed, "  -h, --help              print this page\n"));
+}
+
+static void help_is_wrapped_at_79_columns(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("try --help"), 0);
+    assert_non_null(strstr(
+        printed,
+        "      --an-option-of-some-length N\n"
+        "                          a help text that is longer than the rest of "
+        "its line\n"
+        "                          and goes on below\n"));
+    for (const char *at = printed; *at != '\0'; at += *at == '\n') {
+        size_t n = strcspn(at, "\n");
+        assert_true(n <= 79);
+        at += n;
+    }
+}
+
+static void a_format_is_table_or_json(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("try -f json"), -1);
+    assert_true(args.is_json);
+    assert_int_equal(parse("try -f json -f table"), -1);
+    assert_false(args.is_json);
+    wrong("try -f jsn",
+          "firn try: --format: unknown format 'jsn'; use table or json");
+}
+
+static void the_number_of_operands_is_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(call(OPERANDS, "try a"), -1);
+    assert_int_equal(call(OPERANDS, "try a b"), -1);
+    assert_int_equal(call(OPERANDS, "try"), 2);
+    assert_non_null(strstr(printed, "firn try: no trace given\n"));
+    assert_int_equal(call(OPERANDS, "try a b c"), 2);
+    assert_non_null(
+        strstr(printed, "firn try: unexpected argument 'c' after the trace\n"));
+}
+
+static void a_subcommand_gets_its_own_arguments(void **state)
+{
+    (void)state;
+    assert_int_equal(call(SUBCOMMAND, "try gen a b"), 103);
+    assert_int_equal(call(SUBCOMMAND, "try"), 2);
+    assert_non_null(
+        strstr(printed, "firn try: no subcommand given: use stat or gen\n"));
+    assert_int_equal(call(SUBCOMMAND, "try gem"), 2);
+    assert_non_null(
+        strstr(printed, "firn try: unknown subcommand 'gem': use stat or gen"));
+    assert_int_equal(call(SUBCOMMAND, "try --help"), 0);
+    assert_non_null(strstr(printed, "usage: firn try [options] FILE\n"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_four_ways_to_give_a_value_are_the_same),
+        cmocka_unit_test(the_four_forms_of_an_option_are_equal),
         cmocka_unit_test(operands_keep_their_order),
         cmocka_unit_test(durations_have_units),
         cmocka_unit_test(lists_are_split_at_commas_and_repeat),
         cmocka_unit_test(a_misspelt_option_gets_the_nearest_name),
-        cmocka_unit_test(wrong_values_are_named),
+        cmocka_unit_test(a_wrong_value_is_in_the_error_message),
         cmocka_unit_test(help_lists_every_option),
+        cmocka_unit_test(help_is_wrapped_at_79_columns),
+        cmocka_unit_test(a_format_is_table_or_json),
+        cmocka_unit_test(the_number_of_operands_is_checked),
+        cmocka_unit_test(a_subcommand_gets_its_own_arguments),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     words_release(&args.names);

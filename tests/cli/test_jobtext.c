@@ -103,7 +103,7 @@ static void wrong_values_are_refused_when_they_are_given(void **state)
     }
 }
 
-static void nothing_in_a_text_becomes_a_key(void **state)
+static void no_text_becomes_a_yaml_key(void **state)
 {
     (void)state;
     char *options[] = {"--base", "x\"\npriority: 100 # \\", NULL};
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(options_of_one_group_become_one_mapping),
         cmocka_unit_test(a_level_goes_before_elastic_in_any_order),
         cmocka_unit_test(wrong_values_are_refused_when_they_are_given),
-        cmocka_unit_test(nothing_in_a_text_becomes_a_key),
+        cmocka_unit_test(no_text_becomes_a_yaml_key),
         cmocka_unit_test(a_variable_without_a_value_takes_that_of_this_process),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
     };

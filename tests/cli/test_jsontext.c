@@ -1,4 +1,4 @@
-/* test_jsontext.c - JSON laid out as text, and what is refused.
+/* test_jsontext.c - JSON text indented, invalid JSON rejected.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_pool.c - tasks in child processes: order, crashes, interruption.
  *
- * The task here is a fake: what it does depends on its number.
+ * A fake task does what `acts` has for its number.
  */
 #include "cli/pool.c" /* programs link libfirn.a, which has no cli */
 #include <setjmp.h>
@@ -10,14 +10,15 @@
 
 #include <cmocka.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum act { SQUARE, FAIL, CRASH, LEAVE, HANG, DEAF };
 
 struct fake {
     const enum act *acts;
-    int watched;       /* times the parent looked */
+    int watched;       /* calls of watch() */
     int nlooks;        /* a thousand are more than a minute */
-    double seen_share; /* how far the second task said it was */
+    double seen_share; /* progress sent by the second task */
 };
 
 static void sleep_ms(long ms)
@@ -33,7 +34,7 @@ static enum firn_status act(void *arg, size_t task, struct pool_child *child,
     *(long *)out = (long)(task * task);
     pool_share(child, 0.25);
     switch (fake->acts ? fake->acts[task] : SQUARE) {
-    case SQUARE: /* later ones are done sooner */
+    case SQUARE: /* later tasks end earlier */
         sleep_ms(task < 8 ? 40 - 5 * (long)task : 0);
         return FIRN_OK;
     case FAIL:
@@ -68,7 +69,7 @@ static void run_pool(struct pool *pool, struct fake *fake, size_t ntasks,
                           .run = act};
 }
 
-static void outcomes_are_kept_by_task_whatever_ends_first(void **state)
+static void outcomes_are_in_the_order_of_tasks(void **state)
 {
     (void)state;
     static const int widths[] = {1, 3, 8, 100};
@@ -88,7 +89,7 @@ static void outcomes_are_kept_by_task_whatever_ends_first(void **state)
     }
 }
 
-static void a_crash_is_named_and_the_others_go_on(void **state)
+static void a_crashed_task_is_reported_and_the_others_finish(void **state)
 {
     (void)state;
     static const enum act acts[] = {SQUARE, CRASH, FAIL, LEAVE, SQUARE};
@@ -99,28 +100,28 @@ static void a_crash_is_named_and_the_others_go_on(void **state)
     assert_int_equal(pool.outcomes[0].status, FIRN_OK);
     assert_int_equal(pool.outcomes[1].status, FIRN_EIO);
     assert_false(pool.outcomes[1].has_out);
-    assert_non_null(strstr(pool.outcomes[1].text, "ended by signal 6 ("));
+    assert_non_null(strstr(pool.outcomes[1].text, "killed by signal 6 ("));
     assert_int_equal(pool.outcomes[2].status, FIRN_EINVAL);
     assert_string_equal(pool.outcomes[2].text, "task 2 is bad");
     assert_string_equal(pool.outcomes[3].text,
-                        "the process left with status 3 and no result");
+                        "the process exited with status 3 without a result");
     assert_int_equal(*(long *)pool.outcomes[4].out, 16);
     pool_release(&pool);
 }
 
-/* Interrupts once the two that can end have ended and the one between them has
- * said how far it is. */
+/* Interrupts when the two tasks that end have ended and the task between them
+ * has sent its progress. */
 static void interrupt(void *arg, const struct pool *pool)
 {
     struct fake *fake = arg;
     bool has_said = pool->outcomes[1].share > 0 || ++fake->nlooks > 1000;
-    if (pool_look(pool).nended == 2 && has_said && fake->watched++ == 0) {
+    if (pool_progress(pool).nended == 2 && has_said && fake->watched++ == 0) {
         fake->seen_share = pool->outcomes[1].share;
         raise(SIGINT);
     }
 }
 
-static void an_interrupt_keeps_what_is_finished(void **state)
+static void an_interrupt_keeps_finished_outcomes(void **state)
 {
     (void)state;
     static const enum act acts[] = {SQUARE, HANG, SQUARE, HANG, SQUARE};
@@ -147,7 +148,7 @@ static void interrupt_twice(void *arg, const struct pool *pool)
         raise(SIGTERM);
 }
 
-static void a_child_that_does_not_listen_is_killed(void **state)
+static void a_child_that_ignores_sigterm_is_killed(void **state)
 {
     (void)state;
     static const enum act acts[] = {DEAF};
@@ -161,7 +162,7 @@ static void a_child_that_does_not_listen_is_killed(void **state)
     pool_release(&pool);
 }
 
-static void no_tasks_are_done_at_once(void **state)
+static void a_pool_without_tasks_returns_at_once(void **state)
 {
     (void)state;
     struct fake fake = {0};
@@ -172,7 +173,8 @@ static void no_tasks_are_done_at_once(void **state)
     pool_release(&pool);
 }
 
-static void a_look_sums_the_tasks_and_names_the_first_that_runs(void **state)
+static void
+progress_sums_all_tasks_and_names_the_first_running_one(void **state)
 {
     (void)state;
     struct pool_outcome outcomes[] = {{.state = POOL_ENDED},
@@ -181,12 +183,12 @@ static void a_look_sums_the_tasks_and_names_the_first_that_runs(void **state)
                                       {.state = POOL_RUNNING, .share = 0.25},
                                       {.state = POOL_WAITING}};
     struct pool pool = {.ntasks = 5, .outcomes = outcomes};
-    struct pool_sight at = pool_look(&pool);
+    struct pool_progress at = pool_progress(&pool);
     assert_true(at.share == 0.4);
     assert_int_equal(at.nended, 1);
     assert_int_equal(at.running, 1);
     outcomes[1].state = outcomes[3].state = POOL_ENDED;
-    at = pool_look(&pool);
+    at = pool_progress(&pool);
     assert_true(at.share == 3.25 / 5);
     assert_int_equal(at.nended, 3);
     assert_int_equal(at.running, 5);
@@ -195,12 +197,13 @@ static void a_look_sums_the_tasks_and_names_the_first_that_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outcomes_are_kept_by_task_whatever_ends_first),
-        cmocka_unit_test(a_crash_is_named_and_the_others_go_on),
-        cmocka_unit_test(an_interrupt_keeps_what_is_finished),
-        cmocka_unit_test(a_child_that_does_not_listen_is_killed),
-        cmocka_unit_test(no_tasks_are_done_at_once),
-        cmocka_unit_test(a_look_sums_the_tasks_and_names_the_first_that_runs),
+        cmocka_unit_test(outcomes_are_in_the_order_of_tasks),
+        cmocka_unit_test(a_crashed_task_is_reported_and_the_others_finish),
+        cmocka_unit_test(an_interrupt_keeps_finished_outcomes),
+        cmocka_unit_test(a_child_that_ignores_sigterm_is_killed),
+        cmocka_unit_test(a_pool_without_tasks_returns_at_once),
+        cmocka_unit_test(
+            progress_sums_all_tasks_and_names_the_first_running_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

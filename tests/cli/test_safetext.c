@@ -1,4 +1,4 @@
-/* test_safetext.c - nothing that a terminal acts on gets through. */
+/* test_safetext.c - characters that control a terminal are escaped. */
 #include "base/rng.h"
 #include "cli/safetext.c" /* programs link libfirn.a, which has no cli */
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void assert_safe(const char *text, const char *want)
     buf_release(&out);
 }
 
-static void plain_text_and_other_scripts_stay(void **state)
+static void text_in_any_script_is_unchanged(void **state)
 {
     (void)state;
     assert_safe("", "");
@@ -25,7 +25,7 @@ static void plain_text_and_other_scripts_stay(void **state)
                 "na\xc3\xafve \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa7");
 }
 
-static void control_characters_become_visible(void **state)
+static void control_characters_are_escaped(void **state)
 {
     (void)state;
     assert_safe("a\x1b[2Jb", "a\\x1b[2Jb");
@@ -35,7 +35,7 @@ static void control_characters_become_visible(void **state)
                 "\\u009b31m"); /* CSI as one character */
 }
 
-static void marks_that_turn_the_writing_become_visible(void **state)
+static void direction_marks_are_escaped(void **state)
 {
     (void)state;
     assert_safe("a\xe2\x80\xae"
@@ -57,7 +57,7 @@ static void bytes_that_are_no_utf8_become_visible(void **state)
                 "\\x9b1m"); /* CSI of eight bits */
 }
 
-/* Is there anything in it that a terminal would act on? */
+/* Does the text contain a character that controls a terminal? */
 static bool is_tame(const char *text, bool has_lines)
 {
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
@@ -70,7 +70,7 @@ static bool is_tame(const char *text, bool has_lines)
     return true;
 }
 
-static void any_bytes_in_any_pieces_give_the_same_tame_text(void **state)
+static void pieces_of_any_size_give_the_same_escaped_text(void **state)
 {
     (void)state;
     static const unsigned char likely[] = {0x1b, '[',  0xe2, 0x80, 0xae, 0xc2,
@@ -108,7 +108,7 @@ static void any_bytes_in_any_pieces_give_the_same_tame_text(void **state)
     }
 }
 
-static void lines_of_a_log_stay_lines(void **state)
+static void newlines_and_tabs_of_a_log_are_kept(void **state)
 {
     (void)state;
     static const char text[] = "one\r\n 10%\r 20%\r\ntwo\n\n\x1b[1m";
@@ -121,7 +121,7 @@ static void lines_of_a_log_stay_lines(void **state)
     buf_release(&out);
 }
 
-static void a_quoted_text_has_no_bare_quote_and_no_line(void **state)
+static void a_quoted_text_has_no_bare_quote_and_no_newline(void **state)
 {
     (void)state;
     struct firn_buf out = {0};
@@ -132,7 +132,7 @@ static void a_quoted_text_has_no_bare_quote_and_no_line(void **state)
     buf_release(&out);
 }
 
-static void widths_count_characters(void **state)
+static void the_width_is_the_number_of_characters(void **state)
 {
     (void)state;
     assert_int_equal(safe_width("na\xc3\xafve"), 5);
@@ -144,14 +144,14 @@ static void widths_count_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_and_other_scripts_stay),
-        cmocka_unit_test(control_characters_become_visible),
-        cmocka_unit_test(marks_that_turn_the_writing_become_visible),
+        cmocka_unit_test(text_in_any_script_is_unchanged),
+        cmocka_unit_test(control_characters_are_escaped),
+        cmocka_unit_test(direction_marks_are_escaped),
         cmocka_unit_test(bytes_that_are_no_utf8_become_visible),
-        cmocka_unit_test(any_bytes_in_any_pieces_give_the_same_tame_text),
-        cmocka_unit_test(lines_of_a_log_stay_lines),
-        cmocka_unit_test(a_quoted_text_has_no_bare_quote_and_no_line),
-        cmocka_unit_test(widths_count_characters),
+        cmocka_unit_test(pieces_of_any_size_give_the_same_escaped_text),
+        cmocka_unit_test(newlines_and_tabs_of_a_log_are_kept),
+        cmocka_unit_test(a_quoted_text_has_no_bare_quote_and_no_newline),
+        cmocka_unit_test(the_width_is_the_number_of_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_simfiles.c - each run's files have a name of their own.
+/* test_simfiles.c - names of the output files of `firn sim`.
  */
 #include "cli/flags.c" /* programs link libfirn.a, which has no cli */
 #include "cli/simfiles.c"
@@ -24,7 +24,8 @@ static void labels(const char *traces, const char *expected)
     words_release(&out);
 }
 
-static void a_label_is_the_name_without_folder_and_ending(void **state)
+static void
+a_label_is_the_file_name_without_directory_and_extension(void **state)
 {
     (void)state;
     labels("a/b/jobs.csv", "jobs");
@@ -34,14 +35,14 @@ static void a_label_is_the_name_without_folder_and_ending(void **state)
     labels("philly.csv#vc/1 x", "philly-vc_1_x");
 }
 
-static void equal_names_are_told_apart(void **state)
+static void equal_labels_get_numbers(void **state)
 {
     (void)state;
     labels("a/jobs.csv,b/jobs.csv,c/jobs.txt", "jobs,jobs-2,jobs-3");
     labels("jobs-2.csv,jobs.csv,a/jobs.csv", "jobs-2,jobs,jobs-3");
 }
 
-static void a_folder_is_made_or_taken_as_it_is(void **state)
+static void a_directory_is_created_unless_it_exists(void **state)
 {
     (void)state;
     char dir[64], file[80];
@@ -59,7 +60,7 @@ static void a_folder_is_made_or_taken_as_it_is(void **state)
     assert_string_equal(err.text, "/nonexistent/a: No such file or directory");
 }
 
-static void a_path_has_trace_policy_and_kind(void **state)
+static void a_path_is_made_of_trace_policy_and_kind(void **state)
 {
     (void)state;
     struct firn_buf path = {0};
@@ -71,10 +72,11 @@ static void a_path_has_trace_policy_and_kind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_label_is_the_name_without_folder_and_ending),
-        cmocka_unit_test(equal_names_are_told_apart),
-        cmocka_unit_test(a_folder_is_made_or_taken_as_it_is),
-        cmocka_unit_test(a_path_has_trace_policy_and_kind),
+        cmocka_unit_test(
+            a_label_is_the_file_name_without_directory_and_extension),
+        cmocka_unit_test(equal_labels_get_numbers),
+        cmocka_unit_test(a_directory_is_created_unless_it_exists),
+        cmocka_unit_test(a_path_is_made_of_trace_policy_and_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

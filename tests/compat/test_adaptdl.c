@@ -202,7 +202,7 @@ static void open_workload_6(struct play *play)
     play->options.trace = data_path("pollux/workloads/workload-6.csv");
 }
 
-static void tiresias_lives_through_workload_6_as_in_the_artifact(void **state)
+static void tiresias_runs_workload_6_as_the_artifact_does(void **state)
 {
     static const struct expected jobs[] = {
         {"cifar10-0", 1000, 0},
@@ -240,7 +240,7 @@ static void tiresias_lives_through_workload_6_as_in_the_artifact(void **state)
     play_close(&p);
 }
 
-static void optimus_lives_through_workload_6_as_in_the_artifact(void **state)
+static void optimus_runs_workload_6_as_the_artifact_does(void **state)
 {
     static const struct expected jobs[] = {
         {"cifar10-0", 955, 0},      {"cifar10-1", 1075, 0},
@@ -359,7 +359,7 @@ static void gpus_idle_until_the_round_ends(void **state)
  * in the first queue and leaves 40: they go to `t`, which fell first, and `s`
  * waits (by submission `s` would stay and `t` stop). At 4920 `u` falls, behind
  * `s`, which then gets its 24 GPUs back. */
-static void who_fell_first_goes_first(void **state)
+static void the_job_demoted_first_runs_first(void **state)
 {
     struct play p;
     (void)state;
@@ -376,17 +376,16 @@ static void who_fell_first_goes_first(void **state)
     play_close(&p);
 }
 
-/* ---- what it refuses ---- */
+/* ---- refused options ---- */
 
-static void expect_refusal(struct play *p, const char *policy,
-                           const char *words)
+static void expect_refusal(struct play *p, const char *policy, const char *text)
 {
     assert_int_not_equal(play_try(p, policy), FIRN_OK);
-    if (strstr(p->err.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", p->err.text, words);
+    if (strstr(p->err.text, text) == NULL)
+        fail_msg("'%s' does not say '%s'", p->err.text, text);
 }
 
-static void it_has_the_policies_of_the_artifact_only(void **state)
+static void only_the_policies_of_the_artifact_exist(void **state)
 {
     struct play p;
     (void)state;
@@ -397,7 +396,7 @@ static void it_has_the_policies_of_the_artifact_only(void **state)
     play_close(&p);
 }
 
-static void what_the_artifact_never_had_is_refused(void **state)
+static void options_the_artifact_never_had_are_refused(void **state)
 {
     struct play p;
     (void)state;
@@ -446,7 +445,7 @@ static void another_cluster_is_refused(void **state)
     }
 }
 
-static void an_unknown_application_is_named_with_those_there_are(void **state)
+static void an_unknown_application_lists_the_known_ones(void **state)
 {
     struct play p;
     (void)state;
@@ -466,17 +465,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiresias_has_the_published_averages),
         cmocka_unit_test(optimus_has_the_published_averages),
-        cmocka_unit_test(tiresias_lives_through_workload_6_as_in_the_artifact),
-        cmocka_unit_test(optimus_lives_through_workload_6_as_in_the_artifact),
+        cmocka_unit_test(tiresias_runs_workload_6_as_the_artifact_does),
+        cmocka_unit_test(optimus_runs_workload_6_as_the_artifact_does),
         cmocka_unit_test(
             rounds_of_other_lengths_do_what_they_do_in_the_artifact),
         cmocka_unit_test(an_arrival_waits_for_the_next_round),
         cmocka_unit_test(gpus_idle_until_the_round_ends),
-        cmocka_unit_test(who_fell_first_goes_first),
-        cmocka_unit_test(it_has_the_policies_of_the_artifact_only),
-        cmocka_unit_test(what_the_artifact_never_had_is_refused),
+        cmocka_unit_test(the_job_demoted_first_runs_first),
+        cmocka_unit_test(only_the_policies_of_the_artifact_exist),
+        cmocka_unit_test(options_the_artifact_never_had_are_refused),
         cmocka_unit_test(another_cluster_is_refused),
-        cmocka_unit_test(an_unknown_application_is_named_with_those_there_are),
+        cmocka_unit_test(an_unknown_application_lists_the_known_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static struct adlplace place(const char *text)
     return out;
 }
 
-/* Equal to so many of the digits that were written down. */
+/* Equal to the digits that were written down. */
 static void assert_near(double value, double want, double tolerance)
 {
     if (!(fabs(value - want) <= tolerance * fabs(want)))
@@ -308,7 +308,7 @@ static void a_restart_counts_down_first(void **state)
 }
 
 /* Two rounds on each placement, from scratch. */
-static void a_job_that_tunes_lives_as_in_the_artifact(void **state)
+static void a_tuned_job_trains_as_in_the_artifact(void **state)
 {
     static const struct {
         const char *app, *place;
@@ -324,7 +324,7 @@ static void a_job_that_tunes_lives_as_in_the_artifact(void **state)
     (void)state;
     if (!has_data())
         skip();
-    /* Of cifar10 after the first two placements. */
+    /* Fitted parameters of cifar10 after the first two placements. */
     static const double fits[2][ADL_NP] = {
         {0.051295, 4.02636e-4, 1.1e-8, 1.1e-8, 1e-8, 1e-8, 1.001},
         {0.0251383, 6.16426e-4, 1.50349e-3, 1.1e-8, 1.36681e-3, 1e-8, 1},
@@ -365,7 +365,7 @@ int main(void)
         cmocka_unit_test(
             a_job_alone_ends_at_the_second_it_does_in_the_artifact),
         cmocka_unit_test(a_restart_counts_down_first),
-        cmocka_unit_test(a_job_that_tunes_lives_as_in_the_artifact),
+        cmocka_unit_test(a_tuned_job_trains_as_in_the_artifact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

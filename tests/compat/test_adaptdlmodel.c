@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* Equal to so many of the digits that were written down. */
+/* Equal to the digits that were written down. */
 static void assert_near(double value, double want, double tolerance)
 {
     if (!(fabs(value - want) <= tolerance * fabs(want)))
@@ -131,7 +131,7 @@ static void the_best_batch_is_that_of_the_artifact(void **state)
 
 /* The first time counts: another placement with the same n, r and b does not
  * change what is known. */
-static void a_way_to_run_is_seen_once(void **state)
+static void only_the_first_observation_of_a_configuration_counts(void **state)
 {
     (void)state;
     struct adlmodel model = {0};
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(the_gradient_is_that_of_the_objective),
         cmocka_unit_test(the_fit_is_as_good_as_that_of_the_artifact),
         cmocka_unit_test(the_best_batch_is_that_of_the_artifact),
-        cmocka_unit_test(a_way_to_run_is_seen_once),
+        cmocka_unit_test(only_the_first_observation_of_a_configuration_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

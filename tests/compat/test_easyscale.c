@@ -73,11 +73,11 @@ static double end_of(const struct small *small, const char *name)
     return play_end(&small->play, name);
 }
 
-static void says(struct small *small, const char *policy, const char *words)
+static void says(struct small *small, const char *policy, const char *text)
 {
     assert_int_not_equal(play_try(&small->play, policy), FIRN_OK);
-    if (strstr(small->play.err.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", small->play.err.text, words);
+    if (strstr(small->play.err.text, text) == NULL)
+        fail_msg("'%s' does not say '%s'", small->play.err.text, text);
 }
 
 /* ---- the bars ---- */
@@ -148,19 +148,19 @@ static void hits_bar(const char *cluster, const struct bar *bar)
     play_close(&play);
 }
 
-static void yarn_is_the_artifacts(void **unused)
+static void yarn_gives_the_artifacts_results(void **unused)
 {
     (void)unused;
     hits_bar(CLUSTER, &bars[0]);
 }
 
-static void homo_is_the_artifacts(void **unused)
+static void homo_gives_the_artifacts_results(void **unused)
 {
     (void)unused;
     hits_bar(CLUSTER, &bars[1]);
 }
 
-static void heter_is_the_artifacts(void **unused)
+static void heter_gives_the_artifacts_results(void **unused)
 {
     (void)unused;
     hits_bar(CLUSTER, &bars[2]);
@@ -421,7 +421,7 @@ static void ties_go_by_the_order_of_a_python_set(void **unused)
     es_menu_free(menu);
 }
 
-/* ---- what it refuses ---- */
+/* ---- refused options ---- */
 
 static void other_clusters_are_refused(void **unused)
 {
@@ -437,7 +437,7 @@ static void other_clusters_are_refused(void **unused)
     }
 }
 
-static void options_it_never_had_are_refused(void **unused)
+static void options_the_artifact_never_had_are_refused(void **unused)
 {
     struct small small;
     (void)unused;
@@ -498,9 +498,9 @@ static void bad_tables_are_named(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(yarn_is_the_artifacts),
-        cmocka_unit_test(homo_is_the_artifacts),
-        cmocka_unit_test(heter_is_the_artifacts),
+        cmocka_unit_test(yarn_gives_the_artifacts_results),
+        cmocka_unit_test(homo_gives_the_artifacts_results),
+        cmocka_unit_test(heter_gives_the_artifacts_results),
         cmocka_unit_test(nodes_do_not_matter),
         cmocka_unit_test(yarn_runs_one_job_at_a_time),
         cmocka_unit_test(nothing_starts_before_the_first_step),
@@ -515,7 +515,7 @@ int main(void)
         cmocka_unit_test(a_wasteful_offer_is_never_taken),
         cmocka_unit_test(ties_go_by_the_order_of_a_python_set),
         cmocka_unit_test(other_clusters_are_refused),
-        cmocka_unit_test(options_it_never_had_are_refused),
+        cmocka_unit_test(options_the_artifact_never_had_are_refused),
         cmocka_unit_test(bad_inputs_say_what_is_known),
         cmocka_unit_test(bad_tables_are_named),
     };

@@ -1,4 +1,5 @@
-/* test_refuse.c - what no published simulator had is refused by name. */
+/* test_refuse.c - options that no published simulator had are refused by name.
+ */
 #include "compat/refuse.h"
 #include "sim/world.h"
 #include <firn/compat.h>
@@ -11,14 +12,14 @@
 #include <string.h>
 
 static void says(const struct firn_sim_options *options, unsigned but,
-                 const char *words)
+                 const char *text)
 {
     struct firn_error err = {0};
     assert_int_equal(refuse_options("A", options, but, &err), FIRN_EINVAL);
-    assert_string_equal(err.text, words);
+    assert_string_equal(err.text, text);
 }
 
-static void what_is_usual_passes(void **unused)
+static void default_options_pass(void **unused)
 {
     struct firn_sim_options usual = firn_sim_defaults();
     (void)unused;
@@ -65,7 +66,7 @@ static void each_option_is_refused_by_name(void **unused)
     says(&o[13], 0, "A never had a choice whether the first start costs");
 }
 
-static void what_an_artifact_had_passes(void **unused)
+static void options_of_the_artifact_pass(void **unused)
 {
     struct firn_sim_options o = firn_sim_defaults();
     (void)unused;
@@ -80,7 +81,7 @@ static void what_an_artifact_had_passes(void **unused)
                      FIRN_OK);
 }
 
-static void without_tables_it_says_what_is_needed(void **unused)
+static void a_missing_folder_of_tables_is_named(void **unused)
 {
     static const char *const none[] = {NULL, "none", "builtin"};
     struct firn_sim_options o = firn_sim_defaults();
@@ -97,7 +98,7 @@ static void without_tables_it_says_what_is_needed(void **unused)
     assert_int_equal(refuse_no_tables("A", &o, "b/", NULL), FIRN_OK);
 }
 
-/* One GPU: no artifact had so little. */
+/* One GPU: no artifact had so small a cluster. */
 static void every_world_refuses_a_cluster_its_artifact_never_had(void **unused)
 {
     struct firn_cluster cluster;
@@ -138,10 +139,10 @@ static void every_world_names_the_policies_it_has(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_usual_passes),
+        cmocka_unit_test(default_options_pass),
         cmocka_unit_test(each_option_is_refused_by_name),
-        cmocka_unit_test(what_an_artifact_had_passes),
-        cmocka_unit_test(without_tables_it_says_what_is_needed),
+        cmocka_unit_test(options_of_the_artifact_pass),
+        cmocka_unit_test(a_missing_folder_of_tables_is_named),
         cmocka_unit_test(every_world_refuses_a_cluster_its_artifact_never_had),
         cmocka_unit_test(every_world_names_the_policies_it_has),
     };

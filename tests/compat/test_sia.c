@@ -49,7 +49,7 @@ static void put(const struct play *play, const char *rel, const char *text)
 
 static const char *const suffixes[] = {"aws", "dgx-ext", "rtx"};
 
-/* Steps that long on each type, and one epoch of `steps` steps. */
+/* Tables with the given step times on each type, and one epoch of `steps`. */
 static void open_small(struct play *play, const char *rows,
                        const double step_s[3], double steps)
 {
@@ -195,7 +195,7 @@ static const char *data_root(void)
 static void philly_6_is_within_two_per_cent_of_the_artifact(void **unused)
 {
     (void)unused;
-    /* Of the first ten jobs those that end before the first tie. */
+    /* Those of the first ten jobs that end before the first tie. */
     static const struct {
         const char *name;
         double jct_s;
@@ -245,13 +245,13 @@ static void limits_of_applications_are_the_artifacts(void **unused)
     siashelf_release(&shelf);
 }
 
-/* ---- what it never had ---- */
+/* ---- refused options ---- */
 
-static void says(struct play *play, const char *policy, const char *words)
+static void says(struct play *play, const char *policy, const char *text)
 {
     assert_int_not_equal(play_try(play, policy), FIRN_OK);
-    if (strstr(play->err.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", play->err.text, words);
+    if (strstr(play->err.text, text) == NULL)
+        fail_msg("'%s' does not say '%s'", play->err.text, text);
 }
 
 static void another_cluster_is_refused(void **unused)
@@ -272,7 +272,7 @@ static void another_cluster_is_refused(void **unused)
     }
 }
 
-static void what_it_never_had_is_refused(void **unused)
+static void options_the_artifact_never_had_are_refused(void **unused)
 {
     (void)unused;
     struct play play;
@@ -294,7 +294,7 @@ static void what_it_never_had_is_refused(void **unused)
     close_small(&play);
 }
 
-static void an_unknown_application_is_told_with_the_known_ones(void **unused)
+static void an_unknown_application_lists_the_known_ones(void **unused)
 {
     (void)unused;
     struct play play;
@@ -329,8 +329,8 @@ int main(void)
         cmocka_unit_test(philly_6_is_within_two_per_cent_of_the_artifact),
         cmocka_unit_test(limits_of_applications_are_the_artifacts),
         cmocka_unit_test(another_cluster_is_refused),
-        cmocka_unit_test(what_it_never_had_is_refused),
-        cmocka_unit_test(an_unknown_application_is_told_with_the_known_ones),
+        cmocka_unit_test(options_the_artifact_never_had_are_refused),
+        cmocka_unit_test(an_unknown_application_lists_the_known_ones),
         cmocka_unit_test(a_missing_table_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

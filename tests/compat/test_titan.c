@@ -132,11 +132,11 @@ static void ends(struct small *s, const char *name, double want_s)
         fail_msg("%s ends at %.17g, not at %.17g", name, end_s, want_s);
 }
 
-static void says(struct small *s, const char *policy, const char *words)
+static void says(struct small *s, const char *policy, const char *text)
 {
     assert_int_not_equal(play_try(&s->play, policy), FIRN_OK);
-    if (strstr(s->play.err.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", s->play.err.text, words);
+    if (strstr(s->play.err.text, text) == NULL)
+        fail_msg("'%s' does not say '%s'", s->play.err.text, text);
 }
 
 /* ---- the quirks, one by one ---- */
@@ -340,9 +340,9 @@ static void tiresias_counts_the_restart_as_service(void **unused)
     close_small(&s);
 }
 
-/* ---- what the artifact never had ---- */
+/* ---- refused options ---- */
 
-static void what_it_never_had_is_refused_with_a_sentence(void **unused)
+static void options_the_artifact_never_had_are_refused(void **unused)
 {
     (void)unused;
     struct small s;
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(a_tenth_of_a_sample_is_near_enough),
         cmocka_unit_test(optimus_asks_the_last_job_for_the_limit),
         cmocka_unit_test(themis_leaves_the_fairest_fifth_waiting),
-        cmocka_unit_test(what_it_never_had_is_refused_with_a_sentence),
+        cmocka_unit_test(options_the_artifact_never_had_are_refused),
         cmocka_unit_test(other_clusters_are_refused),
         cmocka_unit_test(bad_rows_are_named),
         cmocka_unit_test(bad_tables_are_named),

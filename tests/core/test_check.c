@@ -176,7 +176,7 @@ static void every_lie_is_refused_and_changes_nothing(void **unused)
     }
 }
 
-static void what_is_declared_is_allowed(void **unused)
+static void a_policy_may_do_what_it_declares(void **unused)
 {
     (void)unused;
     static const struct lie allowed[] = {
@@ -241,7 +241,8 @@ static enum firn_status take_it_back(void *state, const struct firn_view *view,
     return FIRN_OK;
 }
 
-static void a_wrong_word_that_was_said_again_right_is_forgiven(void **unused)
+static void
+a_wrong_entry_that_a_later_one_replaces_is_not_checked(void **unused)
 {
     (void)unused;
     static const struct firn_policy_def policy = {
@@ -281,9 +282,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_lie_is_refused_and_changes_nothing),
-        cmocka_unit_test(what_is_declared_is_allowed),
+        cmocka_unit_test(a_policy_may_do_what_it_declares),
         cmocka_unit_test(a_policy_that_fails_is_named),
-        cmocka_unit_test(a_wrong_word_that_was_said_again_right_is_forgiven),
+        cmocka_unit_test(
+            a_wrong_entry_that_a_later_one_replaces_is_not_checked),
         cmocka_unit_test(jobs_may_trade_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

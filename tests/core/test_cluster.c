@@ -141,7 +141,7 @@ static void the_commonest_type_has_speed_one(void **state)
           "t4 16 GiB x0.324675 n8; a100 40 GiB x1 n9;");
 }
 
-static void presets_are_what_the_papers_used(void **state)
+static void presets_have_the_nodes_of_their_papers(void **state)
 {
     (void)state;
     gives("pollux", "pollux: 16 nodes, 64 GPUs; t4 16 GiB x1 n64;");
@@ -241,7 +241,7 @@ static void more_than_32_types_are_refused(void **state)
     buf_release(&spec);
 }
 
-static void what_is_no_cluster_is_said_with_the_nearest_preset(void **state)
+static void text_that_is_no_cluster_gets_the_nearest_preset(void **state)
 {
     (void)state;
     struct firn_cluster c = {0};
@@ -294,7 +294,7 @@ static void a_short_file_has_the_defaults(void **state)
 static void a_wrong_shape_gets_file_and_line(void **state)
 {
     (void)state;
-    yaml_refuses("", "c.yaml: says nothing");
+    yaml_refuses("", "c.yaml: the file is empty");
     yaml_refuses("- 1\n", "c.yaml: line 1: a list, where 'name: ...' and "
                           "'nodes: ...' should be");
     yaml_refuses("just words\n",
@@ -409,11 +409,11 @@ int main(void)
         cmocka_unit_test(a_spec_names_nodes_gpus_types_and_memory),
         cmocka_unit_test(nodes_are_numbered_in_the_order_named),
         cmocka_unit_test(the_commonest_type_has_speed_one),
-        cmocka_unit_test(presets_are_what_the_papers_used),
+        cmocka_unit_test(presets_have_the_nodes_of_their_papers),
         cmocka_unit_test(a_wrong_spec_gets_the_character),
         cmocka_unit_test(a_wrong_type_or_memory_gets_the_character),
         cmocka_unit_test(more_than_32_types_are_refused),
-        cmocka_unit_test(what_is_no_cluster_is_said_with_the_nearest_preset),
+        cmocka_unit_test(text_that_is_no_cluster_gets_the_nearest_preset),
         cmocka_unit_test(the_example_file_is_read),
         cmocka_unit_test(a_short_file_has_the_defaults),
         cmocka_unit_test(a_wrong_shape_gets_file_and_line),

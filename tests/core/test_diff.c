@@ -94,7 +94,8 @@ static void expect(const char *text, const char *words, const char *steps,
     "2 nodes x 4 gpus; A wants 2 from 1 to 4 shares on n0[0-1]; B wants 2 " \
     "on n1[0-1]; C wants 2 shares; D wants 1"
 
-static void nothing_said_of_kept_jobs_makes_no_step(void **unused)
+static void
+a_kept_job_that_the_policy_does_not_mention_makes_no_step(void **unused)
 {
     (void)unused;
     expect(SCENE, "keep-all", "", "A: n0[0-1]  B: n1[0-1]  C: -  D: -");
@@ -199,7 +200,8 @@ static void steps_carry_the_time_and_the_job_as_it_was(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_of_kept_jobs_makes_no_step),
+        cmocka_unit_test(
+            a_kept_job_that_the_policy_does_not_mention_makes_no_step),
         cmocka_unit_test(jobs_not_mentioned_in_an_empty_plan_stop),
         cmocka_unit_test(the_same_gpus_make_no_step),
         cmocka_unit_test(a_waiting_job_with_gpus_starts),

@@ -1,8 +1,8 @@
 /* test_freemap.c - free GPUs against an array that counts holders one by one.
  *
- * The model keeps for each GPU who holds it: 0 nobody, -1 one job whole, n > 0
- * so many half-shares. Every answer of the map is worked out again from that
- * array by looking at all nodes.
+ * The model keeps the holders of each GPU: 0 none, -1 one job whole, n > 0 that
+ * many half-shares. Every answer of the map is worked out again from that array
+ * by looking at all nodes.
  */
 #include "core/freemap.h"
 

@@ -50,7 +50,7 @@ static void progress_begins_after_the_restart(void **unused)
 }
 
 /* 80 reference seconds at rate 1/2 are 160 seconds, after what is left of the
- * restart; a waiting job, or one nobody has reported of, has its 80. */
+ * restart; a waiting job, or one without a report, has its 80. */
 static void time_left_counts_restart_and_rate(void **unused)
 {
     (void)unused;
@@ -135,8 +135,13 @@ static void memory_must_fit_where_it_is_known(void **unused)
     assert_true(accepts("", 1000, 1));
     assert_int_equal(answer.accept.types, 4); /* not known: fits */
     assert_false(accepts("t4|v100", 33, 1));
-    assert_non_null(strstr(answer.why, "suits no GPU of the cluster"));
-    assert_non_null(strstr(answer.why, "'t4|v100', 33 GiB"));
+    assert_string_equal(answer.why,
+                        "needs 33 GiB on each GPU; the largest that it accepts "
+                        "is v100 with 32 GiB");
+    assert_false(accepts("h100", 0, 1));
+    assert_string_equal(
+        answer.why,
+        "accepts GPUs of type 'h100' only; the cluster has v100, t4, odd");
 }
 
 static void size_is_held_against_the_gpus_that_suit(void **unused)
@@ -148,7 +153,7 @@ static void size_is_held_against_the_gpus_that_suit(void **unused)
     assert_true(accepts("t4", 0, 4));
     assert_false(accepts("t4", 0, 5));
     assert_string_equal(answer.why,
-                        "wants 5 GPUs, the cluster has 4 that suit it");
+                        "wants 5 GPUs, the cluster has 4 that it can use");
 }
 
 /* 12 asked for, 3 at least, 9 there: for who never resizes a gang of 12. */

@@ -177,7 +177,7 @@ static void the_slowest_and_the_smallest_count(void **state)
 
 /* 20 bytes a parameter: 31e9 at least, on a 2080ti of 11 GiB. A forecast says
  * that it cannot be, and truth goes at a tenth. */
-static void what_does_not_fit_crawls(void **state)
+static void a_model_that_does_not_fit_crawls(void **state)
 {
     (void)state;
     struct firn_cluster c = cluster_of("1x1:a100-80,1x1:2080ti");
@@ -194,7 +194,7 @@ static void what_does_not_fit_crawls(void **state)
 }
 
 /* firn_llm_plans() is the oracle: the same plans in the same order. */
-static void plans_are_those_of_the_model(void **state)
+static void splits_of_a_model_are_those_of_firn_llm_plans(void **state)
 {
     (void)state;
     static const char *const clusters[] = {"3x8:2080ti,2x8:a100,1x4:rtx6000",
@@ -301,7 +301,8 @@ static void a_job_never_goes_where_it_does_not_fit(void **state)
     assert_true(play_near(play_end(&play, "b"), 200));
     assert_int_equal(play.result.jobs, 2);
     assert_int_equal(play.result.bad_rows, 1);
-    assert_non_null(strstr(play.result.first_bad[0], "suits no GPU"));
+    assert_non_null(
+        strstr(play.result.first_bad[0], "GiB on each GPU; the largest"));
     play_close(&play);
 }
 
@@ -344,8 +345,8 @@ int main(void)
         cmocka_unit_test(tensor_parallel_has_traffic_in_each_layer),
         cmocka_unit_test(a_batch_that_does_not_divide_leaves_gpus_waiting),
         cmocka_unit_test(the_slowest_and_the_smallest_count),
-        cmocka_unit_test(what_does_not_fit_crawls),
-        cmocka_unit_test(plans_are_those_of_the_model),
+        cmocka_unit_test(a_model_that_does_not_fit_crawls),
+        cmocka_unit_test(splits_of_a_model_are_those_of_firn_llm_plans),
         cmocka_unit_test(asking_for_gpus_changes_no_work),
         cmocka_unit_test(only_types_with_the_memory_are_accepted),
         cmocka_unit_test(a_job_never_goes_where_it_does_not_fit),

@@ -222,7 +222,7 @@ static void the_fastest_way_that_fits_is_offered(void **unused)
     scene_free(scene);
 }
 
-static void what_is_not_known_is_not_offered(void **unused)
+static void a_way_without_a_forecast_is_not_offered(void **unused)
 {
     struct firn_offer offer;
     (void)unused;
@@ -263,7 +263,7 @@ int main(void)
         cmocka_unit_test(hosts_are_those_that_hold_half_shares),
         cmocka_unit_test(passes_go_down_to_one_sample),
         cmocka_unit_test(the_fastest_way_that_fits_is_offered),
-        cmocka_unit_test(what_is_not_known_is_not_offered),
+        cmocka_unit_test(a_way_without_a_forecast_is_not_offered),
         cmocka_unit_test(two_jobs_fit_with_a_margin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@
 
 /* ---- what it is given ---- */
 
-static void it_is_given_one_type_or_nothing(void **unused)
+static void a_one_type_job_is_given_one_type_or_nothing(void **unused)
 {
     (void)unused;
     static const char *const said[] = {
@@ -49,7 +49,7 @@ static void it_is_given_one_type_or_nothing(void **unused)
 }
 
 /* H has one of each, I one of a t4, J one of a v100. */
-static void it_shares_and_joins_gpus_of_one_type(void **unused)
+static void a_one_type_job_shares_and_joins_gpus_of_one_type(void **unused)
 {
     (void)unused;
     static const char *const said[] = {" alike", ""};
@@ -191,7 +191,8 @@ static bool accepts(int gpus, int gpus_min, bool resizes, bool one_type,
     return is_good;
 }
 
-static void it_is_accepted_when_one_type_could_hold_it(void **unused)
+static void
+a_one_type_job_is_accepted_when_one_type_could_hold_it(void **unused)
 {
     (void)unused;
     char why[JOB_WHY_MAX] = "";
@@ -214,7 +215,8 @@ static void served(const char *policy, const char *text, const char *expected)
 }
 
 /* X holds one v100; by count there are 4 GPUs for B. */
-static void serving_counts_by_type_for_it(void **unused)
+static void
+serving_by_rank_counts_gpus_by_type_for_a_one_type_job(void **unused)
 {
     (void)unused;
     static const char twos[] = "1 node x 3 gpus of v100; 1 node x 3 gpus of "
@@ -233,7 +235,8 @@ static void serving_counts_by_type_for_it(void **unused)
     served("fifo", text, "X: n0[0]  Y: n1[0]  B: -  C: -"); /* strict */
 }
 
-static void no_more_is_asked_for_it_than_one_type_has(void **unused)
+static void
+a_one_type_job_may_have_no_more_gpus_than_one_type_has(void **unused)
 {
     (void)unused;
     struct desk desk;
@@ -264,7 +267,8 @@ static enum firn_status look_at_offers(void *state,
 }
 
 /* As submitted A runs nowhere; elastic it has 1, 2 and 3 GPUs. */
-static void its_menu_ends_with_what_one_type_has(void **unused)
+static void
+the_offers_of_a_one_type_job_end_with_what_one_type_has(void **unused)
 {
     (void)unused;
     static const struct firn_policy_def policy = {.name = "looks",
@@ -285,14 +289,18 @@ static void its_menu_ends_with_what_one_type_has(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_given_one_type_or_nothing),
-        cmocka_unit_test(it_shares_and_joins_gpus_of_one_type),
+        cmocka_unit_test(a_one_type_job_is_given_one_type_or_nothing),
+        cmocka_unit_test(a_one_type_job_shares_and_joins_gpus_of_one_type),
         cmocka_unit_test(a_plan_that_mixes_or_changes_its_type_is_refused),
         cmocka_unit_test(the_type_it_first_held_is_its_type_for_life),
-        cmocka_unit_test(it_is_accepted_when_one_type_could_hold_it),
-        cmocka_unit_test(serving_counts_by_type_for_it),
-        cmocka_unit_test(no_more_is_asked_for_it_than_one_type_has),
-        cmocka_unit_test(its_menu_ends_with_what_one_type_has),
+        cmocka_unit_test(
+            a_one_type_job_is_accepted_when_one_type_could_hold_it),
+        cmocka_unit_test(
+            serving_by_rank_counts_gpus_by_type_for_a_one_type_job),
+        cmocka_unit_test(
+            a_one_type_job_may_have_no_more_gpus_than_one_type_has),
+        cmocka_unit_test(
+            the_offers_of_a_one_type_job_end_with_what_one_type_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

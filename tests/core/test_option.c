@@ -159,7 +159,7 @@ static void doubles_are_finite_and_in_range(void **state)
             "toy.share: '-0.1' is not a valid value (number from 0 to 1)");
 }
 
-static void choices_are_names(void **state)
+static void an_enum_option_takes_the_names_of_its_choices(void **state)
 {
     (void)state;
     struct settings s = fresh();
@@ -267,7 +267,7 @@ int main(void)
         cmocka_unit_test(bools_have_eight_words),
         cmocka_unit_test(ints_are_whole_and_in_range),
         cmocka_unit_test(doubles_are_finite_and_in_range),
-        cmocka_unit_test(choices_are_names),
+        cmocka_unit_test(an_enum_option_takes_the_names_of_its_choices),
         cmocka_unit_test(lists_are_ascending_positive_and_short),
         cmocka_unit_test(texts_are_taken_as_they_are),
         cmocka_unit_test(an_unknown_name_gets_the_nearest_one),

@@ -126,7 +126,7 @@ static void a_job_stays_when_what_it_holds_is_just_what_is_wanted(void **unused)
     desk_close(&desk);
 }
 
-static void the_last_word_about_a_job_counts(void **unused)
+static void the_latest_entry_of_a_job_counts(void **unused)
 {
     (void)unused;
     struct desk desk;
@@ -164,7 +164,7 @@ static void a_give_that_does_not_fit_changes_nothing(void **unused)
     desk_close(&desk);
 }
 
-static void free_gpus_are_told_by_type(void **unused)
+static void the_view_counts_free_gpus_by_type(void **unused)
 {
     (void)unused;
     struct desk desk;
@@ -376,7 +376,7 @@ static void ramble(uint64_t seed)
     desk_close(&desk);
 }
 
-static void undo_restores_free_gpus_whatever_was_said(void **unused)
+static void undo_restores_free_gpus_after_any_entries(void **unused)
 {
     (void)unused;
     for (int i = 0; i < trials(400); i++)
@@ -391,14 +391,14 @@ int main(void)
         cmocka_unit_test(a_job_stays_where_it_is_when_its_size_is_kept),
         cmocka_unit_test(a_job_moves_when_what_it_holds_is_not_what_is_wanted),
         cmocka_unit_test(a_job_stays_when_what_it_holds_is_just_what_is_wanted),
-        cmocka_unit_test(the_last_word_about_a_job_counts),
+        cmocka_unit_test(the_latest_entry_of_a_job_counts),
         cmocka_unit_test(a_give_that_does_not_fit_changes_nothing),
-        cmocka_unit_test(free_gpus_are_told_by_type),
+        cmocka_unit_test(the_view_counts_free_gpus_by_type),
         cmocka_unit_test(wrong_gpus_are_recorded_but_take_nothing),
         cmocka_unit_test(right_gpus_are_taken_on_several_nodes_and_boards),
         cmocka_unit_test(undo_goes_back_to_the_mark),
         cmocka_unit_test(notes_are_cut_and_kept_through_undo),
-        cmocka_unit_test(undo_restores_free_gpus_whatever_was_said),
+        cmocka_unit_test(undo_restores_free_gpus_after_any_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void a_join_that_cannot_be_changes_nothing(void **unused)
     desk_close(&desk);
 }
 
-/* Three may share a GPU here; whoever wants pairs only says so. */
+/* Three may share a GPU here; a policy that wants pairs only says so. */
 static void a_crowd_is_no_larger_than_wanted(void **unused)
 {
     (void)unused;

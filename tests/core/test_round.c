@@ -184,7 +184,7 @@ static void an_engine_that_fails_stops_the_round(void **unused)
     scene_free(scene);
 }
 
-static void the_toys_do_what_they_say(void **unused)
+static void the_toy_policies_give_the_plans_they_are_named_for(void **unused)
 {
     (void)unused;
     static const char *const text =
@@ -251,7 +251,7 @@ int main(void)
         cmocka_unit_test(lost_jobs_start_again_elsewhere),
         cmocka_unit_test(a_refused_plan_leaves_things_as_they_were),
         cmocka_unit_test(an_engine_that_fails_stops_the_round),
-        cmocka_unit_test(the_toys_do_what_they_say),
+        cmocka_unit_test(the_toy_policies_give_the_plans_they_are_named_for),
         cmocka_unit_test(notes_reach_the_jobs_and_go_when_they_start),
         cmocka_unit_test(the_engine_hears_when_all_is_settled),
     };

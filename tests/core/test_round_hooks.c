@@ -56,7 +56,7 @@ static void saw(const char *expected)
     buf_clear(&seen);
 }
 
-static void the_watcher_is_told_of_every_change(void **unused)
+static void the_round_watch_is_called_for_every_change(void **unused)
 {
     (void)unused;
     static const struct firn_engine_def engine = {.name = "bare",
@@ -173,7 +173,7 @@ static const struct firn_policy_def hooked = {
     .wake_s = hooked_wake_s,
 };
 
-static void hooks_are_called_in_time(void **unused)
+static void policy_hooks_see_each_accepted_event(void **unused)
 {
     (void)unused;
     memset(&calls, 0, sizeof calls);
@@ -295,8 +295,8 @@ static void a_policy_is_not_started_without_the_facts_it_needs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_watcher_is_told_of_every_change),
-        cmocka_unit_test(hooks_are_called_in_time),
+        cmocka_unit_test(the_round_watch_is_called_for_every_change),
+        cmocka_unit_test(policy_hooks_see_each_accepted_event),
         cmocka_unit_test(a_policy_is_woken_when_it_asked),
         cmocka_unit_test(bad_settings_are_refused_and_others_passed_over),
         cmocka_unit_test(the_last_setting_of_several_counts),

@@ -91,7 +91,7 @@ static void gpus_are_not_restored_twice(void **unused)
     scene_free(scene);
 }
 
-static void a_withdrawn_job_leaves_its_gpus_and_no_word(void **unused)
+static void a_withdrawn_job_frees_its_gpus_without_a_step(void **unused)
 {
     (void)unused;
     struct scene *scene =
@@ -103,7 +103,7 @@ static void a_withdrawn_job_leaves_its_gpus_and_no_word(void **unused)
     scene_free(scene);
 }
 
-static void nobody_is_placed_on_blocked_gpus(void **unused)
+static void no_job_is_placed_on_blocked_gpus(void **unused)
 {
     (void)unused;
     struct scene *scene =
@@ -132,8 +132,8 @@ int main(void)
         cmocka_unit_test(a_restored_job_holds_what_it_held_and_has_its_past),
         cmocka_unit_test(a_restored_job_may_wait),
         cmocka_unit_test(gpus_are_not_restored_twice),
-        cmocka_unit_test(a_withdrawn_job_leaves_its_gpus_and_no_word),
-        cmocka_unit_test(nobody_is_placed_on_blocked_gpus),
+        cmocka_unit_test(a_withdrawn_job_frees_its_gpus_without_a_step),
+        cmocka_unit_test(no_job_is_placed_on_blocked_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,7 +266,7 @@ static void plans_on_several_types_are_valid_for_any_job(void **unused)
     }
 }
 
-/* A job that wants what nobody else does must not change where the others
+/* A job that wants what no other job does must not change where the others
  * stand: with it the walk serves them, without it the quick way. */
 static void a_choosy_job_does_not_change_the_places_of_others(void **unused)
 {

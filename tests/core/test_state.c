@@ -136,9 +136,10 @@ static void jobs_the_cluster_can_never_run_are_refused(void **unused)
     refused(&yard, 0, &spec, "'A' wants 11 GPUs, the cluster has 10");
     spec = spec_of("A", 3);
     spec.types = "t4";
-    refused(&yard, 0, &spec, "3 GPUs, the cluster has 2 that suit it");
+    refused(&yard, 0, &spec, "3 GPUs, the cluster has 2 that it can use");
     spec.types = "h100|b200";
-    refused(&yard, 0, &spec, "suits no GPU of the cluster");
+    refused(&yard, 0, &spec,
+            "accepts GPUs of type 'h100|b200' only; the cluster has v100, t4");
     spec = spec_of("A", 1);
     spec.mem_gib = 1000;
     refused(&yard, 0, &spec, "1000 GiB");
@@ -265,7 +266,7 @@ static void a_held_allocation_is_a_copy(void **unused)
     close_yard(&yard);
 }
 
-static void the_cluster_is_a_copy_too(void **unused)
+static void the_state_copies_the_cluster(void **unused)
 {
     (void)unused;
     struct yard yard;
@@ -358,7 +359,7 @@ int main(void)
         cmocka_unit_test(a_job_stopped_while_it_restarts_has_done_nothing_more),
         cmocka_unit_test(slots_are_reused_and_ids_are_not),
         cmocka_unit_test(a_held_allocation_is_a_copy),
-        cmocka_unit_test(the_cluster_is_a_copy_too),
+        cmocka_unit_test(the_state_copies_the_cluster),
         cmocka_unit_test(a_rank_that_ended_is_asked_again),
         cmocka_unit_test(a_report_asks_for_the_rank_again),
     };

@@ -24,18 +24,44 @@ static void expect(const struct firn_job *const *jobs, size_t n,
     buf_release(&out);
 }
 
+/* The waiting jobs one by one are these. */
+static void expect_waiting(const struct firn_view *view, const char *names)
+{
+    const struct firn_job *jobs[8] = {NULL};
+    size_t n = 0;
+    for (const struct firn_job *job = NULL;
+         n < 8 && (job = firn_view_next_waiting(view, job)) != NULL;)
+        jobs[n++] = job;
+    expect(jobs, n, names);
+}
+
 #define SCENE                                                                  \
     "2 nodes x 4 gpus; n1 down; A wants 2 for 50; B wants 1 for 20 on n0[1]; " \
     "C wants 1 for 50; D wants 1 for 20; E wants 2 for 90 on n0[2-3]"
 
-static int shorter_first(const struct firn_job *a, const struct firn_job *b)
+static int shorter_first(const struct firn_job *a, const struct firn_job *b,
+                         const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return firn_cmp(a->spec.duration_s, b->spec.duration_s);
 }
 
-static int larger_first(const struct firn_job *a, const struct firn_job *b)
+static int larger_first(const struct firn_job *a, const struct firn_job *b,
+                        const struct firn_view *view, const void *arg)
 {
+    (void)view;
+    (void)arg;
     return b->spec.gpus - a->spec.gpus;
+}
+
+/* By GPU-seconds held until view->now_s, in steps of `*arg`. */
+static int less_served_first(const struct firn_job *a, const struct firn_job *b,
+                             const struct firn_view *view, const void *arg)
+{
+    double step = *(const double *)arg;
+    return firn_cmp(floor(firn_job_served_gpu_s(a, view->now_s) / step),
+                    floor(firn_job_served_gpu_s(b, view->now_s) / step));
 }
 
 static void counts_and_lists_agree(void **unused)
@@ -52,9 +78,11 @@ static void counts_and_lists_agree(void **unused)
     expect(firn_view_jobs(&view), 5, "ABCDE");
     expect(firn_view_waiting(&view), 3, "ACD");
     expect(firn_view_running(&view), 2, "BE");
+    expect_waiting(&view, "ACD");
     scene_done(scene, "B");
     scene_fail(scene, "A");
     view = round_view(scene->round, 4);
+    expect_waiting(&view, "CD");
     expect(firn_view_jobs(&view), view.njobs, "CDE");
     expect(firn_view_running(&view), view.nrunning, "E");
     scene_free(scene);
@@ -65,9 +93,20 @@ static void sorted_keeps_equal_jobs_by_id(void **unused)
     (void)unused;
     struct scene *scene = scene_new(SCENE, &toy_greedy, NULL);
     struct firn_view view = round_view(scene->round, 0);
-    expect(firn_view_sorted(&view, shorter_first), 5, "BDACE");
-    expect(firn_view_sorted(&view, larger_first), 5, "AEBCD");
+    expect(firn_view_sorted(&view, shorter_first, NULL), 5, "BDACE");
+    expect(firn_view_sorted(&view, larger_first, NULL), 5, "AEBCD");
     expect(firn_view_jobs(&view), 5, "ABCDE");
+    scene_free(scene);
+}
+
+static void an_order_knows_the_time_and_its_argument(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(SCENE, &toy_greedy, NULL);
+    double fine = 1, coarse = 15;
+    struct firn_view view = round_view(scene->round, 10);
+    expect(firn_view_sorted(&view, less_served_first, &fine), 5, "ACDBE");
+    expect(firn_view_sorted(&view, less_served_first, &coarse), 5, "ABCDE");
     scene_free(scene);
 }
 
@@ -78,7 +117,8 @@ static void a_view_without_jobs_has_empty_lists(void **unused)
     struct firn_view view = round_view(scene->round, 0);
     assert_int_equal(view.njobs, 0);
     assert_non_null(firn_view_jobs(&view));
-    assert_non_null(firn_view_sorted(&view, larger_first));
+    assert_null(firn_view_next_waiting(&view, NULL));
+    assert_non_null(firn_view_sorted(&view, larger_first, NULL));
     scene_free(scene);
 }
 
@@ -111,9 +151,10 @@ static void sorting_is_right_for_any_number_of_jobs(void **unused)
             scene_submit(scene, clause);
         }
         struct firn_view view = round_view(scene->round, 0);
-        const struct firn_job **jobs = firn_view_sorted(&view, shorter_first);
+        const struct firn_job **jobs =
+            firn_view_sorted(&view, shorter_first, NULL);
         for (size_t j = 1; j < view.njobs; j++) {
-            int c = shorter_first(jobs[j - 1], jobs[j]);
+            int c = shorter_first(jobs[j - 1], jobs[j], &view, NULL);
             if (c > 0 || (c == 0 && jobs[j - 1]->id >= jobs[j]->id))
                 fail_msg("seed %d: place %zu is out of order", i, j);
         }
@@ -149,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_and_lists_agree),
         cmocka_unit_test(sorted_keeps_equal_jobs_by_id),
+        cmocka_unit_test(an_order_knows_the_time_and_its_argument),
         cmocka_unit_test(a_view_without_jobs_has_empty_lists),
         cmocka_unit_test(scratch_memory_is_zeroed),
         cmocka_unit_test(sorting_is_right_for_any_number_of_jobs),

@@ -169,14 +169,14 @@ static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
     assert_true(fabs(liveforecast_slowdown(s.f, one, two) - 2.2) < 0.15);
     assert_true(fabs(rate(&s, 1, &a, 1) - 1) < 1e-9); /* alone, as before */
     liveforecast_part(s.f, one, two);
-    assert_true(liveforecast_slowdown(s.f, two, one) == LIVEFORECAST_BAD);
+    assert_true(liveforecast_slowdown(s.f, two, one) == FORECASTER_BAD);
     struct firn_buf text = {0};
     liveforecast_save(s.f, &text);
     assert_string_equal(text.at, "left\tright\n");
     close_scene(&s);
     open_scene(&s, "1x4:v100@16");
     liveforecast_load_pairs(s.f, text.at);
-    assert_true(liveforecast_slowdown(s.f, one, two) == LIVEFORECAST_BAD);
+    assert_true(liveforecast_slowdown(s.f, one, two) == FORECASTER_BAD);
     liveforecast_load_pairs(s.f, "no tab\n\t\nx"); /* passed over */
     buf_release(&text);
     close_scene(&s);
@@ -294,7 +294,7 @@ static void jobs_without_a_name_are_bad_for_themselves_only(void **unused)
     struct firn_job a = job_of("", 1);
     struct liveforecast_job one = {1, &a}, two = {2, &a}, three = {3, &a};
     liveforecast_part(s.f, one, two);
-    assert_true(liveforecast_slowdown(s.f, two, one) == LIVEFORECAST_BAD);
+    assert_true(liveforecast_slowdown(s.f, two, one) == FORECASTER_BAD);
     assert_true(liveforecast_slowdown(s.f, one, three) == 1.5);
     close_scene(&s);
 }

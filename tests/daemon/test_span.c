@@ -20,7 +20,7 @@
 static const struct firn_job *in_round(struct loopscene *s, const char *name)
 {
     const struct live_job *job = loopscene_job(s, name);
-    return loop_round_job(s->loop, loop_track(s->loop, job->id));
+    return desk_job(&s->loop->desk, desk_track(&s->loop->desk, job->id));
 }
 
 /* The answer to `firn eta`. */
@@ -111,13 +111,13 @@ static void a_job_beyond_its_guess_is_taken_to_need_more(void **unused)
     loopscene_pass(&s, 1000);
     assert_true(in_round(&s, "a")->spec.duration_s > 1100);
     assert_true(number(eta(&s, "b"), "start_s", 0) > 1);
-    /* Its own word is better than any guess: 90 of 100 steps, 1 s each. */
+    /* Its own report is better than any guess: 90 of 100 steps, 1 s each. */
     loopscene_report(&s, "a", 0.9, 1, 1024);
     assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 10) < 3);
     loopscene_close(&s);
 }
 
-static void what_nobody_knows_is_not_told(void **unused)
+static void no_eta_is_given_behind_a_job_of_unknown_duration(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -179,7 +179,7 @@ int main(void)
         CASE(those_that_wait_learn_from_those_that_ended),
         CASE(the_nearest_kind_counts),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
-        CASE(what_nobody_knows_is_not_told),
+        CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
         CASE(a_queue_without_durations_is_not_guessed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

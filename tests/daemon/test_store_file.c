@@ -2,6 +2,7 @@
  * killed.
  */
 #include "base/failpoint.h"
+#include "core/jobfields.h"
 #include "daemon/storework.h"
 #include "lib/folder.h"
 #include "tests/daemon/storescene.h"
@@ -348,7 +349,7 @@ static void a_file_of_the_first_firnd_is_read(void **state)
                  columns[i]);
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     }
-    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+    for (int i = 0; i < JOB_NFIELDS; i++) {
         snprintf(sql, sizeof sql, "ALTER TABLE jobs DROP COLUMN %s",
                  job_fields[i].name);
         if (job_fields[i].since > 1)

@@ -27,7 +27,7 @@ all="sim --trace $tmp/jobs.csv --cluster 1x8:v100 --policy fifo"
     err_has "--jobs"
 }
 run 1 sim --trace "$tmp/jobs.csv" --cluster 0x8:v100 --policy fifo
-[ -s "$tmp/err" ] || fail "no word on a cluster with no GPU"
+[ -s "$tmp/err" ] || fail "no message about a cluster without GPUs"
 run 1 sim --trace "$tmp/nothing.csv" --cluster 1x8:v100 --policy fifo,sjf
 err_has "nothing.csv (fifo, sjf): "
 [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "one sentence for both policies"

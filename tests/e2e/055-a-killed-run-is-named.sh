@@ -16,6 +16,6 @@ kill -KILL "$(cat "$tmp/child")"
 wait $pid
 rc=$?
 [ $rc -eq 1 ] || fail "status $rc, not 1"
-err_has "large.csv (sia): the process was ended by signal 9"
+err_has "large.csv (sia): the process was killed by signal 9"
 out_has "small.csv,sia,"
 exit 0

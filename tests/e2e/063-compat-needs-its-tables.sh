@@ -45,6 +45,6 @@ all="$all --trace $data/easyscale/workload.csv"
     err_has "never had a policy 'srtf'; it had "
 }
 run 0 sim --replay "$tmp"/o/*.events.tsv
-[ "$(grep -c 'in the world of easyscale work is not added up' "$tmp/out")" \
-    -eq 3 ] || fail "the replay does not say what it left out"
+[ "$(grep -c 'under --compat easyscale the work of jobs is not checked' "$tmp/out")" \
+    -eq 3 ] || fail "the replay does not report what it does not check"
 exit 0

@@ -14,7 +14,7 @@ titan_head=$titan_head,target_lr,target_gradient_steps,target_metric
 es_head=$(head -1 "$data/easyscale/workload.csv")
 es_row=$(sed -n 2p "$data/easyscale/workload.csv")
 
-# A row of each workload, with an application that nobody measured.
+# A row of each workload, with an application without measurements.
 printf '%s\n' name,time,application,num_replicas,batch_size a,0,gpt9,1,64 \
     >"$tmp/adaptdl.csv"
 cp "$tmp/adaptdl.csv" "$tmp/sia.csv"

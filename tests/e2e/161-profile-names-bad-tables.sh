@@ -24,7 +24,7 @@ run 0 profile eval --fit "$tmp/cut.csv" --test "$tmp/good.csv"
 head -2 "$h200" >"$tmp/one.csv"
 run 1 profile eval --fit "$tmp/one.csv" --test "$tmp/good.csv"
 err_has "iteration is not fitted"
-err_has "nothing could be fitted"
+err_has "no application could be fitted"
 head -1 "$h200" >"$tmp/none.csv"
 run 1 profile eval --fit "$tmp/none.csv" --test "$tmp/good.csv"
 err_has "no valid row"
@@ -36,7 +36,7 @@ run 1 profile fit "$tmp/other.csv"
 err_has "no table of a format that is known"
 echo "iter_ms,batch" >"$tmp/other.csv"
 run 1 profile fit "$tmp/other.csv"
-err_has "has no column 'model'"
+err_has "no column 'model'"
 run 1 profile fit "$tmp/no-such.csv"
 run 1 profile eval --fit "$tmp/good.csv" --points "$tmp/no/such/file"
 err_has "no/such/file"
@@ -46,7 +46,7 @@ sed 's/resnet18-c/other/' "$tmp/good.csv" >"$tmp/renamed.csv"
 run 1 profile eval --fit "$tmp/good.csv" --test "$tmp/renamed.csv"
 err_has "'other' is in $tmp/renamed.csv only"
 
-# Frozen layers that nobody weighed, and a table that does.
+# Frozen layers without a layer table, and with one.
 awk 'BEGIN {
     print "placement,local_bsz,step_time,sync_time,frozen_layer"
     for (k = 0; k < 4; k++)
@@ -65,7 +65,7 @@ EOF
 run 0 profile eval --fit "$tmp/frozen.csv" --layers "$tmp/layers.csv#x"
 err_has "frozen_layer is 3, of which the layer table says nothing"
 run 1 profile eval --fit "$tmp/frozen.csv" --layers "$tmp/layers.csv#y"
-err_has "no layers of 'y'"
+err_has "no layers of application 'y'"
 
 run 2 profile
 err_has "no subcommand given: use list, show, eval or fit"

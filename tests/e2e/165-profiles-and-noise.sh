@@ -13,8 +13,8 @@ cat >"$tmp/mixed.csv" <<'END'
 #firn-trace 1
 name,submit_s,gpus,duration_s,app
 a,0,1,100,bert
-b,0,1,100,nobody
-c,0,1,100,nobody
+b,0,1,100,unknown-app
+c,0,1,100,unknown-app
 END
 
 # Without profiles the durations are nominal, with them measured.
@@ -36,7 +36,7 @@ sed 's/"cpu_s".*//' "$tmp/out" | cmp -s - "$tmp/builtin" ||
 
 # Jobs without a profile are counted once, whatever the number of policies.
 run 0 sim -t "$tmp/mixed.csv" -c 2x4:t4 -p fifo,srtf --profiles builtin
-err_has "2 jobs of applications without a profile ('nobody' first)"
+err_has "2 jobs of applications without a profile ('unknown-app' first)"
 [ "$(grep -c 'without a profile' "$tmp/err")" -eq 1 ] || fail "told twice"
 
 # 'data' is the folder FIRN_DATA names; a wrong one is named. Without the

@@ -9,7 +9,7 @@ name,submit_s,gpus,duration_s,app
 a,0,1,1000,bert-base
 b,10,1,1000,resnet18-c
 c,20,1,1000,gpt-small
-d,30,1,1000,nobody
+d,30,1,1000,unknown-app
 END
 sim() { run 0 sim -t "$tmp/trace.csv" -c 1x4:h200 --profiles builtin "$@"; }
 mean() { grep -o '"jct_mean_s":[0-9.]*' "$tmp/out" | head -1 | cut -d: -f2; }
@@ -19,7 +19,7 @@ sim -p fifo -q -o json
 off=$(mean)
 for rule in freezeout tuned-freezeout penalty; do
     sim -p fifo,srtf -o json --freeze $rule --out "$tmp/$rule"
-    [ "$(grep -c 'know no layers' "$tmp/err")" -eq 1 ] || fail "told twice"
+    [ "$(grep -c 'without data on layers' "$tmp/err")" -eq 1 ] || fail "reported twice"
     run 0 sim --replay "$tmp/$rule"/*.events.tsv
     grep -q "^freeze	\"$rule\"" "$tmp/$rule"/*fifo.events.tsv ||
         fail "the log does not say how jobs froze"
@@ -27,7 +27,7 @@ for rule in freezeout tuned-freezeout penalty; do
     awk "BEGIN { exit !($(mean) < $off) }" || fail "$rule saves nothing"
 done
 sim -p fifo --freeze penalty
-err_has "2 jobs of applications that know no layers ('gpt-small' first)"
+err_has "2 jobs of applications without data on layers ('gpt-small' first)"
 
 # 'off' is the default here; the rest is refused.
 sim -p fifo -q -o json --freeze off
@@ -52,7 +52,7 @@ for rule in freezeout tuned-freezeout; do
     awk "BEGIN { exit !($(mean) < $off) }" || fail "$rule saves nothing"
 done
 
-# A job that is nothing but the name of an application nobody measured.
+# A job that is nothing but the name of an application without a profile.
 cat >"$tmp/unheard.csv" <<'END'
 #firn-trace 1
 name,submit_s,gpus,duration_s,app,nominal

@@ -19,7 +19,7 @@ END
 mkdir "$tmp/papers"
 cat >"$tmp/papers/tiny.yaml" <<END
 name: tiny
-paper: Nobody
+paper: Example
 shows: "Table 0: three jobs"
 claimed: sjf is better
 note: worked by hand
@@ -61,7 +61,7 @@ holds()
 
 run 0 repro --papers "$tmp/papers" -j 1
 err_is_empty
-out_has "tiny: Nobody, Table 0: three jobs"
+out_has "tiny: Example, Table 0: three jobs"
 out_has "SJF     jct_mean_s [min]  2.500  2.872"
 out_has "FIFO    jct_mean_s [min]      -  3.928"
 out_has "  there is no policy 'no-such-policy'"
@@ -111,7 +111,7 @@ grep -q '^## tiny' "$tmp/page.md" || fail "no section in the report"
 grep -q '5 of 12 claims hold' "$tmp/page.md" || fail "no count in the report"
 grep -q 'worked by hand' "$tmp/page.md" || fail "no note in the report"
 run 0 repro --list --papers "$tmp/papers"
-out_has "tiny  Nobody  Table 0: three jobs"
+out_has "tiny  Example  Table 0: three jobs"
 run 2 repro tinny --papers "$tmp/papers"
 err_has "did you mean 'tiny'?"
 
@@ -130,5 +130,5 @@ run 0 repro sjf-bsbf-table2
 out_has "skipped: FIRN_DATA is not set"
 out_has "0 of 0 claims hold; 3 skipped"
 FIRN_DATA=$tmp run 0 repro sjf-bsbf-table2
-out_has "skipped: there is no sjf_bsbf/trace-data/trace_data_new.csv"
+out_has "skipped: sjf_bsbf/trace-data/trace_data_new.csv: file not found"
 exit 0

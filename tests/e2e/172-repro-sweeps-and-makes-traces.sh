@@ -24,7 +24,7 @@ job_id,submit_s,duration_s,num_gpus,vc
 END
 cat >"$tmp/papers/a.yaml" <<'END'
 name: sweep
-paper: Nobody
+paper: Example
 shows: queue by length
 cluster: 1x1:v100
 metrics: [jct_mean_s]
@@ -62,7 +62,7 @@ fi
 # Options and settings are varied too.
 cat >"$tmp/papers/a.yaml" <<'END'
 name: cost
-paper: Nobody
+paper: Example
 shows: first starts
 cluster: 1x1:v100
 metrics: [jct_mean_s]
@@ -82,12 +82,12 @@ run 0 repro --papers "$tmp/papers"
 out_has "0     FIFO    jct_mean_s      -  10.00"
 out_has "5     FIFO    jct_mean_s      -  15.00"
 
-# made TRACE JOBS: the made-up trace has so many jobs.
+# made TRACE JOBS: checks the number of jobs of a synthetic trace.
 made()
 {
     cat >"$tmp/papers/a.yaml" <<END
 name: made
-paper: Nobody
+paper: Example
 shows: "a made-up trace"
 cluster: 2x4:v100
 metrics: [jobs, jct_mean_s]
@@ -110,7 +110,7 @@ made "gen:--jobs 7 --seed 3" 7
 made "sample:philly.csv jobs=4 seed=1 hours=1-5 5:x*1@1-8/32 99:y*1@1-8/32" 4
 cat >"$tmp/papers/a.yaml" <<'END'
 name: made
-paper: Nobody
+paper: Example
 shows: too many
 cluster: 2x4:v100
 metrics: [jobs]
@@ -125,13 +125,13 @@ run 1 repro --papers "$tmp/papers"
 err_has "'sample:' cannot read 'bogus'"
 sed -i 's/philly.csv/gone.csv/; s/ bogus//' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
-out_has "skipped: there is no gone.csv"
+out_has "skipped: gone.csv: file not found"
 
 # A policy that refuses a job has an easy mean: such runs are not compared.
 printf 'gang,0,2,10\nsmall,0,1,10\n' | cat "$tmp/head" - >"$tmp/data/two.csv"
 cat >"$tmp/papers/a.yaml" <<'END'
 name: unequal
-paper: Nobody
+paper: Example
 shows: a gang that fits on no one type
 cluster: 1x1:v100,1x1:t4
 metrics: [jct_mean_s]

@@ -17,7 +17,7 @@ c,2,1,10,short
 END
 cat >"$tmp/papers/a.yaml" <<'END'
 name: partly
-paper: Nobody
+paper: Example
 shows: what there is
 note: by hand
 found: the jobs are too few
@@ -33,7 +33,7 @@ sweep:
 policies:
   - {label: FIFO, policy: fifo}
   - {label: SJF, policy: sjf}
-  - {label: Oracle, missing: "nobody has one"}
+  - {label: Oracle, missing: "none is public"}
 claims:
   - {of: SJF, over: FIFO, metric: jct_mean_s@short, times: 1.2}
   - {of: SJF, at: there, over: FIFO, times: 1.2}
@@ -49,7 +49,7 @@ out_has "here   SJF     jct_mean_s@long       -  139.0"
 out_has "here   SJF     jobs@-                -  1.000"
 grep -q "^there" "$tmp/out" && fail "shows what there is not"
 out_has "not reproducible: there is secret"
-out_has "not reproducible: nobody has one"
+out_has "not reproducible: none is public"
 # The worst point is the one there is; (138/108) / (129/139) = 1.377
 out_has "(worst point), jct_mean_s@short                         1.20x   1.16x  1.28x  yes"
 out_has "jct_mean_s@short beyond jct_mean_s@long  1.20x   1.16x  1.38x  yes"
@@ -57,7 +57,7 @@ grep -c -- '-  not reproducible$' "$tmp/out" >"$tmp/n"
 [ "$(cat "$tmp/n")" = 2 ] || fail "not two claims that cannot be reproduced"
 out_has "2 of 3 claims hold; 2 not reproducible"
 grep -q 'Why not: the jobs are too few' "$tmp/page.md" || fail "no reason"
-grep -q '^- not reproducible: nobody has one' "$tmp/page.md" || fail "no list"
+grep -q '^- not reproducible: none is public' "$tmp/page.md" || fail "no list"
 run 0 repro --papers "$tmp/papers" -o json
 out_has '"claims":3,"held":2,"skipped":0,"not_reproducible":2'
 sed -i '/^found/d' "$tmp/papers/a.yaml"
@@ -78,7 +78,7 @@ awk 'BEGIN {
 }' >"$tmp/data/peaks.csv"
 cat >"$tmp/papers/a.yaml" <<'END'
 name: memory
-paper: Nobody
+paper: Example
 shows: peaks
 cluster: 1x1:h200
 metrics: [error_max, error_mean]
@@ -98,7 +98,7 @@ out_has "1 of 2 claims hold"
 out_has "ours    error_max       -      -"
 sed -i 's/#gpt2-124m/#gpt2-350m/' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
-out_has "has no model 'gpt2-350m'"
+out_has "no row of model 'gpt2-350m'"
 sed -i 's/peaks.csv#gpt2-350m/t.csv#x/' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
 out_has "no: failed"
@@ -109,7 +109,7 @@ made()
 {
     cat >"$tmp/papers/a.yaml" <<END
 name: made
-paper: Nobody
+paper: Example
 shows: "a made-up trace"
 cluster: 64x1:v100
 metrics: [jobs, jct_mean_s]
@@ -137,7 +137,7 @@ d,0,ncf,2,1
 END
 cat >"$tmp/papers/a.yaml" <<'END'
 name: made
-paper: Nobody
+paper: Example
 shows: "rows that are drawn"
 cluster: 4x8:v100
 metrics: [jobs, jct_mean_s]
@@ -156,6 +156,6 @@ done
 for wrong in "swap:a t.csv" "keep: t.csv" "swap:=b t.csv" "keep:a"; do
     sed -i "s|^traces.*|traces: [\"$wrong\"]|" "$tmp/papers/a.yaml"
     run 1 repro --papers "$tmp/papers"
-    err_has "wants"
+    err_has "needs"
 done
 exit 0

@@ -123,7 +123,7 @@ run 0 train diff --output json "$a" "$b"
 out_has '"equal":true,"first":null'
 
 run 0 train show "$a"
-out_has "step 7, 4 sections, 16 bytes of data, every CRC is right"
+out_has "step 7, 4 sections, 16 bytes of data, all checksums are correct"
 grep -q '^weights/fc1  *weights  *f32 2  *8$' "$tmp/out" || fail "no section"
 run 0 train show -o json "$a"
 out_has '"step":7'

@@ -44,7 +44,7 @@ held_once eats "n1[0]" || fail "$(api GET /jobs/eats)"
 }
 submit left 1 "" /bin/sleep 600
 wait_state left running
-await "its shepherd says nothing" says /jobs/left/logs 'firn: epoch 1 '
+await "its shepherd says nothing" says /jobs/left/logs 'firn: attempt 1 '
 says /jobs/left/logs 'in a control group' ||
     skip "no control group is used here"
 pid=$(tr ' ' '\n' <"$tmp/state/control/2/epoch-1/pid" | sed -n 4p)

@@ -19,7 +19,7 @@ submit one 1 "$sharing" "$tmp/tell" one
 submit other 1 "$sharing" "$tmp/tell" other
 wait_state two running
 wait_state one running
-wait_why other 'have no types of their own'
+wait_why other 'do not each have a type'
 api GET /jobs/other/why >"$tmp/out"
 out_has 'shar'
 [ "$(field other state)" = pending ] || fail "other is $(field other state)"

@@ -140,6 +140,143 @@ links_statically()
         "$tmp/user2" | grep -q '^8 GPUs'
 }
 
+# The programs of docs/library.md, as they stand there: code WHICH [cpp].
+code()
+{
+    awk -v want="$1" -v lang="\`\`\`${2:-c}" '
+        $0 == lang { on = ++n == want; next } /^```$/ { on = 0 } on' \
+        docs/library.md
+}
+
+# Every global name of a static library begins with firn_.
+static_names_begin_with_firn()
+{
+    for lib in libfirn libfirn_train; do
+        nm -g --defined-only "$prefix/lib/$lib.a" | awk 'NF == 3 { print $3 }' \
+            >"$tmp/global"
+        [ -s "$tmp/global" ] || { echo "$lib.a has no names"; return 1; }
+        ! grep -v '^firn_' "$tmp/global" || return 1
+    done
+}
+
+# A program's own log_info and buf_add are called by itself alone.
+cat >"$tmp/clash.c" <<'C'
+#include <firn/firn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void log_info(const char *fmt, ...);
+void buf_add(struct firn_buf *buf, const char *bytes, size_t n);
+void log_info(const char *fmt, ...) { (void)fmt; abort(); }
+void buf_add(struct firn_buf *buf, const char *bytes, size_t n)
+{
+    (void)buf, (void)bytes, (void)n;
+    abort();
+}
+
+int main(void)
+{
+    struct firn_buf out = {0};
+    firn_buf_add(&out, "ours", 4);
+    puts(out.at);
+    firn_buf_release(&out);
+    return 0;
+}
+C
+names_of_a_program_do_not_clash()
+{
+    static=$(flags --cflags --libs --static |
+        sed "s|-lfirn|$prefix/lib/libfirn.a|")
+    ${CC:-gcc} -std=c17 -o "$tmp/clash" "$tmp/clash.c" $static &&
+        "$tmp/clash" | grep -qx ours
+}
+
+# runs_smallest PROGRAM: it simulates its own policy to the end.
+runs_smallest()
+{
+    LD_LIBRARY_PATH=$prefix/lib "$1" traces/quickstart.csv | tee "$tmp/out"
+    grep -q '^smallest: 400 jobs, mean completion time [1-9][0-9]* s$' "$tmp/out"
+}
+
+c_program_has_its_own_policy()
+{
+    code 1 >"$tmp/small.c"
+    ${CC:-gcc} -std=c17 -Wall -Wextra -Wpedantic -Werror -o "$tmp/small" \
+        "$tmp/small.c" $(flags --cflags --libs) && runs_smallest "$tmp/small"
+}
+
+cxx_program_has_its_own_policy()
+{
+    cxx=$(command -v g++ || command -v clang++) ||
+        { echo "no C++ compiler"; return 0; }
+    code 1 cpp >"$tmp/small.cpp"
+    $cxx -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$tmp/smallpp" \
+        "$tmp/small.cpp" $(flags --cflags --libs) &&
+        runs_smallest "$tmp/smallpp" && cp "$tmp/out" "$tmp/cpp.out" &&
+        runs_smallest "$tmp/small" && cmp "$tmp/out" "$tmp/cpp.out"
+}
+
+# plugin FILE.c: compiles it to FILE.so as docs/library.md says.
+plugin()
+{
+    ${CC:-gcc} -std=c17 -Wall -Wextra -Wpedantic -Werror -shared -fPIC \
+        -o "${1%.c}.so" "$1" $(flags --cflags)
+}
+
+# in_tmp FIRN_ARGS...: the installed program, in the folder of the plug-ins.
+in_tmp()
+{
+    root=$PWD
+    (cd "$tmp" && "$prefix/bin/firn" "$@" --trace "$root/traces/quickstart.csv" \
+        --cluster pollux)
+}
+
+shared_object_has_a_policy()
+{
+    code 2 >"$tmp/largest.c"
+    plugin "$tmp/largest.c" || return 1
+    (cd "$tmp" && "$prefix/bin/firn" policies ./largest.so) |
+        grep '^largest.limit ' || return 1
+    in_tmp sim --policy ./largest.so,fifo -o csv >"$tmp/two.csv" || return 1
+    in_tmp sim --policy ./largest.so --set largest.limit=2 -o csv \
+        >"$tmp/limited.csv" || return 1
+    cat "$tmp/two.csv" "$tmp/limited.csv"
+    [ "$(grep -c ',largest,' "$tmp/two.csv")" -eq 1 ] &&
+        [ "$(grep -c ',fifo,' "$tmp/two.csv")" -eq 1 ] &&
+        ! grep -qxF "$(grep ,largest, "$tmp/two.csv")" "$tmp/limited.csv"
+}
+
+# refused WORDS SED: largest.c so changed is not loaded, and a sentence says why.
+refused()
+{
+    sed "$2" "$tmp/largest.c" >"$tmp/wrong.c"
+    ! cmp -s "$tmp/largest.c" "$tmp/wrong.c" || { echo "no change: $2"; return 1; }
+    plugin "$tmp/wrong.c" || return 1
+    ! in_tmp sim --policy ./wrong.so >"$tmp/why" 2>&1 || return 1
+    cat "$tmp/why"
+    grep -qF -e "$1" "$tmp/why"
+}
+
+wrong_shared_objects_are_named()
+{
+    refused 'has no policy: it does not define firn_policy_plugin' \
+        's/^FIRN_POLICY_PLUGIN.*/extern const int other; const int other = 1;/;
+         s/^static const struct firn_policy_def/const struct firn_policy_def/' &&
+        refused 'was built for version 2 of the policy interface' \
+            's/^FIRN_POLICY_PLUGIN(largest);/FIRN_API const struct firn_policy_plugin firn_policy_plugin = {sizeof(struct firn_policy_plugin), 2, 0, 0, \&largest};/' &&
+        refused 'set .size = sizeof(struct firn_policy_def)' '/\.size = /d' &&
+        refused 'built for a newer firn' \
+            's/\.size = sizeof(struct firn_policy_def)/& + 8/' &&
+        refused "'Largest' is no name for a policy" 's/"largest"/"Largest"/' &&
+        refused "there is a policy 'fifo' already" 's/"largest"/"fifo"/' &&
+        refused 'has no `decide`' '/\.decide = /d; s/^static enum firn_status/enum firn_status decide(void *, const struct firn_view *, struct firn_plan *);\nenum firn_status/' || return 1
+    ! in_tmp sim --policy ./none.so >"$tmp/why" 2>&1 &&
+        grep -F "there is no shared object './none.so'" "$tmp/why" || return 1
+    echo text >"$tmp/text.so"
+    ! in_tmp sim --policy ./text.so >"$tmp/why" 2>&1 &&
+        grep -F "cannot load a policy" "$tmp/why"
+}
+
 # A trainer of five lines, with the trainers' library alone.
 cat >"$tmp/trainer.c" <<'C'
 #include <firn/train.h>
@@ -219,6 +356,12 @@ try pkg_config_knows_the_version knows_its_version
 try a_program_compiles_with_the_installed_headers compiles_against_it
 try it_runs_with_the_installed_library runs_with_it
 try it_links_with_the_static_library_too links_statically
+try global_names_of_the_static_libraries_begin_with_firn static_names_begin_with_firn
+try a_function_of_a_program_does_not_replace_one_of_the_library names_of_a_program_do_not_clash
+try a_c_program_simulates_a_policy_of_its_own c_program_has_its_own_policy
+try a_cxx_program_simulates_the_same_policy cxx_program_has_its_own_policy
+try firn_sim_loads_a_policy_from_a_shared_object shared_object_has_a_policy
+try a_shared_object_that_cannot_be_used_is_refused_with_the_reason wrong_shared_objects_are_named
 try a_trainer_compiles_and_runs_with_the_trainers_library trains_with_it
 try its_sources_need_libc_alone trains_with_libc_alone
 try the_trainers_library_exports_only_its_own trainers_export_only_their_own

@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "base/rng.h"
-#include "engine/cage.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
+#include "engine/cgroup.h"
 #include "engine/localwork.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -77,7 +77,7 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
-static void what_ended_meanwhile_becomes_an_event(void **state)
+static void an_end_while_the_engine_was_down_becomes_an_event(void **state)
 {
     (void)state;
     pid_t pids[4];
@@ -87,7 +87,7 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
     kill(pids[1], SIGUSR1);
     int above = -1, lock = -1; /* all of it is gone when the lock is free */
     above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
-    for (int i = 0; i < 24000 && (lock = epoch_lock(above)) < 0; i++)
+    for (int i = 0; i < 24000 && (lock = attempt_lock(above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
     close(lock);
@@ -102,10 +102,10 @@ static void what_ended_meanwhile_becomes_an_event(void **state)
 static void a_shepherd_killed_with_the_engine_is_lost(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     run_and_kill("wait", 2, NULL);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGKILL);
     assert_int_equal(livehost_adopt(&host, 0, "n0[0-1]"), FIRN_OK);
@@ -117,11 +117,11 @@ static void a_shepherd_killed_with_the_engine_is_lost(void **state)
 }
 
 /* Killed between the number and the shepherd: nothing ran, nothing will. */
-static void what_never_started_is_fenced_off_and_started_anew(void **state)
+static void an_attempt_that_never_started_is_fenced_off(void **state)
 {
     (void)state;
     static const char *const points[] = {
-        "engine.epoch.after", "engine.launch.after", "engine.fence.after",
+        "engine.number.after", "engine.launch.after", "engine.fence.after",
         "engine.fork.before"};
     for (int i = 0; i < 4; i++) {
         run_and_kill("exit", 0, points[i]);
@@ -137,7 +137,7 @@ static void what_never_started_is_fenced_off_and_started_anew(void **state)
         assert_int_equal(end.epoch, epoch + 1);
         int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
         int64_t fence = 0;
-        assert_int_equal(epoch_fence(above, &fence), EPOCH_PRESENT);
+        assert_int_equal(attempt_fence(above, &fence), ATTEMPT_PRESENT);
         assert_true(fence > epoch);
         close(above);
     }
@@ -159,7 +159,7 @@ static void a_shepherd_spawned_last_of_all_runs_once(void **state)
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
 }
 
-static void a_job_nobody_knows_cannot_be_taken_over(void **state)
+static void a_job_without_a_record_cannot_be_taken_over(void **state)
 {
     (void)state;
     run_and_kill("exit", 0, "engine.fork.before");
@@ -171,9 +171,9 @@ static void a_job_nobody_knows_cannot_be_taken_over(void **state)
 /* Its environment is longer than any piece that is read at once. */
 static char large[2][100000];
 
-static void strays_are_gone_before_their_gpu_is_free(const char *what)
+static void orphans_are_gone_before_their_gpu_is_free(const char *what)
 {
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     livehost_work(&host, 0, what, folder_file("ready"));
     for (int i = 0; i < 2; i++) {
@@ -187,8 +187,8 @@ static void strays_are_gone_before_their_gpu_is_free(const char *what)
     workers_await(folder_file("ready"), 3);
     livehost_step(&host, 1, "n0[0]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     kill((pid_t)pid.pid, SIGKILL);
@@ -206,46 +206,47 @@ static void strays_are_gone_before_their_gpu_is_free(const char *what)
 static void orphans_are_killed_and_only_then_are_gpus_free(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("clan");
+    orphans_are_gone_before_their_gpu_is_free("clan");
 }
 
 /* Those that closed it, as daemons and what Python starts do, by what they were
  * started with. */
-static void orphans_without_the_lock_are_found_too(void **state)
+static void orphans_without_the_lock_file_are_found(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("tree");
+    orphans_are_gone_before_their_gpu_is_free("tree");
 }
 
-static void orphans_that_look_dead_and_are_not_are_found_too(void **state)
+static void orphans_whose_first_thread_ended_are_found(void **state)
 {
     (void)state;
-    strays_are_gone_before_their_gpu_is_free("headless");
+    orphans_are_gone_before_their_gpu_is_free("headless");
 }
 
 /* Those that have nothing of ours are in their control group, if there is one.
  */
-static void orphans_that_have_nothing_are_found_in_their_cage(void **state)
+static void orphans_without_marks_are_found_by_their_control_group(void **state)
 {
     (void)state;
-    struct cage cage;
-    char name[CAGE_NAME];
-    cage_name(name, 0, 0, getpid()); /* nobody else's */
-    if (!cage_open(&cage, CAGE_ON, name)) {
+    struct cgroup cgroup;
+    char name[CGROUP_NAME];
+    cgroup_name(name, 0, 0, getpid()); /* not used by any attempt */
+    if (!cgroup_open(&cgroup, CGROUP_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
-    char path[sizeof cage.path];
-    memcpy(path, cage.path, sizeof path);
-    mkdirat(cage.folder, "inner", 0700); /* as the job itself may */
-    cage_close(&cage);
+    char path[sizeof cgroup.path];
+    memcpy(path, cgroup.path, sizeof path);
+    mkdirat(cgroup.folder, "inner", 0700); /* as the job itself may */
+    cgroup_close(&cgroup);
     assert_int_equal(access(path, F_OK), -1);
-    ((struct local *)host.state)->cage = CAGE_ON;
-    strays_are_gone_before_their_gpu_is_free("bare");
+    ((struct local *)host.state)->cgroup = CGROUP_ON;
+    orphans_are_gone_before_their_gpu_is_free("bare");
 }
 
 /* Wherever a shepherd dies, the engine finds out what that means. */
-static void a_shepherd_that_dies_somewhere_is_understood(void **state)
+static void
+the_end_of_a_killed_shepherd_follows_from_where_it_died(void **state)
 {
     (void)state;
     static const struct {
@@ -276,11 +277,11 @@ static void a_shepherd_that_dies_somewhere_is_understood(void **state)
     }
 }
 
-/* Nobody is left to hand signals on. */
+/* A stopped shepherd forwards no signals. */
 static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
                                      "force-s", "0.1", &host.err),
@@ -288,8 +289,8 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
     livehost_work(&host, 0, "clan", folder_file("ready"))->grace_s = 0.05;
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 3);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGSTOP);
     livehost_step(&host, 0, "");
@@ -299,6 +300,24 @@ static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
     assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 3);
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
+}
+
+/* It stops itself right after it wrote the exit file. */
+static void a_shepherd_that_hangs_after_its_exit_file_is_killed(void **state)
+{
+    (void)state;
+    failpoint("test"); /* this process has looked, and stops nowhere */
+    assert_int_equal(firn_option_set(host.engine->options, host.state, "local",
+                                     "force-s", "0", &host.err),
+                     FIRN_OK);
+    setenv("FIRN_FAILPOINT", "shepherd.exit.after/stop", 1);
+    livehost_work(&host, 0, "exit", "3");
+    livehost_step(&host, 0, "n0[0]");
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
+    unsetenv("FIRN_FAILPOINT");
+    assert_int_equal(end.end, FIRN_END_FAILED);
+    assert_int_equal(end.exit_status, 3);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
 static void use_shepherd(const char *path)
@@ -337,7 +356,7 @@ static void is_made_again(void)
     assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
 }
 
-static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
+static void a_start_that_takes_too_long_is_killed_and_repeated(void **state)
 {
     (void)state;
     pid_t slow = start_slowly();
@@ -346,14 +365,14 @@ static void a_start_that_takes_too_long_is_killed_and_made_again(void **state)
 }
 
 /* It comes to run when its end has been decided. */
-static void a_start_killed_when_it_is_done_is_made_again_too(void **state)
+static void a_start_killed_just_as_it_succeeds_is_repeated(void **state)
 {
     (void)state;
     pid_t slow = start_slowly();
-    struct epoch_pid pid = {1, slow, procs_start(slow)};
+    struct attempt_pid pid = {1, slow, procs_start(slow)};
     livehost_drain(&host);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_int_equal(epoch_pid_put(folder, &pid, &host.err), FIRN_OK);
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(attempt_pid_put(folder, &pid, &host.err), FIRN_OK);
     close(folder);
     is_made_again();
 }
@@ -411,7 +430,7 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
         livehost_await(&host, FIRN_EVENT_LEFT, 0);
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    epoch_get(top, "ready", &text);
+    attempt_get(top, "ready", &text);
     close(top);
     if (text.n > 0 && strstr(text.at, "TWICE") != NULL)
         fail_msg("seed %llu: two epochs at once:\n%s", (unsigned long long)seed,
@@ -442,20 +461,21 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
-        CASE(what_ended_meanwhile_becomes_an_event),
+        CASE(an_end_while_the_engine_was_down_becomes_an_event),
         CASE(a_shepherd_killed_with_the_engine_is_lost),
-        CASE(what_never_started_is_fenced_off_and_started_anew),
+        CASE(an_attempt_that_never_started_is_fenced_off),
         CASE(a_shepherd_spawned_last_of_all_runs_once),
-        CASE(a_job_nobody_knows_cannot_be_taken_over),
-        CASE(a_shepherd_that_dies_somewhere_is_understood),
+        CASE(a_job_without_a_record_cannot_be_taken_over),
+        CASE(the_end_of_a_killed_shepherd_follows_from_where_it_died),
         CASE(engines_killed_at_any_moment_never_run_a_job_twice),
         CASE(a_shepherd_that_hangs_is_killed_with_its_workers),
-        CASE(a_start_that_takes_too_long_is_killed_and_made_again),
-        CASE(a_start_killed_when_it_is_done_is_made_again_too),
+        CASE(a_shepherd_that_hangs_after_its_exit_file_is_killed),
+        CASE(a_start_that_takes_too_long_is_killed_and_repeated),
+        CASE(a_start_killed_just_as_it_succeeds_is_repeated),
         CASE(orphans_are_killed_and_only_then_are_gpus_free),
-        CASE(orphans_without_the_lock_are_found_too),
-        CASE(orphans_that_look_dead_and_are_not_are_found_too),
-        CASE(orphans_that_have_nothing_are_found_in_their_cage),
+        CASE(orphans_without_the_lock_file_are_found),
+        CASE(orphans_whose_first_thread_ended_are_found),
+        CASE(orphans_without_marks_are_found_by_their_control_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-static void engines_are_found_by_their_names(void **state)
+static void an_engine_is_found_by_its_name(void **state)
 {
     (void)state;
     size_t n;
@@ -28,7 +28,7 @@ static void engines_are_found_by_their_names(void **state)
     assert_int_equal(err.status, FIRN_OK);
 }
 
-static void an_unknown_name_gets_a_sentence(void **state)
+static void an_unknown_engine_name_is_an_error_with_a_hint(void **state)
 {
     (void)state;
     struct firn_error err = {0};
@@ -41,7 +41,7 @@ static void an_unknown_name_gets_a_sentence(void **state)
                                   "the engines are: local, slurm");
 }
 
-static void an_engine_has_all_that_a_live_one_needs(void **state)
+static void every_engine_has_all_functions_of_a_live_engine(void **state)
 {
     (void)state;
     size_t n;
@@ -52,7 +52,7 @@ static void an_engine_has_all_that_a_live_one_needs(void **state)
         assert_true(e->apply && e->settled && e->next && e->adopt);
         assert_true(e->attach && e->wake_fd && e->cancel && e->phase);
         assert_true(e->state_size > 0);
-        assert_int_equal(e->gives & FIRN_NEED_DURATION, 0); /* nobody knows */
+        assert_int_equal(e->gives & FIRN_NEED_DURATION, 0); /* not known */
     }
 }
 
@@ -79,9 +79,9 @@ static void options_have_defaults_that_are_valid_and_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engines_are_found_by_their_names),
-        cmocka_unit_test(an_unknown_name_gets_a_sentence),
-        cmocka_unit_test(an_engine_has_all_that_a_live_one_needs),
+        cmocka_unit_test(an_engine_is_found_by_its_name),
+        cmocka_unit_test(an_unknown_engine_name_is_an_error_with_a_hint),
+        cmocka_unit_test(every_engine_has_all_functions_of_a_live_engine),
         cmocka_unit_test(options_have_defaults_that_are_valid_and_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

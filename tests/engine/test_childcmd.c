@@ -1,5 +1,5 @@
-/* test_childcmd.c - commands beside the loop: told once each, in order, killed
- * when they are late, and nothing of them is left.
+/* test_childcmd.c - commands beside the loop: reported once each, in order,
+ * killed when they are late, and nothing of them is left.
  *
  * After each case there is no child to wait for and no descriptor more than
  * before.
@@ -121,7 +121,7 @@ static void assert_quiet(struct commands *c)
     assert_int_equal(poll(&fd, 1, 0), 0);
 }
 
-static void words_are_given_as_they_are(void **state)
+static void arguments_arrive_unchanged(void **state)
 {
     struct commands *c = *state;
     char word[] = "a  'b' $HOME\n*";
@@ -145,7 +145,7 @@ static void words_are_given_as_they_are(void **state)
     assert_quiet(c);
 }
 
-static void both_streams_are_told_apart(void **state)
+static void stdout_and_stderr_are_separate(void **state)
 {
     struct commands *c = *state;
     ask_shell(c, "echo one; echo two >&2; printf three; exit 41", 0);
@@ -155,7 +155,7 @@ static void both_streams_are_told_apart(void **state)
     assert_int_equal(done.status, 41);
 }
 
-static void a_signal_is_told_as_a_shell_does(void **state)
+static void a_killed_command_reports_128_plus_the_signal(void **state)
 {
     struct commands *c = *state;
     ask_shell(c, "kill -TERM $$", 0);
@@ -181,7 +181,7 @@ static void more_than_a_pipe_holds_goes_in_and_out(void **state)
     buf_release(&input);
 }
 
-static void input_that_nobody_reads_breaks_nothing(void **state)
+static void unread_input_of_a_command_is_not_an_error(void **state)
 {
     struct commands *c = *state;
     struct firn_buf input = {0};
@@ -195,7 +195,7 @@ static void input_that_nobody_reads_breaks_nothing(void **state)
     assert_true(done.status == 0 && done.out.n == 0);
 }
 
-static void variables_go_over_our_own(void **state)
+static void a_commands_variables_replace_our_own(void **state)
 {
     struct commands *c = *state;
     static const char *const words[] = {"sh", "-c",
@@ -225,7 +225,7 @@ static bool spawn_tells(void)
     return false;
 }
 
-static void what_is_not_there_is_told_with_a_sentence(void **state)
+static void a_missing_program_is_an_error(void **state)
 {
     if (!spawn_tells())
         skip();
@@ -284,8 +284,8 @@ static pid_t await_number(const char *path)
     return (pid_t)strtol(text, NULL, 10);
 }
 
-/* It says all it has to say before anybody looks at its limit. */
-static void who_is_late_is_killed_with_all_it_started(void **state)
+/* It writes all its output before its limit is checked. */
+static void a_late_command_is_killed_with_its_group(void **state)
 {
     struct commands *c = *state;
     char folder[TEMP_FOLDER], path[TEMP_PATH], script[2 * TEMP_PATH];
@@ -309,7 +309,7 @@ static void who_is_late_is_killed_with_all_it_started(void **state)
     temp_close(folder);
 }
 
-static void who_keeps_a_pipe_open_does_not_make_us_wait(void **state)
+static void an_open_pipe_does_not_delay_the_end_of_a_command(void **state)
 {
     struct commands *c = *state;
     ask_shell(c, "sleep 1000 & echo $!; exit 3", 0);
@@ -336,7 +336,7 @@ static void while_a_pipe_is_held_open_nothing_spins(void **state)
 }
 
 /* Each says that it is there and stays until all may go. */
-static void no_more_than_so_many_run_and_order_is_kept(void **state)
+static void at_most_nmax_commands_run_and_in_order(void **state)
 {
     struct commands *c = *state;
     enum { N = 24, NMAX = 4 };
@@ -376,7 +376,7 @@ static void no_more_than_so_many_run_and_order_is_kept(void **state)
     temp_close(folder);
 }
 
-static void one_at_a_time_end_in_the_order_of_the_questions(void **state)
+static void with_one_place_commands_end_in_order(void **state)
 {
     (void)state;
     struct commands *c = NULL;
@@ -414,7 +414,7 @@ static void closing_kills_what_runs(void **state)
     temp_close(folder);
 }
 
-static void signals_are_as_by_default(void **state)
+static void commands_start_with_default_signal_handling(void **state)
 {
     struct commands *c = *state;
     sigset_t blocked, before;
@@ -483,7 +483,7 @@ static bool runs_without_streams(void)
     return close(0) == 0 && close(1) == 0 && close(2) == 0 && runs_one();
 }
 
-static void closed_standard_streams_of_ours_are_no_trouble(void **state)
+static void commands_run_although_our_standard_streams_are_closed(void **state)
 {
     (void)state;
     assert_int_equal(status_of_fork(runs_without_streams), 0);
@@ -513,7 +513,7 @@ static void without_pidfds_ends_are_seen_too(void **state)
     assert_int_equal(status_of_fork(runs_without_pidfd), 0);
 }
 
-static void no_room_for_any_is_refused(void **state)
+static void a_limit_of_zero_commands_is_an_error(void **state)
 {
     (void)state;
     struct commands *c = NULL;
@@ -527,24 +527,24 @@ static void no_room_for_any_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(words_are_given_as_they_are),
-        CASE(both_streams_are_told_apart),
-        CASE(a_signal_is_told_as_a_shell_does),
+        CASE(arguments_arrive_unchanged),
+        CASE(stdout_and_stderr_are_separate),
+        CASE(a_killed_command_reports_128_plus_the_signal),
         CASE(more_than_a_pipe_holds_goes_in_and_out),
-        CASE(input_that_nobody_reads_breaks_nothing),
-        CASE(variables_go_over_our_own),
-        CASE(what_is_not_there_is_told_with_a_sentence),
-        CASE(who_is_late_is_killed_with_all_it_started),
-        CASE(who_keeps_a_pipe_open_does_not_make_us_wait),
+        CASE(unread_input_of_a_command_is_not_an_error),
+        CASE(a_commands_variables_replace_our_own),
+        CASE(a_missing_program_is_an_error),
+        CASE(a_late_command_is_killed_with_its_group),
+        CASE(an_open_pipe_does_not_delay_the_end_of_a_command),
         CASE(while_a_pipe_is_held_open_nothing_spins),
-        CASE(no_more_than_so_many_run_and_order_is_kept),
-        CASE(one_at_a_time_end_in_the_order_of_the_questions),
+        CASE(at_most_nmax_commands_run_and_in_order),
+        CASE(with_one_place_commands_end_in_order),
         CASE(closing_kills_what_runs),
-        CASE(signals_are_as_by_default),
+        CASE(commands_start_with_default_signal_handling),
         CASE(no_command_has_the_pipes_of_another),
-        CASE(closed_standard_streams_of_ours_are_no_trouble),
+        CASE(commands_run_although_our_standard_streams_are_closed),
         CASE(without_pidfds_ends_are_seen_too),
-        CASE(no_room_for_any_is_refused),
+        CASE(a_limit_of_zero_commands_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

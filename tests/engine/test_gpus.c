@@ -27,7 +27,7 @@ static void gives(const char *name, double gib, const char *spec)
     gpus_close(&gpus);
 }
 
-static void names_of_drivers_become_types(void **state)
+static void driver_names_become_gpu_types(void **state)
 {
     (void)state;
     gives("NVIDIA H200", 140.44, "1x1:h200@140.4");
@@ -64,7 +64,7 @@ static void each_kind_is_a_node_and_keeps_its_devices(void **state)
 }
 
 /* Also those that others use: the cluster is the same at every start. */
-static void a_driver_without_gpus_is_named(void **state)
+static void a_driver_without_gpus_is_an_error(void **state)
 {
     (void)state;
     struct gpus gpus;
@@ -74,7 +74,7 @@ static void a_driver_without_gpus_is_named(void **state)
     assert_int_equal(gpus.at.n, 1);
     gpus_close(&gpus);
     assert_int_equal(ask(&gpus, &busy, 0, &err), FIRN_ENOENT);
-    assert_non_null(strstr(err.text, "has no GPU here"));
+    assert_non_null(strstr(err.text, "has no GPU;"));
     assert_int_equal(fakenvml_nopen(), 0);
 }
 
@@ -94,7 +94,7 @@ static void declared_gpus_need_no_driver(void **state)
 }
 
 /* The driver's, where there is one; else a sentence that helps. */
-static void without_a_word_the_driver_is_asked(void **state)
+static void an_empty_spec_asks_the_driver(void **state)
 {
     (void)state;
     struct gpus gpus;
@@ -132,11 +132,11 @@ static void the_driver_says_how_a_gpu_is_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_drivers_become_types),
+        cmocka_unit_test(driver_names_become_gpu_types),
         cmocka_unit_test(each_kind_is_a_node_and_keeps_its_devices),
-        cmocka_unit_test(a_driver_without_gpus_is_named),
+        cmocka_unit_test(a_driver_without_gpus_is_an_error),
         cmocka_unit_test(declared_gpus_need_no_driver),
-        cmocka_unit_test(without_a_word_the_driver_is_asked),
+        cmocka_unit_test(an_empty_spec_asks_the_driver),
         cmocka_unit_test(the_driver_says_how_a_gpu_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,7 +237,7 @@ static void without_a_limit_all_is_kept(void **state)
     assert_int_equal(size_of("log.1"), 0);
 }
 
-/* --- writes that fail ---------------------------------------------------- */
+/* --- writes that fail ----------------------------------------------------- */
 
 static int64_t room; /* bytes until the disk is full */
 static unsigned nwrites;
@@ -294,7 +294,7 @@ static void a_full_disk_loses_bytes_and_says_how_many(void **state)
         struct joblog log;
         struct firn_buf all = {0};
         int64_t offset = 0;
-        long long told = 0, printed = 0;
+        long long logged = 0, printed = 0;
         char line[80], last[80];
         folder_empty(folder_path());
         open_log(&log, MAX);
@@ -321,8 +321,8 @@ static void a_full_disk_loses_bytes_and_says_how_many(void **state)
         assert_string_equal(all.at + all.n - 5, "back\n");
         while (at > all.at && at[-1] != '\n')
             at--;
-        assert_int_equal(sscanf(at, "firn: %lld %79s", &told, last), 2);
-        assert_int_equal(told, lost + 2);
+        assert_int_equal(sscanf(at, "firn: %lld %79s", &logged, last), 2);
+        assert_int_equal(logged, lost + 2);
         buf_release(&all);
         joblog_close(&log);
     }
@@ -348,7 +348,7 @@ static void a_log_that_cannot_be_made_yet_does_not_stop_the_job(void **state)
     rmdir(folder_file("later"));
 }
 
-/* --- what is there before ------------------------------------------------ */
+/* --- what is there before ------------------------------------------------- */
 
 static void expect_refused(const char *what)
 {
@@ -470,7 +470,7 @@ static void halves_that_do_not_belong_together_are_not_joined(void **state)
         assert_int_equal(joblog_base(bad[i], strlen(bad[i])), 0);
 }
 
-/* --- the pipe ------------------------------------------------------------ */
+/* --- the pipe ------------------------------------------------------------- */
 
 static void the_pipe_is_taken_in_and_never_waited_for(void **state)
 {

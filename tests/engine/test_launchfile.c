@@ -15,12 +15,12 @@
 static struct firn_buf sample(void)
 {
     struct launchfile file = {.job = 12,
-                              .epoch = 1000000,
+                              .attempt = 1000000,
                               .workdir = "/a b",
                               .log = "/log\n",
                               .grace_s = 0.1,
                               .can_checkpoint = true,
-                              .cage = 2};
+                              .cgroup = 2};
     struct firn_buf text = {0};
     vec_add(&file.argv, "prog");
     vec_add(&file.argv, "");
@@ -47,10 +47,10 @@ static void what_is_written_is_read_back(void **state)
         launchfile_read(&f, (struct firn_bytes){text.at, text.n}, &err),
         FIRN_OK);
     assert_int_equal(f.job, 12);
-    assert_int_equal(f.epoch, 1000000);
+    assert_int_equal(f.attempt, 1000000);
     assert_string_equal(f.workdir, "/a b");
     assert_string_equal(f.log, "/log\n");
-    assert_true(f.grace_s == 0.1 && f.can_checkpoint && f.cage == 2);
+    assert_true(f.grace_s == 0.1 && f.can_checkpoint && f.cgroup == 2);
     assert_int_equal(f.argv.n, 3);
     assert_string_equal(f.argv.at[1], "");
     assert_string_equal(f.argv.at[2], "end 0\n\n");

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/failpoint.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -37,7 +37,7 @@ static struct firn_buf file_of(const char *name)
 {
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, name, &text));
+    assert_true(attempt_get(top, name, &text));
     close(top);
     return text;
 }
@@ -48,8 +48,7 @@ static void is_seen(const char *text)
         fail_msg("'%s' is not in '%s'", text, host.seen);
 }
 
-/* --- one job ---------------------------------------------------------------
- */
+/* --- one job -------------------------------------------------------------- */
 
 static void a_job_runs_to_its_end(void **state)
 {
@@ -64,7 +63,7 @@ static void a_job_runs_to_its_end(void **state)
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
 
-static void a_failure_has_its_status(void **state)
+static void a_failed_job_reports_its_exit_status(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "exit", "5");
@@ -74,7 +73,7 @@ static void a_failure_has_its_status(void **state)
     assert_int_equal(end.exit_status, 5);
 }
 
-static void out_of_memory_is_told(void **state)
+static void a_job_out_of_memory_ends_with_memory(void **state)
 {
     (void)state;
     struct livehost_job *j = livehost_work(&host, 0, "say", "x");
@@ -120,7 +119,7 @@ static void hostile_arguments_and_variables_arrive_unchanged(void **state)
     buf_release(&text);
 }
 
-static void workers_get_torchruns_words_and_ours(void **state)
+static void workers_get_torchruns_variables_and_firns(void **state)
 {
     (void)state;
     struct livehost_job *j =
@@ -177,7 +176,7 @@ static void a_job_may_have_one_process_a_node(void **state)
     buf_release(&text);
 }
 
-static void the_log_is_appended_by_each_epoch(void **state)
+static void each_attempt_appends_to_the_log(void **state)
 {
     (void)state;
     for (int i = 1; i <= 2; i++) {
@@ -195,10 +194,9 @@ static void the_log_is_appended_by_each_epoch(void **state)
     buf_release(&text);
 }
 
-/* --- leaving ---------------------------------------------------------------
- */
+/* --- leaving -------------------------------------------------------------- */
 
-static void a_stop_asks_for_a_checkpoint_and_the_job_has_left(void **state)
+static void a_stop_asks_for_a_checkpoint_and_reports_left(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -267,13 +265,12 @@ static void a_cancelled_job_that_waits_fails_at_once(void **state)
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 1);
     assert_int_equal(end.end, FIRN_END_KILLED);
     assert_int_equal(livehost_epoch(&host, 1), 0); /* none was used */
-    host.engine->cancel(host.state, 5);            /* nobody: nothing */
+    host.engine->cancel(host.state, 5);            /* no such job: no effect */
 }
 
-/* --- resizing, sharing, waiting --------------------------------------------
- */
+/* --- resizing, sharing, waiting ------------------------------------------- */
 
-static void a_resize_leaves_and_starts_the_next_epoch(void **state)
+static void a_resize_leaves_and_starts_the_next_attempt(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -305,7 +302,7 @@ static void a_start_waits_until_its_gpus_are_free(void **state)
     assert_true(left != NULL && started != NULL && left < started);
 }
 
-static void sharers_are_on_a_gpu_together_and_others_wait(void **state)
+static void sharing_jobs_run_together_and_whole_jobs_wait(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "dump", folder_file("dump"));
@@ -332,7 +329,7 @@ static void sharers_are_on_a_gpu_together_and_others_wait(void **state)
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 4);
 }
 
-static void a_neighbour_that_goes_does_not_restart_a_sharer(void **state)
+static void a_leaving_neighbour_does_not_restart_a_sharing_job(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -359,7 +356,7 @@ a_refused_number_leaves_the_job_queued_until_it_is_given(void **state)
     assert_int_equal(host.nrefused, 0);
 }
 
-static void a_checkpoint_nobody_asked_for_is_resumed(void **state)
+static void an_unrequested_checkpoint_is_resumed(void **state)
 {
     (void)state;
     pid_t pids[2];
@@ -367,7 +364,7 @@ static void a_checkpoint_nobody_asked_for_is_resumed(void **state)
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 1);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
-    kill(pids[0], SIGUSR1); /* somebody else */
+    kill(pids[0], SIGUSR1); /* not by the engine */
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);
@@ -375,7 +372,32 @@ static void a_checkpoint_nobody_asked_for_is_resumed(void **state)
     assert_int_equal(livehost_epoch(&host, 0), 2);
 }
 
-static void gpus_that_are_not_there_are_refused(void **state)
+/* The shepherd is stopped, and its exit file is written in its place. */
+static void a_supervisor_that_hangs_after_the_end_is_killed(void **state)
+{
+    (void)state;
+    struct attempt_pid pid = {0};
+    const char *option =
+        strcmp(LIVE_ENGINE, "slurm") == 0 ? "force" : "force-s";
+    assert_int_equal(firn_option_set(host.engine->options, host.state,
+                                     LIVE_ENGINE, option, "0", &host.err),
+                     FIRN_OK);
+    livehost_work(&host, 0, "obey", folder_file("ready"));
+    livehost_step(&host, 0, "n0[0]");
+    workers_await(folder_file("ready"), 1);
+    livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(attempt_pid_get(folder, &pid), ATTEMPT_PRESENT);
+    assert_int_equal(kill((pid_t)pid.pid, SIGSTOP), 0);
+    struct attempt_exit result = {1, FIRN_END_DONE, 0};
+    assert_int_equal(attempt_exit_put(folder, &result, &host.err), FIRN_OK);
+    close(folder);
+    struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
+    assert_int_equal(end.epoch, 1);
+    assert_true(workers_is_gone((pid_t)pid.pid));
+}
+
+static void a_step_to_missing_gpus_is_an_error(void **state)
 {
     (void)state;
     struct firn_part part = {.node = 0, .gpus = 1u << 4};
@@ -445,7 +467,7 @@ static void the_descriptor_is_quiet_when_there_is_nothing_to_do(void **state)
 
 /* Many resizes in a row; each rank of each epoch takes a lock of its own and
  * would find one of an older epoch. */
-static void two_epochs_are_never_there_at_once(void **state)
+static void two_attempts_never_run_at_once(void **state)
 {
     (void)state;
     static const char *const gpus[] = {"n0[0-1]", "n0[1-3]", "n1[0-1]",
@@ -494,27 +516,28 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(a_job_runs_to_its_end),
-        CASE(a_failure_has_its_status),
-        CASE(out_of_memory_is_told),
+        CASE(a_failed_job_reports_its_exit_status),
+        CASE(a_job_out_of_memory_ends_with_memory),
         CASE(hostile_arguments_and_variables_arrive_unchanged),
-        CASE(workers_get_torchruns_words_and_ours),
+        CASE(workers_get_torchruns_variables_and_firns),
         CASE(a_job_may_have_one_process_a_node),
-        CASE(the_log_is_appended_by_each_epoch),
-        CASE(a_stop_asks_for_a_checkpoint_and_the_job_has_left),
+        CASE(each_attempt_appends_to_the_log),
+        CASE(a_stop_asks_for_a_checkpoint_and_reports_left),
         CASE(a_stop_in_the_middle_of_a_start_leaves_nothing),
         CASE(a_job_that_cannot_checkpoint_is_ended),
         CASE(a_cancelled_job_fails_and_all_of_it_is_gone),
         CASE(a_cancelled_job_that_waits_fails_at_once),
-        CASE(a_resize_leaves_and_starts_the_next_epoch),
+        CASE(a_resize_leaves_and_starts_the_next_attempt),
         CASE(a_start_waits_until_its_gpus_are_free),
-        CASE(sharers_are_on_a_gpu_together_and_others_wait),
-        CASE(a_neighbour_that_goes_does_not_restart_a_sharer),
+        CASE(sharing_jobs_run_together_and_whole_jobs_wait),
+        CASE(a_leaving_neighbour_does_not_restart_a_sharing_job),
         CASE(a_refused_number_leaves_the_job_queued_until_it_is_given),
-        CASE(a_checkpoint_nobody_asked_for_is_resumed),
-        CASE(gpus_that_are_not_there_are_refused),
+        CASE(an_unrequested_checkpoint_is_resumed),
+        CASE(a_supervisor_that_hangs_after_the_end_is_killed),
+        CASE(a_step_to_missing_gpus_is_an_error),
         CASE(next_waits_as_long_as_it_may_and_no_longer),
         CASE(the_descriptor_is_quiet_when_there_is_nothing_to_do),
-        CASE(two_epochs_are_never_there_at_once),
+        CASE(two_attempts_never_run_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_local_env.c - what workers are told, on declared and on real GPUs. */
+/* test_local_env.c - variables of workers, on declared and on real GPUs. */
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "lib/alloc_text.h"
@@ -27,7 +27,7 @@ static void bench_open(struct bench *b, const char *spec, const char *gpus)
     memset(b, 0, sizeof *b);
     assert_int_equal(gpus_open(&b->local.gpus, spec, &err), FIRN_OK);
     b->job.base.id = 4;
-    b->job.base.epoch = 9;
+    b->job.base.attempt = 9;
     b->job.base.want = alloc_read(gpus, &b->text);
 }
 
@@ -46,7 +46,7 @@ static void bench_close(struct bench *b)
     arena_release(&b->text);
 }
 
-/* The value of a variable of all workers, or of one; NULL: not said. */
+/* The value of a variable of all workers, or of one; NULL: not set. */
 static const char *value(const struct bench *b, int worker, const char *name)
 {
     const char *const *at = b->out.common.at;
@@ -61,7 +61,7 @@ static const char *value(const struct bench *b, int worker, const char *name)
     return NULL;
 }
 
-static void what_is_not_known_is_not_said(void **state)
+static void an_unreadable_end_of_a_worker_is_not_reported(void **state)
 {
     (void)state;
     struct bench b;
@@ -113,7 +113,7 @@ static void each_launch_has_a_group_key_of_its_own(void **state)
     bench_close(&b);
 }
 
-static void of_a_mate_all_is_told_and_no_sharing(void **state)
+static void a_co_trained_job_is_in_the_environment_without_sharing(void **state)
 {
     (void)state;
     static const char *const words[] = {"/bin/tune", "--text", "a b", NULL};
@@ -151,11 +151,12 @@ static void of_a_mate_all_is_told_and_no_sharing(void **state)
                         "a b");
     assert_string_equal(value(&b, -1, "FIRN_AFTER"), "/three");
     assert_string_equal(value(&b, -1, "FIRN_AFTER_JOB"), "3");
-    assert_null(value(&b, -1, "FIRN_SHARE")); /* with nobody but itself */
+    assert_null(
+        value(&b, -1, "FIRN_SHARE")); /* it shares with its partner only */
     bench_close(&b);
 }
 
-static void a_plan_of_a_language_model_is_told(void **state)
+static void workers_get_the_plan_of_a_language_model(void **state)
 {
     (void)state;
     struct bench b;
@@ -262,10 +263,11 @@ static void nodes_with_several_boards_are_one_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_known_is_not_said),
+        cmocka_unit_test(an_unreadable_end_of_a_worker_is_not_reported),
         cmocka_unit_test(each_launch_has_a_group_key_of_its_own),
-        cmocka_unit_test(of_a_mate_all_is_told_and_no_sharing),
-        cmocka_unit_test(a_plan_of_a_language_model_is_told),
+        cmocka_unit_test(
+            a_co_trained_job_is_in_the_environment_without_sharing),
+        cmocka_unit_test(workers_get_the_plan_of_a_language_model),
         cmocka_unit_test(
             faster_gpus_get_more_threads_where_the_policy_lets_them),
         cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),

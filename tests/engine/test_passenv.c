@@ -1,7 +1,7 @@
 /* test_passenv.c - what jobs get of the scheduler's environment. */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/passenv.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
@@ -21,7 +21,7 @@
 
 static struct livehost host;
 
-static void names_and_prefixes_are_told_apart(void **state)
+static void pass_env_takes_names_and_prefixes(void **state)
 {
     (void)state;
     assert_true(passenv_has("PATH=/bin", ""));
@@ -41,7 +41,7 @@ static void names_and_prefixes_are_told_apart(void **state)
     assert_false(passenv_has("=x", "*"));
 }
 
-static void words_that_are_no_names_are_refused(void **state)
+static void invalid_names_in_pass_env_are_errors(void **state)
 {
     (void)state;
     struct firn_error err = {0};
@@ -71,7 +71,7 @@ static void dump(const char *gpus)
     for (size_t i = 0; i < 3; i++)
         unsetenv(secrets[i]);
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_int_equal(epoch_get(top, "dump.0", &text), EPOCH_PRESENT);
+    assert_int_equal(attempt_get(top, "dump.0", &text), ATTEMPT_PRESENT);
     close(top);
     assert_null(strstr(text.at, "a-secret-of-the-operator"));
     assert_non_null(strstr(text.at, "\nNCCL_DEBUG=WARN\n"));
@@ -88,7 +88,7 @@ static void a_secret_of_the_scheduler_does_not_reach_a_job(void **state)
     assert_int_equal(livehost_tear_down(&host, state), 0);
 }
 
-static void nor_one_that_slurm_runs(void **state)
+static void a_running_slurm_job_is_kept_when_descriptors_are_short(void **state)
 {
     assert_int_equal(livehost_set_up(&host, "slurm", "", state), 0);
     dump("n0[0]");
@@ -103,10 +103,11 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_prefixes_are_told_apart),
-        cmocka_unit_test(words_that_are_no_names_are_refused),
+        cmocka_unit_test(pass_env_takes_names_and_prefixes),
+        cmocka_unit_test(invalid_names_in_pass_env_are_errors),
         cmocka_unit_test(a_secret_of_the_scheduler_does_not_reach_a_job),
-        cmocka_unit_test(nor_one_that_slurm_runs),
+        cmocka_unit_test(
+            a_running_slurm_job_is_kept_when_descriptors_are_short),
     };
     return cmocka_run_group_tests_name("passenv", tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ static void a_port_in_use_or_below_one_is_not_picked(void **state)
     }
 }
 
-static void a_held_port_cannot_be_listened_at_by_a_stranger(void **state)
+static void another_user_cannot_listen_at_a_held_port(void **state)
 {
     (void)state;
     struct ports ports;
@@ -219,7 +219,7 @@ int main(void)
         cmocka_unit_test(held_ports_are_not_given_out_again),
         cmocka_unit_test(ports_are_free_again_when_their_process_ends),
         cmocka_unit_test(a_port_in_use_or_below_one_is_not_picked),
-        cmocka_unit_test(a_held_port_cannot_be_listened_at_by_a_stranger),
+        cmocka_unit_test(another_user_cannot_listen_at_a_held_port),
         cmocka_unit_test(ports_that_were_chosen_elsewhere_can_be_held_here),
         cmocka_unit_test(
             workers_can_listen_at_the_ports_that_are_held_for_them),

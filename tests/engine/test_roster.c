@@ -36,7 +36,7 @@ static bool is_taken(const void *engine, const struct firn_alloc *gpus)
     return *(const bool *)engine;
 }
 
-/* Starts who is next: it holds what it wants. -1: nobody. */
+/* Starts the next job: it holds what it wants. -1: none. */
 static firn_job_id start(void)
 {
     const struct roster_limits limits = {2, is_taken, &is_others};
@@ -60,7 +60,7 @@ static void turn_twice(void *engine)
 {
     turn(engine);
     if (*(int *)engine == 2)
-        roster_tell(&roster, (struct firn_event){.kind = FIRN_EVENT_NODE_UP});
+        roster_report(&roster, (struct firn_event){.kind = FIRN_EVENT_NODE_UP});
 }
 
 static void arm(void *engine)
@@ -78,7 +78,7 @@ static void arm_soon(void *engine)
 
 /* --- cases ---------------------------------------------------------------- */
 
-static void jobs_lie_by_id_and_are_found(void **state)
+static void jobs_are_sorted_by_id(void **state)
 {
     (void)state;
     add(5, "n0[0]");
@@ -95,7 +95,8 @@ static void jobs_lie_by_id_and_are_found(void **state)
     assert_ptr_equal(roster.jobs.at[1], nine);
 }
 
-static void turns_are_those_of_the_steps_but_nobody_waits_for_one(void **state)
+static void
+jobs_start_in_the_order_of_steps_among_those_with_free_gpus(void **state)
 {
     (void)state;
     add(3, "n0[0-1]");
@@ -109,7 +110,7 @@ static void turns_are_those_of_the_steps_but_nobody_waits_for_one(void **state)
     assert_int_equal(start(), 1);
 }
 
-static void sharers_fill_a_gpu_and_others_keep_it(void **state)
+static void a_gpu_takes_sharing_jobs_up_to_its_limit(void **state)
 {
     (void)state;
     for (firn_job_id id = 0; id < 3; id++)
@@ -127,14 +128,14 @@ static void sharers_fill_a_gpu_and_others_keep_it(void **state)
     assert_false(roster_is_held(&roster, second.parts, 2));
 }
 
-static void a_start_in_vain_waits_longer_each_time(void **state)
+static void each_failed_start_doubles_the_wait(void **state)
 {
     (void)state;
     struct rosterjob *job = add(0, "n0[0]");
     double wait_s = 0.125;
     for (int i = 0; i < 12; i++) {
         double before_s = roster_now_s(&roster);
-        roster_again(&roster, job, "a test");
+        roster_retry(&roster, job, "a test");
         assert_true(job->again_s >= before_s + wait_s);
         assert_true(job->again_s <= roster_now_s(&roster) + wait_s);
         wait_s = wait_s < 60 ? 2 * wait_s : wait_s;
@@ -165,13 +166,13 @@ static void a_move_asks_to_leave_unless_it_is_the_same_run(void **state)
     assert_false(roster_move(&roster, job, &other));
     assert_true(
         roster_unwant(&roster, job, FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT));
-    assert_false(roster_owes(&roster));
+    assert_false(roster_has_events(&roster));
     job = add(1, "n0[3]");
     assert_false(roster_unwant(&roster, job, FIRN_EVENT_FAIL, FIRN_END_KILLED));
-    assert_true(roster_owes(&roster));
+    assert_true(roster_has_events(&roster));
 }
 
-static void owed_events_come_first_and_wake_us(void **state)
+static void pending_events_are_returned_first_and_wake_the_engine(void **state)
 {
     (void)state;
     int nturns = 0;
@@ -183,7 +184,7 @@ static void owed_events_come_first_and_wake_us(void **state)
     assert_int_equal(poll(&fd, 1, 0), 0);
     roster_phase(&roster, job, FIRN_PHASE_STARTING);
     roster_phase(&roster, job, FIRN_PHASE_STARTING); /* no news */
-    roster_tell_end(&roster, job, FIRN_EVENT_FAIL, FIRN_END_LOST);
+    roster_report_end(&roster, job, FIRN_EVENT_FAIL, FIRN_END_LOST);
     arm(NULL);
     assert_int_equal(poll(&fd, 1, 1000), 1);
     assert_true(roster_next(&roster, &work, 0, &event));
@@ -201,7 +202,7 @@ static void owed_events_come_first_and_wake_us(void **state)
     assert_true(nturns >= 1);
 }
 
-static void what_is_due_while_one_waits_is_done(void **state)
+static void next_does_what_is_due_while_it_waits(void **state)
 {
     (void)state;
     int nturns = 0;
@@ -241,13 +242,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(jobs_lie_by_id_and_are_found),
-        CASE(turns_are_those_of_the_steps_but_nobody_waits_for_one),
-        CASE(sharers_fill_a_gpu_and_others_keep_it),
-        CASE(a_start_in_vain_waits_longer_each_time),
+        CASE(jobs_are_sorted_by_id),
+        CASE(jobs_start_in_the_order_of_steps_among_those_with_free_gpus),
+        CASE(a_gpu_takes_sharing_jobs_up_to_its_limit),
+        CASE(each_failed_start_doubles_the_wait),
         CASE(a_move_asks_to_leave_unless_it_is_the_same_run),
-        CASE(owed_events_come_first_and_wake_us),
-        CASE(what_is_due_while_one_waits_is_done),
+        CASE(pending_events_are_returned_first_and_wake_the_engine),
+        CASE(next_does_what_is_due_while_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/clock.h"
-#include "engine/cage.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
+#include "engine/cgroup.h"
 #include "engine/launchfile.h"
 #include "engine/procs.h"
 #include "engine/shepherd.h"
@@ -45,16 +45,16 @@ static void bench_open(struct bench *b, int64_t epoch, int nworkers)
              (long long)epoch);
     snprintf(b->log, sizeof b->log, "%s/log", folder_path());
     snprintf(b->ready, sizeof b->ready, "%s/ready", folder_path());
-    b->dir = epoch_folder(b->job, epoch, true);
+    b->dir = attempt_folder(b->job, epoch, true);
     assert_true(b->dir >= 0);
     b->above = open(b->job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = epoch_lock(b->above);
+    int lock = attempt_lock(b->above);
     if (lock >= 0) {
-        assert_int_equal(epoch_fence_raise(b->above, epoch, &err), FIRN_OK);
+        assert_int_equal(attempt_fence_raise(b->above, epoch, &err), FIRN_OK);
         close(lock);
     }
     b->launch.job = 7;
-    b->launch.epoch = epoch;
+    b->launch.attempt = epoch;
     b->launch.workdir = folder_path();
     b->launch.log = b->log;
     b->launch.grace_s = 60;
@@ -82,9 +82,9 @@ static pid_t bench_spawn(struct bench *b)
     pid_t pid;
     char *argv[] = {(char *)workers_program(), "--shepherd", b->folder, NULL};
     launchfile_write(&b->launch, &text);
-    assert_int_equal(
-        epoch_put(b->dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
-        FIRN_OK);
+    assert_int_equal(attempt_put(b->dir, "launch",
+                                 (struct firn_bytes){text.at, text.n}, &err),
+                     FIRN_OK);
     buf_release(&text);
     assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
     return pid;
@@ -98,14 +98,14 @@ static int bench_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static struct epoch_exit bench_end(struct bench *b, pid_t pid)
+static struct attempt_exit bench_end(struct bench *b, pid_t pid)
 {
-    struct epoch_exit how = {0};
+    struct attempt_exit how = {0};
     assert_int_equal(bench_wait(pid), SHEPHERD_OVER);
-    assert_true(epoch_exit_get(b->dir, &how));
-    assert_int_equal(how.epoch, b->launch.epoch);
-    int lock = epoch_lock(b->above);
-    assert_true(lock >= 0); /* nobody has it any more */
+    assert_true(attempt_exit_get(b->dir, &how));
+    assert_int_equal(how.attempt, b->launch.attempt);
+    int lock = attempt_lock(b->above);
+    assert_true(lock >= 0); /* it is free */
     close(lock);
     return how;
 }
@@ -118,39 +118,39 @@ static void bench_close(struct bench *b)
 }
 
 /* Runs `work` to its end. */
-static struct epoch_exit run(const char *const *work, int nworkers)
+static struct attempt_exit run(const char *const *work, int nworkers)
 {
     struct bench b;
     bench_open(&b, 1, nworkers);
     for (; *work != NULL; work++)
         bench_arg(&b, *work);
-    struct epoch_exit how = bench_end(&b, bench_spawn(&b));
+    struct attempt_exit how = bench_end(&b, bench_spawn(&b));
     bench_close(&b);
     return how;
 }
 
 #define RUN(n, ...) run((const char *const[]){__VA_ARGS__, NULL}, n)
 
-static void workers_that_end_well_make_it_done(void **state)
+static void an_attempt_whose_workers_exit_with_0_is_done(void **state)
 {
     (void)state;
-    struct epoch_exit how = RUN(3, "exit", "0");
+    struct attempt_exit how = RUN(3, "exit", "0");
     assert_int_equal(how.end, FIRN_END_DONE);
     assert_int_equal(how.status, 0);
 }
 
-static void the_status_of_a_failure_is_told(void **state)
+static void a_failed_worker_reports_its_status(void **state)
 {
     (void)state;
-    struct epoch_exit how = RUN(2, "exit", "3");
+    struct attempt_exit how = RUN(2, "exit", "3");
     assert_int_equal(how.end, FIRN_END_FAILED);
     assert_int_equal(how.status, 3);
 }
 
-static void a_signal_nobody_sent_is_a_failure(void **state)
+static void an_unrequested_signal_is_a_failure(void **state)
 {
     (void)state;
-    struct epoch_exit how = RUN(1, "die", "9");
+    struct attempt_exit how = RUN(1, "die", "9");
     assert_int_equal(how.end, FIRN_END_FAILED);
     assert_int_equal(how.status, 137);
 }
@@ -161,19 +161,19 @@ static void a_program_that_is_not_there_fails_with_127(void **state)
     struct bench b;
     bench_open(&b, 1, 2);
     b.launch.argv.at[0] = "no-such-program";
-    struct epoch_exit how = bench_end(&b, bench_spawn(&b));
+    struct attempt_exit how = bench_end(&b, bench_spawn(&b));
     assert_int_equal(how.end, FIRN_END_FAILED);
     assert_int_equal(how.status, 127);
     struct firn_buf log = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "log", &log));
+    assert_true(attempt_get(top, "log", &log));
     close(top);
     assert_non_null(strstr(log.at, "firn: cannot run 'no-such-program' in "));
     buf_release(&log);
     bench_close(&b);
 }
 
-static void a_text_that_is_no_program_is_not_given_to_a_shell(void **state)
+static void a_text_file_without_an_interpreter_line_is_not_run(void **state)
 {
     (void)state;
     struct bench b;
@@ -181,30 +181,31 @@ static void a_text_that_is_no_program_is_not_given_to_a_shell(void **state)
     char path[400];
     bench_open(&b, 1, 1);
     static const char text[] = "echo once >ran\n";
-    assert_int_equal(epoch_put(b.above, "script",
-                               (struct firn_bytes){text, sizeof text - 1},
-                               &err),
+    assert_int_equal(attempt_put(b.above, "script",
+                                 (struct firn_bytes){text, sizeof text - 1},
+                                 &err),
                      FIRN_OK);
     snprintf(path, sizeof path, "%s/script", b.job);
     assert_int_equal(chmod(path, 0700), 0);
     b.launch.argv.at[0] = path;
-    struct epoch_exit how = bench_end(&b, bench_spawn(&b));
+    struct attempt_exit how = bench_end(&b, bench_spawn(&b));
     assert_int_equal(how.status, 126);
     snprintf(path, sizeof path, "%s/ran", folder_path());
     assert_int_not_equal(access(path, F_OK), 0);
     bench_close(&b);
 }
 
-static void out_of_memory_is_recognised_by_what_was_said_last(void **state)
+static void out_of_memory_is_recognised_by_the_last_output(void **state)
 {
     (void)state;
-    struct epoch_exit how =
+    struct attempt_exit how =
         RUN(1, "say", "torch.cuda.OutOfMemoryError: CUDA out of memory.", "1");
     assert_int_equal(how.end, FIRN_END_MEMORY);
     assert_int_equal(how.status, 1);
 }
 
-static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
+static void
+output_of_an_earlier_attempt_does_not_mean_out_of_memory(void **state)
 {
     (void)state;
     struct bench b;
@@ -213,11 +214,11 @@ static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
     bench_arg(&b, "say");
     bench_arg(&b, "assertion failed");
     bench_arg(&b, "1");
-    struct epoch_exit how = bench_end(&b, bench_spawn(&b));
+    struct attempt_exit how = bench_end(&b, bench_spawn(&b));
     assert_int_equal(how.end, FIRN_END_FAILED);
     struct firn_buf log = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "log", &log)); /* appended */
+    assert_true(attempt_get(top, "log", &log)); /* appended */
     close(top);
     assert_non_null(strstr(log.at, "CUDA out of memory."));
     assert_non_null(strstr(log.at, "assertion failed"));
@@ -225,16 +226,16 @@ static void what_an_earlier_epoch_said_is_not_this_ones_end(void **state)
     bench_close(&b);
 }
 
-static void a_memory_word_in_a_good_run_is_no_failure(void **state)
+static void a_successful_job_may_print_out_of_memory(void **state)
 {
     (void)state;
-    struct epoch_exit how = RUN(1, "say", "recovered: out of memory", "0");
+    struct attempt_exit how = RUN(1, "say", "recovered: out of memory", "0");
     assert_int_equal(how.end, FIRN_END_DONE);
 }
 
 /* Starts `what`, waits for `nready` processes, sends a signal; the end. */
-static struct epoch_exit ask(struct bench *b, const char *what, size_t nready,
-                             int number)
+static struct attempt_exit ask(struct bench *b, const char *what, size_t nready,
+                               int number)
 {
     bench_arg(b, what);
     bench_arg(b, b->ready);
@@ -249,30 +250,31 @@ static void sigusr1_reaches_all_workers_and_they_leave(void **state)
     (void)state;
     struct bench b;
     bench_open(&b, 1, 3);
-    struct epoch_exit how = ask(&b, "obey", 3, SIGUSR1);
+    struct attempt_exit how = ask(&b, "obey", 3, SIGUSR1);
     assert_int_equal(how.end, FIRN_END_CHECKPOINT);
     assert_int_equal(how.status, 83);
     bench_close(&b);
 }
 
-static void who_cannot_hear_yet_is_asked_when_it_can(void **state)
+static void a_worker_without_a_handler_is_asked_when_it_has_one(void **state)
 {
     (void)state;
     struct bench b;
     bench_open(&b, 1, 1);
-    struct epoch_exit how = ask(&b, "late", 1, SIGUSR1);
+    struct attempt_exit how = ask(&b, "late", 1, SIGUSR1);
     assert_int_equal(how.end, FIRN_END_CHECKPOINT); /* did not die of it */
     bench_close(&b);
 }
 
-static void who_never_hears_gets_sigterm_after_the_grace(void **state)
+static void
+a_worker_without_a_handler_gets_sigterm_after_the_grace(void **state)
 {
     (void)state;
     struct bench b;
     bench_open(&b, 1, 1);
     b.launch.grace_s = 0.1;
     double begin_s = clock_elapsed_s();
-    struct epoch_exit how = ask(&b, "wait", 1, SIGUSR1);
+    struct attempt_exit how = ask(&b, "wait", 1, SIGUSR1);
     double took_s = clock_elapsed_s() - begin_s;
     assert_int_equal(how.end, FIRN_END_KILLED);
     assert_true(took_s >= 0.1);
@@ -282,27 +284,28 @@ static void who_never_hears_gets_sigterm_after_the_grace(void **state)
     bench_close(&b);
 }
 
-static void who_ignores_sigterm_is_killed_after_the_grace(void **state)
+static void
+a_worker_that_ignores_sigterm_is_killed_after_the_grace(void **state)
 {
     (void)state;
     struct bench b;
     bench_open(&b, 1, 2);
     b.launch.grace_s = 0.1;
-    struct epoch_exit how = ask(&b, "stubborn", 2, SIGTERM);
+    struct attempt_exit how = ask(&b, "stubborn", 2, SIGTERM);
     assert_int_equal(how.end, FIRN_END_KILLED);
     assert_int_equal(how.status, 128 + SIGKILL);
     bench_close(&b);
 }
 
 /* The worker, its child in another session, and that one's child. */
-static void the_whole_tree_dies_also_who_left_the_session(void **state)
+static void all_descendants_die_also_in_another_session(void **state)
 {
     (void)state;
     struct bench b;
     pid_t pids[8];
     bench_open(&b, 1, 1);
     b.launch.grace_s = 0.1;
-    struct epoch_exit how = ask(&b, "tree", 3, SIGTERM);
+    struct attempt_exit how = ask(&b, "tree", 3, SIGTERM);
     assert_int_equal(how.end, FIRN_END_KILLED);
     assert_int_equal(workers_pids(b.ready, pids, 8), 3);
     for (int i = 0; i < 3; i++)
@@ -310,7 +313,8 @@ static void the_whole_tree_dies_also_who_left_the_session(void **state)
     bench_close(&b);
 }
 
-static void what_workers_leave_behind_is_ended_and_does_not_count(void **state)
+static void
+processes_left_by_workers_are_ended_and_do_not_change_the_end(void **state)
 {
     (void)state;
     struct bench b;
@@ -319,7 +323,7 @@ static void what_workers_leave_behind_is_ended_and_does_not_count(void **state)
     b.launch.grace_s = 0.1;
     bench_arg(&b, "leave");
     bench_arg(&b, b.ready);
-    struct epoch_exit how = bench_end(&b, bench_spawn(&b));
+    struct attempt_exit how = bench_end(&b, bench_spawn(&b));
     assert_int_equal(how.end, FIRN_END_DONE);
     assert_int_equal(workers_pids(b.ready, pids, 8), 2);
     assert_true(workers_is_gone(pids[0]) && workers_is_gone(pids[1]));
@@ -330,26 +334,26 @@ static void a_control_group_is_used_where_it_can_be(void **state)
 {
     (void)state;
     struct bench b;
-    struct cage cage;
-    char name[CAGE_NAME];
+    struct cgroup cgroup;
+    char name[CGROUP_NAME];
     pid_t pids[8];
-    cage_name(name, 7, 1, getpid()); /* nobody else's */
-    if (!cage_open(&cage, CAGE_ON, name)) {
+    cgroup_name(name, 7, 1, getpid()); /* not used by any attempt */
+    if (!cgroup_open(&cgroup, CGROUP_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
-    cage_close(&cage);
+    cgroup_close(&cgroup);
     bench_open(&b, 1, 1);
     b.launch.grace_s = 0.1;
-    b.launch.cage = CAGE_ON;
-    struct epoch_exit how = ask(&b, "tree", 3, SIGTERM);
+    b.launch.cgroup = CGROUP_ON;
+    struct attempt_exit how = ask(&b, "tree", 3, SIGTERM);
     assert_int_equal(how.end, FIRN_END_KILLED);
     assert_int_equal(workers_pids(b.ready, pids, 8), 3);
     for (int i = 0; i < 3; i++)
         assert_true(workers_is_gone(pids[i]));
     struct firn_buf log = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "log", &log));
+    assert_true(attempt_get(top, "log", &log));
     close(top);
     assert_non_null(strstr(log.at, "1 process, in a control group"));
     buf_release(&log);
@@ -364,42 +368,42 @@ static void a_fence_above_it_refuses_a_late_shepherd(void **state)
     bench_open(&b, 3, 1);
     bench_arg(&b, "exit");
     bench_arg(&b, "0");
-    assert_int_equal(epoch_fence_raise(b.above, 4, &err), FIRN_OK);
+    assert_int_equal(attempt_fence_raise(b.above, 4, &err), FIRN_OK);
     assert_int_equal(bench_wait(bench_spawn(&b)), SHEPHERD_FENCED);
-    struct epoch_exit how;
-    struct epoch_pid pid;
-    assert_false(epoch_exit_get(b.dir, &how));
-    assert_false(epoch_pid_get(b.dir, &pid));
-    assert_int_equal(epoch_fence_raise(b.above, 3, &err), FIRN_OK);
+    struct attempt_exit how;
+    struct attempt_pid pid;
+    assert_false(attempt_exit_get(b.dir, &how));
+    assert_false(attempt_pid_get(b.dir, &pid));
+    assert_int_equal(attempt_fence_raise(b.above, 3, &err), FIRN_OK);
     int64_t fence = 0;
-    assert_int_equal(epoch_fence(b.above, &fence), EPOCH_PRESENT);
+    assert_int_equal(attempt_fence(b.above, &fence), ATTEMPT_PRESENT);
     assert_int_equal(fence, 4); /* never falls */
     bench_close(&b);
 }
 
-static void nothing_starts_while_another_has_the_lock(void **state)
+static void no_worker_starts_while_the_lock_is_held(void **state)
 {
     (void)state;
     struct bench b;
     struct firn_error err;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     bench_open(&b, 1, 1);
     bench_arg(&b, "exit");
     bench_arg(&b, "0");
-    int lock = epoch_lock(b.above);
+    int lock = attempt_lock(b.above);
     assert_true(lock >= 0);
     pid_t shepherd = bench_spawn(&b);
     for (int i = 0; i < 20; i++) { /* time enough to do it wrong */
         poll(NULL, 0, 5);
-        assert_false(epoch_pid_get(b.dir, &pid));
+        assert_false(attempt_pid_get(b.dir, &pid));
     }
-    assert_int_equal(epoch_fence_raise(b.above, 2, &err), FIRN_OK);
+    assert_int_equal(attempt_fence_raise(b.above, 2, &err), FIRN_OK);
     assert_int_equal(bench_wait(shepherd), SHEPHERD_FENCED);
     close(lock);
     bench_close(&b);
 }
 
-static void an_epoch_is_not_run_twice(void **state)
+static void an_attempt_is_not_run_twice(void **state)
 {
     (void)state;
     struct bench b;
@@ -421,12 +425,12 @@ static void workers_keep_the_lock_when_their_shepherd_is_killed(void **state)
     bench_arg(&b, b.ready);
     pid_t pid = bench_spawn(&b);
     workers_await(b.ready, 1);
-    assert_int_equal(epoch_lock(b.above), -1);
+    assert_int_equal(attempt_lock(b.above), -1);
     assert_int_equal(workers_pids(b.ready, pids, 2), 1);
     kill(pid, SIGKILL);
     bench_wait(pid);
     int lock = -1; /* the worker dies with it, and then only is it free */
-    for (int i = 0; i < 24000 && (lock = epoch_lock(b.above)) < 0; i++)
+    for (int i = 0; i < 24000 && (lock = attempt_lock(b.above)) < 0; i++)
         poll(NULL, 0, 5);
     assert_true(lock >= 0);
     workers_await_gone(pids[0]);
@@ -445,9 +449,9 @@ static void a_bad_launch_file_starts_nothing(void **state)
     bench_arg(&b, "exit");
     launchfile_write(&b.launch, &text);
     text.n--;
-    assert_int_equal(
-        epoch_put(b.dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
-        FIRN_OK);
+    assert_int_equal(attempt_put(b.dir, "launch",
+                                 (struct firn_bytes){text.at, text.n}, &err),
+                     FIRN_OK);
     buf_release(&text);
     char *argv[] = {(char *)workers_program(), "--shepherd", b.folder, NULL};
     assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
@@ -462,7 +466,7 @@ static void a_request_before_the_start_starts_nothing(void **state)
     bench_open(&b, 1, 1);
     bench_arg(&b, "wait");
     bench_arg(&b, b.ready);
-    int lock = epoch_lock(b.above); /* it has to wait */
+    int lock = attempt_lock(b.above); /* it has to wait */
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
@@ -471,7 +475,7 @@ static void a_request_before_the_start_starts_nothing(void **state)
     sigprocmask(SIG_SETMASK, &before, NULL);
     kill(pid, SIGUSR1);
     close(lock);
-    struct epoch_exit how = bench_end(&b, pid);
+    struct attempt_exit how = bench_end(&b, pid);
     assert_int_equal(how.end, FIRN_END_CHECKPOINT);
     assert_int_equal(workers_ready(b.ready), 0);
     bench_close(&b);
@@ -486,24 +490,24 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        CASE(workers_that_end_well_make_it_done),
-        CASE(the_status_of_a_failure_is_told),
-        CASE(a_signal_nobody_sent_is_a_failure),
+        CASE(an_attempt_whose_workers_exit_with_0_is_done),
+        CASE(a_failed_worker_reports_its_status),
+        CASE(an_unrequested_signal_is_a_failure),
         CASE(a_program_that_is_not_there_fails_with_127),
-        CASE(a_text_that_is_no_program_is_not_given_to_a_shell),
-        CASE(out_of_memory_is_recognised_by_what_was_said_last),
-        CASE(what_an_earlier_epoch_said_is_not_this_ones_end),
-        CASE(a_memory_word_in_a_good_run_is_no_failure),
+        CASE(a_text_file_without_an_interpreter_line_is_not_run),
+        CASE(out_of_memory_is_recognised_by_the_last_output),
+        CASE(output_of_an_earlier_attempt_does_not_mean_out_of_memory),
+        CASE(a_successful_job_may_print_out_of_memory),
         CASE(sigusr1_reaches_all_workers_and_they_leave),
-        CASE(who_cannot_hear_yet_is_asked_when_it_can),
-        CASE(who_never_hears_gets_sigterm_after_the_grace),
-        CASE(who_ignores_sigterm_is_killed_after_the_grace),
-        CASE(the_whole_tree_dies_also_who_left_the_session),
-        CASE(what_workers_leave_behind_is_ended_and_does_not_count),
+        CASE(a_worker_without_a_handler_is_asked_when_it_has_one),
+        CASE(a_worker_without_a_handler_gets_sigterm_after_the_grace),
+        CASE(a_worker_that_ignores_sigterm_is_killed_after_the_grace),
+        CASE(all_descendants_die_also_in_another_session),
+        CASE(processes_left_by_workers_are_ended_and_do_not_change_the_end),
         CASE(a_control_group_is_used_where_it_can_be),
         CASE(a_fence_above_it_refuses_a_late_shepherd),
-        CASE(nothing_starts_while_another_has_the_lock),
-        CASE(an_epoch_is_not_run_twice),
+        CASE(no_worker_starts_while_the_lock_is_held),
+        CASE(an_attempt_is_not_run_twice),
         CASE(workers_keep_the_lock_when_their_shepherd_is_killed),
         CASE(a_bad_launch_file_starts_nothing),
         CASE(a_request_before_the_start_starts_nothing),

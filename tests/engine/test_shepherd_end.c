@@ -19,26 +19,27 @@
     "nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/x,task_memcg" \
     "=" group ",task=tail,pid=18150,uid=0\n"
 
-static void who_was_killed_in_another_group_is_not_ours(void **state)
+static void a_kill_in_another_control_group_is_foreign(void **state)
 {
     (void)state;
     struct shepherd s = {0};
-    struct herded workers[2] = {{.pid = 7}, {.pid = 1815}};
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/x", OOM("/x")));
-    assert_true(shepherd_is_foreign(&s, "/a/b", OOM("/a/bc")));
-    assert_true(shepherd_is_foreign(&s, "/a/bc", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a")));
-    assert_false(shepherd_is_foreign(&s, "/a/b", OOM("/a/b")));
-    assert_false(shepherd_is_foreign(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
+    struct worker workers[2] = {{.pid = 7}, {.pid = 1815}};
+    assert_true(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/x", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a/bc")));
+    assert_true(shepherd_is_foreign_oom(&s, "/a/bc", OOM("/a/b")));
+    assert_false(shepherd_is_foreign_oom(&s, "/", OOM("/")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a")));
+    assert_false(shepherd_is_foreign_oom(&s, "/a/b", OOM("/a/b")));
+    assert_false(
+        shepherd_is_foreign_oom(&s, "/", "6,1,2,-;task_memcg=/x,pid=7"));
     launchfile_add_worker(&s.launch);
     launchfile_add_worker(&s.launch);
     s.workers = workers;
-    assert_true(shepherd_is_foreign(&s, "/", OOM("/x")));
+    assert_true(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
     workers[1].pid = 18150; /* it has gone to a group by itself */
-    assert_false(shepherd_is_foreign(&s, "/", OOM("/x")));
+    assert_false(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
     launchfile_release(&s.launch);
 }
 
@@ -60,7 +61,7 @@ static int reads_it_in(int namespace)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
 }
 
-static void other_numbers_than_the_kernels_are_not_compared(void **state)
+static void the_kernel_log_is_ignored_in_another_namespace(void **state)
 {
     (void)state;
     int log = shepherd_kernel();
@@ -79,8 +80,8 @@ static void other_numbers_than_the_kernels_are_not_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_was_killed_in_another_group_is_not_ours),
-        cmocka_unit_test(other_numbers_than_the_kernels_are_not_compared),
+        cmocka_unit_test(a_kill_in_another_control_group_is_foreign),
+        cmocka_unit_test(the_kernel_log_is_ignored_in_another_namespace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

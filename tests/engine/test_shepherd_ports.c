@@ -2,7 +2,7 @@
  * its end. */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/launchfile.h"
 #include "engine/shepherd.h"
 #include "lib/folder.h"
@@ -33,7 +33,7 @@ static void fill(struct launchfile *launch)
         "/bin/sh", "-c",
         "echo $MASTER_PORT >port.new && mv port.new port && exec sleep 1000"};
     launch->job = 7;
-    launch->epoch = 1;
+    launch->attempt = 1;
     launch->workdir = folder_path();
     launch->log = folder_file("log");
     launch->grace_s = 60;
@@ -53,14 +53,14 @@ static pid_t start(void)
     pid_t pid;
     snprintf(job, sizeof job, "%s/job", folder_path());
     snprintf(folder, sizeof folder, "%s/epoch-1", job);
-    int dir = epoch_folder(job, 1, true);
+    int dir = attempt_folder(job, 1, true);
     int above = open(job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(dir >= 0 && above >= 0);
-    assert_int_equal(epoch_fence_raise(above, 1, &err), FIRN_OK);
+    assert_int_equal(attempt_fence_raise(above, 1, &err), FIRN_OK);
     fill(&launch);
     launchfile_write(&launch, &text);
     assert_int_equal(
-        epoch_put(dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
+        attempt_put(dir, "launch", (struct firn_bytes){text.at, text.n}, &err),
         FIRN_OK);
     char *argv[] = {(char *)workers_program(), "--shepherd", folder, NULL};
     assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);

@@ -3,7 +3,7 @@
  * back what was cancelled. */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/shepherd.h"
 #include "engine/slurmwork.h"
 #include "lib/fakeslurm.h"
@@ -55,7 +55,7 @@ static void is_never_twice(void)
 {
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "ready", &text));
+    assert_true(attempt_get(top, "ready", &text));
     close(top);
     assert_null(strstr(text.at, "TWICE"));
     buf_release(&text);
@@ -76,7 +76,7 @@ static void a_lost_answer_is_found_by_its_tag(void **state)
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
-static void a_refused_start_is_tried_again_under_another_number(void **state)
+static void a_refused_start_is_retried_with_a_new_number(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "exit", "0");
@@ -94,7 +94,7 @@ static bool is_pending(void)
     return strcmp(fakeslurm_state(1), "PENDING") == 0;
 }
 
-static void what_waits_in_slurm_is_taken_back(void **state)
+static void a_pending_attempt_is_cancelled_by_a_stop(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -136,7 +136,7 @@ static const char *words_of_step(int id, const char *gpus, int n)
     return fakeslurm_words();
 }
 
-static void nodes_of_which_the_same_is_wanted_are_one_component(void **state)
+static void nodes_with_equal_wants_are_one_component(void **state)
 {
     (void)state;
     fakeslurm_hold(true);
@@ -154,8 +154,8 @@ static void nodes_of_which_the_same_is_wanted_are_one_component(void **state)
     livehost_await(&host, FIRN_EVENT_DONE, 2);
 }
 
-/* Whatever users say reaches no word of sbatch, and no script. */
-static void nothing_of_a_users_reaches_sbatch(void **state)
+/* No text of a user is in an argument or the script of sbatch. */
+static void no_text_of_a_user_reaches_sbatch(void **state)
 {
     (void)state;
     struct livehost_job *j = livehost_work(&host, 0, "exit", "0");
@@ -167,7 +167,7 @@ static void nothing_of_a_users_reaches_sbatch(void **state)
     assert_null(strstr(fakeslurm_words(), "exit"));
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "slurm/state/script-1", &text));
+    assert_true(attempt_get(top, "slurm/state/script-1", &text));
     close(top);
     assert_null(strstr(text.at, "HOSTILE"));
     assert_null(strstr(text.at, "#SBATCH"));
@@ -212,7 +212,7 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     everything_is("away");
     until(is_away);
     assert_non_null(strstr(host.engine->trouble(host.state),
-                           "slurmctld does not answer since "));
+                           "slurmctld does not answer (since "));
     livehost_step(&host, 1, "n0[1]");
     livehost_pass_ms(&host, 200);
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
@@ -237,23 +237,23 @@ static void first_is(const char *state)
 
 static bool has_ended(void)
 {
-    struct epoch_exit how;
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    bool is_there = epoch_exit_get(folder, &how);
+    struct attempt_exit how;
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    bool is_there = attempt_exit_get(folder, &how);
     close(folder);
     return is_there;
 }
 
-/* Its node, a person or the time limit: nobody knows before Slurm answers. */
-static void who_ended_it_is_asked_when_the_controller_is_back(void **state)
+/* Its node, a person or the time limit: unknown until Slurm answers. */
+static void the_cause_of_an_end_is_asked_when_slurm_is_back(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     start_alone("n0[0]", 1);
     everything_is("away");
     until(is_away);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGTERM);
     until(has_ended);
@@ -271,8 +271,7 @@ static void who_ended_it_is_asked_when_the_controller_is_back(void **state)
     assert_int_equal(left.end, FIRN_END_LOST);
 }
 
-static void
-words_nobody_understands_are_trouble_and_change_nothing(void **state)
+static void an_unreadable_answer_is_trouble_and_changes_nothing(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -306,7 +305,7 @@ static void a_job_that_slurm_forgot_is_ended_and_started_again(void **state)
     assert_int_equal(livehost_epoch(&host, 0), 2);
 }
 
-static void a_number_that_is_somebody_elses_now_is_left_alone(void **state)
+static void a_reused_slurm_job_number_is_left_alone(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
@@ -325,7 +324,7 @@ static bool is_first_cancelled(void)
 }
 
 /* The controller lost what it knew of the start, and would start it anew. */
-static void a_running_job_that_waits_again_is_cancelled(void **state)
+static void a_job_revived_as_pending_is_cancelled(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
@@ -342,7 +341,7 @@ static bool is_cancelled(void)
     return fakeslurm_cancelled() > 0;
 }
 
-static void what_was_cancelled_and_comes_back_is_cancelled_again(void **state)
+static void a_revived_slurm_job_is_cancelled_again(void **state)
 {
     (void)state;
     char line[300];
@@ -392,12 +391,12 @@ static void a_batch_step_that_comes_back_finds_the_fence(void **state)
 static void a_shepherd_that_is_killed_is_lost_with_its_workers(void **state)
 {
     (void)state;
-    struct epoch_pid pid;
+    struct attempt_pid pid;
     pid_t pids[4];
     start_alone("n0[0] n1[0]", 2);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 4), 2);
-    int folder = epoch_folder(host.jobs[0].folder, 1, false);
-    assert_true(epoch_pid_get(folder, &pid));
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_true(attempt_pid_get(folder, &pid));
     close(folder);
     kill((pid_t)pid.pid, SIGKILL);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
@@ -424,7 +423,7 @@ static pid_t parent_of(int pid)
 }
 
 /* Its hosts died and were back before Slurm found out. */
-static void workers_that_vanish_are_lost_though_srun_waits(void **state)
+static void vanished_workers_are_lost_although_srun_waits(void **state)
 {
     (void)state;
     pid_t pids[4];
@@ -444,7 +443,7 @@ static void workers_that_vanish_are_lost_though_srun_waits(void **state)
     is_never_twice();
 }
 
-static void what_is_gone_with_its_slurmd_is_lost_before_slurm_knows(void **s)
+static void an_attempt_whose_node_died_is_lost_before_slurm_notices(void **s)
 {
     (void)s;
     start_alone("n0[0-1]", 2);
@@ -458,7 +457,7 @@ static void what_is_gone_with_its_slurmd_is_lost_before_slurm_knows(void **s)
     until(is_first_cancelled);
 }
 
-static void what_somebody_else_cancels_has_failed(void **state)
+static void an_attempt_cancelled_from_outside_has_failed(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
@@ -477,8 +476,8 @@ static void what_somebody_else_cancels_has_failed(void **state)
 }
 
 /* The controller crashed after its last answer, and gave the number out again:
- * whoever leaves then does not take the other with it. */
-static void who_leaves_cancels_nobody_else_of_its_number(void **state)
+ * an attempt that leaves then does not cancel the other. */
+static void a_leaving_attempt_cancels_only_its_own_slurm_job(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
@@ -510,23 +509,23 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(a_lost_answer_is_found_by_its_tag),
-        CASE(a_refused_start_is_tried_again_under_another_number),
-        CASE(what_waits_in_slurm_is_taken_back),
-        CASE(nodes_of_which_the_same_is_wanted_are_one_component),
-        CASE(nothing_of_a_users_reaches_sbatch),
+        CASE(a_refused_start_is_retried_with_a_new_number),
+        CASE(a_pending_attempt_is_cancelled_by_a_stop),
+        CASE(nodes_with_equal_wants_are_one_component),
+        CASE(no_text_of_a_user_reaches_sbatch),
         CASE(while_the_controller_is_away_jobs_run_and_starts_wait),
-        CASE(who_ended_it_is_asked_when_the_controller_is_back),
-        CASE(words_nobody_understands_are_trouble_and_change_nothing),
+        CASE(the_cause_of_an_end_is_asked_when_slurm_is_back),
+        CASE(an_unreadable_answer_is_trouble_and_changes_nothing),
         CASE(a_job_that_slurm_forgot_is_ended_and_started_again),
-        CASE(a_number_that_is_somebody_elses_now_is_left_alone),
-        CASE(a_running_job_that_waits_again_is_cancelled),
-        CASE(what_was_cancelled_and_comes_back_is_cancelled_again),
+        CASE(a_reused_slurm_job_number_is_left_alone),
+        CASE(a_job_revived_as_pending_is_cancelled),
+        CASE(a_revived_slurm_job_is_cancelled_again),
         CASE(a_batch_step_that_comes_back_finds_the_fence),
         CASE(a_shepherd_that_is_killed_is_lost_with_its_workers),
-        CASE(workers_that_vanish_are_lost_though_srun_waits),
-        CASE(what_is_gone_with_its_slurmd_is_lost_before_slurm_knows),
-        CASE(what_somebody_else_cancels_has_failed),
-        CASE(who_leaves_cancels_nobody_else_of_its_number),
+        CASE(vanished_workers_are_lost_although_srun_waits),
+        CASE(an_attempt_whose_node_died_is_lost_before_slurm_notices),
+        CASE(an_attempt_cancelled_from_outside_has_failed),
+        CASE(a_leaving_attempt_cancels_only_its_own_slurm_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_slurm_inbox.c - jobs of a closed partition, with Slurm's commands played
- * by small scripts: what is asked, what is told, what is done to them.
+ * by small scripts: the questions, the reports, the commands.
  */
 #include "engine/slurmwork.h"
 
@@ -28,8 +28,7 @@
 static struct slurm slurm;
 static const char *launched; /* the key of every job */
 
-/* --- a Slurm of three scripts ------------------------------------------------
- */
+/* --- a Slurm of three scripts --------------------------------------------- */
 
 static void put(const char *name, const char *text, mode_t mode)
 {
@@ -112,7 +111,7 @@ static int stop(void **state)
     vec_release(&slurm.roster.jobs);
     vec_release(&slurm.hosts);
     vec_release(&slurm.names);
-    vec_release(&slurm.roster.owed);
+    vec_release(&slurm.roster.events);
     buf_release(&slurm.trouble);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         take(names[i]);
@@ -163,14 +162,14 @@ static void did(const char *line)
 }
 
 /* "+17-... 2 a100; -18-...; whole" of what is owed, which is given out. */
-static const char *told(void)
+static const char *reports(void)
 {
     static char text[1024];
     size_t n = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < slurm.roster.owed.n; i++) {
-        const struct firn_inbox *inbox = slurm.roster.owed.at[i].inbox;
-        assert_int_equal(slurm.roster.owed.at[i].kind, FIRN_EVENT_INBOX);
+    for (size_t i = 0; i < slurm.roster.events.n; i++) {
+        const struct firn_inbox *inbox = slurm.roster.events.at[i].inbox;
+        assert_int_equal(slurm.roster.events.at[i].kind, FIRN_EVENT_INBOX);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s",
                               i > 0 ? "; " : "");
         if (inbox->key[0] == '\0')
@@ -182,7 +181,7 @@ static const char *told(void)
                                   inbox->key, inbox->gpus, inbox->types,
                                   inbox->user);
     }
-    slurm.roster.owed.n = slurm.roster.nowed_given = 0;
+    slurm.roster.events.n = slurm.roster.nreported = 0;
     return text;
 }
 
@@ -192,7 +191,7 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     static struct firn_part part;
     struct slurmjob *job = mem_new(1, sizeof *job);
     part = (struct firn_part){node, 0, 3};
-    *job = (struct slurmjob){.base = {.id = 7, .epoch = 1}};
+    *job = (struct slurmjob){.base = {.id = 7, .attempt = 1}};
     job->base.held = (struct firn_alloc){
         .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
     snprintf(job->inbox, sizeof job->inbox, "%s", key);
@@ -201,28 +200,28 @@ static struct slurmjob *begin(const char *key, firn_node_id node)
     return job;
 }
 
-/* --- cases -------------------------------------------------------------- */
+/* --- cases ---------------------------------------------------------------- */
 
-static void what_waits_is_told_once_and_what_is_gone_too(void **state)
+static void an_inbox_job_and_its_end_are_reported_once(void **state)
 {
     (void)state;
     put("list", WAITS("17") WAITS("18_2"), 0644);
     turn(1);
-    assert_string_equal(told(), "+17-1700000000 2  ann; "
-                                "+18.2-1700000000 2  ann; whole");
+    assert_string_equal(reports(), "+17-1700000000 2  ann; "
+                                   "+18.2-1700000000 2  ann; whole");
     assert_string_equal(take("asked"), "%s -h -a -r -t PD -p inbox\n");
     turn(2);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
     put("list", WAITS("18_2"), 0644);
     turn(2);
-    assert_string_equal(told(), "-17-1700000000");
+    assert_string_equal(reports(), "-17-1700000000");
     put("list", WAITS("17") WAITS("18_2"), 0644); /* it is back */
     turn(2);
-    assert_string_equal(told(), "+17-1700000000 2  ann");
+    assert_string_equal(reports(), "+17-1700000000 2  ann");
     assert_string_equal(take("did"), "");
 }
 
-static void what_cannot_be_placed_is_left_alone(void **state)
+static void an_inbox_job_of_an_impossible_shape_is_left_alone(void **state)
 {
     (void)state;
     put("list",
@@ -235,22 +234,22 @@ static void what_cannot_be_placed_is_left_alone(void **state)
                                  "1@1@N/A@gres:gpu:v100:4"),
         0644);
     turn(2);
-    assert_string_equal(told(), "+5-5 8  ann; +6-5 4 v100 ann; whole");
+    assert_string_equal(reports(), "+5-5 8  ann; +6-5 4 v100 ann; whole");
     put("list",
         LINE("1+0", "inbox", "PENDING", "5", TWO)
             LINE("6", "inbox", "RUNNING", "5", TWO),
         0644);
     turn(1);
-    assert_string_equal(told(), "-5-5; -6-5");
+    assert_string_equal(reports(), "-5-5; -6-5");
 }
 
-static void it_is_let_go_until_slurm_has_it_and_then_watched(void **state)
+static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
 {
     (void)state;
     put("list", WAITS("17"), 0644);
     put("guests", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     struct slurmjob *job = begin("17-1700000000", 1);
     turn(4);
     did("scontrol update JobId=17 Partition=main ReqNodeList=b NumNodes=1-1\n");
@@ -261,7 +260,7 @@ static void it_is_let_go_until_slurm_has_it_and_then_watched(void **state)
     put("list", "", 0644);
     put("guests", LINE("17", "main", "RUNNING", "1700000000", TWO), 0644);
     turn(4);
-    assert_string_equal(told(), ""); /* let go is not gone */
+    assert_string_equal(reports(), ""); /* a released job is not gone */
     assert_int_equal(job->state, SLURM_RUNNING);
     job->cancel_s = 0;
     turn(2);
@@ -278,7 +277,7 @@ static void it_is_let_go_until_slurm_has_it_and_then_watched(void **state)
     assert_int_equal(job->state, SLURM_COMPLETED);
 }
 
-static void a_number_that_was_given_out_again_is_another_job(void **state)
+static void a_reused_inbox_job_number_is_another_job(void **state)
 {
     (void)state;
     put("guests", LINE("17", "inbox", "PENDING", "1800000000", TWO), 0644);
@@ -289,26 +288,26 @@ static void a_number_that_was_given_out_again_is_another_job(void **state)
     assert_string_equal(take("did"), "");
 }
 
-static void one_that_is_to_end_is_cancelled_when_it_is_seen(void **state)
+static void a_cancelled_inbox_job_is_cancelled_when_it_is_listed(void **state)
 {
     (void)state;
     launched = "17-1700000000";
     slurm_inbox_end(&slurm, 7); /* before anything was heard */
     turn(1);
     assert_string_equal(take("did"), "");
-    assert_string_equal(told(), "-17-1700000000; whole");
+    assert_string_equal(reports(), "-17-1700000000; whole");
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     slurm_inbox_end(&slurm, 7);
     turn(2);
     did("scancel --quiet 17\n");
     put("list", "", 0644);
     turn(2);
-    assert_string_equal(told(), "-17-1700000000");
+    assert_string_equal(reports(), "-17-1700000000");
 }
 
-static void gpus_on_other_nodes_than_it_must_have_are_refused(void **state)
+static void an_inbox_job_needs_its_number_of_nodes(void **state)
 {
     (void)state;
     struct firn_part parts[] = {{0, 0, 1}, {1, 0, 1}};
@@ -318,12 +317,12 @@ static void gpus_on_other_nodes_than_it_must_have_are_refused(void **state)
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_OK);
     launched = "17-1700000000";
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_EREFUSED);
-    assert_non_null(strstr(err.text, "not been seen"));
+    assert_non_null(strstr(err.text, "has not listed the job"));
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_EREFUSED);
-    assert_non_null(strstr(err.text, "on 1 node"));
+    assert_non_null(strstr(err.text, "on exactly 1 node"));
     alloc.nparts = 1;
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_OK);
 }
@@ -333,7 +332,7 @@ static void an_answer_that_cannot_be_read_changes_nothing(void **state)
     (void)state;
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     put("list", "something else\n", 0644);
     turn(2);
     put("squeue",
@@ -341,15 +340,15 @@ static void an_answer_that_cannot_be_read_changes_nothing(void **state)
         "exit 1\n",
         0755);
     turn(1);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
     assert_true(slurm.away_s == 0); /* it answers */
     put("squeue", "#!/bin/sh\necho 'Unable to contact' >&2\nexit 1\n", 0755);
     turn(1);
     assert_true(slurm.away_s > 0);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
 }
 
-static void an_inbox_has_a_name_of_its_own(void **state)
+static void the_inbox_is_not_the_jobs_partition(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"main", "in box", "-x", "a,b"};
@@ -368,7 +367,7 @@ static void an_inbox_has_a_name_of_its_own(void **state)
     assert_int_equal(commands_count(slurm.commands, -1), 0);
 }
 
-static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
+static void an_inbox_job_that_slurm_refuses_frees_its_gpus(void **state)
 {
     (void)state;
     struct slurmjob *job = begin("17-1700000000", 1);
@@ -403,7 +402,7 @@ static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
     done.more = 1;
     slurm_inbox_answer(&slurm, &done);
     assert_true(job->is_seen && job->state == SLURM_LOST);
-    assert_string_equal(job->said, "Invalid user id for job 17");
+    assert_string_equal(job->refusal, "Invalid user id for job 17");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -411,15 +410,15 @@ static void one_that_may_not_be_let_go_does_not_keep_its_gpus(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(what_waits_is_told_once_and_what_is_gone_too),
-        CASE(what_cannot_be_placed_is_left_alone),
-        CASE(it_is_let_go_until_slurm_has_it_and_then_watched),
-        CASE(a_number_that_was_given_out_again_is_another_job),
-        CASE(one_that_is_to_end_is_cancelled_when_it_is_seen),
-        CASE(gpus_on_other_nodes_than_it_must_have_are_refused),
+        CASE(an_inbox_job_and_its_end_are_reported_once),
+        CASE(an_inbox_job_of_an_impossible_shape_is_left_alone),
+        CASE(a_release_is_repeated_until_slurm_has_moved_the_job),
+        CASE(a_reused_inbox_job_number_is_another_job),
+        CASE(a_cancelled_inbox_job_is_cancelled_when_it_is_listed),
+        CASE(an_inbox_job_needs_its_number_of_nodes),
         CASE(an_answer_that_cannot_be_read_changes_nothing),
-        CASE(an_inbox_has_a_name_of_its_own),
-        CASE(one_that_may_not_be_let_go_does_not_keep_its_gpus),
+        CASE(the_inbox_is_not_the_jobs_partition),
+        CASE(an_inbox_job_that_slurm_refuses_frees_its_gpus),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -28,14 +28,14 @@
     "IDX:N/A),gpu:v100s3:0(IDX:N/A)"
 
 static struct livehost host;
-static char said[1 << 14]; /* by the log */
+static char logged[1 << 14]; /* by the log */
 
 static void hear(void *arg, enum log_level level, const char *text)
 {
-    size_t n = strlen(said);
+    size_t n = strlen(logged);
     (void)arg;
     (void)level;
-    snprintf(said + n, sizeof said - n, "%s\n", text);
+    snprintf(logged + n, sizeof logged - n, "%s\n", text);
 }
 
 static const char *in_folder(const char *name)
@@ -100,7 +100,8 @@ static int count_gpus(void)
     return n;
 }
 
-static void what_runs_is_taken_over_and_what_is_wanted_waits(void **state)
+static void
+without_slurm_running_jobs_are_taken_over_and_starts_wait(void **state)
 {
     (void)state;
     job(0, "obey", in_folder("ready"));
@@ -110,7 +111,7 @@ static void what_runs_is_taken_over_and_what_is_wanted_waits(void **state)
     open_without_slurm();
     assert_true(is_in_trouble());
     assert_non_null(strstr(host.engine->trouble(host.state),
-                           "slurmctld does not answer since "));
+                           "slurmctld does not answer (since "));
     assert_int_equal(count_gpus(), 8);
     assert_string_equal(host.engine->node_name(host.state, 1), "n1");
     job(0, "obey", in_folder("ready"));
@@ -132,7 +133,7 @@ static void what_runs_is_taken_over_and_what_is_wanted_waits(void **state)
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
 }
 
-static void what_is_cancelled_meanwhile_ends(void **state)
+static void an_inbox_job_that_a_user_cancels_ends(void **state)
 {
     (void)state;
     job(0, "obey", in_folder("ready"));
@@ -149,7 +150,7 @@ static void what_is_cancelled_meanwhile_ends(void **state)
 }
 
 /* What a node was when it was kept says nothing of what it is. */
-static void a_node_that_was_out_is_not_out_for_that(void **state)
+static void a_node_that_was_down_in_the_file_counts_as_up(void **state)
 {
     (void)state;
     fakeslurm_node("n1", "DOWN", "", "no power");
@@ -163,8 +164,8 @@ static void a_node_that_was_out_is_not_out_for_that(void **state)
     assert_non_null(strstr(host.engine->node_why(host.state, 1), "no power"));
 }
 
-/* squeue alone is not enough: nobody knows who else is there. */
-static void nothing_starts_before_the_gpus_of_others_are_known(void **state)
+/* squeue alone is not enough: foreign GPUs are not known. */
+static void no_job_starts_before_foreign_gpus_are_known(void **state)
 {
     (void)state;
     open_without_slurm();
@@ -206,7 +207,7 @@ static bool is_kept(const char *partition)
     return is_there;
 }
 
-static void a_node_that_slurm_got_meanwhile_waits_for_the_next_start(void **s)
+static void a_new_node_is_used_after_the_next_start(void **s)
 {
     (void)s;
     struct slurm_kept kept = {0};
@@ -221,15 +222,15 @@ static void a_node_that_slurm_got_meanwhile_waits_for_the_next_start(void **s)
     assert_int_equal(count_gpus(), 4);
     everything_is("");
     await_well();
-    assert_non_null(strstr(said, "Slurm has a node n1 that it did not have"));
-    assert_null(strstr(said, "other GPUs"));
+    assert_non_null(strstr(logged, "Slurm has a new node, n1"));
+    assert_null(strstr(logged, "have changed"));
     assert_int_equal(count_gpus(), 4);
     livehost_close(&host);
     livehost_open(&host, "slurm", "");
     assert_int_equal(count_gpus(), 8);
 }
 
-static void a_node_with_other_gpus_is_named(void **state)
+static void a_node_whose_gpus_changed_is_logged(void **state)
 {
     (void)state;
     livehost_close(&host);
@@ -238,25 +239,25 @@ static void a_node_with_other_gpus_is_named(void **state)
     fakeslurm_plain();
     everything_is("");
     await_well();
-    assert_non_null(strstr(said, "node n0 has other GPUs than before"));
-    assert_null(strstr(said, "did not have"));
+    assert_non_null(strstr(logged, "the GPUs of node n0 have changed"));
+    assert_null(strstr(logged, "did not have"));
 }
 
 static void put(const char *at, size_t n)
 {
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
     assert_int_equal(
-        epoch_put(top, "slurm-nodes", (struct firn_bytes){at, n}, NULL),
+        attempt_put(top, "slurm-nodes", (struct firn_bytes){at, n}, NULL),
         FIRN_OK);
     close(top);
 }
 
-static void a_damaged_file_counts_as_none(void **state)
+static void a_damaged_node_file_is_ignored(void **state)
 {
     (void)state;
     struct firn_buf text = {0};
     int top = open(folder_path(), O_RDONLY | O_DIRECTORY);
-    assert_true(epoch_get(top, "slurm-nodes", &text));
+    assert_true(attempt_get(top, "slurm-nodes", &text));
     close(top);
     assert_true(is_kept(""));
     assert_false(is_kept("main")); /* it was not asked for by its name */
@@ -294,14 +295,15 @@ static void at_the_first_start_slurm_is_waited_for(void **state)
     livehost_open(&host, "slurm", "");
     assert_false(is_in_trouble());
     assert_int_equal(count_gpus(), 8);
-    const char *line = strstr(said, "waits for slurmctld, which has to tell");
+    const char *line =
+        strstr(logged, "waiting for slurmctld to list the nodes");
     assert_non_null(line);
-    assert_null(strstr(line + 1, "waits for slurmctld")); /* now and then */
+    assert_null(strstr(line + 1, "waiting for slurmctld")); /* now and then */
     waitpid(pid, NULL, 0);
     assert_true(is_kept(""));
 }
 
-static void a_node_whose_gpus_are_of_no_use_is_named(void **state)
+static void a_node_with_unusable_gpus_is_logged(void **state)
 {
     (void)state;
     livehost_close(&host);
@@ -310,7 +312,7 @@ static void a_node_whose_gpus_are_of_no_use_is_named(void **state)
     livehost_open(&host, "slurm", "");
     assert_int_equal(count_gpus(), 4);
     assert_non_null(
-        strstr(said, "node n1 is not used: it has GPUs of several"));
+        strstr(logged, "node n1 is not used: it has GPUs of several"));
     assert_null(getenv("SLURM_CLUSTERS"));
 }
 
@@ -318,7 +320,7 @@ static int set_up(void **state)
 {
     if (folder_make(state) != 0)
         return 1;
-    said[0] = '\0';
+    logged[0] = '\0';
     log_set_sink(hear, NULL);
     fakeslurm_open();
     livehost_open(&host, "slurm", "");
@@ -342,15 +344,15 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        CASE(what_runs_is_taken_over_and_what_is_wanted_waits),
-        CASE(what_is_cancelled_meanwhile_ends),
-        CASE(a_node_that_was_out_is_not_out_for_that),
-        CASE(nothing_starts_before_the_gpus_of_others_are_known),
-        CASE(a_node_that_slurm_got_meanwhile_waits_for_the_next_start),
-        CASE(a_node_with_other_gpus_is_named),
-        CASE(a_damaged_file_counts_as_none),
+        CASE(without_slurm_running_jobs_are_taken_over_and_starts_wait),
+        CASE(an_inbox_job_that_a_user_cancels_ends),
+        CASE(a_node_that_was_down_in_the_file_counts_as_up),
+        CASE(no_job_starts_before_foreign_gpus_are_known),
+        CASE(a_new_node_is_used_after_the_next_start),
+        CASE(a_node_whose_gpus_changed_is_logged),
+        CASE(a_damaged_node_file_is_ignored),
         CASE(at_the_first_start_slurm_is_waited_for),
-        CASE(a_node_whose_gpus_are_of_no_use_is_named),
+        CASE(a_node_with_unusable_gpus_is_logged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

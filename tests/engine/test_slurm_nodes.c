@@ -25,7 +25,7 @@ static struct livehost host;
 
 /* --- nodes ---------------------------------------------------------------- */
 
-static void nodes_go_and_come(void **state)
+static void nodes_go_down_and_come_up(void **state)
 {
     (void)state;
     fakeslurm_node("n1", "UNKNOWN", "", ""); /* the controller was started */
@@ -45,7 +45,7 @@ static void nodes_go_and_come(void **state)
     assert_string_equal(host.engine->node_name(host.state, 1), "n1");
 }
 
-static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
+static void a_step_after_a_lost_node_has_no_grace(void **state)
 {
     (void)state;
     struct livehost_job *j =
@@ -62,7 +62,7 @@ static void a_step_because_of_a_lost_node_waits_for_no_grace(void **state)
     assert_int_equal(left.end, FIRN_END_KILLED);
 }
 
-static void gpus_that_others_use_are_told(void **state)
+static void foreign_gpus_are_reported(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -90,8 +90,7 @@ static void gpus_that_others_use_are_told(void **state)
     "gpu:v100s0:1(IDX:0),gpu:v100s1:0(IDX:N/A),gpu:v100s2:0(" \
     "IDX:N/A),gpu:v100s3:0(IDX:N/A)"
 
-static void
-gpus_that_others_have_from_the_beginning_are_told_first(void **state)
+static void foreign_gpus_at_the_start_are_reported_first(void **state)
 {
     (void)state;
     struct firn_event event;
@@ -111,7 +110,7 @@ gpus_that_others_have_from_the_beginning_are_told_first(void **state)
 }
 
 /* Others were faster. */
-static void what_waits_for_gpus_of_others_is_given_back(void **state)
+static void a_pending_job_whose_gpus_are_foreign_is_withdrawn(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "obey", folder_file("ready"));
@@ -123,7 +122,7 @@ static void what_waits_for_gpus_of_others_is_given_back(void **state)
     assert_int_equal(left.end, FIRN_END_LOST);
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     fakeslurm_hold(false);
-    livehost_step(&host, 0, "n0[1]"); /* somebody decides */
+    livehost_step(&host, 0, "n0[1]"); /* the host decides again */
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 1);
 }
@@ -159,7 +158,7 @@ static void check_left_alone(void)
 }
 
 /* A queue of before its start, and nodes of after it. */
-static void gpus_that_a_job_has_got_meanwhile_are_no_others(void **state)
+static void gpus_of_a_job_that_started_meanwhile_are_not_foreign(void **state)
 {
     (void)state;
     let_wait();
@@ -174,7 +173,7 @@ static void gpus_that_a_job_has_got_meanwhile_are_no_others(void **state)
     check_left_alone();
 }
 
-static void gpus_whose_node_is_made_ready_are_no_others(void **state)
+static void gpus_of_a_job_whose_node_boots_are_not_foreign(void **state)
 {
     (void)state;
     let_wait();
@@ -186,7 +185,7 @@ static void gpus_whose_node_is_made_ready_are_no_others(void **state)
     check_left_alone();
 }
 
-static void where_slurm_only_counts_nobody_shares(void **state)
+static void without_slots_no_job_shares_a_gpu(void **state)
 {
     (void)state;
     livehost_close(&host);
@@ -214,7 +213,7 @@ static void where_slurm_only_counts_nobody_shares(void **state)
     livehost_step(&host, 1, "n0[2-3]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
     assert_non_null(strstr(fakeslurm_words(), "\n--gres=gpu:v100:2\n"));
-    /* Two are ours, whichever; the third is somebody's. */
+    /* Two are ours; the third is foreign. */
     fakeslurm_node("n0", "MIXED", "gpu:v100:3(IDX:0-2)", "");
     struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
     assert_int_equal(taken.taken.gpus, 1u << 1);
@@ -279,10 +278,10 @@ static void a_job_on_nodes_of_other_numbers_is_started_again(void **state)
 }
 
 /* Killed between the number and sbatch: nothing ran, nothing will. */
-static void what_was_not_submitted_is_fenced_off_and_started_anew(void **state)
+static void an_attempt_that_was_not_submitted_is_fenced_off(void **state)
 {
     (void)state;
-    static const char *const points[] = {"engine.epoch.after",
+    static const char *const points[] = {"engine.number.after",
                                          "engine.fork.before"};
     for (int i = 0; i < 2; i++) {
         run_and_kill("exit", 0, points[i]);
@@ -299,7 +298,7 @@ static void what_was_not_submitted_is_fenced_off_and_started_anew(void **state)
 }
 
 /* sbatch lives on without us. */
-static void what_was_submitted_last_of_all_runs_once(void **state)
+static void an_attempt_submitted_just_before_a_crash_runs_once(void **state)
 {
     (void)state;
     run_and_kill("obey", 0, "engine.fork.after");
@@ -314,7 +313,7 @@ static void what_was_submitted_last_of_all_runs_once(void **state)
 }
 
 /* Slurm lets jobs run on there: they are asked to leave, not killed. */
-static void what_lives_on_a_node_that_is_taken_away_has_time(void **state)
+static void attempts_on_a_drained_node_have_their_grace(void **state)
 {
     (void)state;
     static const char *const alive[] = {"MIXED+MAINTENANCE+RESERVED",
@@ -328,7 +327,7 @@ static void what_lives_on_a_node_that_is_taken_away_has_time(void **state)
     }
 }
 
-static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
+static void with_a_reservation_only_its_nodes_are_used(void **state)
 {
     (void)state;
     livehost_close(&host);
@@ -336,7 +335,8 @@ static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
     livehost_open(&host, "slurm", "--reservation=ours");
     struct firn_event down = livehost_await(&host, FIRN_EVENT_NODE_DOWN, 0);
     assert_int_equal(down.node, 1);
-    assert_non_null(strstr(host.engine->node_why(host.state, 1), "no reserv"));
+    assert_non_null(
+        strstr(host.engine->node_why(host.state, 1), "not in the reserv"));
     livehost_work(&host, 0, "exit", "0");
     livehost_step(&host, 0, "n0[0]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
@@ -353,8 +353,8 @@ static void with_a_reservation_its_nodes_are_the_ones_in_use(void **state)
     assert_true(down.is_drained);
 }
 
-/* A job of ours that nobody remembers and that hangs on some node. */
-static void what_does_not_go_hides_gpus_of_others_for_a_while_only(void **s)
+/* An orphan of ours that hangs on a node. */
+static void a_lasting_orphan_hides_foreign_gpus_for_a_while_only(void **s)
 {
     (void)s;
     char line[300];
@@ -393,21 +393,21 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        CASE(nodes_go_and_come),
-        CASE(a_step_because_of_a_lost_node_waits_for_no_grace),
-        CASE(gpus_that_others_use_are_told),
-        CASE(gpus_that_others_have_from_the_beginning_are_told_first),
-        CASE(what_waits_for_gpus_of_others_is_given_back),
-        CASE(gpus_that_a_job_has_got_meanwhile_are_no_others),
-        CASE(gpus_whose_node_is_made_ready_are_no_others),
-        CASE(where_slurm_only_counts_nobody_shares),
+        CASE(nodes_go_down_and_come_up),
+        CASE(a_step_after_a_lost_node_has_no_grace),
+        CASE(foreign_gpus_are_reported),
+        CASE(foreign_gpus_at_the_start_are_reported_first),
+        CASE(a_pending_job_whose_gpus_are_foreign_is_withdrawn),
+        CASE(gpus_of_a_job_that_started_meanwhile_are_not_foreign),
+        CASE(gpus_of_a_job_whose_node_boots_are_not_foreign),
+        CASE(without_slots_no_job_shares_a_gpu),
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),
-        CASE(what_was_not_submitted_is_fenced_off_and_started_anew),
-        CASE(what_was_submitted_last_of_all_runs_once),
-        CASE(what_lives_on_a_node_that_is_taken_away_has_time),
-        CASE(with_a_reservation_its_nodes_are_the_ones_in_use),
-        CASE(what_does_not_go_hides_gpus_of_others_for_a_while_only),
+        CASE(an_attempt_that_was_not_submitted_is_fenced_off),
+        CASE(an_attempt_submitted_just_before_a_crash_runs_once),
+        CASE(attempts_on_a_drained_node_have_their_grace),
+        CASE(with_a_reservation_only_its_nodes_are_used),
+        CASE(a_lasting_orphan_hides_foreign_gpus_for_a_while_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static struct livehost host;
 
 /* A limit of the site, an account that is not known: no fault of the job's,
  * and nothing that more tries would tell. */
-static void what_slurm_refuses_waits_and_never_fails(void **state)
+static void a_job_that_slurm_refuses_waits_and_never_fails(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "exit", "0");
@@ -31,7 +31,7 @@ static void what_slurm_refuses_waits_and_never_fails(void **state)
             slurm_find(host.state, 0)->base.ntries = 100;
         livehost_await(&host, FIRN_EVENT_LEFT, 0);
         assert_non_null(strstr(host.engine->job_trouble(host.state, 0),
-                               "Slurm does not take it: sbatch: error"));
+                               "Slurm refuses it: sbatch: error"));
     }
     livehost_step(&host, 0, "n0[0]");
     livehost_await(&host, FIRN_EVENT_DONE, 0);
@@ -42,17 +42,17 @@ static void what_slurm_refuses_waits_and_never_fails(void **state)
 static void until_trouble(const char *text)
 {
     for (int i = 0; i < 24000; i++) {
-        const char *said = host.engine->job_trouble(host.state, 0);
-        if (said != NULL && strcmp(said, text) == 0)
+        const char *text_now = host.engine->job_trouble(host.state, 0);
+        if (text_now != NULL && strcmp(text_now, text) == 0)
             return;
         livehost_drain(&host);
         poll(NULL, 0, 5);
     }
-    const char *said = host.engine->job_trouble(host.state, 0);
-    fail_msg("it says %s", said != NULL ? said : "nothing");
+    const char *text_now = host.engine->job_trouble(host.state, 0);
+    fail_msg("it says %s", text_now != NULL ? text_now : "nothing");
 }
 
-static void what_waits_in_slurm_says_why(void **state)
+static void a_pending_attempt_shows_slurms_reason(void **state)
 {
     (void)state;
     char line[300];
@@ -69,10 +69,10 @@ static void what_waits_in_slurm_says_why(void **state)
     snprintf(line, sizeof line, "1|PENDING|QOSMaxGRESPerUser||%.*s|%.*s\n", n,
              mark, n, mark);
     fakeslurm_line(1, line);
-    until_trouble("Slurm has it waiting as its job 1: QOSMaxGRESPerUser");
+    until_trouble("pending as Slurm job 1: QOSMaxGRESPerUser");
 }
 
-static void the_word_before_the_time_limit_leaves_time_to_work(void **state)
+static void the_request_before_the_time_limit_leaves_time_to_work(void **state)
 {
     (void)state;
     static const struct {
@@ -112,9 +112,9 @@ int main(int argc, char **argv)
     if (code >= 0)
         return code;
     const struct CMUnitTest tests[] = {
-        CASE(what_slurm_refuses_waits_and_never_fails),
-        CASE(what_waits_in_slurm_says_why),
-        CASE(the_word_before_the_time_limit_leaves_time_to_work),
+        CASE(a_job_that_slurm_refuses_waits_and_never_fails),
+        CASE(a_pending_attempt_shows_slurms_reason),
+        CASE(the_request_before_the_time_limit_leaves_time_to_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void jobs_of_all_kinds_are_read(void **state)
         assert_int_equal(jobs.at.at[i].id, ids[i]);
     const struct slurm_job *first = &jobs.at.at[0], *het = &jobs.at.at[8];
     assert_true(first->is_ours && first->tag.cell == 7 && first->tag.job == 3 &&
-                first->tag.epoch == 1);
+                first->tag.attempt == 1);
     assert_int_equal(first->component, -1);
     assert_int_equal(first->state, SLURM_CANCELLED);
     assert_string_equal(first->nodes, "n1");
@@ -118,7 +118,7 @@ static const char *job_error(struct firn_bytes text)
     return status == FIRN_OK ? "" : err.text;
 }
 
-static void a_line_that_is_no_job_is_told_escaped(void **state)
+static void an_invalid_line_is_quoted_with_escapes(void **state)
 {
     (void)state;
     static const char *const odd[] = {
@@ -194,7 +194,7 @@ static void states_are_known_by_their_whole_name(void **state)
     assert_false(slurm_state_named("", 0, &got));
 }
 
-static void a_mark_is_read_back_and_nothing_else_is_one(void **state)
+static void only_a_printed_tag_reads_as_a_tag(void **state)
 {
     (void)state;
     static const struct slurm_tag cases[] = {
@@ -205,7 +205,7 @@ static void a_mark_is_read_back_and_nothing_else_is_one(void **state)
         slurm_tag_print(&cases[i], text);
         assert_true(slurm_tag_read(text, strlen(text), &got));
         assert_true(got.cell == cases[i].cell && got.job == cases[i].job &&
-                    got.epoch == cases[i].epoch);
+                    got.attempt == cases[i].attempt);
     }
     static const char *const odd[] = {"",
                                       "firn",
@@ -287,7 +287,7 @@ static void an_excerpt_is_printable_and_cut(void **state)
 }
 
 /* A text with some bytes changed is read, or refused with a sentence. */
-static void a_spoiled_queue_does_no_harm(void **state)
+static void a_damaged_queue_causes_no_crash(void **state)
 {
     (void)state;
     static const char marks[] = "|:,()+_- \n\t=\001aZ0";
@@ -299,8 +299,8 @@ static void a_spoiled_queue_does_no_harm(void **state)
         for (int i = 0; i < 3; i++)
             text.at[rng_below(&rng, text.n)] =
                 marks[rng_below(&rng, sizeof marks - 1)];
-        for (const char *said = job_error(bytes(text.at)); *said != 0; said++)
-            assert_true(*said >= ' ' && *said <= '~');
+        for (const char *at = job_error(bytes(text.at)); *at != 0; at++)
+            assert_true(*at >= ' ' && *at <= '~');
         buf_release(&text);
     }
 }
@@ -311,14 +311,14 @@ int main(void)
         cmocka_unit_test(jobs_of_all_kinds_are_read),
         cmocka_unit_test(no_jobs_are_no_error),
         cmocka_unit_test(a_job_is_ours_by_comment_or_name_if_they_agree),
-        cmocka_unit_test(a_line_that_is_no_job_is_told_escaped),
+        cmocka_unit_test(an_invalid_line_is_quoted_with_escapes),
         cmocka_unit_test(a_prefix_of_a_queue_is_refused_unless_lines_are_whole),
         cmocka_unit_test(states_are_known_by_their_whole_name),
-        cmocka_unit_test(a_mark_is_read_back_and_nothing_else_is_one),
+        cmocka_unit_test(only_a_printed_tag_reads_as_a_tag),
         cmocka_unit_test(an_id_is_one_number_on_one_line),
         cmocka_unit_test(versions_from_22_05_on_are_taken),
         cmocka_unit_test(an_excerpt_is_printable_and_cut),
-        cmocka_unit_test(a_spoiled_queue_does_no_harm),
+        cmocka_unit_test(a_damaged_queue_causes_no_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,7 +178,7 @@ static void shares_that_are_not_the_same_for_all_gpus_do_not_count(void **state)
            "slots 'a' 2 used");
 }
 
-static void gpus_in_use_that_nobody_can_name_are_counted(void **state)
+static void used_gpus_without_an_index_are_counted(void **state)
 {
     (void)state;
     expect((struct line){.gres = "gpu:a:4", .used = "gpu:a:2(IDX:0,9)"},
@@ -224,7 +224,7 @@ static void three_hundred_gpus_are_read(void **state)
     buf_release(&used);
 }
 
-static void gpus_that_firn_has_no_use_for_are_left_out(void **state)
+static void unusable_gpus_are_left_out(void **state)
 {
     (void)state;
     static const char *const odd[] = {
@@ -297,7 +297,7 @@ static void a_node_is_usable_when_its_state_is_harmless(void **state)
     }
 }
 
-static void what_somebody_wrote_is_only_a_reason(void **state)
+static void free_text_of_a_node_is_only_its_reason(void **state)
 {
     (void)state;
     struct slurm_nodes nodes = one((struct line){
@@ -321,7 +321,7 @@ static void what_somebody_wrote_is_only_a_reason(void **state)
     slurm_nodes_release(&nodes);
 }
 
-static void nodes_keep_their_order_and_strangers_are_there(void **state)
+static void nodes_without_gpus_are_listed_in_order(void **state)
 {
     (void)state;
     struct firn_buf text = {0};
@@ -357,7 +357,7 @@ static const char *node_error(const char *text)
     return status == FIRN_OK ? "" : err.text;
 }
 
-static void a_line_that_is_no_node_is_refused(void **state)
+static void a_line_without_a_node_is_an_error(void **state)
 {
     (void)state;
     static const char *const odd[] = {"No nodes in the system\n", "\n",
@@ -375,7 +375,7 @@ static void a_line_that_is_no_node_is_refused(void **state)
     assert_non_null(strstr(node_error(cut), "has no end"));
 }
 
-static void a_list_or_state_that_is_none_is_told_with_its_node(void **state)
+static void an_invalid_list_or_state_is_reported_with_its_node(void **state)
 {
     (void)state;
     static const struct {
@@ -407,7 +407,7 @@ static void a_list_or_state_that_is_none_is_told_with_its_node(void **state)
 }
 
 /* A text with some bytes changed is read, or refused with a sentence. */
-static void a_spoiled_node_does_no_harm(void **state)
+static void a_damaged_node_line_causes_no_crash(void **state)
 {
     (void)state;
     static const char marks[] = "|:,()+_- \n\t=\001aZ0";
@@ -457,15 +457,15 @@ int main(void)
         cmocka_unit_test(gpus_by_slots_have_their_indices_in_their_types),
         cmocka_unit_test(
             shares_that_are_not_the_same_for_all_gpus_do_not_count),
-        cmocka_unit_test(gpus_in_use_that_nobody_can_name_are_counted),
+        cmocka_unit_test(used_gpus_without_an_index_are_counted),
         cmocka_unit_test(three_hundred_gpus_are_read),
-        cmocka_unit_test(gpus_that_firn_has_no_use_for_are_left_out),
+        cmocka_unit_test(unusable_gpus_are_left_out),
         cmocka_unit_test(a_node_is_usable_when_its_state_is_harmless),
-        cmocka_unit_test(what_somebody_wrote_is_only_a_reason),
-        cmocka_unit_test(nodes_keep_their_order_and_strangers_are_there),
-        cmocka_unit_test(a_line_that_is_no_node_is_refused),
-        cmocka_unit_test(a_list_or_state_that_is_none_is_told_with_its_node),
-        cmocka_unit_test(a_spoiled_node_does_no_harm),
+        cmocka_unit_test(free_text_of_a_node_is_only_its_reason),
+        cmocka_unit_test(nodes_without_gpus_are_listed_in_order),
+        cmocka_unit_test(a_line_without_a_node_is_an_error),
+        cmocka_unit_test(an_invalid_list_or_state_is_reported_with_its_node),
+        cmocka_unit_test(a_damaged_node_line_causes_no_crash),
         cmocka_unit_test(gpus_without_a_type_are_named_by_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

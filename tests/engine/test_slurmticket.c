@@ -72,7 +72,7 @@ static void a_plain_request_is_understood(void **state)
     slurm_tickets_release(&t);
 }
 
-static void every_way_to_ask_is_counted(void **state)
+static void every_form_of_a_gpu_request_is_counted(void **state)
 {
     (void)state;
     static const struct {
@@ -88,10 +88,10 @@ static void every_way_to_ask_is_counted(void **state)
         {"1@1@N/A@gres:shard:1@N/A@N/A", 0, "more than GPUs"},
         {"1@1@N/A@gres:gpu:1,gres:x:1@N/A@N/A", 0, "more than GPUs"},
         {"1@1@gres:gpu:1@gres:gpu:1@N/A@N/A", 0, "two ways"},
-        {"1@1@N/A@gres:gpu:1@N/A@gres:gpu:1", 0, "sockets"},
-        {"1@4294967294@N/A@N/A@gres:gpu:1@N/A", 0, "no number of GPUs"},
-        {"x@1@N/A@gres:gpu:1@N/A@N/A", 0, "no number of nodes"},
-        {"60000@1@N/A@gres:gpu:60000@N/A@N/A", 0, "no number of GPUs"},
+        {"1@1@N/A@gres:gpu:1@N/A@gres:gpu:1", 0, "per socket"},
+        {"1@4294967294@N/A@N/A@gres:gpu:1@N/A", 0, "out of range"},
+        {"x@1@N/A@gres:gpu:1@N/A@N/A", 0, "a number of nodes"},
+        {"60000@1@N/A@gres:gpu:60000@N/A@N/A", 0, "out of range"},
         {"1@1@N/A@gres:gpu:a:b:1@N/A@N/A", 0, "more than GPUs"},
         {"1@1@N/A@gres/gpu:2@cpu=8@N/A", 2, ""}, /* 23.11 and newer */
         {"1@1@N/A@gres/gpu:2@cpu:8@N/A", 2, ""},
@@ -119,7 +119,7 @@ static void every_way_to_ask_is_counted(void **state)
     }
 }
 
-static void times_ids_and_reasons_are_told_apart(void **state)
+static void times_ids_and_reasons_are_read(void **state)
 {
     (void)state;
     static const struct {
@@ -133,9 +133,9 @@ static void times_ids_and_reasons_are_told_apart(void **state)
         {"7", "N/A", "UNLIMITED", "BeginTime", "7-5", "", 0, false},
         {"7+1", "7", "10:00", "None", "7+1-5", "part of a job", 600, true},
         {"7_[1-3]", "N/A", "10:00", "None", "7.[1-3]-5", "part", 600, true},
-        {"7", "N/A", "INVALID", "None", "7-5", "no time", 0, true},
+        {"7", "N/A", "INVALID", "None", "7-5", "unreadable", 0, true},
         {"7_4", "N/A", "10:00", "JobArrayTaskLimit", "7.4-5", "", 600, false},
-        {"7", "N/A", "1:2:3:4", "None", "7-5", "no time", 0, true},
+        {"7", "N/A", "1:2:3:4", "None", "7-5", "unreadable", 0, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
@@ -153,7 +153,7 @@ static void times_ids_and_reasons_are_told_apart(void **state)
     }
 }
 
-static void a_name_may_be_anything_and_forges_nothing(void **state)
+static void a_job_name_cannot_forge_a_record(void **state)
 {
     (void)state;
     struct slurm_tickets t =
@@ -165,7 +165,7 @@ static void a_name_may_be_anything_and_forges_nothing(void **state)
     slurm_tickets_release(&t);
 }
 
-static void what_is_not_whole_is_an_error_with_its_text(void **state)
+static void an_incomplete_record_is_an_error_with_an_excerpt(void **state)
 {
     (void)state;
     static const char good[] =
@@ -224,10 +224,10 @@ int main(void)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(the_format_has_the_mark_between_all_fields),
         cmocka_unit_test(a_plain_request_is_understood),
-        cmocka_unit_test(every_way_to_ask_is_counted),
-        cmocka_unit_test(times_ids_and_reasons_are_told_apart),
-        cmocka_unit_test(a_name_may_be_anything_and_forges_nothing),
-        cmocka_unit_test(what_is_not_whole_is_an_error_with_its_text),
+        cmocka_unit_test(every_form_of_a_gpu_request_is_counted),
+        cmocka_unit_test(times_ids_and_reasons_are_read),
+        cmocka_unit_test(a_job_name_cannot_forge_a_record),
+        cmocka_unit_test(an_incomplete_record_is_an_error_with_an_excerpt),
         cmocka_unit_test(a_key_leads_back_to_its_job),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

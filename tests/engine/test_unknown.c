@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "engine/epochfiles.h"
+#include "engine/attemptfiles.h"
 #include "engine/herd.h"
 #include "engine/localwork.h"
 #include "lib/alloc_text.h"
@@ -40,7 +40,7 @@ enum { FREE_MAX = 6, LOOKS = 24000 };
 static struct livehost host;
 static struct rlimit usual;
 
-/* From now on this process can open so many descriptors more. */
+/* Lets this process open only `n` more descriptors. */
 static void leave_free(int n)
 {
     int fds[FREE_MAX] = {0}, nfds = 0;
@@ -60,16 +60,16 @@ static void leave_all(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
 }
 
-static struct epoch_pid shepherd_of(int64_t epoch)
+static struct attempt_pid shepherd_of(int64_t epoch)
 {
-    struct epoch_pid pid = {0};
-    int folder = epoch_folder(host.jobs[0].folder, epoch, false);
-    assert_int_equal(epoch_pid_get(folder, &pid), EPOCH_PRESENT);
+    struct attempt_pid pid = {0};
+    int folder = attempt_folder(host.jobs[0].folder, epoch, false);
+    assert_int_equal(attempt_pid_get(folder, &pid), ATTEMPT_PRESENT);
     close(folder);
     return pid;
 }
 
-/* Job 0 has one worker that waits until it is told to end. */
+/* Job 0 has one worker that waits until it is asked to end. */
 static pid_t start(const char *work)
 {
     pid_t pids[8];
@@ -91,7 +91,7 @@ static void restart_engine(void)
     host.jobs[0].grace_s = job.grace_s;
 }
 
-/* Also one that was told before. */
+/* Also one that was asked before. */
 static void await_phase(enum firn_phase phase)
 {
     for (int i = 0; i < LOOKS && livehost_phase(&host, 0) != phase &&
@@ -103,7 +103,7 @@ static void await_phase(enum firn_phase phase)
                  host.seen);
 }
 
-static void await_no_shepherd(const struct epoch_pid *pid)
+static void await_no_shepherd(const struct attempt_pid *pid)
 {
     for (int i = 0; i < LOOKS && procs_start((pid_t)pid->pid) == pid->start;
          i++)
@@ -115,7 +115,7 @@ static void an_end_that_cannot_be_read_now_is_read_later(void **state)
     (void)state;
     for (int n = 0; n < FREE_MAX; n++) {
         start("obey");
-        struct epoch_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
         host.seen[0] = '\0';
         kill((pid_t)pid.pid, SIGTERM); /* it ends, KILLED and not planned */
         await_no_shepherd(&pid);
@@ -133,8 +133,7 @@ static void an_end_that_cannot_be_read_now_is_read_later(void **state)
     }
 }
 
-static void
-a_running_job_is_not_given_up_when_descriptors_are_short(void **state)
+static void a_running_job_is_kept_when_descriptors_are_short(void **state)
 {
     (void)state;
     pid_t worker = start("obey");
@@ -176,7 +175,7 @@ static void hide_exit(bool is_hidden)
 static void an_exit_that_cannot_be_read_is_waited_for(void)
 {
     start("obey");
-    struct epoch_pid pid = shepherd_of(1);
+    struct attempt_pid pid = shepherd_of(1);
     host.seen[0] = '\0';
     kill((pid_t)pid.pid, SIGUSR1); /* it writes a checkpoint and leaves */
     hide_exit(true);
@@ -195,7 +194,8 @@ static void an_exit_that_cannot_be_read_decides_nothing(void **state)
     an_exit_that_cannot_be_read_is_waited_for();
 }
 
-static void nor_does_it_when_slurm_has_the_job_over(void **state)
+static void
+an_unreadable_exit_file_decides_nothing_when_slurm_says_over(void **state)
 {
     livehost_tear_down(&host, state);
     assert_int_equal(livehost_set_up(&host, "slurm", "", state), 0);
@@ -221,7 +221,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
                                         "lock fence epoch-1"};
     for (size_t i = 0; i < sizeof whats / sizeof *whats; i++) {
         pid_t worker = start("obey");
-        struct epoch_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
         char what[64];
         if (strcmp(whats[i], "lock fence epoch-1") == 0) {
             delete ("lock");
@@ -240,7 +240,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
         livehost_pass_ms(&host, 50);
         assert_false(workers_is_gone(worker));
         assert_int_equal(workers_ready(folder_file("ready")), 1);
-        assert_int_equal(livehost_epoch(&host, 0), pid.epoch);
+        assert_int_equal(livehost_epoch(&host, 0), pid.attempt);
         livehost_step(&host, 0, ""); /* it can still be asked to leave */
         await_phase(FIRN_PHASE_GONE);
         assert_true(workers_is_gone(worker));
@@ -248,12 +248,11 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
     }
 }
 
-static void
-an_end_whose_files_were_deleted_is_lost_and_not_a_new_start(void **state)
+static void an_attempt_with_deleted_files_ends_as_lost(void **state)
 {
     (void)state;
     pid_t worker = start("wait");
-    struct epoch_pid pid = shepherd_of(1);
+    struct attempt_pid pid = shepherd_of(1);
     delete ("");
     restart_engine();
     assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
@@ -284,7 +283,7 @@ static void a_job_that_deletes_its_files_at_once_is_running(void **state)
 }
 
 /* Its shepherd is killed, its files are gone, and descendants of it live on. */
-static void strays_without_files_are_gone_before_a_start(void **state)
+static void orphans_without_files_are_killed_before_a_start(void **state)
 {
     (void)state;
     pid_t pids[4];
@@ -292,7 +291,7 @@ static void strays_without_files_are_gone_before_a_start(void **state)
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 3);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
-    struct epoch_pid pid = shepherd_of(1);
+    struct attempt_pid pid = shepherd_of(1);
     kill((pid_t)pid.pid, SIGKILL);
     await_no_shepherd(&pid);
     delete ("");
@@ -382,13 +381,13 @@ static void damaged_files_are_not_a_job_that_never_started(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64];
         start("obey");
-        struct epoch_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
         kill((pid_t)pid.pid, SIGTERM);
         await_no_shepherd(&pid);
-        snprintf(name, sizeof name, "epoch-%lld/%s", (long long)pid.epoch,
+        snprintf(name, sizeof name, "epoch-%lld/%s", (long long)pid.attempt,
                  cases[i].name);
         write_over(name, cases[i].text);
-        snprintf(name, sizeof name, "epoch-%lld/pid", (long long)pid.epoch);
+        snprintf(name, sizeof name, "epoch-%lld/pid", (long long)pid.attempt);
         write_over(name, "firn-pid 1");
         restart_engine();
         assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
@@ -402,34 +401,34 @@ static void damaged_files_are_not_a_job_that_never_started(void **state)
 static void a_link_in_place_of_a_file_is_not_followed(void **state)
 {
     (void)state;
-    struct epoch_exit how;
-    struct epoch_pid pid;
+    struct attempt_exit how;
+    struct attempt_pid pid;
     struct firn_error err = {0};
-    int folder = epoch_folder(folder_path(), 1, true);
+    int folder = attempt_folder(folder_path(), 1, true);
     assert_true(folder >= 0);
     write_over("../victim", "firn-exit 1 1 0 0\n");
     assert_int_equal(symlinkat(folder_file("victim"), folder, "exit"), 0);
     assert_int_equal(symlinkat(folder_file("victim"), folder, "pid.draft"), 0);
-    assert_int_equal(epoch_exit_get(folder, &how), EPOCH_DAMAGED);
-    pid = (struct epoch_pid){1, getpid(), 1};
-    assert_int_equal(epoch_pid_put(folder, &pid, &err), FIRN_EIO);
-    assert_int_equal(epoch_pid_get(folder, &pid), EPOCH_ABSENT);
+    assert_int_equal(attempt_exit_get(folder, &how), ATTEMPT_DAMAGED);
+    pid = (struct attempt_pid){1, getpid(), 1};
+    assert_int_equal(attempt_pid_put(folder, &pid, &err), FIRN_EIO);
+    assert_int_equal(attempt_pid_get(folder, &pid), ATTEMPT_ABSENT);
     close(folder);
     assert_int_equal(symlink(folder_path(), folder_file("linked")), 0);
-    assert_int_equal(epoch_above(folder_file("linked")), -1);
-    assert_int_equal(epoch_missing(errno), EPOCH_ABSENT);
+    assert_int_equal(attempt_above(folder_file("linked")), -1);
+    assert_int_equal(attempt_missing(errno), ATTEMPT_ABSENT);
 }
 
-static void what_an_errno_means(void **state)
+static void only_enoent_and_enotdir_mean_absent(void **state)
 {
     (void)state;
-    assert_int_equal(epoch_missing(ENOENT), EPOCH_ABSENT);
-    assert_int_equal(epoch_missing(ENOTDIR), EPOCH_ABSENT);
-    assert_int_equal(epoch_missing(ELOOP), EPOCH_DAMAGED);
+    assert_int_equal(attempt_missing(ENOENT), ATTEMPT_ABSENT);
+    assert_int_equal(attempt_missing(ENOTDIR), ATTEMPT_ABSENT);
+    assert_int_equal(attempt_missing(ELOOP), ATTEMPT_DAMAGED);
     static const int others[] = {EMFILE, ENFILE, EIO,    EACCES,
                                  EPERM,  EINTR,  ENOMEM, ESTALE};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_int_equal(epoch_missing(others[i]), EPOCH_UNKNOWN);
+        assert_int_equal(attempt_missing(others[i]), ATTEMPT_UNKNOWN);
 }
 
 static int set_up(void **state)
@@ -453,18 +452,18 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(an_end_that_cannot_be_read_now_is_read_later),
-        CASE(a_running_job_is_not_given_up_when_descriptors_are_short),
+        CASE(a_running_job_is_kept_when_descriptors_are_short),
         CASE(an_exit_that_cannot_be_read_decides_nothing),
-        CASE(nor_does_it_when_slurm_has_the_job_over),
+        CASE(an_unreadable_exit_file_decides_nothing_when_slurm_says_over),
         CASE(a_job_that_deletes_its_files_is_not_started_beside_itself),
         CASE(a_job_that_deletes_its_files_at_once_is_running),
-        CASE(an_end_whose_files_were_deleted_is_lost_and_not_a_new_start),
-        CASE(strays_without_files_are_gone_before_a_start),
+        CASE(an_attempt_with_deleted_files_ends_as_lost),
+        CASE(orphans_without_files_are_killed_before_a_start),
         CASE(a_job_waits_for_marked_processes_of_it_before_it_starts),
         CASE(a_job_of_another_state_folder_is_left_alone),
         CASE(damaged_files_are_not_a_job_that_never_started),
         CASE(a_link_in_place_of_a_file_is_not_followed),
-        cmocka_unit_test(what_an_errno_means),
+        cmocka_unit_test(only_enoent_and_enotdir_mean_absent),
     };
     return cmocka_run_group_tests_name("unknown", tests, NULL, NULL);
 }

@@ -7,11 +7,14 @@
 #include "base/buf.h"
 #include <fcntl.h>
 #include <firn/engine.h>
+#include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static double seconds(struct timeval t)
@@ -72,6 +75,35 @@ double measure_cpu_s(void)
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
     return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+double measure_cpu_of(int pid)
+{
+    clockid_t clock;
+    struct timespec now;
+    if (clock_getcpuclockid(pid, &clock) != 0 ||
+        clock_gettime(clock, &now) != 0)
+        return (double)NAN;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void measure_end_children(void)
+{
+    char file[64];
+    snprintf(file, sizeof file, "/proc/self/task/%d/children", (int)getpid());
+    for (int i = 0; i < 50; i++) {
+        FILE *children = fopen(file, "r");
+        int pid = 0, n = 0;
+        while (children != NULL && fscanf(children, "%d", &pid) == 1)
+            n += kill((pid_t)pid, SIGKILL) == 0;
+        if (children != NULL)
+            fclose(children);
+        if (n == 0)
+            return;
+        nanosleep(&(struct timespec){0, 100000000}, NULL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
 }
 
 static void line(const char *name, double value, const char *relation,

@@ -18,6 +18,13 @@ struct measured measure_command(const char *const argv[]);
 /* CPU time of this process. */
 double measure_cpu_s(void);
 
+/* CPU time of a running process; NaN when there is none. */
+double measure_cpu_of(int pid);
+
+/* Kills all child processes, among them orphans that this process adopted as
+ * their subreaper, until none is left. */
+void measure_end_children(void);
+
 /* A bar: `value` must be at most `limit`; or be it exactly; or is only told.
  */
 void measure_at_most(const char *name, double value, double limit,

@@ -49,7 +49,7 @@ static struct allot_answer solve(const struct allot_problem *p,
     expect_valid(p, answer.row, what);
     double fitness = allot_fitness(p, answer.row);
     if (fabs(fitness - answer.fitness) > 1e-9 * fitness)
-        fail_msg("%s: fitness %g, said to be %g", what, fitness,
+        fail_msg("%s: fitness %g, reported as %g", what, fitness,
                  answer.fitness);
     return answer;
 }
@@ -198,7 +198,7 @@ static void a_row_is_in_one_group_only(void **state)
     arena_release(&hand.arena);
 }
 
-static void no_rows_and_no_room_are_fine(void **state)
+static void a_problem_without_rows_or_room_has_an_answer(void **state)
 {
     (void)state;
     struct hand hand;
@@ -347,9 +347,9 @@ static void answers_are_valid_repeatable_and_no_worse_than_staying(void **state)
 
 /* ---- the objectives of the Pollux artifact, from a run of its code ---- */
 
-/* 16 nodes x 4 GPUs, three jobs nobody knows: speedup r / 22, scaled by 16/64.
- * Ages 600, 60 and 30 s, one restart of the first. What they hold: 4 on node
- * 0; 2 on node 1; nothing. */
+/* 16 nodes x 4 GPUs, three jobs without a learned model: speedup r / 22, scaled
+ * by 16/64. Ages 600, 60 and 30 s, one restart of the first. The first holds 4
+ * GPUs on node 0, the second 2 on node 1, the third none. */
 static void open_three(struct hand *hand)
 {
     static const struct allot_cell had[] = {{0, 4}, {1, 2}};
@@ -418,7 +418,7 @@ int main(void)
         cmocka_unit_test(a_row_changes_when_the_gain_is_worth_it),
         cmocka_unit_test(spread_rows_keep_apart),
         cmocka_unit_test(a_row_is_in_one_group_only),
-        cmocka_unit_test(no_rows_and_no_room_are_fine),
+        cmocka_unit_test(a_problem_without_rows_or_room_has_an_answer),
         cmocka_unit_test(work_is_bounded),
         cmocka_unit_test(small_problems_come_out_as_the_best_of_all_matrices),
         cmocka_unit_test(answers_are_no_worse_than_a_genetic_search),

@@ -103,7 +103,7 @@ static void expect(const char *script, enum cbc_answer want)
         assert_true(x[i] == 7); /* untouched */
 }
 
-static void a_true_answer_is_taken(void **unused)
+static void a_correct_answer_is_accepted(void **unused)
 {
     (void)unused;
     double x[3] = {7, 7, 7};
@@ -115,14 +115,14 @@ static void a_true_answer_is_taken(void **unused)
     assert_true(x[0] == 1 && x[1] == 1 && x[2] == 0);
 }
 
-static void a_crash_is_told(void **unused)
+static void a_crash_is_reported(void **unused)
 {
     (void)unused;
     expect("kill -SEGV $$", CBC_CRASHED);
     expect("exit 3", CBC_CRASHED);
 }
 
-static void a_lie_is_noticed(void **unused)
+static void a_wrong_answer_is_detected(void **unused)
 {
     (void)unused;
     /* 2 + 2 + 3 > 4 */
@@ -170,7 +170,7 @@ static void no_solution_is_an_answer(void **unused)
            CBC_LATE);
 }
 
-static void a_missing_program_is_told(void **unused)
+static void a_missing_program_is_reported(void **unused)
 {
     (void)unused;
     struct arena scratch = {0};
@@ -206,7 +206,7 @@ static bool still_runs(const char *path)
     return is_read && state != 'Z';
 }
 
-/* It ignores what it can, and has a child of its own that would outlive it. */
+/* The script ignores signals and has a child that would outlive it. */
 static void a_hanging_program_is_killed_with_its_children(void **unused)
 {
     (void)unused;
@@ -236,8 +236,8 @@ static void a_hanging_program_is_killed_with_its_children(void **unused)
     arena_release(&scratch);
 }
 
-/* The words and files a program is started with are these. */
-static void the_question_is_a_readable_model(void **unused)
+/* The script gets the arguments and files that cbc gets. */
+static void the_model_sent_to_cbc_is_readable(void **unused)
 {
     (void)unused;
     double x[3];
@@ -254,7 +254,7 @@ static void the_question_is_a_readable_model(void **unused)
         CBC_SOLVED);
 }
 
-/* ---- the real one ---- */
+/* ---- the installed cbc ---- */
 
 static bool is_installed(void)
 {
@@ -268,7 +268,7 @@ static bool is_installed(void)
     return is_there;
 }
 
-static void the_real_one_solves_a_small_problem(void **unused)
+static void cbc_solves_a_small_problem(void **unused)
 {
     (void)unused;
     if (!is_installed())
@@ -285,7 +285,7 @@ static void the_real_one_solves_a_small_problem(void **unused)
  * x - y with x whole, -5 <= x <= 5, -3.5 <= y <= -0.25, z free, where
  * 1 <= x - y <= 4, z - 2y = 0 and z >= -2, so that y >= -1. The least is 1;
  * y = x - 1 and -1 <= y <= -0.25 leave x = 0, y = -1, z = -2 alone. */
-static void the_real_one_knows_all_kinds_of_rows(void **unused)
+static void cbc_handles_all_kinds_of_rows(void **unused)
 {
     (void)unused;
     if (!is_installed())
@@ -330,7 +330,7 @@ static void both_ends_of_a_row_hold(void **unused)
     }
 }
 
-static void the_real_one_says_when_there_is_no_solution(void **unused)
+static void cbc_reports_that_there_is_no_solution(void **unused)
 {
     (void)unused;
     if (!is_installed())
@@ -357,7 +357,7 @@ static double best_by_trying(const struct milp *problem, double *x, int at)
     return best;
 }
 
-static void the_real_one_agrees_with_trying_all(void **unused)
+static void cbc_agrees_with_trying_all(void **unused)
 {
     (void)unused;
     if (!is_installed())
@@ -394,19 +394,19 @@ static void the_real_one_agrees_with_trying_all(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_true_answer_is_taken),
-        cmocka_unit_test(a_crash_is_told),
-        cmocka_unit_test(a_lie_is_noticed),
+        cmocka_unit_test(a_correct_answer_is_accepted),
+        cmocka_unit_test(a_crash_is_reported),
+        cmocka_unit_test(a_wrong_answer_is_detected),
         cmocka_unit_test(garbage_is_not_read_as_an_answer),
         cmocka_unit_test(no_solution_is_an_answer),
-        cmocka_unit_test(a_missing_program_is_told),
+        cmocka_unit_test(a_missing_program_is_reported),
         cmocka_unit_test(a_hanging_program_is_killed_with_its_children),
-        cmocka_unit_test(the_question_is_a_readable_model),
-        cmocka_unit_test(the_real_one_solves_a_small_problem),
-        cmocka_unit_test(the_real_one_knows_all_kinds_of_rows),
+        cmocka_unit_test(the_model_sent_to_cbc_is_readable),
+        cmocka_unit_test(cbc_solves_a_small_problem),
+        cmocka_unit_test(cbc_handles_all_kinds_of_rows),
         cmocka_unit_test(both_ends_of_a_row_hold),
-        cmocka_unit_test(the_real_one_says_when_there_is_no_solution),
-        cmocka_unit_test(the_real_one_agrees_with_trying_all),
+        cmocka_unit_test(cbc_reports_that_there_is_no_solution),
+        cmocka_unit_test(cbc_agrees_with_trying_all),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

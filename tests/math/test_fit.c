@@ -65,7 +65,7 @@ static struct fit_problem problem(struct points *q, fit_residuals *f,
                                 .ridge = 1e-3};
 }
 
-/* What fit_run minimises, counted anew. */
+/* The objective of fit_run, computed independently. */
 static double cost(const struct fit_problem *q, const double *p)
 {
     double r[POINTS], sum = 0;

@@ -2,8 +2,8 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sort.h"
+#include "lib/programs.h"
 #include "lib/trials.h"
-#include "math/cbc.h"
 #include "math/maxmin.h"
 #include <math.h>
 #include <setjmp.h>
@@ -224,7 +224,8 @@ leximin_equals_the_optimum_when_menus_pass_the_same_levels(void **state)
 /* Capacity 2, three menus at 0: {1: 5}, {1: 7}, {2: 9}. Two can rise, not
  * three; the two cheap ones do, for sorted values 0 5 7. With a fourth menu
  * {1: 6} the best two of the cheap three are 6 and 7: 0 0 6 7. */
-static void who_stays_behind_is_chosen_by_what_the_others_get(void **state)
+static void
+which_menu_stays_behind_depends_on_the_values_of_the_others(void **state)
 {
     (void)state;
     size_t start[] = {0, 2, 4, 6, 8}, entry[4];
@@ -309,35 +310,6 @@ static void large_instances_reach_the_best_threshold(void **state)
     arena_release(&arena);
 }
 
-/* Maximise t: each menu takes one entry, worth at least t. */
-static struct milp program_of(const struct menus *menus, struct arena *arena)
-{
-    size_t n = menus->n, ncols = menus->start[n] + 1, t = ncols - 1;
-    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (2 * n + 1) * sizeof *rows);
-    struct milp_term *all = arena_alloc(arena, ncols * sizeof *all);
-    for (size_t e = 0; e < t; e++) {
-        cols[e] = (struct milp_col){0, 0, 1, true};
-        all[e] = (struct milp_term){(int)e, menus->cost[e]};
-    }
-    cols[t] = (struct milp_col){-1, 0, INFINITY, false};
-    rows[2 * n] = (struct milp_row){-INFINITY, menus->capacity, all, (int)t};
-    for (size_t i = 0; i < n; i++) {
-        int length = (int)(menus->start[i + 1] - menus->start[i]), k = 0;
-        size_t room = (size_t)length + 1;
-        struct milp_term *one = arena_alloc(arena, room * sizeof *one);
-        struct milp_term *worth = arena_alloc(arena, room * sizeof *worth);
-        for (size_t e = menus->start[i]; e < menus->start[i + 1]; e++, k++) {
-            one[k] = (struct milp_term){(int)e, 1};
-            worth[k] = (struct milp_term){(int)e, menus->value[e]};
-        }
-        worth[k] = (struct milp_term){(int)t, -1};
-        rows[2 * i] = (struct milp_row){1, 1, one, length};
-        rows[2 * i + 1] = (struct milp_row){0, INFINITY, worth, length + 1};
-    }
-    return (struct milp){cols, (int)ncols, rows, (int)(2 * n + 1)};
-}
-
 static void the_worst_value_is_that_of_an_integer_program(void **state)
 {
     (void)state;
@@ -350,7 +322,7 @@ static void the_worst_value_is_that_of_an_integer_program(void **state)
         struct maxmin_result r;
         rng_seed(&rng, (uint64_t)seed);
         draw(&in, &rng, 8 + rng_below(&rng, 20), 8, 0);
-        struct milp program = program_of(&in.menus, &arena);
+        struct milp program = program_of_menus(&in.menus, &arena);
         double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
         if (cbc_solve(&cbc, &program, &arena, x) != CBC_SOLVED) {
             print_message("no answer from cbc\n");
@@ -392,8 +364,8 @@ static void leximin_leaves_no_free_step(void **state)
 }
 
 /* With one step of work the ties are settled as they stand: still a choice
- * that fits, with the same worst value, and it is said. */
-static void ties_cut_short_are_admitted(void **state)
+ * that fits, with the same worst value, and is_exact is false. */
+static void a_search_cut_short_is_reported_as_inexact(void **state)
 {
     (void)state;
     static struct instance in;
@@ -416,7 +388,7 @@ static void ties_cut_short_are_admitted(void **state)
     arena_release(&arena);
 }
 
-static void bad_menus_are_refused_in_words(void **state)
+static void bad_menus_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1, 2}, entry[2] = {77, 77}, empty[] = {0, 1, 1};
@@ -437,8 +409,8 @@ static void bad_menus_are_refused_in_words(void **state)
     assert_int_equal(maxmin_leximin(&odd, 0, entry, &r, &arena, &err),
                      FIRN_EINVAL);
     assert_int_equal(entry[0], 77);
-    struct menus nobody = {0, start, cost, value, 4};
-    assert_int_equal(maxmin_leximin(&nobody, 0, entry, &r, &arena, &err),
+    struct menus no_menus = {0, start, cost, value, 4};
+    assert_int_equal(maxmin_leximin(&no_menus, 0, entry, &r, &arena, &err),
                      FIRN_OK);
     assert_true(isinf(r.worst) && r.spent == 0);
     arena_release(&arena);
@@ -447,7 +419,8 @@ static void bad_menus_are_refused_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_stays_behind_is_chosen_by_what_the_others_get),
+        cmocka_unit_test(
+            which_menu_stays_behind_depends_on_the_values_of_the_others),
         cmocka_unit_test(of_menus_alike_the_first_gets_more),
         cmocka_unit_test(leximin_equals_all_choices_with_distinct_values),
         cmocka_unit_test(leximin_equals_all_choices_with_many_ties),
@@ -456,8 +429,8 @@ int main(void)
         cmocka_unit_test(large_instances_reach_the_best_threshold),
         cmocka_unit_test(the_worst_value_is_that_of_an_integer_program),
         cmocka_unit_test(leximin_leaves_no_free_step),
-        cmocka_unit_test(ties_cut_short_are_admitted),
-        cmocka_unit_test(bad_menus_are_refused_in_words),
+        cmocka_unit_test(a_search_cut_short_is_reported_as_inexact),
+        cmocka_unit_test(bad_menus_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

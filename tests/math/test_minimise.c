@@ -153,8 +153,8 @@ static void draw_bowl(struct bowl *bowl, struct rng *rng)
         }
 }
 
-/* What makes a point of a convex bowl the best of the box: inside, no slope;
- * on a bound, none that points inwards. */
+/* The conditions for the minimum of a convex bowl in a box: inside no slope, on
+ * a bound none that points inwards. */
 static void random_bowls_end_where_no_slope_points_inwards(void **state)
 {
     (void)state;

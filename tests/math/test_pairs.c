@@ -2,8 +2,8 @@
 #include "base/arena.h"
 #include "base/fmath.h"
 #include "base/rng.h"
+#include "lib/programs.h"
 #include "lib/trials.h"
-#include "math/cbc.h"
 #include "math/pairs.h"
 #include <math.h>
 #include <setjmp.h>
@@ -110,8 +110,8 @@ static double by_subsets(const struct pairs_problem *p)
     return best_of[(1U << p->alone.n) - 1][p->capacity];
 }
 
-/* Each task once, pairs on both sides, within the capacity, of the value that
- * is said. */
+/* Each task is used once, both tasks of a pair have it, the costs are within
+ * the capacity, and the value is the one reported. */
 static void assert_choice(const struct pairs_problem *p,
                           const struct pairs_choice *choice,
                           const struct pairs_result *r, int seed)
@@ -143,8 +143,8 @@ static void assert_choice(const struct pairs_problem *p,
     if (cost > p->capacity)
         fail_msg("seed %d: costs %d of %d", seed, (int)cost, p->capacity);
     if (fabs(value - r->value) > 1e-9 * (1 + value) || r->bound < r->value)
-        fail_msg("seed %d: worth %g, said %g, bound %g", seed, value, r->value,
-                 r->bound);
+        fail_msg("seed %d: worth %g, reported %g, bound %g", seed, value,
+                 r->value, r->bound);
 }
 
 /* The bound is never below the optimum; the value is it nearly always, and
@@ -222,43 +222,6 @@ static void large_problems_are_proven_within_one_per_cent(void **state)
     arena_release(&arena);
 }
 
-/* A variable for each entry; a row for the capacity and one for each task. */
-static struct milp program_of(const struct pairs_problem *p,
-                              struct arena *arena)
-{
-    size_t n = p->alone.n, nalone = p->alone.start[n];
-    size_t ncols = nalone + p->together.start[p->together.n];
-    struct milp_col *cols = arena_alloc(arena, ncols * sizeof *cols);
-    struct milp_row *rows = arena_alloc(arena, (n + 1) * sizeof *rows);
-    struct milp_term *terms = arena_alloc(arena, 4 * ncols * sizeof *terms);
-    int *owners = arena_alloc(arena, 2 * ncols * sizeof *owners);
-    for (size_t i = 0; i < n; i++)
-        for (size_t e = p->alone.start[i]; e < p->alone.start[i + 1]; e++) {
-            cols[e] = (struct milp_col){-p->alone.value[e], 0, 1, true};
-            terms[e] = (struct milp_term){(int)e, p->alone.cost[e]};
-            owners[2 * e] = owners[2 * e + 1] = (int)i;
-        }
-    for (size_t k = 0; k < p->together.n; k++)
-        for (size_t e = p->together.start[k]; e < p->together.start[k + 1];
-             e++) {
-            size_t c = nalone + e;
-            cols[c] = (struct milp_col){-p->together.value[e], 0, 1, true};
-            terms[c] = (struct milp_term){(int)c, p->together.cost[e]};
-            owners[2 * c] = p->first[k];
-            owners[2 * c + 1] = p->second[k];
-        }
-    rows[0] = (struct milp_row){-INFINITY, p->capacity, terms, (int)ncols};
-    terms += ncols;
-    for (size_t i = 0; i < n; i++) {
-        struct milp_term *row = terms;
-        for (size_t c = 0; c < ncols; c++)
-            if (owners[2 * c] == (int)i || owners[2 * c + 1] == (int)i)
-                *terms++ = (struct milp_term){(int)c, 1};
-        rows[i + 1] = (struct milp_row){-INFINITY, 1, row, (int)(terms - row)};
-    }
-    return (struct milp){cols, (int)ncols, rows, (int)n + 1};
-}
-
 static void values_are_those_of_an_integer_program(void **state)
 {
     (void)state;
@@ -273,7 +236,7 @@ static void values_are_those_of_an_integer_program(void **state)
         rng_seed(&rng, (uint64_t)seed);
         draw(&in, &rng, 10 + rng_below(&rng, 16), 8 + (int)rng_below(&rng, 50),
              seed % 4 == 0);
-        struct milp program = program_of(&in.p, &arena);
+        struct milp program = program_of_pairs(&in.p, &arena);
         double *x = arena_alloc(&arena, (size_t)program.ncols * sizeof *x);
         if (cbc_solve(&cbc, &program, &arena, x) != CBC_SOLVED) {
             print_message("no answer from cbc\n");
@@ -326,7 +289,7 @@ static void a_pair_is_split_when_there_is_room(void **state)
     arena_release(&arena);
 }
 
-static void bad_pairs_are_refused_in_words(void **state)
+static void bad_pairs_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1, 1}, pair_start[] = {0, 1};
@@ -360,7 +323,7 @@ int main(void)
         cmocka_unit_test(wild_menus_come_out_nearly_always_optimal),
         cmocka_unit_test(large_problems_are_proven_within_one_per_cent),
         cmocka_unit_test(values_are_those_of_an_integer_program),
-        cmocka_unit_test(bad_pairs_are_refused_in_words),
+        cmocka_unit_test(bad_pairs_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

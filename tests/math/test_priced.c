@@ -1,8 +1,8 @@
 /* test_priced.c - one choice each from shared pools, against trying all and
  * against cbc.
  *
- * Whatever the instance: what is chosen fits and is worth what is said, no
- * choice is worth more than the bound, and the gap is what lies between.
+ * For every instance: the choices fit, their value is the one reported, no
+ * choice is worth more than the bound, and the gap is the difference.
  */
 #include "math/priced.h"
 
@@ -255,7 +255,7 @@ static void expect_best(const struct instance *instance, uint64_t seed)
         result.bound > best + 1e-6)
         fail_msg("seed %llu: %.12g, bound %.12g, best %.12g",
                  (unsigned long long)seed, result.value, result.bound, best);
-    /* Without the search: less perhaps, and honest about it. */
+    /* Without the search the value may be less, and the gap shows it. */
     result = solve(problem, (struct priced_limits){0, 0}, seed);
     if (result.value > best + 1e-9 || result.bound < best - 1e-9)
         fail_msg("seed %llu, no search: %.12g <= %.12g <= %.12g?",
@@ -266,7 +266,10 @@ static void tiny_problems_are_solved_as_well_as_by_trying_all(void **unused)
 {
     (void)unused;
     static struct instance instance;
-    for (uint64_t seed = 1; seed <= (is_quick() ? 200 : 3000); seed++) {
+    for (uint64_t seed = 1; seed <= (is_quick()                    ? 200
+                                     : getenv("FIRN_SOAK") != NULL ? 3000
+                                                                   : 1000);
+         seed++) {
         struct rng rng;
         rng_seed(&rng, seed);
         draw_tiny(&instance, &rng);
@@ -305,7 +308,7 @@ static void draw_jobs(struct instance *out, struct rng *rng, int njobs)
     }
 }
 
-/* As a program for cbc, made here once more. */
+/* The problem as a program for cbc, built independently of priced.c. */
 struct program {
     struct milp_col cols[ITEMS * CHOICES];
     struct milp_term terms[2 * ITEMS * CHOICES];
@@ -422,8 +425,8 @@ static void cbc_is_asked_above_the_gap_only(void **unused)
 
 /* ---- speed ---- */
 
-/* Forty items of 19 choices, ten at a time; the fastest ten, since others may
- * be using the machine. As soon as ten were fast enough it is known. */
+/* Forty items of 19 choices, ten at a time; the fastest ten, since other
+ * programs may use the machine. Ends as soon as ten were fast enough. */
 static void forty_jobs_take_less_than_a_millisecond(void **unused)
 {
     (void)unused;

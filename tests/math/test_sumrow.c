@@ -13,7 +13,7 @@
 
 enum { MENUS = 60, ENTRIES = 12, COSTS = 400 };
 
-/* How values go with costs. */
+/* How values depend on costs. */
 enum kind { FREE, CONCAVE, EQUAL_TO_COST, NEAR_COST, GRID, KINDS };
 
 struct instance {
@@ -100,8 +100,8 @@ static void check(const struct menus *menus, int seed)
         spent += menus->cost[entry[i]];
     }
     if (spent > menus->capacity || fabs(sum - r.value) > 1e-9)
-        fail_msg("seed %d: costs %d of %d, value %g said %g", seed, (int)spent,
-                 menus->capacity, sum, r.value);
+        fail_msg("seed %d: costs %d of %d, value %g reported %g", seed,
+                 (int)spent, menus->capacity, sum, r.value);
     if (fabs(r.value - best) > 1e-9 * (1 + fabs(best)))
         fail_msg("seed %d: %.12g, best %.12g", seed, r.value, best);
     if (r.bound < best - 1e-9 * (1 + fabs(best)))
@@ -158,7 +158,7 @@ static void the_best_sum_is_not_the_greedy_one(void **state)
     arena_release(&arena);
 }
 
-static void bad_menus_are_refused_in_words(void **state)
+static void bad_menus_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     size_t start[] = {0, 1}, entry[1] = {7};
@@ -182,7 +182,7 @@ int main(void)
         cmocka_unit_test(the_best_sum_is_not_the_greedy_one),
         cmocka_unit_test(a_few_menus_give_the_best_sum),
         cmocka_unit_test(many_menus_give_the_best_sum),
-        cmocka_unit_test(bad_menus_are_refused_in_words),
+        cmocka_unit_test(bad_menus_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void assert_near(double a, double b, double tolerance)
         fail_msg("%g is not %g", a, b);
 }
 
-static void equation_six_as_printed(void **state)
+static void the_printed_form_is_equation_six(void **state)
 {
     (void)state;
     /* 0.001 + 0.9 * 0.25^0.5 * 0.010 = 0.001 + 0.9 * 0.5 * 0.010 = 0.0055 */
@@ -46,7 +46,7 @@ static struct firn_backward_obs row(double batch, double frozen)
     return o;
 }
 
-static void fit_finds_launch_and_compute(void **state)
+static void a_fit_finds_launch_and_compute_time(void **state)
 {
     (void)state;
     struct firn_backward_obs obs[24];
@@ -81,7 +81,7 @@ static size_t odd_table(struct firn_backward_obs *obs, double noise)
     return n;
 }
 
-static void odd_pairs_are_believed_unless_they_are_noise(void **state)
+static void deviations_of_pairs_are_kept_unless_they_are_noise(void **state)
 {
     (void)state;
     struct firn_backward_obs obs[40], at = row(64, 11);
@@ -99,7 +99,7 @@ static void odd_pairs_are_believed_unless_they_are_noise(void **state)
     assert_true(off < 0.08); /* of the 15 % that were added */
 }
 
-static void prior_answers_before_any_row(void **state)
+static void the_prior_predicts_before_any_row(void **state)
 {
     (void)state;
     struct firn_backward m = firn_backward_prior();
@@ -182,10 +182,10 @@ static void held_out_shares_of_a_second_table_are_predicted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equation_six_as_printed),
-        cmocka_unit_test(fit_finds_launch_and_compute),
-        cmocka_unit_test(odd_pairs_are_believed_unless_they_are_noise),
-        cmocka_unit_test(prior_answers_before_any_row),
+        cmocka_unit_test(the_printed_form_is_equation_six),
+        cmocka_unit_test(a_fit_finds_launch_and_compute_time),
+        cmocka_unit_test(deviations_of_pairs_are_kept_unless_they_are_noise),
+        cmocka_unit_test(the_prior_predicts_before_any_row),
         cmocka_unit_test(bad_rows_are_named_and_left_out),
         cmocka_unit_test(held_out_frozen_shares_are_predicted),
         cmocka_unit_test(held_out_shares_of_a_second_table_are_predicted),

@@ -2,8 +2,8 @@
  *
  * test_backward.c predicts two tables of one H200, frozen shares held out.
  * Every row of the first was measured once; a row of the second is the median
- * of its visits, nearly all of several (visits.csv has each). What the error
- * may be made of is computed from measurements, not assumed:
+ * of its visits, nearly all of several (visits.csv has each). The parts of the
+ * error are computed from measurements, not assumed:
  *
  *   - visits of one row scatter where the host bounds them. Tables are drawn
  *     of which the fitted form is the whole truth, and a row has the median of
@@ -32,7 +32,7 @@
 
 #include <cmocka.h>
 
-/* --- what no model can know ---------------------------------------------- */
+/* --- noise that no model can predict -------------------------------------- */
 
 static bool is_same_batch(const struct table *a, size_t i,
                           const struct table *b, size_t j)
@@ -48,9 +48,9 @@ static bool is_same_row(const struct table *a, size_t i, const struct table *b,
            !(fabs(a->obs[i].nfrozen - b->obs[j].nfrozen) > 0);
 }
 
-/* Logarithms of visits about the mean of their row's, less what all rows of
- * that turn have in common, widened by what means of so few take away; 0 where
- * a row has one visit. */
+/* Logarithms of visits about the mean of their row, less the common part of
+ * their turn, corrected for the small numbers in both means; 0 for a row with
+ * one visit. */
 struct noise {
     struct table visits;
     double by[TABLE_ROWS];
@@ -109,7 +109,7 @@ static double draw_noise(const struct table *t, size_t i,
     return n > 0 ? fm_exp(stats_median(by, n)) : 1;
 }
 
-/* An application's model with every row of the table at hand. */
+/* An application's model fitted to every row of the table. */
 static void fit_all(const struct table *t, size_t first,
                     struct firn_backward *m)
 {
@@ -143,8 +143,8 @@ static void draw_table(const struct table *t, const struct noise *noise,
     }
 }
 
-/* What a model gets that was fitted to all rows, those it is asked for among
- * them, and has a factor for each share and each batch, but none for pairs. */
+/* The error of a model that was fitted to all rows, including the predicted
+ * ones, with a factor for each share and each batch but none for pairs. */
 static double error_when_all_is_known(const struct table *t)
 {
     struct firn_backward m;
@@ -221,8 +221,8 @@ struct twice {
     size_t n;
 };
 
-/* What t has for the application and batch of row i of `of` at a frozen share,
- * on a line of logarithms between its own shares; NaN where it has none. */
+/* The time in `t` for the application and batch of row i of `of` at a frozen
+ * share, on a line of logarithms between the shares of `t`; NaN for none. */
 static double again_s(const struct table *t, const struct table *of, size_t i,
                       double share)
 {
@@ -285,7 +285,7 @@ static double best_scaled(const struct twice *p)
     return sum / (double)p->n;
 }
 
-static void the_first_table_is_not_what_a_second_measurement_has(void **state)
+static void the_first_table_differs_from_a_second_measurement(void **state)
 {
     (void)state;
     static struct table first, second;
@@ -316,7 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(noise_alone_makes_much_of_the_error),
-        cmocka_unit_test(the_first_table_is_not_what_a_second_measurement_has),
+        cmocka_unit_test(the_first_table_differs_from_a_second_measurement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void a_host_that_cannot_feed_its_gpus_is_learned(void **state)
 /* Batches up to 32 are exact, and every second placement there takes a quarter
  * longer; the larger ones scatter by 30 % and have no effects. One lambda by
  * the scatter of all would leave a third of the effects away. */
-static void exact_rows_are_believed_beside_rows_that_scatter(void **state)
+static void exact_rows_keep_their_effects_beside_rows_that_scatter(void **state)
 {
     (void)state;
     static struct correction c;
@@ -99,7 +99,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_that_cannot_feed_its_gpus_is_learned),
-        cmocka_unit_test(exact_rows_are_believed_beside_rows_that_scatter),
+        cmocka_unit_test(
+            exact_rows_keep_their_effects_beside_rows_that_scatter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

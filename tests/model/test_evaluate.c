@@ -1,4 +1,5 @@
-/* test_evaluate.c - all that a measured table tells, fitted and scored. */
+/* test_evaluate.c - every model that a measured table allows, fitted and
+ * scored. */
 #include "lib/csv.h"
 #include "model/evaluate.h"
 #include <math.h>
@@ -18,7 +19,7 @@ static void assert_near(double a, double b, double tolerance)
         fail_msg("%g is not %g", a, b);
 }
 
-/* A made-up application: every quantity is one its model can say exactly. */
+/* A made-up application: its model can predict every quantity exactly. */
 static struct evaluate_row row(double batch, int frozen)
 {
     double theta = 1 - (double)frozen / LAYERS;
@@ -67,8 +68,8 @@ static void each_quantity_of_a_table_is_fitted(void **state)
     assert_true(isnan(evaluate_predict(&m, &at, EVALUATE_COMPUTE)));
 }
 
-/* What is predicted must not change with what was measured there. */
-static void a_prediction_does_not_peek(void **state)
+/* The prediction of a row must not change with the row's measured values. */
+static void a_prediction_does_not_depend_on_the_measured_value(void **state)
 {
     (void)state;
     static struct evaluate_row rows[64];
@@ -102,7 +103,7 @@ static void a_batch_without_an_unfrozen_row_is_guessed(void **state)
     assert_near(evaluate_predict(&m, &at, EVALUATE_BACKWARD), at.bwd_s, 0.05);
 }
 
-static void bad_rows_are_left_out_with_words(void **state)
+static void bad_rows_are_left_out_and_their_fault_named(void **state)
 {
     (void)state;
     static struct evaluate_row rows[64];
@@ -124,7 +125,7 @@ static void bad_rows_are_left_out_with_words(void **state)
     assert_int_equal(m.memory.nused, n - 6);
 }
 
-static void too_little_is_said_for_each_quantity(void **state)
+static void too_few_rows_are_reported_for_each_quantity(void **state)
 {
     (void)state;
     static struct evaluate_models m;
@@ -201,7 +202,7 @@ static void collect(struct pool *pool, const struct evaluate_models *m,
 }
 
 /* Halves of each application's rows, as `firn profile eval --seed` does. */
-static void random_halves_of_the_second_h200_table(void **state)
+static void random_halves_of_the_second_h200_table_are_predicted(void **state)
 {
     (void)state;
     static const char *const apps[] = {
@@ -246,12 +247,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_quantity_of_a_table_is_fitted),
-        cmocka_unit_test(a_prediction_does_not_peek),
+        cmocka_unit_test(a_prediction_does_not_depend_on_the_measured_value),
         cmocka_unit_test(a_batch_without_an_unfrozen_row_is_guessed),
-        cmocka_unit_test(bad_rows_are_left_out_with_words),
-        cmocka_unit_test(too_little_is_said_for_each_quantity),
+        cmocka_unit_test(bad_rows_are_left_out_and_their_fault_named),
+        cmocka_unit_test(too_few_rows_are_reported_for_each_quantity),
         cmocka_unit_test(halves_depend_on_the_seed_alone),
-        cmocka_unit_test(random_halves_of_the_second_h200_table),
+        cmocka_unit_test(random_halves_of_the_second_h200_table_are_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

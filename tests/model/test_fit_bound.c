@@ -1,15 +1,15 @@
-/* test_fit_bound.c - how well IceFrog's tables can be predicted by anybody.
+/* test_fit_bound.c - how well any model could predict IceFrog's tables.
  *
  * Both tables have ten frozen levels of each placement and batch, no row twice.
  * The aim is an error of 4 % in the mean and 18 % at most on rows that were
- * not fitted. BERT's steps are smooth and allow it. YOLOv3's wait for input
- * that comes or does not, and these tests say how far they are from whatever
- * the rest of the table tells, three times with everything known:
+ * not fitted. BERT's steps are smooth and allow it. YOLOv3's wait irregularly
+ * for input, and these tests measure how far its rows are from any prediction
+ * by the rest of the table, in three ways:
  *
  * (1) Freezing never costs time: the least maximum of such a model.
- * (2) A row lies outside of all that five ways of looking at all the other
- *     rows say of it. A model between these ways, whichever it is and chosen
- *     with the row at hand, misses it by at least the distance printed.
+ * (2) A row lies outside the range of five predictions from all other rows. A
+ *     model between these predictions, even one chosen with the row known,
+ *     misses it by at least the distance printed.
  * (3) The best linear combination of the five, its six numbers fitted to the
  *     very rows it is tested on: the mean is flattered, and still too large.
  *
@@ -142,7 +142,7 @@ static void yolov3_is_slower_with_more_frozen_by_more_than_the_aim(void **state)
     assert_true(s[1].noise > 2 * 0.04);
 }
 
-/* --- (2) (3) what all the other rows say of a row --------------------------
+/* --- (2) (3) predictions of a row from all others --------------------------
  */
 
 /* The curve of a batch: the mean of its other cells, level by level. */
@@ -191,7 +191,7 @@ static double near_batches(const struct table *t, double (*off)[LEVELS],
     return sum / count;
 }
 
-/* What five ways say of a row. None of them has looked at it. */
+/* Five predictions of a row, none of which uses it. */
 static void ask(const struct table *t, double (*off)[LEVELS], size_t c, int l,
                 double *says)
 {
@@ -209,8 +209,8 @@ static void ask(const struct table *t, double (*off)[LEVELS], size_t c, int l,
 }
 
 struct bound {
-    double max;          /* of the distances outside of what is said */
-    size_t rows, beyond; /* and how many of them are above 18 % */
+    double max;          /* of the distances outside the predicted range */
+    size_t rows, beyond; /* rows; those with a distance above 18 % */
     double best_way;     /* mean error of the best of the five */
     double combined;     /* mean error of their best linear combination */
 };
@@ -278,7 +278,7 @@ static struct bound bound(const struct table *t)
     return b;
 }
 
-static void yolov3s_rows_are_not_told_by_all_the_others(void **state)
+static void yolov3s_rows_are_not_predicted_by_all_others(void **state)
 {
     (void)state;
     static struct table t;
@@ -301,7 +301,7 @@ static void yolov3s_rows_are_not_told_by_all_the_others(void **state)
 
 /* The ways themselves, on a table worked by hand: two placements of one and
  * two GPUs, batches 1 and 2, all rows e but one that is e^2. */
-static void the_five_ways_do_not_look_at_the_row(void **state)
+static void the_five_predictions_of_a_row_do_not_use_it(void **state)
 {
     (void)state;
     static struct table t;
@@ -334,10 +334,10 @@ static void the_five_ways_do_not_look_at_the_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_five_ways_do_not_look_at_the_row),
+        cmocka_unit_test(the_five_predictions_of_a_row_do_not_use_it),
         cmocka_unit_test(
             yolov3_is_slower_with_more_frozen_by_more_than_the_aim),
-        cmocka_unit_test(yolov3s_rows_are_not_told_by_all_the_others),
+        cmocka_unit_test(yolov3s_rows_are_not_predicted_by_all_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,10 @@
  * over the seeds are printed. Bars: IceFrog's BERT 4 % mean and 18 % worst;
  * Pollux's and Sia's applications 8 % mean each, no worse than Pollux's form.
  *
- * Some tables cannot be predicted that well by anybody, for their steps
- * contain stalls of the input pipeline that come and go: the same placement,
- * batch and frozen layers differ by a factor of two. They are named below
- * with the error that is reached.
+ * Some tables cannot be predicted that well by any model, since their steps
+ * contain irregular stalls of the input pipeline: the same placement, batch and
+ * frozen layers differ by a factor of two. They are named below with the error
+ * that is reached.
  */
 #include "base/vec.h"
 #include "lib/csv.h"
@@ -251,7 +251,7 @@ static void halves_are_the_same_for_the_same_seed(void **state)
     assert_true(sum == 36 && moved > 3);
 }
 
-static void too_little_data_is_said(void **state)
+static void too_few_measurements_are_reported(void **state)
 {
     (void)state;
     struct firn_step_obs one = {.step_s = -1};
@@ -268,7 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_are_the_same_for_the_same_seed),
-        cmocka_unit_test(too_little_data_is_said),
+        cmocka_unit_test(too_few_measurements_are_reported),
         cmocka_unit_test(bert_with_frozen_layers_is_within_the_papers_error),
         cmocka_unit_test(
             yolov3_with_frozen_layers_is_two_fifths_of_polluxs_error),

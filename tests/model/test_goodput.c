@@ -14,7 +14,7 @@ static bool near(double a, double b, double tolerance)
     return fabs(a - b) <= tolerance * fabs(b);
 }
 
-/* What AdaptDL's simulator computes from these statistics. */
+/* Expected: the values of AdaptDL's simulator for these statistics. */
 static void gain_agrees_with_the_authors_simulator(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ static const struct firn_llm_gpus sia[] = {
     {"rtx6000", 24, 0.85, 4, 4},
 };
 
-static void speed_by_hand(void **state)
+static void the_speed_is_as_computed_by_hand(void **state)
 {
     (void)state;
     /* gpt2 on 2 x 2 GPUs of speed 2, micro-batch 4, s 1024, amp. */
@@ -171,7 +171,7 @@ static void a_model_too_large_for_one_gpu_is_split(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(speed_by_hand),
+        cmocka_unit_test(the_speed_is_as_computed_by_hand),
         cmocka_unit_test(every_plan_is_feasible_and_none_is_missing),
         cmocka_unit_test(plans_are_ranked_by_speed_per_gpu),
         cmocka_unit_test(equal_speed_prefers_fewer_gpus_then_headroom),

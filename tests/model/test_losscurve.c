@@ -28,7 +28,7 @@ static struct firn_losscurve curve_of(double b0, double b1, double b2,
         .b = {b0, b1, b2, b3}, .scale = 1, .noise = 1e-4, .k_max = 10};
 }
 
-static void equation_three_by_hand(void **state)
+static void the_curve_is_equation_three(void **state)
 {
     (void)state;
     struct firn_losscurve c = curve_of(0.2, 1, 0.5, 0.25);
@@ -41,7 +41,7 @@ static void equation_three_by_hand(void **state)
     assert_near(firn_losscurve_at(&c, 2).value, 1 + 0.6, 1e-12);
 }
 
-static void equation_two_by_hand(void **state)
+static void convergence_is_equation_two(void **state)
 {
     (void)state;
     /* 1 / (k + 1): 1/((k+1)(k+2)) <= 0.001 first at k = 31: 1/1056 (k = 30
@@ -133,7 +133,7 @@ static void noise_hits_a_target_before_the_curve_does(void **state)
     assert_near(firn_losscurve_hit(&c, 0.1, 5, 0, 10), 10, 1e-12);
 }
 
-static void expectation_by_hand(void **state)
+static void the_expectation_weighs_the_curve_and_other_ends(void **state)
 {
     (void)state;
     struct firn_losscurve c = curve_of(0, 1, 1, 0); /* 1 / (k + 1) */
@@ -208,7 +208,7 @@ static void coefficients_are_never_negative(void **state)
     }
 }
 
-static void bad_points_and_too_few_are_said(void **state)
+static void bad_and_too_few_points_are_reported(void **state)
 {
     (void)state;
     struct firn_error err;
@@ -343,7 +343,7 @@ static double predicted_end(const struct task *t, int seen,
 {
     struct firn_losscurve c;
     if (!fit_prefix(t, seen, form, &c))
-        return EPOCHS; /* what the job is allowed */
+        return EPOCHS; /* the limit of the job */
     return firn_losscurve_hit(&c, target_loss(t), seen, 1, EPOCHS);
 }
 
@@ -421,7 +421,8 @@ static void iterations_to_target_are_predicted_from_a_prefix(void **state)
         struct score ten = evaluate(seen, always_ten, ymir);
         print_message(
             "%d epochs seen, %zu tasks: Ymir mean %.1f %% max %.1f %%; Optimus "
-            "%.1f, %.1f; with others' ends %.1f, %.1f; %.1f, %.1f; always ten "
+            "%.1f, %.1f; with the ends of other tasks %.1f, %.1f; %.1f, %.1f; "
+            "always ten "
             "%.1f, %.1f\n",
             seen, y.n, 100 * y.mean, 100 * y.max, 100 * o.mean, 100 * o.max,
             100 * e.mean, 100 * e.max, 100 * p.mean, 100 * p.max,
@@ -439,17 +440,17 @@ static void iterations_to_target_are_predicted_from_a_prefix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equation_three_by_hand),
-        cmocka_unit_test(equation_two_by_hand),
+        cmocka_unit_test(the_curve_is_equation_three),
+        cmocka_unit_test(convergence_is_equation_two),
         cmocka_unit_test(convergence_agrees_with_a_scan),
         cmocka_unit_test(reach_is_the_inverse_of_the_curve),
         cmocka_unit_test(transfer_divides_the_curve),
         cmocka_unit_test(head_start_is_the_distance_along_the_curve),
         cmocka_unit_test(noise_hits_a_target_before_the_curve_does),
-        cmocka_unit_test(expectation_by_hand),
+        cmocka_unit_test(the_expectation_weighs_the_curve_and_other_ends),
         cmocka_unit_test(fit_finds_the_curve_again),
         cmocka_unit_test(coefficients_are_never_negative),
-        cmocka_unit_test(bad_points_and_too_few_are_said),
+        cmocka_unit_test(bad_and_too_few_points_are_reported),
         cmocka_unit_test(iterations_to_target_are_predicted_from_a_prefix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

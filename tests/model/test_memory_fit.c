@@ -104,7 +104,7 @@ static struct table *h200(void)
     return &table;
 }
 
-static void parameters_are_those_of_the_table(void **state)
+static void parameter_counts_equal_those_of_the_table(void **state)
 {
     (void)state;
     struct table *table = h200();
@@ -222,7 +222,7 @@ static void the_default_is_the_fit_to_the_table(void **state)
 }
 
 /* Rows made by a fit are fitted: the same comes out. */
-static void a_fit_is_found_again(void **state)
+static void a_fit_to_its_own_predictions_returns_it(void **state)
 {
     (void)state;
     static const char *const names[] = {"gpt2", "gpt2-medium", "gpt2-large"};
@@ -291,10 +291,10 @@ static void too_few_rows_give_the_default(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(parameters_are_those_of_the_table),
+        cmocka_unit_test(parameter_counts_equal_those_of_the_table),
         cmocka_unit_test(unseen_models_are_predicted),
         cmocka_unit_test(the_default_is_the_fit_to_the_table),
-        cmocka_unit_test(a_fit_is_found_again),
+        cmocka_unit_test(a_fit_to_its_own_predictions_returns_it),
         cmocka_unit_test(a_bad_row_is_named),
         cmocka_unit_test(too_few_rows_give_the_default),
     };

@@ -124,7 +124,7 @@ static struct firn_memory predict(const struct measured *row)
     return firn_memory_of(&job, NULL);
 }
 
-static void tensors_are_counted_right(void **state)
+static void counted_tensors_match_the_measured_peaks(void **state)
 {
     (void)state;
     double sum = 0;
@@ -138,7 +138,7 @@ static void tensors_are_counted_right(void **state)
     assert_true(sum / NMEASURED < 0.015);
 }
 
-static void the_high_end_holds_what_was_reserved(void **state)
+static void high_is_not_below_the_reserved_memory(void **state)
 {
     (void)state;
     double sum = 0;
@@ -158,8 +158,8 @@ static void the_high_end_holds_what_was_reserved(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(tensors_are_counted_right),
-        cmocka_unit_test(the_high_end_holds_what_was_reserved),
+        cmocka_unit_test(counted_tensors_match_the_measured_peaks),
+        cmocka_unit_test(high_is_not_below_the_reserved_memory),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

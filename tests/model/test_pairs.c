@@ -23,7 +23,7 @@ static void assert_near(double a, double b, double tolerance)
 
 /* --- pairs ---------------------------------------------------------- */
 
-static void pairs_shrink_to_their_classes_and_these_to_all(void **state)
+static void a_pair_shrinks_to_its_class_and_a_class_to_all(void **state)
 {
     (void)state;
     static const int class_of[] = {0, 0, 1};
@@ -36,7 +36,7 @@ static void pairs_shrink_to_their_classes_and_these_to_all(void **state)
     /* all: (1.5 + 3)/2 = 2.25; class 0 beside 1: (3 + 2.25)/2 = 2.625. What 0
      * feels and 2 does: (3 + 2.25)/2 each, so 1 + 1.625^2 / 1.25 = 3.1125, and
      * with the class (3.1125 + 2.625)/2 = 2.86875; the pair itself:
-     * (3 + 2.86875)/2 = 2.934375. Its class mate was never seen: 2.625. */
+     * (3 + 2.86875)/2 = 2.934375. The other of its class, never seen: 2.625. */
     assert_near(firn_pairs_xi(&p, 0, 2).xi, 2.934375, 1e-12);
     assert_near(firn_pairs_xi(&p, 1, 2).xi, 2.625, 1e-12);
     assert_false(firn_pairs_xi(&p, 1, 2).extrapolated);
@@ -45,7 +45,7 @@ static void pairs_shrink_to_their_classes_and_these_to_all(void **state)
     assert_near(firn_pairs_xi(&p, 9, 0).xi, 2.25, 1e-12);
 }
 
-static void old_news_fades(void **state)
+static void old_observations_fade(void **state)
 {
     (void)state;
     static const int class_of[] = {0};
@@ -77,7 +77,7 @@ static void bad_slowdowns_are_refused(void **state)
     assert_near(firn_pairs_xi(&p, 0, 0).xi, 1.5, 1e-12);
 }
 
-static void a_bad_pair_is_parted_after_it_settled(void **state)
+static void a_slow_pair_is_separated_after_three_observations(void **state)
 {
     (void)state;
     struct firn_share_rule rule = firn_share_rule_default();
@@ -89,7 +89,7 @@ static void a_bad_pair_is_parted_after_it_settled(void **state)
     watch = (struct firn_share_watch){0};
     for (int i = 0; i < 20; i++) /* 1/2 + 1/1.2 = 1.33 */
         assert_false(firn_share_watch(&watch, &rule, 2, 1.2));
-    /* one stall among them does not part them, xi_a = 2 + 0.3 (3 - 2) */
+    /* one stall does not separate them, xi_a = 2 + 0.3 (3 - 2) */
     assert_false(firn_share_watch(&watch, &rule, 3, 1.2));
     assert_near(watch.xi_a, 2.3, 1e-9);
     /* 2.3 + 0.3 (3 - 2.3) = 2.51 > 2.5 */
@@ -97,7 +97,7 @@ static void a_bad_pair_is_parted_after_it_settled(void **state)
     assert_near(firn_share_gain(0.9, 2), 1.5, 1e-12);
 }
 
-static void xi_stays_within_reason(void **state)
+static void xi_stays_between_1_and_twice_the_largest_observed(void **state)
 {
     (void)state;
     const uint64_t seed = 77;
@@ -219,7 +219,7 @@ static double unseen_pairs(const struct pair_table *t, int seen)
     return stats_mape(predicted, measured, n);
 }
 
-static void pairs_never_seen_are_guessed_and_then_learnt(void **state)
+static void pairs_never_seen_are_guessed_and_then_learned(void **state)
 {
     (void)state;
     static const char *const tables[] = {"h200/pairs_timeslice.csv",
@@ -347,12 +347,12 @@ static void half_of_a_table_predicts_the_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_shrink_to_their_classes_and_these_to_all),
-        cmocka_unit_test(old_news_fades),
+        cmocka_unit_test(a_pair_shrinks_to_its_class_and_a_class_to_all),
+        cmocka_unit_test(old_observations_fade),
         cmocka_unit_test(bad_slowdowns_are_refused),
-        cmocka_unit_test(a_bad_pair_is_parted_after_it_settled),
-        cmocka_unit_test(xi_stays_within_reason),
-        cmocka_unit_test(pairs_never_seen_are_guessed_and_then_learnt),
+        cmocka_unit_test(a_slow_pair_is_separated_after_three_observations),
+        cmocka_unit_test(xi_stays_between_1_and_twice_the_largest_observed),
+        cmocka_unit_test(pairs_never_seen_are_guessed_and_then_learned),
         cmocka_unit_test(half_of_a_table_predicts_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

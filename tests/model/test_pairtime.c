@@ -70,7 +70,7 @@ static void each_job_has_a_slowdown_of_its_own(void **unused)
 }
 
 /* Joining later than the running one's end only wastes time. */
-static void after_the_end_they_do_not_meet(void **unused)
+static void joining_after_the_end_only_wastes_time(void **unused)
 {
     struct firn_pairtime p = {60, 90, 2, 1.2};
     (void)unused;
@@ -126,7 +126,7 @@ static double brute_s(const struct firn_pairtime *p, double after_s)
 
 /* No moment of 201 between now and the running job's end beats both ends; and
  * the formula is what the events say. */
-static void the_best_moment_is_an_end(void **unused)
+static void the_best_moment_to_join_is_now_or_the_end(void **unused)
 {
     struct rng rng;
     (void)unused;
@@ -152,7 +152,7 @@ static void the_best_moment_is_an_end(void **unused)
     }
 }
 
-/* What the choice of sub-batches rests on: a faster new job never makes the
+/* The choice of sub-batches relies on this: a faster new job never makes the
  * pair's mean longer. */
 static void a_faster_new_job_is_better_for_the_pair(void **unused)
 {
@@ -175,9 +175,9 @@ int main(void)
         cmocka_unit_test(a_short_job_beside_a_long_one),
         cmocka_unit_test(a_long_job_beside_a_short_one),
         cmocka_unit_test(each_job_has_a_slowdown_of_its_own),
-        cmocka_unit_test(after_the_end_they_do_not_meet),
+        cmocka_unit_test(joining_after_the_end_only_wastes_time),
         cmocka_unit_test(equal_slowdowns_have_a_simple_rule),
-        cmocka_unit_test(the_best_moment_is_an_end),
+        cmocka_unit_test(the_best_moment_to_join_is_now_or_the_end),
         cmocka_unit_test(a_faster_new_job_is_better_for_the_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

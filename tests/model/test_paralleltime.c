@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                               \
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
-    "synthetic yes\nbatch_initial 8\nbatch_max 64\nlocal_min 1\n"          \
+#define HEAD                                                             \
+    "app toy\nsource test\norigin test\nhardware none\nmethod made up\n" \
+    "synthetic yes\nbatch_initial 8\nbatch_max 64\nlocal_min 1\n"        \
     "local_max 8\nlayer_count 8\nstates_mib 8000\n"
 #define TIME                                                                \
     "time a100 beta_s 1 phi 0.25 phi_fixed 0.25 gamma 1 local.alpha_s 0.4 " \
@@ -48,7 +48,7 @@ static void read_toy(struct firn_profile *p)
         fail_msg("%s", err.text);
 }
 
-/* As it is run with a total batch of 8. */
+/* A run with a total batch of 8. */
 static struct parallel_run runs(const struct firn_profile *p, int nodes,
                                 int gpus, enum firn_parallel parallel,
                                 int stages)
@@ -170,7 +170,7 @@ static void memory_is_divided(void **state)
     firn_profile_release(&p);
 }
 
-static void the_text_says_how_it_is_trained(void **state)
+static void sharded_and_pipeline_lines_read_back_the_same(void **state)
 {
     (void)state;
     struct firn_profile p, again;
@@ -222,7 +222,7 @@ int main(void)
         cmocka_unit_test(replicas_of_a_pipeline_synchronise),
         cmocka_unit_test(one_stage_is_data_parallel),
         cmocka_unit_test(memory_is_divided),
-        cmocka_unit_test(the_text_says_how_it_is_trained),
+        cmocka_unit_test(sharded_and_pipeline_lines_read_back_the_same),
         cmocka_unit_test(wrong_lines_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                               \
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
+#define HEAD                                                             \
+    "app toy\nsource test\norigin test\nhardware none\nmethod made up\n" \
     "synthetic yes\n"
 
 static const char whole[] =
@@ -77,7 +77,7 @@ static void every_line_is_read(void **state)
     firn_profile_release(&p);
 }
 
-static void what_is_written_reads_back(void **state)
+static void a_written_profile_reads_back_the_same(void **state)
 {
     (void)state;
     struct firn_profile p = {0}, q = {0};
@@ -296,13 +296,13 @@ static void shipped_profiles_are_whole_and_sorted(void **state)
     assert_int_equal(firn_profiles_load(&same, "no/such", &err), FIRN_ENOENT);
 }
 
-/* What two digits leave of it. */
+/* Is `rounded` the exact number to two digits? */
 static bool is_about(double rounded, double exact)
 {
     return rounded > 0.985 * exact && rounded < 1.015 * exact;
 }
 
-/* Its words say that they are those measured on an H200, rounded. */
+/* Its `method` line says that the shares are those of an H200, rounded. */
 static void the_synthetic_resnet_freezes_as_the_measured_one(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_is_read),
-        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(a_written_profile_reads_back_the_same),
         cmocka_unit_test(shares_left_are_interpolated),
         cmocka_unit_test(each_fault_is_named_with_its_line),
         cmocka_unit_test(batches_split_as_in_adaptdl),

@@ -1,4 +1,4 @@
-/* test_profile_files.c - the shipped profiles are what the tables give.
+/* test_profile_files.c - the shipped profiles equal the fits of their tables.
  *
  * Makes every measured profile anew from the published tables and compares it
  * with the file, numbers to a thousandth; FIRN_WRITE_PROFILES=1 writes the
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* The same words, numbers within a thousandth. */
+/* Equal texts, with numbers equal to a thousandth? */
 static bool same(const char *a, const char *b)
 {
     while (*a != '\0' && *b != '\0') {
@@ -38,7 +38,7 @@ static bool same(const char *a, const char *b)
     return *a == *b;
 }
 
-static void each_file_is_what_its_table_gives(void **state)
+static void each_shipped_profile_equals_the_fit_of_its_table(void **state)
 {
     (void)state;
     const char *apps = data_path("pollux/apps.csv");
@@ -79,7 +79,7 @@ static void each_file_is_what_its_table_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_file_is_what_its_table_gives),
+        cmocka_unit_test(each_shipped_profile_equals_the_fit_of_its_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void a_row_at_the_cap_is_a_bound(void **state)
     assert_near(firn_usage_at(&u, &at).value, 100, 1e-9);
 }
 
-static void too_few_rows_are_said(void **state)
+static void too_few_rows_are_reported(void **state)
 {
     (void)state;
     struct firn_usage_obs obs[5] = {{8, 1, 1, 5},
@@ -105,7 +105,7 @@ static void too_few_rows_are_said(void **state)
 
 /* --- rules ---------------------------------------------------------- */
 
-static void two_rules_decide_who_may_share(void **state)
+static void memory_and_utilisation_decide_which_jobs_may_share(void **state)
 {
     (void)state;
     /* 1.1 (40000 + 30000) = 77000 MiB; 55 + 45 = 100 % */
@@ -263,8 +263,8 @@ int main(void)
         cmocka_unit_test(linear_form_finds_the_coefficients),
         cmocka_unit_test(product_form_knows_that_activations_go_with_the_batch),
         cmocka_unit_test(a_row_at_the_cap_is_a_bound),
-        cmocka_unit_test(too_few_rows_are_said),
-        cmocka_unit_test(two_rules_decide_who_may_share),
+        cmocka_unit_test(too_few_rows_are_reported),
+        cmocka_unit_test(memory_and_utilisation_decide_which_jobs_may_share),
         cmocka_unit_test(lambda_is_one_alone_zero_when_forbidden),
         cmocka_unit_test(memory_of_held_out_rows_is_predicted),
         cmocka_unit_test(utilisation_of_held_out_rows_is_predicted),

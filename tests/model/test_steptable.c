@@ -51,7 +51,7 @@ static const char scales[] =
     "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
     "6,6,10,10,5\n6,24,10,20,10\n8,8,10,20,10\n8,32,10,40,20\n";
 
-static void placements_turn_but_do_not_mirror(void **state)
+static void rotated_placements_are_equal_and_mirrored_ones_are_not(void **state)
 {
     (void)state;
     struct steptable t = made(places, scales);
@@ -203,7 +203,8 @@ static void larger_placements_are_near_the_authors_interpolation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(placements_turn_but_do_not_mirror),
+        cmocka_unit_test(
+            rotated_placements_are_equal_and_mirrored_ones_are_not),
         cmocka_unit_test(batches_between_rows_are_linear_and_held_outside),
         cmocka_unit_test(other_placements_come_from_the_grid),
         cmocka_unit_test(bad_rows_are_named),

@@ -15,7 +15,7 @@ static void assert_near(double a, double b)
         fail_msg("%g is not %g", a, b);
 }
 
-static void work_left_is_what_did_not_count_yet(void **state)
+static void work_left_is_all_samples_less_those_that_counted(void **state)
 {
     (void)state;
     /* 10 epochs of 50000; 100000 samples at 0.8 counted 80000 */
@@ -69,7 +69,7 @@ static void rho_is_time_shared_over_time_with_an_equal_part(void **state)
     assert_true(isnan(firn_fairness_rho(1, 0)));
 }
 
-static void summary_leaves_out_what_has_no_rho(void **state)
+static void the_summary_leaves_out_jobs_without_rho(void **state)
 {
     (void)state;
     const double rho[] = {0.5, (double)NAN, 1.5, 1, (double)INFINITY};
@@ -104,11 +104,11 @@ static void more_progress_is_never_a_smaller_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_left_is_what_did_not_count_yet),
+        cmocka_unit_test(work_left_is_all_samples_less_those_that_counted),
         cmocka_unit_test(time_to_accuracy_is_age_and_work_over_progress),
         cmocka_unit_test(ice_share_compares_with_the_best_allocation),
         cmocka_unit_test(rho_is_time_shared_over_time_with_an_equal_part),
-        cmocka_unit_test(summary_leaves_out_what_has_no_rho),
+        cmocka_unit_test(the_summary_leaves_out_jobs_without_rho),
         cmocka_unit_test(more_progress_is_never_a_smaller_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void gain_is_a_line_in_the_score(void **state)
     assert_near(firn_gain_spatial_score(0.2, 0.6), 0.4, 1e-12);
 }
 
-static void spatial_iterations_by_hand(void **state)
+static void spatial_iterations_are_equation_four(void **state)
 {
     (void)state;
     /* (4): A 100 * 32 / 1600 = 2 epochs, B 300 * 16 / 1200 = 4 epochs; both
@@ -354,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gain_is_the_relative_improvement),
         cmocka_unit_test(gain_is_a_line_in_the_score),
-        cmocka_unit_test(spatial_iterations_by_hand),
+        cmocka_unit_test(spatial_iterations_are_equation_four),
         cmocka_unit_test(table_interpolates_between_batches),
         cmocka_unit_test(observations_correct_the_entry_and_the_rest),
         cmocka_unit_test(bad_times_and_a_full_table_are_refused),

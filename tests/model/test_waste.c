@@ -27,7 +27,7 @@ static struct firn_waste waste(const struct firn_waste_type *types, int n,
     return w;
 }
 
-static void equations_by_hand(void **state)
+static void waste_and_perf_are_equations_1a_to_1e(void **state)
 {
     (void)state;
     /* 1 V100, 1 P100, 2 T4 (the paper's example of a mix), 8 threads. C = 4,
@@ -46,7 +46,7 @@ static void equations_by_hand(void **state)
     assert_true(w.perf == 4);
 }
 
-static void the_factor_n_makes_perf_what_it_is(void **state)
+static void with_the_factor_n_perf_is_maxp_over_the_step_time(void **state)
 {
     (void)state;
     /* 3 T4 with C = 1 and A = 2 beside 1 V100 with C = 2.45 (ResNet50's) and
@@ -262,7 +262,7 @@ static void a_gpu_far_too_slow_gets_nothing(void **state)
     assert_int_equal(threads[1], FIRN_WASTE_THREADS_MAX);
 }
 
-static void nonsense_is_refused_and_nothing_written(void **state)
+static void invalid_numbers_are_refused_and_nothing_is_written(void **state)
 {
     (void)state;
     static const double bad[] = {0, -1, NAN, INFINITY};
@@ -293,7 +293,7 @@ static void nonsense_is_refused_and_nothing_written(void **state)
 }
 
 /* Types against the exact layout of the same GPUs one by one. */
-static void by_types_is_the_layout_of_their_gpus(void **state)
+static void the_layout_by_types_equals_the_layout_by_gpus(void **state)
 {
     (void)state;
     const uint64_t seed = 9;
@@ -326,7 +326,7 @@ static void by_types_is_the_layout_of_their_gpus(void **state)
     }
 }
 
-static void by_types_refuses_nonsense(void **state)
+static void the_layout_by_types_refuses_invalid_numbers(void **state)
 {
     (void)state;
     struct firn_waste w;
@@ -342,10 +342,10 @@ static void by_types_refuses_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(by_types_is_the_layout_of_their_gpus),
-        cmocka_unit_test(by_types_refuses_nonsense),
-        cmocka_unit_test(equations_by_hand),
-        cmocka_unit_test(the_factor_n_makes_perf_what_it_is),
+        cmocka_unit_test(the_layout_by_types_equals_the_layout_by_gpus),
+        cmocka_unit_test(the_layout_by_types_refuses_invalid_numbers),
+        cmocka_unit_test(waste_and_perf_are_equations_1a_to_1e),
+        cmocka_unit_test(with_the_factor_n_perf_is_maxp_over_the_step_time),
         cmocka_unit_test(resnet50_on_a_v100_and_a_t4),
         cmocka_unit_test(several_executors_multiply_both),
         cmocka_unit_test(types_without_gpus_do_not_count),
@@ -354,7 +354,7 @@ int main(void)
         cmocka_unit_test(the_floors_at_the_step_time_hold_all_threads),
         cmocka_unit_test(ties_are_decided_without_rounding),
         cmocka_unit_test(a_gpu_far_too_slow_gets_nothing),
-        cmocka_unit_test(nonsense_is_refused_and_nothing_written),
+        cmocka_unit_test(invalid_numbers_are_refused_and_nothing_is_written),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -136,6 +136,79 @@ static void for_each(policy_case *test)
         test(all[i]);
 }
 
+/* ---- a long runner gives way ---- */
+
+/* Does a job that comes when another one has held all GPUs for 100 hours get
+ * GPUs within a day? */
+static bool lets_the_new_one_run(const struct firn_policy_def *policy)
+{
+    struct scene *scene = scene_new("1 node x 4 gpus; A wants 4 for 1000000; "
+                                    "B wants 4 for 1000000 at 360000",
+                                    policy, NULL);
+    scene_play(scene, 360000 + 86400);
+    bool has_run = scene_job(scene, "B")->starts > 0;
+    scene_free(scene);
+    return has_run;
+}
+
+static void ageing(const struct firn_policy_def *policy)
+{
+    if (!policy->ages)
+        return;
+    assert_true(policy->does & FIRN_DOES_PREEMPT);
+    if (!lets_the_new_one_run(policy))
+        fail_msg("%s declares `ages`, but a job that has run for 100 hours "
+                 "keeps its GPUs from a new one: is the service of running "
+                 "jobs counted until now, by firn_job_served_gpu_s()?",
+                 policy->name);
+}
+
+static void a_long_runner_yields_under_each_policy_that_ages(void **unused)
+{
+    (void)unused;
+    for_each(ageing);
+}
+
+/* Least attained service; `is_wrong`: counted until a job last got or lost
+ * GPUs, which is never for one that just runs on. */
+static bool is_wrong;
+
+static int less_served_first(const struct firn_job *a, const struct firn_job *b,
+                             const struct firn_view *view, const void *arg)
+{
+    (void)arg;
+    return is_wrong ? firn_cmp(a->served_gpu_s, b->served_gpu_s)
+                    : firn_cmp(firn_job_served_gpu_s(a, view->now_s),
+                               firn_job_served_gpu_s(b, view->now_s));
+}
+
+static enum firn_status decide_las(void *state, const struct firn_view *view,
+                                   struct firn_plan *plan)
+{
+    const struct firn_job **queue =
+        firn_view_sorted(view, less_served_first, NULL);
+    (void)state;
+    for (size_t i = 0; i < view->njobs; i++)
+        firn_plan_give(plan, queue[i], queue[i]->spec.gpus);
+    return FIRN_OK;
+}
+
+static void a_policy_that_does_not_age_running_jobs_is_found_out(void **unused)
+{
+    (void)unused;
+    const struct firn_policy_def las = {.size = sizeof las,
+                                        .name = "las",
+                                        .summary = "least attained service",
+                                        .does =
+                                            FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,
+                                        .decide = decide_las,
+                                        .ages = true};
+    is_wrong = true;
+    assert_false(lets_the_new_one_run(&las));
+    is_wrong = false;
+    assert_true(lets_the_new_one_run(&las));
+}
+
 /* ---- how it is declared ---- */
 
 static void expect_name(const char *name)
@@ -149,6 +222,7 @@ static void expect_name(const char *name)
 static void declaration(const struct firn_policy_def *policy)
 {
     struct firn_error err = {0};
+    assert_int_equal(policy->size, sizeof *policy);
     expect_name(policy->name);
     assert_non_null(policy->summary);
     assert_true(strlen(policy->summary) > 0);
@@ -165,7 +239,7 @@ static void declaration(const struct firn_policy_def *policy)
         assert_non_null(policy->rank);
 }
 
-static void names_and_summaries_are_in_order(void **unused)
+static void every_policy_has_a_name_of_its_own_and_a_summary(void **unused)
 {
     (void)unused;
     for_each(declaration);
@@ -355,7 +429,7 @@ static void node_lost(const struct firn_policy_def *policy)
     scene_decide(scene, 1);
     const struct state *state = scene_state(scene);
     assert_int_equal(state->map.up_gpus, 4);
-    assert_int_equal(state->map.free_gpus, 0); /* somebody has the rest */
+    assert_int_equal(state->map.free_gpus, 0); /* a job holds the rest */
     scene_node(scene, 1, false);
     scene_decide(scene, 2);
     assert_string_equal(scene_text(scene), "A: -  B: -  C: -");
@@ -382,7 +456,7 @@ static void job_gone(const struct firn_policy_def *policy)
     scene_free(scene);
 }
 
-/* GPUs that are out of scheduling: nobody gets them, and nobody stumbles. */
+/* GPUs that are out of scheduling: no job gets them, and plans stay valid. */
 static void some_blocked(const struct firn_policy_def *policy)
 {
     for (int i = 0; i < trials(20); i++) {
@@ -405,7 +479,7 @@ static void some_blocked(const struct firn_policy_def *policy)
     }
 }
 
-static void corners_are_survived(void **unused)
+static void every_policy_survives_corner_cases(void **unused)
 {
     (void)unused;
     for_each(no_jobs);
@@ -417,7 +491,7 @@ static void corners_are_survived(void **unused)
     for_each(some_blocked);
 }
 
-/* ---- everybody gets there ---- */
+/* ---- every job ends ---- */
 
 /* To the end, but for jobs larger than each type: not every policy mixes. */
 static void finish(const struct firn_policy_def *policy, int seed,
@@ -461,14 +535,16 @@ static void every_job_that_fits_is_run_to_its_end(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_summaries_are_in_order),
+        cmocka_unit_test(every_policy_has_a_name_of_its_own_and_a_summary),
         cmocka_unit_test(options_have_help_and_a_default_that_parses),
         cmocka_unit_test(an_unknown_policy_is_refused_with_the_nearest_name),
         cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
         cmocka_unit_test(jobs_of_one_type_are_never_mixed),
         cmocka_unit_test(the_same_scene_gives_the_same_steps),
-        cmocka_unit_test(corners_are_survived),
+        cmocka_unit_test(every_policy_survives_corner_cases),
         cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
+        cmocka_unit_test(a_long_runner_yields_under_each_policy_that_ages),
+        cmocka_unit_test(a_policy_that_does_not_age_running_jobs_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

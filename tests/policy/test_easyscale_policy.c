@@ -93,7 +93,7 @@ static double two_at_most(const struct firn_job *job, int gpus, int nodes)
     return gpus < 2 ? 1 : 1.5;
 }
 
-static void the_forecast_has_the_last_word(void **unused)
+static void a_proposal_without_gain_in_the_forecast_is_dropped(void **unused)
 {
     (void)unused;
     struct scene *scene =
@@ -155,7 +155,8 @@ static void gpus_are_taken_where_the_loss_is_least(void **unused)
     scene_free(scene);
 }
 
-static void nobody_falls_below_its_minimum_for_an_equal(void **unused)
+static void
+no_job_falls_below_its_minimum_for_one_of_equal_priority(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -184,7 +185,7 @@ static void priority_takes_everything_and_gives_it_back(void **unused)
 
 /* B needs one: A scales in rather than stop; of two jobs the one with the
  * lower priority does, though A is the later. */
-static void priority_scales_in_before_it_stops_anybody(void **unused)
+static void priority_takes_spare_gpus_before_it_stops_a_job(void **unused)
 {
     (void)unused;
     struct scene *scene =
@@ -211,7 +212,7 @@ static void expect_one_type(const struct scene *scene,
             fail_msg("seed %d: %s has several types", seed, job->spec.name);
 }
 
-/* Whatever happens: gpus_min to gpus_max or nothing; nobody is stopped for a
+/* Whatever happens: gpus_min to gpus_max or nothing; no job is stopped for a
  * job of the same priority. */
 static void minima_are_kept_on_random_scenes(void **unused)
 {
@@ -249,7 +250,7 @@ static void minima_are_kept_on_random_scenes(void **unused)
 
 /* ---- types ---- */
 
-static void types_are_mixed_or_not(void **unused)
+static void types_are_mixed_only_where_the_option_allows_it(void **unused)
 {
     (void)unused;
     const char text[] = "1 node x 2 gpus of v100; 1 node x 2 gpus of t4; "
@@ -262,7 +263,7 @@ static void types_are_mixed_or_not(void **unused)
 }
 
 /* D1: A began on V100s, which B takes; T4s are no place for it then. */
-static void with_one_type_it_is_the_same_for_life(void **unused)
+static void with_types_one_a_job_stays_on_its_first_type(void **unused)
 {
     (void)unused;
     for (int is_mixed = 0; is_mixed < 2; is_mixed++) {
@@ -348,7 +349,7 @@ static void it_decides_again_after_the_interval(void **unused)
 
 /* A sample takes 0.25 s on a V100, 1 / 2.1 s on a P100, 1 s on a T4. */
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin none\nhardware none\nmethod made up\n"
     "synthetic yes\ntime v100 beta_s 0.25 batch_max 16\n"
     "time p100 beta_s 0.476190476190476 batch_max 16\n"
     "time t4 beta_s 1 batch_max 16\n";
@@ -441,7 +442,7 @@ static void a_job_moves_on_to_a_faster_gpu(void **unused)
 }
 
 /* Four elastic jobs fill what is free beside two servers, which come and go by
- * the minute. No server waits, nobody is stopped, and everything ends. */
+ * the minute. No server waits, no job is stopped, and all jobs end. */
 static void servers_come_at_once_and_training_fills_the_rest(void **unused)
 {
     (void)unused;
@@ -521,17 +522,18 @@ int main(void)
         cmocka_unit_test(a_gpu_that_shortens_no_step_is_left_free),
         cmocka_unit_test(proposals_that_cannot_be_met_are_dropped),
         cmocka_unit_test(the_higher_speed_up_per_gpu_is_served_first),
-        cmocka_unit_test(the_forecast_has_the_last_word),
+        cmocka_unit_test(a_proposal_without_gain_in_the_forecast_is_dropped),
         cmocka_unit_test(a_running_job_grows_only_if_it_gains_the_restart_back),
         cmocka_unit_test(gangs_hold_what_they_asked_for),
         cmocka_unit_test(the_minimum_is_taken_back_in_one_decision),
         cmocka_unit_test(gpus_are_taken_where_the_loss_is_least),
-        cmocka_unit_test(nobody_falls_below_its_minimum_for_an_equal),
+        cmocka_unit_test(
+            no_job_falls_below_its_minimum_for_one_of_equal_priority),
         cmocka_unit_test(priority_takes_everything_and_gives_it_back),
-        cmocka_unit_test(priority_scales_in_before_it_stops_anybody),
+        cmocka_unit_test(priority_takes_spare_gpus_before_it_stops_a_job),
         cmocka_unit_test(minima_are_kept_on_random_scenes),
-        cmocka_unit_test(types_are_mixed_or_not),
-        cmocka_unit_test(with_one_type_it_is_the_same_for_life),
+        cmocka_unit_test(types_are_mixed_only_where_the_option_allows_it),
+        cmocka_unit_test(with_types_one_a_job_stays_on_its_first_type),
         cmocka_unit_test(a_gang_that_no_type_holds_is_mixed_or_rejected),
         cmocka_unit_test(a_gain_that_is_not_seen_is_undone),
         cmocka_unit_test(with_gain_0_only_a_slower_job_falls_back),

@@ -31,7 +31,7 @@ static void plays(const char *text, const char *settings, const char *expected)
  *
  * Strict: A runs 0-50. B does not fit in the 1 GPU left and blocks C, so both
  * start at 50, when 4 are free; C ends at 60, B at 70. */
-static void strict_fifo_lets_nobody_pass_a_job_that_does_not_fit(void **unused)
+static void strict_fifo_lets_no_job_pass_one_that_does_not_fit(void **unused)
 {
     (void)unused;
     plays("1 node x 4 gpus; A wants 3 for 50; B wants 2 for 20; "
@@ -104,7 +104,7 @@ static void a_gang_spreads_when_no_node_holds_it(void **unused)
           "10: DONE A; DONE B\n");
 }
 
-/* Choosy jobs: A wants both t4 and blocks nobody once it runs; B wants a t4,
+/* Choosy jobs: A wants both t4 and blocks no job once it runs; B wants a t4,
  * none is left, and blocks C although v100 are free (strict). */
 static void a_choosy_job_at_the_head_blocks_too(void **unused)
 {
@@ -148,7 +148,7 @@ static void a_job_that_lost_its_node_keeps_its_turn(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strict_fifo_lets_nobody_pass_a_job_that_does_not_fit),
+        cmocka_unit_test(strict_fifo_lets_no_job_pass_one_that_does_not_fit),
         cmocka_unit_test(with_skip_later_jobs_that_fit_pass),
         cmocka_unit_test(a_later_job_waits_for_an_earlier_large_one),
         cmocka_unit_test(equal_jobs_go_in_the_order_they_came),

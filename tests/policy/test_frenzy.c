@@ -123,7 +123,7 @@ static void a_gpu_has_the_memory_that_is_wanted(void **unused)
            NULL, "A: n1[0-1]  B: n0[0-1]  C: n1[2]");
 }
 
-/* 7 GPUs: n1 has 4, the most, and the rest are 3: n2 has just so many. */
+/* 7 GPUs: n1 has 4, the most, and the rest are 3: n2 has exactly 3. */
 static void without_a_node_for_all_the_emptiest_comes_first(void **unused)
 {
     (void)unused;
@@ -140,7 +140,7 @@ static void without_a_node_for_all_the_emptiest_comes_first(void **unused)
            NULL, "A: n0[0] n1[0] n2[0] n3[0-1]");
 }
 
-static void others_may_prefer_fast_gpus(void **unused)
+static void jobs_without_a_language_model_may_prefer_fast_gpus(void **unused)
 {
     (void)unused;
     const char *text = "1 node x 4 gpus of 2080ti; 1 node x 4 gpus of a100; "
@@ -159,7 +159,7 @@ static void a_job_that_does_not_fit_is_passed_over(void **unused)
     places(text, "frenzy.skip=0", "A: n0[0-2]  B: -  C: -");
 }
 
-static void a_waiting_job_knows_why(void **unused)
+static void a_waiting_job_has_a_note_why_it_waits(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene("1 node x 4 gpus of a100; A wants 3; "
@@ -167,8 +167,8 @@ static void a_waiting_job_knows_why(void **unused)
                                      NULL);
     scene_decide(scene, 0);
     assert_string_equal(scene_job(scene, "B")->note,
-                        "2 GPUs of 20 GiB wanted, 1 free");
-    assert_string_equal(scene_job(scene, "C")->note, "2 GPUs wanted, 1 free");
+                        "needs 2 GPUs of 20 GiB, 1 free");
+    assert_string_equal(scene_job(scene, "C")->note, "needs 2 GPUs, 1 free");
     scene_free(scene);
 }
 
@@ -191,7 +191,7 @@ static void gpt2_7b_takes_8_a100_with_t_4_and_d_2(void **unused)
     const struct firn_job *job = scene_job(scene, "L");
     assert_int_equal(job->held.ngpus, 8);
     assert_int_equal(job->held.how.tensor, 4);
-    assert_string_equal(job->note, "plan 1 of 2: t 4, d 2");
+    assert_string_equal(job->note, "plan 1 of 2: tensor 4 x data 2");
     scene_free(scene);
 }
 
@@ -365,9 +365,9 @@ int main(void)
         cmocka_unit_test(small_gpus_come_before_a_tight_fit),
         cmocka_unit_test(a_gpu_has_the_memory_that_is_wanted),
         cmocka_unit_test(without_a_node_for_all_the_emptiest_comes_first),
-        cmocka_unit_test(others_may_prefer_fast_gpus),
+        cmocka_unit_test(jobs_without_a_language_model_may_prefer_fast_gpus),
         cmocka_unit_test(a_job_that_does_not_fit_is_passed_over),
-        cmocka_unit_test(a_waiting_job_knows_why),
+        cmocka_unit_test(a_waiting_job_has_a_note_why_it_waits),
         cmocka_unit_test(gpt2_7b_takes_8_a100_with_t_4_and_d_2),
         cmocka_unit_test(the_first_plan_that_can_be_now_is_taken),
         cmocka_unit_test(efficiency_means_fast_gpus_but_no_more_memory),

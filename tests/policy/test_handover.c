@@ -3,7 +3,7 @@
  * An operator changes the policy of a scheduler that runs jobs: on whole GPUs,
  * on shared ones, merged, with more or fewer GPUs than they asked for. The new
  * one finds them as they are. It may leave them so, but its plans are valid,
- * and everybody who fits still comes to an end.
+ * and every job that fits still ends.
  *
  * Cost: policies squared times a scene of a dozen jobs.
  */

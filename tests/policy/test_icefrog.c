@@ -38,7 +38,7 @@ static void gives(const char *text, const char *settings, const char *expected)
 
 /* One GPU. Waiting is worth 3000 / 3300 = 0.91 to A and 30 / 330 = 0.09 to B:
  * with B on the GPU the worst share is 0.91, with A on it 0.09. */
-static void who_loses_most_by_waiting_is_served(void **unused)
+static void the_job_that_loses_most_by_waiting_is_served(void **unused)
 {
     (void)unused;
     gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL,
@@ -70,7 +70,7 @@ static void leximin_raises_the_worst_first(void **unused)
 }
 
 /* A must have its three. To B, of 30000 s, waiting is worth 0.98 and the GPU
- * that is left 0.4, but nobody else wants it. */
+ * that is left 0.4, but no other job wants it. */
 static void gpus_left_over_go_to_those_that_would_wait(void **unused)
 {
     (void)unused;
@@ -96,11 +96,11 @@ static void badly_used_gpus_are_given_only_from_what_is_left(void **unused)
 /* On r GPUs a job of T s on one takes T (0.9 / r + 0.1): one more saves 0.9 T /
  * (r (r + 1)) and takes 0.1 T GPU-seconds, which on 16 GPUs are T n / 160 of n
  * jobs behind it. With ten of them that pays up to r (r + 1) = 14.4, 4 GPUs:
- * three jobs have 4 each, and then what is left over. With 0.15 x 16 or nobody
+ * three jobs have 4 each, and then what is left over. With 0.15 x 16 or no job
  * 8 pay, to wait for these is worth 0.955 and 5 GPUs are worth 0.76: two have 8
  * and the third waits. A longer one is behind all of them: n = 3.4 of A's pays
- * up to 42.4, 7 GPUs, and D, with nobody behind it but those to come, waits. */
-static void waste_is_weighed_by_those_behind(void **unused)
+ * up to 42.4, 7 GPUs, and D, with no job behind it but those to come, waits. */
+static void waste_is_weighed_by_the_jobs_behind(void **unused)
 {
     static const char three[] = "1 node x 16 gpus; "
                                 "A wants 1 from 1 to 16 for 30000; "
@@ -204,7 +204,7 @@ static void fitness_is_another_objective(void **unused)
           NULL, "A: -  B: n0[0-2]");
 }
 
-static void a_job_that_waits_is_told_its_numbers(void **unused)
+static void a_waiting_job_has_a_note_with_its_numbers(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -220,7 +220,7 @@ static void a_job_that_waits_is_told_its_numbers(void **unused)
 }
 
 /* A hundred jobs for one GPU, and one more that comes between rounds. */
-static void every_job_that_waits_is_told_something(void **unused)
+static void every_waiting_job_has_a_note(void **unused)
 {
     (void)unused;
     struct firn_buf text = {0};
@@ -330,7 +330,7 @@ static void jobs_share_when_waiting_would_be_worse(void **unused)
     gives(two, "icefrog.unknown=yes icefrog.lambda=0.4", "A: n0[0]~  B: -");
 }
 
-static void who_may_not_share_is_left_alone(void **unused)
+static void a_job_that_may_not_share_is_left_alone(void **unused)
 {
     (void)unused;
     gives(two, NULL, "A: n0[0]  B: -"); /* loads not known */
@@ -450,23 +450,23 @@ random_scenes_are_planned_validly_whatever_the_options(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_loses_most_by_waiting_is_served),
+        cmocka_unit_test(the_job_that_loses_most_by_waiting_is_served),
         cmocka_unit_test(with_idle_zero_waiting_is_equally_bad_for_all),
         cmocka_unit_test(leximin_raises_the_worst_first),
         cmocka_unit_test(gpus_left_over_go_to_those_that_would_wait),
         cmocka_unit_test(badly_used_gpus_are_given_only_from_what_is_left),
-        cmocka_unit_test(waste_is_weighed_by_those_behind),
+        cmocka_unit_test(waste_is_weighed_by_the_jobs_behind),
         cmocka_unit_test(figure_2_frozen_jobs_that_scale_get_more),
         cmocka_unit_test(without_a_forecast_jobs_get_what_they_asked_for),
         cmocka_unit_test(fitness_is_another_objective),
-        cmocka_unit_test(a_job_that_waits_is_told_its_numbers),
-        cmocka_unit_test(every_job_that_waits_is_told_something),
+        cmocka_unit_test(a_waiting_job_has_a_note_with_its_numbers),
+        cmocka_unit_test(every_waiting_job_has_a_note),
         cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
         cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
         cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
         cmocka_unit_test(urgent_jobs_count_more),
         cmocka_unit_test(jobs_share_when_waiting_would_be_worse),
-        cmocka_unit_test(who_may_not_share_is_left_alone),
+        cmocka_unit_test(a_job_that_may_not_share_is_left_alone),
         cmocka_unit_test(halves_come_in_pairs),
         cmocka_unit_test(a_pair_that_goes_badly_is_parted_for_good),
         cmocka_unit_test(a_pair_parts_when_there_is_room),

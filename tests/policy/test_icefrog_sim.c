@@ -22,10 +22,10 @@
 /* ---- sharing: the rules by memory and utilisation ---- */
 
 /* One iteration a second on one T4 and never on more, so much of it forward. */
-#define NET(forward)                                                       \
-    "app net\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
-    "synthetic yes\nbatch_initial 10\nbatch_max 10\nlocal_min 10\n"        \
-    "local_max 10\ntime t4 alpha_s 1 phi " forward " phi_fixed " forward   \
+#define NET(forward)                                                     \
+    "app net\nsource test\norigin none\nhardware none\nmethod made up\n" \
+    "synthetic yes\nbatch_initial 10\nbatch_max 10\nlocal_min 10\n"      \
+    "local_max 10\ntime t4 alpha_s 1 phi " forward " phi_fixed " forward \
     " flop_beta 1 flop_gamma 1\n"
 
 /* The mean completion time of two jobs of that profile, 1000 s, on one GPU. */
@@ -113,12 +113,12 @@ static void a_pair_that_thaws_is_parted(void **unused)
  * which do not fit; in two stages and two replicas 0.52 + 1 + 1.52 + 0.4 =
  * 3.44. On two GPUs sqrt(2) + sqrt(10) + 0.4 = 4.976 sharded, and 0.52 + 3 +
  * 1.52 = 5.04 in two stages. */
-#define LARGE                                                                \
-    "app large\nsource test\norigin nobody\nhardware none\nmethod made up\n" \
-    "synthetic yes\nbatch_initial 8\nbatch_max 8\nlocal_min 1\n"             \
-    "local_max 8\nlayer_count 8\nstates_mib 8000\nfrozen 0 1 1\n"            \
-    "frozen 4 0.5 0.25\nfrozen 7 0.125 0.0625\n"                             \
-    "time t4 beta_s 1 phi 0.25 phi_fixed 0.25 local.alpha_s 0.4 "            \
+#define LARGE                                                              \
+    "app large\nsource test\norigin none\nhardware none\nmethod made up\n" \
+    "synthetic yes\nbatch_initial 8\nbatch_max 8\nlocal_min 1\n"           \
+    "local_max 8\nlayer_count 8\nstates_mib 8000\nfrozen 0 1 1\n"          \
+    "frozen 4 0.5 0.25\nfrozen 7 0.125 0.0625\n"                           \
+    "time t4 beta_s 1 phi 0.25 phi_fixed 0.25 local.alpha_s 0.4 "          \
     "flop_beta 1 flop_gamma 1 sync_beta 1\nmemory_mib t4 1000 100\n"
 #define SHARDED  "sharded t4 gamma_lm 2 para_beta 1 local.alpha_s 1\n"
 #define PIPELINE "pipeline t4 micro_batch 2 act_s 0.01\n"

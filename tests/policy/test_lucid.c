@@ -101,7 +101,8 @@ static void a_running_job_is_never_stopped(void **unused)
 }
 
 /* B (20) is before C (30) and does not fit beside A. C passes it, or not. */
-static void a_job_that_does_not_fit_is_passed_over_unless_told(void **unused)
+static void
+a_job_that_does_not_fit_is_passed_over_unless_skip_is_off(void **unused)
 {
     const char *text = "1 node x 2 gpus; A wants 1 for 100; "
                        "B wants 2 for 10 at 5; C wants 1 for 30 at 5";
@@ -249,7 +250,7 @@ static void a_pair_that_slows_either_too_much_is_not_made(void **unused)
 
 /* A host that holds whole GPUs, a guest that does not share, another number of
  * GPUs, and packing turned off. */
-static void who_does_not_share_is_left_alone(void **unused)
+static void a_job_that_does_not_share_is_left_alone(void **unused)
 {
     const char *host = "T1 wants 2 for 100 shares";
     (void)unused;
@@ -352,7 +353,7 @@ static void expect_note(const char *text, const char *settings,
     scene_free(scene);
 }
 
-static void a_job_that_waits_is_told_why(void **unused)
+static void a_waiting_job_has_a_note_with_the_reason(void **unused)
 {
     const char *text = "2 nodes x 1 gpus of t4; J1 wants 1 for 90 shares; "
                        "T1 wants 1 for 10 mem 16 shares; "
@@ -364,9 +365,10 @@ static void a_job_that_waits_is_told_why(void **unused)
                 "1 GPUs, 0 free; 2 hosts: 0 busy, 2 mem, 0 short, 0 slow");
     expect_note(text, "lucid.longer=1 lucid.limit=3",
                 "1 GPUs, 0 free; 2 hosts: 0 busy, 1 mem, 1 short, 0 slow");
-    expect_note(text, "lucid.pack=0", "1 GPUs, 0 free; no packing now");
+    expect_note(text, "lucid.pack=0",
+                "needs 1 GPUs, 0 free; no pairs are made now");
     expect_note("1 node x 2 gpus; A wants 1; W wants 2 at 5", NULL,
-                "2 GPUs, 1 free; it does not share");
+                "needs 2 GPUs, 1 free; does not accept sharing");
 }
 
 /* ---- run times that are learnt ---- */
@@ -494,7 +496,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_run_time_times_gpus_goes_first),
         cmocka_unit_test(a_running_job_is_never_stopped),
-        cmocka_unit_test(a_job_that_does_not_fit_is_passed_over_unless_told),
+        cmocka_unit_test(
+            a_job_that_does_not_fit_is_passed_over_unless_skip_is_off),
         cmocka_unit_test(a_job_that_fits_on_a_node_waits_for_one),
         cmocka_unit_test(a_tiny_job_joins_a_jumbo_one),
         cmocka_unit_test(scores_add_up_to_two_at_most),
@@ -502,13 +505,13 @@ int main(void)
         cmocka_unit_test(memory_has_to_fit),
         cmocka_unit_test(a_guest_is_not_much_longer_than_its_host),
         cmocka_unit_test(a_pair_that_slows_either_too_much_is_not_made),
-        cmocka_unit_test(who_does_not_share_is_left_alone),
+        cmocka_unit_test(a_job_that_does_not_share_is_left_alone),
         cmocka_unit_test(a_gpu_has_two_jobs_at_most),
         cmocka_unit_test(own_gpus_come_before_a_host_and_old_hosts_before_new),
         cmocka_unit_test(a_job_just_started_is_a_host),
         cmocka_unit_test(distributed_jobs_are_not_packed),
         cmocka_unit_test(packing_waits_for_a_busy_cluster),
-        cmocka_unit_test(a_job_that_waits_is_told_why),
+        cmocka_unit_test(a_waiting_job_has_a_note_with_the_reason),
         cmocka_unit_test(history_tells_applications_apart),
         cmocka_unit_test(history_counts_work_and_not_time),
         cmocka_unit_test(random_scenes_have_pairs_on_one_node_and_nothing_else),

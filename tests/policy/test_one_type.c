@@ -48,7 +48,7 @@ static void set_priority(struct scene *scene, const char *name, int priority)
 
 /* Mixing is faster, and it is not mixed; nor moved to the other type when the
  * GPUs of its own are taken. */
-static void easyscale_does_not_mix_it(void **unused)
+static void easyscale_does_not_mix_types_for_a_job_of_one_type(void **unused)
 {
     (void)unused;
     for (int mixes = 0; mixes < 2; mixes++) {
@@ -114,7 +114,7 @@ static void optimus_gives_it_fewer_where_no_type_has_as_many(void **unused)
 }
 
 /* B finds no three of one type; C, as large, may mix and starts. */
-static void others_that_may_mix_do_not_wait_with_it(void **unused)
+static void jobs_that_may_mix_types_do_not_wait_for_one_type(void **unused)
 {
     (void)unused;
     static const char *const names[] = {"lucid", "frenzy", "sjf", "sjf-ffs"};
@@ -134,11 +134,11 @@ static void others_that_may_mix_do_not_wait_with_it(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(easyscale_does_not_mix_it),
+        cmocka_unit_test(easyscale_does_not_mix_types_for_a_job_of_one_type),
         cmocka_unit_test(easyscale_lets_it_wait_for_enough_of_one_type),
         cmocka_unit_test(easyscale_takes_back_gpus_of_one_type_for_it),
         cmocka_unit_test(optimus_gives_it_fewer_where_no_type_has_as_many),
-        cmocka_unit_test(others_that_may_mix_do_not_wait_with_it),
+        cmocka_unit_test(jobs_that_may_mix_types_do_not_wait_for_one_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void when_no_type_holds_it_the_idle_ones_are_mixed(void **unused)
 /* The same with D behind, which accepts t4 alone: C goes where it went, and D
  * takes one of the two t4 left. */
 static void
-mixing_takes_the_fastest_first_even_when_somebody_is_choosy(void **unused)
+mixing_takes_the_fastest_first_even_when_a_job_is_choosy(void **unused)
 {
     (void)unused;
     places(YARD "A wants 2; B wants 3; C wants 5; D wants 1 types t4", NULL,
@@ -75,7 +75,7 @@ static void only_accepted_types_are_taken(void **unused)
 
 /* 12 GPUs: A 10, B 3 does not fit in the 2 left and blocks C, unless it may be
  * skipped. A takes a100, v100 and 2 t4. */
-static void it_blocks_unless_told_to_skip(void **unused)
+static void a_job_that_does_not_fit_blocks_unless_skip_is_set(void **unused)
 {
     (void)unused;
     places(YARD "A wants 10; B wants 3; C wants 1", NULL,
@@ -91,9 +91,9 @@ int main(void)
         cmocka_unit_test(the_fastest_type_that_holds_the_whole_job_is_taken),
         cmocka_unit_test(when_no_type_holds_it_the_idle_ones_are_mixed),
         cmocka_unit_test(
-            mixing_takes_the_fastest_first_even_when_somebody_is_choosy),
+            mixing_takes_the_fastest_first_even_when_a_job_is_choosy),
         cmocka_unit_test(only_accepted_types_are_taken),
-        cmocka_unit_test(it_blocks_unless_told_to_skip),
+        cmocka_unit_test(a_job_that_does_not_fit_blocks_unless_skip_is_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void of_equal_gains_the_earlier_job_is_served(void **unused)
           "A: n0[1-2]  B: n0[0]");
 }
 
-static void everybody_gets_one_first(void **unused)
+static void each_job_gets_one_gpu_first(void **unused)
 {
     (void)unused;
     gives("1 node x 3 gpus; A wants 1 from 1 to 4 for 1e6; "
@@ -66,13 +66,13 @@ static void everybody_gets_one_first(void **unused)
           NULL, "A: n0[0]  B: n0[1]  C: n0[2]  D: -");
 }
 
-static void a_job_that_waits_is_told_why(void **unused)
+static void a_waiting_job_has_a_note_with_the_reason(void **unused)
 {
     (void)unused;
     struct scene *scene =
         open_scene("1 node x 1 gpus; A wants 1; B wants 1", NULL);
     scene_decide(scene, 0);
-    assert_non_null(strstr(scene_job(scene, "B")->note, "came before"));
+    assert_non_null(strstr(scene_job(scene, "B")->note, "earlier jobs"));
     scene_free(scene);
 }
 
@@ -115,7 +115,8 @@ static double unknown(const struct firn_job *job, int gpus, int nodes)
     return (double)NAN;
 }
 
-static void without_a_forecast_nobody_gets_more_than_the_least(void **unused)
+static void
+without_a_forecast_no_job_gets_more_than_its_fewest_gpus(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -171,13 +172,13 @@ static void it_decides_again_after_the_interval(void **unused)
 static const char two[] = "1 node x 1 gpus; 2 jobs per gpu; "
                           "A wants 1 shares for 100; B wants 1 shares for 100";
 
-static void without_the_option_nobody_shares(void **unused)
+static void without_the_option_no_jobs_share(void **unused)
 {
     (void)unused;
     gives(two, NULL, "A: n0[0]  B: -");
 }
 
-static void who_finds_no_gpu_joins_another(void **unused)
+static void a_job_that_finds_no_gpu_joins_another(void **unused)
 {
     (void)unused;
     gives(two, "optimus.sharing=1", "A: n0[0]~  B: n0[0]~");
@@ -190,7 +191,7 @@ static void too_slow_a_pair_is_not_made(void **unused)
     gives(two, "optimus.sharing=1 optimus.slowdown=1.05", "A: n0[0]~  B: -");
 }
 
-static void who_does_not_share_is_left_alone(void **unused)
+static void a_job_that_does_not_share_is_left_alone(void **unused)
 {
     (void)unused;
     gives("1 node x 1 gpus; A wants 1; B wants 1 shares", "optimus.sharing=1",
@@ -199,8 +200,8 @@ static void who_does_not_share_is_left_alone(void **unused)
           "A: n0[0]~  B: -");
 }
 
-/* A third job finds nobody: two to a GPU. */
-static void two_share_and_no_more(void **unused)
+/* A third job finds no host: at most two on a GPU. */
+static void at_most_two_jobs_share_a_gpu(void **unused)
 {
     (void)unused;
     gives("1 node x 1 gpus; A wants 1 shares; B wants 1 shares; "
@@ -272,19 +273,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpu_goes_where_it_saves_most),
         cmocka_unit_test(of_equal_gains_the_earlier_job_is_served),
-        cmocka_unit_test(everybody_gets_one_first),
-        cmocka_unit_test(a_job_that_waits_is_told_why),
+        cmocka_unit_test(each_job_gets_one_gpu_first),
+        cmocka_unit_test(a_waiting_job_has_a_note_with_the_reason),
         cmocka_unit_test(gangs_get_what_they_asked_for_or_nothing),
         cmocka_unit_test(a_job_that_gains_nothing_is_not_looked_at_again),
-        cmocka_unit_test(without_a_forecast_nobody_gets_more_than_the_least),
+        cmocka_unit_test(
+            without_a_forecast_no_job_gets_more_than_its_fewest_gpus),
         cmocka_unit_test(equal_counts_keep_their_place),
         cmocka_unit_test(the_others_are_placed_those_with_few_gpus_first),
         cmocka_unit_test(it_decides_again_after_the_interval),
-        cmocka_unit_test(without_the_option_nobody_shares),
-        cmocka_unit_test(who_finds_no_gpu_joins_another),
+        cmocka_unit_test(without_the_option_no_jobs_share),
+        cmocka_unit_test(a_job_that_finds_no_gpu_joins_another),
         cmocka_unit_test(too_slow_a_pair_is_not_made),
-        cmocka_unit_test(who_does_not_share_is_left_alone),
-        cmocka_unit_test(two_share_and_no_more),
+        cmocka_unit_test(a_job_that_does_not_share_is_left_alone),
+        cmocka_unit_test(at_most_two_jobs_share_a_gpu),
         cmocka_unit_test(a_guest_leaves_for_a_gpu_of_its_own),
         cmocka_unit_test(a_guest_stays_when_its_host_ends),
         cmocka_unit_test(random_scenes_with_sharing_are_planned_validly),

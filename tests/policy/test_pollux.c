@@ -81,7 +81,7 @@ static void a_young_job_stays_as_it_is(void **unused)
  * job may have; A goes down to 3: 1/(3 x 0.99) + 1/(1 x 0.25) beats all that
  * leaves B with nothing. Later B asks for 2: at 400 s it has
  * 2 x 400/430 = 1.86 against 1, and A loses one of 3. */
-static void nobody_starves(void **unused)
+static void no_job_starves(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -133,8 +133,8 @@ static double unknown(const struct firn_job *job, int gpus, int nodes)
     return NAN;
 }
 
-/* Going from 2 to 4 GPUs is no gain where speed ends at 2; where nobody knows
- * it is taken for twice as fast. */
+/* Going from 2 to 4 GPUs is no gain where speed ends at 2; where it is not
+ * known it is taken for twice as fast. */
 static double two_at_most(const struct firn_job *job, int gpus, int nodes)
 {
     (void)job;
@@ -172,7 +172,7 @@ static void what_runs_is_not_moved_without_gain(void **unused)
 
 /* Both waited, B came later. There is one GPU: B's u would be
  * 60/90 = 0.67, A's 100/130 = 0.77. */
-static void of_two_that_wait_the_older_is_worth_more(void **unused)
+static void of_two_waiting_jobs_the_older_is_worth_more(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -200,12 +200,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_doubles_as_it_ages),
         cmocka_unit_test(a_young_job_stays_as_it_is),
-        cmocka_unit_test(nobody_starves),
+        cmocka_unit_test(no_job_starves),
         cmocka_unit_test(jobs_over_several_nodes_keep_apart),
         cmocka_unit_test(a_job_never_mixes_types),
         cmocka_unit_test(sizes_follow_the_forecast),
         cmocka_unit_test(what_runs_is_not_moved_without_gain),
-        cmocka_unit_test(of_two_that_wait_the_older_is_worth_more),
+        cmocka_unit_test(of_two_waiting_jobs_the_older_is_worth_more),
         cmocka_unit_test(it_wakes_up_at_its_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,7 @@ static void begin(size_t k)
     assert_non_null(inner->save);
 }
 
-static void what_is_read_is_written_again(void **unused)
+static void a_loaded_state_is_saved_as_the_same_bytes(void **unused)
 {
     (void)unused;
     for (size_t k = 0; k < sizeof states / sizeof *states; k++) {
@@ -230,7 +230,7 @@ static void refuses(void *state, const char *at, size_t n)
     if (load_bytes(state, at, n, &err) == FIRN_OK)
         fail_msg("%s takes '%.*s'", inner->name, (int)n, at);
     assert_int_equal(err.status, FIRN_EDATA);
-    if (strstr(err.text, "the state kept") == NULL)
+    if (strstr(err.text, "the kept state") == NULL)
         fail_msg("%s says '%s'", inner->name, err.text);
     struct firn_buf after = saved(state);
     assert_int_equal(before.n, after.n);
@@ -266,7 +266,7 @@ static void foreign_and_damaged_bytes_are_refused(void **unused)
     }
 }
 
-static void whoever_saves_can_load(void **unused)
+static void a_policy_that_saves_can_load(void **unused)
 {
     (void)unused;
     size_t n;
@@ -285,9 +285,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_state_decides_as_the_saved_one),
-        cmocka_unit_test(what_is_read_is_written_again),
+        cmocka_unit_test(a_loaded_state_is_saved_as_the_same_bytes),
         cmocka_unit_test(foreign_and_damaged_bytes_are_refused),
-        cmocka_unit_test(whoever_saves_can_load),
+        cmocka_unit_test(a_policy_that_saves_can_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void small_jobs_move_out_of_the_way_of_a_whole_node(void **unused)
     scene_free(scene);
 }
 
-static void whoever_keeps_its_configuration_keeps_its_gpus(void **unused)
+static void a_job_that_keeps_its_configuration_keeps_its_gpus(void **unused)
 {
     (void)unused;
     struct scene *scene = open_scene(
@@ -201,7 +201,7 @@ static void gives_of_types(const char *text, const char *expected)
 
 /* A on the A100 and B on the T4 cost 0.5 + 1, the other way 1 + 0.707, however
  * much larger A's rates are. */
-static void the_fast_type_goes_to_whom_it_helps_most(void **unused)
+static void the_fast_type_goes_to_the_job_it_helps_most(void **unused)
 {
     (void)unused;
     gives_of_types("1 node x 1 gpus of t4; 1 node x 1 gpus of a100; "
@@ -334,8 +334,8 @@ int main(void)
         cmocka_unit_test(gangs_get_what_they_asked_for_or_nothing),
         cmocka_unit_test(of_equal_assignments_the_present_one_is_kept),
         cmocka_unit_test(small_jobs_move_out_of_the_way_of_a_whole_node),
-        cmocka_unit_test(whoever_keeps_its_configuration_keeps_its_gpus),
-        cmocka_unit_test(the_fast_type_goes_to_whom_it_helps_most),
+        cmocka_unit_test(a_job_that_keeps_its_configuration_keeps_its_gpus),
+        cmocka_unit_test(the_fast_type_goes_to_the_job_it_helps_most),
         cmocka_unit_test(a_job_stays_within_the_types_it_accepts),
         cmocka_unit_test(a_job_never_seen_is_worth_one_on_any_type),
         cmocka_unit_test(a_job_is_never_put_where_it_cannot_run),

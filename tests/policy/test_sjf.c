@@ -36,7 +36,7 @@ static void the_shortest_job_starts_first(void **unused)
 }
 
 /* A 100 s runs; B 5 s, which comes at 1, waits for its end all the same. */
-static void whoever_runs_runs_to_the_end(void **unused)
+static void a_running_job_runs_to_its_end(void **unused)
 {
     (void)unused;
     plays("1 node x 1 gpus; A wants 1 for 100; B wants 1 for 5 at 1", NULL,
@@ -98,7 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shortest_job_starts_first),
-        cmocka_unit_test(whoever_runs_runs_to_the_end),
+        cmocka_unit_test(a_running_job_runs_to_its_end),
         cmocka_unit_test(a_job_that_does_not_fit_is_passed_over),
         cmocka_unit_test(without_skip_it_blocks),
         cmocka_unit_test(equal_run_times_go_by_submission),

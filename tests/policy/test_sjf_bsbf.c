@@ -355,7 +355,7 @@ static void passes_fit_beside_all_hosts(void **unused)
 /* ---- words and properties ---- */
 
 /* Beside H it would gain, but memory is short; beside G it would not. */
-static void a_job_that_waits_is_told_why(void **unused)
+static void a_waiting_job_has_a_note_with_the_reason(void **unused)
 {
     (void)unused;
     xi = 1.6;
@@ -368,13 +368,13 @@ static void a_job_that_waits_is_told_why(void **unused)
     assert_string_equal(scene_job(scene, "N")->note,
                         "1 GPUs, 0 free, 2 to share; hosts: 1 mem, 1 slow");
     assert_string_equal(scene_job(scene, "M")->note,
-                        "2 GPUs, 0 free; it does not share");
+                        "needs 2 GPUs, 0 free; does not accept sharing");
     scene_free(scene);
 }
 
-/* H 100 s, N comes at 5: joins and ends at 15 (in a scene nobody is slowed).
- * Nobody is ever stopped or moved. */
-static void a_life_without_interruption(void **unused)
+/* H 100 s, N comes at 5: joins and ends at 15 (in a scene no job is slowed). No
+ * job is ever stopped or moved. */
+static void a_guest_and_its_host_run_to_their_ends_unmoved(void **unused)
 {
     (void)unused;
     xi = 1.2;
@@ -415,7 +415,7 @@ static void random_scenes_are_never_preempted(void **unused)
 
 /* A trace without profiles, and 1.4 for all who share. b (10) starts and a
  * (100) joins it: b ends at 14, when a has done 10. Now c (200) joins: a ends
- * at 14 + 90 x 1.4 = 140, c has done 90 by then and ends at 250. At 1.5 nobody
+ * at 14 + 90 x 1.4 = 140, c has done 90 by then and ends at 250. At 1.5 no job
  * gains: one after the other. */
 static void a_plain_trace_is_run(void **unused)
 {
@@ -454,8 +454,8 @@ int main(void)
         cmocka_unit_test(as_many_passes_as_memory_needs),
         cmocka_unit_test(passes_count_in_the_benefit),
         cmocka_unit_test(passes_fit_beside_all_hosts),
-        cmocka_unit_test(a_job_that_waits_is_told_why),
-        cmocka_unit_test(a_life_without_interruption),
+        cmocka_unit_test(a_waiting_job_has_a_note_with_the_reason),
+        cmocka_unit_test(a_guest_and_its_host_run_to_their_ends_unmoved),
         cmocka_unit_test(random_scenes_are_never_preempted),
         cmocka_unit_test(a_plain_trace_is_run),
     };

@@ -76,7 +76,7 @@ static void memory_has_to_fit(void **unused)
 
 /* At 4 times the step a pair is far worse than one after the other. It shares
  * all the same; sjf-bsbf does not. */
-static void it_shares_whatever_it_costs(void **unused)
+static void ffs_shares_whatever_the_slowdown(void **unused)
 {
     struct play play;
     (void)unused;
@@ -120,7 +120,7 @@ int main(void)
         cmocka_unit_test(free_gpus_come_first),
         cmocka_unit_test(hosts_are_taken_in_the_order_of_their_gpus),
         cmocka_unit_test(memory_has_to_fit),
-        cmocka_unit_test(it_shares_whatever_it_costs),
+        cmocka_unit_test(ffs_shares_whatever_the_slowdown),
         cmocka_unit_test(random_scenes_are_never_preempted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void plays(const char *text, const char *settings, const char *expected)
     scene_free(scene);
 }
 
-/* Enough for all: nobody is asked to bid again. */
+/* Enough for all: no job has to bid again. */
 static void jobs_that_fit_start_at_once_and_run_to_their_end(void **unused)
 {
     (void)unused;
@@ -73,9 +73,9 @@ static void equal_jobs_take_turns(void **unused)
     scene_free(scene);
 }
 
-/* A ran alone until 250: its leases ended at 100 and 200 with nobody there and
- * were renewed. B, who comes at 250, waits for the one that ends at 300. */
-static void a_lease_that_ends_with_nobody_waiting_is_renewed(void **unused)
+/* A ran alone until 250: its leases ended at 100 and 200 with no job waiting
+ * and were renewed. B, who comes at 250, waits for the one that ends at 300. */
+static void a_lease_that_ends_while_no_job_waits_is_renewed(void **unused)
 {
     (void)unused;
     plays("1 node x 1 gpus; A wants 1 for 1000; B wants 1 for 50 at 250",
@@ -89,7 +89,7 @@ static void a_lease_that_ends_with_nobody_waiting_is_renewed(void **unused)
 /* Two GPUs. A's lease ends at 100 and B wants 2: with A's GPU alone there is
  * no room for it, so A is not stopped for nothing. C's lease (from 50) ends
  * at 150, the same. */
-static void a_loser_whose_gpus_nobody_takes_goes_on(void **unused)
+static void a_loser_whose_gpus_no_winner_takes_goes_on(void **unused)
 {
     (void)unused;
     plays("1 node x 2 gpus; A wants 1 for 170; C wants 1 for 130 at 50; "
@@ -147,15 +147,16 @@ static void the_filter_puts_fairness_before_efficiency(void **unused)
         scene_new(text, firn_policy_find("themis", NULL), "themis.lease=100");
     assert_string_equal(scene_play(scene, 110),
                         "0: START A n0[0]\n100: DONE A; START B n0[0]\n");
-    assert_string_equal(scene_job(scene, "C")->note,
-                        "no lease: others fare worse");
+    assert_string_equal(
+        scene_job(scene, "C")->note,
+        "no lease: other jobs are further from their fair share");
     scene_free(scene);
     scene = scene_new(text, firn_policy_find("themis", NULL),
                       "themis.lease=100 themis.filter=0");
     assert_string_equal(scene_play(scene, 110),
                         "0: START A n0[0]\n100: DONE A; START C n0[0]\n");
     assert_string_equal(scene_job(scene, "B")->note,
-                        "no lease: outbid, or no room for it");
+                        "no lease: outbid by other jobs, or no room");
     scene_free(scene);
 }
 
@@ -247,8 +248,8 @@ int main(void)
         cmocka_unit_test(jobs_that_fit_start_at_once_and_run_to_their_end),
         cmocka_unit_test(at_the_end_of_a_lease_the_worst_off_gets_the_gpu),
         cmocka_unit_test(equal_jobs_take_turns),
-        cmocka_unit_test(a_lease_that_ends_with_nobody_waiting_is_renewed),
-        cmocka_unit_test(a_loser_whose_gpus_nobody_takes_goes_on),
+        cmocka_unit_test(a_lease_that_ends_while_no_job_waits_is_renewed),
+        cmocka_unit_test(a_loser_whose_gpus_no_winner_takes_goes_on),
         cmocka_unit_test(a_loser_goes_on_when_the_winner_cannot_use_its_gpus),
         cmocka_unit_test(the_shorter_job_is_further_from_its_share),
         cmocka_unit_test(the_filter_puts_fairness_before_efficiency),

@@ -59,7 +59,7 @@ static void a_lower_queue_goes_first(void **unused)
 /* Threshold 20, one GPU. A 0-20 falls, B 20-40 falls; in q1 A came first and
  * runs from 40. C (10 s) comes at 45 in q0: 45-55. A has done 25 and goes on
  * 55-130; B has 80 left: 210. */
-static void inside_a_queue_whoever_came_first_goes_first(void **unused)
+static void within_a_queue_the_job_submitted_first_goes_first(void **unused)
 {
     (void)unused;
     plays("1 node x 1 gpus; A wants 1 for 100; B wants 1 for 100; "
@@ -198,7 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_falls_at_the_moment_it_reaches_the_threshold),
         cmocka_unit_test(a_lower_queue_goes_first),
-        cmocka_unit_test(inside_a_queue_whoever_came_first_goes_first),
+        cmocka_unit_test(within_a_queue_the_job_submitted_first_goes_first),
         cmocka_unit_test(several_thresholds_make_several_queues),
         cmocka_unit_test(a_preempted_job_keeps_its_service),
         cmocka_unit_test(time_spent_restarting_is_service),

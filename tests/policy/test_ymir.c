@@ -29,7 +29,7 @@ static void make_profile(char *path, const char *app)
 {
     char text[400];
     snprintf(text, sizeof text,
-             "app %s\nsource test\norigin nobody\nhardware none\nmethod made "
+             "app %s\nsource test\norigin none\nhardware none\nmethod made "
              "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s 0\n"
              "time v100 beta_s 0.01 batch_max 4000\n",
              app);
@@ -106,7 +106,7 @@ static bool has(const struct play *play, const char *text)
 /* Together: 594.69 s an epoch of both, cifar100 needs 2 of them; imagenette
  * is half done then and has half of 852.21 s left. Alone the shorter one goes
  * first, 852.21 s, then 5000 s. */
-static void two_that_gain_are_trained_together(void **state)
+static void two_jobs_that_gain_are_trained_together(void **state)
 {
     (void)state;
     struct play play;
@@ -131,7 +131,7 @@ static void two_that_gain_are_trained_together(void **state)
 /* fashion_mnist and mnist have 60000 samples each and need 10 epochs alone, 8
  * of both together: 9600 s for both, 19200 in sum, where one after the other
  * they take 6000 and 12000. */
-static void two_that_gain_too_little_are_not(void **state)
+static void two_jobs_that_gain_too_little_are_not_merged(void **state)
 {
     (void)state;
     struct play play;
@@ -145,7 +145,7 @@ static void two_that_gain_too_little_are_not(void **state)
     play_close(&play);
 }
 
-static void who_does_not_accept_it_is_left_alone(void **state)
+static void a_job_that_does_not_accept_sharing_is_left_alone(void **state)
 {
     (void)state;
     struct play play;
@@ -191,7 +191,7 @@ static void jobs_of_different_keys_are_not_merged(void **state)
 }
 
 /* b comes when a has run for a round: a has made progress. */
-static void nobody_joins_who_has_made_progress(void **state)
+static void a_job_that_has_made_progress_is_not_merged(void **state)
 {
     (void)state;
     struct play play;
@@ -443,11 +443,11 @@ static void plans_keep_the_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_that_gain_are_trained_together),
-        cmocka_unit_test(two_that_gain_too_little_are_not),
-        cmocka_unit_test(who_does_not_accept_it_is_left_alone),
+        cmocka_unit_test(two_jobs_that_gain_are_trained_together),
+        cmocka_unit_test(two_jobs_that_gain_too_little_are_not_merged),
+        cmocka_unit_test(a_job_that_does_not_accept_sharing_is_left_alone),
         cmocka_unit_test(jobs_of_different_keys_are_not_merged),
-        cmocka_unit_test(nobody_joins_who_has_made_progress),
+        cmocka_unit_test(a_job_that_has_made_progress_is_not_merged),
         cmocka_unit_test(a_merge_that_does_not_pay_is_undone),
         cmocka_unit_test(a_job_waits_for_weights_that_pay),
         cmocka_unit_test(the_first_has_ended_before_the_second_begins),

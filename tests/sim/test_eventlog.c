@@ -258,7 +258,7 @@ static void a_file_appears_only_when_it_is_closed(void **state)
     assert_int_equal(access(tmp_path, F_OK), -1);
 }
 
-static void a_full_disk_is_told_at_the_end(void **state)
+static void a_full_disk_is_an_error_when_the_file_is_closed(void **state)
 {
     (void)state;
     struct outfile out;
@@ -327,7 +327,7 @@ int main(void)
         cmocka_unit_test(each_event_is_a_line),
         cmocka_unit_test(a_long_allocation_is_folded),
         cmocka_unit_test(a_file_appears_only_when_it_is_closed),
-        cmocka_unit_test(a_full_disk_is_told_at_the_end),
+        cmocka_unit_test(a_full_disk_is_an_error_when_the_file_is_closed),
         cmocka_unit_test(jobs_are_rows_of_csv),
         cmocka_unit_test(null_is_no_log),
     };

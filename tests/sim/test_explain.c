@@ -161,7 +161,7 @@ static void under_tiresias_a_job_is_preempted(void **state)
 
 /* The greedy toy notes what is free; a change of the note is a new stretch:
  * c waits for 4 GPUs while a has 2 and then, from 30 on, while b has 1. */
-static void notes_of_the_policy_are_told(void **state)
+static void a_life_shows_the_notes_of_the_policy(void **state)
 {
     (void)state;
     struct play p;
@@ -212,7 +212,7 @@ static const char shared[] = "0\tsubmit\t1\t\"b\"\t2\t1\t4\t60\t1\n"
                              "120\tdone\t1\n"
                              "aborted\n";
 
-static void neighbours_sizes_and_the_quantum_are_told(void **state)
+static void a_life_shows_neighbours_sizes_and_the_quantum(void **state)
 {
     (void)state;
     struct explain life = told(shared, "b");
@@ -243,7 +243,7 @@ static void neighbours_sizes_and_the_quantum_are_told(void **state)
 }
 
 /* 40 s of work are lost with node 0 and done again on node 1. */
-static void work_lost_with_a_node_is_told(void **state)
+static void a_life_shows_the_work_lost_with_a_node(void **state)
 {
     (void)state;
     struct explain life = told("10\tsubmit\t3\t\"d\"\t1\t1\t1\t50\t0\n"
@@ -266,7 +266,7 @@ static void work_lost_with_a_node_is_told(void **state)
     explain_release(&life);
 }
 
-static void a_life_may_end_otherwise_or_not(void **state)
+static void a_life_may_end_in_failure_in_rejection_or_not_at_all(void **state)
 {
     (void)state;
     static const char events[] = "0\tsubmit\t0\t\"x\"\t8\t8\t8\t60\t0\n"
@@ -299,7 +299,7 @@ static void a_life_may_end_otherwise_or_not(void **state)
 }
 
 /* Submitted at 3 though heard of at 5; done at 66 though heard of at 90. */
-static void the_jobs_own_account_is_the_one_told(void **state)
+static void a_life_goes_by_the_jobs_own_account(void **state)
 {
     (void)state;
     struct explain life = told("5\tsubmit\t0\t\"x\"\t1\t1\t1\t60\t0\t3\n"
@@ -344,7 +344,7 @@ static void the_page_has_one_row_for_many_rates(void **state)
     explain_release(&life);
 }
 
-static void json_has_all_of_it(void **state)
+static void json_has_every_stretch_of_a_life(void **state)
 {
     (void)state;
     struct firn_buf json = {0};
@@ -400,7 +400,7 @@ static void not_told(const char *events, const char *job,
     assert_int_equal(life.id, 77);
 }
 
-static void an_unknown_or_doubtful_job_is_a_sentence(void **state)
+static void an_unknown_or_ambiguous_job_name_is_an_error(void **state)
 {
     (void)state;
     not_told(many, "tra", FIRN_EINVAL,
@@ -473,15 +473,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(under_fifo_a_job_waits_and_trains),
         cmocka_unit_test(under_tiresias_a_job_is_preempted),
-        cmocka_unit_test(notes_of_the_policy_are_told),
-        cmocka_unit_test(neighbours_sizes_and_the_quantum_are_told),
-        cmocka_unit_test(work_lost_with_a_node_is_told),
-        cmocka_unit_test(a_life_may_end_otherwise_or_not),
-        cmocka_unit_test(the_jobs_own_account_is_the_one_told),
+        cmocka_unit_test(a_life_shows_the_notes_of_the_policy),
+        cmocka_unit_test(a_life_shows_neighbours_sizes_and_the_quantum),
+        cmocka_unit_test(a_life_shows_the_work_lost_with_a_node),
+        cmocka_unit_test(a_life_may_end_in_failure_in_rejection_or_not_at_all),
+        cmocka_unit_test(a_life_goes_by_the_jobs_own_account),
         cmocka_unit_test(the_page_has_one_row_for_many_rates),
-        cmocka_unit_test(json_has_all_of_it),
+        cmocka_unit_test(json_has_every_stretch_of_a_life),
         cmocka_unit_test(a_job_is_named_in_three_ways),
-        cmocka_unit_test(an_unknown_or_doubtful_job_is_a_sentence),
+        cmocka_unit_test(an_unknown_or_ambiguous_job_name_is_an_error),
         cmocka_unit_test(a_wrong_log_tells_nothing),
         cmocka_unit_test(lives_agree_with_the_jobs_file),
     };

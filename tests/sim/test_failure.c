@@ -75,7 +75,7 @@ static void wrong_rows_are_named_by_line(void **state)
     }
 }
 
-static void run_says_when_the_file_is_not_there(void **state)
+static void a_missing_or_bad_failure_file_stops_the_run(void **state)
 {
     (void)state;
     struct play play;
@@ -327,7 +327,7 @@ static void drawn_failures_do_not_stall_a_job_that_waits(void **state)
 }
 
 /* 1000 h of work on a node that lasts an hour and saves its work once a day:
- * nobody would live to see the end. */
+ * the test would never end. */
 static void failures_that_undo_all_work_end_the_run(void **state)
 {
     (void)state;
@@ -361,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_is_read_in_order),
         cmocka_unit_test(wrong_rows_are_named_by_line),
-        cmocka_unit_test(run_says_when_the_file_is_not_there),
+        cmocka_unit_test(a_missing_or_bad_failure_file_stops_the_run),
         cmocka_unit_test(drawn_failures_repeat_and_nodes_are_independent),
         cmocka_unit_test(drawn_times_have_their_means),
         cmocka_unit_test(node_lost_costs_work_since_the_checkpoint),

@@ -25,7 +25,7 @@ static void open_late(struct play *p)
     p->options.world = world_late();
 }
 
-static void finishing_late_is_in_every_sum(void **state)
+static void sums_go_by_the_jobs_own_account_of_its_end(void **state)
 {
     (void)state;
     struct play p;
@@ -118,7 +118,7 @@ static void a_world_has_the_policies_it_had(void **state)
     play_close(&p);
 }
 
-static void a_table_says_by_whose_rules(void **state)
+static void the_table_names_the_imitated_simulator(void **state)
 {
     (void)state;
     struct firn_buf text = {0};
@@ -137,10 +137,10 @@ static void a_table_says_by_whose_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finishing_late_is_in_every_sum),
+        cmocka_unit_test(sums_go_by_the_jobs_own_account_of_its_end),
         cmocka_unit_test(all_but_the_sum_of_work_is_checked),
         cmocka_unit_test(a_world_has_the_policies_it_had),
-        cmocka_unit_test(a_table_says_by_whose_rules),
+        cmocka_unit_test(the_table_names_the_imitated_simulator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

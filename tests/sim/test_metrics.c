@@ -132,7 +132,7 @@ static void tell(struct metrics *metrics, double at_s, int held, int stranded,
 }
 
 /* From 10 on: 8 GPUs up; 4 held 10..20, 8 held 20..40, 0 held 40..50. */
-static void sums_begin_with_the_first_job(void **state)
+static void integrals_begin_with_the_first_submission(void **state)
 {
     (void)state;
     struct firn_cluster cluster = {.ngpus = 8};
@@ -235,7 +235,7 @@ int main(void)
         cmocka_unit_test(jobs_are_classed_by_the_gpus_they_ask_for),
         cmocka_unit_test(groups_have_means_of_their_own),
         cmocka_unit_test(more_groups_than_there_is_room_for_are_left_out),
-        cmocka_unit_test(sums_begin_with_the_first_job),
+        cmocka_unit_test(integrals_begin_with_the_first_submission),
         cmocka_unit_test(fair_share_follows_the_scaling_exponent),
         cmocka_unit_test(timeline_tells_progress_from_restarts),
     };

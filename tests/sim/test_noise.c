@@ -86,7 +86,7 @@ static void noise_on_iterations_has_a_stream_of_its_own(void **state)
 
 /* FIFO reads no rate: its times are the same, to the digit, and so is the log,
  * which has the truth. */
-static void noise_changes_what_is_told_and_not_what_happens(void **state)
+static void noise_changes_reports_and_not_the_truth(void **state)
 {
     (void)state;
     struct play play;
@@ -146,7 +146,7 @@ int main(void)
         cmocka_unit_test(factors_never_come_near_zero),
         cmocka_unit_test(each_job_has_its_own_stream),
         cmocka_unit_test(noise_on_iterations_has_a_stream_of_its_own),
-        cmocka_unit_test(noise_changes_what_is_told_and_not_what_happens),
+        cmocka_unit_test(noise_changes_reports_and_not_the_truth),
         cmocka_unit_test(wrong_beliefs_can_change_decisions),
         cmocka_unit_test(negative_noise_is_refused),
     };

@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 12\nbatch_max 48\nlocal_min 2\n"
     "local_max 12\nprogress 200\n"
     "time t4 alpha_s 0.2 beta_s 0.1 batch_max 12 local.alpha_s 0.5\n"
@@ -52,7 +52,7 @@ struct lab {
     struct firn_cluster cluster;
     struct truth_table *table;
     struct truth base, truth;
-    struct forecast *forecast;
+    struct forecaster *forecast;
 };
 
 static void lab_open(struct lab *lab)
@@ -64,12 +64,12 @@ static void lab_open(struct lab *lab)
                          FIRN_SIM_FREEZE_OFF, &err) != FIRN_OK)
         fail_msg("%s", err.text);
     lab->truth = truth_from_table(lab->table, &lab->base, "firn");
-    lab->forecast = forecast_new(&lab->base, lab->table);
+    lab->forecast = simforecast_new(&lab->base, lab->table);
 }
 
 static void lab_close(struct lab *lab)
 {
-    forecast_free(lab->forecast);
+    forecaster_free(lab->forecast);
     truth_table_free(lab->table);
     firn_cluster_release(&lab->cluster);
 }
@@ -104,7 +104,7 @@ static void expect_rate(const struct lab *lab, const struct firn_job *job,
     if (!play_near(pace.rate, rate))
         fail_msg("%d passes: rate %g, not %g", passes, pace.rate, rate);
     assert_true(isinf(pace.until_s)); /* the batch is what it was */
-    assert_true(play_near(forecast_rate(lab->forecast, job, &way, 0), rate));
+    assert_true(play_near(simforecast_rate(lab->forecast, job, &way, 0), rate));
 }
 
 static void more_passes_cost_time(void **state)
@@ -154,7 +154,7 @@ static void more_passes_need_less_memory(void **state)
     lab_open(&lab);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct firn_way way = {.gpus = 1, .passes = rows[i].passes};
-        double gib = forecast_load(lab.forecast, &job, &way, 0).mem_gib;
+        double gib = simforecast_load(lab.forecast, &job, &way, 0).mem_gib;
         if (!play_near(gib, rows[i].gib))
             fail_msg("%d passes: %g GiB", rows[i].passes, gib);
     }
@@ -177,15 +177,16 @@ static void reports_correct_the_way_that_was_run(void **state)
     job.held.how.passes = 2;
     /* 0.875 was expected; 0.7 is 0.8 of that */
     struct firn_report report = {.rate = 0.7};
-    forecast_learn(lab.forecast, &job, &report, &alone);
-    assert_true(play_near(forecast_rate(lab.forecast, &job, &way, 0), 0.7));
-    assert_true(play_near(forecast_rate(lab.forecast, &job, &plain, 0), 0.8));
+    simforecast_learn(lab.forecast, &job, &report, &alone);
+    assert_true(play_near(simforecast_rate(lab.forecast, &job, &way, 0), 0.7));
+    assert_true(
+        play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 0.8));
     /* then in one pass as expected: the two ways differ */
     job.held.how.passes = 0;
     report.rate = 1;
-    forecast_learn(lab.forecast, &job, &report, &alone);
-    assert_true(play_near(forecast_rate(lab.forecast, &job, &plain, 0), 1));
-    assert_true(play_near(forecast_rate(lab.forecast, &job, &way, 0), 0.7));
+    simforecast_learn(lab.forecast, &job, &report, &alone);
+    assert_true(play_near(simforecast_rate(lab.forecast, &job, &plain, 0), 1));
+    assert_true(play_near(simforecast_rate(lab.forecast, &job, &way, 0), 0.7));
     lab_close(&lab);
 }
 

@@ -192,7 +192,7 @@ static void two_jobs_may_swap_places_in_one_moment(void **state)
     buf_release(&text);
 }
 
-static void what_is_no_log_is_refused(void **state)
+static void a_file_that_is_no_log_is_refused(void **state)
 {
     (void)state;
     refused("#firn-log 1", "#firn-log 2",
@@ -313,7 +313,7 @@ static void gangs_are_whole(void **state)
             "log: line 24: job 1 does not share GPUs");
 }
 
-static void steps_are_what_they_say(void **state)
+static void a_step_line_of_the_wrong_kind_is_refused(void **state)
 {
     (void)state;
     refused("60\tstart\t1", "60\tresize\t1",
@@ -377,7 +377,7 @@ static void a_completion_may_be_late_by_the_quantum(void **state)
     accepted("quantum_s\t0\n", "quantum_s\t1\n");
 }
 
-static void the_summary_is_what_the_lines_say(void **state)
+static void a_summary_that_differs_from_the_lines_is_refused(void **state)
 {
     (void)state;
     static const char *const wrong[][3] = {
@@ -452,7 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hand_worked_log_is_accepted),
         cmocka_unit_test(two_jobs_may_swap_places_in_one_moment),
-        cmocka_unit_test(what_is_no_log_is_refused),
+        cmocka_unit_test(a_file_that_is_no_log_is_refused),
         cmocka_unit_test(a_log_must_have_its_end),
         cmocka_unit_test(time_never_goes_back),
         cmocka_unit_test(jobs_are_submitted_once_and_before_use),
@@ -460,11 +460,11 @@ int main(void)
         cmocka_unit_test(only_real_gpus_are_held),
         cmocka_unit_test(no_gpu_of_a_dead_node_is_held),
         cmocka_unit_test(gangs_are_whole),
-        cmocka_unit_test(steps_are_what_they_say),
+        cmocka_unit_test(a_step_line_of_the_wrong_kind_is_refused),
         cmocka_unit_test(nothing_is_held_after_the_end),
         cmocka_unit_test(work_adds_up),
         cmocka_unit_test(a_completion_may_be_late_by_the_quantum),
-        cmocka_unit_test(the_summary_is_what_the_lines_say),
+        cmocka_unit_test(a_summary_that_differs_from_the_lines_is_refused),
         cmocka_unit_test(damaged_logs_are_survived),
         cmocka_unit_test(a_missing_file_is_named),
     };

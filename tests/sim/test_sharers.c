@@ -90,7 +90,7 @@ static void slowdown_is_an_option(void **state)
     play_close(&play);
 }
 
-/* a has GPU 0 and b (two GPUs, so that nobody joins it) the others; c joins a
+/* a has GPU 0 and b (two GPUs, so that no job joins it) the others; c joins a
  * at 10. a: 10 + (t - 10)/2 = 30 at 50; c has 20 by then and runs alone. b is
  * never slowed: 60. d comes at 65 and joins c, which has 35: its last 5 take
  * 10 s, till 75; d has 5 by then and 25 left alone: 100. */

@@ -197,7 +197,7 @@ static void srtf_counts_the_restart_as_time_left(void **state)
     play_open(&play, "1x1:v100", "a,0,1,10\nb,4,1,6\nc,12,1,5\n");
     play.options.restart_s = 4;
     /* b ties with a at 4 (6 left each) and waits: a [0..10). b [10..16); at
-     * 12 b has 4 left, c 5: c [16..21). Nobody restarts. */
+     * 12 b has 4 left, c 5: c [16..21). No job restarts. */
     play_run(&play, "srtf");
     assert_true(play_end(&play, "a") == 10);
     assert_true(play_end(&play, "b") == 16);

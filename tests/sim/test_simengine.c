@@ -369,7 +369,7 @@ static void on_progress(void *arg, double share)
 
 /* 20000 jobs make 60000 events (submission, report, completion), so progress
  * is told 14 times; an interrupted run has what was finished. */
-static void progress_is_told_and_a_run_can_be_interrupted(void **state)
+static void a_run_reports_progress_and_can_be_interrupted(void **state)
 {
     (void)state;
     struct firn_buf rows = {0};
@@ -408,7 +408,7 @@ int main(void)
         cmocka_unit_test(trace_without_a_usable_job_is_an_error),
         cmocka_unit_test(nonsense_options_are_named),
         cmocka_unit_test(unknown_policy_and_setting_are_named),
-        cmocka_unit_test(progress_is_told_and_a_run_can_be_interrupted),
+        cmocka_unit_test(a_run_reports_progress_and_can_be_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

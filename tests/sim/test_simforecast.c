@@ -28,7 +28,7 @@
  * in 1 s, nothing overlaps. Two stages of 100 iterations at batch 10: V = 9,
  * G = 1, then G = 0. */
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 10\nbatch_max 1000\nlocal_min 4\n"
     "progress 200\nrestart_s 7\n"
     "time t4 beta_s 0.1 batch_max 10 local.alpha_s 0.5 pair.alpha_s 1\n"
@@ -38,7 +38,7 @@ static const char toy[] =
 
 /* An iteration takes 1 s a pass whatever the batch. */
 static const char flat[] =
-    "app flat\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app flat\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 10\nbatch_max 40\nlocal_min 4\n"
     "local_max 40\nprogress 200\ntime t4 alpha_s 1\n"
     "batches 10 20\nstage 100 1 9 1 9\nstage 200 0 1 0 1\n";
@@ -66,7 +66,7 @@ struct bench {
     struct firn_cluster cluster;
     struct truth_table *table;
     struct truth base, truth;
-    struct forecast *forecast;
+    struct forecaster *forecast;
 };
 
 static void bench_open(struct bench *b, const char *spec, const char *profiles)
@@ -81,12 +81,12 @@ static void bench_open(struct bench *b, const char *spec, const char *profiles)
             fail_msg("%s", err.text);
         b->truth = truth_from_table(b->table, &b->base, "firn");
     }
-    b->forecast = forecast_new(&b->base, b->table);
+    b->forecast = simforecast_new(&b->base, b->table);
 }
 
 static void bench_close(struct bench *b)
 {
-    forecast_free(b->forecast);
+    forecaster_free(b->forecast);
     truth_table_free(b->table);
     firn_cluster_release(&b->cluster);
 }
@@ -96,8 +96,8 @@ static double ask(const struct bench *b, const struct firn_job *job, int gpus,
 {
     struct firn_way way = {
         .gpus = gpus, .nodes = nodes, .type = type, .tunes = tunes};
-    double rate = forecast_rate(b->forecast, job, &way, 0);
-    assert_true(forecast_rate(b->forecast, job, &way, 0) == rate);
+    double rate = simforecast_rate(b->forecast, job, &way, 0);
+    assert_true(simforecast_rate(b->forecast, job, &way, 0) == rate);
     return rate;
 }
 
@@ -152,17 +152,17 @@ static void jobs_without_a_profile_go_by_the_exponent(void **state)
     struct bench b;
     bench_open(&b, "4x2:t4,1x4:v100", NULL);
     double speed = b.cluster.types[1].speed;
-    struct firn_job job = make_job("nobody", 2, 0);
+    struct firn_job job = make_job("unheard", 2, 0);
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 1);
     assert_true(play_near(ask(&b, &job, 8, 0, FIRN_ANY_TYPE, 0), 2));
     assert_true(play_near(ask(&b, &job, 2, 0, 1, 0), speed));
-    assert_int_equal(forecast_gpus_max(b.forecast, &job, 0), 64);
+    assert_int_equal(simforecast_gpus_max(b.forecast, &job, 0), 64);
     struct firn_way asked = {.gpus = 2, .type = FIRN_ANY_TYPE};
-    struct firn_load load = forecast_load(b.forecast, &job, &asked, 0);
+    struct firn_load load = simforecast_load(b.forecast, &job, &asked, 0);
     assert_true(isnan(load.util) && isnan(load.mem_gib));
     job.spec.mem_gib = 12;
-    assert_true(forecast_load(b.forecast, &job, &asked, 0).mem_gib == 12);
-    assert_true(forecast_slowdown(b.forecast, &job, &job) == 1.5);
+    assert_true(simforecast_load(b.forecast, &job, &asked, 0).mem_gib == 12);
+    assert_true(simforecast_slowdown(b.forecast, &job, &job) == 1.5);
     bench_close(&b);
 }
 
@@ -170,7 +170,7 @@ static void jobs_without_a_profile_go_by_the_exponent(void **state)
  * the first stage, 1.6 in the second; the first lasts 106 of 206 s, here 200.
  * On two T4: 8 samples each, 0.8 s and 0.5 s of sync, worth the same: 1.6 /
  * 1.3 in both. On a V100: 15 samples in 0.75 s, worth 10 / 7, then 1.5. */
-static void gains_are_those_of_the_stage(void **state)
+static void the_gain_of_a_batch_follows_the_stage_of_training(void **state)
 {
     (void)state;
     struct bench b;
@@ -207,8 +207,9 @@ static void a_tuned_batch_is_the_best_of_its_stage(void **state)
     job.done_s = 100;
     assert_true(play_near(ask(&b, &job, 1, 0, 0, FIRN_TUNE_BATCH), 2));
     assert_true(play_near(ask(&b, &job, 2, 0, 0, FIRN_TUNE_BATCH), 4));
-    assert_int_equal(forecast_gpus_max(b.forecast, &job, 0), 2);
-    assert_int_equal(forecast_gpus_max(b.forecast, &job, FIRN_TUNE_BATCH), 10);
+    assert_int_equal(simforecast_gpus_max(b.forecast, &job, 0), 2);
+    assert_int_equal(simforecast_gpus_max(b.forecast, &job, FIRN_TUNE_BATCH),
+                     10);
     bench_close(&b);
 }
 
@@ -224,11 +225,11 @@ static void reports_correct_every_way(void **state)
     struct truth_near alone = {.sharers = 1};
     job.held = (struct firn_alloc){
         .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
-    forecast_learn(b.forecast, &job, &report, &alone);
+    simforecast_learn(b.forecast, &job, &report, &alone);
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 0.5);
     assert_true(play_near(ask(&b, &job, 1, 0, 1, 0), 1));
     report.rate = 0; /* stopped: says nothing */
-    forecast_learn(b.forecast, &job, &report, &alone);
+    simforecast_learn(b.forecast, &job, &report, &alone);
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 0.5);
     job.id = 1; /* another one in its slot */
     assert_true(ask(&b, &job, 2, 0, 0, 0) == 1);
@@ -250,12 +251,12 @@ static void ways_that_were_tried_keep_their_own_correction(void **state)
     struct firn_report report = {.rate = 0.5 * two};
     job.held = (struct firn_alloc){
         .parts = &part, .nparts = 1, .ngpus = 2, .how = FIRN_HOW_AS_SUBMITTED};
-    forecast_learn(b.forecast, &job, &report, &alone);
+    simforecast_learn(b.forecast, &job, &report, &alone);
     assert_true(play_near(ask(&b, &job, 2, 2, 0, 0), 0.5 * split));
     part = (struct firn_part){.node = 4, .gpus = 1};
     job.held.ngpus = 1;
     report.rate = 2 * v100;
-    forecast_learn(b.forecast, &job, &report, &alone);
+    simforecast_learn(b.forecast, &job, &report, &alone);
     assert_true(ask(&b, &job, 1, 1, 1, 0) == 2 * v100);
     assert_true(ask(&b, &job, 2, 1, 0, 0) == 0.5 * two);
     assert_true(ask(&b, &job, 2, 0, FIRN_ANY_TYPE, 0) == 0.5 * two);
@@ -274,28 +275,30 @@ static void slowdowns_are_measured_then_observed(void **state)
     bench_open(&b, "4x2:t4", folder);
     struct firn_job job = make_job("toy", 1, 10),
                     other = make_job("flat", 1, 0);
-    struct firn_job nobody = make_job("nobody", 1, 0);
+    struct firn_job unheard = make_job("unheard", 1, 0);
     struct firn_part part = {.node = 0, .gpus = 1};
     struct firn_report report = {.rate = 0.5};
     struct truth_near near = {.sharers = 2, .napps = 1, .apps = {"toy"}};
-    job.type_mask = other.type_mask = nobody.type_mask = 1;
+    job.type_mask = other.type_mask = unheard.type_mask = 1;
     other.slot = other.id = 1;
-    nobody.slot = nobody.id = 2;
-    assert_true(play_near(forecast_slowdown(b.forecast, &job, &job), 1.25));
-    assert_true(play_near(forecast_slowdown(b.forecast, &job, &other), 1.5));
-    assert_true(play_near(forecast_slowdown(b.forecast, &job, &nobody), 1.5));
-    assert_true(play_near(forecast_slowdown(b.forecast, &nobody, &job), 1.5));
+    unheard.slot = unheard.id = 2;
+    assert_true(play_near(simforecast_slowdown(b.forecast, &job, &job), 1.25));
+    assert_true(play_near(simforecast_slowdown(b.forecast, &job, &other), 1.5));
+    assert_true(
+        play_near(simforecast_slowdown(b.forecast, &job, &unheard), 1.5));
+    assert_true(
+        play_near(simforecast_slowdown(b.forecast, &unheard, &job), 1.5));
     job.held = (struct firn_alloc){
         .parts = &part, .nparts = 1, .ngpus = 1, .how = FIRN_HOW_AS_SUBMITTED};
-    forecast_learn(b.forecast, &job, &report, &near);
-    assert_true(play_near(forecast_slowdown(b.forecast, &job, &job), 1.625));
-    assert_true(play_near(forecast_slowdown(b.forecast, &job, &other), 1.5));
+    simforecast_learn(b.forecast, &job, &report, &near);
+    assert_true(play_near(simforecast_slowdown(b.forecast, &job, &job), 1.625));
+    assert_true(play_near(simforecast_slowdown(b.forecast, &job, &other), 1.5));
     assert_true(ask(&b, &job, 1, 0, 0, 0) == 1); /* no news of it alone */
     bench_close(&b);
 }
 
 /* Two GPUs: 5 samples on each. 1024 + 5 x 512 MiB; 0.25 + 5 x 0.05. */
-static void loads_are_the_profiles(void **state)
+static void memory_and_utilisation_come_from_the_profile(void **state)
 {
     (void)state;
     struct bench b;
@@ -304,7 +307,7 @@ static void loads_are_the_profiles(void **state)
     job.type_mask = 1;
     job.spec.mem_gib = 12; /* the profile knows better */
     struct firn_way asked = {.gpus = 2, .type = FIRN_ANY_TYPE};
-    struct firn_load load = forecast_load(b.forecast, &job, &asked, 0);
+    struct firn_load load = simforecast_load(b.forecast, &job, &asked, 0);
     assert_true(play_near(load.mem_gib, 3.5));
     assert_true(play_near(load.util, 0.5));
     bench_close(&b);
@@ -331,11 +334,12 @@ static void answers_do_not_depend_on_the_order_of_questions(void **state)
             .nodes = (int)rng_below(&rng, 20),
             .type = (int)rng_below(&rng, (uint64_t)b.cluster.ntypes + 1) - 1,
             .tunes = (unsigned)rng_below(&rng, 4)};
-        rates[i] = forecast_rate(b.forecast, &job, &ways[i], 0);
+        rates[i] = simforecast_rate(b.forecast, &job, &ways[i], 0);
         assert_true(rates[i] >= 0);
     }
     for (int i = QUESTIONS - 1; i >= 0; i--)
-        assert_true(forecast_rate(c.forecast, &job, &ways[i], 0) == rates[i]);
+        assert_true(simforecast_rate(c.forecast, &job, &ways[i], 0) ==
+                    rates[i]);
     bench_close(&b);
     bench_close(&c);
 }
@@ -424,7 +428,7 @@ static void write_elastic(const struct play *play, const char *app)
 static void forecast_of_what_is_held_is_what_was_reported(void **state)
 {
     (void)state;
-    static const char *const apps[] = {"cifar10", "nobody"};
+    static const char *const apps[] = {"cifar10", "unheard"};
     for (size_t i = 0; i < 4; i++) {
         struct play play;
         struct drive run;
@@ -466,12 +470,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_the_fits_for_each_way),
         cmocka_unit_test(jobs_without_a_profile_go_by_the_exponent),
-        cmocka_unit_test(gains_are_those_of_the_stage),
+        cmocka_unit_test(the_gain_of_a_batch_follows_the_stage_of_training),
         cmocka_unit_test(a_tuned_batch_is_the_best_of_its_stage),
         cmocka_unit_test(reports_correct_every_way),
         cmocka_unit_test(ways_that_were_tried_keep_their_own_correction),
         cmocka_unit_test(slowdowns_are_measured_then_observed),
-        cmocka_unit_test(loads_are_the_profiles),
+        cmocka_unit_test(memory_and_utilisation_come_from_the_profile),
         cmocka_unit_test(answers_do_not_depend_on_the_order_of_questions),
         cmocka_unit_test(forecasts_never_look_into_the_tables),
         cmocka_unit_test(forecast_of_what_is_held_is_what_was_reported),

@@ -170,7 +170,7 @@ static void fields_read_back_as_they_were_written(void **state)
     assert_true(isnan(back.classes[3].jct_mean_s));
 }
 
-static void what_is_no_number_is_refused(void **state)
+static void a_summary_field_that_is_no_number_is_refused(void **state)
 {
     (void)state;
     struct firn_sim_result r = {0};
@@ -277,7 +277,7 @@ int main(void)
         cmocka_unit_test(no_results_are_an_empty_list),
         cmocka_unit_test(csv_has_a_column_for_each_field_but_what_is_measured),
         cmocka_unit_test(fields_read_back_as_they_were_written),
-        cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(a_summary_field_that_is_no_number_is_refused),
         cmocka_unit_test(times_are_for_people),
         cmocka_unit_test(the_table_has_a_row_for_each_result),
         cmocka_unit_test(the_table_does_not_depend_on_the_measured_time),

@@ -4,10 +4,10 @@
  * forecast.
  */
 #include "base/rng.h"
+#include "core/threads.h"
 #include "lib/play.h"
 #include "lib/temp.h"
 #include "sim/simforecast.h"
-#include "sim/threads.h"
 #include "sim/truth_table.h"
 #include <math.h>
 #include <setjmp.h>
@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                      \
-    "source test\norigin nobody\nhardware none\nmethod made up\n" \
+#define HEAD                                                        \
+    "source test\norigin invented\nhardware none\nmethod made up\n" \
     "synthetic yes\n"
 
 /* A sample takes 0.25 s on a V100, 0.5 s on a P100 and 1 s on a T4: C = 4, 2
@@ -69,7 +69,7 @@ struct bench {
     struct firn_cluster cluster;
     struct truth_table *table;
     struct truth base, truth;
-    struct forecast *forecast;
+    struct forecaster *forecast;
 };
 
 static void bench_open(struct bench *b, const char *spec, double scaling)
@@ -82,12 +82,12 @@ static void bench_open(struct bench *b, const char *spec, double scaling)
                          &err) != FIRN_OK)
         fail_msg("%s", err.text);
     b->truth = truth_from_table(b->table, &b->base, "firn");
-    b->forecast = forecast_new(&b->base, b->table);
+    b->forecast = simforecast_new(&b->base, b->table);
 }
 
 static void bench_close(struct bench *b)
 {
-    forecast_free(b->forecast);
+    forecaster_free(b->forecast);
     truth_table_free(b->table);
     firn_cluster_release(&b->cluster);
 }
@@ -108,7 +108,7 @@ static struct firn_job make_job(const char *app, int gpus, int batch)
     };
 }
 
-/* So many GPUs of each node; node and type have the same number here. */
+/* The number of GPUs of each node; node and type have the same number here. */
 static struct firn_alloc hold(struct firn_part parts[3], int a, int b, int c)
 {
     const int counts[] = {a, b, c};
@@ -139,7 +139,7 @@ static double told(const struct bench *b, const struct firn_job *job, int v,
     const int counts[FIRN_TYPES_MAX] = {v, p, t};
     struct firn_way way = {
         .gpus = v + p + t, .tunes = FIRN_TUNE_THREADS, .counts = counts};
-    return forecast_rate(b->forecast, job, &way, 0);
+    return simforecast_rate(b->forecast, job, &way, 0);
 }
 
 /* 8 threads of one sample. The reference is 8 V100s, 0.25 s.
@@ -282,12 +282,12 @@ static void a_mix_that_was_tried_is_known(void **state)
     struct firn_job job = make_job("plain", 8, 8);
     job.held = hold(parts, 1, 1, 2);
     struct firn_report report = {0, 0.2, 0};
-    forecast_learn(b.forecast, &job, &report, &near);
+    simforecast_learn(b.forecast, &job, &report, &near);
     assert_true(play_near(told(&b, &job, 1, 1, 2), 0.2));
     assert_true(play_near(told(&b, &job, 1, 0, 0), 0.8 * 0.125));
     job.held = hold(parts, 1, 0, 0);
     report.rate = 0.125;
-    forecast_learn(b.forecast, &job, &report, &near);
+    simforecast_learn(b.forecast, &job, &report, &near);
     assert_true(play_near(told(&b, &job, 1, 0, 0), 0.125));
     assert_true(play_near(told(&b, &job, 1, 1, 2), 0.2));
     /* 2 V100, 1 P100, 1 T4: in 0.75 s 2 x 3 + 1 + 0 = 7, in 1 s 11 */
@@ -306,14 +306,14 @@ static void ways_that_cannot_be_have_rate_zero(void **state)
     struct firn_way way = {.gpus = 3,
                            .tunes = FIRN_TUNE_THREADS,
                            .counts = counts}; /* there are 2 */
-    assert_true(forecast_rate(b.forecast, &job, &way, 0) == 0);
+    assert_true(simforecast_rate(b.forecast, &job, &way, 0) == 0);
     way.gpus = 2;
-    assert_true(forecast_rate(b.forecast, &job, &way, 0) > 0);
+    assert_true(simforecast_rate(b.forecast, &job, &way, 0) > 0);
     way.nodes = 1; /* of one type each */
-    assert_true(forecast_rate(b.forecast, &job, &way, 0) == 0);
+    assert_true(simforecast_rate(b.forecast, &job, &way, 0) == 0);
     job.type_mask = 5;
     way.nodes = 0;
-    assert_true(forecast_rate(b.forecast, &job, &way, 0) == 0);
+    assert_true(simforecast_rate(b.forecast, &job, &way, 0) == 0);
     bench_close(&b);
 }
 
@@ -325,9 +325,9 @@ static void no_more_gpus_than_threads_are_of_use(void **state)
     struct firn_job job = make_job("plain", 8, 64);
     job.spec.gpus_max = 20;
     unsigned tunes = FIRN_TUNE_THREADS;
-    assert_int_equal(forecast_gpus_max(b.forecast, &job, tunes), 20);
+    assert_int_equal(simforecast_gpus_max(b.forecast, &job, tunes), 20);
     job.spec.threads = 12;
-    assert_int_equal(forecast_gpus_max(b.forecast, &job, tunes), 12);
+    assert_int_equal(simforecast_gpus_max(b.forecast, &job, tunes), 12);
     assert_int_equal(threads_number(&job.spec), 12);
     bench_close(&b);
 }

@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#define HEAD                                                                \
-    "source test\norigin nobody\nhardware none\nmethod made up\nsynthetic " \
+#define HEAD                                                                  \
+    "source test\norigin invented\nhardware none\nmethod made up\nsynthetic " \
     "yes\n"
 
 /* An iteration takes 1 s a pass whatever the batch. */
@@ -277,7 +277,7 @@ static void statistics_of_another_come_with_its_layers(void **state)
     "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,nominal\n"
 
 /* 110 s, then 30 at each of 2, 4 and 5: 138.5 in all. `b` never freezes. */
-static void a_run_freezes_by_its_rule_and_counts_who_cannot(void **state)
+static void a_run_counts_the_jobs_that_cannot_freeze_by_its_rule(void **state)
 {
     (void)state;
     struct play play;
@@ -320,7 +320,7 @@ static void bert_by_frozen_layers_is_looked_up(void **state)
 {
     (void)state;
     const char *path = data_path("icefrog/bert_wikitext2/placements.csv");
-    struct known known = {0};
+    struct tables tables = {0};
     struct firn_error err = {0};
     struct firn_cluster cluster;
     char dir[512];
@@ -331,26 +331,28 @@ static void bert_by_frozen_layers_is_looked_up(void **state)
     snprintf(dir, sizeof dir, "%.*s", (int)(strstr(path, "icefrog") - path - 1),
              path);
     assert_int_equal(firn_cluster_open(&cluster, "1x4:v100", &err), FIRN_OK);
-    if (known_open(&known, dir, &cluster, &err) != FIRN_OK)
+    if (tables_open(&tables, dir, &cluster, &err) != FIRN_OK)
         fail_msg("%s", err.text);
-    struct known_app app = known_find(&known, "bert-wikitext2", 1);
-    assert_int_equal(known.tables[app.which].nlevels, 10);
+    struct known_app app = known_find(&tables.known, "bert-wikitext2", 1);
+    assert_int_equal(tables.of[app.which].nlevels, 10);
     struct spread where = spread_packed(0, 4, 1);
     struct setting s = {.split = {8, 1, 8}, .psi = 1};
     double none_s = 0.25934362411499023, eight_s = 0.2360566164317884;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s), none_s));
+    assert_true(
+        play_near(tables_true_s(&tables.known, &app, &where, &s), none_s));
     s.frozen = 8;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s), eight_s));
-    double fit_s = known_fit_s(&known, &app, &where, &s);
+    assert_true(
+        play_near(tables_true_s(&tables.known, &app, &where, &s), eight_s));
+    double fit_s = known_fit_s(&tables.known, &app, &where, &s);
     assert_true(fit_s != eight_s && fabs(fit_s / eight_s - 1) < 0.2);
     s.frozen = 2;
-    assert_true(play_near(known_true_s(&known, &app, &where, &s),
+    assert_true(play_near(tables_true_s(&tables.known, &app, &where, &s),
                           none_s + (eight_s - none_s) / 4));
     s.frozen = 72;
-    double last_s = known_true_s(&known, &app, &where, &s);
+    double last_s = tables_true_s(&tables.known, &app, &where, &s);
     s.frozen = 90;
-    assert_true(known_true_s(&known, &app, &where, &s) == last_s);
-    known_close(&known);
+    assert_true(tables_true_s(&tables.known, &app, &where, &s) == last_s);
+    tables_close(&tables);
     firn_cluster_release(&cluster);
 }
 
@@ -392,7 +394,7 @@ int main(void)
         cmocka_unit_test(freezeout_follows_its_schedule_and_owes_nothing),
         cmocka_unit_test(tuned_freezeout_takes_the_schedule_that_ends_first),
         cmocka_unit_test(statistics_of_another_come_with_its_layers),
-        cmocka_unit_test(a_run_freezes_by_its_rule_and_counts_who_cannot),
+        cmocka_unit_test(a_run_counts_the_jobs_that_cannot_freeze_by_its_rule),
         cmocka_unit_test(
             an_unknown_application_without_a_duration_stops_the_run),
         cmocka_unit_test(bert_by_frozen_layers_is_looked_up),

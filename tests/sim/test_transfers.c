@@ -132,7 +132,7 @@ static const struct firn_policy_def after = {
     .wake_s = wake_after,
 };
 
-/* The ends of two jobs, whoever ends first. */
+/* The ends of two jobs, in either order. */
 static void run(struct play *play, const struct firn_policy_def *policy,
                 double ends_s[2])
 {
@@ -252,7 +252,7 @@ static void weights_are_handed_on(void **state)
 
 /* Stopped at 101.59 and resumed 10 s later, 7 s of restart, with nothing said
  * of weights: it goes on as before. */
-static void what_was_begun_with_weights_keeps_them(void **state)
+static void a_job_begun_with_weights_keeps_their_gain(void **state)
 {
     (void)state;
     struct play play;
@@ -265,7 +265,7 @@ static void what_was_begun_with_weights_keeps_them(void **state)
     play_close(&play);
 }
 
-static void who_does_not_accept_it_is_not_merged(void **state)
+static void a_job_that_does_not_accept_merging_is_not_merged(void **state)
 {
     (void)state;
     struct play play;
@@ -443,7 +443,7 @@ static void check_pairs(double (*table)(int, int), int *npairs)
         }
 }
 
-static void the_table_is_that_of_the_curves(void **state)
+static void epochs_agree_with_the_published_curves(void **state)
 {
     (void)state;
     static const char *const models[] = {"vit", "vit-large", "roberta-base",
@@ -480,10 +480,10 @@ int main(void)
         cmocka_unit_test(each_of_two_is_done_at_its_own_target),
         cmocka_unit_test(a_target_that_is_never_met_costs_dearly),
         cmocka_unit_test(weights_are_handed_on),
-        cmocka_unit_test(what_was_begun_with_weights_keeps_them),
-        cmocka_unit_test(who_does_not_accept_it_is_not_merged),
+        cmocka_unit_test(a_job_begun_with_weights_keeps_their_gain),
+        cmocka_unit_test(a_job_that_does_not_accept_merging_is_not_merged),
         cmocka_unit_test(noise_is_on_the_forecast_only),
-        cmocka_unit_test(the_table_is_that_of_the_curves),
+        cmocka_unit_test(epochs_agree_with_the_published_curves),
     };
     return cmocka_run_group_tests(tests, make_profiles, remove_profiles);
 }

@@ -26,7 +26,7 @@
  * which holds 5. No synchronisation. Two stages of 100 iterations at batch
  * 10: V = 9, G = 1, then G = 0. */
 static const char toy[] =
-    "app toy\nsource test\norigin nobody\nhardware none\nmethod made up\n"
+    "app toy\nsource test\norigin invented\nhardware none\nmethod made up\n"
     "synthetic yes\nbatch_initial 10\nbatch_max 1000\nprogress 200\n"
     "restart_s 7\ntime t4 beta_s 0.1 batch_max 10\n"
     "time v100 beta_s 0.05 batch_max 5\nbeside toy 1.25\n"
@@ -86,7 +86,7 @@ static void recorded_durations_stay(void **state)
 static void nominal_work_is_slowed_by_the_measured_speedup(void **state)
 {
     static const char flat[] =
-        "app flat\nsource test\norigin nobody\nhardware none\n"
+        "app flat\nsource test\norigin invented\nhardware none\n"
         "method made up\nsynthetic yes\nrestart_s 7\n"
         "time t4 alpha_s 1 beta_s 0.1 batch_max 10\n";
     (void)state;
@@ -273,7 +273,7 @@ static void draw_trace(struct rng *rng, struct play *play)
 {
     static const char *const apps[] = {
         "bert",     "cifar10",        "yolov3",     "vit@mnist",
-        "resnet50", "bert-wikitext2", "yolov3-voc", "nobody"};
+        "resnet50", "bert-wikitext2", "yolov3-voc", "unheard"};
     enum { APPS = sizeof apps / sizeof *apps };
     struct firn_buf rows = {0};
     double at_s = 0;
@@ -346,7 +346,7 @@ static void measured_truth_and_noise_keep_the_books(void **state)
     uint64_t last = one                    ? first
                     : getenv("FIRN_SOAK")  ? 1000
                     : getenv("FIRN_QUICK") ? 1
-                                           : 10;
+                                           : 4;
     for (uint64_t seed = first; seed <= last; seed++) {
         struct rng rng;
         struct play play;

@@ -102,7 +102,7 @@ static int read_folder(const char *rel, const char *format, const char *except)
     return n;
 }
 
-static void pollux_and_sia_workloads(void **state)
+static void published_pollux_and_sia_workloads_are_read(void **state)
 {
     (void)state;
     static const char *const folders[] = {
@@ -123,7 +123,7 @@ static void pollux_and_sia_workloads(void **state)
         read_data("pollux/workloads/workload-6.csv", "pollux").jobs, 160);
 }
 
-static void philly_and_the_common_5000(void **state)
+static void published_philly_traces_are_read(void **state)
 {
     (void)state;
     struct totals philly = read_data("philly/philly_jobs.csv", "philly");
@@ -133,7 +133,7 @@ static void philly_and_the_common_5000(void **state)
     assert_int_equal(plain.jobs, 5000);
 }
 
-static void titan_and_easyscale(void **state)
+static void published_titan_and_easyscale_traces_are_read(void **state)
 {
     (void)state;
     assert_int_equal(read_folder("ymir/workloads", "titan", NULL), 8);
@@ -142,7 +142,7 @@ static void titan_and_easyscale(void **state)
     assert_int_equal(easy.nominal, 68);
 }
 
-static void muri_and_sjf_bsbf(void **state)
+static void published_muri_and_sjf_bsbf_traces_are_read(void **state)
 {
     (void)state;
     assert_int_equal(read_folder("muri", "muri", NULL), 9);
@@ -150,7 +150,7 @@ static void muri_and_sjf_bsbf(void **state)
                      13);
 }
 
-static void tiresias_and_chronus(void **state)
+static void published_tiresias_and_chronus_traces_are_read(void **state)
 {
     (void)state;
     assert_int_equal(read_data("tiresias/60_job.csv", "tiresias").jobs, 60);
@@ -161,7 +161,7 @@ static void tiresias_and_chronus(void **state)
     assert_true(chronus.unsorted > 15000);
 }
 
-static void gavel_and_its_groups(void **state)
+static void published_gavel_traces_are_read_by_group(void **state)
 {
     (void)state;
     struct totals all = read_data("gavel/msr_vc_traces_seed0.csv", "gavel");
@@ -184,7 +184,7 @@ static void gavel_and_its_groups(void **state)
     firn_trace_close(trace);
 }
 
-static void alibaba_pods(void **state)
+static void published_alibaba_pods_are_read(void **state)
 {
     (void)state;
     static const struct {
@@ -210,13 +210,13 @@ static void alibaba_pods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pollux_and_sia_workloads),
-        cmocka_unit_test(philly_and_the_common_5000),
-        cmocka_unit_test(titan_and_easyscale),
-        cmocka_unit_test(muri_and_sjf_bsbf),
-        cmocka_unit_test(tiresias_and_chronus),
-        cmocka_unit_test(gavel_and_its_groups),
-        cmocka_unit_test(alibaba_pods),
+        cmocka_unit_test(published_pollux_and_sia_workloads_are_read),
+        cmocka_unit_test(published_philly_traces_are_read),
+        cmocka_unit_test(published_titan_and_easyscale_traces_are_read),
+        cmocka_unit_test(published_muri_and_sjf_bsbf_traces_are_read),
+        cmocka_unit_test(published_tiresias_and_chronus_traces_are_read),
+        cmocka_unit_test(published_gavel_traces_are_read_by_group),
+        cmocka_unit_test(published_alibaba_pods_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,7 +230,7 @@ static void firn_models_may_leave_their_gpus_open(void **state)
 }
 
 /* An empty field and a missing column both mean that it may go anywhere. */
-static void firn_says_who_keeps_to_one_type(void **state)
+static void a_column_marks_jobs_that_keep_to_one_type(void **state)
 {
     (void)state;
     expect_of("firn",
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(firn_reads_every_column_and_defaults_the_rest),
         cmocka_unit_test(firn_refuses_columns_it_does_not_know),
         cmocka_unit_test(firn_models_may_leave_their_gpus_open),
-        cmocka_unit_test(firn_says_who_keeps_to_one_type),
+        cmocka_unit_test(a_column_marks_jobs_that_keep_to_one_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void nameless_columns_at_the_end_may_be_missing(void **state)
     lines_close(in);
 }
 
-static void a_wrong_header_is_said(void **state)
+static void a_wrong_header_is_refused_with_a_sentence(void **state)
 {
     (void)state;
     static const struct {
@@ -89,7 +89,7 @@ static void a_wrong_header_is_said(void **state)
     }
 }
 
-static void numbers_out_of_range_are_said_with_their_column(void **state)
+static void a_number_out_of_range_is_reported_with_its_column(void **state)
 {
     (void)state;
     struct row row;
@@ -169,8 +169,8 @@ int main(void)
         cmocka_unit_test(columns_are_found_by_name_in_any_order),
         cmocka_unit_test(quoted_fields_keep_commas_and_quotes),
         cmocka_unit_test(nameless_columns_at_the_end_may_be_missing),
-        cmocka_unit_test(a_wrong_header_is_said),
-        cmocka_unit_test(numbers_out_of_range_are_said_with_their_column),
+        cmocka_unit_test(a_wrong_header_is_refused_with_a_sentence),
+        cmocka_unit_test(a_number_out_of_range_is_reported_with_its_column),
         cmocka_unit_test(strange_bytes_are_not_repeated_to_the_user),
         cmocka_unit_test(too_many_fields_are_a_bad_row),
         cmocka_unit_test(a_nul_byte_is_a_bad_row_and_reading_goes_on),

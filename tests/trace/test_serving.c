@@ -81,7 +81,7 @@ static void replicas_are_jobs_of_one_gpu_with_priority(void **unused)
     serving_release(&serving);
 }
 
-static void the_same_seed_makes_the_same(void **unused)
+static void the_same_seed_makes_the_same_trace(void **unused)
 {
     (void)unused;
     struct serving a = make(), b = make();
@@ -109,7 +109,7 @@ int main(void)
         cmocka_unit_test(noon_has_three_times_as_many_as_midnight),
         cmocka_unit_test(never_more_than_the_cluster_has),
         cmocka_unit_test(replicas_are_jobs_of_one_gpu_with_priority),
-        cmocka_unit_test(the_same_seed_makes_the_same),
+        cmocka_unit_test(the_same_seed_makes_the_same_trace),
         cmocka_unit_test(a_share_that_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static struct sums add_up(const struct synth_options *options)
     return sums;
 }
 
-static void the_load_is_what_was_asked_for(void **state)
+static void the_load_is_the_one_asked_for(void **state)
 {
     (void)state;
     for (int arrivals = 0; arrivals < 2; arrivals++) {
@@ -168,7 +168,7 @@ static void elastic_jobs_and_applications_change_nothing_else(void **state)
 
 /* The load counts the GPUs that each model is expected to use. Batches are
  * those allowed, all of them. */
-static void models_say_a_batch_and_no_gpus(void **state)
+static void language_models_have_a_batch_and_no_number_of_gpus(void **state)
 {
     (void)state;
     static const char *const models[] = {"bert-base", "gpt2-7b"};
@@ -210,7 +210,7 @@ static void one_job_comes_at_once(void **state)
     assert_int_equal(add_up(&options).jobs, 1);
 }
 
-static void options_out_of_range_are_said(void **state)
+static void options_out_of_range_are_refused_with_a_sentence(void **state)
 {
     (void)state;
     struct synth synth;
@@ -257,16 +257,16 @@ static void the_bundled_trace_can_be_made_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_load_is_what_was_asked_for),
+        cmocka_unit_test(the_load_is_the_one_asked_for),
         cmocka_unit_test(sizes_and_durations_are_like_phillys),
         cmocka_unit_test(no_job_is_larger_than_allowed),
         cmocka_unit_test(larger_and_shorter_jobs_can_be_asked_for),
         cmocka_unit_test(days_have_more_arrivals_than_nights),
         cmocka_unit_test(same_seed_same_bytes_other_seed_other_bytes),
         cmocka_unit_test(elastic_jobs_and_applications_change_nothing_else),
-        cmocka_unit_test(models_say_a_batch_and_no_gpus),
+        cmocka_unit_test(language_models_have_a_batch_and_no_number_of_gpus),
         cmocka_unit_test(one_job_comes_at_once),
-        cmocka_unit_test(options_out_of_range_are_said),
+        cmocka_unit_test(options_out_of_range_are_refused_with_a_sentence),
         cmocka_unit_test(the_bundled_trace_can_be_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

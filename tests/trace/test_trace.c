@@ -157,7 +157,7 @@ static void a_path_may_name_the_group(void **state)
     buf_release(&text);
 }
 
-static void what_is_no_trace_is_said(void **state)
+static void a_file_that_is_no_trace_is_refused_with_a_sentence(void **state)
 {
     (void)state;
     expect_bytes("", 0, NULL, "open: FILE: the file is empty\n");
@@ -301,7 +301,7 @@ int main(void)
         cmocka_unit_test(bad_rows_are_counted_once_in_an_indexed_file_too),
         cmocka_unit_test(a_group_is_read_alone_and_its_order_alone_counts),
         cmocka_unit_test(a_path_may_name_the_group),
-        cmocka_unit_test(what_is_no_trace_is_said),
+        cmocka_unit_test(a_file_that_is_no_trace_is_refused_with_a_sentence),
         cmocka_unit_test(a_file_of_only_bad_rows_opens_and_reports_them),
         cmocka_unit_test(a_refused_job_counts_as_bad),
         cmocka_unit_test(shuffled_files_read_as_sorted_ones),

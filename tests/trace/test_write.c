@@ -97,7 +97,7 @@ static void jobs_survive_the_trip_bit_for_bit(void **state)
     }
 }
 
-static void only_columns_that_say_something_are_written(void **state)
+static void columns_that_only_have_defaults_are_not_written(void **state)
 {
     (void)state;
     struct firn_job_spec spec = {.name = "a",
@@ -175,7 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_survive_the_trip_bit_for_bit),
-        cmocka_unit_test(only_columns_that_say_something_are_written),
+        cmocka_unit_test(columns_that_only_have_defaults_are_not_written),
         cmocka_unit_test(threads_are_read_and_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,7 +311,7 @@ static void any_pool_gives_the_stock_streams(void **state)
     }
 }
 
-static void states_of_real_workers_would_not(void **state)
+static void states_kept_by_real_workers_would_change_the_stream(void **state)
 {
     (void)state;
     streams got[4], want;
@@ -413,7 +413,7 @@ static void threads_take_turns_and_busy_workers_are_passed_over(void **state)
     firn_feed_free(f);
 }
 
-static void what_was_not_asked_for_is_refused(void **state)
+static void a_batch_that_was_not_requested_is_refused(void **state)
 {
     (void)state;
     struct firn_feed *f = new_feed(0);
@@ -422,7 +422,7 @@ static void what_was_not_asked_for_is_refused(void **state)
     char big[sizeof(struct rng) + 1] = {0};
     firn_feed_start(f, 0, BATCHES);
     assert_int_equal(firn_feed_commit(f, 0, 0, big, 1, &err), FIRN_EINVAL);
-    assert_non_null(strstr(err.text, "batch 0 of thread 0 was not asked for"));
+    assert_non_null(strstr(err.text, "batch 0 of thread 0 was not requested"));
     assert_int_equal(firn_feed_consume(f, 0, 0, &err), FIRN_EINVAL);
     assert_true(firn_feed_next(f, &r));
     assert_int_equal(firn_feed_commit(f, 0, 0, big, sizeof big, &err),
@@ -480,11 +480,11 @@ int main(void)
         cmocka_unit_test(by_process_the_samples_would_depend_on_the_processes),
         cmocka_unit_test(wrong_samplers_are_named),
         cmocka_unit_test(any_pool_gives_the_stock_streams),
-        cmocka_unit_test(states_of_real_workers_would_not),
+        cmocka_unit_test(states_kept_by_real_workers_would_change_the_stream),
         cmocka_unit_test(a_stop_drops_what_was_drawn_ahead_and_draws_it_again),
         cmocka_unit_test(a_restart_in_place_draws_again_what_was_ahead),
         cmocka_unit_test(threads_take_turns_and_busy_workers_are_passed_over),
-        cmocka_unit_test(what_was_not_asked_for_is_refused),
+        cmocka_unit_test(a_batch_that_was_not_requested_is_refused),
         cmocka_unit_test(damaged_saved_states_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static void long_vectors_are_summed_in_the_same_order(void **state)
 }
 
 /* Beyond 4 MiB results go past the caches where the machine can. */
-static void very_long_vectors_too(void **state)
+static void very_long_vectors_are_summed_in_the_same_order(void **state)
 {
     (void)state;
     enum { LONG = (4 << 20) / sizeof(float) + 37 };
@@ -229,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fold_is_the_sum_in_the_order_of_its_operands),
         cmocka_unit_test(long_vectors_are_summed_in_the_same_order),
-        cmocka_unit_test(very_long_vectors_too),
+        cmocka_unit_test(very_long_vectors_are_summed_in_the_same_order),
         cmocka_unit_test(another_order_gives_other_bits),
         cmocka_unit_test(a_running_sum_has_the_bits_of_the_fold),
         cmocka_unit_test(any_divisor_divides),

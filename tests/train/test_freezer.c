@@ -410,7 +410,7 @@ static void wrong_numbers_are_named(void **state)
     struct firn_error err = {0};
     struct firn_freezer *f = NULL;
     struct firn_freezer_config c = {.nlayers = 0};
-    assert_says(firn_freezer_new(&f, &c, &err), &err, "no layers");
+    assert_says(firn_freezer_new(&f, &c, &err), &err, "at least one layer");
     c = (struct firn_freezer_config){.nlayers = 2, .rule = FIRN_FREEZER_USER};
     assert_says(firn_freezer_new(&f, &c, &err), &err, "no function");
     c.rule = FIRN_FREEZER_FREEZEOUT;

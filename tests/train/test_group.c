@@ -239,7 +239,7 @@ static int misuse_body(int rank, void *arg)
     return 0;
 }
 
-static void misuse_is_told_and_harmless(void **state)
+static void wrong_calls_are_errors_and_change_nothing(void **state)
 {
     (void)state;
     struct firn_group *g = NULL;
@@ -247,8 +247,8 @@ static void misuse_is_told_and_harmless(void **state)
     struct groupscene idle = groupscene_of(2, 2, (int[]){0, 0});
     assert_int_equal(groupscene_try(&g, &idle, 0, &err), FIRN_EINVAL);
     assert_non_null(strstr(err.text, "process 1 has no thread"));
-    struct groupscene stray = groupscene_of(2, 2, (int[]){0, 2});
-    assert_int_equal(groupscene_try(&g, &stray, 0, &err), FIRN_EINVAL);
+    struct groupscene misplaced = groupscene_of(2, 2, (int[]){0, 2});
+    assert_int_equal(groupscene_try(&g, &misplaced, 0, &err), FIRN_EINVAL);
     struct groupscene torn = groupscene_of(2, 3, (int[]){0, 1, 0});
     torn.chain = true;
     assert_int_equal(groupscene_try(&g, &torn, 0, &err), FIRN_EINVAL);
@@ -270,7 +270,7 @@ int main(void)
         cmocka_unit_test(local_sums_that_are_added_differ),
         cmocka_unit_test(bytes_shrink_to_the_share_that_is_not_frozen),
         cmocka_unit_test(bytes_go_from_one_to_all_and_from_all_to_one),
-        cmocka_unit_test(misuse_is_told_and_harmless),
+        cmocka_unit_test(wrong_calls_are_errors_and_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

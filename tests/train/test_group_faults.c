@@ -166,16 +166,16 @@ static void a_process_that_was_set_up_otherwise_is_named_at_once(void **state)
 /* --- one that came and left -------------------------------------------------
  */
 
-static pid_t mate; /* who is looked for; 0: nobody */
+static pid_t peer; /* the peer that is looked for; 0: none */
 static int calls[2];
 
 /* Instead of libc's, by which a group looks whether a process is there: just
- * then the mate comes, has all it wants, and ends; or it leaves without. */
+ * then the peer comes, has all it wants, and ends; or it leaves without. */
 int kill(pid_t pid, int number)
 {
     siginfo_t info;
-    if (number == 0 && mate > 0 && pid == mate) {
-        mate = 0;
+    if (number == 0 && peer > 0 && pid == peer) {
+        peer = 0;
         FORKS_CHECK(write(calls[1], "x", 1) == 1);
         FORKS_CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
     }
@@ -204,11 +204,11 @@ static int waiting_body(int rank, void *arg)
     if (pid == 0)
         _exit(late_body(s));
     struct firn_group *g = groupscene_open(s, 0);
-    mate = pid;
+    peer = pid;
     enum firn_status status = firn_group_bcast(g, word, sizeof word, 1, &err);
     if (status != FIRN_OK && s->victim != 1)
         fprintf(stderr, "%s\n", err.text);
-    FORKS_CHECK(mate == 0);
+    FORKS_CHECK(peer == 0);
     if (s->victim == 1)
         FORKS_CHECK(strstr(err.text, "process 1 has left") != NULL);
     else
@@ -219,14 +219,14 @@ static int waiting_body(int rank, void *arg)
     return 0;
 }
 
-static void one_that_came_and_left_while_it_was_looked_for_came(void **state)
+static void a_peer_that_came_and_left_during_a_look_has_come(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(2, 2, NULL);
     forks_run_well(1, waiting_body, &s);
 }
 
-static void one_that_left_while_it_was_looked_for_has_left(void **state)
+static void a_peer_that_left_during_a_look_has_left(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(2, 2, NULL);
@@ -324,7 +324,7 @@ static bool has_leftover(const char *name)
     return fd >= 0;
 }
 
-static void nothing_has_a_name_and_leftovers_do_no_harm(void **state)
+static void shared_memory_has_no_name_and_leftovers_are_replaced(void **state)
 {
     (void)state;
     struct groupscene s = groupscene_of(3, 3, NULL);
@@ -355,10 +355,10 @@ int main(void)
         cmocka_unit_test(a_silent_peer_and_one_that_leaves_are_named),
         cmocka_unit_test(peers_that_do_not_come_and_wrong_keys_are_refused),
         cmocka_unit_test(a_process_that_was_set_up_otherwise_is_named_at_once),
-        cmocka_unit_test(one_that_came_and_left_while_it_was_looked_for_came),
-        cmocka_unit_test(one_that_left_while_it_was_looked_for_has_left),
+        cmocka_unit_test(a_peer_that_came_and_left_during_a_look_has_come),
+        cmocka_unit_test(a_peer_that_left_during_a_look_has_left),
         cmocka_unit_test(strangers_do_not_disturb_a_meeting),
-        cmocka_unit_test(nothing_has_a_name_and_leftovers_do_no_harm),
+        cmocka_unit_test(shared_memory_has_no_name_and_leftovers_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

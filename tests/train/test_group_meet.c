@@ -269,7 +269,7 @@ static const char *const unlike_text[UNLIKES] = {
     [OTHER_NAME] = "refuses this host: it is of another group",
     [OTHER_SHAPE] = "refuses this host: process 1 was set up otherwise"};
 
-/* Process 1, which was told another thing than process 0. */
+/* Process 1, configured differently from process 0. */
 static int unlike_body(int rank, void *arg)
 {
     struct groupscene s = *(const struct groupscene *)arg;
@@ -310,7 +310,7 @@ static int leader_body(const struct groupscene *s)
     return 1;
 }
 
-static void a_member_that_does_not_fit_is_told_what_is_wrong(void **state)
+static void a_member_with_a_wrong_rank_learns_the_reason(void **state)
 {
     (void)state;
     for (int unlike = 0; unlike < UNLIKES; unlike++) {
@@ -477,7 +477,7 @@ int main(void)
         cmocka_unit_test(a_thief_at_the_port_sees_neither_token_nor_key),
         cmocka_unit_test(a_crowd_of_callers_does_not_delay_a_group),
         cmocka_unit_test(a_flood_of_callers_does_not_keep_a_group_apart),
-        cmocka_unit_test(a_member_that_does_not_fit_is_told_what_is_wrong),
+        cmocka_unit_test(a_member_with_a_wrong_rank_learns_the_reason),
         cmocka_unit_test(process_0_names_the_one_that_did_not_prove_its_key),
         cmocka_unit_test(several_hosts_need_a_key_and_one_host_does_not),
         cmocka_unit_test(a_group_meets_at_a_port_that_is_held_for_it),

@@ -133,6 +133,7 @@ static void exchange(const char *url, struct httpd *httpd)
     httpd_last(httpd, head, body);
     assert_non_null(strstr(head, "POST /jobs/job%207%2Fa/reports HTTP/1.1"));
     assert_non_null(strstr(head, "\r\nAuthorization: Bearer secret\r\n"));
+    assert_non_null(strstr(head, "\r\nFirn-Attempt: 3\r\n"));
     assert_non_null(strstr(head, "\r\nFirn-Epoch: 3\r\n"));
     assert_non_null(strstr(head, "\r\nContent-Type: application/json\r\n"));
     double variance[4];
@@ -217,7 +218,7 @@ static void wait_for_one(struct httpd *httpd)
     fail_msg("no report came");
 }
 
-/* Many reports to somebody who does not take them; how long closing took. A
+/* Many reports to a scheduler that does not take them; how long closing took. A
  * call that waits for a try takes milliseconds or more, every time; of those
  * that do not, the machine may hold up some, not most. */
 static double assert_never_waits(const char *url, struct httpd *silent)
@@ -257,7 +258,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     httpd_place_make(&p);
     assert_never_waits(p.url, NULL);
     rmdir(p.dir);
-    /* A port on which nobody listens, and which nobody else can have. */
+    /* A port without a listener, held so that no other process takes it. */
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d", forks_free_port());
     assert_never_waits(url, NULL);
@@ -314,7 +315,7 @@ static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
 /* --- a scheduler that lies -------------------------------------------------
  */
 
-static void lies_change_nothing(void **state)
+static void a_malformed_reply_changes_no_order(void **state)
 {
     (void)state;
     static const struct {
@@ -352,7 +353,7 @@ static void lies_change_nothing(void **state)
     scene_close(&s);
 }
 
-static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
+static void a_refused_report_does_not_block_later_ones(void **state)
 {
     (void)state;
     struct scene s;
@@ -372,7 +373,7 @@ static void a_report_that_is_refused_stops_nobody_behind_it(void **state)
 }
 
 /* Too many reports: the newest is kept and sent when it is taken again. */
-static void a_trainer_that_is_told_to_wait_loses_no_newest_report(void **state)
+static void a_429_loses_no_newest_report(void **state)
 {
     (void)state;
     struct scene s;
@@ -481,7 +482,7 @@ static void wrong_settings_are_named(void **state)
     c.url = "http://a b";
     assert_not_opened(&c, "FIRN_URL");
     c.url = "unix:";
-    assert_not_opened(&c, "a socket's path of 0 bytes");
+    assert_not_opened(&c, "the socket's path has 0 bytes");
     c.url = "http://x";
     c.token = "a\r\nX-Evil: 1";
     assert_not_opened(&c, "FIRN_TOKEN");
@@ -495,7 +496,9 @@ static void wrong_settings_are_named(void **state)
     setenv("FIRN_JOB", "7", 1);
     setenv("FIRN_EPOCH", "x", 1);
     assert_not_opened(NULL, "FIRN_EPOCH 'x'");
-    setenv("FIRN_EPOCH", "2", 1);
+    setenv("FIRN_ATTEMPT", "2x", 1); /* goes before the older name */
+    assert_not_opened(NULL, "FIRN_ATTEMPT '2x'");
+    setenv("FIRN_ATTEMPT", "2", 1);
     struct firn_reporter *r = NULL;
     assert_int_equal(firn_reporter_open(&r, NULL, NULL), FIRN_OK);
     struct firn_trainer_report report = firn_trainer_report_unknown();
@@ -508,6 +511,7 @@ static void wrong_settings_are_named(void **state)
     unsetenv("FIRN_URL");
     unsetenv("FIRN_JOB");
     unsetenv("FIRN_EPOCH");
+    unsetenv("FIRN_ATTEMPT");
 }
 
 int main(void)
@@ -519,9 +523,9 @@ int main(void)
         cmocka_unit_test(a_dead_scheduler_never_holds_training_up),
         cmocka_unit_test(a_silent_scheduler_never_holds_training_up),
         cmocka_unit_test(after_a_restart_the_newest_of_each_kind_arrive),
-        cmocka_unit_test(lies_change_nothing),
-        cmocka_unit_test(a_report_that_is_refused_stops_nobody_behind_it),
-        cmocka_unit_test(a_trainer_that_is_told_to_wait_loses_no_newest_report),
+        cmocka_unit_test(a_malformed_reply_changes_no_order),
+        cmocka_unit_test(a_refused_report_does_not_block_later_ones),
+        cmocka_unit_test(a_429_loses_no_newest_report),
         cmocka_unit_test(every_report_is_sent_or_counted),
         cmocka_unit_test(a_forked_child_has_no_reporter),
         cmocka_unit_test(wrong_settings_are_named),

@@ -1,5 +1,5 @@
 /* test_reporter_end.c - the last word of a trainer: a scheduler that is slow
- * hears it, one that is away holds nobody up for long. */
+ * hears it, one that is away delays closing only briefly. */
 #include "httpd.h"
 #include <firn/report.h>
 #include <math.h>
@@ -101,7 +101,7 @@ static bool end_late(struct httpd *httpd, const char *url, double late_s,
     return strstr(body, "\"step\":10,") != NULL;
 }
 
-static void a_slow_scheduler_hears_the_last_word(void **state)
+static void the_last_report_reaches_a_slow_scheduler(void **state)
 {
     (void)state;
     struct httpd_place p;
@@ -127,7 +127,7 @@ static void a_slow_scheduler_hears_the_last_word(void **state)
 
 /* --- one that is away ----------------------------------------------------- */
 
-static void one_that_is_away_is_not_waited_for_so_long(void **state)
+static void closing_waits_less_for_a_scheduler_that_is_away(void **state)
 {
     (void)state;
     struct httpd_place p;
@@ -149,8 +149,8 @@ static void one_that_is_away_is_not_waited_for_so_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slow_scheduler_hears_the_last_word),
-        cmocka_unit_test(one_that_is_away_is_not_waited_for_so_long),
+        cmocka_unit_test(the_last_report_reaches_a_slow_scheduler),
+        cmocka_unit_test(closing_waits_less_for_a_scheduler_that_is_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void a_full_queue_drops_the_oldest_superseded_one(void **state)
     assert_int_equal(q.n, 0);
 }
 
-static void one_that_comes_back_gives_way_to_a_newer_one(void **state)
+static void a_returned_report_gives_way_to_a_newer_one(void **state)
 {
     (void)state;
     struct firn_reportqueue q = {0};
@@ -125,7 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reports_come_out_in_order_with_their_own_variances),
         cmocka_unit_test(a_full_queue_drops_the_oldest_superseded_one),
-        cmocka_unit_test(one_that_comes_back_gives_way_to_a_newer_one),
+        cmocka_unit_test(a_returned_report_gives_way_to_a_newer_one),
         cmocka_unit_test(whatever_happens_the_newest_of_each_kind_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ struct work {
     bool usr1_blocked;
 };
 
-/* For the whole of a minute, in case nobody says that it may end. */
+/* At most a minute, in case the test does not end it. */
 static void await(const atomic_bool *may_end)
 {
     for (int i = 0; may_end != NULL && i < 60000 && !atomic_load(may_end); i++)
@@ -113,7 +113,7 @@ static void with_warning_enough_there_is_no_pause(void **state)
     assert_true(shortest_s < 0.015);
 }
 
-static void the_sentence_of_a_failing_stage_comes_out(void **state)
+static void take_returns_the_error_of_a_failed_stage(void **state)
 {
     (void)state;
     int counter = 0;
@@ -159,7 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_pause_is_less_than_the_work),
         cmocka_unit_test(with_warning_enough_there_is_no_pause),
-        cmocka_unit_test(the_sentence_of_a_failing_stage_comes_out),
+        cmocka_unit_test(take_returns_the_error_of_a_failed_stage),
         cmocka_unit_test(wrong_stages_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,7 @@ static void wrong_mixes_are_named(void **state)
     double share[2] = {7, 7};
     struct firn_task_mix mix = {.mode = FIRN_TASK_SPATIAL, .nepochs = 3};
     assert_int_equal(firn_task_shares(&mix, 0, share, &err), FIRN_EINVAL);
-    assert_non_null(strstr(err.text, "no tasks"));
+    assert_non_null(strstr(err.text, "at least one task"));
     mix.ntasks = 2;
     assert_int_equal(firn_task_shares(&mix, 0, share, &err), FIRN_EINVAL);
     assert_non_null(strstr(err.text, "samples"));
@@ -119,7 +119,7 @@ static void wrong_mixes_are_named(void **state)
         assert_int_equal(firn_task_of_step(&mix, 0, step), 0);
 }
 
-static void likeness_by_hand(void **state)
+static void similarity_equals_a_hand_calculation(void **state)
 {
     (void)state;
     const double f[] = {1, 3}, g[] = {3, 1}, zero[] = {0, 0};
@@ -167,7 +167,7 @@ static void tasks_that_move_the_same_parameters_are_alike(void **state)
     assert_true(fisher[0] == 5 && fisher[1] == 10);
 }
 
-static void the_guard_speaks_after_two_epochs(void **state)
+static void the_guard_decides_after_two_epochs(void **state)
 {
     (void)state;
     const struct firn_task_guard guard = {.margin = 0.05};
@@ -201,9 +201,9 @@ int main(void)
         cmocka_unit_test(temporal_tasks_come_one_after_the_other),
         cmocka_unit_test(draws_have_their_shares_and_repeat),
         cmocka_unit_test(wrong_mixes_are_named),
-        cmocka_unit_test(likeness_by_hand),
+        cmocka_unit_test(similarity_equals_a_hand_calculation),
         cmocka_unit_test(tasks_that_move_the_same_parameters_are_alike),
-        cmocka_unit_test(the_guard_speaks_after_two_epochs),
+        cmocka_unit_test(the_guard_decides_after_two_epochs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static void threads_of_one_process_are_as_if_alone(void **state)
     firn_threads_free(t);
 }
 
-static void entering_who_is_inside_costs_nothing(void **state)
+static void entering_the_thread_inside_copies_nothing(void **state)
 {
     (void)state;
     double switch_s, before_s;
@@ -145,7 +145,7 @@ static void entering_who_is_inside_costs_nothing(void **state)
     firn_threads_cost(t, &switch_s, &n);
     assert_true(n == 3 && switch_s > before_s);
     leave(t);
-    leave(t); /* nobody is there */
+    leave(t); /* no thread is inside */
     firn_threads_free(t);
 }
 
@@ -387,7 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_of_one_process_are_as_if_alone),
-        cmocka_unit_test(entering_who_is_inside_costs_nothing),
+        cmocka_unit_test(entering_the_thread_inside_copies_nothing),
         cmocka_unit_test(wrong_parts_and_threads_are_named),
         cmocka_unit_test(stored_parts_can_be_read_and_written),
         CASE(contexts_move_between_processes_by_checkpoint),

@@ -1,4 +1,4 @@
-"""May this model promise D2: the same bits on every type of processor?
+"""Can this model guarantee D2: the same bits on every type of processor?
 
     verdict = d2.check(model, x, loss=lambda out: loss_fn(out, y))
     if not verdict:
@@ -7,8 +7,8 @@
 Two questions. Is this process set up for D2: on the CPU, our own matrix
 products loaded, oneDNN off, ATen's code path pinned? And does a forward and
 backward pass of the model use nothing but operators that were seen to have the
-same bits under all of that? What was never seen is reported as such: not known
-is not a promise. The list below is what docs/determinism.md measured.
+same bits under all of that? An operator that was never tested is reported as
+unknown, which is no guarantee. The list below is what docs/determinism.md measured.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ VARIES = {
 
 @dataclass
 class Verdict:
-    """True when D2 may be promised; its text says why not."""
+    """True if D2 is guaranteed; its text says why not."""
 
     setup: list[str] = field(default_factory=list)
     varies: dict[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def setup_problems(model: nn.Module) -> list[str]:
-    """What of this process stands against D2; empty: nothing."""
+    """What in this process prevents D2; empty: nothing."""
     found = []
     devices = {p.device.type for p in model.parameters()}
     if devices - {"cpu"}:
@@ -126,7 +126,7 @@ def setup_problems(model: nn.Module) -> list[str]:
 
 
 def _mkldnn_is_on() -> bool:
-    """Off is said by a flag that versions keep in different places."""
+    """The flag that turns it off; its place depends on the version."""
     probe = getattr(torch._C, "_get_mkldnn_enabled", None)
     return bool(probe()) if probe else True
 

@@ -1,6 +1,6 @@
 """Orders and decisions at the boundaries of an elastic job.
 
-What depends on time or on the scheduler is decided by process 0 alone, told to
+What depends on time or on the scheduler is decided by process 0 alone, sent to
 all others, entered in every freezer's log, and obeyed by all at the same step:
 from there on it is an input like any other.
 """
@@ -106,12 +106,12 @@ class Decides:
         count = self.group.max(len(new))
         if count == 0:
             return False
-        told = torch.zeros(count, 5, dtype=torch.float64)
+        rows = torch.zeros(count, 5, dtype=torch.float64)
         for i, row in enumerate(new):
-            told[i] = torch.tensor(row, dtype=torch.float64)
-        self.bcast(told)
+            rows[i] = torch.tensor(row, dtype=torch.float64)
+        self.bcast(rows)
         if self.place.rank != 0:
-            for step, epoch, kind, value, psi in told.tolist():
+            for step, epoch, kind, value, psi in rows.tolist():
                 self.freezer.set(int(step), int(epoch), int(kind), int(value), psi)
         self._apply()
         return True

@@ -50,7 +50,7 @@ from firn.torch.saving import resume, save
 def keep_to_share(device: torch.device) -> float | None:
     """On a GPU that is shared (FIRN_MEM_SHARE) the allocator takes its part of
     the memory at most: a job that wants more runs out of memory by itself, and
-    not its neighbour. The part, or None where there is no such word."""
+    not its neighbour. The part, or None without FIRN_MEM_SHARE."""
     word = os.environ.get("FIRN_MEM_SHARE", "")
     try:
         share = float(word)
@@ -83,7 +83,7 @@ class Elastic(Decides):
         self.device = next(model.parameters()).device
         keep_to_share(self.device)
         self.step = self.ordinary = self._due = 0
-        self.said = ""
+        self.message = ""
         self.stopped = False
         self.loss = 0.0
         self.variance: list[float] | None = None
@@ -204,7 +204,7 @@ class Elastic(Decides):
     # --- switching threads -------------------------------------------------
 
     def _enter(self, thread: int) -> None:
-        """Puts a thread in place; whoever is inside is taken out."""
+        """Puts a thread in place; takes out the one that is in place."""
         if self._inside == thread:
             return
         since = time.perf_counter()
@@ -476,7 +476,7 @@ class Elastic(Decides):
             self._saved_s = time.monotonic()
 
     def _end(self) -> None:
-        """Trained to the end, or told to stop."""
+        """Trained to the end, or ordered to stop."""
         if self.step % self.options.report_every != 0:
             self._report()
         self._leave()
@@ -489,14 +489,14 @@ class Elastic(Decides):
         if self.options.on_stop == "exit":
             if not self.folder:
                 raise FirnError(
-                    "told to stop, but there is no folder for a checkpoint: "
+                    "ordered to stop, but there is no folder for a checkpoint: "
                     "set FIRN_DIR"
                 )
             self.close()
             sys.exit(EXIT_CHECKPOINT)
 
     def close(self) -> None:
-        """Lets go of everything; the model stays."""
+        """Frees everything but the model."""
         self.source.close()
         self.reducer.close()
         self.reporter.close()

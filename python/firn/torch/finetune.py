@@ -124,7 +124,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Mate:
-    """Another job that this program is to train as well (firn/mate.h)."""
+    """A co-trained job: this program trains it as well (firn/mate.h)."""
 
     job: str
     epoch: int
@@ -134,15 +134,15 @@ class Mate:
     data: str
     """Its dataset, as its job file names it."""
     nthreads: int
-    """0: no word."""
+    """0: not set."""
     argv: tuple[str, ...]
-    """Its command; empty: no word."""
+    """Its command; empty: not set."""
     frozen_max: float = 0.0
-    """The share of its layers that may be frozen; 0: no word."""
+    """The share of its layers that may be frozen; 0: not set."""
 
 
 def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
-    """What FIRN_MATE_* say; None: this job is trained alone."""
+    """The co-trained job in FIRN_MATE_*; None: this job is trained alone."""
 
     def number(name: str) -> int:
         word = env.get(name, "")
@@ -154,7 +154,7 @@ def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
     words = env.get("FIRN_MATE_ARGV", "")
     return Mate(
         job=job,
-        epoch=number("FIRN_MATE_EPOCH"),
+        epoch=number("FIRN_MATE_ATTEMPT") or number("FIRN_MATE_EPOCH"),
         token=env.get("FIRN_MATE_TOKEN", ""),
         folder=env.get("FIRN_MATE_DIR", ""),
         data=env.get("FIRN_MATE_DATA", ""),
@@ -192,7 +192,7 @@ class Tuner:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise FirnError(f"'{self.mode}' is no mode: {', '.join(MODES)}")
+            raise FirnError(f"'{self.mode}' is not a mode: {', '.join(MODES)}")
         if not self.tasks or (self.mode == "normal" and len(self.tasks) != 1):
             raise FirnError(f"{len(self.tasks)} tasks in mode {self.mode}")
         self._sizes = (c_u64 * len(self.tasks))(*(len(t.dataset) for t in self.tasks))
@@ -355,7 +355,7 @@ class Pipeline:
             try:
                 self._made[name] = make()
                 return 0
-            except BaseException as error:  # crosses C: told by take()
+            except BaseException as error:  # raised again by take()
                 self._failed = error
                 return 4
 

@@ -9,7 +9,7 @@ evaluation mode, nothing of them reduced.
 How many freeze is decided at the end of an epoch by process 0, from the
 variance of each layer's gradient across threads and from measured times, or by
 FreezeOut's schedule, or by a function of yours. A decision is an input for all
-that follows: logged, checkpointed, told to all processes, and replayed when
+that follows: logged, checkpointed, sent to all processes, and replayed when
 ``replay`` holds the log of an earlier run.
 
     elastic = Elastic(model, optimizer, dataset, freeze="penalty", ...)

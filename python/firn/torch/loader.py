@@ -145,7 +145,7 @@ def _work(
             batch = fetch(dataset, indices, collate)
             after = struct.pack("<qi", base, j) + states.to_bytes(states.take())
             done.put((ticket, batch, after, ""))
-        except Exception as error:  # told in the training process
+        except Exception as error:  # raised in the training process
             done.put((ticket, None, b"", f"{type(error).__name__}: {error}"))
 
 

@@ -1,4 +1,4 @@
-"""What an elastic job may be told."""
+"""The options of an elastic job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Options:
-    """What an elastic job may be told. Environment variables (firn/train.h)
+    """The options of an elastic job. Environment variables (firn/train.h)
     fill in what is None."""
 
     batch_size: int = 1

@@ -256,12 +256,12 @@ def _open(job: "Elastic") -> "Checkpoint | None":
     if job.place.rank == 0:
         ckpt, refused = Checkpoint.newest(job.folder, job.name)
         if refused:
-            job.said = f"passed over: {refused}"
+            job.message = f"passed over: {refused}"
         step = ckpt.step if ckpt is not None else -1
-    told = torch.tensor([step], dtype=torch.int64)
-    job.bcast(told)
-    if job.place.rank != 0 and int(told) >= 0:
-        path = f"{job.name}-{int(told):012d}.ckpt"
+    newest = torch.tensor([step], dtype=torch.int64)
+    job.bcast(newest)
+    if job.place.rank != 0 and int(newest) >= 0:
+        path = f"{job.name}-{int(newest):012d}.ckpt"
         ckpt = Checkpoint.open(os.path.join(job.folder, path))
     return ckpt
 

@@ -1,0 +1,65 @@
+/* trainer.h - what a job's trainer sets by itself as it goes.
+ *
+ * A trainer may tune its batch for the most goodput, and freeze front layers
+ * by a rule. It knows what a live one would: fitted step times, and the
+ * gradient statistics of the stage it is in. It never looks into the tables a
+ * simulation runs jobs by.
+ */
+#ifndef SIM_TRAINER_H
+#define SIM_TRAINER_H
+#include "core/known.h"
+
+struct trainer;
+
+/* How trainers freeze front layers: trainer.c has the rules. A rule holds for
+ * every job, also where the policy leaves it to the trainer. */
+enum freeze_rule {
+    FREEZE_POLICY, /* by penalty where the policy leaves it to the trainer
+                    * (FIRN_TUNE_FREEZE), else nothing */
+    FREEZE_OFF,
+    FREEZE_FREEZEOUT,
+    FREEZE_TUNED,
+    FREEZE_PENALTY,
+};
+
+/* `known` is borrowed. The caller frees. */
+struct trainer *trainer_new(const struct known *known, enum freeze_rule rule);
+void trainer_free(struct trainer *trainer);
+/* Forgets what it remembers: the step times behind it have changed. */
+void trainer_clear(struct trainer *trainer);
+
+/* The rule that holds for a job with these FIRN_TUNE_*; off when its profile
+ * does not know what the rule needs. */
+enum freeze_rule trainer_rule(const struct trainer *trainer,
+                              const struct firn_profile *profile,
+                              unsigned tunes);
+
+/* It tunes its batch, if it may. */
+bool trainer_can_tune(const struct firn_profile *profile);
+
+/* What is asked of a trainer. */
+struct trainer_ask {
+    const struct known_app *app;
+    const struct spread *where;
+    double batch; /* as submitted; 0: the initial one */
+    unsigned tunes;
+    int passes; /* as in struct firn_how; not read when it tunes its batch */
+    double frozen_max;           /* as in struct firn_job_spec */
+    enum firn_parallel parallel; /* as in struct firn_how */
+    int stages;
+};
+
+/* Parts that its settings may differ in. */
+struct parts trainer_parts(const struct trainer *trainer,
+                           const struct trainer_ask *ask);
+
+/* As submitted: the batch asked for, no layers frozen. */
+struct setting trainer_plain(const struct trainer *trainer,
+                             const struct trainer_ask *ask);
+
+/* What it sets in part k, there all the time. Remembered: asked again, it
+ * costs a look-up. */
+struct setting trainer_setting(struct trainer *trainer,
+                               const struct trainer_ask *ask, size_t k);
+
+#endif

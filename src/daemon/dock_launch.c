@@ -1,0 +1,248 @@
+/* dock_launch.c - what an engine is told of a job that it starts.
+ *
+ *     <state>/jobs/N/log      its output
+ *     <state>/jobs/N/ckpt     its checkpoints, if it does not say where
+ *     <state>/jobs/N/work     it runs there, if it does not say where
+ *     <state>/control/N       lock, fence, pid and exit (engine/attemptfiles.h)
+ *
+ * A job is told of the first three, and may delete what it finds there; what
+ * the engine lives by is elsewhere. An older firnd had all of it in jobs/N, and
+ * ran jobs there. Jobs that were started by it keep that layout until they end,
+ * for their processes and their files are there: a job is one of these when
+ * jobs/N/lock is there and control/N is not.
+ *
+ * Texts live until the next launch. Folders are made here, so that an engine
+ * finds them. Of two jobs that are merged the processes of one are told of the
+ * other, and leave by the longer grace of the two; a checkpoint is due by the
+ * shorter interval, since both write at once.
+ */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "daemon/dock.h"
+#include "daemon/partner.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+static const double GRACE_S = 30;
+
+enum firn_status dock_mark(struct dock *dock, struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    enum firn_status status = store_get_meta(dock->store, "mark", &text, err);
+    bool is_there = status == FIRN_OK && text.n == sizeof dock->mark - 1;
+    if (is_there)
+        memcpy(dock->mark, text.at, text.n);
+    buf_release(&text);
+    if (is_there || (status != FIRN_OK && status != FIRN_ENOENT))
+        return status;
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
+                         strerror(errno));
+    snprintf(dock->mark, sizeof dock->mark, "%016llx",
+             (unsigned long long)number);
+    return store_put_meta(
+        dock->store, "mark",
+        (struct firn_bytes){dock->mark, sizeof dock->mark - 1}, err);
+}
+
+/* Is it there? FIRN_EIO: that cannot be said now. */
+static enum firn_status find(const char *path, bool *is_there,
+                             struct firn_error *err)
+{
+    struct stat st;
+    *is_there = lstat(path, &st) == 0;
+    if (!*is_there && errno != ENOENT && errno != ENOTDIR)
+        return firn_fail(err, FIRN_EIO, "cannot look at '%s': %s", path,
+                         strerror(errno));
+    return FIRN_OK;
+}
+
+enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
+                             struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    bool has_control = false, has_lock = false;
+    buf_printf(&path, "%s/control/%d", dock->config->state, job->id);
+    enum firn_status status = find(path.at, &has_control, err);
+    buf_clear(&path);
+    buf_printf(&path, "%s/jobs/%d/lock", dock->config->state, job->id);
+    if (status == FIRN_OK && !has_control)
+        status = find(path.at, &has_lock, err);
+    if (has_lock && !has_control)
+        vec_add(&dock->older, job->id);
+    buf_release(&path);
+    return status;
+}
+
+/* Behind `launch`, until the next one. */
+struct launchtext {
+    struct arena text;
+    struct firn_launch_mate mate;
+};
+
+void dock_launch_free(struct dock *dock)
+{
+    if (dock->launch == NULL)
+        return;
+    arena_release(&dock->launch->text);
+    mem_free(dock->launch);
+    dock->launch = NULL;
+}
+
+const char *dock_job_folder(const struct dock *dock, firn_job_id id,
+                            struct firn_buf *out)
+{
+    buf_clear(out);
+    buf_printf(out, "%s/jobs/%d", dock->config->state, id);
+    return out->at;
+}
+
+/* A freezing policy lets a job freeze by its user's rule; others do not. */
+static const char *freeze_of(const struct dock *dock,
+                             const struct live_job *job)
+{
+    if (job->ask.freeze[0] == '\0')
+        return "";
+    return dock->tunes & FIRN_TUNE_FREEZE ? job->ask.freeze : "off";
+}
+
+static void make_folder(const char *path)
+{
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        log_warn("cannot make '%s': %s", path, strerror(errno));
+}
+
+static const char *make_below(struct dock *dock, const char *folder,
+                              const char *name)
+{
+    const char *path = arena_printf(&dock->launch->text, "%s/%s", folder, name);
+    make_folder(path);
+    return path;
+}
+
+/* "<state>/jobs/N" or "<state>/control/N", made. */
+static const char *job_folder(struct dock *dock, const char *kind,
+                              firn_job_id id)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%d", id);
+    return make_below(dock, make_below(dock, dock->config->state, kind), name);
+}
+
+/* Where its checkpoints go; "" when it writes none. */
+static const char *ckpt_folder(struct dock *dock, const struct live_job *job)
+{
+    if (job->ask.ckpt_dir[0] != '\0' || !job->ask.can_checkpoint)
+        return job->ask.ckpt_dir;
+    return make_below(dock, job_folder(dock, "jobs", job->id), "ckpt");
+}
+
+/* Was it started by an older firnd, and has not ended? */
+static bool is_older(const struct dock *dock, firn_job_id id)
+{
+    for (size_t i = 0; i < dock->older.n; i++)
+        if (dock->older.at[i] == id)
+            return true;
+    return false;
+}
+
+/* Where its control files are: see above. */
+static const char *control_folder(struct dock *dock, const struct live_job *job)
+{
+    return job_folder(dock, is_older(dock, job->id) ? "jobs" : "control",
+                      job->id);
+}
+
+/* Where it is run. */
+static const char *workdir(struct dock *dock, const struct live_job *job)
+{
+    if (job->ask.workdir[0] != '\0')
+        return job->ask.workdir;
+    const char *folder = job_folder(dock, "jobs", job->id);
+    return is_older(dock, job->id) ? folder : make_below(dock, folder, "work");
+}
+
+static int threads_of(const struct live_ask *ask)
+{
+    return ask->threads > 0 ? ask->threads
+                            : (ask->is_elastic ? ask->gpus_max : 0);
+}
+
+static double grace_of(const struct live_ask *ask)
+{
+    return ask->grace_s > 0 ? ask->grace_s : GRACE_S;
+}
+
+/* The one who rides with it, and whose weights it begins with. */
+static void launch_others(struct dock *dock, const struct live_job *job,
+                          struct firn_launch *out)
+{
+    const struct live_job *mate = partner_of(dock->book, job);
+    const struct live_job *first = job->how.after != FIRN_NO_JOB
+                                       ? book_job(dock->book, job->how.after)
+                                       : NULL;
+    out->after = "";
+    if (mate != NULL) {
+        dock->launch->mate = (struct firn_launch_mate){
+            .job = mate->id,
+            .epoch = mate->epoch,
+            .name = mate->ask.name,
+            .argv = (const char *const *)mate->ask.argv,
+            .dataset = mate->ask.dataset,
+            .ckpt = ckpt_folder(dock, mate),
+            .token = mate->token,
+            .threads = threads_of(&mate->ask),
+            .freeze_max = mate->ask.freeze_max};
+        out->mate = &dock->launch->mate;
+        out->grace_s = fmax(out->grace_s, grace_of(&mate->ask));
+        double its_s = mate->ask.ckpt_every_s; /* both write at once */
+        if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
+            out->ckpt_every_s = its_s;
+    }
+    if (first != NULL && first->state == LIVE_SUCCEEDED) {
+        out->after = ckpt_folder(dock, first);
+        out->after_job = first->id;
+    }
+}
+
+bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
+{
+    const struct live_job *job = book_job(dock->book, id);
+    if (job == NULL ||
+        (live_state_is_over(job->state) && job->ask.inbox[0] == '\0'))
+        return false; /* one of the inbox may still have to be ended there */
+    if (dock->launch == NULL)
+        dock->launch = mem_new(1, sizeof *dock->launch);
+    arena_reset(&dock->launch->text);
+    const char *folder = job_folder(dock, "jobs", id);
+    const struct live_ask *ask = &job->ask;
+    *out = (struct firn_launch){
+        .name = ask->name,
+        .argv = (const char *const *)ask->argv,
+        .env = (const char *const *)ask->env,
+        .workdir = workdir(dock, job),
+        .folder = control_folder(dock, job),
+        .log = arena_printf(&dock->launch->text, "%s/log", folder),
+        .log_max_bytes = dock->log_mib << 20,
+        .url = dock->url.n > 0 ? dock->url.at : "",
+        .token = job->token,
+        .ckpt = ckpt_folder(dock, job),
+        .ckpt_every_s = ask->ckpt_every_s,
+        .freeze = freeze_of(dock, job),
+        .freeze_max = ask->freeze_max,
+        .threads = threads_of(ask),
+        .grace_s = grace_of(ask),
+        .can_checkpoint = ask->can_checkpoint,
+        .inbox = ask->inbox,
+        .after = "",
+        .has_run = job->state == LIVE_RUNNING,
+    };
+    launch_others(dock, job, out);
+    return true;
+}
