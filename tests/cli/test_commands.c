@@ -407,7 +407,7 @@ static void show_prints_attempts_report_and_job_file(void **state)
     cmd_out_has("\nnot merged with job 8\n");
     cmd_out_has("ATTEMPT  STARTED");
     cmd_out_has("1m30s  n0[0]  checkpoint      85");
-    cmd_out_has("Job file:\n\nrun: x\n");
+    cmd_out_has("As it was sent:\n\nrun: x\n");
     assert_null(strstr(cmd_ran.out, "variance"));
 }
 
