@@ -224,6 +224,26 @@ static void memory_is_never_below_what_the_trainer_reports(void **unused)
     close_bench(&b);
 }
 
+/* Half of the memory does not go with the batch. A trace's figure is of the job
+ * as it was run. */
+static void more_passes_halve_the_memory_that_goes_with_the_batch(void **unused)
+{
+    (void)unused;
+    struct bench b;
+    struct firn_way two = {.gpus = 1, .passes = 2};
+    open_bench(&b, false);
+    b.job.spec.mem_gib = 8;
+    NEAR(forecaster_load(b.f, first, &b.job, &two, 0).mem_gib, 6);
+    b.job.spec.mem_gib = 0;
+    forecaster_learn_load(b.f, first, &(struct firn_load){0.5, 4});
+    NEAR(forecaster_load(b.f, first, &b.job, &two, 0).mem_gib, 3);
+    close_bench(&b);
+    open_bench(&b, true);
+    b.job.spec.mem_gib = 8;
+    NEAR(forecaster_load(b.f, first, &b.job, &two, 0).mem_gib, 8);
+    close_bench(&b);
+}
+
 /* 100 s and 60 s alone; each at 0.8 of that together: the second is done after
  * 75 s, when the first has 40 s left, alone. */
 static void the_longer_of_two_merged_jobs_goes_on_alone(void **unused)
@@ -258,6 +278,7 @@ int main(void)
             a_job_seen_only_beside_another_is_taken_to_be_slowed_by_a_tenth),
         cmocka_unit_test(durations_of_a_user_refer_to_the_types_of_the_job),
         cmocka_unit_test(memory_is_never_below_what_the_trainer_reports),
+        cmocka_unit_test(more_passes_halve_the_memory_that_goes_with_the_batch),
         cmocka_unit_test(the_longer_of_two_merged_jobs_goes_on_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
