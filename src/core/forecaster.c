@@ -256,7 +256,9 @@ bool forecaster_running(struct forecaster *f, struct forecaster_key key,
 /* --- what a job holds -------------------------------------------------------
  */
 
-/* As forecaster_held(); `rate` is its fit. */
+/* As forecaster_held(); `rate` is its fit. A type that could not hold all of it
+ * on these nodes is passed over; a simulation learns nothing from such a mix.
+ */
 static struct firn_way way_held(const struct forecaster *f,
                                 const struct outlook *o,
                                 const struct firn_job *job, int *counts,
@@ -287,11 +289,12 @@ static struct firn_way way_held(const struct forecaster *f,
             continue;
         way.type = type;
         double here = outlook_fit(f, o, job, &way);
-        if (here < *rate) {
+        if (here > 0 ? here < *rate : f->priors.is_recorded) {
             *rate = here;
             slowest = way;
         }
     }
+    *rate = isinf(*rate) ? 0 : *rate;
     return slowest;
 }
 

@@ -205,6 +205,34 @@ static void durations_of_a_user_refer_to_the_types_of_the_job(void **unused)
     close_bench(&b);
 }
 
+/* One T4 and eight V100: no T4 node could hold nine. */
+static void a_mix_that_one_type_could_not_hold_is_learned_live(void **unused)
+{
+    (void)unused;
+    struct bench b;
+    struct firn_error err = {0};
+    int counts[FIRN_TYPES_MAX];
+    open_bench(&b, false);
+    firn_cluster_release(&b.cluster);
+    forecaster_free(b.f);
+    assert_int_equal(
+        firn_cluster_parse_spec(&b.cluster, "1x1:t4@16,1x8:v100@16", &err),
+        FIRN_OK);
+    struct forecaster_priors priors = {
+        .cluster = &b.cluster, .scaling = 0.5, .share_slowdown = 1.5};
+    b.f = forecaster_new(&priors);
+    struct firn_part parts[] = {{0, 0, 1}, {1, 0, 0xff}};
+    b.job.held = (struct firn_alloc){
+        .parts = parts, .nparts = 2, .ngpus = 9, .how = FIRN_HOW_AS_SUBMITTED};
+    struct forecaster_report report = {
+        .job = &b.job, .rate = 2.5, .is_alone = true};
+    forecaster_learn(b.f, first, &report);
+    struct firn_way held = forecaster_held(b.f, first, &b.job, counts);
+    assert_int_equal(held.type, 1);
+    NEAR(forecaster_rate(b.f, first, &b.job, &held, 0), 2.5);
+    close_bench(&b);
+}
+
 static void memory_is_never_below_what_the_trainer_reports(void **unused)
 {
     (void)unused;
@@ -277,6 +305,7 @@ int main(void)
         cmocka_unit_test(
             a_job_seen_only_beside_another_is_taken_to_be_slowed_by_a_tenth),
         cmocka_unit_test(durations_of_a_user_refer_to_the_types_of_the_job),
+        cmocka_unit_test(a_mix_that_one_type_could_not_hold_is_learned_live),
         cmocka_unit_test(memory_is_never_below_what_the_trainer_reports),
         cmocka_unit_test(more_passes_halve_the_memory_that_goes_with_the_batch),
         cmocka_unit_test(the_longer_of_two_merged_jobs_goes_on_alone),
