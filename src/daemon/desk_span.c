@@ -174,16 +174,12 @@ void desk_eta_ended(struct desk *desk, const struct track *track)
 /* --- what they need --------------------------------------------------------
  */
 
-static const double FIXED = 0.5; /* memory of weights and the like, of all */
-
-/* What goes with the batch is divided by the passes of a step; the rest, taken
- * to be half, is there whatever the batch. Elastic jobs take such orders. */
+/* Only elastic jobs take orders to run a step in several passes. */
 struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
                            const struct firn_way *way, bool is_elastic)
 {
-    struct firn_load load = liveforecast_load(
-        desk->forecast, desk_book_id(desk, job->id), job, way);
-    if (is_elastic && way->passes > 1)
-        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
-    return load;
+    struct firn_way as = *way;
+    as.passes = is_elastic ? way->passes : 0;
+    return liveforecast_load(desk->forecast, desk_book_id(desk, job->id), job,
+                             &as);
 }
