@@ -34,7 +34,7 @@ enum {
 
 struct sim {
     const struct firn_sim_options *options;
-    const struct world_def *def;
+    const struct firn_world_def *def;
     struct world *world; /* the engine's state begins with it */
     struct round *round;
     struct metrics metrics;
