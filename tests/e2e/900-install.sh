@@ -216,6 +216,20 @@ cxx_program_has_its_own_policy()
         runs_smallest "$tmp/small" && cmp "$tmp/out" "$tmp/cpp.out"
 }
 
+# Types and macros of a program may have names that firn uses inside.
+headers_leave_names_alone()
+{
+    cxx=$(command -v g++ || command -v clang++) ||
+        { echo "no C++ compiler"; return 0; }
+    {
+        echo 'enum class state { on }; struct arena { int n; }; class round {};'
+        echo '#define X 1'
+        echo '#include <firn/firn.h>'
+        echo 'int x = X;'
+    } | $cxx -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ - \
+        $(flags --cflags)
+}
+
 # plugin FILE.c: compiles it to FILE.so as docs/library.md says.
 plugin()
 {
@@ -375,6 +389,7 @@ try global_names_of_the_static_libraries_begin_with_firn static_names_begin_with
 try a_function_of_a_program_does_not_replace_one_of_the_library names_of_a_program_do_not_clash
 try a_c_program_simulates_a_policy_of_its_own c_program_has_its_own_policy
 try a_cxx_program_simulates_the_same_policy cxx_program_has_its_own_policy
+try headers_leave_common_names_to_programs headers_leave_names_alone
 try firn_sim_loads_a_policy_from_a_shared_object shared_object_has_a_policy
 try firn_sim_loads_a_policy_written_in_cxx cxx_shared_object_has_a_policy
 try a_shared_object_that_cannot_be_used_is_refused_with_the_reason wrong_shared_objects_are_named
