@@ -205,7 +205,7 @@ static void traces_of(const struct draft *draft, struct words *out)
 static bool is_known(const struct draft *draft, struct repro_cell *cell)
 {
     const struct repro_scenario *it = draft->part->scenario;
-    const struct world_def *world = &world_honest;
+    const struct firn_world_def *world = &world_honest;
     const struct world_policy *as;
     struct firn_error err = {0};
     if (draft->rules == REPRO_COMPAT)
