@@ -218,6 +218,23 @@ enum firn_status book_may_change(const struct book *book,
     return in_step(book, err);
 }
 
+bool book_wrote(struct book *book, enum firn_status status,
+                const struct firn_error *err)
+{
+    if (status == FIRN_OK)
+        return true;
+    if (status != FIRN_EUNSAVED && book->broken.status == FIRN_OK) {
+        book->broken = *err;
+        book->broken.status = status;
+    }
+    return false;
+}
+
+const struct firn_error *book_broken(const struct book *book)
+{
+    return &book->broken;
+}
+
 void book_caller(struct book *book, const char *caller)
 {
     str_copy(book->caller, sizeof book->caller, caller);

@@ -18,6 +18,13 @@
 
 struct book;
 
+/* False: `status` is that of a write that failed, as `err` says. The first such
+ * is remembered, but for FIRN_EUNSAVED, which the store tries again. */
+bool book_wrote(struct book *book, enum firn_status status,
+                const struct firn_error *err);
+/* That failure; its status is FIRN_OK while there is none. */
+const struct firn_error *book_broken(const struct book *book);
+
 /* Told of every event, for streams; its memory is borrowed. */
 typedef void book_listener(void *arg, const struct store_event *event);
 

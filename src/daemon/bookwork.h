@@ -25,6 +25,7 @@ struct book_user {
 struct book {
     struct store *store;
     unsigned rollbacks;          /* of the store when it was read */
+    struct firn_error broken;    /* the first write that failed */
     VEC(struct live_job *) jobs; /* by rising id */
     bool is_paused;
     VEC(struct live_job *) arrived; /* while paused */

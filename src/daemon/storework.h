@@ -176,6 +176,8 @@ bool store_room_give_up(struct store *store);
 enum firn_status store_unread(struct store *store, struct firn_error *err);
 /* After a failure: if it was damage, the next opening checks the whole file. */
 void store_suspect(const struct store *store);
+/* The path of that mark, appended. store_suspect.c */
+void store_suspect_path(const char *path, struct firn_buf *out);
 /* Reads what is kept in memory again: the next ids. */
 enum firn_status store_count(struct store *store, struct firn_error *err);
 /* When it is opened: deletes events whose numbers cannot be. */
