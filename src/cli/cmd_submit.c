@@ -199,7 +199,7 @@ static int check(const struct args *args, int argc)
 {
     bool has_command = argc > 1;
     if (args->files.n == 0 && !has_command)
-        return flags_wrong(&page, "say -f FILE, or -- and a command");
+        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
         return flags_wrong(&page, "-f takes the whole job from the file: give "
                                   "no job options and no command with it");

@@ -300,7 +300,7 @@ static const struct flag table[] = {
      flag_yes, OPTION(shares)},
     {"noise", 0, "PARTS",
      "relative error of reports and predictions: throughput=X,sharing=X,"
-     "transfer=X,report=X,iterations=X (0.1 is 10 %)",
+     "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
      set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
      "time without progress after a change of GPUs: TIME, or APP=TIME for one "
