@@ -85,7 +85,7 @@ DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
-              base/str.c \
+              base/str.c base/utf8.c base/jsonwrite.c \
               model/freeze.c model/transfer.c)
 # libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
 BLASSRC := $(sort $(wildcard src/blas/*.c))
@@ -143,7 +143,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 # Shell tests, in the order of their numbers. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
 STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh \
-         tools/check_commits.sh
+         tools/check_circles.sh tools/check_commits.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
 # What has a Slurm of its own mostly waits: of these a sanitizer sees the first.

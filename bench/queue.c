@@ -268,20 +268,20 @@ static void close_scene(struct scene *s)
  * longest turn, commit included. */
 static void turn(struct scene *s, double *round_s)
 {
-    long before = s->loop->ndecided;
+    long before = s->loop->desk.ndecided;
     double took_s = 0;
-    for (int i = 0; i < 100 && s->loop->ndecided == before; i++) {
+    for (int i = 0; i < 100 && s->loop->desk.ndecided == before; i++) {
         double next_s, began_s = clock_cpu_s();
         must(loop_turn(s->loop, &next_s, &err));
         took_s = clock_cpu_s() - began_s;
-        ((struct still *)s->loop->engine_state)->ahead_s += 0.1;
+        ((struct still *)s->loop->dock.engine_state)->ahead_s += 0.1;
     }
     *round_s = fmax(*round_s, took_s);
 }
 
 static void end_one(struct scene *s)
 {
-    struct still *still = s->loop->engine_state;
+    struct still *still = s->loop->dock.engine_state;
     for (int id = 0; id < IDS; id++)
         if (still->runs[id]) {
             still->wants[id] = still->runs[id] = false;
@@ -305,7 +305,7 @@ static void measure(const char *policy)
         turn(&s, &round_s);
         end_one(&s);
         turn(&s, &round_s);
-        struct still *still = s.loop->engine_state;
+        struct still *still = s.loop->dock.engine_state;
         still->ahead_s += 400; /* longer than any policy's interval */
         turn(&s, &round_s);
     }

@@ -47,7 +47,7 @@ void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held)
 {
     struct firn_buf gpus = {0};
     firn_alloc_print(held, &gpus);
-    loop_gpus_text(dry->loop, gpus.at, &dry->gpus);
+    dock_gpus_text(&dry->loop->dock, gpus.at, &dry->gpus);
     buf_release(&gpus);
 }
 
@@ -70,7 +70,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 /* Its jobs have the ids of the real round's. */
 static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
 {
-    return loop_book_id(dry->loop, job->id);
+    return desk_book_id(&dry->loop->desk, job->id);
 }
 
 static double rate(void *state, const struct firn_job *job,
@@ -78,14 +78,15 @@ static double rate(void *state, const struct firn_job *job,
 {
     const struct dryrun *dry = state;
     (void)at_s;
-    return liveforecast_rate(dry->loop->forecast, book_id(dry, job), job, way);
+    return liveforecast_rate(dry->loop->desk.forecast, book_id(dry, job), job,
+                             way);
 }
 
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct dryrun *dry = state;
-    return liveforecast_gpus_max(dry->loop->forecast, book_id(dry, job), job,
-                                 tunes);
+    return liveforecast_gpus_max(dry->loop->desk.forecast, book_id(dry, job),
+                                 job, tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
@@ -94,7 +95,7 @@ static double slowdown(void *state, const struct firn_job *job,
     const struct dryrun *dry = state;
     struct liveforecast_job a = {book_id(dry, job), job};
     struct liveforecast_job b = {book_id(dry, other), other};
-    return liveforecast_slowdown(dry->loop->forecast, a, b);
+    return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
@@ -103,15 +104,15 @@ static struct firn_load load(void *state, const struct firn_job *job,
     const struct dryrun *dry = state;
     const struct live_job *live = book_job(dry->loop->book, book_id(dry, job));
     bool is_elastic = live != NULL ? live->ask.is_elastic : dry->is_elastic;
-    return loop_load(dry->loop, job, way, is_elastic);
+    return desk_load(&dry->loop->desk, job, way, is_elastic);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
                        struct firn_llm_way *out, size_t max)
 {
     const struct dryrun *dry = state;
-    return liveforecast_llm_ways(dry->loop->forecast, book_id(dry, job), job,
-                                 out, max);
+    return liveforecast_llm_ways(dry->loop->desk.forecast, book_id(dry, job),
+                                 job, out, max);
 }
 
 static bool merge(void *state, const struct firn_job *a,
@@ -120,8 +121,8 @@ static bool merge(void *state, const struct firn_job *a,
                   struct firn_merge *out)
 {
     const struct dryrun *dry = state;
-    struct loop_pair pair = {a, b, kind};
-    return loop_merge(dry->loop, &pair, way, at_s, out);
+    struct desk_pair pair = {a, b, kind};
+    return desk_merge(&dry->loop->desk, &pair, way, at_s, out);
 }
 
 static const struct firn_forecast_def forecast_def = {.merge = merge,
@@ -136,27 +137,27 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
 static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
                                   struct firn_error *err)
 {
-    const struct state *state = round_state(loop->round);
+    const struct state *state = round_state(loop->desk.round);
     dry->loop = loop;
-    dry->began_s = dry->now_s = loop_now_s(loop);
+    dry->began_s = dry->now_s = dock_now_s(&loop->dock);
     dry->start_s = dry->end_s = NAN;
     dry->job = dry->hung = FIRN_NO_JOB;
     dry->def = (struct firn_engine_def){.name = "dry run",
-                                        .gives = loop->live.gives,
+                                        .gives = loop->desk.live.gives,
                                         .forecast = &forecast_def,
                                         .now_s = now_s,
                                         .apply = apply};
     struct round_config as = {.cluster = &state->cluster,
-                              .policy = loop->policy,
-                              .settings = loop->settings.at,
-                              .nsettings = loop->settings.n,
+                              .policy = loop->desk.policy,
+                              .settings = loop->desk.settings.at,
+                              .nsettings = loop->desk.settings.n,
                               .seed = 1,
                               .engine = &dry->def,
                               .engine_state = dry};
     FIRN_TRY(round_new(&dry->round, &as, err));
-    FIRN_TRY(loop_copy_round(loop, dry->round, dry->now_s, err));
+    FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
-    round_save(loop->round, &memory);
+    round_save(loop->desk.round, &memory);
     if (memory.n > 0 &&
         round_load(dry->round, (struct firn_bytes){memory.at, memory.n}, err) !=
             FIRN_OK)
@@ -188,14 +189,14 @@ static void report(struct dryrun *dry, const struct firn_job *job, double rate_)
 static double expected_rate(struct dryrun *dry, const struct firn_job *job)
 {
     struct firn_way way =
-        liveforecast_held(dry->loop->forecast, book_id(dry, job), job);
+        liveforecast_held(dry->loop->desk.forecast, book_id(dry, job), job);
     double expected = rate(dry, job, &way, dry->now_s);
     return expected > 0 ? expected : 1;
 }
 
 /* One that runs and does not report: by what it has had. */
 static void expect_running(struct dryrun *dry, const struct firn_job *job,
-                           const struct loop_left *left)
+                           const struct desk_left *left)
 {
     double expected = expected_rate(dry, job);
     double rest_s = left->left_s * dry->stretch * expected;
@@ -212,22 +213,22 @@ static void expect_all(struct dryrun *dry)
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         const struct firn_job *job = &sj->job;
         const struct live_job *live = book_job(loop->book, book_id(dry, job));
-        const struct track *track = loop_track(loop, book_id(dry, job));
+        const struct track *track = desk_track(&loop->desk, book_id(dry, job));
         bool runs = job->held.nparts > 0;
         if (live != NULL && track != NULL && runs && !(job->rate > 0)) {
-            struct loop_left left = loop_left(loop, live, track);
+            struct desk_left left = desk_left(&loop->desk, live, track);
             expect_running(dry, job, &left);
         } else if (!runs && dry->stretch != 1 && job->id != dry->job) {
             round_correct(dry->round, job->id,
                           job->spec.duration_s * dry->stretch, dry->now_s);
         }
     }
-    for (size_t i = 0; i < loop->tracks.n; i++) {
-        const struct track *track = loop->tracks.at[i];
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
+        const struct track *track = loop->desk.tracks.at[i];
         if (track == NULL || track->blocked.nparts == 0)
             continue;
-        struct loop_left left =
-            loop_left(loop, book_job(loop->book, track->id), track);
+        struct desk_left left =
+            desk_left(&loop->desk, book_job(loop->book, track->id), track);
         double rest_s = left.left_s * (left.reports ? 1 : dry->stretch);
         struct pinned pinned = {track->id, &track->blocked,
                                 dry->now_s + rest_s};
@@ -239,10 +240,10 @@ static void expect_all(struct dryrun *dry)
 static bool is_known(const struct loop *loop, firn_job_id id)
 {
     const struct live_job *job = book_job(loop->book, id);
-    const struct track *track = loop_track(loop, id);
+    const struct track *track = desk_track(&loop->desk, id);
     if (job == NULL || track == NULL)
         return true;
-    return loop_left(loop, job, track).is_known;
+    return desk_left(&loop->desk, job, track).is_known;
 }
 
 /* --- rolling forward ----------------------------------------------------- */
@@ -376,13 +377,14 @@ enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
                              const struct question *q, struct firn_error *err)
 {
     const struct track *track =
-        q->job != NULL ? loop_track(loop, q->job->id) : NULL;
+        q->job != NULL ? desk_track(&loop->desk, q->job->id) : NULL;
     const struct firn_job *now =
-        track != NULL ? loop_round_job(loop, track) : NULL;
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
     FIRN_TRY(open_copy(dry, loop, err));
     dry->is_known = q->is_known;
     dry->is_elastic = q->is_elastic;
-    dry->job = track != NULL ? track->round_id : (firn_job_id)loop->books.n;
+    dry->job =
+        track != NULL ? track->round_id : (firn_job_id)loop->desk.books.n;
     if (now != NULL && now->held.nparts > 0) {
         dry->rate = now->rate;
         dry->start_s = 0;
@@ -413,7 +415,7 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
                             struct firn_error *err)
 {
     static const double stretches[] = {0.5, 2, 1};
-    const struct state *state = round_state(loop->round);
+    const struct state *state = round_state(loop->desk.round);
     bool are_many = state->nwaiting + state->nrunning > MANY;
     enum firn_status status = FIRN_OK;
     int nevents = 0;

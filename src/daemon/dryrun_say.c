@@ -86,7 +86,8 @@ static void put_answer(const struct dryrun *dry, const struct range *range,
     put_because(dry, &because);
     put_text(dry, &because, json);
     buf_printf(json, ",\"policy\":\"%s\",\"starts\":%s",
-               dry->loop->policy->name, isnan(dry->start_s) ? "false" : "true");
+               dry->loop->desk.policy->name,
+               isnan(dry->start_s) ? "false" : "true");
     put_range(json, "start", is_start_known ? dry->start_s : (double)NAN,
               range->start);
     put_range(json, "finish",
@@ -169,13 +170,13 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     struct dryrun dry = {0};
     struct firn_job_spec spec;
     struct range range;
-    loop_ask_spec(loop, ask, loop_now_s(loop), &spec);
+    desk_ask_spec(&loop->desk, ask, dock_now_s(&loop->dock), &spec);
     if (spec.name == NULL || spec.name[0] == '\0')
         spec.name = "the job";
     struct question q = {.spec = &spec,
                          .is_elastic = ask->is_elastic,
                          .is_known = ask->duration_s > 0 ||
-                                     loop_guess_s(loop, ask) > 0};
+                                     desk_guess_s(&loop->desk, ask) > 0};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
     if (status == FIRN_OK) {
         put_answer(&dry, &range, json);
@@ -190,7 +191,7 @@ static enum firn_status eta_pinned(struct loop *loop,
                                    const struct live_job *job,
                                    struct track *track, struct firn_buf *json)
 {
-    struct loop_left left = loop_left(loop, job, track);
+    struct desk_left left = desk_left(&loop->desk, job, track);
     struct dryrun dry = {.loop = loop,
                          .end_s = left.left_s,
                          .rate = track->rate,
@@ -200,7 +201,7 @@ static enum firn_status eta_pinned(struct loop *loop,
     struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}, 0};
     dryrun_gpus(&dry, &track->granted);
     if (left.is_known)
-        loop_guard_told(track, loop_now_s(loop), left.left_s);
+        desk_eta_told(track, dock_now_s(&loop->dock), left.left_s);
     put_answer(&dry, &range, json);
     buf_putc(json, '}');
     buf_release(&dry.gpus);
@@ -210,19 +211,19 @@ static enum firn_status eta_pinned(struct loop *loop,
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
-    struct track *track = loop_track(loop, job->id);
+    struct track *track = desk_track(&loop->desk, job->id);
     if (track != NULL && track->is_pinned && !job->is_ending &&
-        !loop_can_stop(job))
+        !desk_can_stop(job))
         return eta_pinned(loop, job, track, json);
-    if (track == NULL || loop_round_job(loop, track) == NULL)
+    if (track == NULL || desk_job(&loop->desk, track) == NULL)
         return firn_fail(err, FIRN_EDATA,
                          "job %d (%s) is %s and not in the policy's hands: "
                          "nothing can be said of its end",
                          job->id, job->ask.name, live_state_name(job->state));
     struct dryrun dry = {0};
     struct range range;
-    struct question q = {.job = job,
-                         .is_known = loop_left(loop, job, track).is_known};
+    struct question q = {
+        .job = job, .is_known = desk_left(&loop->desk, job, track).is_known};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
     if (status == FIRN_OK && track->rate > 0 && !isnan(dry.end_s)) {
         dryrun_widen(range.end, 0.9 * dry.end_s);
@@ -230,7 +231,7 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
     }
     if (status == FIRN_OK) {
         if (dry.is_known && dry.hung == FIRN_NO_JOB)
-            loop_guard_told(track, loop_now_s(loop), dry.end_s);
+            desk_eta_told(track, dock_now_s(&loop->dock), dry.end_s);
         put_answer(&dry, &range, json);
         buf_putc(json, '}');
     }

@@ -26,7 +26,6 @@
 
 /* What of a job forecasts are laid out by. */
 struct place {
-    int slot; /* 0: none yet */
     int gpus, batch, seq, threads;
     uint32_t types;
     double frozen_max;
@@ -37,9 +36,10 @@ struct liveforecast {
     struct known known;
     struct trainer *trainer;
     struct forecaster *forecaster;
-    VEC(struct place) places; /* by id from first_id on */
+    VEC(int) slots; /* by id from first_id on; 0: none yet */
     firn_job_id first_id;
-    VEC(int) unused; /* slots */
+    VEC(struct place) places; /* by slot */
+    VEC(int) unused;          /* slots */
     int nslots;
     firn_job_id scratch; /* the last id that was used in slot 0 */
     int counts[FIRN_TYPES_MAX];
@@ -79,6 +79,7 @@ void liveforecast_free(struct liveforecast *f)
     for (size_t i = 0; i < f->places.n; i++)
         mem_free(f->places.at[i].app);
     vec_release(&f->places);
+    vec_release(&f->slots);
     vec_release(&f->unused);
     forecaster_free(f->forecaster);
     trainer_free(f->trainer);
@@ -89,27 +90,29 @@ void liveforecast_free(struct liveforecast *f)
 /* --- which job --------------------------------------------------------------
  */
 
-/* NULL: the job is not in the book. */
-static struct place *place_of(struct liveforecast *f, firn_job_id id)
+/* The slot of a job; NULL: the job is not in the book. */
+static int *slot_of(struct liveforecast *f, firn_job_id id)
 {
     if (id < f->first_id || id < 0)
         return NULL;
     size_t i = (size_t)(id - f->first_id);
-    vec_reserve(&f->places, i + 1);
-    if (f->places.n <= i)
-        f->places.n = i + 1;
-    struct place *place = &f->places.at[i];
-    if (place->slot == 0)
-        place->slot =
-            f->unused.n > 0 ? f->unused.at[--f->unused.n] : f->nslots++;
-    return place;
+    vec_reserve(&f->slots, i + 1);
+    if (f->slots.n <= i)
+        f->slots.n = i + 1;
+    return &f->slots.at[i];
 }
 
 static struct forecaster_key key_of(struct liveforecast *f, firn_job_id id)
 {
-    const struct place *place = place_of(f, id);
-    if (place != NULL)
-        return (struct forecaster_key){place->slot, id};
+    int *slot = slot_of(f, id);
+    if (slot != NULL && *slot == 0) {
+        *slot = f->unused.n > 0 ? f->unused.at[--f->unused.n] : f->nslots++;
+        vec_reserve(&f->places, (size_t)*slot + 1);
+        if (f->places.n <= (size_t)*slot)
+            f->places.n = (size_t)*slot + 1;
+    }
+    if (slot != NULL)
+        return (struct forecaster_key){*slot, id};
     f->scratch = f->scratch > -1000000000 ? f->scratch - 1 : -2;
     return (struct forecaster_key){0, f->scratch};
 }
@@ -120,7 +123,7 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
 {
     const struct firn_job_spec *spec = &job->spec;
     struct forecaster_key key = key_of(f, id);
-    struct place *place = key.slot > 0 ? place_of(f, id) : NULL;
+    struct place *place = key.slot > 0 ? &f->places.at[key.slot] : NULL;
     if (place == NULL ||
         (place->gpus == spec->gpus && place->batch == spec->batch &&
          place->seq == spec->seq && place->threads == spec->threads &&
@@ -130,7 +133,6 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
         return key;
     mem_free(place->app);
     *place = (struct place){
-        .slot = place->slot,
         .gpus = spec->gpus,
         .batch = spec->batch,
         .seq = spec->seq,
@@ -151,13 +153,14 @@ static struct forecaster_job with_key(struct liveforecast *f,
 
 void liveforecast_forget(struct liveforecast *f, firn_job_id id)
 {
-    struct place *place = place_of(f, id);
-    if (place == NULL)
+    int *slot = slot_of(f, id);
+    if (slot == NULL || *slot == 0)
         return;
-    forecaster_forget(f->forecaster, (struct forecaster_key){place->slot, id});
-    vec_add(&f->unused, place->slot);
-    mem_free(place->app);
-    *place = (struct place){0};
+    forecaster_forget(f->forecaster, (struct forecaster_key){*slot, id});
+    vec_add(&f->unused, *slot);
+    mem_free(f->places.at[*slot].app);
+    f->places.at[*slot] = (struct place){0};
+    *slot = 0;
 }
 
 /* --- observations -----------------------------------------------------------

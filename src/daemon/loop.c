@@ -48,92 +48,20 @@ static const double FLUSH_S = 0.1, FLUSH_EVERY_S = 0.001;
 
 /* --- opening ------------------------------------------------------------- */
 
-static enum firn_status engine_option(struct loop *loop, const char *name,
-                                      const char *value, struct firn_error *err)
-{
-    return firn_option_set(loop->engine->options, loop->engine_state,
-                           loop->engine->name, name, value, err);
-}
-
-/* "local.cgroup=off" for engine local; of a policy: passed over. */
-static enum firn_status engine_setting(struct loop *loop, const char *setting,
-                                       struct firn_error *err)
-{
-    char owner[FIRN_NAME_MAX], option[FIRN_NAME_MAX];
-    const char *dot = strchr(setting, '.'), *equals = strchr(setting, '=');
-    struct firn_error unknown = {0};
-    if (dot == NULL || equals == NULL || dot > equals ||
-        (size_t)(dot - setting) >= sizeof owner ||
-        (size_t)(equals - dot) >= sizeof option)
-        return firn_fail(err, FIRN_EINVAL,
-                         "setting '%.80s' is not owner.option=value", setting);
-    snprintf(owner, sizeof owner, "%.*s", (int)(dot - setting), setting);
-    snprintf(option, sizeof option, "%.*s", (int)(equals - dot - 1), dot + 1);
-    if (strcmp(owner, loop->engine->name) == 0)
-        return engine_option(loop, option, equals + 1, err);
-    if (firn_policy_find(owner, &unknown) == NULL &&
-        firn_engine_find(owner, &unknown) == NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "setting '%.80s' is of no policy or engine", setting);
-    return FIRN_OK;
-}
-
-/* An engine that keeps something of its own is told where (firn/engine.h). */
-static void tell_state(struct loop *loop, const char *folder)
-{
-    struct firn_error err = {0};
-    const struct firn_option *at = loop->engine->options;
-    while (at != NULL && at->name != NULL && strcmp(at->name, "state") != 0)
-        at++;
-    if (at != NULL && at->name != NULL &&
-        engine_option(loop, at->name, folder, &err) != FIRN_OK)
-        log_warn("engine %s keeps nothing: %s", loop->engine->name, err.text);
-}
-
-static enum firn_status open_engine(struct loop *loop,
-                                    const struct loop_setup *setup,
-                                    struct firn_error *err)
-{
-    const struct config *config = setup->config;
-    loop->engine = setup->engine != NULL
-                       ? setup->engine
-                       : firn_engine_find(config->engine, err);
-    if (loop->engine == NULL)
-        return err->status;
-    if (!setup->is_deaf) { /* before anything is touched */
-        FIRN_TRY(
-            config_url(config, loop->engine->is_remote, 0, &loop->url, err));
-        buf_clear(&loop->url);
-    }
-    loop->engine_state = mem_new(1, loop->engine->state_size);
-    firn_options_default(loop->engine->options, loop->engine_state);
-    tell_state(loop, config->state);
-    if (config->gpus != NULL)
-        FIRN_TRY(engine_option(loop, "gpus", config->gpus, err));
-    for (size_t i = 0; i < config->nsettings; i++)
-        FIRN_TRY(engine_setting(loop, config->settings[i], err));
-    FIRN_TRY(loop->engine->open(loop->engine_state, err));
-    loop->is_engine_open = true;
-    FIRN_TRY(loop_attach(loop, err));
-    FIRN_TRY(loop->engine->discover(loop->engine_state, &loop->cluster, err));
-    loop_nodes_open(loop);
-    return loop_nodes_number(loop, err);
-}
-
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
 {
     const struct firn_policy_def *policy = NULL;
     FIRN_TRY(loop_choose_policy(loop, &policy, err));
     loop_engine_init(loop);
-    loop->forecast = liveforecast_new(&loop->cluster);
-    liveforecast_first(loop->forecast, loop->first_id);
+    loop->desk.forecast = liveforecast_new(&loop->dock.cluster);
+    liveforecast_first(loop->desk.forecast, loop->desk.first_id);
     struct firn_buf pairs = {0};
     struct firn_error none = {0};
     if (store_get_meta(loop->store, "bad-pairs", &pairs, &none) == FIRN_OK &&
         pairs.n > 0)
-        liveforecast_load_pairs(loop->forecast, pairs.at);
+        liveforecast_load_pairs(loop->desk.forecast, pairs.at);
     buf_release(&pairs);
-    loop->merges = livemerge_new();
+    loop->desk.merges = livemerge_new();
     enum firn_status status = loop_new_round(loop, policy, err);
     if (status != FIRN_OK && loop_unchoose(loop, err, &policy))
         status = loop_new_round(loop, policy, err);
@@ -157,13 +85,13 @@ static enum firn_status open_http(struct loop *loop,
                                  .turned_away = api_turned_away,
                                  .arg = loop->api};
     FIRN_TRY(http_open(&loop->http, &config, err));
-    return config_url(setup->config, loop->engine->is_remote,
-                      http_port(loop->http), &loop->url, err);
+    return config_url(setup->config, loop->dock.engine->is_remote,
+                      http_port(loop->http), &loop->dock.url, err);
 }
 
 static double loop_clock(void *arg)
 {
-    return loop_now_s(arg);
+    return dock_now_s(&((struct loop *)arg)->dock);
 }
 
 static enum firn_status open_all(struct loop *loop,
@@ -177,7 +105,7 @@ static enum firn_status open_all(struct loop *loop,
     if (said[0] != '\0')
         log_warn("%s", said);
     store_look(loop->store);
-    loop->first_id = store_first_id(loop->store);
+    loop->desk.first_id = store_first_id(loop->store);
     int nclosed = 0;
     FIRN_TRY(store_close_over(loop->store, &nclosed, err));
     if (nclosed > 0)
@@ -186,24 +114,31 @@ static enum firn_status open_all(struct loop *loop,
                  nclosed);
     FIRN_TRY(book_open(&loop->book, loop->store, err));
     loop_limit_jobs(loop, setup->config);
-    FIRN_TRY(open_engine(loop, setup, err));
+    loop->dock.config = setup->config;
+    loop->dock.store = loop->store;
+    loop->dock.book = loop->desk.book = loop->book;
+    loop->dock.log_mib = setup->config->keep.log_mib;
+    struct firn_engine_host host = loop_engine_host(loop);
+    FIRN_TRY(
+        dock_open(&loop->dock, setup->engine, !setup->is_deaf, &host, err));
+    foreign_open(&loop->desk);
     book_clock(loop->book, loop_clock, loop);
-    loop->history = livehistory_new();
-    loop_span_recover(loop);
+    loop->desk.history = livehistory_new();
+    desk_span_recover(&loop->desk);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
     FIRN_TRY(loop_nodes_begin(loop, err));
     enum firn_status status = store_commit(loop->store, err);
     if (status != FIRN_OK && status != FIRN_EUNSAVED)
         return status;
-    loop->saved_s = loop_now_s(loop);
+    loop->desk.saved_s = dock_now_s(&loop->dock);
     FIRN_TRY(open_http(loop, setup, err));
-    metrics_set(loop->metrics, METRIC_START_S, 0, loop_now_s(loop));
+    metrics_set(loop->metrics, METRIC_START_S, 0, dock_now_s(&loop->dock));
     log_info("engine %s, policy %s, %d GPUs on %d nodes, %zu jobs; ready in "
              "%.3f s",
-             loop->engine->name, loop->policy->name, loop->cluster.ngpus,
-             loop->cluster.nnodes, book_count(loop->book),
-             clock_elapsed_s() - began_s);
+             loop->dock.engine->name, loop->desk.policy->name,
+             loop->dock.cluster.ngpus, loop->dock.cluster.nnodes,
+             book_count(loop->book), clock_elapsed_s() - began_s);
     return FIRN_OK;
 }
 
@@ -214,15 +149,15 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     loop->config = loop->said = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
-    loop->think_from = LOOP_THINK_FROM;
-    loop->metrics = metrics_new();
-    loop->types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
-    loop->merge_key = mem_new(1, sizeof *loop->merge_key);
+    loop->desk.think_from = LOOP_THINK_FROM;
+    loop->metrics = loop->desk.metrics = metrics_new();
+    loop->desk.dock = &loop->dock;
+    loop->desk.types_text = mem_new(LLMJOBS_TYPES_TEXT, 1);
+    loop->desk.merge_key = mem_new(1, sizeof *loop->desk.merge_key);
     struct firn_error why = {0};
     enum firn_status status = open_all(loop, setup, &why);
     if (status != FIRN_OK) {
-        loop->broken = why; /* nothing more is written */
-        loop->broken.status = status;
+        loop->is_broken = true;
         loop_close(loop);
         return firn_fail(err, status, "%s", why.text);
     }
@@ -230,57 +165,27 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     return FIRN_OK;
 }
 
-static void free_parts(struct loop *loop)
-{
-    for (size_t i = 0; i < loop->tracks.n; i++)
-        loop_track_drop(loop, loop->first_id + (firn_job_id)i);
-    vec_release(&loop->tracks);
-    vec_release(&loop->books);
-    vec_release(&loop->refused);
-    vec_release(&loop->started);
-    vec_release(&loop->rejected);
-    vec_release(&loop->arrived);
-    vec_release(&loop->later);
-    vec_release(&loop->rebound);
-    vec_release(&loop->watched);
-    vec_release(&loop->riders);
-    loop_launch_free(loop);
-    retain_free(loop->retain);
-    liveforecast_free(loop->forecast);
-    livehistory_free(loop->history);
-    livemerge_free(loop->merges);
-    firn_cluster_release(&loop->cluster);
-    loop_nodes_close(loop);
-    buf_release(&loop->url);
-    mem_free(loop->nodes);
-    mem_free(loop->types_text);
-    if (loop->merge_key != NULL)
-        buf_release(loop->merge_key);
-    mem_free(loop->merge_key);
-    vec_release(&loop->settings);
-    config_release(&loop->reread);
-    vec_release(&loop->shown);
-    arena_release(&loop->settings_text);
-    arena_release(&loop->shown_text);
-}
-
 void loop_close(struct loop *loop)
 {
     struct firn_error err = {0};
     if (loop == NULL)
         return;
-    if (loop->round != NULL && loop->broken.status == FIRN_OK) {
+    if (loop->desk.round != NULL && !loop->is_broken &&
+        book_broken(loop->book)->status == FIRN_OK) {
         loop_save_policy(loop, true);
         if (store_commit(loop->store, &err) != FIRN_OK)
             log_warn("at the end: %s", err.text);
     }
     http_close(loop->http);
     api_free(loop->api);
-    round_free(loop->round);
-    if (loop->is_engine_open)
-        loop->engine->close(loop->engine_state);
-    mem_free(loop->engine_state);
-    free_parts(loop);
+    round_free(loop->desk.round);
+    desk_close(&loop->desk);
+    dock_close(&loop->dock);
+    retain_free(loop->retain);
+    mem_free(loop->nodes);
+    config_release(&loop->reread);
+    vec_release(&loop->shown);
+    arena_release(&loop->shown_text);
     book_close(loop->book);
     store_close(loop->store);
     metrics_free(loop->metrics);
@@ -292,7 +197,7 @@ void loop_close(struct loop *loop)
 /* What the disk has room for, and when to look or to write again. */
 static void look_at_disk(struct loop *loop, double *next_s)
 {
-    double elapsed_s = clock_elapsed_s(), now_s = loop_now_s(loop);
+    double elapsed_s = clock_elapsed_s(), now_s = dock_now_s(&loop->dock);
     double look_s = store_look(loop->store);
     bool is_ample = store_room(loop->store) == ROOM_AMPLE;
     for (enum room r = 0; r < ROOM_N; r++)
@@ -305,46 +210,6 @@ static void look_at_disk(struct loop *loop, double *next_s)
                        now_s + fmax(store_retry_s(loop->store) - elapsed_s, 0));
 }
 
-static enum firn_status commit(struct loop *loop, struct firn_error *err)
-{
-    if (loop->broken.status != FIRN_OK) {
-        store_rollback(loop->store);
-        return firn_fail(err, loop->broken.status, "%s", loop->broken.text);
-    }
-    bool has_changes = store_has_changes(loop->store);
-    double began_s = clock_elapsed_s();
-    enum firn_status status = store_commit(loop->store, err);
-    if (has_changes)
-        metrics_observe(loop->metrics, METRIC_COMMIT_S,
-                        clock_elapsed_s() - began_s);
-    if (status != FIRN_OK)
-        metrics_add(loop->metrics, METRIC_COMMITS_FAILED, 0, 1);
-    return status;
-}
-
-enum firn_status loop_answer(struct loop *loop, struct firn_error *err)
-{
-    failpoint("loop.commit.before");
-    enum firn_status status = commit(loop, err); /* (1) */
-    failpoint("loop.commit.after");
-    if (!loop->is_thinking) /* else it is a part of the decision */
-        turnwatch_part(&loop->watch, TURN_COMMIT);
-    bool has_answers = api_is_waiting(loop->api);
-    if (has_answers)
-        failpoint("loop.answer.before");
-    api_settle(loop->api, status, err);
-    has_answers = has_answers && !api_is_waiting(loop->api);
-    if (status == FIRN_EUNSAVED)
-        status = FIRN_OK; /* (2) */
-    if (loop->http != NULL && has_answers)
-        http_run(loop->http); /* they go out */
-    if (has_answers) {
-        failpoint("loop.answer.after");
-        loop->answered_s = loop_now_s(loop);
-    }
-    return status;
-}
-
 enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
@@ -355,16 +220,17 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     if (loop->http != NULL)
         http_run(loop->http);
     turnwatch_part(watch, TURN_REQUESTS);
-    double now_s = loop_now_s(loop);
+    double now_s = dock_now_s(&loop->dock);
     while (watch->nevents < MOST_EVENTS &&
-           loop->engine->next(loop->engine_state, now_s, &event, &said)) {
+           loop->dock.engine->next(loop->dock.engine_state, now_s, &event,
+                                   &said)) {
         loop_event(loop, &event);
         watch->nevents++;
     }
     if (said.status != FIRN_OK)
-        log_warn("engine %s: %s", loop->engine->name, said.text);
+        log_warn("engine %s: %s", loop->dock.engine->name, said.text);
     turnwatch_part(watch, TURN_EVENTS);
-    loop_span_look(loop, now_s);
+    desk_span_look(&loop->desk, now_s);
     *next_s = loop_retry(loop, now_s);
     if (watch->nevents == MOST_EVENTS)
         *next_s = now_s; /* the rest in the next turn */
@@ -454,8 +320,9 @@ static enum firn_status begin(struct waiting *w, struct loop *loop,
     if (failed == 0)
         failed = watch_signal(w, &w->hang_up, loop, SIGHUP);
     if (failed == 0)
-        failed = uv_poll_init(&w->uv, &w->engine,
-                              loop->engine->wake_fd(loop->engine_state));
+        failed =
+            uv_poll_init(&w->uv, &w->engine,
+                         loop->dock.engine->wake_fd(loop->dock.engine_state));
     if (failed == 0)
         failed = uv_poll_start(&w->engine, UV_READABLE, on_poll);
     if (failed == 0 && loop->http != NULL)
@@ -501,7 +368,7 @@ static void end(struct waiting *w)
 /* Until something happens, or it is `next_s`. */
 static void wait_until(struct waiting *w, struct loop *loop, double next_s)
 {
-    double wait_s = fmin(next_s - loop_now_s(loop), LONGEST_WAIT_S);
+    double wait_s = fmin(next_s - dock_now_s(&loop->dock), LONGEST_WAIT_S);
     int http_ms = -1;
     if (loop->http != NULL)
         http_fd(loop->http, &http_ms);
@@ -529,12 +396,13 @@ enum firn_status loop_run(struct loop *loop, struct firn_error *err)
         status = loop_turn(loop, &next_s, err);
         double alive_s = notify_alive(&notify);
         if (status == FIRN_OK && !loop->wants_stop)
-            wait_until(w, loop, fmin(next_s, loop_now_s(loop) + alive_s));
+            wait_until(w, loop,
+                       fmin(next_s, dock_now_s(&loop->dock) + alive_s));
     }
     notify_stopping(&notify);
     notify_close(&notify);
     if (status != FIRN_OK)
-        loop->broken.status = status;
+        loop->is_broken = true;
     end(w);
     mem_free(w);
     return status;

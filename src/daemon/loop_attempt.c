@@ -29,7 +29,7 @@ static void tell_log(const struct loop *loop, const struct live_job *job,
     struct firn_buf path = {0}, text = {0};
     buf_printf(&path, "%s/jobs", loop->config->state);
     mkdir(path.at, 0700); /* there already, or the next one fails */
-    mkdir(loop_job_folder(loop, job->id, &path), 0700);
+    mkdir(dock_job_folder(&loop->dock, job->id, &path), 0700);
     buf_puts(&path, "/log");
     int fd = open(path.at,
                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
@@ -50,11 +50,11 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
                                    const struct live_job *partner,
                                    struct firn_error *err)
 {
-    struct track *track = loop_track(loop, job->id);
+    struct track *track = desk_track(&loop->desk, job->id);
     bool is_led = partner != NULL && partner->id < job->id;
-    const struct firn_job *in_round = loop_round_job(loop, track);
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
     const struct firn_alloc *gpus = is_led ? &in_round->held : &track->granted;
-    struct firn_how how = partner_how(loop, &gpus->how);
+    struct firn_how how = partner_how(&loop->desk, &gpus->how);
     struct firn_buf held = {0};
     int64_t epoch = 0;
     how.merged_with = partner != NULL ? partner->id : FIRN_NO_JOB;
@@ -65,13 +65,13 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK)
         status = book_how(loop->book, job, &how, err);
     if (status == FIRN_OK)
-        status = loop_type_keep(loop, job, gpus->parts[0].node, err);
+        status = desk_type_keep(&loop->desk, job, gpus->parts[0].node, err);
     if (status == FIRN_OK)
         status = is_led ? book_ride(loop->book, job, &epoch, err)
                         : book_next_epoch(loop->book, job, &epoch, err);
-    if (loop_wrote(loop, status, err)) {
+    if (book_wrote(loop->book, status, err)) {
         track->open_epoch = epoch;
-        track->opened_s = loop_now_s(loop);
+        track->opened_s = dock_now_s(&loop->dock);
         if (is_led)
             tell_log(loop, job, partner);
     }
@@ -85,10 +85,11 @@ void loop_close_late(struct loop *loop, struct live_job *job, int64_t epoch,
 {
     struct firn_error err = {0};
     struct store_epoch last = {.epoch = epoch,
-                               .ended_s = loop_now_s(loop),
+                               .ended_s = dock_now_s(&loop->dock),
                                .end = event->end,
                                .exit_status = event->exit_status};
-    loop_wrote(loop, book_close_attempts(loop->book, job, &last, &err), &err);
+    book_wrote(loop->book, book_close_attempts(loop->book, job, &last, &err),
+               &err);
 }
 
 /* (2) */
@@ -96,7 +97,7 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
                         const struct firn_event *event)
 {
     struct firn_error err = {0};
-    struct track *track = loop_track(loop, job->id);
+    struct track *track = desk_track(&loop->desk, job->id);
     if (event == NULL)
         return;
     if (event->epoch > 0 && event->epoch < track->open_epoch)
@@ -106,7 +107,7 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
     struct store_epoch epoch = {.job = job->id,
                                 .epoch = event->epoch,
                                 .started_s = track->opened_s,
-                                .ended_s = loop_now_s(loop),
+                                .ended_s = dock_now_s(&loop->dock),
                                 .end = event->end,
                                 .exit_status = event->exit_status,
                                 .held = job->held};
@@ -114,8 +115,9 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
     track->rate = track->turn = track->best = 0;
     track->best_epoch = 0;
     metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
-    loop_wrote(loop, book_epoch_ended(loop->book, job, &epoch, &err), &err);
-    loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
+    book_wrote(loop->book, book_epoch_ended(loop->book, job, &epoch, &err),
+               &err);
+    book_wrote(loop->book, book_held(loop->book, job, "-", &err), &err);
 }
 
 void loop_stopped_text(const struct live_job *job, int end, double ran_s,

@@ -34,15 +34,15 @@ static size_t key_of(const char *setting)
 
 void loop_set(struct loop *loop, const char *setting)
 {
-    const char *kept = arena_strdup(&loop->settings_text, setting);
+    const char *kept = arena_strdup(&loop->desk.settings_text, setting);
     size_t n = key_of(setting);
-    for (size_t i = loop->said->nsettings; i < loop->settings.n; i++)
-        if (key_of(loop->settings.at[i]) == n &&
-            strncmp(loop->settings.at[i], setting, n) == 0) {
-            loop->settings.at[i] = kept;
+    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+        if (key_of(loop->desk.settings.at[i]) == n &&
+            strncmp(loop->desk.settings.at[i], setting, n) == 0) {
+            loop->desk.settings.at[i] = kept;
             return;
         }
-    vec_add(&loop->settings, kept);
+    vec_add(&loop->desk.settings, kept);
 }
 
 /* The operator's, then an empty line, then the API's. */
@@ -51,12 +51,12 @@ void loop_keep_choice(struct loop *loop)
     struct firn_buf text = {0};
     struct firn_error err = {0};
     write_said(loop->said, &text);
-    buf_printf(&text, "\n%s\n", loop->policy->name);
-    for (size_t i = loop->said->nsettings; i < loop->settings.n; i++)
-        buf_printf(&text, "%s\n", loop->settings.at[i]);
+    buf_printf(&text, "\n%s\n", loop->desk.policy->name);
+    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+        buf_printf(&text, "%s\n", loop->desk.settings.at[i]);
     enum firn_status status = store_put_meta(
         loop->store, "policy", (struct firn_bytes){text.at, text.n}, &err);
-    loop_wrote(loop, status, &err);
+    book_wrote(loop->book, status, &err);
     buf_release(&text);
 }
 
@@ -65,7 +65,7 @@ static void forget_choice(struct loop *loop)
     struct firn_error err = {0};
     enum firn_status status =
         store_put_meta(loop->store, "policy", (struct firn_bytes){"", 0}, &err);
-    loop_wrote(loop, status, &err);
+    book_wrote(loop->book, status, &err);
 }
 
 /* --- at the start -------------------------------------------------------- */
@@ -124,7 +124,7 @@ enum firn_status loop_choose_policy(struct loop *loop,
     struct firn_buf kept = {0};
     const struct firn_policy_def *policy = NULL;
     for (size_t i = 0; i < loop->said->nsettings; i++)
-        vec_add(&loop->settings, loop->said->settings[i]);
+        vec_add(&loop->desk.settings, loop->said->settings[i]);
     char *at = chosen(loop, &kept);
     if (at != NULL)
         take_chosen(loop, at, &policy);
@@ -140,10 +140,10 @@ bool loop_unchoose(struct loop *loop, const struct firn_error *why,
 {
     struct firn_error none = {0};
     const struct firn_policy_def *own = policy_of(loop->said, &none);
-    if (loop->settings.n == loop->said->nsettings && *out == own)
+    if (loop->desk.settings.n == loop->said->nsettings && *out == own)
         return false;
     log_warn("what the API had set is forgotten: %s", why->text);
-    loop->settings.n = loop->said->nsettings;
+    loop->desk.settings.n = loop->said->nsettings;
     forget_choice(loop);
     *out = own;
     return own != NULL;
@@ -160,10 +160,10 @@ static bool is_other(const char *a, const char *b)
 static void write_engine(const struct loop *loop, const struct config *said,
                          struct firn_buf *out)
 {
-    size_t n = strlen(loop->engine->name);
+    size_t n = strlen(loop->dock.engine->name);
     buf_puts(out, "");
     for (size_t i = 0; i < said->nsettings; i++)
-        if (strncmp(said->settings[i], loop->engine->name, n) == 0 &&
+        if (strncmp(said->settings[i], loop->dock.engine->name, n) == 0 &&
             said->settings[i][n] == '.')
             buf_printf(out, "%s\n", said->settings[i]);
 }
@@ -197,7 +197,7 @@ static void name_fixed(const struct loop *loop, const struct config *fresh)
     if (is_other(before.at, after.at))
         log_warn("settings of engine %s cannot change while firnd runs; they "
                  "are taken at the next start",
-                 loop->engine->name);
+                 loop->dock.engine->name);
     buf_release(&before);
     buf_release(&after);
 }
@@ -214,22 +214,23 @@ static enum firn_status take_policy(struct loop *loop,
     buf_release(&before);
     buf_release(&after);
     const struct firn_policy_def *policy =
-        is_same ? loop->policy : policy_of(fresh, err);
+        is_same ? loop->desk.policy : policy_of(fresh, err);
     if (policy == NULL)
         return err->status;
     VEC(const char *) settings = {0};
     for (size_t i = 0; i < fresh->nsettings; i++)
         vec_add(&settings, fresh->settings[i]);
-    for (size_t i = loop->said->nsettings; is_same && i < loop->settings.n; i++)
-        vec_add(&settings, loop->settings.at[i]);
-    struct loop was = *loop;
-    loop->settings.at = settings.at;
-    loop->settings.n = settings.n;
-    loop->settings.cap = settings.cap;
+    for (size_t i = loop->said->nsettings; is_same && i < loop->desk.settings.n;
+         i++)
+        vec_add(&settings, loop->desk.settings.at[i]);
+    struct desk was = loop->desk;
+    loop->desk.settings.at = settings.at;
+    loop->desk.settings.n = settings.n;
+    loop->desk.settings.cap = settings.cap;
     enum firn_status status =
         is_same ? FIRN_OK : loop_new_round(loop, policy, err);
     if (status != FIRN_OK) {
-        loop->settings = was.settings;
+        loop->desk.settings = was.settings;
         vec_release(&settings);
         return status;
     }
@@ -259,9 +260,9 @@ static void tell_reload(struct loop *loop, const char *kind, const char *text)
     struct firn_error err = {0};
     book_caller(loop->book, "SIGHUP");
     enum firn_status status =
-        book_tell(loop->book, loop_now_s(loop), kind, text, &err);
+        book_tell(loop->book, dock_now_s(&loop->dock), kind, text, &err);
     book_caller(loop->book, "");
-    loop_wrote(loop, status, &err);
+    book_wrote(loop->book, status, &err);
 }
 
 void loop_reload(struct loop *loop)
@@ -279,9 +280,10 @@ void loop_reload(struct loop *loop)
     config_release(&loop->reread);
     loop->reread = fresh;
     loop->said = &loop->reread;
+    loop->dock.log_mib = fresh.keep.log_mib;
     char text[128];
     snprintf(text, sizeof text, "flags and files are read again; policy %s",
-             loop->policy->name);
+             loop->desk.policy->name);
     log_info("%s", text);
     tell_reload(loop, "reloaded", text);
 }

@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double FIXED = 0.5; /* memory of weights and the like, of all */
-
 /* --- the engine as the round sees it ------------------------------------- */
 
 static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
@@ -40,7 +38,7 @@ static void give_orders(struct loop *loop, struct live_job *job,
     if (to->nparts > 0 && (to->tunes & FIRN_TUNE_FREEZE) == 0 &&
         job->ask.freeze[0] != '\0')
         orders.nfrozen = 0; /* this policy leaves all layers in training */
-    loop_wrote(loop, book_orders(loop->book, job, &orders, &err), &err);
+    book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
 /* The step as an event of the job's life. */
@@ -49,9 +47,9 @@ static enum life_event event_of(const struct loop *loop,
 {
     if (step->kind != FIRN_STEP_STOP)
         return LIFE_GIVEN;
-    return loop->is_draining ? LIFE_DRAINED
-           : step->is_loss   ? LIFE_NODE_DOWN
-                             : LIFE_TAKEN;
+    return loop->desk.is_draining ? LIFE_DRAINED
+           : step->is_loss        ? LIFE_NODE_DOWN
+                                  : LIFE_TAKEN;
 }
 
 /* The engine has taken the step, or is not to hear of it. */
@@ -61,8 +59,8 @@ static void tell_step(struct loop *loop, struct live_job *job,
     struct firn_buf to = {0}, from = {0};
     char partner[16];
     snprintf(partner, sizeof partner, "%d", lead);
-    loop_alloc_text(loop, step->to, &to);
-    loop_gpus_text(loop, job->held, &from);
+    dock_alloc_text(&loop->dock, step->to, &to);
+    dock_gpus_text(&loop->dock, job->held, &from);
     struct happening what = {.event = event_of(loop, step),
                              .facts = lead != FIRN_NO_JOB ? LIFE_IS_AWAITS : 0,
                              .nofacts =
@@ -80,7 +78,7 @@ static firn_job_id lead_by(const struct loop *loop, const struct live_job *job,
 {
     firn_job_id with =
         step->to->nparts > 0 && step->to->how.merged_with != FIRN_NO_JOB
-            ? loop_book_id(loop, step->to->how.merged_with)
+            ? desk_book_id(&loop->desk, step->to->how.merged_with)
             : FIRN_NO_JOB;
     return with < job->id ? with : FIRN_NO_JOB;
 }
@@ -94,12 +92,12 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct firn_step passed = *step;
     (void)err;
     struct firn_alloc to = *step->to;
-    to.how = partner_how(loop, &step->to->how);
-    as.id = loop_book_id(loop, step->job->id);
+    to.how = partner_how(&loop->desk, &step->to->how);
+    as.id = desk_book_id(&loop->desk, step->job->id);
     passed.job = &as;
     passed.to = &to;
     struct live_job *job = book_job(loop->book, as.id);
-    struct track *track = loop_track(loop, as.id);
+    struct track *track = desk_track(&loop->desk, as.id);
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
@@ -107,14 +105,14 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     firn_job_id lead = lead_by(loop, job, step);
     bool is_led = lead != FIRN_NO_JOB || partner_lead(loop->book, job) != NULL;
     if (step->is_loss) /* a drained node lives: there is time to leave */
-        passed.is_loss = !loop->is_draining;
-    if (!is_led &&
-        loop->engine->apply(loop->engine_state, &passed, &why) != FIRN_OK) {
+        passed.is_loss = !loop->desk.is_draining;
+    if (!is_led && loop->dock.engine->apply(loop->dock.engine_state, &passed,
+                                            &why) != FIRN_OK) {
         log_warn("job %d: %s", as.id, why.text); /* (1) */
         track->granted.nparts = track->granted.ngpus = 0;
         struct refused refused = {.job = as.id};
         snprintf(refused.why, sizeof refused.why, "%.200s", why.text);
-        vec_add(&loop->refused, refused);
+        vec_add(&loop->desk.refused, refused);
         return FIRN_OK;
     }
     tell_step(loop, job, &passed, lead);
@@ -124,14 +122,14 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct loop *loop = state;
-    return loop->engine->settled
-               ? loop->engine->settled(loop->engine_state, err)
+    return loop->dock.engine->settled
+               ? loop->dock.engine->settled(loop->dock.engine_state, err)
                : FIRN_OK;
 }
 
 static double now_s(void *state)
 {
-    return loop_now_s(state);
+    return dock_now_s(&((struct loop *)state)->dock);
 }
 
 static double rate(void *state, const struct firn_job *job,
@@ -139,36 +137,24 @@ static double rate(void *state, const struct firn_job *job,
 {
     const struct loop *loop = state;
     (void)at_s;
-    return liveforecast_rate(loop->forecast, loop_book_id(loop, job->id), job,
-                             way);
+    return liveforecast_rate(loop->desk.forecast,
+                             desk_book_id(&loop->desk, job->id), job, way);
 }
 
 static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
 {
     const struct loop *loop = state;
-    return liveforecast_gpus_max(loop->forecast, loop_book_id(loop, job->id),
-                                 job, tunes);
+    return liveforecast_gpus_max(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, tunes);
 }
 
 static double slowdown(void *state, const struct firn_job *job,
                        const struct firn_job *other)
 {
     const struct loop *loop = state;
-    struct liveforecast_job a = {loop_book_id(loop, job->id), job};
-    struct liveforecast_job b = {loop_book_id(loop, other->id), other};
-    return liveforecast_slowdown(loop->forecast, a, b);
-}
-
-/* What goes with the batch is divided by the passes of a step; the rest, taken
- * to be half, is there whatever the batch. Elastic jobs take such orders. */
-struct firn_load loop_load(const struct loop *loop, const struct firn_job *job,
-                           const struct firn_way *way, bool is_elastic)
-{
-    struct firn_load load = liveforecast_load(
-        loop->forecast, loop_book_id(loop, job->id), job, way);
-    if (is_elastic && way->passes > 1)
-        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
-    return load;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
 static struct firn_load load(void *state, const struct firn_job *job,
@@ -176,16 +162,17 @@ static struct firn_load load(void *state, const struct firn_job *job,
 {
     const struct loop *loop = state;
     const struct live_job *live =
-        book_job(loop->book, loop_book_id(loop, job->id));
-    return loop_load(loop, job, way, live != NULL && live->ask.is_elastic);
+        book_job(loop->book, desk_book_id(&loop->desk, job->id));
+    return desk_load(&loop->desk, job, way,
+                     live != NULL && live->ask.is_elastic);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
                        struct firn_llm_way *out, size_t max)
 {
     const struct loop *loop = state;
-    return liveforecast_llm_ways(loop->forecast, loop_book_id(loop, job->id),
-                                 job, out, max);
+    return liveforecast_llm_ways(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, out, max);
 }
 
 static bool merge(void *state, const struct firn_job *a,
@@ -193,8 +180,8 @@ static bool merge(void *state, const struct firn_job *a,
                   const struct firn_way *way, double at_s,
                   struct firn_merge *out)
 {
-    struct loop_pair pair = {a, b, kind};
-    return loop_merge(state, &pair, way, at_s, out);
+    struct desk_pair pair = {a, b, kind};
+    return desk_merge(&((struct loop *)state)->desk, &pair, way, at_s, out);
 }
 
 static const struct firn_forecast_def forecast_def = {.merge = merge,
@@ -206,11 +193,11 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
 
 void loop_engine_init(struct loop *loop)
 {
-    loop->live = (struct firn_engine_def){
-        .name = loop->engine->name,
-        .summary = loop->engine->summary,
-        .gives = loop->engine->gives | FIRN_NEED_DURATION | FIRN_NEED_TYPES |
-                 FIRN_NEED_FORECAST,
+    loop->desk.live = (struct firn_engine_def){
+        .name = loop->dock.engine->name,
+        .summary = loop->dock.engine->summary,
+        .gives = loop->dock.engine->gives | FIRN_NEED_DURATION |
+                 FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
         .forecast = &forecast_def,
         .now_s = now_s,
         .apply = apply,
@@ -227,7 +214,7 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
                                       struct firn_error *err)
 {
     struct live_job *before = partner_of(loop->book, job);
-    struct live_job *partner = partner_wanted(loop, job);
+    struct live_job *partner = partner_wanted(&loop->desk, job);
     *out = NULL;
     if (before != NULL && before->id < job->id)
         return firn_fail(err, FIRN_EINVAL,
@@ -241,7 +228,7 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
     if (partner == NULL || partner->id < job->id || partner->is_ending ||
         partner->is_held)
         return FIRN_OK;
-    if (loop->engine->phase(loop->engine_state, partner->id) != FIRN_PHASE_GONE)
+    if (dock_phase(&loop->dock, partner->id) != FIRN_PHASE_GONE)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d, its partner, has not left its GPUs yet",
                          partner->id);
@@ -258,7 +245,7 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
 {
     struct loop *loop = arg;
     struct live_job *job = book_job(loop->book, id), *partner = NULL;
-    struct track *track = loop_track(loop, id);
+    struct track *track = desk_track(&loop->desk, id);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
     if (store_trouble(loop->store) != NULL)
@@ -281,17 +268,20 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         loop_partner_ends(loop, job, partner, &lost);
     if (what.status == FIRN_EUNSAVED) {
         track->open_epoch = job->epoch;
-        track->opened_s = loop_now_s(loop);
+        track->opened_s = dock_now_s(&loop->dock);
         loop_close_attempt(loop, job, &lost);
     }
     return what.status;
 }
 
-enum firn_status loop_attach(struct loop *loop, struct firn_error *err)
+static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
-    FIRN_TRY(loop_mark(loop, err));
-    struct firn_engine_host host = {loop, loop->mark, loop_launch, next_epoch};
-    return loop->engine->attach(loop->engine_state, &host, err);
+    return dock_launch(&((struct loop *)arg)->dock, id, out);
+}
+
+struct firn_engine_host loop_engine_host(struct loop *loop)
+{
+    return (struct firn_engine_host){loop, NULL, launch, next_epoch};
 }
 
 /* --- events -------------------------------------------------------------- */
@@ -300,8 +290,8 @@ static void on_phase(struct loop *loop, struct live_job *job,
                      const struct firn_event *event)
 {
     struct firn_buf on = {0}, with = {0};
-    loop_gpus_text(loop, job->held, &on);
-    partner_words(loop, job, &with);
+    dock_gpus_text(&loop->dock, job->held, &on);
+    partner_words(&loop->desk, job, &with);
     struct happening what = {.words = {.gpus = on.at, .partner = with.at}};
     if (event->phase == FIRN_PHASE_STARTING)
         what.event = LIFE_BEGINS;
@@ -319,9 +309,10 @@ static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *partner,
                    const struct firn_event *event)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     bool is_open = track->open_epoch != 0 && event->epoch == track->open_epoch;
-    double ran_s = is_open ? loop_now_s(loop) - track->opened_s : (double)NAN;
+    double ran_s =
+        is_open ? dock_now_s(&loop->dock) - track->opened_s : (double)NAN;
     char why[LIVE_TEXT] = "";
     struct happening what = {.event = LIFE_DONE,
                              .end = event,
@@ -341,7 +332,7 @@ static void on_end(struct loop *loop, struct live_job *job,
 static void on_job_event(struct loop *loop, const struct firn_event *event)
 {
     struct live_job *job = book_job(loop->book, event->job);
-    struct track *track = loop_track(loop, event->job);
+    struct track *track = desk_track(&loop->desk, event->job);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return;
     struct live_job *other = partner_of(loop->book, job);
@@ -374,7 +365,7 @@ void loop_event(struct loop *loop, const struct firn_event *event)
         loop_node_event(loop, event);
         break;
     case FIRN_EVENT_TAKEN:
-        loop_outside_taken(loop, &event->taken);
+        foreign_taken(&loop->desk, &event->taken);
         break;
     case FIRN_EVENT_INBOX:
         loop_inbox_event(loop, event->inbox);

@@ -28,8 +28,8 @@ static double had_gib(const struct loop *loop, const struct firn_alloc *had)
 {
     double least = 0;
     for (int i = 0; i < had->nparts; i++) {
-        int type = loop->cluster.nodes[had->parts[i].node].type;
-        double gib = loop->cluster.types[type].mem_gib;
+        int type = loop->dock.cluster.nodes[had->parts[i].node].type;
+        double gib = loop->dock.cluster.types[type].mem_gib;
         if (gib > 0 && (least <= 0 || gib < least))
             least = gib;
     }
@@ -40,17 +40,18 @@ static double had_gib(const struct loop *loop, const struct firn_alloc *had)
 static double expected_gib(const struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
-    const struct firn_job *in_round = loop_round_job(loop, track);
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
     struct firn_job as = {.id = job->id, .type_mask = ~(uint32_t)0};
     if (in_round != NULL)
         as = *in_round;
     else
-        loop_spec(loop, job, &as.spec);
+        desk_spec(&loop->desk, job, &as.spec);
     as.held = track->granted;
     if (as.held.nparts == 0)
         return job->ask.mem_gib;
-    struct firn_way way = liveforecast_held(loop->forecast, job->id, &as);
-    double gib = liveforecast_load(loop->forecast, job->id, &as, &way).mem_gib;
+    struct firn_way way = liveforecast_held(loop->desk.forecast, job->id, &as);
+    double gib =
+        liveforecast_load(loop->desk.forecast, job->id, &as, &way).mem_gib;
     return isnan(gib) ? job->ask.mem_gib : fmax(gib, job->ask.mem_gib);
 }
 
@@ -59,9 +60,9 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
                           const struct track *track)
 {
     double had = had_gib(loop, &track->granted);
-    double most = loop_type_gib(loop, job);
+    double most = desk_type_gib(&loop->desk, job);
     double need = fmax(1.5 * expected_gib(loop, job, track),
-                       liveforecast_memory(loop->forecast, job->id));
+                       liveforecast_memory(loop->desk.forecast, job->id));
     if (had > 0 && !track->granted.is_shared && need <= had)
         need = had * 1.001; /* it did not fit there */
     if (most > 0 && need > most)
@@ -84,7 +85,7 @@ static bool is_log_refused(const struct loop *loop, const struct live_job *job,
 {
     struct firn_buf path = {0};
     struct firn_error err = {0};
-    loop_job_folder(loop, job->id, &path);
+    dock_job_folder(&loop->dock, job->id, &path);
     buf_puts(&path, "/log");
     bool is_refused = joblog_check(path.at, &err) != FIRN_OK;
     if (is_refused)
@@ -97,14 +98,14 @@ static void judge_memory(struct loop *loop, const struct live_job *job,
                          struct happening *what, char why[LIVE_TEXT])
 {
     int most = job->ask.retry_on_failure ? job->ask.retries_max : 0;
-    double need = more_memory(loop, job, loop_track(loop, job->id));
+    double need = more_memory(loop, job, desk_track(&loop->desk, job->id));
     what->event = LIFE_FAILED_MEMORY;
     if (job->nretries > most || need <= 0) {
         snprintf(why, LIVE_TEXT,
                  "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
                  "smaller batch",
                  need > 0 ? " again"
-                 : loop_type_is_fixed(loop, job)
+                 : desk_type_is_fixed(&loop->desk, job)
                      ? " on the type of GPUs that it keeps to"
                      : " on the largest GPUs there are");
         return;
@@ -142,38 +143,38 @@ void loop_judge_failure(struct loop *loop, const struct live_job *job,
                  job->ask.name);
     bool may = is_lost ? job->ask.retry_on_lost : job->ask.retry_on_failure;
     may = may && job->nretries < job->ask.retries_max;
-    if (may || (is_lost && loop->engine->is_remote && loop_can_stop(job)))
+    if (may || (is_lost && loop->dock.engine->is_remote && desk_can_stop(job)))
         what->facts |= LIFE_IS_MAY_RETRY;
 }
 
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s)
 {
-    struct track *track = loop_track_make(loop, job->id);
-    double now_s = loop_now_s(loop), wait_s = wait_of(job->nretries - 1);
+    struct track *track = desk_track_make(&loop->desk, job->id);
+    double now_s = dock_now_s(&loop->dock), wait_s = wait_of(job->nretries - 1);
     if (job->nretries < 1 || !(failed_s + wait_s > now_s))
         return;
     /* A clock that was put back makes nobody wait longer. */
     track->again_s = fmin(failed_s, now_s) + wait_s;
-    vec_add(&loop->later, job->id);
+    vec_add(&loop->desk.later, job->id);
 }
 
 double loop_retry(struct loop *loop, double now_s)
 {
     double next_s = INFINITY;
     size_t n = 0;
-    for (size_t i = 0; i < loop->later.n; i++) {
-        firn_job_id id = loop->later.at[i];
-        struct track *track = loop_track(loop, id);
+    for (size_t i = 0; i < loop->desk.later.n; i++) {
+        firn_job_id id = loop->desk.later.at[i];
+        struct track *track = desk_track(&loop->desk, id);
         if (track == NULL || track->again_s <= 0)
             continue;
         if (track->again_s > now_s) {
             next_s = fmin(next_s, track->again_s);
-            loop->later.at[n++] = id;
+            loop->desk.later.at[n++] = id;
             continue;
         }
         track->again_s = 0;
         loop_happens_why(loop, book_job(loop->book, id), LIFE_RETRY_DUE, NULL);
     }
-    loop->later.n = n;
+    loop->desk.later.n = n;
     return next_s;
 }

@@ -68,42 +68,45 @@ static void watch_pair(struct loop *loop, struct track *track,
     forget_pair(track);
     track->mate = mate->id;
     track->slow_expected = liveforecast_slowdown(
-        loop->forecast, named(track, job), named(mate, beside));
-    vec_add(&loop->watched, track->id);
+        loop->desk.forecast, named(track, job), named(mate, beside));
+    vec_add(&loop->desk.watched, track->id);
 }
 
 static void found_bad(struct loop *loop, struct track *track,
                       struct liveforecast_job job, struct liveforecast_job mate)
 {
     struct firn_event ask = {.kind = FIRN_EVENT_TIMER,
-                             .at_s = loop_now_s(loop)};
+                             .at_s = dock_now_s(&loop->dock)};
     struct firn_error err = {0};
     log_info("jobs %d and %d are bad for each other: %.2f and %.2f times "
              "slower",
              job.id, mate.id, track->watch.xi_a, track->watch.xi_b);
-    track->bad_at = loop->ndecided + 1;
-    liveforecast_part(loop->forecast, job, mate);
-    if (round_event(loop->round, &ask, &err) != FIRN_OK)
+    track->bad_at = loop->desk.ndecided + 1;
+    liveforecast_part(loop->desk.forecast, job, mate);
+    if (round_event(loop->desk.round, &ask, &err) != FIRN_OK)
         log_warn("%s", err.text);
 }
 
 void loop_guard_share(struct loop *loop, struct track *track,
                       struct track *mate, double rate)
 {
-    const struct firn_job *job = loop_round_job(loop, track);
-    const struct firn_job *beside = loop_round_job(loop, mate);
+    const struct firn_job *job = desk_job(&loop->desk, track);
+    const struct firn_job *beside = desk_job(&loop->desk, mate);
     struct firn_share_rule rule = firn_share_rule_default();
     if (job == NULL || beside == NULL)
         return;
     watch_pair(loop, track, job, mate, beside);
-    if (track->bad_at > 0 || !liveforecast_is_seen(loop->forecast, track->id))
+    if (track->bad_at > 0 ||
+        !liveforecast_is_seen(loop->desk.forecast, track->id))
         return; /* how it goes alone is not known */
-    struct firn_way held = liveforecast_held(loop->forecast, track->id, job);
-    double alone = liveforecast_rate(loop->forecast, track->id, job, &held);
+    struct firn_way held =
+        liveforecast_held(loop->desk.forecast, track->id, job);
+    double alone =
+        liveforecast_rate(loop->desk.forecast, track->id, job, &held);
     double other =
         mate->mate == track->id && mate->watch.n > 0
             ? mate->watch.xi_a
-            : liveforecast_slowdown(loop->forecast, named(mate, beside),
+            : liveforecast_slowdown(loop->desk.forecast, named(mate, beside),
                                     named(track, job));
     if (firn_share_watch(&track->watch, &rule, alone / rate, other))
         found_bad(loop, track, named(track, job), named(mate, beside));
@@ -113,16 +116,16 @@ void loop_guard_share(struct loop *loop, struct track *track,
 static bool are_together(struct loop *loop, const struct track *track,
                          const struct track *mate)
 {
-    const struct firn_job *a = loop_round_job(loop, track);
-    const struct firn_job *b = loop_round_job(loop, mate);
+    const struct firn_job *a = desk_job(&loop->desk, track);
+    const struct firn_job *b = desk_job(&loop->desk, mate);
     return a != NULL && b != NULL && loop_overlaps(&a->held, &b->held);
 }
 
 /* Stops the one that came later; the policy has had its say. */
 static void part(struct loop *loop, struct track *track, struct track *mate)
 {
-    const struct firn_job *a = loop_round_job(loop, track);
-    const struct firn_job *b = loop_round_job(loop, mate);
+    const struct firn_job *a = desk_job(&loop->desk, track);
+    const struct firn_job *b = desk_job(&loop->desk, mate);
     bool is_guest =
         a->since_s != b->since_s ? a->since_s > b->since_s : a->id > b->id;
     struct track *guest = is_guest ? track : mate;
@@ -140,7 +143,7 @@ static void part(struct loop *loop, struct track *track, struct track *mate)
 /* True: it is to be looked at again. */
 static bool look_at(struct loop *loop, struct track *track)
 {
-    struct track *mate = loop_track(loop, track->mate);
+    struct track *mate = desk_track(&loop->desk, track->mate);
     if (mate == NULL) { /* it has ended */
         forget_pair(track);
         return false;
@@ -149,7 +152,7 @@ static bool look_at(struct loop *loop, struct track *track)
         track->bad_at > 0 || (track->watch.n > 0 &&
                               track->watch.xi_a * WORSE > track->slow_expected);
     if (are_together(loop, track, mate)) {
-        if (track->bad_at == 0 || track->bad_at > loop->ndecided)
+        if (track->bad_at == 0 || track->bad_at > loop->desk.ndecided)
             return true;
         part(loop, track, mate);
     }
@@ -164,19 +167,20 @@ static bool look_at(struct loop *loop, struct track *track)
 void loop_guard(struct loop *loop)
 {
     size_t n = 0;
-    for (size_t i = 0; i < loop->watched.n; i++) {
-        struct track *track = loop_track(loop, loop->watched.at[i]);
+    for (size_t i = 0; i < loop->desk.watched.n; i++) {
+        struct track *track = desk_track(&loop->desk, loop->desk.watched.at[i]);
         if (track != NULL && track->mate > 0 && look_at(loop, track))
-            loop->watched.at[n++] = track->id;
+            loop->desk.watched.at[n++] = track->id;
     }
-    loop->watched.n = n;
+    loop->desk.watched.n = n;
 }
 
 /* --- resizing ------------------------------------------------------------ */
 
 void loop_guard_step(struct loop *loop, const struct firn_step *step)
 {
-    struct track *track = loop_track(loop, loop_book_id(loop, step->job->id));
+    struct track *track =
+        desk_track(&loop->desk, desk_book_id(&loop->desk, step->job->id));
     if (track == NULL)
         return;
     int from = step->job->held.ngpus, to = step->to->ngpus;
@@ -188,10 +192,11 @@ void loop_guard_step(struct loop *loop, const struct firn_step *step)
         return;
     struct firn_job then = *step->job;
     then.held = *step->to;
-    struct firn_way way = liveforecast_held(loop->forecast, track->id, &then);
+    struct firn_way way =
+        liveforecast_held(loop->desk.forecast, track->id, &then);
     track->resized.from = from;
     track->resized.expected =
-        liveforecast_rate(loop->forecast, track->id, step->job, &way);
+        liveforecast_rate(loop->desk.forecast, track->id, step->job, &way);
 }
 
 void loop_guard_alone(struct track *track, double rate)
@@ -202,21 +207,4 @@ void loop_guard_alone(struct track *track, double rate)
     r->rate = r->n == 0 ? rate : r->rate + 0.5 * (rate - r->rate);
     r->n++;
     r->is_worse = r->rate < WORSE * r->expected;
-}
-
-/* --- ends ---------------------------------------------------------------- */
-
-void loop_guard_told(struct track *track, double now_s, double left_s)
-{
-    if (isfinite(left_s) && left_s > 0)
-        track->told = (struct told){now_s, now_s + left_s};
-}
-
-void loop_guard_ended(struct loop *loop, const struct track *track)
-{
-    const struct told *told = &track->told;
-    double now_s = loop_now_s(loop);
-    if (told->at_s > 0 && now_s > told->at_s)
-        metrics_observe(loop->metrics, METRIC_ETA_ERROR,
-                        fabs(told->end_s - now_s) / (now_s - told->at_s));
 }

@@ -11,31 +11,32 @@
 
 static double now_s(void *arg)
 {
-    return loop_now_s(arg);
+    return dock_now_s(&((struct loop *)arg)->dock);
 }
 
 static size_t nodes(void *arg, const struct api_node **out)
 {
     struct loop *loop = arg;
-    const struct state *state = round_state(loop->round);
-    int n = loop->cluster.nnodes;
+    const struct state *state = round_state(loop->desk.round);
+    int n = loop->dock.cluster.nnodes;
     if (loop->nodes == NULL)
         loop->nodes = mem_new((size_t)n, sizeof *loop->nodes);
     for (int i = 0; i < n; i++) {
-        const struct firn_node *node = &loop->cluster.nodes[i];
-        const struct firn_gpu_type *type = &loop->cluster.types[node->type];
+        const struct firn_node *node = &loop->dock.cluster.nodes[i];
+        const struct firn_gpu_type *type =
+            &loop->dock.cluster.types[node->type];
         loop->nodes[i] = (struct api_node){
-            .name = loop_node_name(loop, i),
+            .name = dock_node_name(&loop->dock, i),
             .type = type->name,
             .mem_gib = type->mem_gib,
             .ngpus = node->ngpus,
-            .nfree = loop->is_drained[i] && !loop->is_down[i]
+            .nfree = loop->dock.is_drained[i] && !loop->dock.is_down[i]
                          ? loop_node_idle(loop, i)
                          : state->map.node_free[i],
-            .noutside = loop_outside_count(loop, i),
-            .is_up = !loop->is_down[i],
-            .is_drained = loop->is_drained[i],
-            .why = loop->is_down[i] ? loop_node_why(loop, i) : ""};
+            .noutside = foreign_count(&loop->desk, i),
+            .is_up = !loop->dock.is_down[i],
+            .is_drained = loop->dock.is_drained[i],
+            .why = loop->dock.is_down[i] ? dock_node_why(&loop->dock, i) : ""};
     }
     *out = loop->nodes;
     return (size_t)n;
@@ -46,14 +47,14 @@ static enum firn_status drain(void *arg, const char *name, bool is_drained,
 {
     struct loop *loop = arg;
     firn_node_id node = 0;
-    if (!loop_node_find(loop, name, &node))
+    if (!dock_node_find(&loop->dock, name, &node))
         return firn_fail(err, FIRN_ENOENT, "there is no node '%.40s'", name);
     return loop_drain(loop, node, is_drained, err);
 }
 
 static void gpus_text(void *arg, const char *held, struct firn_buf *out)
 {
-    loop_gpus_text(arg, held, out);
+    dock_gpus_text(&((struct loop *)arg)->dock, held, out);
 }
 
 static const char *trouble(void *arg)
@@ -64,8 +65,8 @@ static const char *trouble(void *arg)
 static void changed(void *arg, struct live_job *job)
 {
     struct loop *loop = arg;
-    if (loop->is_thinking)
-        vec_add(&loop->arrived, job->id);
+    if (loop->desk.is_thinking)
+        vec_add(&loop->desk.arrived, job->id);
     else
         loop_changed(loop, job);
 }
@@ -89,7 +90,7 @@ static void waits(void *arg, const struct live_job *job,
 static void not_merged(void *arg, const struct live_job *job,
                        struct firn_buf *json)
 {
-    loop_not_merged(arg, job, json);
+    desk_not_merged(&((struct loop *)arg)->desk, job, json);
 }
 
 static enum firn_status why(void *arg, struct live_job *job,
@@ -136,21 +137,22 @@ static bool log_path(void *arg, const struct live_job *job, char *out,
 static void policy(void *arg, struct api_policy *out)
 {
     struct loop *loop = arg;
-    size_t n = strlen(loop->policy->name);
+    size_t n = strlen(loop->desk.policy->name);
     loop->shown.n = 0;
     arena_reset(&loop->shown_text);
-    for (size_t i = 0; i < loop->settings.n; i++) {
-        const char *setting = loop->settings.at[i];
+    for (size_t i = 0; i < loop->desk.settings.n; i++) {
+        const char *setting = loop->desk.settings.at[i];
         const char *equals = strchr(setting, '=');
-        if (strncmp(setting, loop->policy->name, n) != 0 || setting[n] != '.' ||
-            equals == NULL)
+        if (strncmp(setting, loop->desk.policy->name, n) != 0 ||
+            setting[n] != '.' || equals == NULL)
             continue;
         char *name = arena_strdup(&loop->shown_text, setting + n + 1);
         name[equals - setting - (ptrdiff_t)n - 1] = '\0';
         struct api_setting shown = {name, equals + 1};
         vec_add(&loop->shown, shown);
     }
-    *out = (struct api_policy){loop->policy, loop->shown.at, loop->shown.n};
+    *out =
+        (struct api_policy){loop->desk.policy, loop->shown.at, loop->shown.n};
 }
 
 static enum firn_status set_policy(void *arg, const char *name,
@@ -159,13 +161,13 @@ static enum firn_status set_policy(void *arg, const char *name,
 {
     struct loop *loop = arg;
     const struct firn_policy_def *def =
-        name != NULL ? firn_policy_find(name, err) : loop->policy;
+        name != NULL ? firn_policy_find(name, err) : loop->desk.policy;
     if (def == NULL)
         return err->status;
-    size_t before = loop->settings.n;
+    size_t before = loop->desk.settings.n;
     const char **were = mem_new(before + 1, sizeof *were);
     for (size_t i = 0; i < before; i++)
-        were[i] = loop->settings.at[i];
+        were[i] = loop->desk.settings.at[i];
     for (size_t i = 0; i < nsettings; i++) {
         struct firn_buf text = {0};
         buf_printf(&text, "%s.%s=%s", def->name, settings[i].name,
@@ -177,9 +179,9 @@ static enum firn_status set_policy(void *arg, const char *name,
     if (status == FIRN_OK)
         loop_keep_choice(loop);
     for (size_t i = 0; status != FIRN_OK && i < before; i++)
-        loop->settings.at[i] = were[i];
+        loop->desk.settings.at[i] = were[i];
     if (status != FIRN_OK)
-        loop->settings.n = before;
+        loop->desk.settings.n = before;
     mem_free(were);
     return status;
 }
@@ -191,11 +193,11 @@ struct api_host loop_host(struct loop *loop)
         .book = loop->book,
         .store = loop->store,
         .metrics = loop->metrics,
-        .engine = loop->engine->name,
+        .engine = loop->dock.engine->name,
         .now_s = now_s,
         .nodes = nodes,
         .drain = drain,
-        .gpus_text = loop->engine->node_name != NULL ? gpus_text : NULL,
+        .gpus_text = loop->dock.engine->node_name != NULL ? gpus_text : NULL,
         .trouble = trouble,
         .changed = changed,
         .cancel = cancel,

@@ -58,10 +58,10 @@ static char *plain_name(const char *text)
 /* The living job of that key, or NULL. */
 static struct live_job *find(struct loop *loop, const char *key)
 {
-    for (size_t i = 0; i < loop->tracks.n; i++) {
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
         struct live_job *job =
-            loop->tracks.at[i] != NULL
-                ? book_job(loop->book, loop->tracks.at[i]->id)
+            loop->desk.tracks.at[i] != NULL
+                ? book_job(loop->book, loop->desk.tracks.at[i]->id)
                 : NULL;
         if (job != NULL && strcmp(job->ask.inbox, key) == 0)
             return job;
@@ -77,8 +77,8 @@ static void gone(struct loop *loop, struct live_job *job)
 
 static void sweep(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->tracks.n; i++) {
-        const struct track *track = loop->tracks.at[i];
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
+        const struct track *track = loop->desk.tracks.at[i];
         struct live_job *job = track != NULL && !track->is_told
                                    ? book_job(loop->book, track->id)
                                    : NULL;
@@ -113,7 +113,7 @@ static enum firn_status submit(struct loop *loop,
                                struct live_job **job, bool *is_new,
                                struct firn_error *err)
 {
-    double now_s = loop_now_s(loop);
+    double now_s = dock_now_s(&loop->dock);
     double sent_s = inbox->submit_s > 0 && inbox->submit_s < now_s
                         ? inbox->submit_s
                         : now_s;
@@ -143,11 +143,11 @@ static void take_in(struct loop *loop, const struct firn_inbox *inbox)
     struct firn_error err = {0};
     bool is_new = false;
     enum firn_status status = submit(loop, inbox, &job, &is_new, &err);
-    if (!loop_wrote(loop, status, &err))
+    if (!book_wrote(loop->book, status, &err))
         return;
     if (is_new) {
         loop_changed(loop, job);
-        loop_track_make(loop, job->id)->is_told = true;
+        desk_track_make(&loop->desk, job->id)->is_told = true;
     } else if (strcmp(job->ask.inbox, inbox->key) != 0) {
         log_warn("job %d has the request id of job %s of the inbox, which is "
                  "left alone",
@@ -155,7 +155,7 @@ static void take_in(struct loop *loop, const struct firn_inbox *inbox)
     } else if (live_state_is_over(job->state)) {
         log_warn("job %d is over and in the inbox again: it is ended there",
                  job->id);
-        loop->engine->cancel(loop->engine_state, job->id); /* (4) */
+        dock_cancel(&loop->dock, job->id); /* (4) */
     }
 }
 
@@ -173,7 +173,7 @@ void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox)
     if (job != NULL && inbox->is_gone)
         gone(loop, job);
     else if (job != NULL)
-        loop_track_make(loop, job->id)->is_told = true;
+        desk_track_make(&loop->desk, job->id)->is_told = true;
     else if (!inbox->is_gone && inbox->gpus > 0)
         take_in(loop, inbox);
 }

@@ -26,7 +26,7 @@ static const double SILENT_S = 600; /* of a partner whose lead reports */
 static bool is_out_of_bounds(const struct live_job *job,
                              const struct firn_job *in_round)
 {
-    return in_round->held.nparts > 0 && loop_can_stop(job) &&
+    return in_round->held.nparts > 0 && desk_can_stop(job) &&
            job->ask.gpus_min > 0 &&
            (in_round->held.ngpus < job->ask.gpus_min ||
             in_round->held.ngpus > job->ask.gpus_max);
@@ -37,7 +37,7 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
                         const struct firn_job *in_round)
 {
     struct firn_job_spec spec;
-    loop_spec(loop, job, &spec);
+    desk_spec(&loop->desk, job, &spec);
     return spec.gpus_min != in_round->spec.gpus_min ||
            spec.gpus_max != in_round->spec.gpus_max ||
            spec.gpus != in_round->spec.gpus ||
@@ -53,17 +53,17 @@ static unsigned bit(bool holds, enum life_fact fact)
 static unsigned facts_of(const struct loop *loop, const struct live_job *job,
                          enum life_event event)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     const struct firn_job *in_round =
-        track != NULL ? loop_round_job(loop, track) : NULL;
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
     const struct live_job *other = partner_of(loop->book, job);
-    enum firn_phase phase = loop_phase(loop, job);
+    enum firn_phase phase = desk_phase(&loop->desk, job);
     bool is_granted = in_round != NULL && in_round->held.nparts > 0;
     bool is_changed = event == LIFE_CHANGED && in_round != NULL;
     return bit(job->is_ending, LIFE_IS_ENDING) |
            bit(job->is_held, LIFE_IS_HELD) |
            bit(job->ask.inbox[0] != '\0', LIFE_IS_INBOX) |
-           bit(!loop_can_stop(job), LIFE_IS_RIGID) |
+           bit(!desk_can_stop(job), LIFE_IS_RIGID) |
            bit(job->ask.can_checkpoint, LIFE_IS_CHECKPOINTS) |
            bit(track != NULL && track->is_pinned, LIFE_IS_PINNED) |
            bit(in_round != NULL, LIFE_IS_IN_ROUND) |
@@ -76,7 +76,7 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
            bit(track != NULL && track->open_epoch != 0, LIFE_IS_OPEN) |
            bit(other != NULL && other->id > job->id, LIFE_IS_PARTNERED) |
            bit(other != NULL && other->id < job->id, LIFE_IS_TRAINED) |
-           bit(partner_awaited(loop, job), LIFE_IS_AWAITS) |
+           bit(partner_awaited(&loop->desk, job), LIFE_IS_AWAITS) |
            bit(track != NULL && track->is_lone, LIFE_IS_LONE) |
            bit(track != NULL && job->reported_epoch == track->open_epoch &&
                    job->last.progress >= 1,
@@ -89,15 +89,57 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
 
 /* --- actions -------------------------------------------------------------- */
 
+static void engine_step(struct loop *loop, const struct live_job *job,
+                        enum firn_step_kind kind, const struct firn_alloc *to)
+{
+    struct firn_error err = {0};
+    struct firn_job as = {.id = job->id};
+    struct firn_step step = {
+        .kind = kind, .job = &as, .to = to, .at_s = dock_now_s(&loop->dock)};
+    desk_spec(&loop->desk, job, &as.spec);
+    if (loop->dock.engine->apply(loop->dock.engine_state, &step, &err) !=
+        FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+}
+
+static void stop_job(struct loop *loop, const struct live_job *job)
+{
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
+    engine_step(loop, job, FIRN_STEP_STOP, &nothing);
+}
+
+static void start_job(struct loop *loop, const struct live_job *job)
+{
+    const struct firn_job *in_round =
+        desk_job(&loop->desk, desk_track(&loop->desk, job->id));
+    struct firn_alloc to = in_round->held;
+    to.how = partner_how(&loop->desk, &in_round->held.how);
+    engine_step(loop, job, FIRN_STEP_START, &to);
+}
+
+static bool adopt(struct loop *loop, const struct live_job *job,
+                  const struct firn_alloc *held)
+{
+    struct firn_error err = {0};
+    struct firn_job as = {.id = job->id, .held = *held};
+    as.held.how.merged_with = job->how.merged_with;
+    desk_spec(&loop->desk, job, &as.spec);
+    if (loop->dock.engine->adopt(loop->dock.engine_state, &as, job->epoch,
+                                 &err) == FIRN_OK)
+        return true;
+    log_warn("job %d: %s", job->id, err.text);
+    return false;
+}
+
 /* Its last GPUs and all that is known of it beside the book. */
 static void end(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
-    loop_track_drop(loop, job->id);
-    liveforecast_forget(loop->forecast, job->id);
+    desk_track_drop(&loop->desk, job->id);
+    liveforecast_forget(loop->desk.forecast, job->id);
     metrics_observe(loop->metrics, METRIC_JOB_S,
-                    loop_now_s(loop) - job->submitted_s);
-    loop_wrote(loop, book_held(loop->book, job, "-", &err), &err);
+                    dock_now_s(&loop->dock) - job->submitted_s);
+    book_wrote(loop->book, book_held(loop->book, job, "-", &err), &err);
 }
 
 /* What comes before the state is written. */
@@ -105,23 +147,23 @@ static void act_before(struct loop *loop, struct live_job *job,
                        const struct life_step *step,
                        const struct happening *what)
 {
-    struct track *track = loop_track_make(loop, job->id);
+    struct track *track = desk_track_make(&loop->desk, job->id);
     if (step->acts & LIFE_DO_CLOSE_ATTEMPT)
         loop_close_attempt(loop, job, what->end);
     if (step->acts & LIFE_DO_PART_FOR_GOOD)
         track->is_lone = true;
     if (step->acts & LIFE_DO_FREE_TYPE)
-        loop_type_free(loop, job);
+        desk_type_free(&loop->desk, job);
     if (step->acts & LIFE_DO_LEARN) {
-        loop_guard_ended(loop, track);
-        loop_span_ended(loop, job, track);
+        desk_eta_ended(&loop->desk, track);
+        desk_span_ended(&loop->desk, job, track);
     }
     if (step->acts & LIFE_DO_UNPIN)
-        loop_unpin(loop, track);
+        desk_unpin(&loop->desk, track);
     if (step->acts & LIFE_DO_WITHDRAW)
-        loop_withdraw(loop, track);
+        desk_withdraw(&loop->desk, track);
     if (step->acts & LIFE_DO_LEAVE_ROUND)
-        loop_leave_round(loop, track, step->state == LIVE_SUCCEEDED);
+        desk_leave(&loop->desk, track, step->state == LIVE_SUCCEEDED);
     if (step->acts & LIFE_DO_END)
         end(loop, job);
 }
@@ -132,11 +174,11 @@ static void write_state(struct loop *loop, struct live_job *job,
     struct firn_error err = {0};
     enum firn_status status =
         step->acts & LIFE_DO_CHARGE_RETRY
-            ? book_retry(loop->book, job, mem_gib, loop_now_s(loop), step->why,
-                         &err)
+            ? book_retry(loop->book, job, mem_gib, dock_now_s(&loop->dock),
+                         step->why, &err)
             : book_state(loop->book, job, step->state, step->reason,
-                         loop_now_s(loop), step->why, &err);
-    loop_wrote(loop, status, &err);
+                         dock_now_s(&loop->dock), step->why, &err);
+    book_wrote(loop->book, status, &err);
 }
 
 static void count(struct loop *loop, const struct live_job *job, unsigned acts,
@@ -154,24 +196,24 @@ static void count(struct loop *loop, const struct live_job *job, unsigned acts,
         metrics_add(loop->metrics, METRIC_RESTARTS, METRIC_RESTART_RESIZE, 1);
     if ((acts & LIFE_DO_COUNT_WAIT) && !what->has_run)
         metrics_observe(loop->metrics, METRIC_QUEUE_S,
-                        loop_now_s(loop) - job->submitted_s);
+                        dock_now_s(&loop->dock) - job->submitted_s);
 }
 
 /* Into the round unless something keeps it out. */
 static void admit(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
-    const struct track *track = loop_track_make(loop, job->id);
+    const struct track *track = desk_track_make(&loop->desk, job->id);
     if (job->is_held || job->is_ending || live_state_is_over(job->state) ||
-        track->again_s > loop_now_s(loop) ||
-        loop_phase(loop, job) != FIRN_PHASE_GONE)
+        track->again_s > dock_now_s(&loop->dock) ||
+        desk_phase(&loop->desk, job) != FIRN_PHASE_GONE)
         return;
-    if (loop_enter_round(loop, job, &err) == FIRN_OK)
+    if (desk_enter(&loop->desk, job, &err) == FIRN_OK)
         return;
     char lost[LIVE_TEXT];
-    bool is_lost = loop_type_is_lost(loop, job);
+    bool is_lost = desk_type_is_lost(&loop->desk, job);
     if (is_lost)
-        loop_type_lost_text(loop, job, lost);
+        desk_type_lost_text(&loop->desk, job, lost);
     loop_happens_why(loop, job, LIFE_NEVER_FITS, is_lost ? lost : err.text);
 }
 
@@ -179,7 +221,7 @@ static void readmit(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
     bool is_waiting = false;
-    if (loop_reenter_round(loop, job, &is_waiting, &err) != FIRN_OK)
+    if (desk_reenter(&loop->desk, job, &is_waiting, &err) != FIRN_OK)
         loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
     else if (is_waiting)
         admit(loop, job);
@@ -191,7 +233,7 @@ static void keep_gpus(struct loop *loop, struct live_job *job,
     struct firn_buf text = {0};
     struct firn_error err = {0};
     firn_alloc_print(what->to, &text);
-    loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
+    book_wrote(loop->book, book_held(loop->book, job, text.at, &err), &err);
     buf_release(&text);
 }
 
@@ -199,39 +241,39 @@ static void keep_gpus(struct loop *loop, struct live_job *job,
 static void act_behind(struct loop *loop, struct live_job *job, unsigned acts,
                        struct happening *what)
 {
-    struct track *track = loop_track(loop, job->id);
+    struct track *track = desk_track(&loop->desk, job->id);
     if (acts & LIFE_DO_RETRY_LATER) {
-        track->again_s = loop_now_s(loop) + what->wait_s;
-        vec_add(&loop->later, job->id);
+        track->again_s = dock_now_s(&loop->dock) + what->wait_s;
+        vec_add(&loop->desk.later, job->id);
     }
     if (acts & LIFE_DO_OPEN_ATTEMPT)
         what->status = loop_open_attempt(loop, job, what->partner, what->err);
     if (acts & LIFE_DO_KEEP_GPUS)
         keep_gpus(loop, job, what);
     if (acts & LIFE_DO_PIN)
-        loop_pin(loop, job);
+        desk_pin(&loop->desk, job);
     if (acts & LIFE_DO_PIN_LATER)
-        vec_add(&loop->started, job->id);
+        vec_add(&loop->desk.started, job->id);
     if (acts & LIFE_DO_RESTORE)
-        what->status = loop_restore(loop, job, what->to, what->err);
+        what->status = desk_restore(&loop->desk, job, what->to, what->err);
     if (acts & LIFE_DO_ADOPT)
-        what->is_adopted = loop_adopt(loop, job, what->to);
+        what->is_adopted = adopt(loop, job, what->to);
     if (acts & LIFE_DO_WATCH_PARTNER)
-        vec_add(&loop->riders, job->id);
+        vec_add(&loop->desk.led, job->id);
     if (acts & LIFE_DO_CHECK_PARTNERS)
         loop_check_partners(loop);
     if (acts & LIFE_DO_PIN_LEAVING)
-        loop_pin_leaving(loop, job);
+        desk_pin_leaving(&loop->desk, job);
     if (acts & LIFE_DO_STOP)
-        loop_stop_job(loop, job);
+        stop_job(loop, job);
     if (acts & LIFE_DO_STOP_PARTNER)
-        loop_stop_job(loop, partner_of(loop->book, job));
+        stop_job(loop, partner_of(loop->book, job));
     if (acts & LIFE_DO_CANCEL)
-        loop->engine->cancel(loop->engine_state, job->id);
+        dock_cancel(&loop->dock, job->id);
     if (acts & LIFE_DO_LAUNCH)
-        loop_start_job(loop, job);
+        start_job(loop, job);
     if (acts & LIFE_DO_KEEP_BOUNDS)
-        vec_add(&loop->rebound, job->id);
+        vec_add(&loop->desk.rebound, job->id);
     if (acts & LIFE_DO_READMIT)
         readmit(loop, job);
     if (acts & LIFE_DO_ADMIT)
@@ -287,8 +329,8 @@ void loop_cancelled(struct loop *loop, struct live_job *job)
 
 void loop_changed(struct loop *loop, struct live_job *job)
 {
-    const struct track *track = loop_track_make(loop, job->id);
-    bool is_in = loop_round_job(loop, track) != NULL;
+    const struct track *track = desk_track_make(&loop->desk, job->id);
+    bool is_in = desk_job(&loop->desk, track) != NULL;
     enum life_event event = LIFE_CHANGED;
     if (job->is_held)
         event = LIFE_HOLD;
@@ -302,16 +344,17 @@ void loop_changed(struct loop *loop, struct live_job *job)
 
 void loop_keep_bounds(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->rebound.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->rebound.at[i]);
-        const struct track *track = loop_track(loop, loop->rebound.at[i]);
+    for (size_t i = 0; i < loop->desk.rebound.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->desk.rebound.at[i]);
+        const struct track *track =
+            desk_track(&loop->desk, loop->desk.rebound.at[i]);
         const struct firn_job *in_round =
-            track != NULL ? loop_round_job(loop, track) : NULL;
+            track != NULL ? desk_job(&loop->desk, track) : NULL;
         if (job != NULL && in_round != NULL && is_out_of_bounds(job, in_round))
             loop_happens_why(loop, job, LIFE_SENT_AWAY,
                              "its user changed its bounds: it is placed anew");
     }
-    loop->rebound.n = 0;
+    loop->desk.rebound.n = 0;
 }
 
 /* --- partners ------------------------------------------------------------- */
@@ -319,8 +362,8 @@ void loop_keep_bounds(struct loop *loop)
 void loop_partner_ends(struct loop *loop, const struct live_job *lead,
                        struct live_job *partner, const struct firn_event *event)
 {
-    const struct track *track = loop_track(loop, partner->id);
-    const struct firn_job *in_round = loop_round_job(loop, track);
+    const struct track *track = desk_track(&loop->desk, partner->id);
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
     struct firn_event its = *event;
     struct firn_buf gpus = {0};
     char why[LIVE_TEXT];
@@ -332,7 +375,7 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
     } else if (event->kind == FIRN_EVENT_LEFT) {
         what.event = LIFE_PARTNER_LEFT;
         loop_stopped_text(partner, event->end,
-                          loop_now_s(loop) - track->opened_s, why);
+                          dock_now_s(&loop->dock) - track->opened_s, why);
     } else if (lead->state == LIVE_CANCELLED) {
         what.event = LIFE_PARTNER_CANCELLED;
     } else {
@@ -340,7 +383,7 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
         loop_failed_text(event, why);
     }
     if (in_round != NULL)
-        loop_alloc_text(loop, &in_round->held, &gpus);
+        dock_alloc_text(&loop->dock, &in_round->held, &gpus);
     what.words.gpus = gpus.at;
     loop_happens(loop, partner, &what);
     buf_release(&gpus);
@@ -356,8 +399,8 @@ static bool is_heard(const struct live_job *job)
 static bool is_silent(const struct loop *loop, const struct live_job *job,
                       const struct live_job *lead)
 {
-    struct track *track = loop_track(loop, job->id);
-    double now_s = loop_now_s(loop);
+    struct track *track = desk_track(&loop->desk, job->id);
+    double now_s = dock_now_s(&loop->dock);
     if (is_heard(job) || !is_heard(lead))
         track->unheard_s = 0;
     else if (track->unheard_s <= 0)
@@ -368,17 +411,17 @@ static bool is_silent(const struct loop *loop, const struct live_job *job,
 /* True: it is to be looked at again. */
 static bool check(struct loop *loop, struct live_job *job)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     const struct live_job *lead = partner_lead(loop->book, job);
-    const struct firn_job *in_round = loop_round_job(loop, track);
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
     if (lead != NULL) {
         if (track->is_lone || is_silent(loop, job, lead))
             loop_happens_why(loop, job, LIFE_PARTNER_SILENT, NULL);
-        else if (partner_wanted(loop, job) != lead)
+        else if (partner_wanted(&loop->desk, job) != lead)
             loop_happens_why(loop, job, LIFE_PARTNER_UNWANTED, NULL);
         return true;
     }
-    if (partner_awaited(loop, job))
+    if (partner_awaited(&loop->desk, job))
         return true; /* its partner is to start */
     if (in_round != NULL && in_round->held.nparts > 0)
         loop_happens_why(loop, job, LIFE_PARTNER_GONE, NULL);
@@ -387,16 +430,16 @@ static bool check(struct loop *loop, struct live_job *job)
 
 void loop_check_partners(struct loop *loop)
 {
-    size_t kept = 0, n = loop->riders.n;
+    size_t kept = 0, n = loop->desk.led.n;
     for (size_t i = 0; i < n; i++) {
-        firn_job_id id = loop->riders.at[i];
+        firn_job_id id = loop->desk.led.at[i];
         struct live_job *job = book_job(loop->book, id);
         bool is_there = job != NULL && !live_state_is_over(job->state) &&
-                        loop_track(loop, id) != NULL;
+                        desk_track(&loop->desk, id) != NULL;
         for (size_t k = 0; k < kept; k++)
-            is_there = is_there && loop->riders.at[k] != id;
+            is_there = is_there && loop->desk.led.at[k] != id;
         if (is_there && check(loop, job))
-            loop->riders.at[kept++] = id;
+            loop->desk.led.at[kept++] = id;
     }
-    loop->riders.n = kept;
+    loop->desk.led.n = kept;
 }

@@ -50,12 +50,13 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
     run->beside = "";
     if (!job->held.is_shared)
         return NULL;
-    const struct state *state = round_state(loop->round);
+    const struct state *state = round_state(loop->desk.round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
         if (&sj->job != job && loop_overlaps(&sj->job.held, &job->held)) {
             run->sharers++;
             run->beside = sj->job.spec.app;
-            mate = loop_track(loop, loop_book_id(loop, sj->job.id));
+            mate =
+                desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
         }
     return mate;
 }
@@ -64,16 +65,18 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
 static void judge_forecast(struct loop *loop, const struct track *track,
                            const struct firn_job *job, const struct track *mate)
 {
-    struct firn_way way = liveforecast_held(loop->forecast, track->id, job);
-    double expected = liveforecast_rate(loop->forecast, track->id, job, &way);
+    struct firn_way way =
+        liveforecast_held(loop->desk.forecast, track->id, job);
+    double expected =
+        liveforecast_rate(loop->desk.forecast, track->id, job, &way);
     const struct firn_job *beside =
-        mate != NULL ? loop_round_job(loop, mate) : NULL;
+        mate != NULL ? desk_job(&loop->desk, mate) : NULL;
     if (job->spec.is_nominal &&
-        !liveforecast_is_seen(loop->forecast, track->id))
+        !liveforecast_is_seen(loop->desk.forecast, track->id))
         return; /* of work that nobody knows there is no rate to expect */
     if (beside != NULL)
         expected /= liveforecast_slowdown(
-            loop->forecast, (struct liveforecast_job){track->id, job},
+            loop->desk.forecast, (struct liveforecast_job){track->id, job},
             (struct liveforecast_job){mate->id, beside});
     metrics_observe(loop->metrics, METRIC_RATE_ERROR,
                     fabs(expected - track->rate) / track->rate);
@@ -84,9 +87,9 @@ static void look_at_gpus(struct loop *loop, firn_job_id id,
                          const struct firn_job *in_round)
 {
     struct firn_load load;
-    if (loop->engine->load != NULL &&
-        loop->engine->load(loop->engine_state, id, &load))
-        liveforecast_sampled(loop->forecast, id, in_round, &load);
+    if (loop->dock.engine->load != NULL &&
+        loop->dock.engine->load(loop->dock.engine_state, id, &load))
+        liveforecast_sampled(loop->desk.forecast, id, in_round, &load);
 }
 
 /* It runs on what the round gave it, and said how fast. */
@@ -109,7 +112,7 @@ static void learn(struct loop *loop, const struct live_job *job,
         look_at_gpus(loop, job->id, in_round);
     } else if (run.sharers == 1 && mate != NULL)
         loop_guard_share(loop, track, mate, track->rate);
-    liveforecast_saw(loop->forecast, job->id, &run);
+    liveforecast_saw(loop->desk.forecast, job->id, &run);
 }
 
 static void tell_round(struct loop *loop, const struct track *track,
@@ -120,17 +123,17 @@ static void tell_round(struct loop *loop, const struct track *track,
                                .job = track->round_id,
                                .report = *report};
     struct firn_error err = {0};
-    if (round_event(loop->round, &event, &err) != FIRN_OK)
+    if (round_event(loop->desk.round, &event, &err) != FIRN_OK)
         log_warn("job %d: %s", track->id, err.text);
 }
 
 void loop_reported(struct loop *loop, struct live_job *job)
 {
-    struct track *track = loop_track(loop, job->id);
-    double progress = said_progress(job), now_s = loop_now_s(loop);
+    struct track *track = desk_track(&loop->desk, job->id);
+    double progress = said_progress(job), now_s = dock_now_s(&loop->dock);
     if (track == NULL || live_state_is_over(job->state))
         return;
-    liveforecast_load_seen(loop->forecast, job->id, job->last.memory_mib,
+    liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
     if (progress < 0 || !(track->duration_s > 0))
         return;
@@ -142,19 +145,18 @@ void loop_reported(struct loop *loop, struct live_job *job)
     if (!(track->rate > 0))
         return;
     if (!(track->told.at_s > 0))
-        loop_guard_told(track, now_s,
-                        (track->duration_s - done_s) / track->rate);
-    const struct firn_job *in_round = loop_round_job(loop, track);
+        desk_eta_told(track, now_s, (track->duration_s - done_s) / track->rate);
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
     if (in_round == NULL || in_round->held.nparts == 0)
         return;
     /* One that is leaving, or has left, speaks of GPUs that the round has given
      * away: how far it came, not how fast it is. */
-    enum firn_phase phase = loop_phase(loop, job);
+    enum firn_phase phase = desk_phase(&loop->desk, job);
     bool is_on_them =
         phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_RUNNING;
     double rate = is_on_them ? track->rate : in_round->rate;
     tell_round(loop, track, &(struct firn_report){done_s, rate, now_s});
     if (phase == FIRN_PHASE_RUNNING &&
-        !loop_merge_reported(loop, job, in_round))
+        !desk_merge_reported(&loop->desk, job, in_round))
         learn(loop, job, track, in_round);
 }

@@ -25,43 +25,46 @@ static const double SAVE_EVERY_S = 60, AGAIN_S = 5, TROUBLE_S = 1;
 /* Those that can never be stopped leave the round to run. */
 static void pin_started(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->started.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->started.at[i]);
-        if (job != NULL && loop_track(loop, job->id) != NULL)
-            loop_pin(loop, job);
+    for (size_t i = 0; i < loop->desk.started.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->desk.started.at[i]);
+        if (job != NULL && desk_track(&loop->desk, job->id) != NULL)
+            desk_pin(&loop->desk, job);
     }
-    loop->started.n = 0;
+    loop->desk.started.n = 0;
 }
 
 /* Steps that the engine would not take: the jobs wait again, for a while not
  * even that. */
 static void take_back(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->refused.n; i++) {
-        const struct refused *refused = &loop->refused.at[i];
+    for (size_t i = 0; i < loop->desk.refused.n; i++) {
+        const struct refused *refused = &loop->desk.refused.at[i];
         struct live_job *job = book_job(loop->book, refused->job);
-        const struct track *track = loop_track(loop, refused->job);
+        const struct track *track = desk_track(&loop->desk, refused->job);
         if (job != NULL && track != NULL)
             loop_happens(loop, job,
                          &(struct happening){.event = LIFE_REFUSED,
                                              .wait_s = AGAIN_S,
                                              .words = {.why = refused->why}});
     }
-    loop->refused.n = 0;
+    loop->desk.refused.n = 0;
 }
 
 /* Jobs that the policy rejected are over. */
 static void end_rejected(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->rejected.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->rejected.at[i].job);
-        struct track *track = loop_track(loop, loop->rejected.at[i].job);
+    for (size_t i = 0; i < loop->desk.rejected.n; i++) {
+        struct live_job *job =
+            book_job(loop->book, loop->desk.rejected.at[i].job);
+        struct track *track =
+            desk_track(&loop->desk, loop->desk.rejected.at[i].job);
         if (job == NULL || track == NULL)
             continue;
         track->round_id = FIRN_NO_JOB; /* the round has forgotten it */
-        loop_happens_why(loop, job, LIFE_REJECTED, loop->rejected.at[i].why);
+        loop_happens_why(loop, job, LIFE_REJECTED,
+                         loop->desk.rejected.at[i].why);
     }
-    loop->rejected.n = 0;
+    loop->desk.rejected.n = 0;
 }
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,
@@ -72,16 +75,16 @@ static void on_end(void *arg, const struct firn_job *job, const char *how,
     (void)finished_s;
     if (strcmp(how, "reject") != 0)
         return;
-    struct rejected rejected = {.job = loop_book_id(loop, job->id)};
+    struct rejected rejected = {.job = desk_book_id(&loop->desk, job->id)};
     memcpy(rejected.why, job->note, sizeof rejected.why);
-    vec_add(&loop->rejected, rejected);
+    vec_add(&loop->desk.rejected, rejected);
 }
 
 static void on_note(void *arg, const struct firn_job *in_round, double now_s)
 {
     struct loop *loop = arg;
     struct live_job *job =
-        book_job(loop->book, loop_book_id(loop, in_round->id));
+        book_job(loop->book, desk_book_id(&loop->desk, in_round->id));
     (void)now_s;
     if (job != NULL && in_round->held.nparts == 0)
         book_note(job, LIVE_BECAUSE_POLICY, in_round->note);
@@ -107,41 +110,32 @@ const char *loop_trouble(const struct loop *loop)
 {
     if (store_trouble(loop->store) != NULL)
         return store_trouble(loop->store);
-    return loop->engine->trouble != NULL
-               ? loop->engine->trouble(loop->engine_state)
-               : NULL;
-}
-
-const char *loop_no_sharing(const struct loop *loop)
-{
-    return loop->engine->no_sharing != NULL
-               ? loop->engine->no_sharing(loop->engine_state)
-               : NULL;
+    return dock_trouble(&loop->dock);
 }
 
 double loop_decide(struct loop *loop, double now_s)
 {
     struct firn_error err = {0};
-    double earliest_s = loop->decided_s + 1e-3 * LOOP_ROUND_MS;
+    double earliest_s = loop->desk.decided_s + 1e-3 * LOOP_ROUND_MS;
     if (!api_resume(loop->api, clock_elapsed_s() + LOOP_SLICE_S))
         return now_s; /* (5) of loop_think.c */
-    loop_outside_settle(loop);
-    round_tick(loop->round, now_s);
-    if (!round_is_due(loop->round))
-        return round_wake_s(loop->round);
+    loop_settle_foreign(loop);
+    round_tick(loop->desk.round, now_s);
+    if (!round_is_due(loop->desk.round))
+        return round_wake_s(loop->desk.round);
     if (loop_trouble(loop) != NULL)
         return now_s + TROUBLE_S;
     if (now_s < earliest_s)
         return earliest_s;
-    long steps = round_steps(loop->round);
+    long steps = round_steps(loop->desk.round);
     double began_s = clock_elapsed_s();
-    loop->decided_s = now_s;
-    loop->ndecided++;
-    enum firn_status status = round_decide(loop->round, now_s, &err);
-    loop->last_round_s = clock_elapsed_s() - began_s;
+    loop->desk.decided_s = now_s;
+    loop->desk.ndecided++;
+    enum firn_status status = round_decide(loop->desk.round, now_s, &err);
+    loop->desk.last_round_s = clock_elapsed_s() - began_s;
     metrics_add(loop->metrics, METRIC_ROUNDS, 0, 1);
-    metrics_observe(loop->metrics, METRIC_ROUND_S, loop->last_round_s);
-    if (round_steps(loop->round) > steps)
+    metrics_observe(loop->metrics, METRIC_ROUND_S, loop->desk.last_round_s);
+    if (round_steps(loop->desk.round) > steps)
         metrics_add(loop->metrics, METRIC_DECISIONS, 0, 1);
     end_rejected(loop);
     pin_started(loop);
@@ -155,44 +149,9 @@ double loop_decide(struct loop *loop, double now_s)
         log_warn("round: %s", err.text);
         return now_s + AGAIN_S;
     }
-    if (round_is_due(loop->round)) /* something of the above asks again */
+    if (round_is_due(loop->desk.round)) /* something of the above asks again */
         return earliest_s + 1e-3 * LOOP_ROUND_MS;
-    return round_wake_s(loop->round);
-}
-
-static enum firn_status copy_jobs(struct round *to, const struct state *from,
-                                  double now_s, struct firn_error *err)
-{
-    for (const struct state_job *sj = from->first; sj; sj = sj->after) {
-        const struct firn_job *job = &sj->job;
-        struct firn_job_spec spec = job->spec;
-        struct round_job as = {
-            .id = job->id, .spec = &spec, .held = &job->held};
-        loop_type_copied(from, job, &spec);
-        as.past = (struct state_past){
-            .since_s = job->since_s,
-            .first_start_s = job->first_start_s,
-            .held_s = job->held_s,
-            .served_gpu_s = job->served_gpu_s,
-            .starts = job->starts,
-            .gpus_most = job->gpus_most,
-            .report = {job->done_s, job->rate, job->resumes_s}};
-        FIRN_TRY(round_restore(to, &as, now_s, err));
-    }
-    return FIRN_OK;
-}
-
-enum firn_status loop_copy_round(struct loop *loop, struct round *to,
-                                 double now_s, struct firn_error *err)
-{
-    FIRN_TRY(copy_jobs(to, round_state(loop->round), now_s, err));
-    for (size_t i = 0; i < loop->tracks.n; i++) {
-        const struct track *track = loop->tracks.at[i];
-        if (track != NULL && track->blocked.nparts > 0)
-            round_block(to, &track->blocked);
-    }
-    loop_outside_copy(loop, to);
-    return FIRN_OK;
+    return round_wake_s(loop->desk.round);
 }
 
 enum firn_status loop_new_round(struct loop *loop,
@@ -201,29 +160,30 @@ enum firn_status loop_new_round(struct loop *loop,
 {
     struct round *round = NULL;
     const struct firn_cluster *cluster =
-        loop->round != NULL ? &round_state(loop->round)->cluster
-                            : &loop->cluster;
+        loop->desk.round != NULL ? &round_state(loop->desk.round)->cluster
+                                 : &loop->dock.cluster;
     struct round_config as = {.cluster = cluster,
                               .policy = policy,
-                              .settings = loop->settings.at,
-                              .nsettings = loop->settings.n,
+                              .settings = loop->desk.settings.at,
+                              .nsettings = loop->desk.settings.n,
                               .seed = 1,
-                              .engine = &loop->live,
+                              .engine = &loop->desk.live,
                               .engine_state = loop,
                               .watch = loop_watch(loop)};
     FIRN_TRY(round_new(&round, &as, err));
-    if (loop->round != NULL) {
+    if (loop->desk.round != NULL) {
         enum firn_status status =
-            loop_copy_round(loop, round, loop_now_s(loop), err);
+            desk_copy(&loop->desk, round, dock_now_s(&loop->dock), err);
         if (status != FIRN_OK) {
             round_free(round);
             return status;
         }
-        round_free(loop->round);
+        round_free(loop->desk.round);
         log_info("policy %s", policy->name);
     }
-    loop->round = round;
-    loop->policy = policy;
+    loop->desk.round = round;
+    loop->desk.policy = policy;
+    loop->dock.tunes = policy->tunes;
     return FIRN_OK;
 }
 
@@ -234,10 +194,10 @@ static void save_gone(struct loop *loop)
     enum { LAST = 256 };
     struct firn_buf text = {0};
     struct firn_error err = {0};
-    size_t n = loop->books.n, nlast = 0;
+    size_t n = loop->desk.books.n, nlast = 0;
     for (size_t i = n; i-- > 0 && nlast < LAST;) {
-        firn_job_id id = loop->books.at[i];
-        const struct track *track = loop_track(loop, id);
+        firn_job_id id = loop->desk.books.at[i];
+        const struct track *track = desk_track(&loop->desk, id);
         if (id == FIRN_NO_JOB ||
             (track != NULL && track->round_id == (firn_job_id)i))
             continue;
@@ -245,7 +205,8 @@ static void save_gone(struct loop *loop)
         nlast++;
     }
     struct firn_bytes bytes = {text.n > 0 ? text.at : "", text.n};
-    loop_wrote(loop, store_put_meta(loop->store, "gone", bytes, &err), &err);
+    book_wrote(loop->book, store_put_meta(loop->store, "gone", bytes, &err),
+               &err);
     buf_release(&text);
 }
 
@@ -254,27 +215,27 @@ void loop_save_policy(struct loop *loop, bool is_last)
 {
     struct firn_buf text = {0};
     struct firn_error err = {0};
-    double now_s = loop_now_s(loop);
-    if (!is_last && (now_s < loop->saved_s + SAVE_EVERY_S ||
+    double now_s = dock_now_s(&loop->dock);
+    if (!is_last && (now_s < loop->desk.saved_s + SAVE_EVERY_S ||
                      store_room(loop->store) != ROOM_AMPLE))
         return;
-    loop->saved_s = now_s;
-    buf_printf(&text, "%s %zu\n", loop->policy->name, loop->books.n);
-    for (size_t i = 0; i < loop->tracks.n; i++) {
-        const struct track *track = loop->tracks.at[i];
+    loop->desk.saved_s = now_s;
+    buf_printf(&text, "%s %zu\n", loop->desk.policy->name, loop->desk.books.n);
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
+        const struct track *track = loop->desk.tracks.at[i];
         if (track != NULL && track->round_id != FIRN_NO_JOB)
             buf_printf(&text, "%d %d\n", track->id, track->round_id);
     }
     buf_putc(&text, '\n');
-    round_save(loop->round, &text);
+    round_save(loop->desk.round, &text);
     enum firn_status status = store_put_meta(
         loop->store, "round", (struct firn_bytes){text.at, text.n}, &err);
     buf_release(&text);
-    loop_wrote(loop, status, &err);
+    book_wrote(loop->book, status, &err);
     struct firn_buf pairs = {0};
-    liveforecast_save(loop->forecast, &pairs);
+    liveforecast_save(loop->desk.forecast, &pairs);
     if (pairs.n > 0)
-        loop_wrote(loop,
+        book_wrote(loop->book,
                    store_put_meta(loop->store, "bad-pairs",
                                   (struct firn_bytes){pairs.at, pairs.n}, &err),
                    &err);

@@ -75,13 +75,14 @@ static void serve(struct loop *loop, const struct thought *thought)
     struct firn_error err = {0};
     int wait_ms = -1;
     http_run(loop->http);
-    loop_wrote(loop, loop_answer(loop, &err), &err);
+    book_wrote(loop->book, loop_answer(loop, &err), &err);
     struct pollfd fds[] = {
         {.fd = http_fd(loop->http, &wait_ms), .events = POLLIN},
         {.fd = thought->done, .events = POLLIN}};
     if (wait_ms < 0 || wait_ms > LONGEST_MS)
         wait_ms = LONGEST_MS;
-    if (wait_ms > FLUSH_MS && loop_now_s(loop) < loop->answered_s + FLUSH_S)
+    if (wait_ms > FLUSH_MS &&
+        dock_now_s(&loop->dock) < loop->answered_s + FLUSH_S)
         wait_ms = FLUSH_MS;
     poll(fds, 2, wait_ms);
 }
@@ -90,31 +91,31 @@ void loop_think(void *arg, void (*work)(void *what), void *what)
 {
     struct loop *loop = arg;
     struct thought thought = {work, what, -1};
-    const struct state *state = round_state(loop->round);
+    const struct state *state = round_state(loop->desk.round);
     pthread_t thread;
     eventfd_t n = 0;
-    if (loop->http == NULL || loop->broken.status != FIRN_OK ||
-        state->nwaiting + state->nrunning < loop->think_from ||
+    if (loop->http == NULL || book_broken(loop->book)->status != FIRN_OK ||
+        state->nwaiting + state->nrunning < loop->desk.think_from ||
         !begin(&thought, &thread)) {
         work(what);
         return;
     }
-    loop->is_thinking = true; /* (1) */
+    loop->desk.is_thinking = true; /* (1) */
     book_pause(loop->book);
     api_pause(loop->api);
     while (eventfd_read(thought.done, &n) != 0 &&
-           loop->broken.status == FIRN_OK)
+           book_broken(loop->book)->status == FIRN_OK)
         serve(loop, &thought);
     pthread_join(thread, NULL);
     close(thought.done);
     book_resume(loop->book);
-    loop->is_thinking = false;
+    loop->desk.is_thinking = false;
 }
 
 void loop_thought(struct loop *loop)
 {
-    for (size_t i = 0; i < loop->arrived.n; i++) /* (3) */
-        loop_changed(loop, book_job(loop->book, loop->arrived.at[i]));
-    loop->arrived.n = 0;
+    for (size_t i = 0; i < loop->desk.arrived.n; i++) /* (3) */
+        loop_changed(loop, book_job(loop->book, loop->desk.arrived.at[i]));
+    loop->desk.arrived.n = 0;
     api_resume(loop->api, clock_elapsed_s() + LOOP_SLICE_S); /* (5) */
 }

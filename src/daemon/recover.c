@@ -55,8 +55,8 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
         past->since_s = epoch->ended_s;
     }
     history->track->opened_s = epoch->started_s;
-    if (held.nparts > 0 && loop_renumber(history->loop, &held) &&
-        held.parts[0].node < history->loop->cluster.nnodes)
+    if (held.nparts > 0 && dock_renumber(&history->loop->dock, &held) &&
+        held.parts[0].node < history->loop->dock.cluster.nnodes)
         history->node = held.parts[0].node;
     mem_free(held.parts);
     return true;
@@ -82,19 +82,19 @@ static void recover_how(struct firn_alloc *held, const struct live_job *job)
 static void take_over(struct loop *loop, struct live_job *job,
                       struct firn_alloc *held)
 {
-    struct track *track = loop_track_make(loop, job->id);
+    struct track *track = desk_track_make(&loop->desk, job->id);
     struct firn_error err = {0};
     struct firn_job_spec spec;
     recover_how(held, job);
-    held->tunes = loop->policy->tunes;
-    loop_spec(loop, job, &spec);
+    held->tunes = loop->desk.policy->tunes;
+    desk_spec(&loop->desk, job, &spec);
     track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;
     track->open_epoch = job->epoch;
-    if (loop->renumbered.n > 0) {
+    if (loop->dock.renumbered.n > 0) {
         struct firn_buf text = {0};
         firn_alloc_print(held, &text);
-        loop_wrote(loop, book_held(loop->book, job, text.at, &err), &err);
+        book_wrote(loop->book, book_held(loop->book, job, text.at, &err), &err);
         buf_release(&text);
     }
     struct happening what = {.event = LIFE_RECOVERED_RUNNING,
@@ -114,7 +114,7 @@ static void take_over(struct loop *loop, struct live_job *job,
         return; /* a partner's turn comes when all jobs are in */
     if (job->is_ending)
         loop_cancelled(loop, job);
-    else if (job->is_held || loop_round_job(loop, track) != NULL)
+    else if (job->is_held || desk_job(&loop->desk, track) != NULL)
         loop_changed(loop, job); /* also bounds that it had no time to keep */
     else if (is_refused && track->open_epoch > 0)
         loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
@@ -123,9 +123,9 @@ static void take_over(struct loop *loop, struct live_job *job,
 /* After all jobs are in: the jobs that others train, as they were left. */
 static void recover_partners(struct loop *loop)
 {
-    partner_recover(loop);
-    for (size_t i = 0; i < loop->riders.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->riders.at[i]);
+    partner_recover(&loop->desk);
+    for (size_t i = 0; i < loop->desk.led.n; i++) {
+        struct live_job *job = book_job(loop->book, loop->desk.led.at[i]);
         if (job->is_ending)
             loop_cancelled(loop, job);
         else if (job->is_held)
@@ -139,7 +139,7 @@ static void recover_partners(struct loop *loop)
 static struct history read_history(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
-    struct track *track = loop_track_make(loop, job->id);
+    struct track *track = desk_track_make(&loop->desk, job->id);
     bool may_run = strcmp(job->held, "-") != 0;
     struct history history = {.loop = loop, .track = track, .node = -1};
     history.last = may_run ? job->epoch - 1 : job->epoch;
@@ -149,11 +149,11 @@ static struct history read_history(struct loop *loop, struct live_job *job)
         store_each_epoch(loop->store, job->id, add_epoch, &history, &err);
     if (status == FIRN_OK && history.has_open) {
         struct store_epoch last = {.epoch = history.last,
-                                   .ended_s = loop_now_s(loop),
+                                   .ended_s = dock_now_s(&loop->dock),
                                    .end = FIRN_END_LOST};
         status = book_close_attempts(loop->book, job, &last, &err);
         track->past = (struct state_past){0};
-        if (loop_wrote(loop, status, &err))
+        if (book_wrote(loop->book, status, &err))
             status = store_each_epoch(loop->store, job->id, add_epoch, &history,
                                       &err);
     }
@@ -168,9 +168,10 @@ static void recover_job(struct loop *loop, struct live_job *job)
     struct firn_error err = {0};
     struct history history = read_history(loop, job);
     if (history.node >= 0) /* an older firnd did not write that */
-        loop_wrote(loop, loop_type_keep(loop, job, history.node, &err), &err);
+        book_wrote(loop->book,
+                   desk_type_keep(&loop->desk, job, history.node, &err), &err);
     if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
-        if (loop_renumber(loop, &held)) {
+        if (dock_renumber(&loop->dock, &held)) {
             take_over(loop, job, &held);
             return;
         }
@@ -210,11 +211,11 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
                        struct turn *turns, size_t nturns, size_t *nids)
 {
     struct firn_error err = {0};
-    size_t n = strlen(loop->policy->name), at = 0, i = 0;
+    size_t n = strlen(loop->desk.policy->name), at = 0, i = 0;
     int ids = 0;
     *nids = 0;
     if (store_get_meta(loop->store, "round", text, &err) != FIRN_OK ||
-        text->n < n + 2 || strncmp(text->at, loop->policy->name, n) != 0 ||
+        text->n < n + 2 || strncmp(text->at, loop->desk.policy->name, n) != 0 ||
         text->at[n] != ' ')
         return text->n;
     const char *count = text->at + n + 1;
@@ -241,8 +242,8 @@ static size_t read_ids(struct loop *loop, struct firn_buf *text,
 
 static void skip_to(struct loop *loop, size_t round_id)
 {
-    while (loop->books.n < round_id)
-        vec_add(&loop->books, FIRN_NO_JOB);
+    while (loop->desk.books.n < round_id)
+        vec_add(&loop->desk.books, FIRN_NO_JOB);
 }
 
 /* Whose ids those were that are out of the round. */
@@ -256,9 +257,9 @@ static void recover_gone(struct loop *loop)
         int round_id = 0, book_id = 0;
         while (recover_number(&at, INT_MAX / 2, &round_id) && *at++ == ' ' &&
                recover_number(&at, INT_MAX / 2, &book_id) && *at++ == '\n')
-            if ((size_t)round_id < loop->books.n &&
-                loop->books.at[round_id] == FIRN_NO_JOB)
-                loop->books.at[round_id] = book_id;
+            if ((size_t)round_id < loop->desk.books.n &&
+                loop->desk.books.at[round_id] == FIRN_NO_JOB)
+                loop->desk.books.at[round_id] = book_id;
     }
     buf_release(&text);
 }
@@ -270,12 +271,12 @@ static enum firn_status begin_tracks(struct loop *loop,
 {
     for (size_t i = 0; i < n; i++) {
         const struct live_job *job = book_job(loop->book, turns[i].book_id);
-        struct track *track = loop_track_make(loop, job->id);
+        struct track *track = desk_track_make(&loop->desk, job->id);
         if (job->epoch == 0)
             continue;
         if (strcmp(job->held, "-") != 0)
             track->open_epoch = job->epoch;
-        FIRN_TRY(loop_layout(loop, job, err));
+        FIRN_TRY(dock_layout(&loop->dock, job, err));
     }
     return FIRN_OK;
 }
@@ -308,12 +309,15 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
     recover_partners(loop);
     struct firn_error bad = {0};
     if (at < text.n &&
-        round_load(loop->round, (struct firn_bytes){text.at + at, text.n - at},
+        round_load(loop->desk.round,
+                   (struct firn_bytes){text.at + at, text.n - at},
                    &bad) != FIRN_OK)
-        log_warn("policy %s begins afresh: %s", loop->policy->name, bad.text);
+        log_warn("policy %s begins afresh: %s", loop->desk.policy->name,
+                 bad.text);
     buf_release(&text);
     mem_free(turns);
-    if (loop->broken.status != FIRN_OK)
-        return firn_fail(err, loop->broken.status, "%s", loop->broken.text);
+    if (book_broken(loop->book)->status != FIRN_OK)
+        return firn_fail(err, book_broken(loop->book)->status, "%s",
+                         book_broken(loop->book)->text);
     return FIRN_OK;
 }

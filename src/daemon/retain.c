@@ -116,7 +116,8 @@ static bool count_jobs(struct loop *loop, struct retain *r)
 static unsigned char *clean_at(const struct loop *loop, struct retain *r,
                                firn_job_id id)
 {
-    size_t i = id >= loop->first_id ? (size_t)(id - loop->first_id) : 0;
+    size_t i =
+        id >= loop->desk.first_id ? (size_t)(id - loop->desk.first_id) : 0;
     while (r->clean.n <= i)
         vec_add(&r->clean, 0);
     return &r->clean.at[i];
@@ -167,7 +168,7 @@ static bool remove_one(struct loop *loop, struct retain *r,
     enum firn_status status =
         store_forget_job(loop->store, due->id, ROWS, &is_gone, &err);
     budget->nfiles -= is_gone ? 4 : ROWS;
-    if (loop_wrote(loop, status, &err) && is_gone) {
+    if (book_wrote(loop->book, status, &err) && is_gone) {
         book_forget(loop->book, due->id);
         r->nrows++;
     }
@@ -203,7 +204,7 @@ static bool trim_list(struct loop *loop, struct retain *r, enum store_list list)
         return true;
     enum firn_status status = store_trim(
         loop->store, list, r->now_s - days * DAY_S, ROWS, &r->list, &err);
-    bool is_over = !loop_wrote(loop, status, &err) || r->list.is_done;
+    bool is_over = !book_wrote(loop->book, status, &err) || r->list.is_done;
     if (is_over)
         r->list = (struct store_trim){0};
     return is_over;
@@ -252,7 +253,7 @@ double retain_turn(struct loop *loop, double now_s)
     struct retain *r = loop->retain;
     if (r->next_s > now_s + PASS_S)
         r->next_s = now_s + PASS_S; /* the clock was put back */
-    if (now_s < r->next_s || loop->broken.status != FIRN_OK)
+    if (now_s < r->next_s || book_broken(loop->book)->status != FIRN_OK)
         return r->next_s;
     r->now_s = now_s;
     if (parts[r->part](loop, r))

@@ -10,9 +10,9 @@
  * Lists are their texts one after another, each with its NUL. (3) A row with a
  * value that cannot be understood (an unknown state, a list without its last
  * NUL, a report that is not JSON, a number out of bounds: store_judge.c) is
- * left out, the log names it, and it stays on disk. (4) The id of another job is
- * stored as id + 1, and 0 for FIRN_NO_JOB: the default of the column, and the
- * value in files of older versions.
+ * left out, the log names it, and it stays on disk. (4) The id of another job
+ * is stored as id + 1, and 0 for FIRN_NO_JOB: the default of the column, and
+ * the value in files of older versions.
  *
  * Cost: some 60 columns, 6 microseconds a job; bench/store.c measures it.
  */
@@ -278,7 +278,8 @@ static bool read_whole(sqlite3_stmt *row, int at, int64_t *out)
     int64_t least = field->least, most = field->most;
     *out = 0;
     if (field->kind != JOB_AS_INT && field->kind != I64 &&
-        field->kind != JOB_ID && field->kind != JOB_AS_BOOL && field->kind != JOB_AS_COUNT)
+        field->kind != JOB_ID && field->kind != JOB_AS_BOOL &&
+        field->kind != JOB_AS_COUNT)
         return true;
     if (ask != NULL && ask->most > 0)
         most = ask->most;

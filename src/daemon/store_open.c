@@ -105,12 +105,6 @@ static enum firn_status take_lock(const char *dir, int *out,
 
 /* --- opening and checking ------------------------------------------------ */
 
-static bool is_damage(sqlite3 *db)
-{
-    int code = sqlite3_errcode(db) & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-
 /* SQLite may only read the file. Its header says so, by the version that may
  * write it; or the file could not be opened for writing just now (no
  * descriptor, a failing disk), SQLite opened it for reading, and that may pass.
@@ -163,23 +157,6 @@ static enum shape check(sqlite3 *db, const char *sql)
     return shape;
 }
 
-static void suspect_path(const char *path, struct firn_buf *out)
-{
-    buf_printf(out, "%s-suspect", path);
-}
-
-void store_suspect(const struct store *store)
-{
-    struct firn_buf mark = {0};
-    if (!is_damage(store->db))
-        return;
-    suspect_path(store->path, &mark);
-    int fd = open(mark.at, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-    buf_release(&mark);
-}
-
 static enum shape check_file(sqlite3 *db, const char *path)
 {
     static const char *const parts[] = {"PRAGMA quick_check(jobs)",
@@ -187,7 +164,7 @@ static enum shape check_file(sqlite3 *db, const char *path)
                                         "PRAGMA quick_check(meta)"};
     struct firn_buf mark = {0};
     struct stat about = {0};
-    suspect_path(path, &mark);
+    store_suspect_path(path, &mark);
     bool is_suspect = access(mark.at, F_OK) == 0;
     enum shape shape = GOOD;
     if (is_suspect)
@@ -419,7 +396,7 @@ static bool has_lost_one(const char *dir)
     return is_there;
 }
 
-/* Seconds since 2020: nobody had more than a job a second ever since. */
+/* Seconds since 2020: above every earlier id, at less than a job a second. */
 static enum firn_status start_above(struct store *store, struct firn_error *err)
 {
     char text[32];

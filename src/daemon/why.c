@@ -50,7 +50,7 @@ struct stock {
 static struct stock take_stock(const struct loop *loop,
                                const struct firn_job *job)
 {
-    const struct state *state = round_state(loop->round);
+    const struct state *state = round_state(loop->desk.round);
     struct stock stock = {0};
     for (int i = 0; i < state->cluster.nnodes; i++) {
         const struct firn_node *node = &state->cluster.nodes[i];
@@ -64,12 +64,12 @@ static struct stock take_stock(const struct loop *loop,
             continue;
         }
         stock.suit += node->ngpus;
-        stock.is_down = stock.is_down || loop->is_down[i];
+        stock.is_down = stock.is_down || loop->dock.is_down[i];
         stock.suit_up += node->is_up ? node->ngpus : 0;
         stock.suit_free += nfree;
         stock.up_of[node->type] += node->is_up ? node->ngpus : 0;
         stock.free_of[node->type] += nfree;
-        stock.suit_outside += loop_outside_count(loop, i);
+        stock.suit_outside += foreign_count(&loop->desk, i);
         stock.together = nfree > stock.together ? nfree : stock.together;
     }
     return stock;
@@ -102,8 +102,8 @@ static int suiting(const struct state *state, const struct firn_job *job,
 static double frees_in_s(const struct loop *loop, const struct firn_job *job,
                          int more)
 {
-    const struct state *state = round_state(loop->round);
-    double now_s = loop_now_s(loop), at_s = NAN;
+    const struct state *state = round_state(loop->desk.round);
+    double now_s = dock_now_s(&loop->dock), at_s = NAN;
     size_t n = 0;
     struct ending *ends = mem_new(state->nrunning + 1, sizeof *ends);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
@@ -143,7 +143,7 @@ static const char *types_in_words(const struct loop *loop,
                                   const struct firn_job *job)
 {
     if (has_begun(job))
-        return loop->cluster.types[__builtin_ctz(job->type_mask)].name;
+        return loop->dock.cluster.types[__builtin_ctz(job->type_mask)].name;
     return job->spec.types[0] == '\0' && job->spec.one_type ? "one type"
                                                             : job->spec.types;
 }
@@ -223,10 +223,10 @@ static void too_few_alike(const struct loop *loop, const struct stock *stock,
                           const char *needs, struct answer *a)
 {
     struct firn_buf frees = {0};
-    for (int t = 0; t < loop->cluster.ntypes; t++)
+    for (int t = 0; t < loop->dock.cluster.ntypes; t++)
         if (stock->free_of[t] > 0)
             buf_printf(&frees, "%s%d of %s", frees.n > 0 ? " and " : "",
-                       stock->free_of[t], loop->cluster.types[t].name);
+                       stock->free_of[t], loop->dock.cluster.types[t].name);
     a->reason = LIVE_BECAUSE_FRAGMENTED;
     snprintf(a->text, sizeof a->text, "waits for %s; %.90s are free", needs,
              frees.at);
@@ -241,7 +241,7 @@ static void in_trouble(const struct loop *loop, struct answer *a)
     snprintf(a->text, sizeof a->text, "%.250s", loop_trouble(loop));
     snprintf(a->next, sizeof a->next,
              "it is safe here, and goes on when engine %s does",
-             loop->engine->name);
+             loop->dock.engine->name);
 }
 
 /* It has its GPUs, and somebody else does not let it start. */
@@ -249,15 +249,15 @@ static void in_line(const struct loop *loop, const struct live_job *job,
                     struct answer *a)
 {
     const char *word =
-        loop->engine->job_trouble != NULL
-            ? loop->engine->job_trouble(loop->engine_state, job->id)
+        loop->dock.engine->job_trouble != NULL
+            ? loop->dock.engine->job_trouble(loop->dock.engine_state, job->id)
             : NULL;
     if (word == NULL)
         return;
     a->reason = LIVE_BECAUSE_ENGINE;
     snprintf(a->text, sizeof a->text, "%.250s", word);
     snprintf(a->next, sizeof a->next, "it is tried until engine %s takes it",
-             loop->engine->name);
+             loop->dock.engine->name);
 }
 
 /* It waits in the round. */
@@ -288,8 +288,8 @@ static void waits(const struct loop *loop, const struct firn_job *job,
         too_few_alike(loop, &stock, needs, a);
     } else if (job->note[0] != '\0') {
         a->reason = LIVE_BECAUSE_POLICY;
-        snprintf(a->text, sizeof a->text, "policy %s: %s", loop->policy->name,
-                 job->note);
+        snprintf(a->text, sizeof a->text, "policy %s: %s",
+                 loop->desk.policy->name, job->note);
         snprintf(a->next, sizeof a->next, "nothing to do but wait");
     } else if (stock.together < a->need) {
         a->reason = LIVE_BECAUSE_FRAGMENTED;
@@ -298,13 +298,13 @@ static void waits(const struct loop *loop, const struct firn_job *job,
                  stock.suit_free, stock.together);
         fewer(stock.together, a);
     } else {
-        bool is_new = round_is_due(loop->round);
+        bool is_new = round_is_due(loop->desk.round);
         a->reason = is_new ? LIVE_BECAUSE_NEW : LIVE_BECAUSE_PRIORITY;
         snprintf(a->text, sizeof a->text,
                  is_new ? "no round has seen it yet"
                         : "waits for %s; %d are free and policy %s keeps them "
                           "for others",
-                 needs, stock.suit_free, loop->policy->name);
+                 needs, stock.suit_free, loop->desk.policy->name);
         snprintf(a->next, sizeof a->next,
                  is_new ? "ask again in a moment" : "firn ls shows the others");
     }
@@ -314,7 +314,7 @@ static void waits(const struct loop *loop, const struct firn_job *job,
 static void is_away(const struct loop *loop, const struct live_job *job,
                     const struct track *track, struct answer *a)
 {
-    double now_s = loop_now_s(loop);
+    double now_s = dock_now_s(&loop->dock);
     a->reason = job->reason;
     str_copy(a->text, sizeof a->text, job->why);
     if (job->is_held) {
@@ -326,7 +326,7 @@ static void is_away(const struct loop *loop, const struct live_job *job,
         snprintf(a->next, sizeof a->next, "it is tried again in %.0f s",
                  ceil(a->next_s));
     } else if (job->reason == LIVE_BECAUSE_NEVER &&
-               loop_type_is_lost(loop, job)) {
+               desk_type_is_lost(&loop->desk, job)) {
         snprintf(a->next, sizeof a->next,
                  "if %s has another name now, give it its old one back and "
                  "restart firnd; else firn cancel %d and submit it again, "
@@ -343,16 +343,16 @@ static void is_away(const struct loop *loop, const struct live_job *job,
 static struct answer explain(const struct loop *loop,
                              const struct live_job *job, bool is_short)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     const struct firn_job *in_round =
-        track != NULL ? loop_round_job(loop, track) : NULL;
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
     struct answer a = {
         .next_s = NAN, .reason = job->reason, .is_short = is_short};
     a.need = job->ask.gpus_min;
     if (job->state != LIVE_PENDING) {
         str_copy(a.text, sizeof a.text, job->why);
         if (in_round != NULL && in_round->held.nparts > 0 && in_round->rate > 0)
-            a.next_s = firn_job_left_s(in_round, loop_now_s(loop));
+            a.next_s = firn_job_left_s(in_round, dock_now_s(&loop->dock));
         if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
             in_trouble(loop, &a);
         else if (job->state == LIVE_STARTING)
@@ -360,9 +360,9 @@ static struct answer explain(const struct loop *loop,
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
         if (a.reason == LIVE_BECAUSE_CAPACITY && job->ask.may_share &&
-            loop_no_sharing(loop) != NULL)
+            dock_no_sharing(&loop->dock) != NULL)
             snprintf(a.next, sizeof a.next, "it may share and cannot: %.200s",
-                     loop_no_sharing(loop));
+                     dock_no_sharing(&loop->dock));
     } else {
         is_away(loop, job, track, &a);
     }
@@ -382,14 +382,14 @@ void why_waits(const struct loop *loop, const struct live_job *job,
 static void add_note(const struct loop *loop, const struct live_job *job,
                      const struct answer *a, struct firn_buf *json)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(&loop->desk, job->id);
     const struct firn_job *in_round =
-        track != NULL ? loop_round_job(loop, track) : NULL;
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
     char text[LIVE_TEXT];
     if (job->state != LIVE_PENDING || a->reason == LIVE_BECAUSE_POLICY ||
         in_round == NULL || in_round->note[0] == '\0')
         return;
-    snprintf(text, sizeof text, "policy %s: %s", loop->policy->name,
+    snprintf(text, sizeof text, "policy %s: %s", loop->desk.policy->name,
              in_round->note);
     buf_puts(json, ",\"note\":");
     buf_json_string(json, text);
@@ -418,7 +418,7 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
     buf_json_double(json, a.next_s);
     add_note(loop, job, &a, json);
     buf_puts(json, ",\"not_merged\":");
-    loop_not_merged(loop, job, json);
+    desk_not_merged(&loop->desk, job, json);
     buf_putc(json, '}');
     return FIRN_OK;
 }

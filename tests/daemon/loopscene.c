@@ -340,7 +340,7 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
 void loopscene_kill(struct loopscene *s)
 {
     store_rollback(s->loop->store);
-    s->loop->broken.status = FIRN_EIO; /* nothing is written at the end */
+    s->loop->is_broken = true; /* nothing is written at the end */
     loopscene_close(s);
 }
 
@@ -397,7 +397,7 @@ void loopscene_pass(struct loopscene *s, double seconds)
     loopscene_turn(s);
 }
 
-#define fake_of(s) ((struct fake *)(s)->loop->engine_state)
+#define fake_of(s) ((struct fake *)(s)->loop->dock.engine_state)
 
 static void finish(struct loopscene *s, const char *name,
                    enum firn_event_kind kind, enum firn_end end, int status)

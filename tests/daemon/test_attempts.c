@@ -46,7 +46,7 @@ static const char *rows(struct loopscene *s, const char *name)
 static double ran_s(struct loopscene *s, const char *name)
 {
     return book_ran_s(s->loop->book, loopscene_job(s, name),
-                      loop_now_s(s->loop));
+                      dock_now_s(&s->loop->dock));
 }
 
 static void an_attempt_that_a_resize_ended_has_an_end(void **unused)
@@ -103,7 +103,7 @@ static void an_attempt_without_an_end_gets_one_at_the_next_start(void **unused)
     loopscene_submit(&s, "b", SOFT "retry: {max: 3}");
     loopscene_turn(&s);
     struct live_job *b = loopscene_job(&s, "b");
-    double started_s = loop_now_s(s.loop);
+    double started_s = dock_now_s(&s.loop->dock);
     loopscene_pass(&s, 100);
     loopscene_fail(&s, "b", FIRN_END_FAILED, 1);
     loopscene_pass(&s, 100);
@@ -139,7 +139,7 @@ static void a_job_that_is_over_has_no_open_attempt(void **unused)
     loopscene_turn(&s);
     loopscene_pass(&s, 100);
     book_state(s.loop->book, a, LIVE_LOST, LIVE_BECAUSE_VANISHED,
-               loop_now_s(s.loop), "gone", &err);
+               dock_now_s(&s.loop->dock), "gone", &err);
     loopscene_cancel(&s, b);
     loopscene_turn(&s);
     loopscene_leave(&s, "b");

@@ -167,7 +167,7 @@ static void ask_all(struct loopscene *s)
         ask_why(s, book_at(s->loop->book, i));
     }
     events_of(plan(s, "gpus: 1"));
-    if (s->loop->cluster.ngpus > 1)
+    if (s->loop->dock.cluster.ngpus > 1)
         events_of(plan(s, "gpus: 2\nduration: 10s"));
     alarm(0);
 }
@@ -219,17 +219,21 @@ static void a_recovered_rigid_job_has_the_duration_of_its_admission(void **u)
     loopscene_submit(&s, "a", "gpus: 1");
     loopscene_submit(&s, "b", "gpus: 1\nduration: 500s");
     loopscene_turn(&s);
-    double a_s = loop_track(s.loop, loopscene_job(&s, "a")->id)->duration_s;
-    double b_s = loop_track(s.loop, loopscene_job(&s, "b")->id)->duration_s;
+    double a_s =
+        desk_track(&s.loop->desk, loopscene_job(&s, "a")->id)->duration_s;
+    double b_s =
+        desk_track(&s.loop->desk, loopscene_job(&s, "b")->id)->duration_s;
     assert_true(a_s == 3600 && b_s == 500);
     loopscene_kill(&s);
     loopscene_open(&s, "1x2:v100@16", "fifo", true);
-    const struct track *a = loop_track(s.loop, loopscene_job(&s, "a")->id);
-    const struct track *b = loop_track(s.loop, loopscene_job(&s, "b")->id);
+    const struct track *a =
+        desk_track(&s.loop->desk, loopscene_job(&s, "a")->id);
+    const struct track *b =
+        desk_track(&s.loop->desk, loopscene_job(&s, "b")->id);
     assert_true(a->is_pinned && a->duration_s == a_s);
     assert_true(b->is_pinned && b->duration_s == b_s);
     alarm(HANGS_S);
-    struct loop_left left = loop_left(s.loop, loopscene_job(&s, "b"), b);
+    struct desk_left left = desk_left(&s.loop->desk, loopscene_job(&s, "b"), b);
     alarm(0);
     assert_true(left.is_known && fabs(left.left_s - 500) < 5);
     loopscene_close(&s);
@@ -268,11 +272,11 @@ static void a_duration_is_stretched_in_a_bounded_number_of_steps(void **unused)
     alarm(HANGS_S);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++)
-            assert_true(loop_stretched(odd[i], odd[k]) > 0);
+            assert_true(desk_stretched(odd[i], odd[k]) > 0);
     alarm(0);
-    assert_true(loop_stretched(100, 50) == 100);
-    assert_true(loop_stretched(100, 120) == 150);
-    assert_true(loop_stretched(0, 0) == 3600);
+    assert_true(desk_stretched(100, 50) == 100);
+    assert_true(desk_stretched(100, 120) == 150);
+    assert_true(desk_stretched(0, 0) == 3600);
 }
 
 static void a_forecast_beyond_its_bound_says_so(void **unused)
@@ -326,7 +330,7 @@ static const char *const lines_of[] = {
 /* Something that happens to a job of the scene. */
 static void happen(struct loopscene *s, struct rng *rng, struct live_job *job)
 {
-    const struct track *track = loop_track(s->loop, job->id);
+    const struct track *track = desk_track(&s->loop->desk, job->id);
     if (track == NULL || live_state_is_over(job->state))
         return;
     double done = fmax(job->last.progress, 0);

@@ -186,8 +186,8 @@ static void icefrog_parts_a_bad_pair_by_itself(void **unused)
     struct firn_error err = {0};
     share(&s, "sjf-bsbf");
     struct live_job *a = loopscene_job(&s, "a"), *b = loopscene_job(&s, "b");
-    liveforecast_load_seen(s.loop->forecast, a->id, 4096, 0.3);
-    liveforecast_load_seen(s.loop->forecast, b->id, 4096, 0.3);
+    liveforecast_load_seen(s.loop->desk.forecast, a->id, 4096, 0.3);
+    liveforecast_load_seen(s.loop->desk.forecast, b->id, 4096, 0.3);
     assert_int_equal(
         loop_new_round(s.loop, firn_policy_find("icefrog", &err), &err),
         FIRN_OK);
@@ -231,7 +231,7 @@ static int sizes(struct loopscene *s, const char *policy, double worse, int n,
         if (a->state != LIVE_RUNNING)
             fail_msg("%s %s: %s", policy, loopscene_text(s), a->why);
         const struct firn_job *job =
-            loop_round_job(s->loop, loop_track(s->loop, a->id));
+            desk_job(&s->loop->desk, desk_track(&s->loop->desk, a->id));
         assert_true(i > 3 || job->held.ngpus == 1);
         loopscene_report(s, "a", 0.01 * i,
                          job->held.ngpus == 1 ? 100 : 100 / worse, 1024);
@@ -239,7 +239,7 @@ static int sizes(struct loopscene *s, const char *policy, double worse, int n,
             loopscene_done(s, "x");
     }
     const struct firn_job *job =
-        loop_round_job(s->loop, loop_track(s->loop, a->id));
+        desk_job(&s->loop->desk, desk_track(&s->loop->desk, a->id));
     return job->held.ngpus;
 }
 

@@ -29,7 +29,7 @@ static struct live_job *last_job(struct loopscene *s)
 
 static int gpus_free(struct loopscene *s)
 {
-    return round_view(s->loop->round, 0).gpus_free;
+    return round_view(s->loop->desk.round, 0).gpus_free;
 }
 
 static void it_is_a_rigid_job_and_one_however_often_told(void **unused)
@@ -48,7 +48,7 @@ static void it_is_a_rigid_job_and_one_however_often_told(void **unused)
     assert_string_equal(job->ask.inbox, "17-1700000000");
     assert_int_equal(job->submitted_s, 900);
     assert_true(job->ask.duration_s == 600);
-    assert_false(loop_can_stop(job) || job->ask.may_share);
+    assert_false(desk_can_stop(job) || job->ask.may_share);
     assert_string_equal(loopscene_text(&s), "train running n0[0-1]");
     loopscene_kill(&s);
     loopscene_open(&s, "1x4:v100@16", "fifo", true);
@@ -175,7 +175,7 @@ static void its_gpus_are_not_changed(void **unused)
     tell(&s, (struct firn_inbox){.key = "1-1", .gpus = 1});
     assert_int_equal(book_bounds(s.loop->book, last_job(&s), 2, 2, 1, &err),
                      FIRN_EINVAL);
-    assert_non_null(strstr(err.text, "inbox"));
+    assert_non_null(strstr(err.text, "number of GPUs is fixed"));
     loopscene_close(&s);
 }
 

@@ -98,7 +98,7 @@ static void control_files_are_not_where_a_job_runs(void **state)
     int id = loopscene_submit(&s, "a", "gpus: 1\ncheckpoint: {grace: 60}")->id;
     loopscene_turn(&s);
     assert_int_equal(id, 1);
-    assert_true(loop_launch(s.loop, id, &launch));
+    assert_true(dock_launch(&s.loop->dock, id, &launch));
     check_below(&s, launch.folder, "control/1");
     check_below(&s, launch.workdir, "jobs/1/work");
     check_below(&s, launch.ckpt, "jobs/1/ckpt");
@@ -125,13 +125,13 @@ static void a_job_of_an_older_firnd_keeps_its_folders(void **state)
     fclose(fopen(path, "w"));
     loopscene_kill(&s);
     loopscene_open(&s, gpus, "fifo", true);
-    assert_true(loop_launch(s.loop, 1, &launch));
+    assert_true(dock_launch(&s.loop->dock, 1, &launch));
     check_below(&s, launch.folder, "jobs/1");
     check_below(&s, launch.workdir, "jobs/1");
     check_below(&s, launch.ckpt, "jobs/1/ckpt");
     loopscene_submit(&s, "b", "gpus: 1");
     loopscene_turn(&s);
-    assert_true(loop_launch(s.loop, 2, &launch));
+    assert_true(dock_launch(&s.loop->dock, 2, &launch));
     check_below(&s, launch.folder, "control/2");
     loopscene_close(&s);
 }
@@ -145,11 +145,11 @@ static void the_mark_of_a_state_folder_stays(void **state)
     loopscene_open(&s, gpus, "fifo", false);
     loopscene_submit(&s, "a", "gpus: 1");
     loopscene_turn(&s);
-    memcpy(mark, s.loop->mark, sizeof mark);
+    memcpy(mark, s.loop->dock.mark, sizeof mark);
     assert_int_equal(strlen(mark), 16);
     loopscene_kill(&s);
     loopscene_open(&s, gpus, "fifo", true);
-    assert_string_equal(s.loop->mark, mark);
+    assert_string_equal(s.loop->dock.mark, mark);
     loopscene_close(&s);
 }
 

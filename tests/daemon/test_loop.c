@@ -25,7 +25,7 @@ static void a_job_starts_runs_and_ends(void **unused)
     assert_true(job->started_s > 0);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -");
-    assert_int_equal(round_view(s.loop->round, 0).gpus_free, 2);
+    assert_int_equal(round_view(s.loop->desk.round, 0).gpus_free, 2);
     loopscene_close(&s);
 }
 
@@ -126,17 +126,17 @@ static void what_cannot_be_stopped_is_pinned(void **unused)
     loopscene_open(&s, "2x1:v100@16", "tiresias", false);
     struct live_job *rigid = loopscene_submit(&s, "rigid", "gpus: 1");
     loopscene_turn(&s);
-    const struct track *track = loop_track(s.loop, rigid->id);
+    const struct track *track = desk_track(&s.loop->desk, rigid->id);
     assert_true(track->is_pinned);
     assert_int_equal(track->round_id, FIRN_NO_JOB);
-    assert_int_equal(round_view(s.loop->round, 0).gpus_up, 1);
+    assert_int_equal(round_view(s.loop->desk.round, 0).gpus_up, 1);
     loopscene_hold(&s, rigid, true);
     assert_int_equal(loop_drain(s.loop, 0, true, &err), FIRN_OK);
     loopscene_turn(&s);
     assert_int_equal(rigid->state, LIVE_RUNNING);
     loopscene_done(&s, "rigid");
     assert_int_equal(loop_drain(s.loop, 0, false, &err), FIRN_OK);
-    assert_int_equal(round_view(s.loop->round, 0).gpus_up, 2);
+    assert_int_equal(round_view(s.loop->desk.round, 0).gpus_up, 2);
     loopscene_close(&s);
 }
 
@@ -154,7 +154,7 @@ static void a_drained_node_is_left_and_not_used(void **unused)
     assert_string_equal(loopscene_text(&s), "a running n1[0]");
     loopscene_kill(&s);
     loopscene_open(&s, "2x1:v100@16", "fifo", true); /* and remembered */
-    assert_true(s.loop->is_drained[0]);
+    assert_true(s.loop->dock.is_drained[0]);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), "a running n1[0]");
     assert_int_equal(loop_drain(s.loop, 7, true, &err), FIRN_ENOENT);
@@ -218,7 +218,7 @@ static void the_next_try_is_kept_from_gpus_that_are_too_small(void **unused)
     assert_true(fabs(job->ask.mem_gib - 22.5) < 1e-9); /* half as much again */
     loopscene_pass(&s, 5);
     const struct firn_job *in_round =
-        loop_round_job(s.loop, loop_track(s.loop, job->id));
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, job->id));
     assert_true(in_round->spec.mem_gib == job->ask.mem_gib);
     assert_int_equal(in_round->type_mask, 6); /* no T4 any more */
     assert_string_equal(job->held, "n1[0]");
@@ -235,10 +235,12 @@ static void reports_become_rates_and_times_left(void **unused)
     loopscene_turn(&s);
     /* Half of 100 steps, 2 s each: 100 s are left, whatever was guessed. */
     loopscene_report(&s, "a", 0.5, 2, 4096);
-    const struct track *track = loop_track(s.loop, job->id);
-    const struct firn_job *seen = loop_round_job(s.loop, track);
-    assert_true(fabs(firn_job_left_s(seen, loop_now_s(s.loop)) - 100) < 3);
-    struct firn_view view = round_view(s.loop->round, loop_now_s(s.loop));
+    const struct track *track = desk_track(&s.loop->desk, job->id);
+    const struct firn_job *seen = desk_job(&s.loop->desk, track);
+    assert_true(fabs(firn_job_left_s(seen, dock_now_s(&s.loop->dock)) - 100) <
+                3);
+    struct firn_view view =
+        round_view(s.loop->desk.round, dock_now_s(&s.loop->dock));
     struct firn_way one = {.gpus = 1}, two = {.gpus = 2};
     assert_true(fabs(firn_view_rate(&view, seen, &two) - seen->rate) < 1e-9);
     assert_true(fabs(firn_view_rate(&view, seen, &one) * 1.8 - seen->rate) <

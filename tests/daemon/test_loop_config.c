@@ -69,10 +69,10 @@ static void what_the_api_set_holds_over_a_restart(void **unused)
     set(&s, NULL, "interval", "much", FIRN_EINVAL);
     assert_string_equal(shown(&s, "interval"), "88");
     reopen(&s, "fifo", true);
-    assert_string_equal(s.loop->policy->name, "icefrog");
+    assert_string_equal(s.loop->desk.policy->name, "icefrog");
     assert_string_equal(shown(&s, "interval"), "88");
     reopen(&s, "fifo", false);
-    assert_string_equal(s.loop->policy->name, "icefrog");
+    assert_string_equal(s.loop->desk.policy->name, "icefrog");
     loopscene_close(&s);
 }
 
@@ -90,10 +90,10 @@ what_the_api_set_and_is_no_more_keeps_nobody_from_starting(void **unused)
     log_set_sink(note, NULL);
     reopen(&s, "fifo", true);
     log_set_sink(NULL, NULL);
-    assert_string_equal(s.loop->policy->name, "fifo");
+    assert_string_equal(s.loop->desk.policy->name, "fifo");
     assert_non_null(strstr(logged, "no option 'of-old'"));
     reopen(&s, "fifo", true); /* forgotten for good */
-    assert_string_equal(s.loop->policy->name, "fifo");
+    assert_string_equal(s.loop->desk.policy->name, "fifo");
     loopscene_close(&s);
 }
 
@@ -104,10 +104,10 @@ static void another_word_of_the_operator_is_the_later_one(void **unused)
     loopscene_open(&s, "1x2:v100@16", "fifo", false);
     set(&s, "icefrog", "interval", "77", FIRN_OK);
     reopen(&s, "sjf", true);
-    assert_string_equal(s.loop->policy->name, "sjf");
+    assert_string_equal(s.loop->desk.policy->name, "sjf");
     set(&s, "tiresias", NULL, NULL, FIRN_OK); /* and this later still */
     reopen(&s, "sjf", true);
-    assert_string_equal(s.loop->policy->name, "tiresias");
+    assert_string_equal(s.loop->desk.policy->name, "tiresias");
     loopscene_close(&s);
 }
 
@@ -158,7 +158,7 @@ static void hang_up_reads_the_file_again(void **unused)
     log_set_sink(note, NULL);
 
     loop_reload(s.loop); /* as before: the API's word is the later one */
-    assert_string_equal(s.loop->policy->name, "tiresias");
+    assert_string_equal(s.loop->desk.policy->name, "tiresias");
 
     snprintf(text, sizeof text,
              "policy: icefrog\nstate: %s\ngpus: 1x4:v100@16\ntoken-file: %s\n"
@@ -167,7 +167,7 @@ static void hang_up_reads_the_file_again(void **unused)
     write_file("firn.yaml", text, path, sizeof path);
     logged[0] = '\0';
     loop_reload(s.loop);
-    assert_string_equal(s.loop->policy->name, "icefrog");
+    assert_string_equal(s.loop->desk.policy->name, "icefrog");
     assert_string_equal(shown(&s, "interval"), "60");
     assert_non_null(strstr(logged, "'gpus' cannot change"));
     assert_non_null(strstr(logged, "settings of engine fake cannot change"));
@@ -188,10 +188,10 @@ static void hang_up_reads_the_file_again(void **unused)
     logged[0] = '\0';
     loop_reload(s.loop);
     assert_non_null(strstr(logged, "nothing is changed: "));
-    assert_string_equal(s.loop->policy->name, "icefrog");
+    assert_string_equal(s.loop->desk.policy->name, "icefrog");
     write_file("firn.yaml", "policyy: fifo\n", path, sizeof path);
     loop_reload(s.loop);
-    assert_string_equal(s.loop->policy->name, "icefrog");
+    assert_string_equal(s.loop->desk.policy->name, "icefrog");
     log_set_sink(NULL, NULL);
     struct firn_buf events = {0};
     assert_int_equal(

@@ -75,16 +75,16 @@ static void what_is_due_while_we_stand_still_is_not_slept_through(void **unused)
             ->id;
     loopscene_turn(&s);
     loopscene_fail(&s, "a", FIRN_END_FAILED, 1);
-    double again_s = loop_track(s.loop, id)->again_s;
+    double again_s = desk_track(&s.loop->desk, id)->again_s;
     assert_true(again_s > 0);
-    engine.def = *s.loop->engine;
+    engine.def = *s.loop->dock.engine;
     engine.def.now_s = now_s;
     engine.def.wake_fd = wake_fd;
     engine.def.next = next;
     engine.loop = s.loop;
     engine.now_s = again_s - 0.001; /* so long a turn wants to wait */
     engine.fd = eventfd(0, EFD_CLOEXEC);
-    s.loop->engine = &engine.def;
+    s.loop->dock.engine = &engine.def;
     alarm(LONGEST_S);
     assert_int_equal(loop_run(s.loop, &err), FIRN_OK);
     alarm(0);

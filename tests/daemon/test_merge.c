@@ -20,7 +20,7 @@ static const char *said_of(struct loopscene *s, const char *name)
 {
     static char text[1000];
     struct firn_buf json = {0};
-    loop_not_merged(s->loop, loopscene_job(s, name), &json);
+    desk_not_merged(&s->loop->desk, loopscene_job(s, name), &json);
     assert_true(str_copy(text, sizeof text, json.at));
     buf_release(&json);
     return text;
@@ -219,7 +219,7 @@ static void say(struct loopscene *s, const char *name, double trained_s)
     report.step_s = 20;
     report.part_s[FIRN_STEP_BACKWARD] = 10;
     if (book_report(s->loop->book, job, job->epoch, &report,
-                    loop_now_s(s->loop), &err) != FIRN_OK)
+                    dock_now_s(&s->loop->dock), &err) != FIRN_OK)
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
     loopscene_turn(s);

@@ -20,12 +20,12 @@
 
 static int gpus_up(struct loopscene *s)
 {
-    return round_view(s->loop->round, 0).gpus_up;
+    return round_view(s->loop->desk.round, 0).gpus_up;
 }
 
 static int gpus_free(struct loopscene *s)
 {
-    return round_view(s->loop->round, 0).gpus_free;
+    return round_view(s->loop->desk.round, 0).gpus_free;
 }
 
 static void set_policy(struct loopscene *s, const char *name)
@@ -252,7 +252,7 @@ struct world {
 /* No GPU that others have is free in the round, all others are somewhere. */
 static void check(const struct world *w)
 {
-    const struct state *state = round_state(w->s.loop->round);
+    const struct state *state = round_state(w->s.loop->desk.round);
     for (int i = 0; i < NODES; i++) {
         bool is_up = !w->is_down[i] && !w->is_drained[i];
         assert_int_equal(state->cluster.nodes[i].is_up, is_up);
@@ -408,7 +408,7 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     struct live_job *job = loopscene_submit(&s, "a", "gpus: 3" SOFT);
     loopscene_turn(&s);
     assert_string_equal(job->held, "n0[0-1] n1[0]"); /* kept by number */
-    loop_gpus_text(s.loop, job->held, &text);
+    dock_gpus_text(&s.loop->dock, job->held, &text);
     assert_string_equal(text.at, "n1[0-1] gpu-b.lan[0]");
     assert_string_equal(job->why, "runs on n1[0-1] gpu-b.lan[0]");
     struct api_host host = loop_host(s.loop);
@@ -418,7 +418,7 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     assert_string_equal(nodes[1].why, "");
     assert_int_equal(host.drain(host.arg, "n0", true, &err), FIRN_ENOENT);
     assert_int_equal(host.drain(host.arg, "n1", true, &err), FIRN_OK);
-    assert_true(s.loop->is_drained[0]);
+    assert_true(s.loop->dock.is_drained[0]);
     loopscene_node(&s, 1, false);
     loopscene_taken(&s, 1, 1);
     host.nodes(host.arg, &nodes);
@@ -475,8 +475,8 @@ static void workers_on_other_hosts_need_a_listener(void **unused)
     config.listen = "127.0.0.1:0";
     setup.token = "sixteen-letters-and-more";
     assert_int_equal(loop_open(&loop, &setup, &err), FIRN_OK);
-    assert_int_equal(strncmp(loop->url.at, "http://127.0.0.1:", 17), 0);
-    assert_string_not_equal(loop->url.at, "http://127.0.0.1:0");
+    assert_int_equal(strncmp(loop->dock.url.at, "http://127.0.0.1:", 17), 0);
+    assert_string_not_equal(loop->dock.url.at, "http://127.0.0.1:0");
     loop_close(loop);
     config_release(&config);
 }
@@ -500,8 +500,8 @@ static void nodes_may_be_numbered_anew_after_a_restart(void **unused)
     loopscene_kill(&s);
     loopscene_play.names = after;
     loopscene_open(&s, "3x2:v100@16", "fifo", true);
-    assert_true(s.loop->is_drained[1]);
-    assert_false(s.loop->is_drained[2]);
+    assert_true(s.loop->dock.is_drained[1]);
+    assert_false(s.loop->dock.is_drained[2]);
     assert_string_equal(loopscene_job(&s, "last")->held, "n1[0-1]");
     assert_int_equal(loopscene_job(&s, "wide")->state, LIVE_PENDING);
     loopscene_close(&s);

@@ -67,7 +67,8 @@ static void what_runs_is_taken_over_and_what_waits_waits(void **unused)
         loopscene_text(&s),
         "soft running n0[0]; rigid running n0[1]; waits pending -");
     assert_int_equal(loopscene_job(&s, "soft")->epoch, 1);
-    assert_true(loop_track(s.loop, loopscene_job(&s, "rigid")->id)->is_pinned);
+    assert_true(
+        desk_track(&s.loop->desk, loopscene_job(&s, "rigid")->id)->is_pinned);
     loopscene_done(&s, "rigid");
     assert_int_equal(loopscene_job(&s, "waits")->state, LIVE_RUNNING);
     loopscene_close(&s);
@@ -88,7 +89,7 @@ static void what_was_served_is_remembered(void **unused)
     job = loopscene_job(&s, "a");
     loopscene_hold(&s, job, false);
     const struct firn_job *seen =
-        loop_round_job(s.loop, loop_track(s.loop, job->id));
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, job->id));
     assert_true(seen->served_gpu_s >= 50);
     assert_int_equal(seen->starts, 1);
     loopscene_close(&s);
@@ -165,7 +166,8 @@ static void a_held_job_that_cannot_be_stopped_is_not_by_a_restart(void **unused)
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s),
                         "rigid running n0[0]; next pending -");
-    assert_true(loop_track(s.loop, loopscene_job(&s, "rigid")->id)->is_pinned);
+    assert_true(
+        desk_track(&s.loop->desk, loopscene_job(&s, "rigid")->id)->is_pinned);
     loopscene_done(&s, "rigid");
     assert_string_equal(loopscene_text(&s),
                         "rigid succeeded -; next running n0[0]");
@@ -185,7 +187,7 @@ static void a_job_on_a_hundred_nodes_is_taken_over(void **unused)
     loopscene_turn(&s);
     struct live_job *job = loopscene_job(&s, "wide");
     const struct firn_job *in_round =
-        loop_round_job(s.loop, loop_track(s.loop, job->id));
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, job->id));
     assert_int_equal(job->state, LIVE_RUNNING);
     assert_int_equal(job->epoch, 1);
     assert_non_null(in_round);
@@ -224,12 +226,12 @@ a_drained_node_that_was_away_is_drained_when_it_is_back(void **unused)
     assert_int_equal(loop_drain(s.loop, 2, true, &err), FIRN_OK);
     loopscene_close(&s);
     loopscene_open(&s, "2x1:v100@16", "fifo", true);
-    assert_true(s.loop->is_drained[0]);
+    assert_true(s.loop->dock.is_drained[0]);
     assert_int_equal(loop_drain(s.loop, 0, false, &err), FIRN_OK);
     loopscene_close(&s);
     loopscene_open(&s, "3x1:v100@16", "fifo", true);
-    assert_false(s.loop->is_drained[0]);
-    assert_true(s.loop->is_drained[2]);
+    assert_false(s.loop->dock.is_drained[0]);
+    assert_true(s.loop->dock.is_drained[2]);
     loopscene_close(&s);
 }
 
@@ -245,7 +247,7 @@ static void behind_a_file_that_was_lost_jobs_cost_no_more(void **unused)
         loopscene_open(&s, "1x1:v100@16", "fifo", i > 0);
         struct live_job *job = loopscene_submit(&s, i ? "b" : "a", SOFT);
         assert_true(job->id > 100000000);
-        assert_true(s.loop->tracks.n < 10);
+        assert_true(s.loop->desk.tracks.n < 10);
         loopscene_turn(&s);
         loopscene_report(&s, "a", 0.5, 2, 100);
         assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);

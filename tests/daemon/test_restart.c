@@ -86,7 +86,7 @@ static struct cost start_with(int njobs, int ran_every)
     assert_int_equal(loop_open(&loop, &setup, &err), FIRN_OK);
     sqlite3_cancel_auto_extension((void (*)(void))watch);
     struct cost was = cost;
-    assert_int_equal(round_state(loop->round)->nwaiting, njobs);
+    assert_int_equal(round_state(loop->desk.round)->nwaiting, njobs);
     loop_close(loop);
     config_release(&config);
     return was;

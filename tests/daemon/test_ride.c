@@ -28,7 +28,7 @@ static void say_with(struct loopscene *s, const char *name, double progress,
     report.part_s[FIRN_STEP_FORWARD] = 4;
     report.part_s[FIRN_STEP_BACKWARD] = 6;
     if (book_report(s->loop->book, job, job->epoch, &report,
-                    loop_now_s(s->loop), &err) != FIRN_OK)
+                    dock_now_s(&s->loop->dock), &err) != FIRN_OK)
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
     loopscene_turn(s);
@@ -56,7 +56,7 @@ static void one_training_ends_both_when_both_are_done(void **unused)
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
     assert_int_equal(b->exit_status, 0);
-    assert_int_equal(round_view(s.loop->round, 0).gpus_free, 1);
+    assert_int_equal(round_view(s.loop->desk.round, 0).gpus_free, 1);
     loopscene_close(&s);
 }
 
@@ -428,8 +428,9 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     struct loopscene s;
     struct firn_error err = {0};
     loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
-    vec_add(&s.loop->settings, "ymir.spatial=no");
-    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    vec_add(&s.loop->desk.settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->desk.policy, &err),
+                     FIRN_OK);
     const struct live_job *a = loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_turn(&s);
     const struct live_job *b = loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
@@ -442,7 +443,8 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     assert_non_null(strstr(json.at, "\"reason\":\"capacity\""));
     assert_non_null(strstr(json.at, "\"note\":\"policy ymir: waits for the w"));
     buf_release(&json);
-    firn_job_id round_id = loop_track(s.loop, a->id)->round_id, first = a->id;
+    firn_job_id round_id = desk_track(&s.loop->desk, a->id)->round_id,
+                first = a->id;
     loopscene_done(&s, "a");
     loopscene_turn(&s);
     assert_int_equal(b->state, LIVE_RUNNING);
@@ -451,7 +453,7 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     loopscene_close(&s);
     loopscene_open(&s, LOOPSCENE_ONE, "ymir",
                    true); /* whose id it was is known still */
-    assert_int_equal(loop_book_id(s.loop, round_id), first);
+    assert_int_equal(desk_book_id(&s.loop->desk, round_id), first);
     loopscene_close(&s);
 }
 
@@ -461,8 +463,9 @@ static void weights_of_a_job_that_failed_are_not_given(void **unused)
     struct loopscene s;
     struct firn_error err = {0};
     loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
-    vec_add(&s.loop->settings, "ymir.spatial=no");
-    assert_int_equal(loop_new_round(s.loop, s.loop->policy, &err), FIRN_OK);
+    vec_add(&s.loop->desk.settings, "ymir.spatial=no");
+    assert_int_equal(loop_new_round(s.loop, s.loop->desk.policy, &err),
+                     FIRN_OK);
     loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
     loopscene_turn(&s);
     loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
@@ -492,7 +495,7 @@ static void how_a_job_is_run_is_remembered(void **unused)
     loopscene_open(&s, "1x4:v100@16", "fifo", true);
     job = loopscene_job(&s, "a");
     const struct firn_job *seen =
-        loop_round_job(s.loop, loop_track(s.loop, job->id));
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, job->id));
     assert_int_equal(seen->held.how.tensor, 2);
     assert_int_equal(seen->held.how.passes, 3);
     assert_int_equal(seen->held.how.merged_with, FIRN_NO_JOB);

@@ -20,7 +20,7 @@
 static const struct firn_job *in_round(struct loopscene *s, const char *name)
 {
     const struct live_job *job = loopscene_job(s, name);
-    return loop_round_job(s->loop, loop_track(s->loop, job->id));
+    return desk_job(&s->loop->desk, desk_track(&s->loop->desk, job->id));
 }
 
 /* The answer to `firn eta`. */

@@ -57,7 +57,7 @@ static void memory_stays_while_jobs_come_and_go(void **state)
     size_t before = allocated();
     come_and_go(&s);
     size_t after = allocated();
-    assert_int_equal(round_state(s.loop->round)->nwaiting, 0);
+    assert_int_equal(round_state(s.loop->desk.round)->nwaiting, 0);
     assert_string_equal(live_state_name(loopscene_job(&s, "stays")->state),
                         "running");
     size_t most = before + (size_t)BYTES_A_JOB * AT_ONCE * ROUNDS;

@@ -142,7 +142,7 @@ static void open_slow(struct loopscene *s, const char *gpus, size_t think_from)
     struct firn_error err = {0};
     loopscene_play.hears = true;
     loopscene_open(s, gpus, "fifo", false);
-    s->loop->think_from = think_from;
+    s->loop->desk.think_from = think_from;
     assert_int_equal(loop_new_round(s->loop, &slow, &err), FIRN_OK);
     sem_init(&thinks, 0, 0);
     sem_init(&may_go_on, 0, 0);
@@ -217,7 +217,7 @@ static void play(size_t think_from, char *out, size_t max)
     size_t n = 0;
     loopscene_play.hears = true;
     loopscene_open(&s, "2x4:v100@16", "icefrog", false);
-    s.loop->think_from = think_from;
+    s.loop->desk.think_from = think_from;
     for (int i = 0; i < 20; i++) {
         char name[16], lines[100];
         snprintf(name, sizeof name, "j%02d", i);

@@ -171,7 +171,7 @@ static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
     loopscene_turn(&s);
     char before[256];
     snprintf(before, sizeof before, "%s", loopscene_text(&s));
-    size_t ids = s.loop->books.n;
+    size_t ids = s.loop->desk.books.n;
     double now_s = planned(&s, "gpus: 1\nduration: 50", "start_s", change, 128);
     assert_true(now_s == 0);
     double end_s =
@@ -181,7 +181,7 @@ static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
         planned(&s, "gpus: 2\nduration: 50", "start_s", change, 128);
     assert_true(later_s > 95 && later_s <= 100);
     assert_string_equal(change, "with gpus: 1 it would start now");
-    assert_int_equal(s.loop->books.n, ids);
+    assert_int_equal(s.loop->desk.books.n, ids);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), before);
     loopscene_close(&s);

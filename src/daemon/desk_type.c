@@ -1,4 +1,4 @@
-/* loop_type.c - the GPU type that a job keeps to.
+/* desk_type.c - the GPU type that a job keeps to.
  *
  * An elastic job whose consistency is D0 or D1 trains to bits that depend on
  * the GPU type (docs/determinism.md), so its GPUs are of one type, and of the
@@ -14,37 +14,37 @@
  */
 #include "base/buf.h"
 #include "base/str.h"
+#include "daemon/desk.h"
 #include "daemon/jobfile.h"
-#include "daemon/loopwork.h"
 #include <stdio.h>
 
-enum firn_status loop_type_keep(struct loop *loop, struct live_job *job,
+enum firn_status desk_type_keep(struct desk *desk, struct live_job *job,
                                 firn_node_id on, struct firn_error *err)
 {
-    const struct firn_cluster *c = &loop->cluster;
+    const struct firn_cluster *c = &desk->dock->cluster;
     struct firn_job_spec spec;
     jobfile_spec(&job->ask, job->submitted_s, &spec);
     if (!spec.one_type || job->gpu_type[0] != '\0')
         return FIRN_OK;
-    return book_type(loop->book, job, c->types[c->nodes[on].type].name, err);
+    return book_type(desk->book, job, c->types[c->nodes[on].type].name, err);
 }
 
-bool loop_type_is_fixed(const struct loop *loop, const struct live_job *job)
+bool desk_type_is_fixed(const struct desk *desk, const struct live_job *job)
 {
-    return loop->cluster.ntypes > 1 && job->gpu_type[0] != '\0' &&
+    return desk->dock->cluster.ntypes > 1 && job->gpu_type[0] != '\0' &&
            job->reported_s > 0;
 }
 
-void loop_type_free(struct loop *loop, struct live_job *job)
+void desk_type_free(struct desk *desk, struct live_job *job)
 {
     struct firn_error err = {0};
     if (job->gpu_type[0] != '\0' && !(job->reported_s > 0))
-        loop_wrote(loop, book_type(loop->book, job, "", &err), &err);
+        book_wrote(desk->book, book_type(desk->book, job, "", &err), &err);
 }
 
-bool loop_type_is_lost(const struct loop *loop, const struct live_job *job)
+bool desk_type_is_lost(const struct desk *desk, const struct live_job *job)
 {
-    const struct firn_cluster *c = &loop->cluster;
+    const struct firn_cluster *c = &desk->dock->cluster;
     for (int t = 0; t < c->ntypes; t++)
         if (c->types[t].ngpus > 0 &&
             str_equal_nocase(c->types[t].name, job->gpu_type))
@@ -52,10 +52,10 @@ bool loop_type_is_lost(const struct loop *loop, const struct live_job *job)
     return job->gpu_type[0] != '\0';
 }
 
-void loop_type_lost_text(const struct loop *loop, const struct live_job *job,
+void desk_type_lost_text(const struct desk *desk, const struct live_job *job,
                          char out[LIVE_TEXT])
 {
-    const struct firn_cluster *c = &loop->cluster;
+    const struct firn_cluster *c = &desk->dock->cluster;
     struct firn_buf there = {0};
     for (int t = 0; t < c->ntypes; t++)
         if (c->types[t].ngpus > 0)
@@ -69,10 +69,10 @@ void loop_type_lost_text(const struct loop *loop, const struct live_job *job,
     buf_release(&there);
 }
 
-void loop_type_spec(const struct loop *loop, const char *keeps,
+void desk_type_spec(const struct desk *desk, const char *keeps,
                     struct firn_job_spec *spec)
 {
-    const struct firn_cluster *c = &loop->cluster;
+    const struct firn_cluster *c = &desk->dock->cluster;
     bool is_all_there_is =
         c->ntypes == 1 && str_equal_nocase(c->types[0].name, keeps);
     if (keeps[0] != '\0' && !is_all_there_is)
@@ -80,7 +80,7 @@ void loop_type_spec(const struct loop *loop, const char *keeps,
     spec->one_type = spec->one_type && c->ntypes > 1;
 }
 
-void loop_type_copied(const struct state *from, const struct firn_job *job,
+void desk_type_copied(const struct state *from, const struct firn_job *job,
                       struct firn_job_spec *spec)
 {
     uint32_t mask = job->type_mask;
@@ -93,12 +93,12 @@ void loop_type_copied(const struct state *from, const struct firn_job *job,
         spec->gpus = type->ngpus;
 }
 
-double loop_type_gib(const struct loop *loop, const struct live_job *job)
+double desk_type_gib(const struct desk *desk, const struct live_job *job)
 {
     double most = 0;
-    bool keeps = loop_type_is_fixed(loop, job);
-    for (int t = 0; t < loop->cluster.ntypes; t++) {
-        const struct firn_gpu_type *type = &loop->cluster.types[t];
+    bool keeps = desk_type_is_fixed(desk, job);
+    for (int t = 0; t < desk->dock->cluster.ntypes; t++) {
+        const struct firn_gpu_type *type = &desk->dock->cluster.types[t];
         if ((!keeps || str_equal_nocase(type->name, job->gpu_type)) &&
             type->mem_gib > most)
             most = type->mem_gib;

@@ -1,4 +1,4 @@
-/* loop_launch.c - what an engine is told of a job that it starts.
+/* dock_launch.c - what an engine is told of a job that it starts.
  *
  *     <state>/jobs/N/log      its output
  *     <state>/jobs/N/ckpt     its checkpoints, if it does not say where
@@ -19,7 +19,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/log.h"
-#include "daemon/loopwork.h"
+#include "daemon/dock.h"
+#include "daemon/partner.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,13 +30,13 @@
 
 static const double GRACE_S = 30;
 
-enum firn_status loop_mark(struct loop *loop, struct firn_error *err)
+enum firn_status dock_mark(struct dock *dock, struct firn_error *err)
 {
     struct firn_buf text = {0};
-    enum firn_status status = store_get_meta(loop->store, "mark", &text, err);
-    bool is_there = status == FIRN_OK && text.n == sizeof loop->mark - 1;
+    enum firn_status status = store_get_meta(dock->store, "mark", &text, err);
+    bool is_there = status == FIRN_OK && text.n == sizeof dock->mark - 1;
     if (is_there)
-        memcpy(loop->mark, text.at, text.n);
+        memcpy(dock->mark, text.at, text.n);
     buf_release(&text);
     if (is_there || (status != FIRN_OK && status != FIRN_ENOENT))
         return status;
@@ -43,11 +44,11 @@ enum firn_status loop_mark(struct loop *loop, struct firn_error *err)
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
         return firn_fail(err, FIRN_EIO, "cannot draw a number: %s",
                          strerror(errno));
-    snprintf(loop->mark, sizeof loop->mark, "%016llx",
+    snprintf(dock->mark, sizeof dock->mark, "%016llx",
              (unsigned long long)number);
     return store_put_meta(
-        loop->store, "mark",
-        (struct firn_bytes){loop->mark, sizeof loop->mark - 1}, err);
+        dock->store, "mark",
+        (struct firn_bytes){dock->mark, sizeof dock->mark - 1}, err);
 }
 
 /* Is it there? FIRN_EIO: that cannot be said now. */
@@ -62,18 +63,19 @@ static enum firn_status find(const char *path, bool *is_there,
     return FIRN_OK;
 }
 
-enum firn_status loop_layout(struct loop *loop, const struct live_job *job,
+enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
                              struct firn_error *err)
 {
     struct firn_buf path = {0};
     bool has_control = false, has_lock = false;
-    buf_printf(&path, "%s/control/%d", loop->config->state, job->id);
+    buf_printf(&path, "%s/control/%d", dock->config->state, job->id);
     enum firn_status status = find(path.at, &has_control, err);
     buf_clear(&path);
-    buf_printf(&path, "%s/jobs/%d/lock", loop->config->state, job->id);
+    buf_printf(&path, "%s/jobs/%d/lock", dock->config->state, job->id);
     if (status == FIRN_OK && !has_control)
         status = find(path.at, &has_lock, err);
-    loop_track_make(loop, job->id)->is_older = has_lock && !has_control;
+    if (has_lock && !has_control)
+        vec_add(&dock->older, job->id);
     buf_release(&path);
     return status;
 }
@@ -84,30 +86,30 @@ struct launchtext {
     struct firn_launch_mate mate;
 };
 
-void loop_launch_free(struct loop *loop)
+void dock_launch_free(struct dock *dock)
 {
-    if (loop->launch == NULL)
+    if (dock->launch == NULL)
         return;
-    arena_release(&loop->launch->text);
-    mem_free(loop->launch);
-    loop->launch = NULL;
+    arena_release(&dock->launch->text);
+    mem_free(dock->launch);
+    dock->launch = NULL;
 }
 
-const char *loop_job_folder(const struct loop *loop, firn_job_id id,
+const char *dock_job_folder(const struct dock *dock, firn_job_id id,
                             struct firn_buf *out)
 {
     buf_clear(out);
-    buf_printf(out, "%s/jobs/%d", loop->config->state, id);
+    buf_printf(out, "%s/jobs/%d", dock->config->state, id);
     return out->at;
 }
 
 /* A freezing policy lets a job freeze by its user's rule; others do not. */
-static const char *freeze_of(const struct loop *loop,
+static const char *freeze_of(const struct dock *dock,
                              const struct live_job *job)
 {
     if (job->ask.freeze[0] == '\0')
         return "";
-    return loop->policy->tunes & FIRN_TUNE_FREEZE ? job->ask.freeze : "off";
+    return dock->tunes & FIRN_TUNE_FREEZE ? job->ask.freeze : "off";
 }
 
 static void make_folder(const char *path)
@@ -116,48 +118,54 @@ static void make_folder(const char *path)
         log_warn("cannot make '%s': %s", path, strerror(errno));
 }
 
-static const char *make_below(struct loop *loop, const char *folder,
+static const char *make_below(struct dock *dock, const char *folder,
                               const char *name)
 {
-    const char *path = arena_printf(&loop->launch->text, "%s/%s", folder, name);
+    const char *path = arena_printf(&dock->launch->text, "%s/%s", folder, name);
     make_folder(path);
     return path;
 }
 
 /* "<state>/jobs/N" or "<state>/control/N", made. */
-static const char *job_folder(struct loop *loop, const char *kind,
+static const char *job_folder(struct dock *dock, const char *kind,
                               firn_job_id id)
 {
     char name[32];
     snprintf(name, sizeof name, "%d", id);
-    return make_below(loop, make_below(loop, loop->config->state, kind), name);
+    return make_below(dock, make_below(dock, dock->config->state, kind), name);
 }
 
 /* Where its checkpoints go; "" when it writes none. */
-static const char *ckpt_folder(struct loop *loop, const struct live_job *job)
+static const char *ckpt_folder(struct dock *dock, const struct live_job *job)
 {
     if (job->ask.ckpt_dir[0] != '\0' || !job->ask.can_checkpoint)
         return job->ask.ckpt_dir;
-    return make_below(loop, job_folder(loop, "jobs", job->id), "ckpt");
+    return make_below(dock, job_folder(dock, "jobs", job->id), "ckpt");
+}
+
+/* Was it started by an older firnd, and has not ended? */
+static bool is_older(const struct dock *dock, firn_job_id id)
+{
+    for (size_t i = 0; i < dock->older.n; i++)
+        if (dock->older.at[i] == id)
+            return true;
+    return false;
 }
 
 /* Where its control files are: see above. */
-static const char *control_folder(struct loop *loop, const struct live_job *job)
+static const char *control_folder(struct dock *dock, const struct live_job *job)
 {
-    const struct track *track = loop_track(loop, job->id);
-    bool is_older = track != NULL && track->is_older;
-    return job_folder(loop, is_older ? "jobs" : "control", job->id);
+    return job_folder(dock, is_older(dock, job->id) ? "jobs" : "control",
+                      job->id);
 }
 
 /* Where it is run. */
-static const char *workdir(struct loop *loop, const struct live_job *job)
+static const char *workdir(struct dock *dock, const struct live_job *job)
 {
-    const struct track *track = loop_track(loop, job->id);
     if (job->ask.workdir[0] != '\0')
         return job->ask.workdir;
-    const char *folder = job_folder(loop, "jobs", job->id);
-    return track != NULL && track->is_older ? folder
-                                            : make_below(loop, folder, "work");
+    const char *folder = job_folder(dock, "jobs", job->id);
+    return is_older(dock, job->id) ? folder : make_below(dock, folder, "work");
 }
 
 static int threads_of(const struct live_ask *ask)
@@ -172,62 +180,61 @@ static double grace_of(const struct live_ask *ask)
 }
 
 /* The one who rides with it, and whose weights it begins with. */
-static void launch_others(struct loop *loop, const struct live_job *job,
+static void launch_others(struct dock *dock, const struct live_job *job,
                           struct firn_launch *out)
 {
-    const struct live_job *mate = partner_of(loop->book, job);
+    const struct live_job *mate = partner_of(dock->book, job);
     const struct live_job *first = job->how.after != FIRN_NO_JOB
-                                       ? book_job(loop->book, job->how.after)
+                                       ? book_job(dock->book, job->how.after)
                                        : NULL;
     out->after = "";
     if (mate != NULL) {
-        loop->launch->mate = (struct firn_launch_mate){
+        dock->launch->mate = (struct firn_launch_mate){
             .job = mate->id,
             .epoch = mate->epoch,
             .name = mate->ask.name,
             .argv = (const char *const *)mate->ask.argv,
             .dataset = mate->ask.dataset,
-            .ckpt = ckpt_folder(loop, mate),
+            .ckpt = ckpt_folder(dock, mate),
             .token = mate->token,
             .threads = threads_of(&mate->ask),
             .freeze_max = mate->ask.freeze_max};
-        out->mate = &loop->launch->mate;
+        out->mate = &dock->launch->mate;
         out->grace_s = fmax(out->grace_s, grace_of(&mate->ask));
         double its_s = mate->ask.ckpt_every_s; /* both write at once */
         if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
             out->ckpt_every_s = its_s;
     }
     if (first != NULL && first->state == LIVE_SUCCEEDED) {
-        out->after = ckpt_folder(loop, first);
+        out->after = ckpt_folder(dock, first);
         out->after_job = first->id;
     }
 }
 
-bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out)
+bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
 {
-    struct loop *loop = arg;
-    const struct live_job *job = book_job(loop->book, id);
+    const struct live_job *job = book_job(dock->book, id);
     if (job == NULL ||
         (live_state_is_over(job->state) && job->ask.inbox[0] == '\0'))
         return false; /* one of the inbox may still have to be ended there */
-    if (loop->launch == NULL)
-        loop->launch = mem_new(1, sizeof *loop->launch);
-    arena_reset(&loop->launch->text);
-    const char *folder = job_folder(loop, "jobs", id);
+    if (dock->launch == NULL)
+        dock->launch = mem_new(1, sizeof *dock->launch);
+    arena_reset(&dock->launch->text);
+    const char *folder = job_folder(dock, "jobs", id);
     const struct live_ask *ask = &job->ask;
     *out = (struct firn_launch){
         .name = ask->name,
         .argv = (const char *const *)ask->argv,
         .env = (const char *const *)ask->env,
-        .workdir = workdir(loop, job),
-        .folder = control_folder(loop, job),
-        .log = arena_printf(&loop->launch->text, "%s/log", folder),
-        .log_max_bytes = loop->said->keep.log_mib << 20,
-        .url = loop->http != NULL ? loop->url.at : "",
+        .workdir = workdir(dock, job),
+        .folder = control_folder(dock, job),
+        .log = arena_printf(&dock->launch->text, "%s/log", folder),
+        .log_max_bytes = dock->log_mib << 20,
+        .url = dock->url.n > 0 ? dock->url.at : "",
         .token = job->token,
-        .ckpt = ckpt_folder(loop, job),
+        .ckpt = ckpt_folder(dock, job),
         .ckpt_every_s = ask->ckpt_every_s,
-        .freeze = freeze_of(loop, job),
+        .freeze = freeze_of(dock, job),
         .freeze_max = ask->freeze_max,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
@@ -236,6 +243,6 @@ bool loop_launch(void *arg, firn_job_id id, struct firn_launch *out)
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
     };
-    launch_others(loop, job, out);
+    launch_others(dock, job, out);
     return true;
 }

@@ -1,4 +1,4 @@
-/* loop_merge.c - which two jobs may be merged, and what their reports say.
+/* desk_merge.c - which two jobs may be merged, and what their reports say.
  *
  * Two fine-tuning jobs can be merged when both allow it and can write
  * checkpoints, and they name the same base and different datasets. To be
@@ -30,7 +30,7 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
-#include "daemon/loopwork.h"
+#include "daemon/desk.h"
 #include "daemon/mergekey.h"
 #include <math.h>
 #include <string.h>
@@ -44,23 +44,23 @@ static double epochs_said(const struct live_job *job)
 }
 
 /* Has it a target, and come nearer to it in the last two epochs? */
-static bool gets_better(const struct loop *loop, const struct live_job *job)
+static bool gets_better(const struct desk *desk, const struct live_job *job)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(desk, job->id);
     return job->ask.target_metric != 0 && track != NULL &&
            track->best_epoch > 0 && job->last.epoch < track->best_epoch + 2;
 }
 
-static bool look_at(const struct loop *loop, const struct firn_job *job,
+static bool look_at(const struct desk *desk, const struct firn_job *job,
                     const struct firn_way *way, double now_s,
                     struct livemerge_side *out)
 {
-    firn_job_id id = loop_book_id(loop, job->id);
-    const struct live_job *live = book_job(loop->book, id);
+    firn_job_id id = desk_book_id(desk, job->id);
+    const struct live_job *live = book_job(desk->book, id);
     if (live == NULL)
         return false;
     double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
-    double rate = liveforecast_rate(loop->forecast, id, job, way);
+    double rate = liveforecast_rate(desk->forecast, id, job, way);
     *out = (struct livemerge_side){.base = live->ask.base,
                                    .dataset = live->ask.dataset,
                                    .alone_s = fmax(left_s, 1e-3) / rate,
@@ -74,7 +74,7 @@ static bool look_at(const struct loop *loop, const struct firn_job *job,
 
 /* What stands against the GPUs of a pair; NULL: nothing. They may be given any
  * that suit both, so both have to fit on each of those. */
-static const char *no_gpus(const struct loop *loop, const struct firn_job *a,
+static const char *no_gpus(const struct desk *desk, const struct firn_job *a,
                            const struct firn_job *b)
 {
     uint32_t mask = a->type_mask & b->type_mask;
@@ -84,36 +84,36 @@ static const char *no_gpus(const struct loop *loop, const struct firn_job *a,
     if (a->spec.gpus_min > b->spec.gpus_max ||
         b->spec.gpus_min > a->spec.gpus_max)
         return "no number of GPUs suits both";
-    for (int t = 0; t < loop->cluster.ntypes; t++) {
-        double gib = loop->cluster.types[t].mem_gib;
+    for (int t = 0; t < desk->dock->cluster.ntypes; t++) {
+        double gib = desk->dock->cluster.types[t].mem_gib;
         if ((mask >> t & 1) != 0 && gib > 0 && need > gib)
             return "a GPU has not the memory for both";
     }
     return NULL;
 }
 
-bool loop_merge(struct loop *loop, const struct loop_pair *pair,
+bool desk_merge(struct desk *desk, const struct desk_pair *pair,
                 const struct firn_way *way, double now_s,
                 struct firn_merge *out)
 {
     const struct firn_job *a = pair->a, *b = pair->b;
     struct livemerge_side side[2];
-    if (!look_at(loop, a, way, now_s, &side[0]) ||
-        !look_at(loop, b, way, now_s, &side[1]))
+    if (!look_at(desk, a, way, now_s, &side[0]) ||
+        !look_at(desk, b, way, now_s, &side[1]))
         return false;
     const struct live_job *one =
-        book_job(loop->book, loop_book_id(loop, a->id));
+        book_job(desk->book, desk_book_id(desk, a->id));
     const struct live_job *two =
-        book_job(loop->book, loop_book_id(loop, b->id));
+        book_job(desk->book, desk_book_id(desk, b->id));
     bool can = pair->kind == FIRN_MERGE_TOGETHER
-                   ? no_gpus(loop, a, b) == NULL
+                   ? no_gpus(desk, a, b) == NULL
                    : mergekey_same_program(&one->ask, &two->ask);
-    if (!can || !livemerge_expect(loop->merges, side, pair->kind, out))
+    if (!can || !livemerge_expect(desk->merges, side, pair->kind, out))
         return false;
-    if (partner_of(loop->book, one) == two) {
+    if (partner_of(desk->book, one) == two) {
         double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
         bool is_time = fmin(epochs_said(one), epochs_said(two)) >= 2 &&
-                       !(gets_better(loop, one) && gets_better(loop, two));
+                       !(gets_better(desk, one) && gets_better(desk, two));
         out->epoch_s = is_time ? since_s / 2 : (double)NAN;
     }
     return true;
@@ -129,11 +129,11 @@ static double own_s(const struct firn_trainer_report *report)
     return sum;
 }
 
-bool loop_merge_reported(struct loop *loop, struct live_job *job,
+bool desk_merge_reported(struct desk *desk, struct live_job *job,
                          const struct firn_job *in_round)
 {
-    const struct live_job *other = partner_of(loop->book, job);
-    struct track *track = loop_track(loop, job->id);
+    const struct live_job *other = partner_of(desk->book, job);
+    struct track *track = desk_track(desk, job->id);
     double own = own_s(&job->last), step_s = job->last.step_s;
     if (other == NULL)
         return false;
@@ -146,25 +146,25 @@ bool loop_merge_reported(struct loop *loop, struct live_job *job,
     track->turn = fmin(own / step_s, 1);
     struct liveforecast_run alone = {
         .job = in_round, .rate = track->rate / track->turn, .beside = ""};
-    liveforecast_saw(loop->forecast, job->id, &alone);
-    const struct track *its = loop_track(loop, other->id);
+    liveforecast_saw(desk->forecast, job->id, &alone);
+    const struct track *its = desk_track(desk, other->id);
     const struct livemerge_side side[2] = {
         {.base = job->ask.base, .dataset = job->ask.dataset},
         {.base = other->ask.base, .dataset = other->ask.dataset}};
-    bool pays = gets_better(loop, job) && gets_better(loop, other);
+    bool pays = gets_better(desk, job) && gets_better(desk, other);
     bool is_early = fmin(epochs_said(job), epochs_said(other)) < 2;
     if (its != NULL && its->turn > 0 && !pays && !is_early)
-        livemerge_saw(loop->merges, side, track->turn + its->turn);
+        livemerge_saw(desk->merges, side, track->turn + its->turn);
     return true;
 }
 
 /* --- in words ------------------------------------------------------------- */
 
 /* May it be merged with anybody? NULL: yes. */
-static const char *bar_to_all(const struct loop *loop,
+static const char *bar_to_all(const struct desk *desk,
                               const struct live_job *job)
 {
-    const struct track *track = loop_track(loop, job->id);
+    const struct track *track = desk_track(desk, job->id);
     if (job->ask.dataset[0] == '\0')
         return "its finetune names no dataset";
     if (!job->ask.can_checkpoint)
@@ -175,20 +175,20 @@ static const char *bar_to_all(const struct loop *loop,
 }
 
 /* Appends what stands against these two; false: nothing. */
-static bool bar_between(const struct loop *loop, const struct live_job *job,
+static bool bar_between(const struct desk *desk, const struct live_job *job,
                         const struct live_job *other, struct firn_buf *out)
 {
-    const struct track *a = loop_track(loop, job->id);
-    const struct track *b = loop_track(loop, other->id);
-    const struct firn_job *one = a != NULL ? loop_round_job(loop, a) : NULL;
-    const struct firn_job *two = b != NULL ? loop_round_job(loop, b) : NULL;
-    const char *why = bar_to_all(loop, other);
+    const struct track *a = desk_track(desk, job->id);
+    const struct track *b = desk_track(desk, other->id);
+    const struct firn_job *one = a != NULL ? desk_job(desk, a) : NULL;
+    const struct firn_job *two = b != NULL ? desk_job(desk, b) : NULL;
+    const char *why = bar_to_all(desk, other);
     if (why == NULL && strcmp(job->ask.dataset, other->ask.dataset) == 0)
         why = "it has the same dataset";
     if (why == NULL && mergekey_differs(job, other, out))
         return true;
     if (why == NULL && one != NULL && two != NULL)
-        why = no_gpus(loop, one, two);
+        why = no_gpus(desk, one, two);
     buf_puts(out, why != NULL ? why : "");
     return why != NULL;
 }
@@ -200,13 +200,13 @@ static void add_sentence(struct firn_buf *json, const char *text)
     buf_json_string(json, text);
 }
 
-static void tell_others(const struct loop *loop, const struct live_job *job,
+static void tell_others(const struct desk *desk, const struct live_job *job,
                         struct firn_buf *json)
 {
     struct firn_buf text = {0};
     size_t n = 0;
-    for (size_t i = 0; i < book_count(loop->book); i++) {
-        const struct live_job *other = book_at(loop->book, i);
+    for (size_t i = 0; i < book_count(desk->book); i++) {
+        const struct live_job *other = book_at(desk->book, i);
         if (other == job || live_state_is_over(other->state) ||
             !other->ask.may_merge ||
             strcmp(job->ask.base, other->ask.base) != 0)
@@ -214,7 +214,7 @@ static void tell_others(const struct loop *loop, const struct live_job *job,
         buf_clear(&text);
         buf_printf(&text, "not merged with job %d (%s): ", other->id,
                    other->ask.name);
-        if (bar_between(loop, job, other, &text) && n++ < TOLD)
+        if (bar_between(desk, job, other, &text) && n++ < TOLD)
             add_sentence(json, text.at);
     }
     if (n > TOLD) {
@@ -225,23 +225,23 @@ static void tell_others(const struct loop *loop, const struct live_job *job,
     buf_release(&text);
 }
 
-void loop_not_merged(const struct loop *loop, const struct live_job *job,
+void desk_not_merged(const struct desk *desk, const struct live_job *job,
                      struct firn_buf *json)
 {
     struct firn_buf text = {0};
     buf_putc(json, '[');
     if (job->ask.may_merge && !live_state_is_over(job->state) &&
-        partner_of(loop->book, job) == NULL) {
-        const char *why = bar_to_all(loop, job);
-        if ((loop->policy->does & FIRN_DOES_MERGE) == 0)
+        partner_of(desk->book, job) == NULL) {
+        const char *why = bar_to_all(desk, job);
+        if ((desk->policy->does & FIRN_DOES_MERGE) == 0)
             buf_printf(&text, "not merged: policy %s merges no jobs",
-                       loop->policy->name);
+                       desk->policy->name);
         else if (why != NULL)
             buf_printf(&text, "not merged: %s", why);
         if (text.n > 0)
             add_sentence(json, text.at);
         else
-            tell_others(loop, job, json);
+            tell_others(desk, job, json);
     }
     buf_putc(json, ']');
     buf_release(&text);

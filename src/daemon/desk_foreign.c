@@ -1,4 +1,4 @@
-/* loop_outside.c - GPUs that others use: out of scheduling while they do.
+/* desk_foreign.c - GPUs that others use: out of scheduling while they do.
  *
  * An engine that shares its cluster with others tells which GPUs of a board
  * they have, each time the whole set. These are blocked in the round, so that
@@ -21,9 +21,9 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
-#include "daemon/loopwork.h"
+#include "daemon/desk.h"
 
-struct outside {
+struct foreign {
     int nboards;
     int *first; /* board of each node, and one behind the last */
     struct taken {
@@ -33,10 +33,10 @@ struct outside {
     bool is_open; /* not all that is taken is blocked */
 };
 
-void loop_outside_open(struct loop *loop)
+void foreign_open(struct desk *desk)
 {
-    struct outside *o = mem_new(1, sizeof *o);
-    const struct firn_cluster *c = &loop->cluster;
+    struct foreign *o = mem_new(1, sizeof *o);
+    const struct firn_cluster *c = &desk->dock->cluster;
     o->first = mem_new((size_t)c->nnodes + 1, sizeof *o->first);
     for (int i = 0; i < c->nnodes; i++) {
         o->first[i] = o->nboards;
@@ -45,22 +45,22 @@ void loop_outside_open(struct loop *loop)
     }
     o->first[c->nnodes] = o->nboards;
     o->boards = mem_new((size_t)o->nboards, sizeof *o->boards);
-    loop->outside = o;
+    desk->foreign = o;
 }
 
-void loop_outside_close(struct loop *loop)
+void foreign_close(struct desk *desk)
 {
-    if (loop->outside == NULL)
+    if (desk->foreign == NULL)
         return;
-    mem_free(loop->outside->first);
-    mem_free(loop->outside->boards);
-    mem_free(loop->outside);
-    loop->outside = NULL;
+    mem_free(desk->foreign->first);
+    mem_free(desk->foreign->boards);
+    mem_free(desk->foreign);
+    desk->foreign = NULL;
 }
 
-int loop_outside_count(const struct loop *loop, firn_node_id node)
+int foreign_count(const struct desk *desk, firn_node_id node)
 {
-    const struct outside *o = loop->outside;
+    const struct foreign *o = desk->foreign;
     int n = 0;
     for (int b = o->first[node]; b < o->first[node + 1]; b++)
         n += __builtin_popcountll(o->boards[b].taken);
@@ -79,98 +79,68 @@ static struct firn_alloc alloc_of(struct firn_part *part)
 }
 
 /* Comes back from the round: these GPUs of the board. */
-static void unblock(struct loop *loop, firn_node_id node, int board,
+static void unblock(struct desk *desk, firn_node_id node, int board,
                     uint64_t gpus)
 {
     struct taken *t =
-        &loop->outside->boards[loop->outside->first[node] + board];
+        &desk->foreign->boards[desk->foreign->first[node] + board];
     struct firn_part part = {node, board, gpus & t->blocked};
     struct firn_alloc alloc = alloc_of(&part);
     if (part.gpus == 0)
         return;
-    round_unblock(loop->round, &alloc);
+    round_unblock(desk->round, &alloc);
     t->blocked &= ~part.gpus;
 }
 
-static bool has_any(const struct firn_alloc *held, firn_node_id node, int board,
-                    uint64_t gpus)
-{
-    for (int i = 0; i < held->nparts; i++)
-        if (held->parts[i].node == node && held->parts[i].board == board &&
-            (held->parts[i].gpus & gpus) != 0)
-            return true;
-    return false;
-}
-
-/* What the round has given out of these and nobody has begun to use. */
-static void put_back(struct loop *loop, firn_node_id node, int board,
-                     uint64_t gpus)
-{
-    for (size_t i = 0; i < loop->tracks.n; i++) {
-        struct track *track = loop->tracks.at[i];
-        if (track == NULL)
-            continue;
-        const struct firn_job *in_round = loop_round_job(loop, track);
-        const struct firn_alloc *held = track->is_pinned   ? &track->blocked
-                                        : in_round != NULL ? &in_round->held
-                                                           : NULL;
-        if (held == NULL || !has_any(held, node, board, gpus) ||
-            loop->engine->phase(loop->engine_state, track->id) !=
-                FIRN_PHASE_QUEUED)
-            continue;
-        loop_happens_why(loop, book_job(loop->book, track->id), LIFE_PUT_BACK,
-                         NULL);
-    }
-}
-
 /* The board's `taken` into the round, as far as it goes. */
-static bool settle(struct loop *loop, firn_node_id node, int board)
+static bool settle(struct desk *desk, firn_node_id node, int board,
+                   foreign_put_back *put_back, void *arg)
 {
-    int at = loop->outside->first[node] + board;
-    struct taken *t = &loop->outside->boards[at];
-    const struct state *state = round_state(loop->round);
+    int at = desk->foreign->first[node] + board;
+    struct taken *t = &desk->foreign->boards[at];
+    const struct state *state = round_state(desk->round);
     uint64_t open = t->taken & ~t->blocked;
     if (open == 0 || !state->cluster.nodes[node].is_up)
         return true; /* or when the node is back */
-    put_back(loop, node, board, open);
+    put_back(arg, node, board, open);
     struct firn_part part = {node, board, open & state->map.free[at]};
     struct firn_alloc alloc = alloc_of(&part);
-    if (part.gpus != 0 && round_block(loop->round, &alloc))
+    if (part.gpus != 0 && round_block(desk->round, &alloc))
         t->blocked |= part.gpus;
     open = t->taken & ~t->blocked;
     if ((open & ~t->told) != 0)
         log_warn("%d GPU%s of node %s are used by others and by a job of ours",
                  __builtin_popcountll(open),
                  __builtin_popcountll(open) > 1 ? "s" : "",
-                 loop_node_name(loop, node));
+                 dock_node_name(desk->dock, node));
     t->told = open;
     return open == 0;
 }
 
-void loop_outside_settle(struct loop *loop)
+void foreign_settle(struct desk *desk, foreign_put_back *put_back, void *arg)
 {
-    struct outside *o = loop->outside;
+    struct foreign *o = desk->foreign;
     if (!o->is_open)
         return;
     o->is_open = false;
-    for (int i = 0; i < loop->cluster.nnodes; i++)
+    for (int i = 0; i < desk->dock->cluster.nnodes; i++)
         for (int b = o->first[i]; b < o->first[i + 1]; b++)
-            if (!settle(loop, i, b - o->first[i]))
+            if (!settle(desk, i, b - o->first[i], put_back, arg))
                 o->is_open = true;
 }
 
-void loop_outside_lift(struct loop *loop, firn_node_id node)
+void foreign_lift(struct desk *desk, firn_node_id node)
 {
-    const struct outside *o = loop->outside;
+    const struct foreign *o = desk->foreign;
     for (int b = o->first[node]; b < o->first[node + 1]; b++)
-        unblock(loop, node, b - o->first[node], ~(uint64_t)0);
-    loop->outside->is_open = true;
+        unblock(desk, node, b - o->first[node], ~(uint64_t)0);
+    desk->foreign->is_open = true;
 }
 
-void loop_outside_copy(const struct loop *loop, struct round *to)
+void foreign_copy(const struct desk *desk, struct round *to)
 {
-    const struct outside *o = loop->outside;
-    for (int i = 0; i < loop->cluster.nnodes; i++)
+    const struct foreign *o = desk->foreign;
+    for (int i = 0; i < desk->dock->cluster.nnodes; i++)
         for (int b = o->first[i]; b < o->first[i + 1]; b++) {
             struct firn_part part = {i, b - o->first[i], o->boards[b].blocked};
             struct firn_alloc alloc = alloc_of(&part);
@@ -179,18 +149,19 @@ void loop_outside_copy(const struct loop *loop, struct round *to)
         }
 }
 
-void loop_outside_taken(struct loop *loop, const struct firn_part *taken)
+void foreign_taken(struct desk *desk, const struct firn_part *taken)
 {
-    const struct outside *o = loop->outside;
+    const struct foreign *o = desk->foreign;
     firn_node_id node = taken->node;
-    if (node < 0 || node >= loop->cluster.nnodes || taken->board < 0 ||
+    if (node < 0 || node >= desk->dock->cluster.nnodes || taken->board < 0 ||
         taken->board >= o->first[node + 1] - o->first[node])
         return;
-    int left = loop->cluster.nodes[node].ngpus - FIRN_BOARD_GPUS * taken->board;
+    int left =
+        desk->dock->cluster.nodes[node].ngpus - FIRN_BOARD_GPUS * taken->board;
     uint64_t there =
         left < FIRN_BOARD_GPUS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
     struct taken *t = &o->boards[o->first[node] + taken->board];
     t->taken = taken->gpus & there;
-    unblock(loop, node, taken->board, ~t->taken);
-    loop->outside->is_open = true;
+    unblock(desk, node, taken->board, ~t->taken);
+    desk->foreign->is_open = true;
 }

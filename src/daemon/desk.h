@@ -1,0 +1,297 @@
+/* desk.h - the round's side of firnd: who is in it, under which id, with what.
+ *
+ * For each living job of the book there is a track: whether the round knows it
+ * and under which id, what the engine was last asked to give it. A job is in
+ * one of four places:
+ *
+ *     round    waits or runs as the policy decides       round_id >= 0
+ *     pinned   runs and can never be stopped or moved, or is being taken off
+ *              its GPUs: these are blocked in the round  is_pinned
+ *     away     not to be scheduled: held, being ended, or to be retried later
+ *     over     no track
+ *
+ * Book ids are those users see. The round has ids of its own, rising: a job
+ * that comes back to it (released, retried, changed) comes under a new one.
+ *
+ * The desk asks the book and the dock; it changes no job's state.
+ */
+#ifndef DAEMON_DESK_H
+#define DAEMON_DESK_H
+#include "base/arena.h"
+#include "core/round.h"
+#include "daemon/dock.h"
+#include "daemon/liveforecast.h"
+#include "daemon/liveforecast_merge.h"
+#include "daemon/livehistory.h"
+#include "daemon/livemetrics.h"
+#include "daemon/partner.h"
+#include <firn/sharing.h>
+
+/* Its last change of size, for loop_guard.c; `from` 0: none since it began. */
+struct resized {
+    int from;              /* GPUs before */
+    double expected, rate; /* as forecast, as seen since */
+    int n;                 /* reports since */
+    bool is_worse;
+};
+
+/* When its end was foretold, and for when; at_s 0: it was not. */
+struct told {
+    double at_s, end_s;
+};
+
+struct track {
+    firn_job_id id;            /* the book's */
+    firn_job_id round_id;      /* FIRN_NO_JOB: not in the round */
+    struct firn_alloc granted; /* by the last step; parts owned */
+    struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
+    bool is_pinned;
+    bool is_lone;       /* not to be merged any more */
+    double unheard_s;   /* since when its lead reports and it does not; 0 */
+    int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
+    double opened_s;
+    struct state_past past;     /* when it is not in the round */
+    double duration_s;          /* as the round has it */
+    double again_s;             /* away until then; 0: not by a retry */
+    double mark_s, mark_done_s; /* of the last report, to see a rate by */
+    double rate;                /* the last that was seen; 0: none */
+    int64_t mark_epoch;
+    bool is_told;     /* of an inbox's job: the engine has it, too */
+    firn_job_id mate; /* beside whom it is watched; 0: nobody */
+    struct firn_share_watch watch;
+    double slow_expected; /* by how much, when they came together */
+    long bad_at; /* the decision behind which the pair, found to be bad,
+                  * has to be apart; 0: it is not */
+    int nparted; /* times it was sent away from a mate */
+    struct resized resized;
+    struct told told;
+    double turn; /* of the time, in a training of two; 0: not known */
+    double best; /* metric in that, and the epoch that had it */
+    uint64_t best_epoch;
+};
+
+struct rejected {
+    firn_job_id job;
+    char why[64];
+};
+
+/* A step that the engine would not take, and its words. */
+struct refused {
+    firn_job_id job;
+    char why[LIVE_TEXT];
+};
+
+struct desk {
+    struct book *book;
+    struct dock *dock;
+    struct metrics *metrics;
+    struct round *round;
+    const struct firn_policy_def *policy;
+    struct firn_engine_def live; /* the engine as the round sees it */
+    VEC(const char *)
+    settings; /* of policies and engines: as the operator set them, then as the
+               * API did */
+    struct arena settings_text;
+    /* Jobs. */
+    VEC(struct track *) tracks; /* by book id from first_id on; NULL: none */
+    firn_job_id first_id;
+    VEC(firn_job_id) books;     /* by round id */
+    VEC(firn_job_id) later;     /* retries that wait for their time */
+    VEC(firn_job_id) led;       /* trained by a partner, or about to be */
+    VEC(firn_job_id) watched;   /* share GPUs */
+    struct foreign *foreign;    /* GPUs that foreign processes use */
+    char *types_text;           /* of the last language model's spec */
+    struct firn_buf *merge_key; /* of the last spec that has one */
+    /* What is expected. */
+    struct liveforecast *forecast;
+    struct livehistory *history;
+    struct livemerge *merges;
+    double looked_s; /* whether a job takes longer than guessed */
+    /* Of one decision, for behind it. */
+    VEC(struct refused) refused;    /* steps that the engine would not take */
+    VEC(firn_job_id) started;       /* to be pinned */
+    VEC(firn_job_id) rebound;       /* hold what their new bounds exclude */
+    VEC(struct rejected) rejected;  /* by the policy */
+    bool is_draining;               /* the steps of this moment are a drain's */
+    double decided_s, last_round_s; /* the last round; how long it took */
+    long ndecided;                  /* rounds, of all policies */
+    double saved_s;                 /* the policy's state was kept then */
+    /* A decision with a thread of its own: loop_think.c. */
+    size_t think_from;        /* jobs from which on there is one */
+    bool is_thinking;         /* at this moment */
+    VEC(firn_job_id) arrived; /* meanwhile */
+};
+
+/* All but the round. */
+void desk_close(struct desk *desk);
+
+/* --- tracks and the round: desk.c ----------------------------------------- */
+
+struct track *desk_track(const struct desk *desk, firn_job_id id);
+/* Made if there is none. */
+struct track *desk_track_make(struct desk *desk, firn_job_id id);
+void desk_track_drop(struct desk *desk, firn_job_id id);
+/* The book's id of a job of the round. */
+firn_job_id desk_book_id(const struct desk *desk, firn_job_id round_id);
+/* The round's job, or NULL. */
+const struct firn_job *desk_job(const struct desk *desk,
+                                const struct track *track);
+/* Can it ever be taken off its GPUs? */
+bool desk_can_stop(const struct live_job *job);
+/* The duration to be expected of a job without one; 0: nothing is known. */
+double desk_guess_s(const struct desk *desk, const struct live_ask *ask);
+/* What the round shall schedule it by. Strings are the job's, or live until
+ * the next call. */
+void desk_spec(const struct desk *desk, const struct live_job *job,
+               struct firn_job_spec *out);
+void desk_ask_spec(const struct desk *desk, const struct live_ask *ask,
+                   double submit_s, struct firn_job_spec *out);
+/* Into the round, waiting, unless it is there or pinned. An error: it can
+ * never run here. */
+enum firn_status desk_enter(struct desk *desk, struct live_job *job,
+                            struct firn_error *err);
+/* The same with its past, as holding `held` (nparts 0: nothing). */
+enum firn_status desk_restore(struct desk *desk, struct live_job *job,
+                              const struct firn_alloc *held,
+                              struct firn_error *err);
+/* Out of the round; what it has stays with the engine. */
+void desk_withdraw(struct desk *desk, struct track *track);
+/* The same and back with the GPUs that it has, as it now is: its spec has
+ * changed. One that waits is out, and to be let in again. */
+enum firn_status desk_reenter(struct desk *desk, struct live_job *job,
+                              bool *is_waiting, struct firn_error *err);
+/* Out of the round for good. */
+void desk_leave(struct desk *desk, struct track *track, bool is_done);
+/* Out of the round; its GPUs are blocked there until it is unpinned. */
+void desk_pin(struct desk *desk, struct live_job *job);
+void desk_unpin(struct desk *desk, struct track *track);
+/* Pins a job that its user takes off its GPUs until its processes are gone,
+ * which may take its whole grace. */
+void desk_pin_leaving(struct desk *desk, struct live_job *job);
+/* GPUs of pinned jobs out of the round's way, and back: around a change of
+ * nodes. */
+void desk_lift_pins(struct desk *desk);
+void desk_set_pins(struct desk *desk);
+/* All jobs and blocked GPUs of the present round into another. */
+enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
+                           struct firn_error *err);
+
+/* --- the GPU type that a job keeps to: desk_type.c -------------------------
+ */
+
+/* At a start on that node: its type, of a job that keeps to one and has not had
+ * any. */
+enum firn_status desk_type_keep(struct desk *desk, struct live_job *job,
+                                firn_node_id on, struct firn_error *err);
+/* There are other types here, and it has done something on its own. */
+bool desk_type_is_fixed(const struct desk *desk, const struct live_job *job);
+/* None again, of a job that has not reported anything. */
+void desk_type_free(struct desk *desk, struct live_job *job);
+/* No node has the type that it keeps to: it was renamed, or is gone. */
+bool desk_type_is_lost(const struct desk *desk, const struct live_job *job);
+/* That in words, and what there is instead. */
+void desk_type_lost_text(const struct desk *desk, const struct live_job *job,
+                         char out[LIVE_TEXT]);
+/* `keeps`, or "" for none, into what it is scheduled by. */
+void desk_type_spec(const struct desk *desk, const char *keeps,
+                    struct firn_job_spec *spec);
+/* The same of a job that has held GPUs in one round and goes to another. */
+void desk_type_copied(const struct state *from, const struct firn_job *job,
+                      struct firn_job_spec *spec);
+/* The most memory of a GPU that it may have; 0: not known. */
+double desk_type_gib(const struct desk *desk, const struct live_job *job);
+
+/* --- foreign processes: desk_foreign.c -------------------------------------
+ */
+
+void foreign_open(struct desk *desk);
+void foreign_close(struct desk *desk);
+/* The engine's last report of a board. */
+void foreign_taken(struct desk *desk, const struct firn_part *taken);
+/* Blocks what is to be blocked and is free in the round, once `put_back` has
+ * taken from jobs what the engine has not started. Jobs of ours that run on
+ * such GPUs go on, and are named in the log once. */
+typedef void foreign_put_back(void *arg, firn_node_id node, int board,
+                              uint64_t gpus);
+void foreign_settle(struct desk *desk, foreign_put_back *put_back, void *arg);
+/* Before a node leaves or comes: its blocked GPUs are back in the round. */
+void foreign_lift(struct desk *desk, firn_node_id node);
+/* What is blocked, in a round that has the present one's jobs and nodes. */
+void foreign_copy(const struct desk *desk, struct round *to);
+/* GPUs of a node that foreign processes use. */
+int foreign_count(const struct desk *desk, firn_node_id node);
+
+/* --- partners: desk_partner.c ----------------------------------------------
+ */
+
+/* The engine's phase of a job, or of the partner whose processes train it. */
+enum firn_phase desk_phase(const struct desk *desk, const struct live_job *job);
+/* The job that the round wants it to be trained together with; or NULL. */
+struct live_job *partner_wanted(const struct desk *desk,
+                                const struct live_job *job);
+/* Does the round want a partner's processes to train it? */
+bool partner_awaited(const struct desk *desk, const struct live_job *job);
+/* ", together with job 3 (name)", or nothing. */
+void partner_words(const struct desk *desk, const struct live_job *job,
+                   struct firn_buf *out);
+/* With the book's ids for the round's. */
+struct firn_how partner_how(const struct desk *desk,
+                            const struct firn_how *how);
+/* After a restart, when all jobs are in: partners name each other again. */
+void partner_recover(struct desk *desk);
+
+/* --- what merging is worth: desk_merge.c -----------------------------------
+ */
+
+/* Two jobs of a round that has the desk's ids. */
+struct desk_pair {
+    const struct firn_job *a, *b;
+    enum firn_merge_kind kind;
+};
+/* Behind `merge` of the forecasts. */
+bool desk_merge(struct desk *desk, const struct desk_pair *pair,
+                const struct firn_way *way, double now_s,
+                struct firn_merge *out);
+/* Appends a JSON list of sentences: why it is not trained together with other
+ * jobs, of one whose user allows that and that is not. Empty: nothing stands
+ * against it. O(jobs). */
+void desk_not_merged(const struct desk *desk, const struct live_job *job,
+                     struct firn_buf *json);
+/* A report of a job that is trained together with another; false: it is
+ * trained alone. */
+bool desk_merge_reported(struct desk *desk, struct live_job *job,
+                         const struct firn_job *in_round);
+
+/* --- how long they take, and what they need: desk_span.c -------------------
+ */
+
+/* It succeeded: what is learned of it. After a restart: of all there are. */
+void desk_span_ended(struct desk *desk, const struct live_job *job,
+                     const struct track *track);
+void desk_span_recover(struct desk *desk);
+/* Now and then: those that take longer than was guessed. */
+void desk_span_look(struct desk *desk, double now_s);
+
+/* The duration of a job that has done `done_s` of its work and does not report
+ * progress: `duration_s`, or half as much again as often as the job has nearly
+ * used it up. A duration that is zero, negative or NaN counts as an hour. Ends
+ * for every pair of numbers. */
+double desk_stretched(double duration_s, double done_s);
+
+struct desk_left {
+    double left_s;
+    bool reports;  /* it says how far it is */
+    bool is_known; /* that, or somebody said or saw how long such jobs take */
+};
+/* Of a job that has GPUs. */
+struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
+                           const struct track *track);
+
+/* It is expected to end so many seconds from now; it has. */
+void desk_eta_told(struct track *track, double now_s, double left_s);
+void desk_eta_ended(struct desk *desk, const struct track *track);
+
+/* What a job of the round, or of a copy of it, needs when it is run so. */
+struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
+                           const struct firn_way *way, bool is_elastic);
+#endif

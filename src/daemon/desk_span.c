@@ -1,0 +1,189 @@
+/* desk_span.c - how long jobs take, when nobody knows: guesses, and better
+ * ones.
+ *
+ * What a user says of the duration holds. Of others the guess is what jobs of
+ * the same user and application took (livehistory.c), and an hour before the
+ * first of them is done. When that changes much, the jobs that wait are told,
+ * under their ids, so that nobody loses a place in the queue.
+ *
+ * A job that reports how far it is needs no guess: progress is a share of the
+ * whole, and the time left right whatever was guessed. One that runs and does
+ * not report is believed until its time is nearly over; then it is taken to
+ * need half as much again, and again. That holds for what users said, too.
+ *
+ * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
+ */
+#include "daemon/desk.h"
+#include <math.h>
+
+static const double LOOK_EVERY_S = 10, LONGER = 1.5, NEARLY = 0.95;
+/* A duration below LEAST_S is taken for a missing one and replaced by
+ * MISSING_S; above LONGEST_S it is stretched no further. */
+static const double LEAST_S = 1e-3, MISSING_S = 3600, LONGEST_S = 1e9;
+/* LONGER to the power of this is above LONGEST_S / LEAST_S. */
+enum { MOST_STRETCHES = 80 };
+
+/* --- those that ended ---------------------------------------------------- */
+
+/* Those that wait, have no duration of their own and are guessed otherwise by
+ * now. */
+static void tell_waiting(struct desk *desk)
+{
+    const struct state *state = round_state(desk->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *in_round = &sj->job;
+        if (!in_round->spec.is_nominal || in_round->starts > 0)
+            continue;
+        firn_job_id id = desk_book_id(desk, in_round->id);
+        const struct live_job *job = book_job(desk->book, id);
+        struct track *track = desk_track(desk, id);
+        double guess_s = job != NULL ? desk_guess_s(desk, &job->ask) : 0;
+        if (track == NULL || !(guess_s > 0) ||
+            guess_s == in_round->spec.duration_s)
+            continue;
+        round_correct(desk->round, in_round->id, guess_s,
+                      dock_now_s(desk->dock));
+        track->duration_s = guess_s;
+    }
+}
+
+void desk_span_ended(struct desk *desk, const struct live_job *job,
+                     const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(desk, track);
+    double now_s = dock_now_s(desk->dock);
+    struct firn_job_spec spec;
+    desk_spec(desk, job, &spec);
+    double served_gpu_s =
+        in_round != NULL ? firn_job_served_gpu_s(in_round, now_s)
+                         : track->past.served_gpu_s +
+                               track->granted.ngpus * (now_s - track->opened_s);
+    if (spec.gpus > 0 &&
+        livehistory_done(desk->history, job->ask.user, job->ask.app,
+                         served_gpu_s / spec.gpus))
+        tell_waiting(desk);
+}
+
+void desk_span_recover(struct desk *desk)
+{
+    for (size_t i = 0; i < book_count(desk->book); i++) {
+        const struct live_job *job = book_at(desk->book, i);
+        if (job->state == LIVE_SUCCEEDED && job->epoch == 1 &&
+            !job->ask.is_elastic && job->started_s > 0)
+            livehistory_done(desk->history, job->ask.user, job->ask.app,
+                             job->ended_s - job->started_s);
+    }
+}
+
+/* --- those that run ------------------------------------------------------ */
+
+/* With what it holds; 1 where nothing is to be expected. */
+static double rate_of(const struct desk *desk, const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(desk, track);
+    if (in_round == NULL || in_round->held.nparts == 0)
+        return 1; /* pinned: on what it asked for */
+    struct firn_way way =
+        liveforecast_held(desk->forecast, track->id, in_round);
+    double rate = liveforecast_rate(desk->forecast, track->id, in_round, &way);
+    return rate > 0 ? rate : 1;
+}
+
+/* How long it has had its GPUs, at all its starts. */
+static double ran_s(const struct desk *desk, const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(desk, track);
+    double now_s = dock_now_s(desk->dock);
+    if (in_round != NULL)
+        return in_round->held_s +
+               (in_round->held.nparts > 0 ? now_s - in_round->since_s : 0);
+    return track->past.held_s +
+           (track->open_epoch != 0 ? now_s - track->opened_s : 0);
+}
+
+double desk_stretched(double duration_s, double done_s)
+{
+    if (!(duration_s >= LEAST_S))
+        duration_s = MISSING_S;
+    for (int i = 0; i < MOST_STRETCHES && duration_s < LONGEST_S &&
+                    done_s > NEARLY * duration_s;
+         i++)
+        duration_s *= LONGER;
+    return duration_s;
+}
+
+struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
+                           const struct track *track)
+{
+    struct desk_left left = {.reports = track->rate > 0,
+                             .is_known = track->rate > 0 ||
+                                         job->ask.duration_s > 0 ||
+                                         desk_guess_s(desk, &job->ask) > 0};
+    double rate = rate_of(desk, track);
+    if (job->is_ending || (job->is_held && desk_can_stop(job))) /* it leaves */
+        return (struct desk_left){job->ask.grace_s, true, true};
+    if (left.reports) {
+        double since_s = dock_now_s(desk->dock) - track->mark_s;
+        double rest_s = track->duration_s - track->mark_done_s;
+        left.left_s = fmax(rest_s / track->rate - since_s, 0);
+        return left;
+    }
+    double done_s = rate * ran_s(desk, track);
+    double rest_s = desk_stretched(track->duration_s, done_s) - done_s;
+    left.left_s = rest_s > 0 ? rest_s / rate : 0;
+    return left;
+}
+
+void desk_span_look(struct desk *desk, double now_s)
+{
+    if (now_s < desk->looked_s + LOOK_EVERY_S)
+        return;
+    desk->looked_s = now_s;
+    const struct state *state = round_state(desk->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        struct track *track = desk_track(desk, desk_book_id(desk, sj->job.id));
+        if (sj->job.held.nparts == 0 || track == NULL || track->rate > 0)
+            continue;
+        double done_s = rate_of(desk, track) * ran_s(desk, track);
+        double duration_s = desk_stretched(track->duration_s, done_s);
+        if (duration_s == track->duration_s)
+            continue;
+        round_correct(desk->round, sj->job.id, duration_s, now_s);
+        track->duration_s = duration_s;
+    }
+}
+
+/* --- ends that were foretold
+ * ---------------------------------------------------------------- */
+
+void desk_eta_told(struct track *track, double now_s, double left_s)
+{
+    if (isfinite(left_s) && left_s > 0)
+        track->told = (struct told){now_s, now_s + left_s};
+}
+
+void desk_eta_ended(struct desk *desk, const struct track *track)
+{
+    const struct told *told = &track->told;
+    double now_s = dock_now_s(desk->dock);
+    if (told->at_s > 0 && now_s > told->at_s)
+        metrics_observe(desk->metrics, METRIC_ETA_ERROR,
+                        fabs(told->end_s - now_s) / (now_s - told->at_s));
+}
+
+/* --- what they need --------------------------------------------------------
+ */
+
+static const double FIXED = 0.5; /* memory of weights and the like, of all */
+
+/* What goes with the batch is divided by the passes of a step; the rest, taken
+ * to be half, is there whatever the batch. Elastic jobs take such orders. */
+struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
+                           const struct firn_way *way, bool is_elastic)
+{
+    struct firn_load load = liveforecast_load(
+        desk->forecast, desk_book_id(desk, job->id), job, way);
+    if (is_elastic && way->passes > 1)
+        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
+    return load;
+}
