@@ -17,7 +17,7 @@ WERROR ?= -Werror
 SAN    ?=
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ_S ?= 4
+FUZZ_S ?= 2
 V      ?= 0
 
 version = $(shell sed -n 's/^.define FIRN_VERSION_$(1) *//p' \
@@ -35,8 +35,8 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 ALL_CFLAGS := $(FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
 TESTINC := -I. -Itests -Itests/lib
 PKGFLAGS := $(shell pkg-config --cflags libcyaml cminpack lapack 2>/dev/null)
-# Trainers report over HTTP where libcurl is there, and meet over several hosts
-# where libsodium is there; all else needs libc alone.
+# Trainers need libc alone; with libcurl they report over HTTP, with libsodium a
+# group of them may span several hosts.
 CURL := $(shell pkg-config --exists libcurl 2>/dev/null && echo yes)
 SODIUM := $(shell pkg-config --exists libsodium 2>/dev/null && echo yes)
 ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
@@ -55,8 +55,8 @@ LIBS := $(or $(shell pkg-config --libs libcyaml 2>/dev/null),-lcyaml -lyaml) \
 
 LIBDIRS := base math wire model train core policy trace engine sim compat
 LIBSRC  := $(sort $(wildcard $(LIBDIRS:%=src/%/*.c)) $(LIBMORE))
-# The commands that ask the daemon need libcurl and jansson; without them firn
-# has only the others, and a word says so.
+# The commands that call firnd need libcurl and jansson. If one is missing, firn
+# is built without these commands, and make prints a notice.
 CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
@@ -67,8 +67,8 @@ CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c src/repro/*.c)))
-# firnd has libraries of its own; without them all else is built, and a word
-# says so. What is in its folder is an archive that its tests are linked with.
+# firnd needs more libraries. If one is missing, all else is built, and make
+# prints a notice. Tests of the daemon are linked with an archive of its files.
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
 DAEMONLACKS := $(strip $(foreach p,$(DAEMONPKGS),$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
@@ -102,7 +102,7 @@ HEADERS := $(sort $(wildcard include/firn/*.h))
 CFILES  := $(sort $(wildcard include/firn/*.h src/*/*.[ch] tests/*/*.[ch] \
              bench/*.[ch] examples/*.[ch]))
 
-# The longest first, so that none is left running alone at the end.
+# The longest tests run first, so that none is left running alone at the end.
 SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_fit_error \
          %/test_profile_files %/test_kill %/fault/test_slurm \
          %/test_calls %/test_shepherds \
@@ -110,6 +110,18 @@ SLOW  := %/test_conserve %/test_models %/test_truth_table %/test_priced %/test_f
          %/golden/remake.sh %/300-slurm-runs-the-live-suite.sh \
          %/320-slurm-pytorch-over-nodes.sh %/360-slurm-on-hosts-of-their-own.sh
 first = $(filter $(1),$(2)) $(filter-out $(1),$(2))
+
+# Tests that wait, for processes, timers or Slurm, during most of their time:
+# they run beside those that compute. Measured: wall time is at least twice the
+# processor time on an idle machine.
+WAITS := fault/% engine/test_adopt engine/test_childcmd engine/test_local% \
+         engine/test_shepherd% engine/test_slurm% engine/test_unknown \
+         cli/test_pool train/test_group% train/test_report% train/test_stop% \
+         $(patsubst %,daemon/test_%,api_limit http http_crowd http_sock \
+           http_stream loop loop_signal loop_wait merge notify outside restart \
+           retain ride steady store_kill)
+waiting = $(filter $(WAITS:%=$(BUILD)/tests/%) tests/e2e/2% tests/e2e/3% \
+            tests/e2e/92% tests/e2e/95% tests/e2e/96%,$(1))
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBOBJ  := $(call obj,$(LIBSRC))
@@ -131,7 +143,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(filter-out \
 # Shell tests, in the order of their numbers. Those from 900 on build something
 # themselves and are run once only, not under a sanitizer.
 STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh \
-         tools/check_circles.sh
+         tools/check_circles.sh tools/check_commits.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
 # What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
@@ -149,7 +161,9 @@ Q := @
 say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
+# run TESTS: those that wait beside the others, three more than there are cores.
 RUN := tools/run_tests.sh -j $(JOBS)
+run = $(RUN) -m $$(($(JOBS) + 3)) '$(call waiting,$(1))' $(1)
 export CC
 export FIRN := $(abspath $(BUILD)/firn)
 export FIRN_BUILD := $(BUILD)
@@ -239,11 +253,13 @@ $(BUILD)/libfirn_d2.so: $(BLASOBJ)
 $(BUILD)/obj/src/blas/%.o: private ALL_CFLAGS += $(if $(SAN),,-O3)
 $(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 
-# There is as much of the tests as of the library, and little that they do
-# takes long: a compiler spends half as much on them with less optimisation.
+# The tests are as long as the library, and little in them takes long: a compiler
+# spends half the time on them with less optimisation, and UBSan looks at the
+# library only.
 TESTOPT := $(if $(filter -O2,$(OPT)),-O1)
+TESTSAN := $(if $(findstring undefined,$(SAN)),-fno-sanitize=undefined)
 $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
-$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT)
+$(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT) $(TESTSAN)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
@@ -363,8 +379,28 @@ $(BUILD)/flags: FORCE
 
 # --- tests -----------------------------------------------------------------
 
+# make test T=NAME: one test, or several, by any part of the name that says which:
+# plan, core/test_plan, 210, tools/plant, python/test_loader.
+ifdef T
+stem = $(foreach t,$(T),$(1)$(t)$(2))
+T_UNIT := $(sort $(filter $(call stem,$(BUILD)/tests/,) $(call stem,%/test_,) \
+            $(call stem,%/,),$(TESTS)))
+T_SHELL := $(sort $(wildcard $(call stem,tests/e2e/,*.sh) \
+             $(call stem,tests/,.sh) $(call stem,tests/tools/,.sh) \
+             $(call stem,tests/golden/,.sh) $(call stem,tools/,.sh)))
+T_PYTHON := $(notdir $(basename $(sort $(wildcard $(call stem,tests/,.py) \
+              $(call stem,tests/python/test_,.py) \
+              $(call stem,tests/python/,.py)))))
+test: $(T_UNIT) $(if $(T_SHELL)$(T_PYTHON),all $(FAKENVML))
+	$(Q)$(if $(T_UNIT)$(T_SHELL)$(T_PYTHON),:,echo "make: there is no test \
+	    '$(T)': see tests/README.md"; exit 2)
+	$(Q)$(if $(T_UNIT)$(T_SHELL),$(RUN) -v $(T_UNIT) $(T_SHELL))
+	$(Q)$(if $(T_PYTHON),FIRN_PYTHON_TESTS="$(T_PYTHON)" $(RUN) -v \
+	    tests/e2e/935-pytorch-runs-are-the-same-bits.sh)
+else
 test: $(TESTS)
-	$(Q)$(RUN) $(TESTS)
+	$(Q)$(call run,$(TESTS))
+endif
 
 # The table of a job's life in docs/jobs.md, from src/daemon/life.c.
 life-docs: $(BUILD)/tests/daemon/test_life
@@ -373,13 +409,15 @@ life-docs: $(BUILD)/tests/daemon/test_life
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
-# Half of the shell tests mostly wait: one more at once than there are cores.
 e2e: all $(FAKENVML)
-	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E)
+	$(Q)$(call run,$(E2E))
 
-test-e2e-built: all tests $(FAKENVML)
+# All that ./check runs with these flags, so that no two of its parts build the
+# same file at the same time.
+built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS)
+test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
 test-e2e: test-e2e-built
-	$(Q)$(RUN) -j $$(($(JOBS) + 1)) $(E2E_SAN) $(TESTS)
+	$(Q)$(call run,$(E2E_SAN) $(TESTS))
 
 # One summary for all of it: each part adds its counts to the tally.
 check: all tests
@@ -389,16 +427,16 @@ check: all tests
 	    tools/run_tests.sh --sum $(BUILD)/tally
 export TALLY
 
-# UBSan and ASan together. What a compiler warns of with its sanitizers on is
-# often not so; warnings are errors in the plain build. Lines are all that a
-# sanitizer's report needs; with all of -g gcc takes almost twice as long.
+# UBSan and ASan together. With sanitizers on, gcc warns of mistakes that are
+# none, so warnings are errors in the plain build only. A report of a sanitizer
+# needs line numbers; with all of -g gcc takes almost twice as long.
 CHECKED = OPT=-O1 TESTOPT=-O0 DEBUG=-g1 WERROR=
 
 # Under a checker the property tests try fewer random scenes: the plain run has
 # tried them all, and here each costs ten to thirty times as much.
 asan tsan valgrind: export FIRN_QUICK = 1
 
-# X-built makes what X runs: ./check has that done while other tests wait.
+# X-built makes the programs that X runs: ./check makes them while tests wait.
 asan asan-built: SUB = BUILD=$(BUILD)/asan SAN=address,undefined $(CHECKED)
 asan-built:
 	$(Q)$(MAKE) $(SUB) test-e2e-built
@@ -417,36 +455,26 @@ tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
-	$(Q)tools/with_tsan.sh $(RUN) $(TSAN_TESTS)
+	$(Q)tools/with_tsan.sh $(RUN) -j $$(($(JOBS) + 1)) $(TSAN_TESTS)
 
-# Numbers in, numbers out (math to examples), tests that start many processes,
-# and the longest of the daemon's, wait for `make soak`; ASan has seen them all.
-# valgrind has limits of its own, which base/test_fdlimit asks for.
+# In the check: the readers of foreign bytes (text, YAML, JSON, HTTP, traces, job
+# files, configuration, the store, messages, Slurm's output, checkpoints), where
+# an uninitialised byte, which ASan does not see, may come from outside. In
+# `make soak`: every test but base/test_fdlimit, as valgrind has its own limits.
 VG_NEVER := base/test_fdlimit
-VG_LATER := math/% model/% compat/% policy/% sim/% examples/% fault/% blas/% \
-            core/test_llmjobs core/test_serve core/test_invariants \
-            core/test_round% core/test_plan% core/test_ladder \
-            core/test_freemap core/test_place core/test_offer core/test_view \
-            trace/test_synth trace/test_data trace/test_write \
-            cli/test_pool daemon/test_store_kill daemon/test_store_file \
-            daemon/test_guard daemon/test_ride daemon/test_merge \
-            daemon/test_why daemon/test_type daemon/test_recover \
-            daemon/test_loop \
-            train/test_train train/test_group% train/test_mate \
-            train/test_ring train/test_task engine/test_local \
-            engine/test_adopt engine/test_shepherd engine/test_slurm \
-            engine/test_slurm_live engine/test_slurm_nodes \
-            engine/test_slurm_kept engine/test_slurm_refused \
-            engine/test_childcmd daemon/test_outside \
-            daemon/test_store_full daemon/test_store_hostile \
-            daemon/test_store_power daemon/test_loop_full \
-            daemon/test_forecast_restart daemon/test_restart \
-            daemon/test_think daemon/test_steady daemon/test_retain \
-            daemon/test_http_crowd daemon/test_loop_signal \
-            engine/test_unknown engine/test_attemptfiles_power \
-            engine/test_joblog engine/test_shepherd_ports engine/test_passenv
-VG_TESTS = $(filter-out $(patsubst %,$(BUILD)/tests/%,$(VG_NEVER) \
-    $(if $(FIRN_SOAK),,$(VG_LATER))),$(TESTS))
+VG_TESTS_OF = $(foreach t,$(2),$(1)/test_$(t))
+VG_NOW := $(call VG_TESTS_OF,base,buf files keep lines log str table yamltext) \
+          $(call VG_TESTS_OF,core,check cluster job option state) \
+          $(call VG_TESTS_OF,cli,commands flags json% jobtext safetext) \
+          $(call VG_TESTS_OF,trace,all formats row serving trace) \
+          $(call VG_TESTS_OF,daemon,api api_full api_trace config http \
+            http_head http_sock job% ownfolder store) \
+          $(call VG_TESTS_OF,engine,all gpus launchfile local_env passenv \
+            roster slurmtext% slurmticket) \
+          $(call VG_TESTS_OF,train,ckpt ckpt_compare feed freezersave \
+            reportqueue) wire/%
+VG_TESTS = $(filter-out $(VG_NEVER:%=$(BUILD)/tests/%),$(if $(FIRN_SOAK), \
+    $(TESTS),$(filter $(VG_NOW:%=$(BUILD)/tests/%),$(TESTS))))
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --vgdb=no --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
@@ -456,9 +484,12 @@ tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
-# so the library is only marked for it, and the targets are linked with it. What
-# no target reads with is left out of it.
-FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 DEBUG=-g1 WERROR= \
+# so the library is only marked for it, and the targets are linked with it.
+# Sources that no target needs are left out. For seconds of fuzzing clang -O0 is
+# enough: it takes 0.4 of the time that -O1 takes to compile; `make soak`, which
+# fuzzes for ten minutes a target, uses -O1.
+FUZZ_OPT ?= -O0
+FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
@@ -472,7 +503,8 @@ fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
-fuzz-soak: fuzz-built
+fuzz-soak: FUZZ_OPT = -O1
+fuzz-soak:
 	$(Q)rc=0; $(MAKE) $(FUZZ) JOBS=2 fuzz-run || rc=1; \
 	    tools/fuzz_table.sh $(BUILD)/fuzz; exit $$rc
 fuzzers: $(FUZZERS)
@@ -586,6 +618,8 @@ clean:
 help:
 	@echo 'make            build/firn, build/libfirn.a, build/$(SO)'
 	@echo 'make test       the unit tests'
+	@echo 'make test T=plan  one test and its output: by name (plan, core/test_plan),'
+	@echo '                by number (210), of tests/tools or tests/python'
 	@echo 'make e2e        the shell tests: the program, golden results,'
 	@echo '                installation, determinism'
 	@echo 'make style      layers, headers, style, and the tests of these'
@@ -613,7 +647,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: life-docs all firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+.PHONY: all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \

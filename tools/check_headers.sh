@@ -4,9 +4,10 @@
 #   check_headers.sh [ROOT]
 #
 # Public headers are compiled with include/ only, as a user of the library
-# would, in C and in C++17; the others with src/ too. The compilers are gcc and
-# g++ and, if installed, clang and clang++. Prints file:line and the compiler's
-# message; exits 1 on any.
+# would, in C and in C++17, by gcc and g++ and, if installed, clang and clang++;
+# the others with src/ too, by one of these: the build and clang-tidy read them
+# with both. Prints file:line and the messages of the compiler; exits 1 if a
+# header fails.
 
 cd "${1:-$(dirname "$0")/..}" || exit 2
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes -Wconversion"
@@ -19,13 +20,13 @@ for cc in gcc clang; do
 done
 [ -n "$compilers" ] || { echo "no C compiler found"; exit 2; }
 
-# alone HEADER AS FLAGS...: compiles a file with that one include line.
+# alone COMPILERS HEADER AS FLAGS...: compiles a file with that include line.
 alone()
 {
-    header=$1 as=$2
-    shift 2
-    for cc in $compilers; do
-        # The header is included twice: its guard is part of the promise.
+    with=$1 header=$2 as=$3
+    shift 3
+    for cc in $with; do
+        # The header is included twice, which tests its guard.
         printf '#include <%s>\n#include <%s>\nextern int unused_;\n' \
             "$as" "$as" | $cc $flags "$@" -x c - || {
             echo "$header:1: does not compile alone with $cc"
@@ -50,14 +51,16 @@ in_cxx()
 
 for header in include/firn/*.h; do
     [ -f "$header" ] || continue
-    alone "$header" "${header#include/}" -Iinclude
+    alone "$compilers" "$header" "${header#include/}" -Iinclude
     in_cxx "$header" "${header#include/}"
 done
+one=${compilers# }
+one=${one%% *}
 for header in src/*/*.h; do
-    [ -f "$header" ] && alone "$header" "${header#src/}" -Iinclude -Isrc
+    [ -f "$header" ] && alone "$one" "$header" "${header#src/}" -Iinclude -Isrc
 done
 for header in tests/lib/*.h; do
-    [ -f "$header" ] && alone "$header" "$header" \
+    [ -f "$header" ] && alone "$one" "$header" "$header" \
         -I. -Itests -Itests/lib -Iinclude -Isrc
 done
 exit $bad

@@ -173,7 +173,7 @@ install_missing()
         if ! has_command sudo; then
             names=$(apt_names $lacking | sed 's/ *$//')
             echo "Some packages are missing, and installing them needs root." \
-                "Have somebody run:" >&2
+                "Ask an administrator to run:" >&2
             echo "    apt-get update && apt-get install -y" \
                 "--no-install-recommends $names" >&2
             exit 1

@@ -10,11 +10,12 @@
 # directory and the socket of firnd are its own, firn and firnd are on the path,
 # PREFIX is a folder of its own, and the user is not root. After a firnd is
 # started in the background, the next command waits until it answers. What is
-# left at the end of the page is ended.
+# left at the end of the page is ended. A block below a line that ends with the
+# name of a file in backquotes and a colon is written to that file.
 #
 # A block whose first line is "# needs: WORD" is skipped, with that word, which
 # is one of: gpu, slurm, root, network, torch, minutes; "data" is skipped only
-# where $FIRN_DATA is not set. A page may say it where a reader sees it, too.
+# where $FIRN_DATA is not set. Several words are separated by commas or blanks.
 #
 # TAP on stdout: a case for each block, named by its line. The first block that
 # fails ends its page. A page has PAGE_S (default 300) seconds.
@@ -55,16 +56,26 @@ trap 'exit 130' INT TERM
 
 # --- the blocks --------------------------------------------------------------
 
-# $tmp/blocks/LINE.sh for each, where LINE is the line of the fence.
+# $tmp/blocks/LINE.sh for each, where LINE is the line of the fence; LINE.file
+# and LINE.name for a block of another language below a line that ends with the
+# name of a file, as "Save it as `small.c`:".
 mkdir -p "$tmp/blocks" "$tmp/tree" "$tmp/home" "$tmp/tmp" "$tmp/run"
 awk -v to="$tmp/blocks/" '
     /^```/ && in_block { in_block = 0; close(file); next }
-    /^```/ { in_block = 1; file = "/dev/null"
-             if ($0 == "```sh") file = to FNR ".sh"
-             if ($0 == "```sh") printf "" >file
-             next }
-    in_block { print >file }' "$page"
-lines=$(ls "$tmp/blocks" | sed 's/\.sh$//' | sort -n)
+    /^```/ {
+        in_block = 1
+        file = "/dev/null"
+        if ($0 == "```sh")
+            printf "" >(file = to FNR ".sh")
+        else if (match(last, /`[A-Za-z0-9_.\/-]+`:$/)) {
+            print substr(last, RSTART + 1, RLENGTH - 3) >(to FNR ".name")
+            file = to FNR ".file"
+        }
+        next
+    }
+    in_block { print >file }
+    !in_block && NF > 0 { last = $0 }' "$page"
+lines=$(ls "$tmp/blocks" | sed -n 's/\.sh$//p' | sort -n)
 [ -n "$lines" ] || { echo "1..0 # SKIP $page has no command block"; exit 0; }
 
 # --- the place ---------------------------------------------------------------
@@ -119,8 +130,13 @@ set -eT
 trap await_firnd DEBUG
 S
 n=0
-for line in $lines; do
+for line in $(ls "$tmp/blocks" | sed -n 's/\.\(sh\|name\)$//p' | sort -n); do
     block=$tmp/blocks/$line.sh
+    if [ -f "$tmp/blocks/$line.name" ]; then
+        echo "cp '$tmp/blocks/$line.file' '$(cat "$tmp/blocks/$line.name")'" \
+            >>"$tmp/page"
+        continue
+    fi
     words=$(sed -n '1s/^# needs: *//p' "$block" | tr ',' ' ')
     for word in $words; do
         case $word in
@@ -140,7 +156,7 @@ done
         LOGNAME=reader SHELL=/bin/bash TERM=dumb LANG=C.UTF-8 \
         TMPDIR="$tmp/tmp" XDG_RUNTIME_DIR="$tmp/run" PREFIX="$tmp/prefix" \
         PATH="$build:$PATH" MASTER_PORT=$((20000 + $$ % 10000)) \
-        ${FIRN_DATA:+FIRN_DATA="$FIRN_DATA"} \
+        ${FIRN_DATA:+FIRN_DATA="$FIRN_DATA"} ${CC:+CC="$CC"} \
         $as timeout -k 5 "${PAGE_S:-300}" bash --norc "$tmp/page"
 ) >"$tmp/said" 2>&1 </dev/null
 rc=$?

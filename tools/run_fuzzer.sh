@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_fuzzer.sh - runs one libFuzzer target for so many seconds.
+# run_fuzzer.sh - runs one libFuzzer target for SECONDS.
 #
 #   run_fuzzer.sh SECONDS PROGRAM
 #

@@ -1,19 +1,26 @@
 #!/bin/sh
 # run_tests.sh - runs test programs and scripts, and counts their cases.
 #
-#   run_tests.sh [-j N] [-t SECONDS] [-w COMMAND] TEST...
+#   run_tests.sh [-v] [-j N] [-m N WAITING] [-t SECONDS] [-w COMMAND] TEST...
 #   run_tests.sh --sum FILE
 #
-# A test is any executable. One that prints a TAP plan ("1..4", as cmocka
-# programs are told to) counts as many cases as it plans, and a case it did
-# not come to is a failure; any other counts as one: exit status 0 passed, 77
-# skipped, else failed. -w puts a command (words) before each test, -j runs so
-# many at once, -t ends a test that takes longer. What failed is shown with
-# its output. Each test has a TMPDIR of its own; one that passes and leaves
-# something there has failed. The tests that took longest are named. The last
-# line is "N passed, N failed, N skipped"; with the variable TALLY set, the
-# counts are added to that file too, and --sum prints the last line for such a
-# file. Exits 1 when anything failed or nothing ran.
+# A test is any executable. If it prints a TAP plan ("1..4", as cmocka programs
+# do here), each planned case counts, and a case without a result has failed;
+# otherwise the test is one case: exit status 0 passed, 77 skipped, else failed.
+#
+#   -j N        runs N tests at once (default 1)
+#   -m N LIST   tests in LIST (names separated by blanks) mostly wait for
+#               something: N of them run at once, beside the N of -j
+#   -t SECONDS  ends a test that takes longer (default 600)
+#   -w COMMAND  puts a command before each test: valgrind and its options
+#   -v          prints the output of tests that passed, too
+#
+# Each test has a TMPDIR of its own; a test that passes but leaves a file there
+# has failed. Failed tests are shown with their output, and the slowest tests
+# are named. The last line is "N passed, N failed, N skipped". The exit status
+# is 1 if a test failed or none ran. Environment: the counts are added to the
+# file $TALLY, which --sum adds up; "wall CPU test", in seconds, is added to the
+# file $TIMES for each test (without processes that outlive their parent).
 
 self=$0
 sum()
@@ -44,24 +51,18 @@ count()
         }'
 }
 
-# Seconds of processor time of all processes that were waited for, from what
-# the shell's `times` prints: its own time, and below that of its children.
-cpu()
+# Prints "wall CPU" in seconds: since $since (nanoseconds), and the processor
+# time of children in FILE, which has the output of the shell's `times`.
+took()
 {
-    tr 'ms' '  ' | awk 'NR == 2 { print $1 * 60 + $2 + $3 * 60 + $4 }'
+    tr 'ms' '  ' <"$1" | awk -v ns=$(($(date +%s%N) - since)) 'NR == 2 {
+        printf "%.2f %.2f", ns / 1e9, $1 * 60 + $2 + $3 * 60 + $4 }'
 }
 
-# Seconds since $since, which is in nanoseconds.
-since_s()
-{
-    awk -v ns=$(($(date +%s%N) - since)) 'BEGIN { printf "%.2f", ns / 1e9 }'
-}
-
-# Runs one test; leaves NAME.counts and NAME.took (wall and processor seconds)
-# in the folder and prints one line.
+# Runs one test, prints its result, and leaves NAME.counts and NAME.took.
 one()
 {
-    dir=$1 seconds=$2 wrap=$3 test=$4
+    dir=$1 seconds=$2 wrap=$3 is_verbose=$4 test=$5
     log=$dir/$(echo "$test" | tr '/' '+')
     TMPDIR=$(mktemp -d "$dir/t.XXXXXX") || exit 2
     export TMPDIR
@@ -71,7 +72,7 @@ one()
         >"$log.out" 2>"$log.err" </dev/null
     rc=$?
     times >"$log.times"
-    echo "$(since_s) $(cpu <"$log.times") $test" >"$log.took"
+    echo "$(took "$log.times") $test" >"$log.took"
     count $rc <"$log.out" >"$log.counts"
     read -r p f s <"$log.counts"
     word=ok why=
@@ -91,12 +92,14 @@ one()
         [ "$word" = FAIL ] && show "$log"
         [ "$word" = skip ] && tail -n 3 "$log.out" "$log.err" 2>/dev/null |
             sed -n '/^==>/d; /^$/d; /^1\.\./d; s/^/       /p'
+        [ "$word$is_verbose" = ok1 ] &&
+            cat "$log.out" "$log.err" | sed 's/^/       /'
     } >"$log.say"
     cat "$log.say"
 }
 
-# The output of a failed test, without the cases that passed: first what it
-# says of its failures, which a long log would hide.
+# Prints the output of a failed test without the cases that passed: first the
+# failures, which a long log would hide.
 show()
 {
     {
@@ -116,19 +119,25 @@ if [ "$1" = --sum ]; then
     exit
 fi
 
-jobs=1 seconds=600 wrap=
-while getopts j:t:w: opt; do
+jobs=1 seconds=600 wrap= verbose= more=0 waiting=
+while getopts j:m:t:vw: opt; do
     case $opt in
     j) jobs=$OPTARG ;;
+    m)
+        more=$OPTARG
+        eval "waiting=\${$OPTIND}"
+        OPTIND=$((OPTIND + 1))
+        ;;
     t) seconds=$OPTARG ;;
+    v) verbose=1 ;;
     w) wrap=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
 
-# own FOLDER: that one, if its name leaves room for the names of sockets and
-# shells need no quotes for it; else /tmp.
+# Prints FOLDER if its name is short enough for the names of sockets below it
+# and needs no quotes in a shell; otherwise /tmp.
 own()
 {
     case $1 in
@@ -137,19 +146,20 @@ own()
     esac
 }
 
-# A test that calls make, or this script, starts afresh; nor is it in a job of
-# firn's, torchrun's or Slurm's.
-tally=$TALLY
-unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT DEBUG SAN WERROR JOBS TALLY
+# A test that calls make, or this script, starts afresh; and no test takes
+# itself for a part of a job of firn, torchrun or Slurm.
+tally=${TALLY:-} times=${TIMES:-}
+unset MAKEFLAGS MFLAGS MAKELEVEL BUILD OPT DEBUG SAN WERROR JOBS TALLY TIMES T
 for name in $(env | sed -n 's/^\([A-Z0-9_]*\)=.*/\1/p'); do
     case $name in
     RANK | WORLD_SIZE | LOCAL_* | GROUP_* | MASTER_* | SLURM* | SBATCH_* | \
-        FIRN_AFTER* | FIRN_API_* | FIRN_CKPT_* | FIRN_DIR | FIRN_EPOCH | \
-        FIRN_FAILPOINT | FIRN_FREEZE* | FIRN_GPUS | FIRN_GROUP_KEY | FIRN_HERD | \
-        FIRN_JOB | FIRN_LAYOUT | FIRN_MATE_* | FIRN_MEM_SHARE | FIRN_NODE | \
-        FIRN_PASSES | FIRN_REPLICAS | FIRN_SHARDED | FIRN_SHARE | \
-        FIRN_SOCKET | FIRN_STAGES | FIRN_TENSOR | FIRN_THREADS | \
-        FIRN_TOKEN | FIRN_TRAIN_LIB | FIRN_URL)
+        FIRN_AFTER* | FIRN_API_* | FIRN_ATTEMPT | FIRN_CKPT_* | FIRN_DIR | \
+        FIRN_EPOCH | FIRN_FAILPOINT | FIRN_FREEZE* | FIRN_GPUS | \
+        FIRN_GROUP_KEY | FIRN_HERD | FIRN_JOB | FIRN_LAYOUT | FIRN_MATE_* | \
+        FIRN_MEM_SHARE | FIRN_NODE | FIRN_PARTNER_* | FIRN_PASSES | \
+        FIRN_REPLICAS | FIRN_SHARDED | FIRN_SHARE | FIRN_SOCKET | \
+        FIRN_STAGES | FIRN_TENSOR | FIRN_THREADS | FIRN_TOKEN | \
+        FIRN_TRAIN_LIB | FIRN_URL)
         unset "$name"
         ;;
     esac
@@ -157,16 +167,37 @@ done
 dir=$(mktemp -d "$(own "${TMPDIR:-/tmp}")/firn-tests.XXXXXX") || exit 2
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
-[ $# -gt 0 ] && printf '%s\n' "$@" |
-    xargs -P "$jobs" -I '{}' sh "$self" --one "$dir" "$seconds" "$wrap" '{}'
+
+# Two lists, in the order of the arguments: the tests that wait run beside those
+# that compute.
+: >"$dir/waits"
+: >"$dir/computes"
+for test; do
+    case " $waiting " in
+    *" $test "*) echo "$test" >>"$dir/waits" ;;
+    *) echo "$test" >>"$dir/computes" ;;
+    esac
+done
+
+# run_list FILE N: runs its tests, N at once. A shell lets what it has in the
+# background ignore SIGINT, and a test would inherit that.
+run_list()
+{
+    env --default-signal=INT,QUIT xargs -r -a "$1" -P "$2" -I '{}' \
+        sh "$self" --one "$dir" "$seconds" "$wrap" "$verbose" '{}'
+}
+run_list "$dir/waits" "$more" &
+run_list "$dir/computes" "$jobs"
+wait
 cat "$dir"/*.counts >"$dir/all" 2>/dev/null
 # A test that left no count was itself killed.
 lost=$(($# - $(wc -l <"$dir/all")))
 [ "$lost" -gt 0 ] && echo "0 $lost 0" >>"$dir/all"
 [ -n "$tally" ] && cat "$dir/all" >>"$tally"
-[ -z "${TIMES:-}" ] || cat "$dir"/*.took >>"$TIMES"
-sort -rn "$dir"/*.took 2>/dev/null | awk '$1 >= 1 && NR <= 5 {
-    printf "%s %s %.1f s (%.1f s CPU)", (NR > 1) ? "," : "  slowest:",
-        $3, $1, $2; n++ }
-    END { if (n) print "" }'
+[ -n "$times" ] && cat "$dir"/*.took >>"$times"
+sort -rn "$dir"/*.took 2>/dev/null | awk '
+    $1 >= 1 && NR <= 5 { printf "%s %s %.1f s (CPU %.1f s)",
+        (NR > 1) ? "," : "  slowest:", $3, $1, $2; n++ }
+    { cpu += $2 }
+    END { if (n) printf "\n  %.0f s of processor time in all\n", cpu }'
 sum "$dir/all"

@@ -115,7 +115,7 @@ class Block(nn.Module):
 
 
 class Words(nn.Module):
-    """Words and places as vectors."""
+    """Token and position embeddings."""
 
     def __init__(self, vocab, length, width, dropout):
         super().__init__()
@@ -131,7 +131,7 @@ class Words(nn.Module):
 
 
 def transformer(vocab, length, width, nlayers, causal, dropout=0.1):
-    """Embedding, blocks, a norm and a linear layer to words, as a sequence."""
+    """Embedding, blocks, a norm and a linear layer to tokens, as a sequence."""
     heads = max(1, width // 64)
     return nn.Sequential(
         Words(vocab, length, width, dropout),
@@ -191,7 +191,7 @@ class RandomData:
 
 
 def loss_of(out, y):
-    """Cross entropy of classes or words."""
+    """Cross entropy of classes or tokens."""
     return F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
 
 

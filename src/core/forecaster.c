@@ -31,24 +31,19 @@
  * to be slower than SLOWER of what it did on fewer GPUs of the type has no use
  * for more than the fewer.
  *
- * What differed between simulator and live scheduler before they shared this
- * file, and what holds now:
- *
- *                         simulator        live             now
- *   reports of a way      the last         mean, 0.5        as said above
- *   a way is told by      all of it        GPUs, type, t    all of it
- *   gain of a batch       by part          as in stage 0    by part
- *   a tuned batch, layers predicted        not predicted    predicted; live as
- *                                                           reported
- *   GPUs without profile  n^scaling        n^0.848          priors.scaling
- *   its durations are of  speed 1          its own type     is_recorded says
- *   unknown type          as reference     nearest speed    as reference
- *   a measured pair       counts as one observation         the same
- *   other pairs           the constant     by other pairs   is_recorded says
- *   memory                profile, spec    spec, profile    is_recorded says
- *   fewest samples        local_min, or    local_min or 1,  local_min, or the
- *   of a GPU              the fit's        and 1 without a  fit's; 1 without a
- *                                          profile          profile
+ * Choices, and why:
+ * - a way is told by all of its fields: as many GPUs on one node and on three
+ *   go at different rates, and one correction for both would be wrong for both;
+ * - the gain of a batch is that of the part that the job is in: a large batch
+ *   is worth little at first and much later;
+ * - a batch or layers that the way leaves to the trainer are predicted; where
+ *   it leaves none, those that the trainer last reported hold, in every way;
+ * - a type that a profile does not know goes as the reference type, times the
+ *   ratio of speeds: the profile's other types say no more about it;
+ * - a GPU has at least local_min samples of a batch, or one without a profile:
+ *   more GPUs than that are of no use;
+ * - what users say and what traces record is not equally exact: see
+ *   priors.is_recorded for the three places where that counts.
  *
  * Invariants: (1) answers depend on observations, not on earlier questions;
  * (2) a rate is 0, > 0, or NaN; never negative.

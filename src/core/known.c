@@ -15,13 +15,136 @@
  *
  * A part of training is a stage or an equal piece of one. Reference seconds
  * of stage i: work_i x Tref / gain_i(B'ref), scaled to the job's duration.
+ *
+ * An application may have its model sharded or cut into stages
+ * (model/paralleltime.c). Where the policy does not choose, it is spread in the
+ * way that has the most samples a second with nothing frozen, of those that
+ * fit; on several types all of them must allow it, and have memory for it. Most
+ * applications have no choice: a whole copy is on each GPU, and whether it
+ * fits was their user's care.
+ *
+ * Statistics that one profile takes from another are copied, with the batches
+ * and the work they belong to. Variances by layer are brought to the number of
+ * layers that the profile itself can freeze: two counts of one network differ
+ * in what is a layer, so its cumulative variance is read at equal shares of
+ * the layers.
  */
 #include "core/known.h"
 #include "base/buf.h"
+#include "base/mem.h"
+#include "model/measured.h"
 #include <math.h>
 #include <string.h>
 
 enum { PARTS_MIN = 20 }; /* of an application that may freeze layers */
+
+/* --- opening -------------------------------------------------------------- */
+
+static double *copy(const double *from, size_t n)
+{
+    double *at = mem_new(n, sizeof *at);
+    if (n > 0)
+        memcpy(at, from, n * sizeof *at);
+    return at;
+}
+
+/* The statistics of `from`, and what they are counted in. */
+static void borrow(struct firn_profile *p, const struct firn_profile *from)
+{
+    const struct firn_profile_stats *s = &from->stats;
+    measured_stats_release(&p->stats);
+    p->stats = (struct firn_profile_stats){
+        .nbatches = s->nbatches,
+        .nstages = s->nstages,
+        .nlayers = s->nlayers,
+        .batch = copy(s->batch, s->nbatches),
+        .end = copy(s->end, s->nstages),
+        .grad_sqr = copy(s->grad_sqr, s->nstages * s->nbatches),
+        .grad_var = copy(s->grad_var, s->nstages * s->nbatches),
+        .layer_var = copy(s->layer_var, s->nstages * s->nlayers),
+    };
+    p->batch0 = p->batch0 > 0 ? p->batch0 : from->batch0;
+    p->batch_max = p->batch_max > 0 ? p->batch_max : from->batch_max;
+    p->epochs = p->epochs > 0 ? p->epochs : from->epochs;
+    p->progress = p->progress > 0 ? p->progress : from->progress;
+}
+
+/* The variance of the first `share` of n layers. */
+static double sum_until(const double *var, size_t n, double share)
+{
+    double sum = 0, end = share * (double)n;
+    for (size_t j = 0; j < n && (double)j < end; j++)
+        sum += fmax(var[j], 0) * fmin(1, end - (double)j);
+    return sum;
+}
+
+static void relayer(struct firn_profile *p)
+{
+    struct firn_profile_stats *s = &p->stats;
+    size_t n = (size_t)p->layers;
+    if (n == 0 || s->nlayers == 0 || s->nlayers == n)
+        return;
+    double *at = mem_new(s->nstages * n, sizeof *at);
+    for (size_t i = 0; i < s->nstages; i++) {
+        const double *var = s->layer_var + i * s->nlayers;
+        for (size_t j = 0; j < n; j++)
+            at[i * n + j] =
+                sum_until(var, s->nlayers, (double)(j + 1) / (double)n) -
+                sum_until(var, s->nlayers, (double)j / (double)n);
+    }
+    mem_free(s->layer_var);
+    s->layer_var = at;
+    s->nlayers = n;
+}
+
+enum firn_status known_link(struct known *known, struct firn_error *err)
+{
+    for (size_t i = 0; i < known->profiles.n; i++) {
+        struct firn_profile *p = &known->profiles.at[i];
+        if (p->stats_of[0] == '\0')
+            continue;
+        const struct firn_profile *from =
+            firn_profiles_find(&known->profiles, p->stats_of, NULL, err);
+        if (from == NULL)
+            return FIRN_ENOENT;
+        borrow(p, from);
+    }
+    for (size_t i = 0; i < known->profiles.n; i++)
+        relayer(&known->profiles.at[i]);
+    return FIRN_OK;
+}
+
+enum firn_status known_load(struct known *out, const char *profiles,
+                            const struct firn_cluster *cluster,
+                            struct firn_error *err)
+{
+    struct known known = {.format = "", .cluster = cluster};
+    FIRN_TRY(strcmp(profiles, "builtin") == 0
+                 ? firn_profiles_builtin(&known.profiles, err)
+                 : firn_profiles_load(&known.profiles, profiles, err));
+    *out = known;
+    return FIRN_OK;
+}
+
+enum firn_status known_open(struct known *out, const char *profiles,
+                            const struct firn_cluster *cluster,
+                            struct firn_error *err)
+{
+    struct known known;
+    FIRN_TRY(known_load(&known, profiles, cluster, err));
+    enum firn_status status = known_link(&known, err);
+    if (status == FIRN_OK)
+        *out = known;
+    else
+        known_close(&known);
+    return status;
+}
+
+void known_close(struct known *known)
+{
+    firn_profiles_release(&known->profiles);
+    *known = (struct known){0};
+}
 
 /* --- which profile ------------------------------------------------------- */
 
@@ -285,6 +408,136 @@ double running_rate(const struct firn_profile *profile, size_t stage,
                       : firn_profile_gain(profile, stage, now->batch) /
                             firn_profile_gain(profile, stage, ref->batch);
     return gain * ref->iteration_s / now->iteration_s * now->psi;
+}
+
+/* --- how its model is spread ---------------------------------------------- */
+
+struct parallel_run known_run(const struct spread *where,
+                              const struct setting *setting)
+{
+    return (struct parallel_run){
+        .shape = {.nodes = where->nodes,
+                  .gpus = where->gpus,
+                  .gpus_on_fullest = where->fullest,
+                  .batch_per_gpu = setting->split.batch_per_gpu,
+                  .accum_steps = setting->split.accum_steps,
+                  .theta = 1,
+                  .omega = 1},
+        .parallel = setting->parallel,
+        .stages = setting->stages,
+        .frozen = setting->frozen,
+    };
+}
+
+unsigned known_parallels(const struct known *known, const struct known_app *app,
+                         uint32_t types)
+{
+    unsigned all = UINT32_MAX;
+    double slower;
+    for (; types != 0; types &= types - 1)
+        all &=
+            parallel_of(known_gpu(known, app, __builtin_ctz(types), &slower));
+    return all;
+}
+
+double known_mem_mib(const struct known *known, const struct known_app *app,
+                     const struct spread *where, firn_type_id type,
+                     const struct setting *setting)
+{
+    double slower;
+    struct parallel_run run = known_run(where, setting);
+    return parallel_mem_mib(app->profile, known_gpu(known, app, type, &slower),
+                            &run);
+}
+
+bool known_fits(const struct known *known, const struct known_app *app,
+                const struct spread *where, const struct setting *setting)
+{
+    if (setting->parallel == FIRN_PARALLEL_OWN)
+        return true;
+    for (uint32_t types = where->types; types != 0; types &= types - 1) {
+        firn_type_id type = __builtin_ctz(types);
+        double gib = known->cluster->types[type].mem_gib;
+        if (gib > 0 &&
+            known_mem_mib(known, app, where, type, setting) > 1024 * gib)
+            return false;
+    }
+    return true;
+}
+
+/* With the batch split for that way. */
+static struct setting spread_as(const struct known *known,
+                                const struct known_app *app,
+                                const struct spread *where, double batch,
+                                struct setting setting)
+{
+    double slower, most = known_local_max(known, app, where->types);
+    struct parallel_run run = known_run(where, &setting);
+    firn_type_id type = where->types ? __builtin_ctz(where->types) : app->ref;
+    setting.split = parallel_split(
+        app->profile, known_gpu(known, app, type, &slower), &run, batch, most);
+    return setting;
+}
+
+/* It fits where the other does not, or is the faster. */
+static bool is_better(const struct known *known, const struct known_app *app,
+                      const struct spread *where, const struct setting *a,
+                      const struct setting *b)
+{
+    bool fits = known_fits(known, app, where, a);
+    if (fits != known_fits(known, app, where, b))
+        return fits;
+    return a->split.total / known_law_s(known, app, where, a) >
+           b->split.total / known_law_s(known, app, where, b);
+}
+
+static struct setting best_spread(const struct known *known,
+                                  const struct known_app *app,
+                                  const struct spread *where, double batch,
+                                  unsigned may)
+{
+    struct setting best = {0};
+    for (int p = 0; p <= where->gpus && p <= PARALLEL_STAGES_MAX;
+         p = p > 0 ? 2 * p : 1) {
+        struct setting next = {.psi = 1,
+                               .parallel = p == 0 ? FIRN_PARALLEL_SHARDED
+                                                  : FIRN_PARALLEL_PIPELINE,
+                               .stages = p};
+        if (!(may >> next.parallel & 1) || (p > 0 && where->gpus % p != 0))
+            continue;
+        next = spread_as(known, app, where, batch, next);
+        if (best.parallel == FIRN_PARALLEL_OWN ||
+            is_better(known, app, where, &next, &best))
+            best = next;
+    }
+    return best;
+}
+
+struct setting known_setting_as(const struct known *known,
+                                const struct known_app *app,
+                                const struct spread *where, double batch,
+                                const struct setting *as)
+{
+    struct setting out = {.psi = 1};
+    unsigned may = known_parallels(known, app, where->types);
+    bool is_pipeline = as->parallel == FIRN_PARALLEL_PIPELINE;
+    if (may == 0)
+        return spread_as(known, app, where, batch, out);
+    if (as->parallel == FIRN_PARALLEL_OWN || !(may >> as->parallel & 1) ||
+        (is_pipeline && (as->stages < 1 || as->stages > PARALLEL_STAGES_MAX ||
+                         where->gpus % as->stages != 0)))
+        return best_spread(known, app, where, batch, may);
+    out.parallel = as->parallel;
+    out.stages = is_pipeline ? as->stages : 0;
+    return spread_as(known, app, where, batch, out);
+}
+
+struct setting known_setting(const struct known *known,
+                             const struct known_app *app,
+                             const struct spread *where, double batch)
+{
+    struct setting any = {.psi = 1};
+    return known_setting_as(known, app, where, batch, &any);
 }
 
 /* --- how far it is -------------------------------------------------------- */

@@ -101,8 +101,8 @@ static void grow(struct waytable *table)
     mem_free(was.cells);
 }
 
-static void put_near(struct waytable *table, size_t sheet, size_t at,
-                     double value)
+static inline void put_near(struct waytable *table, size_t sheet, size_t at,
+                            double value)
 {
     if (table->sheets[sheet] == NULL) {
         table->sheets[sheet] = mem_new(SHEET, sizeof(double));
@@ -151,14 +151,18 @@ void waytable_put(struct waytable *table, const struct firn_way *way,
                   double value)
 {
     size_t sheet, at;
+    if (waytable_is_near(table, way, &sheet, &at)) {
+        put_near(table, sheet, at, value);
+        return;
+    }
     if (table->nrows == 0) {
         struct waytable then = {.nrows = table->ntypes + 1};
         table->nnear += waytable_is_near(&then, way, &sheet, &at);
-        if (table->nnear > FEW)
+        if (table->nnear > FEW) {
             spread_out(table);
+            waytable_put(table, way, value);
+            return;
+        }
     }
-    if (waytable_is_near(table, way, &sheet, &at))
-        put_near(table, sheet, at, value);
-    else
-        put_hashed(table, key_of(way), way->passes, value);
+    put_hashed(table, key_of(way), way->passes, value);
 }

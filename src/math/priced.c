@@ -30,13 +30,50 @@
  * Cost: a set of prices is O(choices + pools^2); 20 to 60 of them as a rule.
  */
 #include "math/priced.h"
+#include "base/arena.h"
 #include "math/cbc.h"
-#include "math/pricedwork.h"
+#include "math/priced.h"
 #include <firn/status.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS_MAX = PRICED_POOLS_MAX + 1 };
+
+/* A choice worth considering. */
+struct option {
+    int pool, units;
+    double value;
+    int origin; /* index among the item's choices */
+};
+
+struct work {
+    int n;                 /* items that are not pinned and have options */
+    int *item;             /* their numbers in the problem */
+    int *first;            /* options of the i-th: first[i] .. first[i + 1] */
+    struct option *option; /* `none` is not among them */
+    int npools;
+    int capacity[PRICED_POOLS_MAX]; /* without what is pinned */
+    double size;                    /* sum of the items' largest values */
+
+    double price[PRICED_POOLS_MAX]; /* of the best bound */
+    double bound;
+
+    int *chosen; /* options, or PRICED_NONE; fits */
+    double value;
+    int free[PRICED_POOLS_MAX]; /* units that `chosen` leaves */
+};
+
+/* Differences below this are rounding. */
+static double tiny(const struct work *work)
+{
+    return 1e-11 * work->size;
+}
+
+static double value_of(const struct work *work, int option)
+{
+    return option == PRICED_NONE ? 0 : work->option[option].value;
+}
 
 /* ---- reducing ---- */
 
@@ -59,8 +96,8 @@ static bool is_pointless(const struct priced_item *item, int c,
 }
 
 /* Takes what is pinned; false when it does not fit. */
-static bool take_pinned(const struct priced_problem *problem,
-                        struct priced_work *work, double *value)
+static bool take_pinned(const struct priced_problem *problem, struct work *work,
+                        double *value)
 {
     for (int i = 0; i < problem->nitems; i++) {
         const struct priced_item *item = &problem->items[i];
@@ -82,9 +119,8 @@ static bool take_pinned(const struct priced_problem *problem,
 }
 
 /* False when what is pinned does not fit. */
-static bool reduce(const struct priced_problem *problem,
-                   struct priced_work *work, struct arena *scratch,
-                   double *pinned)
+static bool reduce(const struct priced_problem *problem, struct work *work,
+                   struct arena *scratch, double *pinned)
 {
     size_t n = (size_t)problem->nitems, m = 0;
     for (size_t i = 0; i < n; i++)
@@ -184,7 +220,7 @@ struct answer {
     int *chosen;
 };
 
-static void ask(const struct priced_work *work, const double *price,
+static void ask(const struct work *work, const double *price,
                 struct answer *out)
 {
     out->value = 0;
@@ -216,7 +252,7 @@ static void ask(const struct priced_work *work, const double *price,
 
 /* The least bound, its prices, and what is chosen at them (which need not
  * fit). Returns how many prices were tried. */
-static int find_prices(struct priced_work *work, struct arena *scratch)
+static int find_prices(struct work *work, struct arena *scratch)
 {
     struct master master = {.rows = work->npools + 1};
     struct answer answer;
@@ -233,7 +269,7 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
         double low = 0;
         int idle = -1;
         for (int p = 0; p < work->npools; p++)
-            if (master.dual[p] < low - priced_tiny(work))
+            if (master.dual[p] < low - tiny(work))
                 low = master.dual[idle = p];
         if (idle >= 0) { /* a pool should have been left idle */
             double column[ROWS_MAX] = {0};
@@ -258,7 +294,7 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
         double worth = answer.value; /* > 0: the answer should enter */
         for (int r = 0; r < master.rows; r++)
             worth -= master.dual[r] * answer.use[r];
-        bool enters = worth > priced_tiny(work);
+        bool enters = worth > tiny(work);
         if (!enters && !is_smooth)
             break; /* nothing is worth more than the basis: the least bound */
         is_smooth = enters;
@@ -268,21 +304,475 @@ static int find_prices(struct priced_work *work, struct arena *scratch)
     return tried;
 }
 
+/* ---- choices that fit ----
+ *
+ * At the best prices the items take too much of some pools and leave units of
+ * others idle. Three steps make the choices fit and use the idle units:
+ *
+ *   repair  while a pool is overdrawn, the change of one item that gives up
+ *           least value for each unit it brings back;
+ *   fill    while any item can better itself from what is free, the one that
+ *           gains most;
+ *   swap    an item betters itself with units that another one gives up, as
+ *           long as the two together gain. For each pool and number of units,
+ *           the cheapest two ways (of different items) to free that many are
+ *           kept in a table, so that a pass over all pairs costs no more than
+ *           one over all options.
+ *
+ * Invariant: each step of fill and swap raises the value, so they end; the
+ * number of swaps is bounded all the same.
+ *
+ * Cost: O(options) for each change made, O(options + units) for each swap.
+ */
+
+static const struct option nothing = {-1, 0, 0, PRICED_NONE};
+
+static const struct option *option_of(const struct work *work, int k)
+{
+    return k == PRICED_NONE ? &nothing : &work->option[k];
+}
+
+/* Item `i` takes option `k` from now on. */
+static void change(struct work *work, int i, int k)
+{
+    const struct option *from = option_of(work, work->chosen[i]);
+    const struct option *to = option_of(work, k);
+    if (from->units > 0)
+        work->free[from->pool] += from->units;
+    if (to->units > 0)
+        work->free[to->pool] -= to->units;
+    work->value += to->value - from->value;
+    work->chosen[i] = k;
+}
+
+/* Units needed beyond those of `from` to take `to` instead. */
+static int extra(const struct option *from, const struct option *to)
+{
+    return from->pool == to->pool ? to->units - from->units : to->units;
+}
+
+struct step {
+    int item, option;
+    double score;
+};
+
+/* The cheapest change of item `i` that helps `pool`, if cheaper than `best`. */
+static void try_release(const struct work *work, int i, int pool,
+                        struct step *best)
+{
+    const struct option *from = option_of(work, work->chosen[i]);
+    if (from->pool != pool)
+        return;
+    for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
+        int which = k < work->first[i] ? PRICED_NONE : k;
+        const struct option *to = option_of(work, which);
+        int freed = from->units - (to->pool == pool ? to->units : 0);
+        if (freed <= 0 || (to->units > 0 && to->pool != pool &&
+                           to->units > work->free[to->pool]))
+            continue;
+        int useful = freed < -work->free[pool] ? freed : -work->free[pool];
+        double score = (from->value - to->value) / useful;
+        if (score < best->score)
+            *best = (struct step){i, which, score};
+    }
+}
+
+static void repair(struct work *work)
+{
+    for (int p = 0; p < work->npools; p++)
+        while (work->free[p] < 0) {
+            struct step best = {0, PRICED_NONE, INFINITY};
+            for (int i = 0; i < work->n; i++)
+                try_release(work, i, p, &best);
+            change(work, best.item, best.option);
+        }
+}
+
+static bool fill_one(struct work *work)
+{
+    struct step best = {0, PRICED_NONE, tiny(work)};
+    for (int i = 0; i < work->n; i++) {
+        const struct option *from = option_of(work, work->chosen[i]);
+        for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+            const struct option *to = &work->option[k];
+            double gain = to->value - from->value;
+            if (gain > best.score && extra(from, to) <= work->free[to->pool])
+                best = (struct step){i, k, gain};
+        }
+    }
+    if (best.option == PRICED_NONE)
+        return false;
+    change(work, best.item, best.option);
+    return true;
+}
+
+/* A way to free units, and what it costs. */
+struct way {
+    int item, option;
+    double loss;
+};
+
+/* The cheapest two ways of different items. */
+struct ways {
+    struct way at[2];
+};
+
+static void add_way(struct ways *ways, struct way way)
+{
+    struct way *at = ways->at;
+    if (way.loss >= at[1].loss)
+        return;
+    if (way.item == at[0].item) {
+        if (way.loss < at[0].loss)
+            at[0] = way;
+        return;
+    }
+    if (way.loss < at[0].loss) {
+        at[1] = at[0];
+        at[0] = way;
+    } else {
+        at[1] = way;
+    }
+}
+
+/* For each pool and d, how to have at least d units free in that pool. */
+struct table {
+    struct ways *ways;
+    int first[PRICED_POOLS_MAX]; /* where a pool's begin */
+};
+
+static struct table new_table(const struct work *work, struct arena *scratch)
+{
+    struct table table = {0};
+    size_t n = 0;
+    for (int p = 0; p < work->npools; p++) {
+        table.first[p] = (int)n;
+        n += (size_t)work->capacity[p] + 1;
+    }
+    table.ways = arena_alloc(scratch, (n + 1) * sizeof *table.ways);
+    return table;
+}
+
+static struct ways *ways_of(const struct table *table, int pool, int units)
+{
+    return &table->ways[table->first[pool] + units];
+}
+
+static void list_ways(const struct work *work, const struct table *table)
+{
+    const struct way never = {-1, PRICED_NONE, INFINITY};
+    for (int p = 0; p < work->npools; p++)
+        for (int d = 0; d <= work->capacity[p]; d++)
+            *ways_of(table, p, d) = (struct ways){{never, never}};
+    for (int i = 0; i < work->n; i++) {
+        const struct option *from = option_of(work, work->chosen[i]);
+        if (from->units == 0)
+            continue;
+        for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
+            int which = k < work->first[i] ? PRICED_NONE : k;
+            const struct option *to = option_of(work, which);
+            bool stays = to->pool == from->pool;
+            int freed = from->units - (stays ? to->units : 0);
+            if (freed <= 0 ||
+                (to->units > 0 && !stays && to->units > work->free[to->pool]))
+                continue;
+            add_way(ways_of(table, from->pool, work->free[from->pool] + freed),
+                    (struct way){i, which, from->value - to->value});
+        }
+    }
+    for (int p = 0; p < work->npools; p++)
+        for (int d = work->capacity[p]; d > 0; d--)
+            for (int k = 0; k < 2; k++) {
+                struct way way = ways_of(table, p, d)->at[k];
+                if (way.item >= 0)
+                    add_way(ways_of(table, p, d - 1), way);
+            }
+}
+
+static bool swap_one(struct work *work, const struct table *table)
+{
+    struct step best = {0, PRICED_NONE, tiny(work)};
+    struct way with = {0, 0, 0};
+    list_ways(work, table);
+    for (int i = 0; i < work->n; i++) {
+        const struct option *from = option_of(work, work->chosen[i]);
+        for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+            const struct option *to = &work->option[k];
+            int need = extra(from, to);
+            if (need <= 0 || to->value - from->value <= best.score)
+                continue;
+            const struct way *way = ways_of(table, to->pool, need)->at;
+            if (way->item == i)
+                way++;
+            double gain = to->value - from->value - way->loss;
+            if (gain > best.score) {
+                best = (struct step){i, k, gain};
+                with = *way;
+            }
+        }
+    }
+    if (best.option == PRICED_NONE)
+        return false;
+    change(work, with.item, with.option);
+    change(work, best.item, best.option);
+    return true;
+}
+
+static void fill(struct work *work, struct arena *scratch)
+{
+    struct table table = new_table(work, scratch);
+    work->value = 0;
+    for (int p = 0; p < work->npools; p++)
+        work->free[p] = work->capacity[p];
+    for (int i = 0; i < work->n; i++) {
+        const struct option *o = option_of(work, work->chosen[i]);
+        work->value += o->value;
+        if (o->units > 0)
+            work->free[o->pool] -= o->units;
+    }
+    repair(work);
+    int swaps = 4 * work->n + 16;
+    while (fill_one(work) || (swaps-- > 0 && swap_one(work, &table))) {
+    }
+}
+
+/* ---- the rest of the gap ----
+ *
+ * At prices p, let loss(i, k) >= 0 be how much less item i nets with option k
+ * than with its best one. Any choice that fits is worth exactly
+ *
+ *     bound(p) - sum of losses - sum over pools of p * units left idle
+ *
+ * so the best is the one that loses and idles least, and an option whose loss
+ * alone is more than bound - value of the best known need not be looked at.
+ * That leaves one option for most items. A depth-first search goes through the
+ * rest, the options of an item in order of loss, and cuts a branch when its
+ * losses so far, and the idling that the items to come cannot prevent even if
+ * each takes all it can of each pool, cost as much as the best known.
+ *
+ * Invariants:
+ * (a) every choice better than the incumbent by more than rounding is a leaf
+ *     that is not cut: when the search ends by itself the incumbent is best;
+ * (b) the incumbent only ever improves.
+ *
+ * Cost: at most `nodes` steps of O(pools). Items whose second best option is
+ * dear come first: few branches there, and the cheap exchanges at the end fit
+ * the pieces together.
+ */
+
+/* One option of one item (or none), with its loss. */
+struct branch {
+    int option;
+    int pool, units;
+    double loss;
+};
+
+struct level {
+    int item;
+    struct branch *branches; /* ascending loss */
+    int n;
+    int fill[PRICED_POOLS_MAX]; /* most that this and later ones can take */
+};
+
+struct search {
+    struct work *work;
+    struct level *levels;
+    int n;
+    double budget; /* what the incumbent loses, less rounding */
+    double enough; /* the loss at which the search may stop */
+    long left;     /* steps */
+    int *path;     /* branch of each level */
+    int *best;     /* the incumbent's options by item */
+    bool has_best;
+};
+
+static void add_branch(struct level *level, struct branch branch, double budget)
+{
+    if (!(branch.loss < budget))
+        return;
+    int at = level->n++;
+    while (at > 0 && level->branches[at - 1].loss > branch.loss) {
+        level->branches[at] = level->branches[at - 1];
+        at--;
+    }
+    level->branches[at] = branch;
+}
+
+static void make_level(struct search *search, int i, struct branch *room)
+{
+    const struct work *work = search->work;
+    struct level *level = &search->levels[i];
+    double most = 0;
+    for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+        const struct option *o = &work->option[k];
+        most = fmax(most, o->value - work->price[o->pool] * o->units);
+    }
+    *level = (struct level){.item = i, .branches = room};
+    for (int k = work->first[i]; k < work->first[i + 1]; k++) {
+        const struct option *o = &work->option[k];
+        double net = o->value - work->price[o->pool] * o->units;
+        add_branch(level, (struct branch){k, o->pool, o->units, most - net},
+                   search->budget);
+    }
+    add_branch(level, (struct branch){PRICED_NONE, 0, 0, most}, search->budget);
+}
+
+/* Dear second options first. */
+static int by_second_loss(const void *a, const void *b)
+{
+    const struct level *x = a, *y = b;
+    double dx = x->branches[1].loss, dy = y->branches[1].loss;
+    return dx != dy ? (dx < dy) - (dx > dy) : x->item - y->item;
+}
+
+/* Items with one option left take it, the others stay as levels; false when
+ * that alone does not fit. */
+static bool settle(struct search *search, int *free)
+{
+    int n = 0;
+    for (int i = 0; i < search->n; i++) {
+        const struct level *level = &search->levels[i];
+        if (level->n > 1) {
+            search->levels[n++] = *level;
+            continue;
+        }
+        const struct branch *only = &level->branches[0];
+        search->best[level->item] = only->option;
+        free[only->pool] -= only->units;
+        if (free[only->pool] < 0)
+            return false;
+    }
+    search->n = n;
+    return true;
+}
+
+static void order_levels(struct search *search)
+{
+    qsort(search->levels, (size_t)search->n, sizeof *search->levels,
+          by_second_loss);
+    for (int i = search->n - 1; i >= 0; i--) {
+        struct level *level = &search->levels[i];
+        if (i + 1 < search->n)
+            memcpy(level->fill, level[1].fill, sizeof level->fill);
+        int most[PRICED_POOLS_MAX] = {0};
+        for (int k = 0; k < level->n; k++)
+            if (level->branches[k].units > most[level->branches[k].pool])
+                most[level->branches[k].pool] = level->branches[k].units;
+        for (int p = 0; p < search->work->npools; p++)
+            level->fill[p] += most[p];
+    }
+}
+
+/* The price of the units that must stay idle from level `at` on. */
+static double idle_cost(const struct search *search, int at, const int *free)
+{
+    double sum = 0;
+    for (int p = 0; p < search->work->npools; p++) {
+        int most = at < search->n ? search->levels[at].fill[p] : 0;
+        if (free[p] > most)
+            sum += search->work->price[p] * (free[p] - most);
+    }
+    return sum;
+}
+
+/* False when the search is to stop. */
+static bool descend(struct search *search, int at, double loss, int *free)
+{
+    if (loss + idle_cost(search, at, free) >= search->budget)
+        return true;
+    if (at == search->n) { /* a leaf, and better: (b) */
+        search->budget = loss + idle_cost(search, at, free);
+        search->budget -= tiny(search->work);
+        search->has_best = true;
+        for (int i = 0; i < search->n; i++)
+            search->best[search->levels[i].item] =
+                search->levels[i].branches[search->path[i]].option;
+        return search->budget > search->enough;
+    }
+    const struct level *level = &search->levels[at];
+    for (int k = 0; k < level->n; k++) {
+        const struct branch *branch = &level->branches[k];
+        if (loss + branch->loss >= search->budget)
+            break; /* the options after it lose more */
+        if (branch->units > free[branch->pool])
+            continue;
+        if (search->left-- <= 0)
+            return false;
+        search->path[at] = k;
+        free[branch->pool] -= branch->units;
+        bool goes_on = descend(search, at + 1, loss + branch->loss, free);
+        free[branch->pool] += branch->units;
+        if (!goes_on)
+            return false;
+    }
+    return true;
+}
+
+/* The incumbent of the search becomes what is chosen. */
+static void adopt(struct search *search)
+{
+    struct work *work = search->work;
+    memcpy(work->free, work->capacity, sizeof work->free);
+    work->value = 0;
+    for (int i = 0; i < work->n; i++) {
+        work->chosen[i] = search->best[i];
+        work->value += value_of(work, work->chosen[i]);
+        if (work->chosen[i] != PRICED_NONE)
+            work->free[work->option[work->chosen[i]].pool] -=
+                work->option[work->chosen[i]].units;
+    }
+}
+
+/* Looks for better choices among those the bound does not rule out, at most
+ * `nodes` steps; all were looked at when true: the bound is then the value.
+ * Stops when the gap is at most `gap`. */
+static bool search_rest(struct work *work, double gap, long nodes,
+                        struct arena *scratch, long *looked_at)
+{
+    size_t n = (size_t)work->n;
+    size_t nbranches = (size_t)work->first[work->n] + n;
+    struct search search = {
+        .work = work,
+        .n = work->n,
+        .budget = work->bound - work->value - tiny(work),
+        .enough = gap * work->bound,
+        .left = nodes,
+    };
+    if (search.budget <= search.enough || nodes <= 0)
+        return search.budget <= 0;
+    search.levels = arena_alloc(scratch, n * sizeof *search.levels);
+    search.path = arena_alloc(scratch, n * sizeof(int));
+    search.best = arena_alloc(scratch, n * sizeof(int));
+    struct branch *room = arena_alloc(scratch, nbranches * sizeof *room);
+    for (int i = 0; i < work->n; i++)
+        make_level(&search, i, room + work->first[i] + i);
+    int free[PRICED_POOLS_MAX];
+    memcpy(free, work->capacity, sizeof free);
+    if (!settle(&search, free))
+        return true; /* nothing better than the incumbent fits */
+    order_levels(&search);
+    bool is_complete = descend(&search, 0, 0, free);
+    *looked_at = nodes - search.left;
+    if (search.has_best)
+        adopt(&search);
+    return is_complete;
+}
+
 /* ---- the whole ---- */
 
 bool priced_solve(const struct priced_problem *problem,
                   const struct priced_limits *limits, struct arena *scratch,
                   int *chosen, struct priced_result *result)
 {
-    struct priced_work *work = arena_alloc(scratch, sizeof *work);
+    struct work *work = arena_alloc(scratch, sizeof *work);
     double pinned = 0;
     struct priced_result out = {0};
     if (!reduce(problem, work, scratch, &pinned))
         return false;
     out.prices = find_prices(work, scratch);
-    priced_fill(work, scratch);
-    if (priced_search(work, limits->gap, limits->nodes, scratch, &out.nodes))
-        work->bound = fmin(work->bound, work->value + 2 * priced_tiny(work));
+    fill(work, scratch);
+    if (search_rest(work, limits->gap, limits->nodes, scratch, &out.nodes))
+        work->bound = fmin(work->bound, work->value + 2 * tiny(work));
     for (int i = 0; i < problem->nitems; i++)
         chosen[i] = problem->items[i].pinned;
     for (int i = 0; i < work->n; i++)

@@ -287,7 +287,8 @@ static bool serve(const struct has *has, const struct firn_job *job,
             !place(has, job, plan, kind->is_llm))
             continue;
         if (kind->is_llm)
-            firn_plan_note(has->plan, job, "plan %zu of %zu: t %d, d %d", i + 1,
+            firn_plan_note(has->plan, job,
+                           "plan %zu of %zu: tensor %d x data %d", i + 1,
                            kind->plans.n, plan->tensor,
                            plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
         return true;
@@ -302,10 +303,10 @@ static void explain(struct has *has, const struct firn_job *job,
     if (has->notes-- <= 0)
         return;
     if (plan->need_gib > 0)
-        firn_plan_note(has->plan, job, "%d GPUs of %.3g GiB wanted, %d free",
+        firn_plan_note(has->plan, job, "needs %d GPUs of %.3g GiB, %d free",
                        plan->gpus, plan->need_gib, free_of(has, plan->types));
     else
-        firn_plan_note(has->plan, job, "%d GPUs wanted, %d free", plan->gpus,
+        firn_plan_note(has->plan, job, "needs %d GPUs, %d free", plan->gpus,
                        free_of(has, plan->types));
 }
 

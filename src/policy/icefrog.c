@@ -54,7 +54,7 @@ const struct firn_option icefrog_options[] = {
                 objective_names,
                 "share of the best finish time, or Pollux's fitness"),
     FIRN_CHOICE(struct icefrog, idle, "idle", "wait", idle_names,
-                "what no GPU now is worth: the best after an interval, or 0"),
+                "value of waiting: the best choice an interval later, or 0"),
     FIRN_NUMBER(struct icefrog, restart_s, "restart", "60", 0, 1e9,
                 "seconds a restart costs jobs that do not name a cost"),
     FIRN_NUMBER(struct icefrog, weight, "weight", "2", 1, 1e3,
@@ -62,8 +62,9 @@ const struct firn_option icefrog_options[] = {
     FIRN_NUMBER(struct icefrog, efficiency, "efficiency", "0.5", 0, 1,
                 "the least part of its work that a GPU must do; 0: no limit, "
                 "and no waste"),
-    FIRN_NUMBER(struct icefrog, behind, "behind", "0.15", 0, 1e6,
-                "jobs a GPU taken to come still, when wasted GPUs are weighed"),
+    FIRN_NUMBER(
+        struct icefrog, behind, "behind", "0.15", 0, 1e6,
+        "jobs a GPU that are expected to come, for weighing wasted GPUs"),
     FIRN_BOOL(struct icefrog, sharing, "sharing", "yes",
               "two jobs that accept one GPU may share it"),
     FIRN_NUMBER(struct icefrog, lambda, "lambda", "0.9", 0.01, 1,

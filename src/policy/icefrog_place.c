@@ -129,6 +129,6 @@ void ice_place(struct ice_round *round)
         if (ice_is_half(seat) &&
             !firn_plan_share(round->plan, seat->job, host->job))
             firn_plan_note(round->plan, seat->job,
-                           "whom it was to join has no GPU");
+                           "the job it was to share with has no GPU");
     }
 }

@@ -46,7 +46,7 @@ static const char *const estimates[] = {"oracle", "history", NULL};
 
 static const struct firn_option options[] = {
     FIRN_CHOICE(struct lucid, estimates, "estimates", "oracle", estimates,
-                "run times as told, or learnt from finished jobs"),
+                "run times as given, or learnt from finished jobs"),
     FIRN_BOOL(struct lucid, pack, "pack", "1",
               "put two jobs on the same GPUs at all"),
     FIRN_INT(struct lucid, limit, "limit", "2", 0, 4,
@@ -367,11 +367,13 @@ static void explain(const struct round *round, const struct firn_job *job,
 {
     int gpus = job->spec.gpus, free = firn_plan_free(round->plan);
     if (!job->spec.may_share)
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; it does not share",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; does not accept sharing", gpus,
+                       free);
     else if (!is_packing(round))
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; no packing now",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; no pairs are made now", gpus,
+                       free);
     else
         firn_plan_note(round->plan, job,
                        "%d GPUs, %d free; %d hosts: %d busy, %d mem, %d short, "

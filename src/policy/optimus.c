@@ -284,7 +284,8 @@ static void place_all(const struct round *round, struct firn_plan *plan)
         struct seat *seat = &round->seats[i];
         if (seat->host != NULL &&
             !firn_plan_share(plan, seat->job, seat->host->job))
-            firn_plan_note(plan, seat->job, "whom it was to join has no GPU");
+            firn_plan_note(plan, seat->job,
+                           "the job it was to share with has no GPU");
     }
 }
 
@@ -293,7 +294,7 @@ static void say_why(const struct round *round, struct firn_plan *plan)
     for (size_t i = 0; i < round->n; i++)
         if (round->seats[i].gpus == 0)
             firn_plan_note(plan, round->seats[i].job,
-                           "all GPUs are with jobs that came before");
+                           "earlier jobs hold all GPUs");
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,

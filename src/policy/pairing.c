@@ -358,8 +358,9 @@ static void explain(const struct round *round, const struct firn_job *job,
     for (int t = 0; t < round->view->cluster->ntypes; t++)
         open += round->hosts.open[t];
     if (!job->spec.may_share)
-        firn_plan_note(round->plan, job, "%d GPUs, %d free; it does not share",
-                       gpus, free);
+        firn_plan_note(round->plan, job,
+                       "needs %d GPUs, %d free; does not accept sharing", gpus,
+                       free);
     else
         firn_plan_note(round->plan, job,
                        "%d GPUs, %d free, %d to share; hosts: %d mem, %d slow",

@@ -20,6 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert(offsetof(struct firn_policy_def, size) == 0 &&
+                   offsetof(struct firn_policy_plugin, size) == 0,
+               "policies of every version begin with their size");
+
 struct loaded {
     void *object; /* the same for each dlopen() of one file */
     struct firn_policy_def def;
@@ -106,7 +110,7 @@ static const struct firn_policy_def *take(void *object, const char *path,
 {
     const struct firn_policy_plugin *plugin =
         dlsym(object, "firn_policy_plugin");
-    struct firn_policy_def def;
+    struct firn_policy_def def = {0};
     struct firn_error unknown = {0};
     if (check_plugin(plugin, path, err) != FIRN_OK)
         return NULL;

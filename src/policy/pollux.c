@@ -50,17 +50,17 @@ struct pollux {
 
 static const struct firn_option options[] = {
     FIRN_NUMBER(struct pollux, interval_s, "interval", "60", 1, 1e9,
-                "seconds after which to decide anew, if nothing happens"),
+                "seconds until the next decision, if no event comes before"),
     FIRN_NUMBER(struct pollux, p, "p", "-1", -10, 1,
                 "power of the mean over jobs: lower is fairer, 1 is the sum"),
     FIRN_NUMBER(struct pollux, restart_s, "restart", "30", 0, 1e9,
-                "seconds a restart is believed to cost"),
+                "assumed cost of a restart in seconds"),
     FIRN_BOOL(struct pollux, avoids, "avoid-interference", "yes",
               "no node has two jobs that span several nodes"),
     FIRN_INT(struct pollux, effort, "effort", "16", 0, 10000,
-             "tries a job without success after which the search ends"),
+             "the search ends after this many tries a job without success"),
     FIRN_INT(struct pollux, work, "work", "1000", 1, 1e6,
-             "allocations looked at for each job in one round, at most"),
+             "limit on the allocations tried for each job in one round"),
     {0},
 };
 

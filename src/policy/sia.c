@@ -51,8 +51,9 @@ enum { SEARCH_NODES = 20000, CBC_DEADLINE_S = 10, QUEUE_MIN = 1000 };
 const struct firn_option sia_options[] = {
     FIRN_NUMBER(struct sia, rules.p, "p", "-0.5", -100, -1e-3,
                 "power of the normalised goodput: fairer the lower it is"),
-    FIRN_NUMBER(struct sia, rules.lambda, "lambda", "1.1", 0, 1e6,
-                "what leaving a job out costs; above 1 everybody is served"),
+    FIRN_NUMBER(
+        struct sia, rules.lambda, "lambda", "1.1", 0, 1e6,
+        "cost of leaving a job out; above 1 every job is served that can be"),
     FIRN_NUMBER(struct sia, rules.interval_s, "interval", "60", 1e-3, 1e9,
                 "seconds between two rounds"),
     FIRN_NUMBER(struct sia, rules.restart_s, "restart", "30", 0, 1e9,
@@ -60,7 +61,7 @@ const struct firn_option sia_options[] = {
     FIRN_NUMBER(struct sia, rules.gap, "gap", "0.01", 0, 1,
                 "share of the best sum that may be missed before cbc is asked"),
     FIRN_BOOL(struct sia, rules.asks_cbc, "cbc", "yes",
-              "ask cbc where the gap stays larger"),
+              "run the solver cbc when the gap stays larger"),
     {0},
 };
 
@@ -442,7 +443,8 @@ static void note(const struct round *round, const struct entry *entry)
                        "the GPUs are worth more to other jobs");
         return;
     }
-    const char *never = entry->is_stuck ? "runs on no GPUs of one type" : NULL;
+    const char *never =
+        entry->is_stuck ? "no single GPU type can run it" : NULL;
     if (entry->nchoices == 0)
         never = "wants more GPUs than any type it accepts has";
     if (never != NULL && job->held.nparts == 0 && has_all(round, job))

@@ -55,9 +55,9 @@ static const struct firn_option options[] = {
     FIRN_NUMBER(
         struct themis, lease_s, "lease", "600", 1, 1e9,
         "seconds for which a job has its GPUs before it must bid again"),
-    FIRN_NUMBER(
-        struct themis, filter, "filter", "0.8", 0, 1,
-        "share of the bidders, those that fare best, that get no offer"),
+    FIRN_NUMBER(struct themis, filter, "filter", "0.8", 0, 1,
+                "share of the waiting jobs, those nearest to their fair share, "
+                "without offer"),
     FIRN_NUMBER(struct themis, interval_s, "interval", "0", 0, 1e9,
                 "seconds between two auctions; 0: whenever there are GPUs"),
     {0},
@@ -213,8 +213,9 @@ static enum firn_status decide(void *state, const struct firn_view *view,
             continue;
         themis->leaves_some = true;
         firn_plan_note(plan, line[i].job, "no lease: %s",
-                       i < noffered ? "outbid, or no room for it"
-                                    : "others fare worse");
+                       i < noffered
+                           ? "outbid by other jobs, or no room"
+                           : "other jobs are further from their fair share");
     }
     return FIRN_OK;
 }
@@ -268,7 +269,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
 const struct firn_policy_def firn_policy_themis = {
     .size = sizeof(struct firn_policy_def),
     .name = "themis",
-    .summary = "leases, offered to those furthest from their fair share",
+    .summary = "leases, offered first to jobs far from their fair share",
     .paper = "Mahajan et al., Themis, NSDI 2020",
     .needs = FIRN_NEED_DURATION,
     .does = FIRN_DOES_PREEMPT,

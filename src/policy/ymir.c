@@ -416,9 +416,10 @@ static void note(const struct meeting *m)
                            "waits for the weights of %.20s: %.2f times faster",
                            first->spec.name, bond->gain);
         else
-            firn_plan_note(m->plan, unit->job,
-                           "a GPU is worth %.3g to others, more than to it",
-                           m->y->latest.price);
+            firn_plan_note(
+                m->plan, unit->job,
+                "a GPU is worth %.3g to other jobs, less to this one",
+                m->y->latest.price);
     }
 }
 

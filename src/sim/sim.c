@@ -48,6 +48,9 @@ struct sim {
     long idle_rounds; /* decisions since anything changed: a job or a plan */
 };
 
+_Static_assert(offsetof(struct firn_sim_options, size) == 0,
+               "options of every version begin with their size");
+
 /* A program that was compiled with older headers has shorter options. */
 void firn_sim_options_init(struct firn_sim_options *options, size_t size)
 {
@@ -508,8 +511,8 @@ enum firn_status firn_sim_run(const struct firn_sim_options *given,
                               struct firn_sim_result *out,
                               struct firn_error *err)
 {
-    struct firn_sim_options options;
-    struct firn_policy_def policy;
+    struct firn_sim_options options = {0};
+    struct firn_policy_def policy = {0};
     double begin_cpu_s = clock_cpu_s();
     bool is_open = false;
     FIRN_TRY(take_options(&options, &policy, given, err));

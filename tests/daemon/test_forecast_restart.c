@@ -401,7 +401,9 @@ static void forecasts_of_random_recovered_scenes_end(void **unused)
     (void)unused;
     const char *only = getenv("FIRN_SEED");
     uint64_t first = only != NULL ? strtoull(only, NULL, 10) : 1;
-    int n = only != NULL ? 1 : trials(60);
+    int n = only != NULL                  ? 1
+            : getenv("FIRN_SOAK") != NULL ? trials(60)
+                                          : trials(20);
     for (int i = 0; i < n; i++)
         random_scene(first + (uint64_t)i);
 }

@@ -2,6 +2,7 @@
  * killed.
  */
 #include "base/failpoint.h"
+#include "core/jobfields.h"
 #include "daemon/storework.h"
 #include "lib/folder.h"
 #include "tests/daemon/storescene.h"
@@ -348,8 +349,14 @@ static void a_file_of_the_first_firnd_is_read(void **state)
                  columns[i]);
         assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     }
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        snprintf(sql, sizeof sql, "ALTER TABLE jobs DROP COLUMN %s",
+                 job_fields[i].name);
+        if (job_fields[i].since > 1)
+            assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL),
+                             SQLITE_OK);
+    }
     assert_int_equal(sqlite3_exec(db,
-                                  "ALTER TABLE jobs DROP COLUMN inbox;"
                                   "ALTER TABLE jobs DROP COLUMN gpu_type;"
                                   "ALTER TABLE events DROP COLUMN caller",
                                   NULL, NULL, NULL),

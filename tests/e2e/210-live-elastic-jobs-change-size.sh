@@ -1,6 +1,6 @@
 #!/bin/sh
 # An elastic job grows and shrinks while it trains, by its user's bounds, is
-# held and released; its last weights are those of a run that nobody disturbed.
+# held and released; its last weights equal those of an undisturbed run.
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x4:v100@16 --policy icefrog --set icefrog.interval=1 \

@@ -5,7 +5,7 @@
 only local "it is about firnd alone"
 printf 'policy: sjf\ngpus: 1x2:v100@16\n' >"$tmp/old"
 printf 'policy: fifo\ngpus: 1x2:v100@16\n' >"$tmp/new"
-# A pipe is read when somebody writes: firnd is in the midst of it until then.
+# Reading a pipe blocks until it is written: firnd is still starting until then.
 mkfifo "$tmp/config" || fail "no pipe"
 "$firnd" --config "$tmp/config" --state "$tmp/state" --socket "$socket" \
     --allow-root 2>>"$tmp/err" &

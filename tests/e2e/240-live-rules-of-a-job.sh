@@ -43,7 +43,7 @@ wait_state twice succeeded
 submit shell 1 "" /bin/echo '$(touch '"$tmp"'/pwned); `id` ; ../../x'
 wait_state shell succeeded
 [ ! -e "$tmp/pwned" ] || fail "a shell saw it"
-api GET /jobs/shell/logs | grep -qF 'touch' || fail "no words"
+api GET /jobs/shell/logs | grep -qF 'touch' || fail "the log does not have the arguments"
 api POST /jobs/rigid/cancel "" >/dev/null
 wait_state rigid cancelled
 down

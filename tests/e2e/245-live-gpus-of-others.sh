@@ -1,5 +1,5 @@
 #!/bin/sh
-# 245-live-gpus-of-others.sh - a driver's GPUs that somebody else uses: planned
+# 245-live-gpus-of-others.sh - GPUs of the driver that foreign processes use: planned
 # around, shown, and given out again when they are free. The driver's library
 # is made up and names the processes that a file names.
 . tests/lib/firnd.sh
@@ -52,7 +52,7 @@ run 0 submit --name both --gpus 2 -- sleep 3600
 await_told 'waits for 2 GPUs; 0 free, 1 used by others than firn' why both
 out_has 'it starts when others leave enough GPUs'
 
-# What the job itself does there is not somebody else's.
+# A process of the job itself is not foreign.
 gpus "$other" "$(cat "$tmp/one")"
 sleep 0.5
 await_told 'n0    up     t4       2     0        1' nodes

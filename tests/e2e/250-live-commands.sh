@@ -64,7 +64,7 @@ await "no round sees it" is_seen
 out_has 'reason: capacity'
 out_has 'need: gpus 1'
 for all in '' --all; do # a list has the same reason
-    # shellcheck disable=SC2086 # none is no word
+    # shellcheck disable=SC2086 # empty: no argument
     run 0 ls $all
     grep -q ' behind .* capacity$' "$tmp/out" || fail "ls $all: no reason"
 done
@@ -104,7 +104,7 @@ run 0 nodes
 out_has drained
 run 0 undrain n0
 run 0 trace export -o "$tmp/history.csv"
-grep -q 'one_type' "$tmp/history.csv" && fail "nobody asked for one type"
+grep -q 'one_type' "$tmp/history.csv" && fail "one_type was not requested"
 run 0 submit --wait --name bits --elastic -- sleep 0.1
 run 0 trace export -o "$tmp/history.csv"
 grep -q ',one_type$' "$tmp/history.csv" || fail "D1 is lost in the trace"
@@ -114,7 +114,7 @@ run 0 whatif --policy fifo,sjf
 out_has history
 run 0 ls --all -o json
 out_has '"state": "cancelled"'
-# The scheduler ends well while somebody follows.
+# The scheduler exits with 0 while a client follows a log.
 run 0 submit --name stays -- sleep 30
 "$FIRN" logs -f stays >/dev/null 2>&1 &
 follower=$!

@@ -16,7 +16,7 @@ cat >"$tmp/tell" <<'END'
 END
 chmod +x "$tmp/tell"
 
-# shellcheck disable=SC2016 # for nobody to expand
+# shellcheck disable=SC2016 # it must stay as it is
 job='{"name": "x-9", "gpus": 2, "workdir": "'$odd'", "env": {
     "TOLD": "'$tmp'/told",
     "EVIL": "$(touch '$tmp'/pwned); `touch '$tmp'/pwned` | touch '$tmp'/pwned",
@@ -28,7 +28,7 @@ job='{"name": "x-9", "gpus": 2, "workdir": "'$odd'", "env": {
     "#!/bin/sh", ":", "\\", "é", "if x:\n\tFORGED = 1\n"]}'
 api POST /jobs "$job" >/dev/null || fail "it was not taken"
 wait_state x-9 succeeded
-# shellcheck disable=SC2016 # for nobody to expand
+# shellcheck disable=SC2016 # it must stay as it is
 printf '%s\n' "$odd" \
     '$(touch '"$tmp"'/pwned); `touch '"$tmp"'/pwned` | touch '"$tmp"'/pwned' \
     '" '"'"' \ \" %j %x * ? [a-z] {a,b} ~ #SBATCH -p inbox' \
@@ -48,7 +48,7 @@ done
 [ ! -e "$tmp/pwned" ] && [ ! -e "$odd/x" ] && [ ! -e x ] ||
     fail "a shell saw it"
 # Names that could be more than names, and control characters, are refused.
-# shellcheck disable=SC2016 # for nobody to expand
+# shellcheck disable=SC2016 # it must stay as it is
 for name in 'a b' 'a;b' '$(id)' '--wrap' 'a\nb' '-n' '../x' "a'b"; do
     api POST /jobs '{"name": "'"$name"'", "run": ["true"]}' >/dev/null 2>&1 &&
         fail "a job is called $name"

@@ -30,7 +30,7 @@ all_trained()
     [ "$(reported "$1" effective)" = 64 ] || fail "$1 has lost steps"
 }
 
-# frozen_at_most NAME N: so many layers in the end, and never more.
+# frozen_at_most NAME N: N layers are frozen at the end, and never more.
 frozen_at_most()
 {
     most=$(sed -n 's/^epoch .* \([0-9]*\) layers frozen$/\1/p' "$tmp/$1.log" |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # easyscale: an elastic job on GPUs of two types has more threads on the faster;
 # it changes its size while it runs, to one GPU and back to both; its last
-# weights are those of a run that nobody disturbed.
+# weights equal those of an undisturbed run.
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x1:v100@16,1x1:t4@16 --policy easyscale \

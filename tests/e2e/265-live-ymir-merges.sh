@@ -36,7 +36,7 @@ finetune: {base: tiny, dataset: $text, sharing: allowed}" \
 }
 
 # both OPTION...: a and b, held back until both are there, so that one round
-# sees them, by a job that nobody but its user can stop. Their paths are meant
+# sees them, by a job that only its user can stop. Their paths are meant
 # where they run.
 both()
 {
@@ -56,7 +56,7 @@ pair()
     both "$@"
     wait_state a running
     wait_state b running
-    api GET /jobs/b | grep -q 'trained by job' || fail "b rides with nobody"
+    api GET /jobs/b | grep -q 'trained by job' || fail "b is not trained together with a"
 }
 
 up --gpus 1x1:v100@16 --policy ymir
@@ -102,7 +102,7 @@ grep -q "$told $other: env differs: SEED\$" "$tmp/out" ||
     fail "$runs is not told that it differs from job $other"
 waits=b other='2 (a)'
 [ "$runs" = a ] || waits=a other='3 (b)'
-"$FIRN" why "$waits" >"$tmp/out" || fail "nobody knows why"
+"$FIRN" why "$waits" >"$tmp/out" || fail "firn why fails"
 grep -q "$told $other: env differs: SEED\$" "$tmp/out" ||
     fail "$waits is not told that it differs from job $other"
 touch "$tmp/go"
@@ -118,7 +118,7 @@ rm -rf "$tmp/state"
 
 [ -z "${FIRN_QUICK:-}" ] || exit 0 # a checker has seen the way there
 
-# Trained for a fixed number of epochs, nobody gains from the other: the guard
+# Trained for a fixed number of epochs, no job gains from the other: the guard
 # parts them once both have reported two. Killed before that, the scheduler
 # knows who rides with whom.
 up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1

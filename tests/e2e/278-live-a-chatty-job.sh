@@ -18,7 +18,7 @@ dropped()
         sed -n 's/.*"dropped_bytes": \([0-9]*\).*/\1/p'
 }
 
-# has_dropped JOB BYTES: so many, or more?
+# has_dropped JOB BYTES: has the log dropped at least BYTES?
 has_dropped()
 {
     [ "$(dropped "$1")" -ge "$2" ] 2>/dev/null

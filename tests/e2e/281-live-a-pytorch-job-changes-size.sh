@@ -1,7 +1,7 @@
 #!/bin/sh
 # An elastic PyTorch job, run by the scheduler: it reports, is made larger while
-# it trains, goes on from its checkpoint, and ends with the weights of a run that
-# nobody disturbed. Skipped where the distribution's PyTorch is not there.
+# it trains, goes on from its checkpoint, and ends with the weights of an
+# undisturbed run. Skipped where the distribution's PyTorch is not there.
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "nothing of it is under a checker"
 python=${FIRN_PYTHON:-/usr/bin/python3}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # On Slurm an elastic job goes from one node to two, three and another one, each
 # time another size, with its processes really on those nodes; its last weights
-# are those of a run that nobody disturbed.
+# equal those of an undisturbed run.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"

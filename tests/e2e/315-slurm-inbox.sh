@@ -7,7 +7,7 @@ FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 slurm_up 2x2:v100@16
 
-# later NAME OPTION...: somebody sends a job to the inbox, which ends when the
+# later NAME OPTION...: a user sends a job to the inbox, which ends when the
 # file go-NAME is there.
 later()
 {
@@ -88,7 +88,7 @@ await "Slurm has more than job $odd" is_only "$odd inbox PENDING"
 grep -q "job $odd of the inbox is left alone" "$tmp/err" || fail "not said"
 [ "$(api GET '/jobs?all=1' | tr '{' '\n' | grep -c '"queue": "inbox"')" = 5 ] ||
     fail "not one job for each"
-# Whoever is slow may have been told so, but has not talked nonsense.
+# A slow Slurm may have been reported, but only as slow.
 grep 'does not answer' "$tmp/err" | grep -v -e 'too long' -e 'imed out' \
     -e 'ontact' -e 'onnect' -e 'Zero Bytes' -e 'ommunication' &&
     fail "a name was taken for an answer"

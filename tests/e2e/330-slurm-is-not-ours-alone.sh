@@ -8,7 +8,7 @@ FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 slurm_up 3x2:v100@16
-# Somebody else has all of n0.
+# Another user has all of n0.
 timeout 60 sbatch -Q -w n0 --gres=gpu:2 -o /dev/null --wrap 'exec sleep 3000' ||
     fail "sbatch failed"
 others=$(timeout 60 sbatch --parsable -w n1 --gres=gpu:v100s0:1 -o /dev/null \
@@ -40,7 +40,7 @@ wait_state two running
 api GET /nodes >"$tmp/out"
 out_has 'new fan'
 
-# A machine dies, somebody tells Slurm, and it comes back empty.
+# A node dies, its administrator tells Slurm, and it comes back empty.
 tools/slurm-bed kill n0 --steps --dir "$bed" || fail "not killed"
 timeout 60 scontrol update NodeName=n0 State=DOWN Reason="no power" ||
     fail "not down"
@@ -77,7 +77,7 @@ submit late 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_why late slurmctld
 [ "$(field one state)" = running ] || fail "one is $(field one state)"
 
-# So it is with a scheduler that begins while nobody can tell it the nodes.
+# The same holds for a scheduler that starts while Slurm cannot list the nodes.
 down KILL
 up --policy fifo
 api GET /nodes >"$tmp/out"

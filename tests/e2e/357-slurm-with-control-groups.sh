@@ -25,8 +25,8 @@ hidden()
     grep -lszx "600\\.$$" /proc/[0-9]*/cmdline >/dev/null
 }
 submit hides 1 "checkpoint: {grace: 1}" "$tmp/hides"
-await "it hides nobody" [ -e "$tmp/hidden" ]
-await "nobody is hidden" hidden
+await "the job has not hidden its process" [ -e "$tmp/hidden" ]
+await "the process is not hidden" hidden
 api POST /jobs/hides/cancel "" >/dev/null || fail "not cancelled"
 wait_state hides cancelled
 await "the hidden one is left" eval '! hidden'

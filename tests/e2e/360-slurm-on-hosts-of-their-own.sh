@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests on Slurm once more where each node is a host of its own, with its own
-# name, address, processes and /proc: nobody may count on seeing another node's
-# processes, or on reaching it as 127.0.0.1. An elastic job goes from host to
+# name, address, processes and /proc: firn must not expect to see the processes
+# of another node, or to reach it as 127.0.0.1. An elastic job goes from host to
 # host; a host dies with all that it runs; a killed scheduler comes back. In a
 # soak, all tests of the live scheduler, and the faults at random.
 . tests/lib/e2e.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stopped by SIGUSR1 and gone on with other processes, killed between two
-# checkpoints, its last checkpoint torn: the same bits as a run that nobody
-# disturbed.
+# checkpoints, its last checkpoint torn: the same bits as an undisturbed
+# run.
 # Shared memory of its own, where that can be had: what is left there in the end
 # was left by this test, and by none that runs beside it.
 for way in --mount "--user --map-root-user --mount"; do
@@ -31,8 +31,8 @@ is_further()
     [ "$(steps "$1")" != "$2" ]
 }
 
-# begin NAME P LAYOUT: as start, until it has done a step: before, nobody can
-# count on its hearing a signal.
+# begin NAME P LAYOUT: as start, until it has done a step: only then does
+# it handle signals.
 begin()
 {
     before=$(steps "$1")
@@ -64,7 +64,7 @@ size=$(wc -c <"$file")
 head -c $((size - 100)) "$file" >"$tmp/torn" && mv "$tmp/torn" "$file"
 train killed 3 "" "$cnn" $small
 grep -q "killed-.*ckpt" "$tmp"/killed/out.* ||
-    fail "nobody said that a checkpoint was passed over"
+    fail "the log does not say that a checkpoint was skipped"
 same whole killed
 
 # A folder that cannot be is told before training, by all; one that is not

@@ -1,6 +1,6 @@
 #!/bin/sh
 # 931-every-compiler-sums-alike.sh - folds, variances and matrix products have
-# the same bits whoever compiled them.
+# the same bits with every compiler.
 #
 # One program, built by gcc with and without optimisation, by clang with all
 # that the machine has, and for arm64 where a compiler and an emulator are

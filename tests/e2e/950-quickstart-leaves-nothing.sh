@@ -9,7 +9,7 @@ export FIRN QUICKSTART_SAMPLES=128
 export TMPDIR="$tmp/there"
 mkdir "$TMPDIR"
 
-# is_alone: nobody was told of the folder. Whoever looks was.
+# is_alone: no process has the folder in its arguments, but for this search.
 is_alone()
 {
     for file in $(grep -lsF "$TMPDIR/firn-quickstart" /proc/[0-9]*/cmdline); do
@@ -35,7 +35,7 @@ out_has 'trained by job'
 err_is_empty
 nothing_left
 
-# Jobs run when it is told to end.
+# Jobs run when it gets the signal.
 QUICKSTART_SAMPLES=8192 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 job_runs()

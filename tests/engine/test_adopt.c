@@ -228,17 +228,17 @@ static void orphans_whose_first_thread_ended_are_found(void **state)
 static void orphans_without_marks_are_found_by_their_control_group(void **state)
 {
     (void)state;
-    struct cgroup cage;
+    struct cgroup cgroup;
     char name[CGROUP_NAME];
-    cgroup_name(name, 0, 0, getpid()); /* nobody else's */
-    if (!cgroup_open(&cage, CGROUP_ON, name)) {
+    cgroup_name(name, 0, 0, getpid()); /* not used by any attempt */
+    if (!cgroup_open(&cgroup, CGROUP_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
-    char path[sizeof cage.path];
-    memcpy(path, cage.path, sizeof path);
-    mkdirat(cage.folder, "inner", 0700); /* as the job itself may */
-    cgroup_close(&cage);
+    char path[sizeof cgroup.path];
+    memcpy(path, cgroup.path, sizeof path);
+    mkdirat(cgroup.folder, "inner", 0700); /* as the job itself may */
+    cgroup_close(&cgroup);
     assert_int_equal(access(path, F_OK), -1);
     ((struct local *)host.state)->cgroup = CGROUP_ON;
     orphans_are_gone_before_their_gpu_is_free("bare");
@@ -277,7 +277,7 @@ the_end_of_a_killed_shepherd_follows_from_where_it_died(void **state)
     }
 }
 
-/* Nobody is left to hand signals on. */
+/* A stopped shepherd forwards no signals. */
 static void a_shepherd_that_hangs_is_killed_with_its_workers(void **state)
 {
     (void)state;

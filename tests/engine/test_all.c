@@ -52,7 +52,7 @@ static void every_engine_has_all_functions_of_a_live_engine(void **state)
         assert_true(e->apply && e->settled && e->next && e->adopt);
         assert_true(e->attach && e->wake_fd && e->cancel && e->phase);
         assert_true(e->state_size > 0);
-        assert_int_equal(e->gives & FIRN_NEED_DURATION, 0); /* nobody knows */
+        assert_int_equal(e->gives & FIRN_NEED_DURATION, 0); /* not known */
     }
 }
 

@@ -1,5 +1,6 @@
 /* test_attemptfiles_power.c - the power is cut while an attempt's files are
- * written: what was said to be on disk is there, and nothing half is believed.
+ * written: what a sync has put on disk is there, and no part of a file is
+ * believed.
  *
  * The calls of attemptfiles.c to the file system pass through this program,
  * which notes them. From the notes the folder is built as it may be after a cut

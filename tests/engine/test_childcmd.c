@@ -1,5 +1,5 @@
-/* test_childcmd.c - commands beside the loop: told once each, in order, killed
- * when they are late, and nothing of them is left.
+/* test_childcmd.c - commands beside the loop: reported once each, in order,
+ * killed when they are late, and nothing of them is left.
  *
  * After each case there is no child to wait for and no descriptor more than
  * before.
@@ -284,7 +284,7 @@ static pid_t await_number(const char *path)
     return (pid_t)strtol(text, NULL, 10);
 }
 
-/* It says all it has to say before anybody looks at its limit. */
+/* It writes all its output before its limit is checked. */
 static void a_late_command_is_killed_with_its_group(void **state)
 {
     struct commands *c = *state;

@@ -294,7 +294,7 @@ static void a_full_disk_loses_bytes_and_says_how_many(void **state)
         struct joblog log;
         struct firn_buf all = {0};
         int64_t offset = 0;
-        long long told = 0, printed = 0;
+        long long logged = 0, printed = 0;
         char line[80], last[80];
         folder_empty(folder_path());
         open_log(&log, MAX);
@@ -321,8 +321,8 @@ static void a_full_disk_loses_bytes_and_says_how_many(void **state)
         assert_string_equal(all.at + all.n - 5, "back\n");
         while (at > all.at && at[-1] != '\n')
             at--;
-        assert_int_equal(sscanf(at, "firn: %lld %79s", &told, last), 2);
-        assert_int_equal(told, lost + 2);
+        assert_int_equal(sscanf(at, "firn: %lld %79s", &logged, last), 2);
+        assert_int_equal(logged, lost + 2);
         buf_release(&all);
         joblog_close(&log);
     }

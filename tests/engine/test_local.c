@@ -265,7 +265,7 @@ static void a_cancelled_job_that_waits_fails_at_once(void **state)
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 1);
     assert_int_equal(end.end, FIRN_END_KILLED);
     assert_int_equal(livehost_epoch(&host, 1), 0); /* none was used */
-    host.engine->cancel(host.state, 5);            /* nobody: nothing */
+    host.engine->cancel(host.state, 5);            /* no such job: no effect */
 }
 
 /* --- resizing, sharing, waiting ------------------------------------------- */
@@ -364,7 +364,7 @@ static void an_unrequested_checkpoint_is_resumed(void **state)
     livehost_step(&host, 0, "n0[0]");
     workers_await(folder_file("ready"), 1);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
-    kill(pids[0], SIGUSR1); /* somebody else */
+    kill(pids[0], SIGUSR1); /* not by the engine */
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);

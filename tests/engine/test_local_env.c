@@ -1,4 +1,4 @@
-/* test_local_env.c - what workers are told, on declared and on real GPUs. */
+/* test_local_env.c - variables of workers, on declared and on real GPUs. */
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "lib/alloc_text.h"
@@ -46,7 +46,7 @@ static void bench_close(struct bench *b)
     arena_release(&b->text);
 }
 
-/* The value of a variable of all workers, or of one; NULL: not said. */
+/* The value of a variable of all workers, or of one; NULL: not set. */
 static const char *value(const struct bench *b, int worker, const char *name)
 {
     const char *const *at = b->out.common.at;
@@ -151,7 +151,8 @@ static void a_co_trained_job_is_in_the_environment_without_sharing(void **state)
                         "a b");
     assert_string_equal(value(&b, -1, "FIRN_AFTER"), "/three");
     assert_string_equal(value(&b, -1, "FIRN_AFTER_JOB"), "3");
-    assert_null(value(&b, -1, "FIRN_SHARE")); /* with nobody but itself */
+    assert_null(
+        value(&b, -1, "FIRN_SHARE")); /* it shares with its partner only */
     bench_close(&b);
 }
 

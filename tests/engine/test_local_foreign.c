@@ -1,5 +1,6 @@
-/* test_local_foreign.c - whose a process on a GPU is, and what the host is told
- * of GPUs that others use. The driver is made up, the processes are real.
+/* test_local_foreign.c - whose a process on a GPU is, and what the host is
+ * reported of GPUs that others use. The driver is made up, the processes are
+ * real.
  */
 #define _GNU_SOURCE
 #include "engine/localwork.h"
@@ -25,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534, NO_SUCH_PID = 1 << 30 };
+enum { OTHER_USER = 65534, NO_SUCH_PID = 1 << 30 };
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -123,10 +124,10 @@ static void a_process_of_another_user_is_foreign(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         char path[64];
-        bool is_nobody = geteuid() != 0 || setuid(NOBODY) == 0;
+        bool is_other_user = geteuid() != 0 || setuid(OTHER_USER) == 0;
         snprintf(path, sizeof path, "/proc/%ld/environ", (long)of);
         FILE *in = fopen(path, "r");
-        if (!is_nobody || in != NULL || errno == ENOENT)
+        if (!is_other_user || in != NULL || errno == ENOENT)
             _exit(77); /* this system hides nothing, or even who is there */
         _exit(procs_has_variable(of, "FIRN_EPOCH=") == 0 ? 0 : 1);
     }
@@ -145,7 +146,7 @@ static void a_worker_that_has_just_ended_is_not_foreign(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (geteuid() == 0 && setuid(NOBODY) != 0)
+        if (geteuid() == 0 && setuid(OTHER_USER) != 0)
             _exit(77);
         pid_t dead = ended();
         int has = procs_has_variable(dead, "FIRN_EPOCH=");
@@ -188,16 +189,16 @@ static void host_open(void)
 static int look(void)
 {
     struct firn_event event;
-    int told = -1;
+    int reported = -1;
     engine()->foreign_s = 0; /* it is due */
     while (host.engine->next(host.state, 0, &event, &host.err))
         if (event.kind == FIRN_EVENT_TAKEN) {
             assert_int_equal(event.taken.node, 0);
             assert_int_equal(event.taken.board, 0);
-            assert_int_equal(told, -1); /* once */
-            told = (int)event.taken.gpus;
+            assert_int_equal(reported, -1); /* once */
+            reported = (int)event.taken.gpus;
         }
-    return told;
+    return reported;
 }
 
 static void a_change_of_foreign_gpus_is_reported_once(void **state)
@@ -301,7 +302,7 @@ static void the_busiest_and_the_fullest_gpu_of_a_job_are_told(void **state)
     workers_await(file, 1);
     assert_true(host.engine->load(host.state, 0, &load));
     assert_true(load.util == 0.7 && load.mem_gib == 3);
-    assert_false(host.engine->load(host.state, 1, &load)); /* nobody */
+    assert_false(host.engine->load(host.state, 1, &load)); /* no such job */
     two[1].percent = 200; /* no share of anything */
     assert_false(host.engine->load(host.state, 0, &load));
     livehost_step(&host, 0, "");

@@ -36,7 +36,7 @@ static bool is_taken(const void *engine, const struct firn_alloc *gpus)
     return *(const bool *)engine;
 }
 
-/* Starts who is next: it holds what it wants. -1: nobody. */
+/* Starts the next job: it holds what it wants. -1: none. */
 static firn_job_id start(void)
 {
     const struct roster_limits limits = {2, is_taken, &is_others};

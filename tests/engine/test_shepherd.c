@@ -105,7 +105,7 @@ static struct attempt_exit bench_end(struct bench *b, pid_t pid)
     assert_true(attempt_exit_get(b->dir, &how));
     assert_int_equal(how.attempt, b->launch.attempt);
     int lock = attempt_lock(b->above);
-    assert_true(lock >= 0); /* nobody has it any more */
+    assert_true(lock >= 0); /* it is free */
     close(lock);
     return how;
 }
@@ -334,15 +334,15 @@ static void a_control_group_is_used_where_it_can_be(void **state)
 {
     (void)state;
     struct bench b;
-    struct cgroup cage;
+    struct cgroup cgroup;
     char name[CGROUP_NAME];
     pid_t pids[8];
-    cgroup_name(name, 7, 1, getpid()); /* nobody else's */
-    if (!cgroup_open(&cage, CGROUP_ON, name)) {
+    cgroup_name(name, 7, 1, getpid()); /* not used by any attempt */
+    if (!cgroup_open(&cgroup, CGROUP_ON, name)) {
         print_message("no control group can be made here: skipped\n");
         skip();
     }
-    cgroup_close(&cage);
+    cgroup_close(&cgroup);
     bench_open(&b, 1, 1);
     b.launch.grace_s = 0.1;
     b.launch.cgroup = CGROUP_ON;

@@ -154,7 +154,7 @@ static void nodes_with_equal_wants_are_one_component(void **state)
     livehost_await(&host, FIRN_EVENT_DONE, 2);
 }
 
-/* Whatever users say reaches no word of sbatch, and no script. */
+/* No text of a user is in an argument or the script of sbatch. */
 static void no_text_of_a_user_reaches_sbatch(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static bool has_ended(void)
     return is_there;
 }
 
-/* Its node, a person or the time limit: nobody knows before Slurm answers. */
+/* Its node, a person or the time limit: unknown until Slurm answers. */
 static void the_cause_of_an_end_is_asked_when_slurm_is_back(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void an_attempt_cancelled_from_outside_has_failed(void **state)
 }
 
 /* The controller crashed after its last answer, and gave the number out again:
- * whoever leaves then does not take the other with it. */
+ * an attempt that leaves then does not cancel the other. */
 static void a_leaving_attempt_cancels_only_its_own_slurm_job(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* test_slurm_inbox.c - jobs of a closed partition, with Slurm's commands played
- * by small scripts: what is asked, what is told, what is done to them.
+ * by small scripts: the questions, the reports, the commands.
  */
 #include "engine/slurmwork.h"
 
@@ -162,7 +162,7 @@ static void did(const char *line)
 }
 
 /* "+17-... 2 a100; -18-...; whole" of what is owed, which is given out. */
-static const char *told(void)
+static const char *reports(void)
 {
     static char text[1024];
     size_t n = 0;
@@ -207,17 +207,17 @@ static void an_inbox_job_and_its_end_are_reported_once(void **state)
     (void)state;
     put("list", WAITS("17") WAITS("18_2"), 0644);
     turn(1);
-    assert_string_equal(told(), "+17-1700000000 2  ann; "
-                                "+18.2-1700000000 2  ann; whole");
+    assert_string_equal(reports(), "+17-1700000000 2  ann; "
+                                   "+18.2-1700000000 2  ann; whole");
     assert_string_equal(take("asked"), "%s -h -a -r -t PD -p inbox\n");
     turn(2);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
     put("list", WAITS("18_2"), 0644);
     turn(2);
-    assert_string_equal(told(), "-17-1700000000");
+    assert_string_equal(reports(), "-17-1700000000");
     put("list", WAITS("17") WAITS("18_2"), 0644); /* it is back */
     turn(2);
-    assert_string_equal(told(), "+17-1700000000 2  ann");
+    assert_string_equal(reports(), "+17-1700000000 2  ann");
     assert_string_equal(take("did"), "");
 }
 
@@ -234,13 +234,13 @@ static void an_inbox_job_of_an_impossible_shape_is_left_alone(void **state)
                                  "1@1@N/A@gres:gpu:v100:4"),
         0644);
     turn(2);
-    assert_string_equal(told(), "+5-5 8  ann; +6-5 4 v100 ann; whole");
+    assert_string_equal(reports(), "+5-5 8  ann; +6-5 4 v100 ann; whole");
     put("list",
         LINE("1+0", "inbox", "PENDING", "5", TWO)
             LINE("6", "inbox", "RUNNING", "5", TWO),
         0644);
     turn(1);
-    assert_string_equal(told(), "-5-5; -6-5");
+    assert_string_equal(reports(), "-5-5; -6-5");
 }
 
 static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
@@ -249,7 +249,7 @@ static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
     put("list", WAITS("17"), 0644);
     put("guests", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     struct slurmjob *job = begin("17-1700000000", 1);
     turn(4);
     did("scontrol update JobId=17 Partition=main ReqNodeList=b NumNodes=1-1\n");
@@ -260,7 +260,7 @@ static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
     put("list", "", 0644);
     put("guests", LINE("17", "main", "RUNNING", "1700000000", TWO), 0644);
     turn(4);
-    assert_string_equal(told(), ""); /* let go is not gone */
+    assert_string_equal(reports(), ""); /* a released job is not gone */
     assert_int_equal(job->state, SLURM_RUNNING);
     job->cancel_s = 0;
     turn(2);
@@ -295,16 +295,16 @@ static void a_cancelled_inbox_job_is_cancelled_when_it_is_listed(void **state)
     slurm_inbox_end(&slurm, 7); /* before anything was heard */
     turn(1);
     assert_string_equal(take("did"), "");
-    assert_string_equal(told(), "-17-1700000000; whole");
+    assert_string_equal(reports(), "-17-1700000000; whole");
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     slurm_inbox_end(&slurm, 7);
     turn(2);
     did("scancel --quiet 17\n");
     put("list", "", 0644);
     turn(2);
-    assert_string_equal(told(), "-17-1700000000");
+    assert_string_equal(reports(), "-17-1700000000");
 }
 
 static void an_inbox_job_needs_its_number_of_nodes(void **state)
@@ -320,7 +320,7 @@ static void an_inbox_job_needs_its_number_of_nodes(void **state)
     assert_non_null(strstr(err.text, "has not listed the job"));
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     assert_int_equal(slurm_inbox_check(&slurm, 7, &alloc, &err), FIRN_EREFUSED);
     assert_non_null(strstr(err.text, "on exactly 1 node"));
     alloc.nparts = 1;
@@ -332,7 +332,7 @@ static void an_answer_that_cannot_be_read_changes_nothing(void **state)
     (void)state;
     put("list", WAITS("17"), 0644);
     turn(1);
-    told();
+    reports();
     put("list", "something else\n", 0644);
     turn(2);
     put("squeue",
@@ -340,12 +340,12 @@ static void an_answer_that_cannot_be_read_changes_nothing(void **state)
         "exit 1\n",
         0755);
     turn(1);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
     assert_true(slurm.away_s == 0); /* it answers */
     put("squeue", "#!/bin/sh\necho 'Unable to contact' >&2\nexit 1\n", 0755);
     turn(1);
     assert_true(slurm.away_s > 0);
-    assert_string_equal(told(), "");
+    assert_string_equal(reports(), "");
 }
 
 static void the_inbox_is_not_the_jobs_partition(void **state)

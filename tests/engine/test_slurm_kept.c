@@ -28,14 +28,14 @@
     "IDX:N/A),gpu:v100s3:0(IDX:N/A)"
 
 static struct livehost host;
-static char said[1 << 14]; /* by the log */
+static char logged[1 << 14]; /* by the log */
 
 static void hear(void *arg, enum log_level level, const char *text)
 {
-    size_t n = strlen(said);
+    size_t n = strlen(logged);
     (void)arg;
     (void)level;
-    snprintf(said + n, sizeof said - n, "%s\n", text);
+    snprintf(logged + n, sizeof logged - n, "%s\n", text);
 }
 
 static const char *in_folder(const char *name)
@@ -164,7 +164,7 @@ static void a_node_that_was_down_in_the_file_counts_as_up(void **state)
     assert_non_null(strstr(host.engine->node_why(host.state, 1), "no power"));
 }
 
-/* squeue alone is not enough: nobody knows who else is there. */
+/* squeue alone is not enough: foreign GPUs are not known. */
 static void no_job_starts_before_foreign_gpus_are_known(void **state)
 {
     (void)state;
@@ -222,8 +222,8 @@ static void a_new_node_is_used_after_the_next_start(void **s)
     assert_int_equal(count_gpus(), 4);
     everything_is("");
     await_well();
-    assert_non_null(strstr(said, "Slurm has a new node, n1"));
-    assert_null(strstr(said, "have changed"));
+    assert_non_null(strstr(logged, "Slurm has a new node, n1"));
+    assert_null(strstr(logged, "have changed"));
     assert_int_equal(count_gpus(), 4);
     livehost_close(&host);
     livehost_open(&host, "slurm", "");
@@ -239,8 +239,8 @@ static void a_node_whose_gpus_changed_is_logged(void **state)
     fakeslurm_plain();
     everything_is("");
     await_well();
-    assert_non_null(strstr(said, "the GPUs of node n0 have changed"));
-    assert_null(strstr(said, "did not have"));
+    assert_non_null(strstr(logged, "the GPUs of node n0 have changed"));
+    assert_null(strstr(logged, "did not have"));
 }
 
 static void put(const char *at, size_t n)
@@ -295,7 +295,8 @@ static void at_the_first_start_slurm_is_waited_for(void **state)
     livehost_open(&host, "slurm", "");
     assert_false(is_in_trouble());
     assert_int_equal(count_gpus(), 8);
-    const char *line = strstr(said, "waiting for slurmctld to list the nodes");
+    const char *line =
+        strstr(logged, "waiting for slurmctld to list the nodes");
     assert_non_null(line);
     assert_null(strstr(line + 1, "waiting for slurmctld")); /* now and then */
     waitpid(pid, NULL, 0);
@@ -311,7 +312,7 @@ static void a_node_with_unusable_gpus_is_logged(void **state)
     livehost_open(&host, "slurm", "");
     assert_int_equal(count_gpus(), 4);
     assert_non_null(
-        strstr(said, "node n1 is not used: it has GPUs of several"));
+        strstr(logged, "node n1 is not used: it has GPUs of several"));
     assert_null(getenv("SLURM_CLUSTERS"));
 }
 
@@ -319,7 +320,7 @@ static int set_up(void **state)
 {
     if (folder_make(state) != 0)
         return 1;
-    said[0] = '\0';
+    logged[0] = '\0';
     log_set_sink(hear, NULL);
     fakeslurm_open();
     livehost_open(&host, "slurm", "");

@@ -122,7 +122,7 @@ static void a_pending_job_whose_gpus_are_foreign_is_withdrawn(void **state)
     assert_int_equal(left.end, FIRN_END_LOST);
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     fakeslurm_hold(false);
-    livehost_step(&host, 0, "n0[1]"); /* somebody decides */
+    livehost_step(&host, 0, "n0[1]"); /* the host decides again */
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 1);
 }
@@ -213,7 +213,7 @@ static void without_slots_no_job_shares_a_gpu(void **state)
     livehost_step(&host, 1, "n0[2-3]");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 1);
     assert_non_null(strstr(fakeslurm_words(), "\n--gres=gpu:v100:2\n"));
-    /* Two are ours, whichever; the third is somebody's. */
+    /* Two are ours; the third is foreign. */
     fakeslurm_node("n0", "MIXED", "gpu:v100:3(IDX:0-2)", "");
     struct firn_event taken = livehost_await(&host, FIRN_EVENT_TAKEN, 0);
     assert_int_equal(taken.taken.gpus, 1u << 1);
@@ -353,7 +353,7 @@ static void with_a_reservation_only_its_nodes_are_used(void **state)
     assert_true(down.is_drained);
 }
 
-/* A job of ours that nobody remembers and that hangs on some node. */
+/* An orphan of ours that hangs on a node. */
 static void a_lasting_orphan_hides_foreign_gpus_for_a_while_only(void **s)
 {
     (void)s;

@@ -42,14 +42,14 @@ static void a_job_that_slurm_refuses_waits_and_never_fails(void **state)
 static void until_trouble(const char *text)
 {
     for (int i = 0; i < 24000; i++) {
-        const char *said = host.engine->job_trouble(host.state, 0);
-        if (said != NULL && strcmp(said, text) == 0)
+        const char *text_now = host.engine->job_trouble(host.state, 0);
+        if (text_now != NULL && strcmp(text_now, text) == 0)
             return;
         livehost_drain(&host);
         poll(NULL, 0, 5);
     }
-    const char *said = host.engine->job_trouble(host.state, 0);
-    fail_msg("it says %s", said != NULL ? said : "nothing");
+    const char *text_now = host.engine->job_trouble(host.state, 0);
+    fail_msg("it says %s", text_now != NULL ? text_now : "nothing");
 }
 
 static void a_pending_attempt_shows_slurms_reason(void **state)

@@ -299,8 +299,8 @@ static void a_damaged_queue_causes_no_crash(void **state)
         for (int i = 0; i < 3; i++)
             text.at[rng_below(&rng, text.n)] =
                 marks[rng_below(&rng, sizeof marks - 1)];
-        for (const char *said = job_error(bytes(text.at)); *said != 0; said++)
-            assert_true(*said >= ' ' && *said <= '~');
+        for (const char *at = job_error(bytes(text.at)); *at != 0; at++)
+            assert_true(*at >= ' ' && *at <= '~');
         buf_release(&text);
     }
 }

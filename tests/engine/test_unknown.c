@@ -40,7 +40,7 @@ enum { FREE_MAX = 6, LOOKS = 24000 };
 static struct livehost host;
 static struct rlimit usual;
 
-/* From now on this process can open so many descriptors more. */
+/* Lets this process open only `n` more descriptors. */
 static void leave_free(int n)
 {
     int fds[FREE_MAX] = {0}, nfds = 0;
@@ -69,7 +69,7 @@ static struct attempt_pid shepherd_of(int64_t epoch)
     return pid;
 }
 
-/* Job 0 has one worker that waits until it is told to end. */
+/* Job 0 has one worker that waits until it is asked to end. */
 static pid_t start(const char *work)
 {
     pid_t pids[8];
@@ -91,7 +91,7 @@ static void restart_engine(void)
     host.jobs[0].grace_s = job.grace_s;
 }
 
-/* Also one that was told before. */
+/* Also one that was asked before. */
 static void await_phase(enum firn_phase phase)
 {
     for (int i = 0; i < LOOKS && livehost_phase(&host, 0) != phase &&

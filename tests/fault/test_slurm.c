@@ -101,8 +101,8 @@ static void path_of(char out[PATH], const char *name)
 
 /* --- the bed -------------------------------------------------------------- */
 
-/* With all that runs there, or its slurmd alone: then the job goes on, though
- * nobody can be asked about it. */
+/* Kills a node with all its processes, or its slurmd alone: then the job goes
+ * on, but Slurm cannot report on it. */
 static void kill_node(void)
 {
     struct tickledger_death *d = &s.deaths[s.ndeaths];
@@ -273,7 +273,7 @@ static void kill_one(enum victim victim)
     s.is_ctld_dead |= victim == CTLD;
 }
 
-/* Somebody tells Slurm that the node is dead, before it finds out. */
+/* The administrator tells Slurm that the node is dead, before it finds out. */
 static void give_up(const char *name)
 {
     char text[160];
@@ -381,8 +381,8 @@ static size_t check_ledger(void)
     return nlines;
 }
 
-/* When firnd is gone. */
-static void check_nobody(void)
+/* No process is left when firnd is gone. */
+static void check_processes(void)
 {
     const char *queue[] = {"sh", "-c",
                            "test -z \"$(timeout 20 squeue -h -o %i)\"", NULL};
@@ -473,7 +473,7 @@ static void killed_at_random_nothing_is_lost_or_doubled(void **state)
         round_of_faults();
     drain();
     size_t nlines = check_ledger();
-    check_nobody();
+    check_processes();
     print_message("# %d rounds: slurmctld killed %d times and stopped %d, a "
                   "node killed %d, firnd %d; %d jobs, %zu lines in their "
                   "ledger, %.1f s in all\n",

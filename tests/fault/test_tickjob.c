@@ -139,8 +139,8 @@ static void make(const char *name)
     assert_int_equal(mkdir(path, 0700), 0);
 }
 
-/* A node that dies long after it was said: was it heard? */
-static void an_end_that_nobody_wrote_down_was_not_heard(void **state)
+/* A node dies long after the end was reported: does the end count? */
+static void an_end_without_a_written_record_does_not_count(void **state)
 {
     (void)state;
     const struct tickledger_death other = {"n2", 20, 21},
@@ -171,7 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ledger_tells_what_was_lost_or_doubled,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(
-            an_end_that_nobody_wrote_down_was_not_heard, make_folder,
+            an_end_without_a_written_record_does_not_count, make_folder,
             remove_folder),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

@@ -214,7 +214,7 @@ static void open_all(void)
         abort();
 }
 
-/* Every so many inputs from the beginning: state must not grow for ever. */
+/* A new state now and then: it must not grow for ever. */
 static void begin(void)
 {
     static int ninputs;

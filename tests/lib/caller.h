@@ -24,7 +24,7 @@ struct reply {
     size_t nbody;
 };
 
-/* Both fail the test when there is nobody. */
+/* Both fail the test if no server listens there. */
 void caller_open_path(struct caller *caller, const char *path);
 void caller_open_port(struct caller *caller, int port);
 void caller_close(struct caller *caller);
@@ -33,8 +33,8 @@ void caller_close(struct caller *caller);
 bool caller_send(struct caller *caller, const char *bytes, size_t n);
 /* Reads once what is there, after one pump. */
 void caller_hear(struct caller *caller);
-/* Waits until so many bytes are heard, or it is closed; twenty seconds, then
- * the test fails. */
+/* Waits until that number of bytes has arrived or the connection is closed;
+ * after twenty seconds the test fails. */
 void caller_wait(struct caller *caller, size_t n);
 /* The next whole answer; the caller frees it by reply_release. */
 struct reply caller_reply(struct caller *caller);

@@ -72,7 +72,7 @@ err_is_empty()
     [ ! -s "$tmp/err" ] || fail "standard error is not empty"
 }
 
-# trace FILE JOBS: a trace of so many jobs, always the same.
+# trace FILE JOBS: writes a trace with that number of jobs, always the same.
 trace()
 {
     awk -v n="$2" 'BEGIN {

@@ -37,7 +37,7 @@ struct fake {
 
     struct fake_route routes[FAKE_ROUTES]; /* under the lock from here */
     int nroutes;
-    int ndrops; /* so many requests are heard and not answered */
+    int ndrops; /* requests that are read and not answered */
     bool is_silent;
     struct fake_request requests[FAKE_REQUESTS];
     int nrequests;

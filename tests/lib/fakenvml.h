@@ -16,7 +16,7 @@ enum { FAKE_PIDS = 4 };
 struct fakegpu {
     const char *name;
     double gib;
-    unsigned pids[FAKE_PIDS]; /* at work there; 0: nobody */
+    unsigned pids[FAKE_PIDS]; /* processes on the GPU; 0: none */
     double used_gib;
     unsigned percent; /* of the time */
 };

@@ -293,7 +293,7 @@ static int srun(int argc, char **argv)
         return 1;
     snprintf(places, sizeof places, "%s", text);
     signal(SIGTERM, hand_on);
-    /* backwards: nobody may count on an order */
+    /* backwards: the order is not defined */
     for (char *end; (end = strrchr(places, ';')) != NULL;) {
         *end = '\0';
         char *node = strrchr(places, ';');

@@ -26,7 +26,7 @@ const char *fakeslurm_path(void); /* of the commands */
 /* How a command behaves from now on; "": well.
  *
  *     away    there is no controller
- *     babble  it prints what nobody understands
+ *     babble  it prints text that has no known form
  *     refuse  sbatch: the controller says no, once
  *     deaf    sbatch: the job is taken, but the answer is lost, once
  *     slow    squeue: the answer is of now, and is heard when all is well

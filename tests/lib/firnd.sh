@@ -1,21 +1,21 @@
 # firnd.sh - what the shell tests of the live scheduler share. Sourced.
 #
 # firnd runs on declared GPUs with its state in $tmp/state; jobs are the example
-# trainers. A test that fails shows the scheduler's log. Whatever was started is
-# ended at the test's end: the scheduler, and every job that is left.
+# trainers. A test that fails prints the log of the scheduler. At the end of the
+# test the scheduler and every remaining job are ended.
 #
 # With FIRND_ENGINE=slurm the same GPUs are those of a Slurm on this host
 # (tools/slurm-bed), made for the test at its first `up`; nodes have the same
 # names. A test that only makes sense on one engine says so by `only ENGINE`.
 # With FIRND_HOSTS=1 too, each node is a host with an address and processes of
 # its own; the test must have a network namespace to itself. With FIRND_SLOW=MS
-# Slurm takes up to so many milliseconds for whatever it does, with
+# Slurm takes up to MS milliseconds for each operation, with
 # FIRND_CGROUPS=1 it follows jobs by control groups: one such test at a time.
 #
-# A test never takes time for an event. It waits for what it means, and for long:
-# that costs nothing when all is well. Any process may stand still for seconds at
-# any point, so a job that is to be seen at work does not end by itself, or its
-# past is asked for (`held_once`).
+# A test never sleeps to let something happen: it waits for the event itself,
+# with a long limit, which costs nothing when all is well. Any process may stand
+# still for seconds at any point. So a job that the test must see running does
+# not end by itself, or the test asks for its past (`held_once`).
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
 engine=${FIRND_ENGINE:-local}
@@ -32,14 +32,14 @@ memory: 4
 duration: 60
 checkpoint: {grace: 10}"
 
-# only ENGINE WHY: the test is skipped on others.
+# only ENGINE WHY: skips the test on other engines.
 only()
 {
     [ "$engine" = "$1" ] || skip "$2"
 }
 
-# slurm_up SPEC [OPTION]...: a bed with these GPUs, if there is none yet. Where
-# it can not be made the test fails, or does what $without_slurm says.
+# slurm_up SPEC [OPTION]...: starts a bed with these GPUs unless one is there. If
+# that fails, the test fails (or runs $without_slurm).
 slurm_up()
 {
     [ -z "$bed" ] || return 0
@@ -53,7 +53,7 @@ slurm_up()
         --cluster "$@" \
         >"$tmp/out" 2>"$tmp/err" ||
         $without_slurm "no Slurm of $1: $(tail -n 1 "$tmp/err")"
-    # Slurm has no word for a GPU's memory: 2x4:v100@16 is v100:16.
+    # Slurm does not know the memory of a GPU: 2x4:v100@16 is v100:16.
     bed_memory=$(echo "$1" | tr ',' '\n' |
         sed -n 's/^[^:]*:\([^@]*\)@\(.*\)/\1:\2/p' | sort -u | paste -s -d , -)
     SLURM_CONF=$bed/etc/slurm.conf
@@ -62,7 +62,7 @@ slurm_up()
     (umask 077 && od -An -tx1 -N24 /dev/urandom | tr -d ' \n' >"$tmp/token")
 }
 
-# slurm_nodes: where Slurm runs something, "n0 n2".
+# slurm_nodes: prints the nodes that run a job of Slurm, "n0 n2".
 slurm_nodes()
 {
     list=$(timeout 20 squeue -h -t R -o %N | paste -s -d , -)
@@ -70,7 +70,7 @@ slurm_nodes()
         xargs
 }
 
-# answers: does the scheduler?
+# answers: does the scheduler answer?
 answers()
 {
     api GET /health >/dev/null 2>&1 && return
@@ -78,7 +78,7 @@ answers()
     return 1
 }
 
-# says PATH TEXT: does the API, there?
+# says PATH TEXT: does the answer of the API to GET PATH contain TEXT?
 says()
 {
     api GET "$1" | grep -qF -e "$2"
@@ -88,7 +88,7 @@ says()
 up()
 {
     if [ "$engine" = slurm ]; then
-        # GPUs are Slurm's to tell.
+        # Slurm declares the GPUs, not firnd.
         n=$#
         while [ "$n" -gt 0 ]; do
             if [ "$1" = --gpus ]; then
@@ -106,7 +106,7 @@ up()
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi
-    # Jobs are slow (make slow) and checked as we are.
+    # Jobs get the delays (make slow) and sanitizer settings of the test.
     pass=LD_PRELOAD,SLOW_CALLS,ASAN_OPTIONS,UBSAN_OPTIONS,LSAN_OPTIONS
     set -- --set "$engine.pass-env=$pass,TSAN_OPTIONS" "$@"
     "$firnd" --state "$tmp/state" --socket "$socket" --allow-root "$@" \
@@ -172,7 +172,7 @@ is()
     esac
 }
 
-# wait_field JOB NAME PATTERN: until a field matches.
+# wait_field JOB NAME PATTERN: waits until a field matches.
 wait_field()
 {
     tries=0
@@ -184,13 +184,13 @@ wait_field()
     done
 }
 
-# wait_state JOB STATE: until it is in that state.
+# wait_state JOB STATE: waits until the job is in that state.
 wait_state()
 {
     wait_field "$1" state "$2"
 }
 
-# wait_why JOB TEXT: until it is told why it waits with that text.
+# wait_why JOB TEXT: waits until `why` of the job contains TEXT.
 wait_why()
 {
     tries=0
@@ -201,7 +201,7 @@ wait_why()
     done
 }
 
-# held_once JOB GPUS: had one of its starts, now over, these?
+# held_once JOB GPUS: did a finished attempt of the job hold these GPUs?
 held_once()
 {
     says "/jobs/$1" "\"gpus\": \"$2\", \"started_s\""
@@ -214,8 +214,8 @@ events()
 /g'
 }
 
-# shepherds: the processes that watch over jobs on this host. They are known by
-# their words: the number of one that was killed may be a stranger's by now.
+# shepherds: prints the supervisor processes of jobs on this host. They are
+# recognised by their arguments: the pid of a killed one may have been reused.
 shepherds()
 {
     [ -z "$bed" ] || return 0
@@ -226,7 +226,7 @@ shepherds()
     done
 }
 
-# cleanup: no process is left behind, whatever happened.
+# cleanup: ends all processes of the test.
 cleanup()
 {
     [ -z "$daemon" ] || {
@@ -239,7 +239,7 @@ cleanup()
         kill -TERM "$pid" 2>/dev/null
     done
     tries=0
-    # What has not ended still writes there.
+    # A process that has not ended yet still writes there.
     until [ -z "$(shepherds)" ] && rm -rf "$tmp" 2>/dev/null; do
         tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] || break
@@ -267,7 +267,7 @@ has_reported()
     esac
 }
 
-# wait_reported JOB NAME PATTERN: until that number matches a shell pattern.
+# wait_reported JOB NAME PATTERN: waits until that number matches a pattern.
 wait_reported()
 {
     tries=0
@@ -279,7 +279,7 @@ wait_reported()
     done
 }
 
-# saved JOB-ID [STEP]: has it a checkpoint, behind that step? Its step is in $step.
+# saved JOB-ID [STEP]: has it a checkpoint later than STEP? Sets $step.
 saved()
 {
     step=$(ls "$tmp/state/jobs/$1/ckpt" 2>/dev/null |
@@ -293,8 +293,8 @@ weights_of()
     mkdir -p "$tmp/$2" && cp "$tmp/state/jobs/$1"/ckpt/*.ckpt "$tmp/$2/"
 }
 
-# same_weights A B, differ_weights A B: the last checkpoints of two runs. One
-# that reports measures more than one that does not; the training is the same.
+# same_weights A B, differ_weights A B: compare the last checkpoints of two runs,
+# weights and optimiser only: a run that reports also measures.
 same_weights()
 {
     "$FIRN" train diff "$(newest "$1")" "$(newest "$2")" >"$tmp/out"

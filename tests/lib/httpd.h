@@ -43,7 +43,7 @@ void httpd_start(struct httpd *httpd, const char *path);
 void httpd_stop(struct httpd *httpd);
 void httpd_tell(struct httpd *httpd, enum httpd_mode mode, int status,
                 const char *text);
-/* Waits until so many requests came in all. */
+/* Waits until `nrequests` requests have come in all. */
 bool httpd_wait(struct httpd *httpd, int nrequests, double timeout_s);
 /* Copies of the last request. */
 void httpd_last(struct httpd *httpd, char head[2048], char body[8192]);

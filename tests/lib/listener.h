@@ -16,14 +16,14 @@ struct listener {
 
 /* `path` NULL: a port. Fails the test when it cannot be had. */
 void listener_open(struct listener *l, const char *path);
-/* From now on whoever waits is told to stop. */
+/* From now on each waiting call returns and reports the stop. */
 void listener_stop(const struct listener *l);
 void listener_close(struct listener *l);
 
 /* The next connection; -1: it is to stop. */
 int listener_accept(const struct listener *l);
-/* Waits for bytes (POLLIN) or room (POLLOUT) at `fd`, -1 for neither; so many
- * milliseconds at most, -1 for ever. False: it is to stop. */
+/* Waits for bytes (POLLIN) or room (POLLOUT) at `fd`, -1 for neither; at
+ * most for the given milliseconds, -1 for ever. False: it is to stop. */
 bool listener_wait(const struct listener *l, int fd, short events,
                    int timeout_ms);
 bool listener_say(const struct listener *l, int fd, const char *text, size_t n);

@@ -121,7 +121,7 @@ static void open_once(struct livehost *host, const char *engine,
 }
 
 /* A Slurm engine that was opened before begins with what it knows, when
- * nobody answers within seconds. */
+ * Slurm does not answer within seconds. */
 static bool was_too_slow(const struct livehost *host)
 {
     return host->engine->trouble != NULL &&

@@ -26,7 +26,7 @@ struct livehost {
     void *state;
     struct livehost_job jobs[LIVE_JOBS];
     char mark[20]; /* of all processes of its jobs */
-    int nrefused;  /* so many epoch numbers are refused yet */
+    int nrefused;  /* attempt numbers still to be refused */
     struct arena text;
     char seen[1 << 14]; /* all events: "STARTING 0.1; DONE 0.1=0; " */
     struct firn_error err;

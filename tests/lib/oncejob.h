@@ -1,8 +1,8 @@
 /* oncejob.h - a job that notices when it runs twice at once.
  *
  * The worker locks a file of its job and one of its GPU, and writes lines of
- * one length to `folder`/ledger: "begin" and "end", or "twice" when somebody
- * holds a lock already. The kernel drops the locks with the process, however
+ * one length to `folder`/ledger: "begin" and "end", or "twice" when another
+ * process holds the lock. The kernel drops the locks with the process, however
  * it ends. The reader goes on where it stopped.
  */
 #ifndef TESTS_LIB_ONCEJOB_H

@@ -43,7 +43,7 @@ void play_profile(const char *folder, const char *app, int restart_s)
 {
     char text[400], name[64];
     snprintf(text, sizeof text,
-             "app %s\nsource test\norigin nobody\nhardware none\nmethod made "
+             "app %s\nsource test\norigin test\nhardware none\nmethod made "
              "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s %d\n"
              "time v100 beta_s 0.01 batch_max 4000\n",
              app, restart_s);

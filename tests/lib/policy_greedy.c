@@ -1,4 +1,4 @@
-/* policy_greedy.c - whoever fits runs, by id; nobody is ever touched again.
+/* policy_greedy.c - every job that fits runs, by id, and is never moved.
  *
  * It has no rank: it asks the view for the waiting jobs, as a policy does that
  * orders them its own way.
@@ -20,6 +20,6 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 
 const struct firn_policy_def toy_greedy = {
     .name = "greedy",
-    .summary = "whoever fits runs, by id",
+    .summary = "every job that fits runs, by id",
     .decide = decide,
 };

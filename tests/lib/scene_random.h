@@ -1,4 +1,4 @@
-/* scene_random.h - scenes nobody thought of, from a seed.
+/* scene_random.h - random scenes, from a seed.
  *
  * Times and durations are whole seconds, so that sums are exact.
  */

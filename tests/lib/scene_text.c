@@ -122,7 +122,7 @@ struct scene_said scene_said(char *clause)
         else if (strcmp(key, "alike") == 0)
             spec->one_type = true;
         else if (!read_pair(&said, key, &at))
-            fail_msg("scene: '%s' of job %s is no word of a scene", key,
+            fail_msg("scene: '%s' of job %s is not a key of a scene", key,
                      spec->name);
         if (said.on != NULL)
             break;

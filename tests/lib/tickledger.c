@@ -66,7 +66,7 @@ static bool read_all(const struct tickledger *of, struct life *lives,
     for (*nlines = 0; tickjob_read(of->folder, *nlines, &l); ++*nlines) {
         const char *wrong =
             l.job <= 0 || (size_t)l.job >= of->njobs || of->known[l.job] == 0
-                ? "nobody was told of it"
+                ? "its submission was never acknowledged"
                 : take(of, &lives[l.job], &l);
         if (wrong == NULL)
             continue;

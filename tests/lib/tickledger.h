@@ -6,9 +6,9 @@
  * (3) epochs of a job never go back;
  * (4) a job whose workers all said their end is not begun again, unless a node
  *     died on which it was said, in that very second, or before their shepherd
- *     had written how the epoch ended: nobody may have heard. So it is when a
- *     controller died: nodes end at once what the next one has never heard of;
- * (5) nobody ran who is not known.
+ *     had written how the epoch ended: firnd may not know of it. The same holds
+ * when a controller died: nodes end at once what the next one has never heard
+ * of; (5) only known jobs ran.
  */
 #ifndef TESTS_LIB_TICKLEDGER_H
 #define TESTS_LIB_TICKLEDGER_H
@@ -25,7 +25,7 @@ struct tickledger_death {
 struct tickledger {
     const char *folder;
     const char *state; /* firnd's folder; NULL: it is not looked at */
-    const int *known;  /* by id; 0: nobody knows it */
+    const int *known;  /* by id; 0: not known */
     size_t njobs;      /* entries of `known` */
     const struct tickledger_death *deaths;
     size_t ndeaths;

@@ -57,8 +57,8 @@ void toyjob_run(struct toyjob *job, int *status);
 /* Trains; every process ends with `want`. */
 void toyjob_go(struct toyjob *job, int want);
 
-/* A process with a scheduler that gives these orders to whoever reports; its
- * port in *port. */
+/* A process with a scheduler that gives these orders to each process that
+ * reports; its port in *port. */
 int toyjob_scheduler(const char *orders, int *port);
 void toyjob_scheduler_end(int pid);
 

@@ -10,7 +10,7 @@
 extern const struct firn_policy_def toy_do_nothing;
 /* The job with the lowest id runs, alone. */
 extern const struct firn_policy_def toy_one_by_one;
-/* Whoever fits runs, by id. */
+/* Every job that fits runs, by id. */
 extern const struct firn_policy_def toy_greedy;
 /* Jobs that accept it join others on their GPUs. */
 extern const struct firn_policy_def toy_sharer;

@@ -45,10 +45,10 @@ const char *workers_program(void);
 size_t workers_ready(const char *file);
 /* Their pids. */
 size_t workers_pids(const char *file, pid_t *out, size_t max);
-/* Waits until there are so many, two minutes at most; fails the test then. */
+/* Waits until there are `n`; after two minutes the test fails. */
 void workers_await(const char *file, size_t n);
-/* Not there, or dead; or its number is somebody else's, who knows nothing of
- * folder_path(). */
+/* True if the process is gone or dead, or if its pid now belongs to a process
+ * that does not know folder_path(). */
 bool workers_is_gone(pid_t pid);
 /* Waits for it: who is seen to die, by a lock let go or a parent gone, may be
  * there for some moments more. */

@@ -266,7 +266,10 @@ static void tiny_problems_are_solved_as_well_as_by_trying_all(void **unused)
 {
     (void)unused;
     static struct instance instance;
-    for (uint64_t seed = 1; seed <= (is_quick() ? 200 : 3000); seed++) {
+    for (uint64_t seed = 1; seed <= (is_quick()                    ? 200
+                                     : getenv("FIRN_SOAK") != NULL ? 3000
+                                                                   : 1000);
+         seed++) {
         struct rng rng;
         rng_seed(&rng, seed);
         draw_tiny(&instance, &rng);

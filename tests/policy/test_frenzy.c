@@ -167,8 +167,8 @@ static void a_waiting_job_has_a_note_why_it_waits(void **unused)
                                      NULL);
     scene_decide(scene, 0);
     assert_string_equal(scene_job(scene, "B")->note,
-                        "2 GPUs of 20 GiB wanted, 1 free");
-    assert_string_equal(scene_job(scene, "C")->note, "2 GPUs wanted, 1 free");
+                        "needs 2 GPUs of 20 GiB, 1 free");
+    assert_string_equal(scene_job(scene, "C")->note, "needs 2 GPUs, 1 free");
     scene_free(scene);
 }
 
@@ -191,7 +191,7 @@ static void gpt2_7b_takes_8_a100_with_t_4_and_d_2(void **unused)
     const struct firn_job *job = scene_job(scene, "L");
     assert_int_equal(job->held.ngpus, 8);
     assert_int_equal(job->held.how.tensor, 4);
-    assert_string_equal(job->note, "plan 1 of 2: t 4, d 2");
+    assert_string_equal(job->note, "plan 1 of 2: tensor 4 x data 2");
     scene_free(scene);
 }
 

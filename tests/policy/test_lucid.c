@@ -365,9 +365,10 @@ static void a_waiting_job_has_a_note_with_the_reason(void **unused)
                 "1 GPUs, 0 free; 2 hosts: 0 busy, 2 mem, 0 short, 0 slow");
     expect_note(text, "lucid.longer=1 lucid.limit=3",
                 "1 GPUs, 0 free; 2 hosts: 0 busy, 1 mem, 1 short, 0 slow");
-    expect_note(text, "lucid.pack=0", "1 GPUs, 0 free; no packing now");
+    expect_note(text, "lucid.pack=0",
+                "needs 1 GPUs, 0 free; no pairs are made now");
     expect_note("1 node x 2 gpus; A wants 1; W wants 2 at 5", NULL,
-                "2 GPUs, 1 free; it does not share");
+                "needs 2 GPUs, 1 free; does not accept sharing");
 }
 
 /* ---- run times that are learnt ---- */

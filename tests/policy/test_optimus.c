@@ -72,7 +72,7 @@ static void a_waiting_job_has_a_note_with_the_reason(void **unused)
     struct scene *scene =
         open_scene("1 node x 1 gpus; A wants 1; B wants 1", NULL);
     scene_decide(scene, 0);
-    assert_non_null(strstr(scene_job(scene, "B")->note, "came before"));
+    assert_non_null(strstr(scene_job(scene, "B")->note, "earlier jobs"));
     scene_free(scene);
 }
 

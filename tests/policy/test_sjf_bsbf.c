@@ -368,7 +368,7 @@ static void a_waiting_job_has_a_note_with_the_reason(void **unused)
     assert_string_equal(scene_job(scene, "N")->note,
                         "1 GPUs, 0 free, 2 to share; hosts: 1 mem, 1 slow");
     assert_string_equal(scene_job(scene, "M")->note,
-                        "2 GPUs, 0 free; it does not share");
+                        "needs 2 GPUs, 0 free; does not accept sharing");
     scene_free(scene);
 }
 

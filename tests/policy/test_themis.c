@@ -147,15 +147,16 @@ static void the_filter_puts_fairness_before_efficiency(void **unused)
         scene_new(text, firn_policy_find("themis", NULL), "themis.lease=100");
     assert_string_equal(scene_play(scene, 110),
                         "0: START A n0[0]\n100: DONE A; START B n0[0]\n");
-    assert_string_equal(scene_job(scene, "C")->note,
-                        "no lease: others fare worse");
+    assert_string_equal(
+        scene_job(scene, "C")->note,
+        "no lease: other jobs are further from their fair share");
     scene_free(scene);
     scene = scene_new(text, firn_policy_find("themis", NULL),
                       "themis.lease=100 themis.filter=0");
     assert_string_equal(scene_play(scene, 110),
                         "0: START A n0[0]\n100: DONE A; START C n0[0]\n");
     assert_string_equal(scene_job(scene, "B")->note,
-                        "no lease: outbid, or no room for it");
+                        "no lease: outbid by other jobs, or no room");
     scene_free(scene);
 }
 

@@ -123,7 +123,7 @@ def elastic(
     stop_at: int = 0,
     **options: Any,
 ) -> dict[str, Any]:
-    """One process of an elastic job; told to stop at a step, if any."""
+    """One process of an elastic job; ordered to stop at a step, if given."""
     import os
     import signal
 

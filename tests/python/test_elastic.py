@@ -18,7 +18,7 @@ SOAK = bool(os.environ.get("FIRN_SOAK"))
 
 
 def ddp(nprocs: int, **options: object) -> dict:
-    """The reference with so many processes."""
+    """The reference on this number of processes."""
     return farm.run(
         nprocs,
         lambda: scene.ddp(int(os.environ["RANK"]), nprocs, **options),
@@ -26,7 +26,7 @@ def ddp(nprocs: int, **options: object) -> dict:
 
 
 def elastic(nprocs: int, **options: object) -> dict:
-    """An elastic job on so many processes."""
+    """An elastic job on this number of processes."""
     found = farm.run(nprocs, lambda: scene.elastic(**options))
     found.pop("steps")
     return found

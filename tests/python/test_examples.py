@@ -52,9 +52,9 @@ class Examples(unittest.TestCase):
         self.assertNotEqual(passes, alone)
 
     def test_the_fine_tuning_pair_tells_all_it_promises(self) -> None:
-        told = run("finetune", 1, "--samples", "90", "--epochs", "2")
+        output = run("finetune", 1, "--samples", "90", "--epochs", "2")
         for word in ("similarity", "alone", "temporal", "spatial", "switch"):
-            self.assertIn(word, told)
+            self.assertIn(word, output)
 
 
 if __name__ == "__main__":

@@ -95,13 +95,13 @@ def frozen_run(rule: object, epochs: int = 4, **options: object) -> dict:
     """An elastic job that tells what happened to its weights in each epoch."""
     model = scene.network()
     optimizer = scene.optimizer_of(model)
-    told: dict = {"epochs": [], "modes": [], "steps": []}
+    seen: dict = {"epochs": [], "modes": [], "steps": []}
 
     def over(job: Elastic) -> None:
         layers = [farm.digest(*layer.params) for layer in job.layers]
-        told["epochs"].append([layers, job.freezer.nfrozen, job.group.nbytes])
-        told["steps"].append(job.step)
-        told["modes"].append([model[1].training, model[5].training])
+        seen["epochs"].append([layers, job.freezer.nfrozen, job.group.nbytes])
+        seen["steps"].append(job.step)
+        seen["modes"].append([model[1].training, model[5].training])
 
     freeze = Options(rule=rule, warmup_epochs=0, measure_every=1)
     job = Elastic(
@@ -118,13 +118,13 @@ def frozen_run(rule: object, epochs: int = 4, **options: object) -> dict:
     )
     for x, y in job:
         job.backward(cross_entropy(model(x), y))
-    told["weights"] = farm.digest(*model.parameters())
-    told["log"] = [vars(d) for d in job.freezer.log()]
-    told["modes"].append([model[1].training, model[5].training])
+    seen["weights"] = farm.digest(*model.parameters())
+    seen["log"] = [vars(d) for d in job.freezer.log()]
+    seen["modes"].append([model[1].training, model[5].training])
     if job.place.rank > 0:
-        told = {"weights 1": told["weights"], "log 1": told["log"]}
+        seen = {"weights 1": seen["weights"], "log 1": seen["log"]}
     job.close()
-    return told
+    return seen
 
 
 def two_after_one(known: object) -> int:
@@ -136,36 +136,36 @@ class Freezing(unittest.TestCase):
     """While it trains."""
 
     def test_frozen_layers_stand_still_and_the_others_do_not(self) -> None:
-        told = farm.run(1, lambda: frozen_run(two_after_one))
-        first, second, third, fourth = (layers for layers, _, _ in told["epochs"])
-        self.assertEqual([n for _, n, _ in told["epochs"]], [2, 2, 0, 0])
+        seen = farm.run(1, lambda: frozen_run(two_after_one))
+        first, second, third, fourth = (layers for layers, _, _ in seen["epochs"])
+        self.assertEqual([n for _, n, _ in seen["epochs"]], [2, 2, 0, 0])
         self.assertEqual(first[:2], third[:2])
         self.assertTrue(all(a != b for a, b in zip(first[2:], second[2:])))
         self.assertTrue(all(a != b for a, b in zip(third, fourth)))
-        self.assertEqual(told["modes"], [[False] * 2] * 2 + [[True] * 2] * 3)
+        self.assertEqual(seen["modes"], [[False] * 2] * 2 + [[True] * 2] * 3)
 
     def test_bytes_reduced_shrink_to_the_share_that_trains(self) -> None:
-        told = farm.run(2, lambda: frozen_run(two_after_one))
-        sent = [0] + [n for _, _, n in told["epochs"]]
-        steps = [0] + told["steps"]
+        seen = farm.run(2, lambda: frozen_run(two_after_one))
+        sent = [0] + [n for _, _, n in seen["epochs"]]
+        steps = [0] + seen["steps"]
         whole, frozen = (
             (sent[i + 1] - sent[i]) / (steps[i + 1] - steps[i]) for i in (0, 1)
         )
         sizes = [layer.nelements for layer in layers_of(scene.network())]
         self.assertEqual(frozen / whole, sum(sizes[2:]) / sum(sizes))
-        self.assertEqual(told["weights"], told["weights 1"])
-        self.assertEqual(told["log"], told["log 1"])
+        self.assertEqual(seen["weights"], seen["weights 1"])
+        self.assertEqual(seen["log"], seen["log 1"])
 
     def test_a_replay_of_the_log_is_the_same_bits_on_other_processes(self) -> None:
-        told = farm.run(1, lambda: frozen_run("penalty"))
-        log = [Decided(**d) for d in told["log"]]
+        seen = farm.run(1, lambda: frozen_run("penalty"))
+        log = [Decided(**d) for d in seen["log"]]
         self.assertEqual(len(log), 4)
         again = farm.run(2, lambda: frozen_run("off", replay=log))
-        self.assertEqual(again["weights"], told["weights"])
-        self.assertEqual(again["steps"], told["steps"])
+        self.assertEqual(again["weights"], seen["weights"])
+        self.assertEqual(again["steps"], seen["steps"])
         other = [Decided(d.step, d.epoch, d.kind, 3 - d.value, d.psi) for d in log]
         twin = farm.run(1, lambda: frozen_run("off", replay=other))
-        self.assertNotEqual(twin["weights"], told["weights"])
+        self.assertNotEqual(twin["weights"], seen["weights"])
 
     def stop_frozen(self) -> str:
         """Stopped with two layers frozen; the folder of its checkpoint."""
@@ -210,23 +210,23 @@ class Freezing(unittest.TestCase):
 
     def test_resumed_under_a_lower_limit_it_thaws_and_logs_that(self) -> None:
         folder = self.stop_frozen()
-        told = farm.run(
+        seen = farm.run(
             2,
             lambda: frozen_run(two_after_one, folder=folder),
             FIRN_JOB="frozen",
             FIRN_FREEZE_MAX="0.25",
         )
-        frozen = [d["value"] for d in told["log"]]
+        frozen = [d["value"] for d in seen["log"]]
         self.assertEqual(frozen[:2], [2, 1])
-        self.assertGreater(told["log"][1]["step"], told["log"][0]["step"])
+        self.assertGreater(seen["log"][1]["step"], seen["log"][0]["step"])
         self.assertEqual(max(frozen[1:]), 1)
-        self.assertEqual(told["log"], told["log 1"])
-        self.assertEqual(told["weights"], told["weights 1"])
+        self.assertEqual(seen["log"], seen["log 1"])
+        self.assertEqual(seen["weights"], seen["weights 1"])
 
     def test_no_rule_freezes_more_than_the_environment_lets_it(self) -> None:
         def most(rule: object, **env: str) -> int:
-            told = farm.run(1, lambda: frozen_run(rule), **env)
-            return max(d["value"] for d in told["log"])
+            seen = farm.run(1, lambda: frozen_run(rule), **env)
+            return max(d["value"] for d in seen["log"])
 
         self.assertEqual(most(two_after_one, FIRN_FREEZE_MAX="0.5"), 2)
         self.assertEqual(most(two_after_one, FIRN_FREEZE_MAX="0.49"), 1)

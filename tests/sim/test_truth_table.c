@@ -346,7 +346,7 @@ static void measured_truth_and_noise_keep_the_books(void **state)
     uint64_t last = one                    ? first
                     : getenv("FIRN_SOAK")  ? 1000
                     : getenv("FIRN_QUICK") ? 1
-                                           : 10;
+                                           : 4;
     for (uint64_t seed = first; seed <= last; seed++) {
         struct rng rng;
         struct play play;

@@ -1,9 +1,10 @@
 #!/bin/sh
-# check.sh - ./check says and counts what its sections do, those too that go on
-# beside others, and leaves nothing when it is interrupted. TAP on stdout.
+# check.sh - ./check prints and counts the results of all its sections, also of
+# those in its second lane, and leaves no file and no process when it is
+# interrupted. TAP on stdout.
 #
-# A copy of it runs with a make that only says what was asked for, and fails,
-# or sleeps, where $BAD or $LONG names the target.
+# A copy of ./check runs with a make that only prints the target it is asked
+# for; that make fails for the target $BAD and sleeps for the target $LONG.
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-checked.XXXXXX") || exit 1
@@ -25,7 +26,7 @@ done
 echo "made $target"
 [ "$target" != "${LONG:-}" ] || exec sleep 1000.5
 [ "$target" != "${BAD:-}" ] || exit 2
-case $target in all | *-built) ;; *) echo "2 0 0" >>"$TALLY" ;; esac
+case $target in built | *-built) ;; *) echo "2 0 0" >>"$TALLY" ;; esac
 M
 chmod +x "$tmp/bin/make"
 export PATH="$tmp/bin:$PATH"
@@ -39,7 +40,8 @@ say()
     sed 's/^/# /' "$tmp/said"
 }
 
-# ends STATUS LINE [VARIABLE=...]: how ./check ends then.
+# ends STATUS LINE [VARIABLE=...]: does ./check end with that exit status and
+# last line?
 ends()
 {
     status=$1 line=$2
@@ -49,26 +51,26 @@ ends()
         [ -z "$(ls -A "$tmp/left")" ]
 }
 
-# Headings, and below them what was made.
+# Are the headings, and the targets made below them, in this order?
 is_in_order()
 {
     [ "$(sed -n 's/^== \([A-Za-z-]*\).*/\1/p; s/^made //p' "$tmp/said" |
-        xargs)" = "Build all Style style Unit test End e2e Unit asan \
-Unit tsan Unit valgrind clang-tidy tidy Fuzzing fuzz" ]
+        xargs)" = "Build built Unit test End e2e Unit asan Style style \
+Unit tsan clang-tidy tidy Fuzzing fuzz Unit valgrind" ]
 }
 
 ends 0 "16 passed, 0 failed, 0 skipped"
-say $? all_sections_are_counted
+say $? the_last_line_counts_all_sections
 is_in_order
-say $? what_goes_on_beside_is_said_under_its_heading
+say $? output_of_the_second_lane_is_below_its_heading
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=tidy
-say $? what_fails_beside_is_counted
+say $? a_failure_in_the_second_lane_is_counted
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=e2e
-say $? what_fails_is_counted
-ends 0 "16 passed, 0 failed, 0 skipped" BAD=tsan-built
-say $? what_was_not_built_ahead_is_left_to_its_section
+say $? a_failure_in_the_first_lane_is_counted
+ends 0 "16 passed, 0 failed, 0 skipped" BAD=asan-built
+say $? a_build_that_failed_beside_is_made_again_in_its_section
 
-# The whole group, as a terminal does it.
+# The signal goes to the whole process group, as from a terminal.
 TMPDIR=$tmp/left LONG=tidy setsid env --default-signal=INT "$tmp/check" \
     >"$tmp/said" 2>&1 &
 pid=$!

@@ -45,6 +45,9 @@ script tidy 'f=$(mktemp) && rm "$f"'
 script untidy 'mktemp'
 script untidy_and_bad 'mktemp; exit 3'
 script second 'sleep 1.1'
+script waits 'until [ -e "$0.made" ]; do sleep 0.05; done'
+script makes ': >"${0%makes}waits.made"'
+script heeds 'sh -c "kill -INT \$\$"; [ $? -eq 130 ]'
 script alone '[ -z "${RANK:-}${SLURM_JOB_ID:-}${FIRN_URL:-}${FIRN_MATE_JOB:-}" ]'
 script asked '[ "${FIRN_DATA:-}${FIRN_QUICK:-}${FIRND_ENGINE:-}" = abc ]'
 script short '[ ${#TMPDIR} -le 47 ] && case $TMPDIR in *" "*) exit 1 ;; esac'
@@ -72,7 +75,7 @@ if grep -q 'its words' "$tmp/said"; then
 else
     echo "not ok $n - the_output_of_a_failed_test_is_printed"
 fi
-expect 1 "2 passed, 1 failed, 0 skipped" what_is_left_in_tmpdir_is_a_failure \
+expect 1 "2 passed, 1 failed, 0 skipped" a_file_left_in_tmpdir_is_a_failure \
     "$tmp/tidy" "$tmp/untidy"
 expect 1 "0 passed, 1 failed, 0 skipped" a_failure_that_leaves_things_is_one \
     "$tmp/untidy_and_bad"
@@ -83,6 +86,17 @@ if grep -q "^  slowest: .*$tmp/second [0-9]*\.[0-9] s" "$tmp/said"; then
     echo "ok $n - the_slowest_tests_are_named"
 else
     echo "not ok $n - the_slowest_tests_are_named"
+fi
+expect 0 "2 passed, 0 failed, 0 skipped" tests_that_wait_run_beside_the_others \
+    -j 1 -t 20 -m 1 "$tmp/waits" "$tmp/waits" "$tmp/makes"
+expect 0 "1 passed, 0 failed, 0 skipped" a_waiting_test_does_not_ignore_sigint \
+    -m 1 "$tmp/heeds" "$tmp/heeds"
+n=$((n + 1))
+if TIMES=$tmp/times "$run" "$tmp/second" >/dev/null &&
+    grep -q "^[1-9]\.[0-9]* 0\.[0-9]* $tmp/second\$" "$tmp/times"; then
+    echo "ok $n - wall_and_processor_time_are_kept"
+else
+    echo "not ok $n - wall_and_processor_time_are_kept"
 fi
 export RANK=1 SLURM_JOB_ID=7 FIRN_URL=http://x FIRN_MATE_JOB=4
 expect 0 "1 passed, 0 failed, 0 skipped" a_test_is_no_part_of_a_job "$tmp/alone"

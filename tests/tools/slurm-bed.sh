@@ -87,7 +87,7 @@ run_there()
     said e "$1 "
 }
 
-nobody()
+none_runs()
 {
     ! grep -qs -e "$at" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
 }
@@ -128,6 +128,6 @@ expect "both are well" run_there n0
 (unset SLURM_CONF && exec "$bed" down --dir "$at") >/dev/null
 SLURM_CONF=
 expect "no file is left" test ! -e "$at"
-expect "no process is left" nobody
+expect "no process is left" none_runs
 expect "nothing is left to take down" "$bed" down --dir "$at"
 echo "1..$n"

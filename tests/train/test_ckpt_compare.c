@@ -23,17 +23,17 @@ static struct firn_ckpt_section f32(const char *name, const float *data,
                                       .nbytes = 4 * n};
 }
 
-enum { TOLD = 12 };
-struct told {
-    struct firn_ckpt_difference at[TOLD];
+enum { DIFFERENCES = 12 };
+struct differences {
+    struct firn_ckpt_difference at[DIFFERENCES];
     size_t n;
 };
 
-static void tell(void *arg, const struct firn_ckpt_difference *d)
+static void note(void *arg, const struct firn_ckpt_difference *d)
 {
-    struct told *told = arg;
-    assert_true(told->n < TOLD);
-    told->at[told->n++] = *d;
+    struct differences *found = arg;
+    assert_true(found->n < DIFFERENCES);
+    found->at[found->n++] = *d;
 }
 
 /* Written and read back. */
@@ -59,7 +59,7 @@ static void compare_names_the_first_difference(void **state)
     (void)state;
     float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 2, 3.5f, 4, 5, 3};
     int64_t big[2] = {7, INT64_C(1) << 60};
-    struct told told = {0};
+    struct differences found = {0};
     struct firn_ckpt_section left[] = {f32("same", a, 6),
                                        f32("gone", a, 1),
                                        f32("bits", a, 6),
@@ -72,22 +72,22 @@ static void compare_names_the_first_difference(void **state)
         f32("same", a, 6),
         {"i", FIRN_CKPT_I64, 1, {2}, big, 16}};
     struct firn_ckpt *l = written(1, left, 5), *r = written(2, right, 5);
-    assert_int_equal(firn_ckpt_compare(l, l, tell, &told), 0);
-    assert_int_equal(told.n, 0);
-    assert_int_equal(firn_ckpt_compare(l, r, tell, &told), 4);
-    assert_int_equal(told.n, 4);
-    assert_string_equal(told.at[0].name, "gone");
-    assert_int_equal(told.at[0].kind, FIRN_CKPT_ONLY_LEFT);
-    assert_string_equal(told.at[1].name, "bits");
-    assert_int_equal(told.at[1].kind, FIRN_CKPT_OTHER_BITS);
-    assert_int_equal(told.at[1].nelements, 6);
-    assert_int_equal(told.at[1].ndiffer, 2);
-    assert_int_equal(told.at[1].first, 2);
-    assert_true(told.at[1].left == 3 && told.at[1].right == 3.5);
-    assert_true(told.at[1].largest == 3);
-    assert_int_equal(told.at[2].kind, FIRN_CKPT_OTHER_SHAPE);
-    assert_string_equal(told.at[3].name, "come");
-    assert_int_equal(told.at[3].kind, FIRN_CKPT_ONLY_RIGHT);
+    assert_int_equal(firn_ckpt_compare(l, l, note, &found), 0);
+    assert_int_equal(found.n, 0);
+    assert_int_equal(firn_ckpt_compare(l, r, note, &found), 4);
+    assert_int_equal(found.n, 4);
+    assert_string_equal(found.at[0].name, "gone");
+    assert_int_equal(found.at[0].kind, FIRN_CKPT_ONLY_LEFT);
+    assert_string_equal(found.at[1].name, "bits");
+    assert_int_equal(found.at[1].kind, FIRN_CKPT_OTHER_BITS);
+    assert_int_equal(found.at[1].nelements, 6);
+    assert_int_equal(found.at[1].ndiffer, 2);
+    assert_int_equal(found.at[1].first, 2);
+    assert_true(found.at[1].left == 3 && found.at[1].right == 3.5);
+    assert_true(found.at[1].largest == 3);
+    assert_int_equal(found.at[2].kind, FIRN_CKPT_OTHER_SHAPE);
+    assert_string_equal(found.at[3].name, "come");
+    assert_int_equal(found.at[3].kind, FIRN_CKPT_ONLY_RIGHT);
     firn_ckpt_close(l);
     firn_ckpt_close(r);
 }
@@ -97,14 +97,14 @@ static void zeros_have_a_sign_and_a_nan_equals_itself(void **state)
     (void)state;
     float a[4] = {0.0f, (float)NAN, (float)INFINITY, 1};
     float b[4] = {-0.0f, (float)NAN, (float)INFINITY, (float)NAN};
-    struct told told = {0};
+    struct differences found = {0};
     struct firn_ckpt_section left = f32("x", a, 4), right = f32("x", b, 4);
     struct firn_ckpt *l = written(1, &left, 1), *r = written(2, &right, 1);
-    assert_int_equal(firn_ckpt_compare(l, r, tell, &told), 1);
-    assert_int_equal(told.at[0].ndiffer, 2);
-    assert_int_equal(told.at[0].first, 0);
-    assert_true(signbit(told.at[0].right) && !signbit(told.at[0].left));
-    assert_true(told.at[0].largest == 0);
+    assert_int_equal(firn_ckpt_compare(l, r, note, &found), 1);
+    assert_int_equal(found.at[0].ndiffer, 2);
+    assert_int_equal(found.at[0].first, 0);
+    assert_true(signbit(found.at[0].right) && !signbit(found.at[0].left));
+    assert_true(found.at[0].largest == 0);
     firn_ckpt_close(l);
     firn_ckpt_close(r);
 }
@@ -131,7 +131,7 @@ static void halves_are_read_as_numbers(void **state)
     };
     enum { N = sizeof table / sizeof *table };
     struct firn_ckpt_section s[2][N];
-    struct told told = {0};
+    struct differences found = {0};
     uint16_t other = 0x8000;
     char names[N][8];
     for (size_t i = 0; i < N; i++) {
@@ -142,10 +142,10 @@ static void halves_are_read_as_numbers(void **state)
         s[1][i].data = &other;
     }
     struct firn_ckpt *l = written(1, s[0], N), *r = written(2, s[1], N);
-    assert_int_equal(firn_ckpt_compare(l, r, tell, &told), N);
+    assert_int_equal(firn_ckpt_compare(l, r, note, &found), N);
     for (size_t i = 0; i < N; i++) {
-        assert_true(told.at[i].left == table[i].is);
-        assert_true(told.at[i].right == 0 && signbit(told.at[i].right));
+        assert_true(found.at[i].left == table[i].is);
+        assert_true(found.at[i].right == 0 && signbit(found.at[i].right));
     }
     firn_ckpt_close(l);
     firn_ckpt_close(r);

@@ -118,7 +118,7 @@ static void orders_between_boundaries_are_replayed_where_they_came(void **state)
         {.step = 5, .kind = FIRN_DECIDED_PASSES, .value = 4},
         {.step = 8, .kind = FIRN_DECIDED_FROZEN, .value = 1, .psi = 0.5}};
     assert_int_equal(firn_freezer_replay(f, orders, 3, NULL), FIRN_OK);
-    /* What was set at the same step for the record is in nobody's way. */
+    /* A decision recorded at the same step has no effect. */
     struct firn_decision layout = {.kind = FIRN_DECIDED_LAYOUT, .value = 7};
     assert_int_equal(firn_freezer_set(f, &layout, NULL), FIRN_OK);
     unsigned passes[10];

@@ -247,8 +247,8 @@ static void wrong_calls_are_errors_and_change_nothing(void **state)
     struct groupscene idle = groupscene_of(2, 2, (int[]){0, 0});
     assert_int_equal(groupscene_try(&g, &idle, 0, &err), FIRN_EINVAL);
     assert_non_null(strstr(err.text, "process 1 has no thread"));
-    struct groupscene stray = groupscene_of(2, 2, (int[]){0, 2});
-    assert_int_equal(groupscene_try(&g, &stray, 0, &err), FIRN_EINVAL);
+    struct groupscene misplaced = groupscene_of(2, 2, (int[]){0, 2});
+    assert_int_equal(groupscene_try(&g, &misplaced, 0, &err), FIRN_EINVAL);
     struct groupscene torn = groupscene_of(2, 3, (int[]){0, 1, 0});
     torn.chain = true;
     assert_int_equal(groupscene_try(&g, &torn, 0, &err), FIRN_EINVAL);

@@ -166,16 +166,16 @@ static void a_process_that_was_set_up_otherwise_is_named_at_once(void **state)
 /* --- one that came and left -------------------------------------------------
  */
 
-static pid_t mate; /* who is looked for; 0: nobody */
+static pid_t peer; /* the peer that is looked for; 0: none */
 static int calls[2];
 
 /* Instead of libc's, by which a group looks whether a process is there: just
- * then the mate comes, has all it wants, and ends; or it leaves without. */
+ * then the peer comes, has all it wants, and ends; or it leaves without. */
 int kill(pid_t pid, int number)
 {
     siginfo_t info;
-    if (number == 0 && mate > 0 && pid == mate) {
-        mate = 0;
+    if (number == 0 && peer > 0 && pid == peer) {
+        peer = 0;
         FORKS_CHECK(write(calls[1], "x", 1) == 1);
         FORKS_CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
     }
@@ -204,11 +204,11 @@ static int waiting_body(int rank, void *arg)
     if (pid == 0)
         _exit(late_body(s));
     struct firn_group *g = groupscene_open(s, 0);
-    mate = pid;
+    peer = pid;
     enum firn_status status = firn_group_bcast(g, word, sizeof word, 1, &err);
     if (status != FIRN_OK && s->victim != 1)
         fprintf(stderr, "%s\n", err.text);
-    FORKS_CHECK(mate == 0);
+    FORKS_CHECK(peer == 0);
     if (s->victim == 1)
         FORKS_CHECK(strstr(err.text, "process 1 has left") != NULL);
     else

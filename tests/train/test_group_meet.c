@@ -269,7 +269,7 @@ static const char *const unlike_text[UNLIKES] = {
     [OTHER_NAME] = "refuses this host: it is of another group",
     [OTHER_SHAPE] = "refuses this host: process 1 was set up otherwise"};
 
-/* Process 1, which was told another thing than process 0. */
+/* Process 1, configured differently from process 0. */
 static int unlike_body(int rank, void *arg)
 {
     struct groupscene s = *(const struct groupscene *)arg;

@@ -218,7 +218,7 @@ static void wait_for_one(struct httpd *httpd)
     fail_msg("no report came");
 }
 
-/* Many reports to somebody who does not take them; how long closing took. A
+/* Many reports to a scheduler that does not take them; how long closing took. A
  * call that waits for a try takes milliseconds or more, every time; of those
  * that do not, the machine may hold up some, not most. */
 static double assert_never_waits(const char *url, struct httpd *silent)
@@ -258,7 +258,7 @@ static void a_dead_scheduler_never_holds_training_up(void **state)
     httpd_place_make(&p);
     assert_never_waits(p.url, NULL);
     rmdir(p.dir);
-    /* A port on which nobody listens, and which nobody else can have. */
+    /* A port without a listener, held so that no other process takes it. */
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d", forks_free_port());
     assert_never_waits(url, NULL);

@@ -1,5 +1,5 @@
 /* test_reporter_end.c - the last word of a trainer: a scheduler that is slow
- * hears it, one that is away holds nobody up for long. */
+ * hears it, one that is away delays closing only briefly. */
 #include "httpd.h"
 #include <firn/report.h>
 #include <math.h>

@@ -35,7 +35,7 @@ struct work {
     bool usr1_blocked;
 };
 
-/* For the whole of a minute, in case nobody says that it may end. */
+/* At most a minute, in case the test does not end it. */
 static void await(const atomic_bool *may_end)
 {
     for (int i = 0; may_end != NULL && i < 60000 && !atomic_load(may_end); i++)

@@ -145,7 +145,7 @@ static void entering_the_thread_inside_copies_nothing(void **state)
     firn_threads_cost(t, &switch_s, &n);
     assert_true(n == 3 && switch_s > before_s);
     leave(t);
-    leave(t); /* nobody is there */
+    leave(t); /* no thread is inside */
     firn_threads_free(t);
 }
 
