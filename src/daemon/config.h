@@ -57,7 +57,7 @@ struct config {
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
-    bool is_usual; /* nobody said where the state is */
+    bool is_usual; /* no flag or file names the state directory */
 };
 
 /* A line for each flag, for --help. */
@@ -70,8 +70,8 @@ enum firn_status config_flags(struct config *config, int argc,
 /* What a file says and no flag has said. `where` names it. */
 enum firn_status config_text(struct config *config, struct firn_bytes text,
                              const char *where, struct firn_error *err);
-/* Reads the file, if one is named, then fills what nobody said. FIRN_EINVAL
- * also for what does not go together. */
+/* Reads the file, if one is named, then fills in defaults. FIRN_EINVAL also for
+ * settings that contradict each other. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
 /* Values that are one of a few words: FIRN_EINVAL names a wrong one. Called by
  * config_finish(). */
@@ -91,8 +91,8 @@ enum firn_status config_keep_read(struct config *config,
                                   struct firn_error *err);
 void config_release(struct config *config);
 /* The folders above the usual place of the state, which a new user does not
- * have; whether they could be made is seen when it is opened. Above a place
- * that somebody named nothing is made. */
+ * have; whether they could be made is seen when it is opened. Above a
+ * directory that a flag or file names nothing is made. */
 void config_make_parents(const struct config *config);
 
 /* Where trainers report, appended: `callback`, or by `listen`, or over the

@@ -1,10 +1,10 @@
-/* desk_span.c - how long jobs take, when nobody knows: guesses, and better
- * ones.
+/* desk_span.c - how long jobs take: guesses where no duration is given, and
+ * better ones.
  *
  * What a user says of the duration holds. Of others the guess is what jobs of
  * the same user and application took (livehistory.c), and an hour before the
- * first of them is done. When that changes much, the jobs that wait are told,
- * under their ids, so that nobody loses a place in the queue.
+ * first of them is done. When that changes much, waiting jobs are corrected
+ * under their ids, so that each keeps its place in the queue.
  *
  * A job that reports how far it is needs no guess: progress is a share of the
  * whole, and the time left right whatever was guessed. One that runs and does
@@ -159,16 +159,16 @@ void desk_span_look(struct desk *desk, double now_s)
 void desk_eta_told(struct track *track, double now_s, double left_s)
 {
     if (isfinite(left_s) && left_s > 0)
-        track->told = (struct told){now_s, now_s + left_s};
+        track->eta = (struct foretold){now_s, now_s + left_s};
 }
 
 void desk_eta_ended(struct desk *desk, const struct track *track)
 {
-    const struct told *told = &track->told;
+    const struct foretold *eta = &track->eta;
     double now_s = dock_now_s(desk->dock);
-    if (told->at_s > 0 && now_s > told->at_s)
+    if (eta->at_s > 0 && now_s > eta->at_s)
         metrics_observe(desk->metrics, METRIC_ETA_ERROR,
-                        fabs(told->end_s - now_s) / (now_s - told->at_s));
+                        fabs(eta->end_s - now_s) / (now_s - eta->at_s));
 }
 
 /* --- what they need --------------------------------------------------------

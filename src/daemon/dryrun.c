@@ -11,9 +11,9 @@
  * are its range; of MANY jobs once, and half and twice of the answer are it. A
  * job that runs and reports is known to a tenth.
  *
- * What nobody knows is not told: when the answer hangs on the end of a job that
- * has no duration, does not report, and is the first of its kind, then the
- * answer is that, and whose end it is.
+ * An unknown end is reported as unknown: when the answer hangs on the end of a
+ * job that has no duration, does not report, and is the first of its kind, then
+ * the answer is that, and whose end it is.
  *
  * What it leaves out: jobs that will be submitted meanwhile, restarts' costs.
  *

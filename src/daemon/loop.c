@@ -1,7 +1,7 @@
 /* loop.c - the daemon from its first file to its last commit.
  *
  * Opening: the state, the engine, the policy, what ran before, and last the
- * socket, so that nobody is answered before the picture is whole.
+ * socket, so that no request is answered before the state is complete.
  *
  * (1) What a turn changed is on disk before a change is acknowledged. (2) When
  * the disk takes no writes (it is full, it fails), the changes of the turn stay
@@ -146,7 +146,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
                            struct firn_error *err)
 {
     struct loop *loop = mem_new(1, sizeof *loop);
-    loop->config = loop->said = setup->config;
+    loop->config = loop->current = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
     loop->desk.think_from = LOOP_THINK_FROM;

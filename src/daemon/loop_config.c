@@ -36,7 +36,7 @@ void loop_set(struct loop *loop, const char *setting)
 {
     const char *kept = arena_strdup(&loop->desk.settings_text, setting);
     size_t n = key_of(setting);
-    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+    for (size_t i = loop->current->nsettings; i < loop->desk.settings.n; i++)
         if (key_of(loop->desk.settings.at[i]) == n &&
             strncmp(loop->desk.settings.at[i], setting, n) == 0) {
             loop->desk.settings.at[i] = kept;
@@ -50,9 +50,9 @@ void loop_keep_choice(struct loop *loop)
 {
     struct firn_buf text = {0};
     struct firn_error err = {0};
-    write_said(loop->said, &text);
+    write_said(loop->current, &text);
     buf_printf(&text, "\n%s\n", loop->desk.policy->name);
-    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+    for (size_t i = loop->current->nsettings; i < loop->desk.settings.n; i++)
         buf_printf(&text, "%s\n", loop->desk.settings.at[i]);
     enum firn_status status = store_put_meta(
         loop->store, "policy", (struct firn_bytes){text.at, text.n}, &err);
@@ -87,7 +87,7 @@ static char *chosen(const struct loop *loop, struct firn_buf *kept)
     struct firn_error none = {0};
     struct firn_buf said = {0};
     char *at = NULL;
-    write_said(loop->said, &said);
+    write_said(loop->current, &said);
     if (store_get_meta(loop->store, "policy", kept, &none) == FIRN_OK &&
         kept->n > said.n + 1 && memcmp(kept->at, said.at, said.n) == 0 &&
         kept->at[said.n] == '\n')
@@ -123,15 +123,15 @@ enum firn_status loop_choose_policy(struct loop *loop,
 {
     struct firn_buf kept = {0};
     const struct firn_policy_def *policy = NULL;
-    for (size_t i = 0; i < loop->said->nsettings; i++)
-        vec_add(&loop->desk.settings, loop->said->settings[i]);
+    for (size_t i = 0; i < loop->current->nsettings; i++)
+        vec_add(&loop->desk.settings, loop->current->settings[i]);
     char *at = chosen(loop, &kept);
     if (at != NULL)
         take_chosen(loop, at, &policy);
     if (policy != NULL)
         log_info("policy %s, as the API set it", policy->name);
     buf_release(&kept);
-    *out = policy != NULL ? policy : policy_of(loop->said, err);
+    *out = policy != NULL ? policy : policy_of(loop->current, err);
     return *out != NULL ? FIRN_OK : err->status;
 }
 
@@ -139,11 +139,11 @@ bool loop_unchoose(struct loop *loop, const struct firn_error *why,
                    const struct firn_policy_def **out)
 {
     struct firn_error none = {0};
-    const struct firn_policy_def *own = policy_of(loop->said, &none);
-    if (loop->desk.settings.n == loop->said->nsettings && *out == own)
+    const struct firn_policy_def *own = policy_of(loop->current, &none);
+    if (loop->desk.settings.n == loop->current->nsettings && *out == own)
         return false;
     log_warn("what the API had set is forgotten: %s", why->text);
-    loop->desk.settings.n = loop->said->nsettings;
+    loop->desk.settings.n = loop->current->nsettings;
     forget_choice(loop);
     *out = own;
     return own != NULL;
@@ -178,7 +178,7 @@ void loop_limit_jobs(struct loop *loop, const struct config *config)
 /* What has changed and cannot is named. */
 static void name_fixed(const struct loop *loop, const struct config *fresh)
 {
-    const struct config *now = loop->said;
+    const struct config *now = loop->current;
     const struct {
         const char *name, *before, *after;
     } fixed[] = {{"engine", now->engine, fresh->engine},
@@ -208,7 +208,7 @@ static enum firn_status take_policy(struct loop *loop,
                                     struct firn_error *err)
 {
     struct firn_buf before = {0}, after = {0};
-    write_said(loop->said, &before);
+    write_said(loop->current, &before);
     write_said(fresh, &after);
     bool is_same = strcmp(before.at, after.at) == 0;
     buf_release(&before);
@@ -220,8 +220,8 @@ static enum firn_status take_policy(struct loop *loop,
     VEC(const char *) settings = {0};
     for (size_t i = 0; i < fresh->nsettings; i++)
         vec_add(&settings, fresh->settings[i]);
-    for (size_t i = loop->said->nsettings; is_same && i < loop->desk.settings.n;
-         i++)
+    for (size_t i = loop->current->nsettings;
+         is_same && i < loop->desk.settings.n; i++)
         vec_add(&settings, loop->desk.settings.at[i]);
     struct desk was = loop->desk;
     loop->desk.settings.at = settings.at;
@@ -279,7 +279,7 @@ void loop_reload(struct loop *loop)
     }
     config_release(&loop->reread);
     loop->reread = fresh;
-    loop->said = &loop->reread;
+    loop->current = &loop->reread;
     loop->dock.log_mib = fresh.keep.log_mib;
     char text[128];
     snprintf(text, sizeof text, "flags and files are read again; policy %s",

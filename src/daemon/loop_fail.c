@@ -36,7 +36,7 @@ static double had_gib(const struct loop *loop, const struct firn_alloc *had)
     return least;
 }
 
-/* What it was expected to need on a GPU of what it had; 0: nobody knew. */
+/* GiB that it was expected to need on each of its GPUs; 0: not known. */
 static double expected_gib(const struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
@@ -70,7 +70,7 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
     return need;
 }
 
-/* Before the next try, after so many. */
+/* Seconds before the next try, after `nretries` of them. */
 static double wait_of(int nretries)
 {
     double wait_s = FIRST_WAIT_S;
@@ -153,7 +153,7 @@ void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s)
     double now_s = dock_now_s(&loop->dock), wait_s = wait_of(job->nretries - 1);
     if (job->nretries < 1 || !(failed_s + wait_s > now_s))
         return;
-    /* A clock that was put back makes nobody wait longer. */
+    /* A clock that was put back makes no job wait longer. */
     track->again_s = fmin(failed_s, now_s) + wait_s;
     vec_add(&loop->desk.later, job->id);
 }

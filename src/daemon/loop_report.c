@@ -15,7 +15,7 @@
 #include "daemon/loopwork.h"
 #include <math.h>
 
-/* The share of its work that a job says is done; negative: no word. */
+/* The share of its work that a job reports as done; negative: it does not. */
 static double said_progress(const struct live_job *job)
 {
     const struct firn_trainer_report *r = &job->last;
@@ -73,7 +73,7 @@ static void judge_forecast(struct loop *loop, const struct track *track,
         mate != NULL ? desk_job(&loop->desk, mate) : NULL;
     if (job->spec.is_nominal &&
         !liveforecast_is_seen(loop->desk.forecast, track->id))
-        return; /* of work that nobody knows there is no rate to expect */
+        return; /* the amount of work is a guess: no rate is expected */
     if (beside != NULL)
         expected /= liveforecast_slowdown(
             loop->desk.forecast, (struct liveforecast_job){track->id, job},
@@ -144,7 +144,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     track->mark_epoch = job->epoch;
     if (!(track->rate > 0))
         return;
-    if (!(track->told.at_s > 0))
+    if (!(track->eta.at_s > 0))
         desk_eta_told(track, now_s, (track->duration_s - done_s) / track->rate);
     const struct firn_job *in_round = desk_job(&loop->desk, track);
     if (in_round == NULL || in_round->held.nparts == 0)

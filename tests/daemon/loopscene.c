@@ -18,7 +18,7 @@ enum { JOBS = 64 };
 
 /* What outlives the scheduler: a job's processes. */
 struct actor {
-    firn_job_id id; /* 0: nobody */
+    firn_job_id id; /* 0: the slot is free */
     int64_t epoch;
     enum firn_phase phase;
     bool is_asked, is_cancelled;
