@@ -85,7 +85,7 @@ DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
 # wire, and the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
-              base/str.c \
+              base/str.c base/utf8.c base/jsonwrite.c \
               model/freeze.c model/transfer.c)
 # libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
 BLASSRC := $(sort $(wildcard src/blas/*.c))

@@ -6,9 +6,8 @@
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
+#include "base/str.h"
 #include <firn/bytes.h>
-
-enum { BUF_DOUBLE_MAX = 32 };
 
 void buf_add(struct firn_buf *buf, const char *bytes, size_t n);
 void buf_puts(struct firn_buf *buf, const char *text);
@@ -17,9 +16,8 @@ void buf_printf(struct firn_buf *buf, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Shortest form that reads back equal; "nan", "inf", "-inf". */
 void buf_double(struct firn_buf *buf, double value);
-/* The same into a char[BUF_DOUBLE_MAX]; returns it. */
-const char *double_text(double value, char out[BUF_DOUBLE_MAX]);
-/* JSON: a number, null when it is not finite. */
+/* JSON (base/jsonwrite.h has the rest): a number, null when it is not finite.
+ */
 void buf_json_double(struct firn_buf *buf, double value);
 /* JSON: quoted and escaped; bytes that are not UTF-8 become U+FFFD. */
 void buf_json_string(struct firn_buf *buf, const char *text);

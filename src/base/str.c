@@ -1,4 +1,4 @@
-/* str.c - strict numbers, nearest names, safe copies.
+/* str.c - numbers from text and back, nearest names, safe copies.
  *
  * A decimal is read in one pass into a 19-digit integer and a power of ten.
  * When the integer is below 2^53 and the power within 22, both are exact
@@ -8,11 +8,22 @@
  *
  * Grammar, after white space is cut at both ends:
  *   [+-] digits [. digits] [e [+-] digits], or [+-] . digits [e ...].
+ *
+ * A number becomes its shortest text: a decimal of at most 15 digits survives
+ * the trip through a double, and 17 digits always do, so the first of 15, 16
+ * and 17 digits that reads back equal is the shortest. Two shortcuts give the
+ * same text without printf, because results hold millions of numbers: whole
+ * numbers below 2^53, and numbers with up to six decimals. For the second,
+ * n / 10^k is correctly rounded when n < 2^53 and k <= 22, so it is the very
+ * double that reading "n / 10^k" gives; if it equals the value and n has at
+ * most 15 digits, those digits are the answer. -0 is written as 0.
  */
 #include "base/str.h"
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,4 +236,89 @@ char *str_trim(char *text)
         n--;
     text[n] = '\0';
     return text;
+}
+
+/* --- numbers as text ------------------------------------------------------ */
+
+/* The digits of `n` so that they end at `end`; returns where they start. */
+static char *digits_before(char *end, uint64_t n)
+{
+    do {
+        *--end = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    return end;
+}
+
+static const char *whole_text(double size, bool is_negative,
+                              char out[STR_DOUBLE_MAX])
+{
+    char *end = out + STR_DOUBLE_MAX - 1;
+    *end = '\0';
+    char *at = digits_before(end, (uint64_t)size);
+    if (is_negative && size > 0.0)
+        *--at = '-';
+    return memmove(out, at, (size_t)(end - at) + 1);
+}
+
+/* "123.4736" when six decimals are enough, else NULL. */
+static const char *decimal_text(double size, bool is_negative,
+                                char out[STR_DOUBLE_MAX])
+{
+    static const double tens[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+    if (size < 1e-4 || size >= 1e9)
+        return NULL;
+    for (int k = 1; k <= 6; k++) {
+        double scaled = floor(size * tens[k - 1] + 0.5);
+        if (scaled >= 1e15)
+            return NULL;
+        if (scaled / tens[k - 1] != size)
+            continue;
+        uint64_t n = (uint64_t)scaled;
+        uint64_t ten = (uint64_t)tens[k - 1];
+        char *end = out + STR_DOUBLE_MAX - 1;
+        *end = '\0';
+        char *dot = digits_before(end, n % ten + ten); /* keeps zeros */
+        *dot = '.';
+        char *at = digits_before(dot, n / ten);
+        if (is_negative)
+            *--at = '-';
+        return memmove(out, at, (size_t)(end - at) + 1);
+    }
+    return NULL;
+}
+
+static const char *printed_text(double value, char out[STR_DOUBLE_MAX])
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = uselocale(plain);
+    int first = fabs(value) < DBL_MIN ? 1 : 15; /* subnormals have fewer */
+    for (int digits = first; digits <= 17; digits++) {
+        char text[64]; /* more than needed, which compilers cannot know */
+        double back = 0.0;
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        str_copy(out, STR_DOUBLE_MAX, text); /* at most 24 bytes */
+        if (digits == 17 || (str_double(out, &back) && back == value))
+            break;
+    }
+    uselocale(before);
+    freelocale(plain);
+    return out;
+}
+
+const char *double_text(double value, char out[STR_DOUBLE_MAX])
+{
+    double size = fabs(value);
+    bool is_negative = value < 0.0;
+    if (isnan(value) || isinf(value)) {
+        str_copy(out, STR_DOUBLE_MAX,
+                 isnan(value)  ? "nan"
+                 : is_negative ? "-inf"
+                               : "inf");
+        return out;
+    }
+    if (size < 9007199254740992.0 && floor(size) == size)
+        return whole_text(size, is_negative, out);
+    const char *text = decimal_text(size, is_negative, out);
+    return text != NULL ? text : printed_text(value, out);
 }

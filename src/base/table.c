@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static size_t width(struct firn_bytes text)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.n; i++)
-        n += ((unsigned char)text.at[i] & 0xc0) != 0x80;
+        n += utf8_is_first(text.at[i]);
     return n;
 }
 

@@ -6,9 +6,10 @@
  */
 #include "cli/jsontext.h"
 #include "base/buf.h"
+#include "base/utf8.h"
 #include <string.h>
 
-enum { DEPTH_MAX = 64, BAD_LETTER = 0xFFFD };
+enum { DEPTH_MAX = 64 };
 
 static bool is_blank(char c)
 {
@@ -55,30 +56,6 @@ static void new_line(struct firn_buf *out, int depth)
 }
 
 /* --- texts --------------------------------------------------------------- */
-
-/* Decodes the character at the front; returns its number of bytes. */
-static unsigned letter(const unsigned char *at, size_t left, size_t *n)
-{
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned c = *at;
-    size_t want = c >= 0xF0 && c < 0xF8   ? 4
-                  : c >= 0xE0 && c < 0xF0 ? 3
-                  : c >= 0xC2 && c < 0xE0 ? 2
-                                          : 0;
-    *n = 1;
-    if (want == 0 || want > left)
-        return BAD_LETTER;
-    c &= 0xFFu >> (want + 1);
-    for (size_t i = 1; i < want; i++) {
-        if ((at[i] & 0xC0) != 0x80)
-            return BAD_LETTER;
-        c = c << 6 | (at[i] & 0x3Fu);
-    }
-    if (c < least[want] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-        return BAD_LETTER;
-    *n = want;
-    return c;
-}
 
 static void put_letter(struct firn_buf *out, unsigned c)
 {
@@ -136,8 +113,10 @@ static bool take_text(struct firn_bytes *rest, struct firn_buf *out)
         }
         if ((unsigned char)*rest->at < ' ')
             return false;
-        put_letter(out, letter((const unsigned char *)rest->at, rest->n, &n));
-        drop(rest, n);
+        uint32_t c = UTF8_BAD;
+        int length = utf8_decode(rest->at, rest->n, &c);
+        put_letter(out, length > 0 ? c : UTF8_BAD);
+        drop(rest, length > 0 ? (size_t)length : 1);
     }
     add(out, "\"", 1);
     return take(rest, '"');

@@ -1,40 +1,13 @@
 /* safetext.c - escapes foreign text for a terminal.
  *
- * The UTF-8 decoder accepts only shortest forms, as the standard demands:
- * otherwise a longer form of ESC would pass unescaped.
+ * One walk over UTF-8 (base/utf8.h). Each character is shown, escaped, or (in a
+ * feed) cut off by the end of the piece.
  */
 #include "cli/safetext.h"
 #include "base/buf.h"
+#include "base/utf8.h"
 #include <stdint.h>
 #include <string.h>
-
-/* Number of bytes of the character at `s`: 0 if it is not UTF-8, -1 if the `n`
- * bytes are the beginning of a character. */
-static int decode(const unsigned char *s, size_t n, uint32_t *out)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int length = s[0] < 0x80             ? 1
-                 : (s[0] & 0xe0) == 0xc0 ? 2
-                 : (s[0] & 0xf0) == 0xe0 ? 3
-                 : (s[0] & 0xf8) == 0xf0 ? 4
-                                         : 0;
-    if (length < 2) {
-        *out = s[0];
-        return length;
-    }
-    uint32_t c = s[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++) {
-        if ((size_t)i >= n)
-            return -1;
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    *out = c;
-    bool is_sound =
-        c >= least[length] && c <= 0x10ffff && !(c >= 0xd800 && c <= 0xdfff);
-    return is_sound ? length : 0;
-}
 
 /* Is the character visible and without effect on the others? */
 static bool is_shown(uint32_t c)
@@ -64,7 +37,7 @@ void safe_puts(struct firn_buf *out, const char *text)
     size_t n = strlen(text);
     while (n > 0) {
         uint32_t c = 0;
-        int length = decode((const unsigned char *)text, n, &c);
+        int length = utf8_decode(text, n, &c);
         put(out, text, length > 0 ? length : 0, c);
         size_t step = length > 0 ? (size_t)length : 1;
         text += step;
@@ -78,7 +51,7 @@ bool safe_quote(struct firn_buf *out, const char *text)
     buf_putc(out, '"');
     while (n > 0) {
         uint32_t c = 0;
-        int length = decode((const unsigned char *)text, n, &c);
+        int length = utf8_decode(text, n, &c);
         if (length <= 0) {
             out->n = before;
             out->at[before] = '\0';
@@ -123,7 +96,7 @@ void safe_feed(struct safe_feed *feed, struct firn_buf *out,
             more = sizeof joined - nheld;
         memcpy(joined, feed->held, nheld);
         memcpy(joined + nheld, piece.at + at, more);
-        int length = decode((const unsigned char *)joined, nheld + more, &c);
+        int length = utf8_decode(joined, nheld + more, &c);
         if (length < 0) { /* at most the last three bytes */
             memcpy(feed->held, joined, nheld + more);
             feed->n = nheld + more;
@@ -152,7 +125,7 @@ size_t safe_width(const char *text)
 {
     size_t n = 0;
     for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
+        n += utf8_is_first(*text);
     return n;
 }
 
@@ -160,7 +133,7 @@ size_t safe_prefix(const char *text, size_t columns)
 {
     size_t i = 0, n = 0;
     for (; text[i] != '\0'; i++) {
-        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+        n += utf8_is_first(text[i]);
         if (n > columns)
             break;
     }

@@ -238,7 +238,7 @@ static void list_one(const struct train_diff *d,
                      const struct firn_ckpt_difference *diff, struct table *t)
 {
     struct pair p = pair_of(d, diff);
-    char shape[SHAPE_MAX], place[SHAPE_MAX], largest[BUF_DOUBLE_MAX];
+    char shape[SHAPE_MAX], place[SHAPE_MAX], largest[STR_DOUBLE_MAX];
     static const char *const words[] = {
         [FIRN_CKPT_ONLY_LEFT] = "only on the left",
         [FIRN_CKPT_ONLY_RIGHT] = "only on the right",

@@ -287,7 +287,7 @@ bool api_read_ask(struct api_call *call, struct live_ask *out)
         api_fail(call, &err);
         return false;
     }
-    mem_free(out->user); /* nobody submits in another's name */
+    mem_free(out->user); /* a job file cannot name another user */
     out->user = mem_strdup(call->request->caller.user);
     return take_workdir(call, out);
 }

@@ -1,7 +1,7 @@
 /* api.h - the HTTP API over the book: routes, rights, JSON, streams.
  *
- * It changes jobs by the book and asks its host for the rest by the functions
- * below, so that a test can stand in for the loop. A turn of the host:
+ * It changes jobs through the book; everything else it asks of its host (the
+ * daemon's loop, or a test) through the functions below. A turn of the host:
  *
  *     http_run(http);                      requests come in: api_handle()
  *     ...                                  events, a round, steps
@@ -9,14 +9,13 @@
  *     api_settle(api, status, &err);       answers go out, streams are woken
  *     api_tick(api);                       followed logs, signs of life
  *
- * (1) Nothing is acknowledged that is not on disk: an answer that was made
- * while the store has changes waits for api_settle(). Only while the disk takes
- * no writes are answers to GET given at once, which then show what is in
- *     memory. So api_settle() is called at
- *     the end of every turn, whether something changed or not, and api_tick()
- *     at least four times a second while api_wants_tick().
- * (2) Every route says who may call it (routes.def); the check is in one place,
- *     before the handler.
+ * (1) A change is acknowledged only when it is on disk: an answer that was made
+ *     while the store has changes waits for api_settle(). Only while the disk
+ *     takes no writes are answers to GET given at once, from memory. So
+ *     api_settle() is called at the end of every turn, and api_tick() at least
+ *     four times a second while api_wants_tick().
+ * (2) Every route names the callers that may use it (routes.def); the check is
+ *     in one place, before the handler.
  *
  * The host closes its struct http before it frees the api.
  */
@@ -29,15 +28,15 @@
 
 struct api;
 
-/* A node as the API tells it; texts are borrowed until the next call. */
+/* A node as the API shows it; texts are borrowed until the next call. */
 struct api_node {
     const char *name, *type;
     double mem_gib; /* of each GPU; 0: not known */
     int ngpus;      /* in all */
-    int nfree;      /* nobody has them; unless it is drained, jobs may */
-    int noutside;   /* used by somebody outside of firn */
+    int nfree;      /* held by no job and used by no foreign process */
+    int noutside;   /* used by foreign processes */
     bool is_up, is_drained;
-    const char *why; /* it is not up; "" for no word */
+    const char *why; /* why the node is down; "" if the engine does not tell */
 };
 
 /* An option of the policy that is not at its default, as text. */
@@ -51,16 +50,16 @@ struct api_policy {
     size_t nsettings;
 };
 
-/* What the API needs beside the book. Each may be NULL but now_s: what it is
- * for is then answered with 501. JSON that a hook appends is one value. A hook
- * that fails has changed nothing. */
+/* What the API needs beside the book. All but now_s may be NULL: requests that
+ * need it are then answered with 501. JSON that a hook appends is one value. A
+ * hook that fails has changed nothing. */
 struct api_host {
     void *arg;
     struct book *book;
     struct store *store;
     struct metrics *metrics;
     const char *engine;         /* its name, for /version */
-    double (*now_s)(void *arg); /* since the epoch */
+    double (*now_s)(void *arg); /* seconds since 1970 */
 
     /* Borrowed until the next call into the host. */
     size_t (*nodes)(void *arg, const struct api_node **out);
@@ -68,42 +67,43 @@ struct api_host {
     enum firn_status (*drain)(void *arg, const char *node, bool is_drained,
                               struct firn_error *err);
 
-    /* GPUs as the book has them ("n0[0-3]") with their nodes' names. */
+    /* Appends GPUs of the book ("n0[0-3]") by the names of their nodes. */
     void (*gpus_text)(void *arg, const char *held, struct firn_buf *out);
     /* Why the engine can start nothing at present; NULL: it can. */
     const char *(*trouble)(void *arg);
 
-    /* The book has changed in what a round would look at: a new job, one held
-     * or released, other bounds, another priority. */
+    /* After a change that matters to a round: a new job, a hold or release,
+     * another range of GPUs, another priority. */
     void (*changed)(void *arg, struct live_job *job);
-    /* After book_cancel(): the job shall end. */
+    /* After book_cancel(): end the job. */
     void (*cancel)(void *arg, struct live_job *job);
     /* After book_report(); `job->orders` is what goes back to the trainer. */
     void (*reported)(void *arg, struct live_job *job);
 
     void (*policy)(void *arg, struct api_policy *out);
-    /* From the next round on; `name` NULL: the one there is. */
+    /* Takes effect at the next round; `name` NULL: the present policy. */
     enum firn_status (*set_policy)(void *arg, const char *name,
                                    const struct api_setting *settings,
                                    size_t nsettings, struct firn_error *err);
 
-    /* Why a job that is PENDING waits at this moment; NULL: as the book has
-     * it. Asked for each job of a list. */
+    /* Why a PENDING job waits at this moment; called for each pending job of a
+     * list. NULL: the reason in the book is shown. */
     void (*waits)(void *arg, const struct live_job *job,
                   enum live_reason *reason, char why[LIVE_TEXT]);
-    /* A JSON list of sentences: why it is not trained together with others. */
+    /* Appends a JSON list of sentences: why the job is not trained together
+     * with others. */
     void (*not_merged)(void *arg, const struct live_job *job,
                        struct firn_buf *json);
     enum firn_status (*why)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
-    /* What would happen if; changes nothing. */
+    /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
 
-    /* A request of a route of the table was handled, in `seconds`; NULL: the
-     * host does not count them. */
+    /* Called after each handled request, with the route and the time it took.
+     */
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
@@ -121,25 +121,25 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
-/* Told of requests and connections that are refused: counts them and writes at
- * most one line a second for each peer into the log. */
+/* Counts a refused request or connection, and writes at most one line a second
+ * for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
                      const struct http_caller *caller);
-/* Told of an answer's status, for counting: http_watch(). */
+/* Counts an answer by its status: http_watch(). */
 void api_count(void *arg, int number, int status);
 
-/* While the host decides: submits are handled, whose `changed` the host has to
- * put off, and what the daemon says of itself; other requests wait until it
- * goes on. `waits` is then not asked. */
+/* Between pause and resume, while the host decides, only submits (whose
+ * `changed` the host puts off), /health, /metrics and /version are handled;
+ * other requests wait. `waits` is not called. */
 void api_pause(struct api *api);
-/* Goes on: requests that waited are handled in their order, one at least, until
- * it is `until_s` by clock_elapsed_s(). True: none is left; else requests that
- * come wait behind them, but for submits, and the caller calls again. */
+/* Handles the requests that waited in their order, one at least, until
+ * clock_elapsed_s() is `until_s`. True: none is left; else call it again, and
+ * new requests other than submits wait behind them. */
 bool api_resume(struct api *api, double until_s);
 
-/* The turn's commit has gone so: answers that waited for it are given, or
- * become failures with the sentence of `err`. FIRN_EUNSAVED: what was only read
- * is answered, what was changed waits a few seconds for the next call. */
+/* After the turn's commit with status `commit`: sends the answers that waited
+ * for it, or failures with the sentence of `err`. FIRN_EUNSAVED: answers to
+ * reads are sent, those to changes wait a few seconds for the next call. */
 void api_settle(struct api *api, enum firn_status commit,
                 const struct firn_error *err);
 /* Are there answers that wait for a commit? */

@@ -3,10 +3,10 @@
  *
  * A stream reads the store as fast as its client takes it, from the id that
  * the client saw last (Last-Event-ID, or `after`), else from now on. Events
- * are shown once they are on disk: an id that a crash takes back has been seen
- * by nobody, so that "after the one I saw" always means the same.
+ * are shown once they are on disk: a crash takes back only events that no
+ * client has seen, so that "after the one I saw" always means the same.
  *
- * A stream that has said nothing for QUIET_S says so, for those between who
+ * A stream without events for QUIET_S sends an empty comment, because proxies
  * close silent connections.
  */
 #include "base/buf.h"
@@ -20,19 +20,19 @@ enum { PAGE_USUAL = 1000, PAGE_MOST = 10000, READ_AT_ONCE = 200, QUIET_S = 15 };
 static void add_event(struct firn_buf *out, const struct api *api,
                       const struct store_event *event)
 {
-    api_json_open(out, NULL, '{');
-    api_json_int(out, "id", event->id);
-    api_json_double(out, "at_s", event->at_s);
+    jsonbuf_open(out, NULL, '{');
+    jsonbuf_int(out, "id", event->id);
+    jsonbuf_double(out, "at_s", event->at_s);
     if (event->job != FIRN_NO_JOB)
-        api_json_int(out, "job", event->job);
-    api_json_text(out, "kind", event->kind);
+        jsonbuf_int(out, "job", event->job);
+    jsonbuf_text(out, "kind", event->kind);
     if (strcmp(event->kind, "gpus") == 0)
         api_json_gpus(out, api, "text", event->text);
     else
-        api_json_text(out, "text", event->text);
+        jsonbuf_text(out, "text", event->text);
     if (event->caller != NULL && event->caller[0] != '\0')
-        api_json_text(out, "caller", event->caller);
-    api_json_close(out, '}');
+        jsonbuf_text(out, "caller", event->caller);
+    jsonbuf_close(out, '}');
 }
 
 /* --- pages ------------------------------------------------------------- */
@@ -63,17 +63,17 @@ static void reply_page(struct api_call *call, int64_t after, firn_job_id job)
     struct firn_error err;
     if (!api_query_int(call, "limit", PAGE_MOST, PAGE_USUAL, &page.left))
         return;
-    api_json_open(&page.out, NULL, '{');
-    api_json_open(&page.out, "events", '[');
+    jsonbuf_open(&page.out, NULL, '{');
+    jsonbuf_open(&page.out, "events", '[');
     if (store_each_event(call->api->host.store, after, SIZE_MAX / 2,
                          add_to_page, &page, &err) != FIRN_OK) {
         buf_release(&page.out);
         api_fail(call, &err);
         return;
     }
-    api_json_close(&page.out, ']');
-    api_json_int(&page.out, "last", page.last);
-    api_json_close(&page.out, '}');
+    jsonbuf_close(&page.out, ']');
+    jsonbuf_int(&page.out, "last", page.last);
+    jsonbuf_close(&page.out, '}');
     api_reply(call, 200, &page.out);
 }
 

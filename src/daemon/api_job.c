@@ -217,21 +217,21 @@ void api_job_list(struct api_call *call)
         !api_query_int(call, "pending", INT32_MAX, -1, &list.pending_left) ||
         !api_query_int(call, "all", 1, 0, &all))
         return;
-    api_json_open(&list.out, NULL, '{');
-    api_json_open(&list.out, "jobs", '[');
+    jsonbuf_open(&list.out, NULL, '{');
+    jsonbuf_open(&list.out, "jobs", '[');
     if (list_all(call, &list, all != 0, &err) != FIRN_OK) {
         buf_release(&list.out);
         api_fail(call, &err);
         return;
     }
-    api_json_close(&list.out, ']');
+    jsonbuf_close(&list.out, ']');
     if (list.has_more)
-        api_json_int(&list.out, "next", list.last);
+        jsonbuf_int(&list.out, "next", list.last);
     if (list.pending_left >= 0) {
-        api_json_int(&list.out, "pending_left", list.pending_left);
-        api_json_int(&list.out, "pending_more", list.nleft_out);
+        jsonbuf_int(&list.out, "pending_left", list.pending_left);
+        jsonbuf_int(&list.out, "pending_more", list.nleft_out);
     }
-    api_json_close(&list.out, '}');
+    jsonbuf_close(&list.out, '}');
     api_reply(call, 200, &list.out);
 }
 

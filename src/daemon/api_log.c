@@ -98,11 +98,11 @@ void api_json_log(struct firn_buf *out, const struct api *api,
     bool is_read = open_log(&api->host, job, &view, NULL);
     bool is_removed = is_read && was_removed(job, &view);
     if (is_read && (view.end > 0 || is_removed)) {
-        api_json_open(out, "log", '{');
-        api_json_int(out, "kept_bytes", view.end - view.first);
-        api_json_int(out, "dropped_bytes", view.first);
-        api_json_bool(out, "removed", is_removed);
-        api_json_close(out, '}');
+        jsonbuf_open(out, "log", '{');
+        jsonbuf_int(out, "kept_bytes", view.end - view.first);
+        jsonbuf_int(out, "dropped_bytes", view.first);
+        jsonbuf_bool(out, "removed", is_removed);
+        jsonbuf_close(out, '}');
     }
     joblog_view_close(&view);
 }

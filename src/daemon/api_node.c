@@ -16,18 +16,18 @@ enum { OPTIONS_MAX = 64, VALUE_MAX = 64 };
 
 static void add_node(struct firn_buf *out, const struct api_node *node)
 {
-    api_json_open(out, NULL, '{');
-    api_json_text(out, "name", node->name);
-    api_json_text(out, "type", node->type);
-    api_json_double(out, "mem_gib", node->mem_gib);
-    api_json_int(out, "gpus", node->ngpus);
-    api_json_int(out, "free", node->nfree);
-    api_json_int(out, "outside", node->noutside);
-    api_json_bool(out, "up", node->is_up);
-    api_json_bool(out, "drained", node->is_drained);
+    jsonbuf_open(out, NULL, '{');
+    jsonbuf_text(out, "name", node->name);
+    jsonbuf_text(out, "type", node->type);
+    jsonbuf_double(out, "mem_gib", node->mem_gib);
+    jsonbuf_int(out, "gpus", node->ngpus);
+    jsonbuf_int(out, "free", node->nfree);
+    jsonbuf_int(out, "outside", node->noutside);
+    jsonbuf_bool(out, "up", node->is_up);
+    jsonbuf_bool(out, "drained", node->is_drained);
     if (node->why != NULL && node->why[0] != '\0')
-        api_json_text(out, "why", node->why);
-    api_json_close(out, '}');
+        jsonbuf_text(out, "why", node->why);
+    jsonbuf_close(out, '}');
 }
 
 void api_node_list(struct api_call *call)
@@ -38,16 +38,16 @@ void api_node_list(struct api_call *call)
     if (!api_has(call, host->nodes != NULL))
         return;
     size_t n = host->nodes(host->arg, &nodes);
-    api_json_open(&out, NULL, '{');
-    api_json_open(&out, "nodes", '[');
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_open(&out, "nodes", '[');
     for (size_t i = 0; i < n; i++)
         add_node(&out, &nodes[i]);
-    api_json_close(&out, ']');
+    jsonbuf_close(&out, ']');
     const char *trouble =
         host->trouble != NULL ? host->trouble(host->arg) : NULL;
     if (trouble != NULL)
-        api_json_text(&out, "trouble", trouble);
-    api_json_close(&out, '}');
+        jsonbuf_text(&out, "trouble", trouble);
+    jsonbuf_close(&out, '}');
     api_reply(call, 200, &out);
 }
 
@@ -90,10 +90,10 @@ static void drain(struct api_call *call, bool is_drained)
         tell(host, is_drained ? "drained" : "undrained", out.at);
         buf_clear(&out);
     }
-    api_json_open(&out, NULL, '{');
-    api_json_text(&out, "name", call->word);
-    api_json_bool(&out, "drained", is_drained);
-    api_json_close(&out, '}');
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_text(&out, "name", call->word);
+    jsonbuf_bool(&out, "drained", is_drained);
+    jsonbuf_close(&out, '}');
     api_reply(call, 200, &out);
 }
 
@@ -118,13 +118,13 @@ static void add_option(struct firn_buf *out, const struct api_policy *policy,
         if (strcmp(policy->settings[i].name, option->name) == 0)
             value = policy->settings[i].value;
     firn_option_describe(option, &range);
-    api_json_open(out, NULL, '{');
-    api_json_text(out, "name", option->name);
-    api_json_text(out, "value", value);
-    api_json_text(out, "default", option->fallback);
-    api_json_text(out, "range", range.at);
-    api_json_text(out, "help", option->help);
-    api_json_close(out, '}');
+    jsonbuf_open(out, NULL, '{');
+    jsonbuf_text(out, "name", option->name);
+    jsonbuf_text(out, "value", value);
+    jsonbuf_text(out, "default", option->fallback);
+    jsonbuf_text(out, "range", range.at);
+    jsonbuf_text(out, "help", option->help);
+    jsonbuf_close(out, '}');
     buf_release(&range);
 }
 
@@ -134,16 +134,16 @@ static void reply_policy(struct api_call *call)
     struct api_policy policy;
     struct firn_buf out = {0};
     host->policy(host->arg, &policy);
-    api_json_open(&out, NULL, '{');
-    api_json_text(&out, "name", policy.def->name);
-    api_json_text(&out, "summary", policy.def->summary);
-    api_json_text(&out, "paper", policy.def->paper);
-    api_json_open(&out, "options", '[');
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_text(&out, "name", policy.def->name);
+    jsonbuf_text(&out, "summary", policy.def->summary);
+    jsonbuf_text(&out, "paper", policy.def->paper);
+    jsonbuf_open(&out, "options", '[');
     const struct firn_option *option = policy.def->options;
     for (; option != NULL && option->name != NULL; option++)
         add_option(&out, &policy, option);
-    api_json_close(&out, ']');
-    api_json_close(&out, '}');
+    jsonbuf_close(&out, ']');
+    jsonbuf_close(&out, '}');
     api_reply(call, 200, &out);
 }
 

@@ -1,14 +1,13 @@
-/* api_report.c - a trainer's report comes in, its orders go back.
+/* api_report.c - a trainer sends a report and gets its orders.
  *
- * The caller is the job itself, by its own token: api.c has seen to that. A
- * report of an older start is 410, for good: that process has been replaced
- * and is on its way out, whatever it says. What cannot be true is 400, and
- * nothing has changed.
+ * The caller is the job itself: api.c has checked its token. A report of an
+ * older attempt is 410: that process has been replaced and is ending. A report
+ * with impossible numbers is 400 and changes nothing.
  *
- * Each report is a write to the disk and a look at the models, so a job has
- * REPORTS_BURST of them at once and REPORTS_PER_S after that (a token bucket of
- * the job's own); above it the answer is 429, and the trainer keeps its newest
- * report for later (src/train/reporter.c).
+ * Each report is a write to the disk and an update of the models, so a job may
+ * send REPORTS_BURST of them at once and REPORTS_PER_S after that (a token
+ * bucket for each job); above it the answer is 429, and the trainer keeps its
+ * newest report for later (src/train/reporter.c).
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -26,22 +25,26 @@ static void count(struct api_call *call, enum metric_report what)
         metrics_add(call->api->host.metrics, METRIC_REPORTS, (int)what, 1);
 }
 
-/* The header says of which start; false: it was answered. */
-static bool is_of_this_start(struct api_call *call, const struct live_job *job)
+/* Is the report of the job's present attempt? The header tells; Firn-Epoch is
+ * its older name. False: the request was answered. */
+static bool is_of_this_attempt(struct api_call *call,
+                               const struct live_job *job)
 {
-    const char *header = http_header(call->exchange, "Firn-Epoch");
-    long epoch;
-    if (header == NULL || !str_int(header, 0, LONG_MAX, &epoch)) {
+    const char *header = http_header(call->exchange, "Firn-Attempt");
+    long attempt;
+    if (header == NULL)
+        header = http_header(call->exchange, "Firn-Epoch");
+    if (header == NULL || !str_int(header, 0, LONG_MAX, &attempt)) {
         count(call, METRIC_REPORT_REFUSED);
         http_fail(call->exchange, FIRN_EINVAL,
-                  "a report needs the header 'Firn-Epoch: N'");
+                  "a report needs the header 'Firn-Attempt: N'");
         return false;
     }
-    if (epoch == job->epoch && !live_state_is_over(job->state))
+    if (attempt == job->epoch && !live_state_is_over(job->state))
         return true;
     count(call, METRIC_REPORT_STALE);
-    http_refuse(call->exchange, 410, "stale-epoch",
-                "this start of the job is over");
+    http_refuse(call->exchange, 410, "stale-attempt",
+                "this attempt of the job has ended");
     return false;
 }
 
@@ -90,7 +93,7 @@ void api_report_post(struct api_call *call)
         http_fail(call->exchange, FIRN_ENOENT, "there is no such job");
         return;
     }
-    if (!is_of_this_start(call, job) || !is_within_rate(call, job))
+    if (!is_of_this_attempt(call, job) || !is_within_rate(call, job))
         return;
     enum firn_status status = firn_trainer_report_read(
         &report, variance, LIVE_LAYERS, body.at, body.n, &err);

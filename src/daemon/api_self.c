@@ -75,15 +75,15 @@ void api_self_health(struct api_call *call)
                     "started again");
         return;
     }
-    api_json_open(&out, NULL, '{');
+    jsonbuf_open(&out, NULL, '{');
     const char *trouble =
         host->trouble != NULL ? host->trouble(host->arg) : NULL;
-    api_json_text(&out, "status", "ok");
+    jsonbuf_text(&out, "status", "ok");
     if (trouble != NULL)
-        api_json_text(&out, "trouble", trouble);
-    api_json_int(&out, "jobs", (int64_t)book_count(host->book));
-    api_json_double(&out, "now_s", host->now_s(host->arg));
-    api_json_close(&out, '}');
+        jsonbuf_text(&out, "trouble", trouble);
+    jsonbuf_int(&out, "jobs", (int64_t)book_count(host->book));
+    jsonbuf_double(&out, "now_s", host->now_s(host->arg));
+    jsonbuf_close(&out, '}');
     buf_putc(&out, '\n');
     answer(call, "application/json", &out);
 }
@@ -91,11 +91,11 @@ void api_self_health(struct api_call *call)
 void api_self_version(struct api_call *call)
 {
     struct firn_buf out = {0};
-    api_json_open(&out, NULL, '{');
-    api_json_text(&out, "version", FIRN_VERSION);
-    api_json_text(&out, "api", "v1");
-    api_json_text(&out, "engine", call->api->host.engine);
-    api_json_close(&out, '}');
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_text(&out, "version", FIRN_VERSION);
+    jsonbuf_text(&out, "api", "v1");
+    jsonbuf_text(&out, "engine", call->api->host.engine);
+    jsonbuf_close(&out, '}');
     buf_putc(&out, '\n');
     answer(call, "application/json", &out);
 }

@@ -6,6 +6,7 @@
  */
 #ifndef DAEMON_APIWORK_H
 #define DAEMON_APIWORK_H
+#include "base/jsonwrite.h"
 #include "base/vec.h"
 #include "daemon/api.h"
 #include <jansson.h>
@@ -102,17 +103,7 @@ bool api_stream_write(struct api_stream *stream, struct firn_bytes data);
 bool refusals_are_left(const struct api *api);
 void refusals_say(struct api *api);
 
-/* --- JSON: a comma is put where one is missing ------------------------- */
-
-/* `key` NULL: an element of a list. `bracket` is one of {}[]. */
-void api_json_open(struct firn_buf *out, const char *key, char bracket);
-void api_json_close(struct firn_buf *out, char bracket);
-void api_json_text(struct firn_buf *out, const char *key, const char *value);
-void api_json_int(struct firn_buf *out, const char *key, int64_t value);
-void api_json_double(struct firn_buf *out, const char *key, double value);
-void api_json_bool(struct firn_buf *out, const char *key, bool value);
-/* JSON as it is. */
-void api_json_raw(struct firn_buf *out, const char *key, const char *json);
+/* --- JSON: see base/jsonwrite.h ------------------------------------------ */
 
 /* GPUs as the book has them, by the names of their nodes. */
 void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,

@@ -379,7 +379,7 @@ enum firn_status book_submit(struct book *book, struct live_ask *ask,
     job = make_job(book, ask, text != NULL ? text : "", request, now_s);
     struct firn_buf said = {0};
     buf_printf(&said, "%s was submitted by %s", job->ask.name,
-               job->ask.user[0] != '\0' ? job->ask.user : "nobody known");
+               job->ask.user[0] != '\0' ? job->ask.user : "an unknown user");
     enum firn_status status = store_add_job(book->store, job, err);
     if (status == FIRN_OK)
         status = tell(book, job, now_s, "submitted", said.at, err);
@@ -489,9 +489,9 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
                                 .held = job->held};
     job->epoch = start.epoch;
     job->is_ran_known = false;
-    snprintf(text, sizeof text, "start %lld", (long long)start.epoch);
+    snprintf(text, sizeof text, "attempt %lld", (long long)start.epoch);
     FIRN_TRY(store_put_epoch(book->store, &start, err));
-    FIRN_TRY(book_change(book, job, start.started_s, "epoch", text, err));
+    FIRN_TRY(book_change(book, job, start.started_s, "attempt", text, err));
     *epoch = start.epoch;
     return FIRN_OK;
 }
@@ -517,7 +517,7 @@ enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
     char text[128];
     FIRN_TRY(in_step(book, err));
     if (epoch->job != job->id || epoch->epoch < 1 || epoch->epoch > job->epoch)
-        return firn_fail(err, FIRN_EINVAL, "job %d never had a start %lld",
+        return firn_fail(err, FIRN_EINVAL, "job %d has had no attempt %lld",
                          job->id, (long long)epoch->epoch);
     bool is_named =
         epoch->end >= 0 && (size_t)epoch->end < sizeof ends / sizeof *ends;
@@ -525,9 +525,9 @@ enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
     job->is_ran_known = false;
     if (epoch->epoch == job->epoch)
         job->exit_status = epoch->exit_status;
-    snprintf(text, sizeof text, "start %lld ended: %s, status %d",
-             (long long)epoch->epoch, is_named ? ends[epoch->end] : "not over",
-             epoch->exit_status);
+    snprintf(text, sizeof text, "attempt %lld ended: %s, exit status %d",
+             (long long)epoch->epoch,
+             is_named ? ends[epoch->end] : "not finished", epoch->exit_status);
     return book_change(book, job, epoch->ended_s, "ended", text, err);
 }
 

@@ -1,11 +1,9 @@
 /* book.h - the daemon's jobs in memory, and every change of one.
  *
  * The one place that changes a live job: each function here alters the copy in
- * memory, writes it to the store's open transaction and appends an event. So
- * memory, disk and history cannot tell different stories; when a commit fails,
- * the daemon stops rather than go on with a story of its own: once the store
- * has rolled back, every change here is FIRN_EIO until the book is closed and
- * opened again.
+ * memory, writes it to the store's open transaction and appends an event, so
+ * that memory, disk and history agree. Once the store has rolled back, every
+ * change here is FIRN_EIO until the book is closed and opened again.
  *
  * Jobs that are over stay on disk and leave memory when there are more than
  * `keep` of them; looking one up reads it back. They leave in book_submit()
@@ -25,35 +23,34 @@ bool book_wrote(struct book *book, enum firn_status status,
 /* That failure; its status is FIRN_OK while there is none. */
 const struct firn_error *book_broken(const struct book *book);
 
-/* Told of every event, for streams; its memory is borrowed. */
+/* Called with every event, for streams; its memory is borrowed. */
 typedef void book_listener(void *arg, const struct store_event *event);
 
 enum firn_status book_open(struct book **out, struct store *store,
                            struct firn_error *err);
 void book_close(struct book *book);
-/* Told when a change is made, which is before it is committed. */
+/* The listener is called when a change is made, before it is committed. */
 void book_listen(struct book *book, book_listener *listener, void *arg);
-/* The caller that the events from now on are because of; "": firnd itself. */
+/* The caller whose request causes the events from now on; "": firnd itself. */
 enum { BOOK_CALLER = 128 };
 void book_caller(struct book *book, const char *caller);
-/* An event of no job: "drained", "policy", ... */
+/* Adds an event that belongs to no job: "drained", "policy", ... */
 enum firn_status book_tell(struct book *book, double now_s, const char *kind,
                            const char *text, struct firn_error *err);
-/* How many jobs that are over stay in memory: BOOK_KEEP at first. */
+/* How many finished jobs stay in memory: BOOK_KEEP at first. */
 enum { BOOK_KEEP = 10000 };
 void book_keep(struct book *book, size_t keep);
-/* From here on no job that is in memory changes, moves or leaves by a submit,
- * so that another thread may look jobs up by their ids; until it goes on. New
- * jobs are found too, by the thread that submits them. Nothing but submits,
- * holds of new jobs and reading is allowed meanwhile. */
+/* Between pause and resume no job in memory changes, moves or leaves by a
+ * submit, so that another thread may look jobs up by their ids. New jobs are
+ * found too, by the thread that submits them. Only submits, holds of new jobs
+ * and reading are allowed meanwhile. */
 void book_pause(struct book *book);
 void book_resume(struct book *book);
 
-/* How many jobs that are not over it takes, in all and of one user; 0, as at
- * first: any number. */
+/* Limits the number of unfinished jobs, of all users and of one; 0 (at first):
+ * no limit. */
 void book_limits(struct book *book, size_t jobs_max, size_t user_max);
-/* A job that is over leaves memory; if its row is deleted too, it is gone. Not
- * within a walk by book_at(). */
+/* Drops a finished job from memory. Not within a walk by book_at(). */
 void book_forget(struct book *book, firn_job_id id);
 
 /* A new job from an ask, which is given away on FIRN_OK; PENDING, NEW. The same
@@ -79,70 +76,71 @@ struct live_job *book_at(struct book *book, size_t i);
  * the token. */
 firn_job_id book_token(const struct book *book, const char *token);
 
-/* Changes; each says why in a sentence that becomes the event's text. Those of
- * a job that is over are FIRN_EINVAL.
+/* Changes; `why` is a sentence that becomes the event's text. Changes of a
+ * finished job are FIRN_EINVAL.
  *
  * The same state and reason again: only the sentence changes, and only in
  * memory. Another reason in the same state: written, no event. `started_s` and
- * `ended_s` are set when it first runs and when it is over, and are not before
- * what came before them, whatever the clock says. */
+ * `ended_s` are set when it first runs and when it is over, and never
+ * earlier than the times before them, whatever the clock says. */
 enum firn_status book_state(struct book *book, struct live_job *job,
                             enum live_state state, enum live_reason reason,
                             double now_s, const char *why,
                             struct firn_error *err);
-/* Why a job that is PENDING waits, in memory only: a decision says it of all
- * that wait, and the next one says it again. */
+/* Sets why a PENDING job waits, in memory only: every decision sets it anew for
+ * all pending jobs. */
 void book_note(struct live_job *job, enum live_reason reason, const char *why);
-/* Where the times of starts and of GPUs come from; else it is the time of day,
+/* Sets the clock for the times of attempts; without one it is the time of day,
  * which may jump. */
 typedef double book_now(void *arg);
 void book_clock(struct book *book, book_now *now_s, void *arg);
-/* The next start; on disk when it returns, with all that was changed so far. */
+/* Opens the next attempt. It is on disk, with all changes before it, when this
+ * returns. */
 enum firn_status book_next_epoch(struct book *book, struct live_job *job,
                                  int64_t *epoch, struct firn_error *err);
-/* The same of a job that is trained by another one's processes: on disk with
- * that one's start, which is to follow. */
+/* The same for a job that another job's processes train; it is on disk with the
+ * attempt of that job, which the caller opens next. */
 enum firn_status book_ride(struct book *book, struct live_job *job,
                            int64_t *epoch, struct firn_error *err);
-/* Its end, and the job's exit status if it is the last start. */
+/* Ends an attempt; the last one's exit status is the job's. */
 enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
                                   const struct store_epoch *epoch,
                                   struct firn_error *err);
-/* Ends its open attempts up to last->epoch, as `last` says, with an event; an
- * end that is known stays. Nothing happens when there is none. book_attempt.c
- */
+/* Ends the open attempts up to last->epoch as `last` says, with an event;
+ * attempts that have an end keep it. See book_attempt.c. */
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,
                                      const struct store_epoch *last,
                                      struct firn_error *err);
-/* How long it has had GPUs, in all its attempts, up to `now_s`. */
+/* Seconds that the job has had GPUs, in all its attempts, up to `now_s`. */
 double book_ran_s(struct book *book, const struct live_job *job, double now_s);
-/* What it holds now, as text; with "-" nobody runs it in any way either. */
+/* Sets the GPUs that the job holds, as text. "-": none; job->how is then
+ * cleared. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);
-/* The GPU type that it keeps to; "" for none. No event. */
+/* Sets the GPU type that the job keeps to; "" for none. No event. */
 enum firn_status book_type(struct book *book, struct live_job *job,
                            const char *type, struct firn_error *err);
-/* How it is run on what it holds. No event. */
+/* Sets how the job runs on its GPUs. No event. */
 enum firn_status book_how(struct book *book, struct live_job *job,
                           const struct firn_how *how, struct firn_error *err);
-/* A trainer's word; FIRN_EINVAL for an old epoch or a number that cannot be
- * (progress or steps that fall within an epoch, ...): nothing changes then. No
- * event: reports have a list of their own. Progress that it does not name is
- * as before. */
+/* Takes a trainer's report. FIRN_EINVAL, and nothing changes: it is of an older
+ * attempt or has an impossible number (progress or steps that fall within an
+ * attempt, ...). No event: reports have a list of their own. Progress that the
+ * report does not have stays as it was. */
 enum firn_status book_report(struct book *book, struct live_job *job,
                              int64_t epoch,
                              const struct firn_trainer_report *report,
                              double now_s, struct firn_error *err);
-/* What its trainer shall be told from now on. No event. */
+/* Sets the orders for its trainer. No event. */
 enum firn_status book_orders(struct book *book, struct live_job *job,
                              const struct firn_orders *orders,
                              struct firn_error *err);
-/* Its user wants it gone: is_ending, until a state says that it is over. */
+/* Cancels the job: is_ending is set until its state is a finished one. */
 enum firn_status book_cancel(struct book *book, struct live_job *job,
                              double now_s, const char *why,
                              struct firn_error *err);
-/* PENDING again because of RETRY, one retry more, with `mem_gib` (0: as
- * before). */
+/* Makes the job PENDING again for reason RETRY, counts the retry, and sets
+ * `mem_gib` unless it is 0. */
 enum firn_status book_retry(struct book *book, struct live_job *job,
                             double mem_gib, double now_s, const char *why,
                             struct firn_error *err);

@@ -50,14 +50,16 @@ enum firn_status book_close_attempts(struct book *book, struct live_job *job,
     struct store_epoch rows = *last;
     rows.job = job->id;
     if (last->end < 0 || last->end > FIRN_END_LOST)
-        return firn_fail(err, FIRN_EINVAL, "an end %d is none", last->end);
+        return firn_fail(err, FIRN_EINVAL, "%d is no end of an attempt",
+                         last->end);
     FIRN_TRY(store_close_attempts(book->store, &rows, &nclosed, err));
     if (nclosed == 0)
         return FIRN_OK;
     job->is_ran_known = false;
-    snprintf(text, sizeof text, "attempt %lld%s ended: %s, status %d",
-             (long long)last->epoch, nclosed > 1 ? " and others before it" : "",
-             ends[last->end], last->exit_status);
+    snprintf(text, sizeof text, "attempt %lld%s ended: %s, exit status %d",
+             (long long)last->epoch,
+             nclosed > 1 ? " and open ones before it" : "", ends[last->end],
+             last->exit_status);
     return book_change(book, job, last->ended_s, "ended", text, err);
 }
 

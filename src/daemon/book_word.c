@@ -1,18 +1,16 @@
-/* book_word.c - what users and trainers say of a job, judged and written down.
+/* book_word.c - changes of a job by its trainer's reports and by its user.
  *
- * A trainer is not trusted: a report of another start than the present one, a
- * number that is not finite or cannot be, and progress or steps that fall
- * within one start are refused, with a sentence, before anything changes.
- * (Between two starts they may fall: the second begins from the last
- * checkpoint.) What a report does not know, it leaves as it was.
+ * A trainer is not trusted: a report of another attempt than the present one,
+ * a number that is not finite or impossible, and progress or steps that fall
+ * within one attempt are refused, with a sentence, before anything changes.
+ * (Between two attempts they may fall: the second begins from the last
+ * checkpoint.) A value that a report does not have stays as it was.
  */
 #include "base/str.h"
 #include "daemon/bookwork.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { GPUS_MAX = 100000, PRIORITY_MAX = 100 };
 
 /* --- reports ------------------------------------------------------------- */
 
@@ -76,8 +74,8 @@ static enum firn_status judge_course(const struct live_job *job, int64_t epoch,
 {
     if (epoch != job->epoch)
         return firn_fail(err, FIRN_EINVAL,
-                         "a report of start %lld of job %d, which is at its "
-                         "start %lld",
+                         "a report of attempt %lld of job %d, which is in its "
+                         "attempt %lld",
                          (long long)epoch, job->id, (long long)job->epoch);
     if (job->reported_epoch != epoch)
         return FIRN_OK;
@@ -93,7 +91,7 @@ static enum firn_status judge_course(const struct live_job *job, int64_t epoch,
     return FIRN_OK;
 }
 
-/* Takes it over, into the job's own memory. */
+/* Copies the report into the job. */
 static void keep_report(struct live_job *job, int64_t epoch,
                         const struct firn_trainer_report *report, double now_s)
 {
@@ -161,13 +159,12 @@ enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
     if (job->is_held == held)
         return FIRN_OK;
     job->is_held = held;
-    return book_change(
-        book, job, now_s, held ? "held" : "released",
-        held ? "its user holds it back" : "its user lets it go again", err);
+    return book_change(book, job, now_s, held ? "held" : "released",
+                       held ? "held by its user" : "released by its user", err);
 }
 
-/* Elastic threads that it has begun with, which its checkpoints keep to, or
- * says; 0: as many as the most GPUs, once it starts. */
+/* The number of elastic threads: that of its job file, or of its first start,
+ * which its checkpoints keep; 0: as many as the most GPUs, once it starts. */
 static int threads_of(const struct live_job *job)
 {
     bool has_begun = job->ask.is_elastic && job->epoch > 0;
@@ -180,16 +177,17 @@ enum firn_status book_bounds(struct book *book, struct live_job *job,
                              struct firn_error *err)
 {
     char text[128];
+    int64_t most = job_fields[JOB_FIELD_gpus_min].most;
     FIRN_TRY(book_may_change(book, job, err));
-    if (gpus_min < 1 || gpus_max < gpus_min || gpus_max > GPUS_MAX)
+    if (gpus_min < 1 || gpus_max < gpus_min || gpus_max > most)
         return firn_fail(err, FIRN_EINVAL,
-                         "a job cannot have %d to %d GPUs: from 1 to %d, the "
-                         "fewest first",
-                         gpus_min, gpus_max, GPUS_MAX);
+                         "%d..%d is no range of GPUs: 1 to %lld, the fewest "
+                         "first",
+                         gpus_min, gpus_max, (long long)most);
     if (job->ask.inbox[0] != '\0')
         return firn_fail(err, FIRN_EINVAL,
-                         "job %d (%s) came by the inbox: it has the GPUs that "
-                         "it was sent with",
+                         "job %d (%s) came through the engine's own queue: its "
+                         "number of GPUs is fixed",
                          job->id, job->ask.name);
     if (!job->ask.is_elastic && gpus_min != gpus_max)
         return firn_fail(err, FIRN_EINVAL,
@@ -218,11 +216,14 @@ enum firn_status book_priority(struct book *book, struct live_job *job,
                                struct firn_error *err)
 {
     char text[64];
+    const struct job_field *field = &job_fields[JOB_FIELD_priority];
     FIRN_TRY(book_may_change(book, job, err));
-    if (priority < 0 || priority > PRIORITY_MAX)
+    if (priority < field->least || priority > field->most)
         return firn_fail(err, FIRN_EINVAL,
-                         "a priority is a whole number from 0 to %d, not %d",
-                         PRIORITY_MAX, priority);
+                         "a priority is a whole number from %lld to %lld, not "
+                         "%d",
+                         (long long)field->least, (long long)field->most,
+                         priority);
     if (job->ask.priority == priority)
         return FIRN_OK;
     snprintf(text, sizeof text, "from %d to %d", job->ask.priority, priority);

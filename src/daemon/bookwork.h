@@ -1,16 +1,16 @@
 /* bookwork.h - what the parts of the book share; for book*.c.
  *
- * book.c has the jobs, their states and starts, book_word.c what users and
- * trainers say of one, book_find.c the ways to a job: by token, name, number,
- * book_limit.c how many there may be.
+ * book.c has the jobs, their states and attempts, book_word.c changes by users
+ * and trainers, book_find.c finds a job by token, name or number, book_limit.c
+ * limits how many there may be.
  */
 #ifndef DAEMON_BOOKWORK_H
 #define DAEMON_BOOKWORK_H
 #include "base/vec.h"
 #include "daemon/book.h"
 
-/* A token by its keyed hash. The key is the process's own and secret, so that
- * the time of a search says nothing of other tokens. */
+/* A token by its keyed hash. The key is secret and drawn by each process, so
+ * that the time of a search tells nothing about other tokens. */
 struct token_cell {
     uint64_t hash;
     firn_job_id job; /* 0: empty; may have left memory since */

@@ -2,10 +2,9 @@
  * bit.
  *
  * A connection whose exchange is kept is suspended: libmicrohttpd does not look
- * at it until it is resumed. So is a stream that has nothing to send; since
- * nobody would see then that its reader hung up, its socket is watched for that
- * by the server itself. A client that has shut down its sending
- * side has hung up, as far as streams go.
+ * at it until it is resumed. So is a stream that has nothing to send; its
+ * socket is watched by the server itself for the reader's hangup. For streams,
+ * a client that has shut down its sending side has hung up.
  *
  * (1) An exchange is answered once; a second answer is a bug.
  * (2) `gone` is called exactly once for each stream, and nothing of an
@@ -231,7 +230,7 @@ static ssize_t on_read(void *arg, uint64_t pos, char *to, size_t max)
         return (ssize_t)n;
     if (ex->is_ended)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    if (ex->http->is_closing) /* nobody would wake it any more */
+    if (ex->http->is_closing) /* no call would wake it any more */
         return MHD_CONTENT_READER_END_WITH_ERROR;
     suspend(ex);
     return 0;

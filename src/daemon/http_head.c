@@ -37,9 +37,9 @@ enum { HEADERS_MOST = 100 };
 /* Headers of which a second one would be read by one reader, the first by
  * another. */
 static const char *const single[] = {
-    "Content-Length", "Transfer-Encoding", "Host",
-    "Authorization",  "Content-Type",      "Idempotency-Key",
-    "Request-Id",     "Firn-Epoch",        "Last-Event-ID",
+    "Content-Length", "Transfer-Encoding", "Host",       "Authorization",
+    "Content-Type",   "Idempotency-Key",   "Request-Id", "Firn-Attempt",
+    "Firn-Epoch",     "Last-Event-ID",
 };
 enum { LENGTH, ENCODING, NSINGLE = sizeof single / sizeof *single };
 

@@ -1,16 +1,15 @@
 /* http_sock.c - the sockets that the HTTP server listens on, and who is at
  * the other end.
  *
- * The Unix socket is private twice: its folder can be entered by its owner
- * alone, and its own mode is 0600. Who connects all the same (root) is known
- * by the kernel's word, not by his own.
+ * The Unix socket is private twice: only its owner can enter its folder, and
+ * its own mode is 0600. The user at the other end (the owner or root) is known
+ * from the kernel (SO_PEERCRED).
  *
- * (1) A file that is no socket is never removed, nor is a socket that
- *     somebody answers on. A daemon killed while it started a process is
- *     nobody, though its child has its sockets too until it comes to its own
- *     program: the kernel still says who listens, and that he is no more.
- *     Where it does not (TCP; a process that nobody has reaped) the child is
- *     given a moment.
+ * (1) A file that is not a socket is never removed, nor is a socket on which a
+ *     daemon answers. A daemon that was killed while it started a process
+ *     leaves its sockets to the child until the child's exec: the kernel still
+ *     names the listener, which is dead. Where the kernel does not tell (TCP; a
+ *     zombie) the child is given a moment.
  * (2) Two daemons that start at the same moment are kept apart by the lock of
  *     the store, which is taken before.
  * (3) Secrets are compared as digests of one length, all of it, whatever the
@@ -47,7 +46,7 @@ static enum firn_status torn(int fd, struct firn_error *err, const char *what,
     return firn_fail(err, FIRN_EIO, "%s %s: %s", what, name, strerror(code));
 }
 
-/* The folder of `path` is there, and nobody else can look into it. */
+/* Makes the folder of `path`, which no other user can enter. */
 static enum firn_status private_folder(const char *path, struct firn_error *err)
 {
     char folder[sizeof((struct sockaddr_un){0}.sun_path)];

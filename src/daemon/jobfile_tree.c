@@ -40,7 +40,7 @@ static struct tree *top(const struct build *b)
 }
 
 /* An argument of `run: [...]` or a value of `env: {...}`: bytes for a program,
- * which nobody shows unescaped. "python3 -c" has programs of many lines. */
+ * which are always shown escaped. "python3 -c" takes programs of many lines. */
 static bool is_program(const struct build *b)
 {
     const struct tree *parent = top(b);

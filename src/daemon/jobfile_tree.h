@@ -2,10 +2,10 @@
  *
  * For files whose keys may have values of several kinds (a number or a range, a
  * text or a list), which a schema cannot say. Refused with a sentence and a
- * line: what is no YAML, a second document, aliases, anchors, tags, keys that
- * are no words or come twice, control characters also when they are escaped
- * (but for ends of lines and tabs in what a program is given: items of `run`,
- * values of `env`), too much of anything.
+ * line: text that is not YAML, a second document, aliases, anchors, tags, keys
+ * that are not scalars or come twice, control characters, also escaped ones
+ * (but line feeds and tabs are allowed in items of `run` and values of `env`),
+ * and more than the limits below.
  */
 #ifndef DAEMON_JOBFILE_TREE_H
 #define DAEMON_JOBFILE_TREE_H

@@ -216,7 +216,7 @@ static void write_histogram(const struct metrics *metrics, enum metric id,
     const double *bounds = bounds_of(id, &n);
     write_head(out, name, "histogram", table[id].help);
     for (size_t i = 0; i < n; i++) {
-        char text[BUF_DOUBLE_MAX];
+        char text[STR_DOUBLE_MAX];
         double_text(bounds[i], text);
         below += h->counts[i];
         /* A bound is a float in this format, and says so. */

@@ -1,14 +1,14 @@
-/* past.c - a job's run time as a trace has it, from its starts.
+/* past.c - the run time of a finished job for a trace, from its attempts.
  *
- * A trace has one run time, on so many GPUs of the reference type, and the
- * simulator makes of it how long the job takes elsewhere. Here is the way back,
- * by the same rules (sim/truth.c): a start that ran for t seconds has done t
- * times the rate that the simulator would give it where it was, which is
+ * A trace has one run time, on a number of GPUs of the reference type, from
+ * which the simulator computes how long the job takes elsewhere. Here is the
+ * inverse, by the same rules (sim/truth.c): an attempt that ran for t seconds
+ * has done t times the rate that the simulator would give it there, which is
  *
  *     slowest speed of its GPUs x (their number / that of the trace)
  *
- * and for a language model what core/llmjobs.c says. So a job that is placed in
- * a simulation as it was placed here takes as long as it took here.
+ * and for a language model that of core/llmjobs.c. So a job that a simulation
+ * places as it was placed live takes as long as it took live.
  *
  * (1) A model stays one if the simulator could place it at all; otherwise it is
  *     a job like any other, that takes the time it took.
@@ -21,7 +21,7 @@
  * time, speeds may be wrong, but for jobs that keep to a type, which is known
  * by name. A node that is no more counts as one of the reference type. On
  * several types at once a job is taken to wait for the slowest. Time beside
- * another job counts in full, for nobody wrote down how much of it there was.
+ * another job counts in full, because it was not recorded.
  */
 #include "daemon/past.h"
 #include "core/accept.h"

@@ -1,7 +1,7 @@
-/* past.h - what the starts of a job come to in a trace.
+/* past.h - the run time of a finished job for a trace, from its attempts.
  *
  *     struct past past = {.cluster = &cluster, .type = job->gpu_type};
- *     past_add(&past, "n0[0-3]", 600);      each start, from the first on
+ *     past_add(&past, "n0[0-3]", 600);      each attempt, from the first on
  *     if (past.starts.n > 0)
  *         past_spec(&past, &spec);          GPUs, bounds and duration
  *     past_release(&past);
@@ -24,7 +24,7 @@ struct past {
     VEC(struct past_start) starts;
 };
 
-/* A start on these GPUs. One that held nothing, or for no time, is none. */
+/* Adds an attempt on these GPUs; without GPUs or time it is passed over. */
 void past_add(struct past *past, const char *held, double ran_s);
 void past_release(struct past *past);
 

@@ -1,11 +1,11 @@
-/* store.c - statements, history and small things of the state file.
+/* store.c - statements, attempts, events, reports and settings of the state.
  *
  * (1) Every change goes through store_apply() of store_redo.c, which opens the
  * transaction and keeps the change until it is on disk. (2) All values are
  * bound, never written into a statement. (3) Reading never leaves a statement
  * open: its callbacks may not change the store. (4) Numbers of events are
- * counted here, above all there ever were; what a damaged file has above
- * EVENTS_END counts for nothing and is deleted.
+ * counted here, above all earlier ones; events of a damaged file above
+ * EVENTS_END are deleted.
  *
  * Durable means: WAL, synchronous=FULL, so a commit is one write and one sync
  * of the log, whatever the number of changes.
@@ -436,5 +436,70 @@ enum firn_status store_get_meta(struct store *store, const char *key,
     FIRN_TRY(each(store, sql, take_meta, &look, err));
     if (!look.is_there)
         return firn_fail(err, FIRN_ENOENT, "nothing is kept as '%.100s'", key);
+    return FIRN_OK;
+}
+
+/* --- ends of attempts that the engine did not report ---------------------- */
+
+/* An attempt is open until it has an end. Its end may come late, after the next
+ * attempt has begun, or never, when firnd was killed in between. The next one
+ * begins only after the processes of the one before are gone, so an open
+ * attempt ended at the latest when the next one started. An attempt that has an
+ * end keeps it. */
+enum firn_status store_close_attempts(struct store *store,
+                                      const struct store_epoch *last,
+                                      int *nclosed, struct firn_error *err)
+{
+    struct store_change change = store_change(store, SQL_CLOSE_EPOCHS, 5);
+    store_give_int(&change, 1, last->job);
+    store_give_int(&change, 2, last->epoch);
+    store_give_real(&change, 3, last->ended_s);
+    store_give_int(&change, 4, last->end);
+    store_give_int(&change, 5, last->exit_status);
+    FIRN_TRY(store_apply(store, &change, err));
+    *nclosed = store_nchanged(store);
+    return FIRN_OK;
+}
+
+enum firn_status store_close_over(struct store *store, int *nclosed,
+                                  struct firn_error *err)
+{
+    struct store_change change = store_change(store, SQL_CLOSE_OVER, 1);
+    store_give_int(&change, 1, FIRN_END_LOST);
+    FIRN_TRY(store_apply(store, &change, err));
+    *nclosed = store_nchanged(store);
+    return FIRN_OK;
+}
+
+/* --- reports that are kept ------------------------------------------------ */
+
+/* When a job has more than STORE_REPORTS_MOST reports, every second one of the
+ * older half is deleted: the newer half stays whole, and the rest gets sparser
+ * with age; the very first stays. Costs a walk over STORE_REPORTS_MOST index
+ * entries for every STORE_REPORTS_MOST / 4 reports. */
+enum firn_status store_count_reports(struct store *store, firn_job_id job,
+                                     int64_t *out, struct firn_error *err)
+{
+    sqlite3_stmt *sql = store_sql(store, SQL_COUNT_REPORTS);
+    if (sql == NULL)
+        return store_unread(store, err);
+    sqlite3_bind_int(sql, 1, job);
+    if (sqlite3_step(sql) != SQLITE_ROW)
+        return store_unread(store, err);
+    *out = sqlite3_column_int64(sql, 0);
+    sqlite3_reset(sql);
+    return FIRN_OK;
+}
+
+enum firn_status store_thin_reports(struct store *store, firn_job_id job,
+                                    int64_t *nreports, struct firn_error *err)
+{
+    if (*nreports <= STORE_REPORTS_MOST || store->is_stalled)
+        return FIRN_OK;
+    struct store_change change = store_change(store, SQL_THIN_REPORTS, 2);
+    store_give_int(&change, 1, job);
+    store_give_int(&change, 2, *nreports - STORE_REPORTS_MOST / 2);
+    FIRN_TRY(store_apply(store, &change, err));
+    *nreports -= store_nchanged(store);
     return FIRN_OK;
 }

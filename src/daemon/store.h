@@ -24,25 +24,25 @@
 
 struct store;
 
-/* Opens <dir>/firn.db, making the folder (0700) and the file. `said` gets a
- * sentence when something was moved aside, else "". FIRN_EIO also when another
- * daemon has it. */
-enum firn_status store_open(struct store **out, const char *dir, char *said,
-                            size_t nsaid, struct firn_error *err);
+/* Opens <dir>/firn.db, making the folder (0700) and the file. `notice` gets a
+ * sentence when a damaged file was moved aside, else "". FIRN_EIO also when
+ * another daemon has it. */
+enum firn_status store_open(struct store **out, const char *dir, char *notice,
+                            size_t nnotice, struct firn_error *err);
 void store_close(struct store *store);
 
 /* A transaction is open from the first change on. Durable on FIRN_OK. Does
  * nothing when nothing changed. FIRN_EUNSAVED: all changes since the last
  * FIRN_OK are pending in memory; call it again, at store_retry_s() or later.
- * FIRN_EIO: nothing of the transaction is there. When one of its changes has
- * failed before, that is said again here, and all changes are refused until
- * then, so that nothing is taken for done that was rolled back with it. */
+ * FIRN_EIO: the transaction was rolled back. When one of its changes has
+ * failed, later changes are refused and this returns the failure again, so that
+ * a change that was rolled back with it is not taken for done. */
 enum firn_status store_commit(struct store *store, struct firn_error *err);
 void store_rollback(struct store *store);
 bool store_has_changes(const struct store *store);
 /* Are there changes that could not be written so far? */
 bool store_is_stalled(const struct store *store);
-/* How often changes were taken back; a copy in memory is out of step then. */
+/* How often changes were rolled back; a copy in memory is then wrong. */
 unsigned store_rollbacks(const struct store *store);
 
 /* --- the disk: store_room.c ----------------------------------------------- */
@@ -59,15 +59,15 @@ double store_retry_s(const struct store *store);
  * ample room. */
 const char *store_trouble(const struct store *store);
 
-/* The id the next new job gets: above all there ever were. */
+/* The id of the next new job: above all earlier ids. */
 firn_job_id store_next_id(const struct store *store);
-/* None has a lower id; millions, where another file was lost before. */
+/* The lowest id in use; above a billion after a state file was lost. */
 firn_job_id store_first_id(const struct store *store);
 
-/* A new job, whole. */
+/* Adds a new job. */
 enum firn_status store_add_job(struct store *store, const struct live_job *job,
                                struct firn_error *err);
-/* All that changes in a job's life: state, reason, epoch, times, held, ... */
+/* Writes what changes after the submit: state, reason, attempt, times, ... */
 enum firn_status store_put_job(struct store *store, const struct live_job *job,
                                struct firn_error *err);
 /* One job, given away; FIRN_ENOENT, FIRN_EDATA (cannot be understood). */
@@ -82,17 +82,17 @@ typedef bool store_name_fn(void *arg, const char *name, firn_job_id newest);
 enum firn_status store_find_prefix(struct store *store, const char *word,
                                    bool with_over, store_name_fn *fn, void *arg,
                                    struct firn_error *err);
-/* The job that this request made, of a user; FIRN_NO_JOB: none did. */
+/* The job that a user's request made; FIRN_NO_JOB: none. */
 enum firn_status store_find_request(struct store *store, const char *user,
                                     const char *request, firn_job_id *out,
                                     struct firn_error *err);
 
-/* A start and its end. */
+/* An attempt to run a job, and its end. */
 struct store_epoch {
     firn_job_id job;
-    int64_t epoch;
+    int64_t epoch; /* number of the attempt, from 1 */
     double started_s, ended_s;
-    int end; /* enum firn_end; -1: not over */
+    int end; /* enum firn_end; -1: still open */
     int exit_status;
     const char *held;
 };
@@ -148,14 +148,14 @@ enum firn_status store_put_meta(struct store *store, const char *key,
 enum firn_status store_get_meta(struct store *store, const char *key,
                                 struct firn_buf *out, struct firn_error *err);
 
-/* Reading; a callback that returns false ends it. Jobs by rising id. A row
- * that cannot be understood is left out and counted in *nbad, said in the
- * log. */
-typedef bool store_job_fn(void *arg, struct live_job *job); /* gives it away */
+/* Reads jobs by ascending id; a callback that returns false ends it and owns
+ * the job that it got. A row that cannot be understood is left out, named in
+ * the log and counted in *nbad. */
+typedef bool store_job_fn(void *arg, struct live_job *job);
 enum firn_status store_each_job(struct store *store, bool with_over,
                                 store_job_fn *fn, void *arg, size_t *nbad,
                                 struct firn_error *err);
-/* The newest jobs that are over, at most so many, by falling id. */
+/* The newest `most` finished jobs, by descending id. */
 enum firn_status store_each_over(struct store *store, size_t most,
                                  store_job_fn *fn, void *arg, size_t *nbad,
                                  struct firn_error *err);
@@ -194,15 +194,15 @@ struct store_end {
     firn_job_id id;
     bool is_over;
     double ended_s;
-    int64_t epoch; /* its last start */
+    int64_t epoch; /* its last attempt */
 };
 typedef bool store_end_fn(void *arg, const struct store_end *end);
 enum firn_status store_each_end(struct store *store, firn_job_id after,
                                 size_t most, store_end_fn *fn, void *arg,
                                 struct firn_error *err);
-/* Deletes a job that is over, with its starts and reports, of which at most
- * `most` at a time: *is_gone is false while some are left. Its events go by
- * their age. */
+/* Deletes a finished job with its attempts and reports, at most `most` of them
+ * at a time: *is_gone is false while some are left. Events are deleted by
+ * age. */
 enum firn_status store_forget_job(struct store *store, firn_job_id id,
                                   size_t most, bool *is_gone,
                                   struct firn_error *err);

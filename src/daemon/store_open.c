@@ -396,7 +396,7 @@ static bool has_lost_one(const char *dir)
     return is_there;
 }
 
-/* Seconds since 2020: nobody had more than a job a second ever since. */
+/* Seconds since 2020: above every earlier id, at less than a job a second. */
 static enum firn_status start_above(struct store *store, struct firn_error *err)
 {
     char text[32];

@@ -1,10 +1,9 @@
 /* storework.h - what the parts of the store share; for store*.c and its tests.
  *
- * store_open.c makes a connection, store_schema.c compares a file's schema with
- * the expected one, store_redo.c keeps transactions, store_room.c the reserve
- * file, store.c has history and small things, store_job.c turns jobs into rows
- * and back, store_judge.c says which values a row may have, store_trim.c
- * deletes old rows.
+ * store_open.c opens the file, store_schema.c makes and checks its schema,
+ * store_redo.c keeps transactions, store_room.c the reserve file, store.c has
+ * attempts, events, reports and settings, store_job.c turns jobs into rows and
+ * back, store_judge.c refuses impossible values, store_trim.c deletes old rows.
  */
 #ifndef DAEMON_STOREWORK_H
 #define DAEMON_STOREWORK_H
@@ -92,7 +91,7 @@ struct store {
     sqlite3_stmt *sql[SQL_N];
     bool is_changing; /* a transaction is open in SQLite */
     bool is_stalled;  /* the changes in `redo` wait for a replay */
-    bool has_failed;  /* it is rolled back; nobody has been told by commit */
+    bool has_failed;  /* rolled back; store_commit() has not reported it yet */
     unsigned nrollbacks;
     firn_job_id next_id, first_id;
     int64_t next_event;

@@ -43,7 +43,7 @@ static void put_int(struct firn_buf *out, const char *name, int64_t value)
 void launchfile_write(const struct launchfile *launch, struct firn_buf *out)
 {
     buf_puts(out, head);
-    char grace[BUF_DOUBLE_MAX];
+    char grace[STR_DOUBLE_MAX];
     put_int(out, "job", launch->job);
     put_int(out, "epoch", launch->attempt);
     put(out, "workdir", launch->workdir);

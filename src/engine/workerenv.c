@@ -201,7 +201,7 @@ static void add_text(struct launchfile *out, const char *name,
 
 static void add_number(struct launchfile *out, const char *name, double value)
 {
-    char number[BUF_DOUBLE_MAX];
+    char number[STR_DOUBLE_MAX];
     if (value > 0)
         add_text(out, name, double_text(value, number));
 }

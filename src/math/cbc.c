@@ -245,7 +245,7 @@ static bool read_all(int fd, struct firn_buf *out)
 /* Starts cbc; returns its process id, or -1. */
 static pid_t spawn(const struct cbc *cbc, int model, int answer)
 {
-    char seconds[32], gap[BUF_DOUBLE_MAX];
+    char seconds[32], gap[STR_DOUBLE_MAX];
     snprintf(seconds, sizeof seconds, "%.0f", ceil(cbc->deadline_s));
     double_text(cbc->gap, gap);
     const char *const words[] = {

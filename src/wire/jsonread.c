@@ -16,6 +16,7 @@
  */
 #include "wire/jsonread.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,20 +139,6 @@ static long read_escaped_point(struct jsonread *in)
     return -1;
 }
 
-static size_t utf8_of(long point, char out[4])
-{
-    if (point < 0x80) {
-        out[0] = (char)point;
-        return 1;
-    }
-    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    static const int first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = n - 1; i > 0; i--, point >>= 6)
-        out[i] = (char)(0x80 | (point & 0x3f));
-    out[0] = (char)(first[n] | (int)point);
-    return n;
-}
-
 /* The bytes that the next character of a string stands for; 0 when it failed.
  */
 static size_t read_character(struct jsonread *in, char out[4])
@@ -176,7 +163,7 @@ static size_t read_character(struct jsonread *in, char out[4])
         return 0;
     }
     long point = read_escaped_point(in);
-    return point < 0 ? 0 : utf8_of(point, out);
+    return point < 0 ? 0 : utf8_encode((uint32_t)point, out);
 }
 
 /* Reads a string: its text into `out` as far as it fits (cut to "" when it

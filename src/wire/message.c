@@ -15,8 +15,8 @@
  *     something small);
  * (3) counts are whole and below 2^53, so no double lies between two of them.
  */
+#include "base/jsonwrite.h"
 #include "wire/jsonread.h"
-#include "wire/jsonwrite.h"
 #include <firn/message.h>
 #include <float.h>
 #include <math.h>

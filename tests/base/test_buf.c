@@ -21,7 +21,7 @@
 
 static void says(double value, const char *text)
 {
-    char out[BUF_DOUBLE_MAX];
+    char out[STR_DOUBLE_MAX];
     assert_string_equal(double_text(value, out), text);
 }
 
@@ -56,7 +56,7 @@ static void numbers_have_no_noise_and_no_loss(void **state)
 
 static void check_round_trip(double value, uint64_t seed)
 {
-    char text[BUF_DOUBLE_MAX], shorter[512];
+    char text[STR_DOUBLE_MAX], shorter[512];
     double_text(value, text);
     if (strtod(text, NULL) != value)
         fail_msg("seed %llu: %.17g became %s", (unsigned long long)seed, value,

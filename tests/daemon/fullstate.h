@@ -11,7 +11,7 @@
 struct fullstate {
     int history;     /* finished jobs, each with an attempt and a report */
     int living;      /* jobs that wait */
-    int ran_every;   /* every so many of these ran three times; 0: none did */
+    int ran_every;   /* one in this many ran three times; 0: none did */
     double oldest_s; /* when the first came; one more each second */
 };
 

@@ -131,7 +131,7 @@ static void history_is_a_trace_that_reads_back(void **state)
     reply_release(&r);
 }
 
-/* One of each level, and without such a job no word of it. */
+/* One of each level; without such a job the column is missing. */
 static void it_says_who_kept_to_one_type(void **state)
 {
     (void)state;

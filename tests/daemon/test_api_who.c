@@ -92,7 +92,7 @@ static void over_tcp_the_caller_is_the_token_and_the_address(void **state)
     /* What firnd does by itself has none. */
     api_run_job(1);
     api_scene_turn(&api_scene);
-    expect_events(1, "epoch -\nrunning -\n");
+    expect_events(1, "attempt -\nrunning -\n");
 }
 
 /* --- refusals ------------------------------------------------------------ */

@@ -230,18 +230,20 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     book_epoch_ended(d.book, job, &end, &oops);
     book_state(d.book, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, 108, "by ann",
                &oops);
-    assert_string_equal(heard.text, "1 submitted: a was submitted by ann\n"
-                                    "1 priority: from 0 to 7\n"
-                                    "1 bounds: from 1..8 to 2..4 GPUs\n"
-                                    "1 held: its user holds it back\n"
-                                    "1 released: its user lets it go again\n"
-                                    "1 starting: on n0\n"
-                                    "1 gpus: n0[0]\n"
-                                    "1 epoch: start 1\n"
-                                    "1 running: seen\n"
-                                    "1 cancelling: ann wants it gone\n"
-                                    "1 ended: start 1 ended: done, status 0\n"
-                                    "1 cancelled: by ann\n");
+    assert_string_equal(heard.text,
+                        "1 submitted: a was submitted by ann\n"
+                        "1 priority: from 0 to 7\n"
+                        "1 bounds: from 1..8 to 2..4 GPUs\n"
+                        "1 held: held by its user\n"
+                        "1 released: released by its user\n"
+                        "1 starting: on n0\n"
+                        "1 gpus: n0[0]\n"
+                        "1 attempt: attempt 1\n"
+                        "1 running: seen\n"
+                        "1 cancelling: ann wants it gone\n"
+                        "1 ended: attempt 1 ended: done, exit status "
+                        "0\n"
+                        "1 cancelled: by ann\n");
     assert_true(job->started_s == 106 && job->ended_s == 108);
     struct firn_buf before = job_as_text(job);
     liveset_reopen(&d);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-static void bounds_and_priorities_that_cannot_be_are_refused(void **state)
+static void gpus_and_priorities_out_of_bounds_are_refused(void **state)
 {
     (void)state;
     static const int wrong[][2] = {{0, 1}, {2, 1}, {-1, 4}, {1, 1000000}};
@@ -33,7 +33,7 @@ static void bounds_and_priorities_that_cannot_be_are_refused(void **state)
     liveset_close(&d);
 }
 
-static void elastic_threads_stay_as_many_as_it_began_with(void **state)
+static void a_job_keeps_its_number_of_elastic_threads(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -80,7 +80,7 @@ static void a_retry_waits_again_and_may_want_more_memory(void **state)
     liveset_close(&d);
 }
 
-static void reports_that_cannot_be_are_refused_and_change_nothing(void **state)
+static void impossible_reports_are_refused_and_change_nothing(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -114,8 +114,8 @@ static void reports_that_cannot_be_are_refused_and_change_nothing(void **state)
         assert_int_equal(book_report(d.book, job, 2, &wrong[i], 8, &oops),
                          FIRN_EINVAL);
     assert_int_equal(book_report(d.book, job, 1, &good, 8, &oops), FIRN_EINVAL);
-    assert_string_equal(oops.text, "a report of start 1 of job 1, which is at "
-                                   "its start 2");
+    assert_string_equal(oops.text, "a report of attempt 1 of job 1, which is "
+                                   "in its attempt 2");
     assert_int_equal(book_report(d.book, job, 3, &good, 8, &oops), FIRN_EINVAL);
     assert_false(store_has_changes(d.store));
     assert_true(job->last.progress == 0.5 && job->reported_s == 7);
@@ -124,7 +124,7 @@ static void reports_that_cannot_be_are_refused_and_change_nothing(void **state)
     liveset_close(&d);
 }
 
-static void progress_may_fall_from_one_start_to_the_next(void **state)
+static void progress_may_fall_from_one_attempt_to_the_next(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -158,11 +158,11 @@ static void progress_may_fall_from_one_start_to_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(bounds_and_priorities_that_cannot_be_are_refused),
-        CASE(elastic_threads_stay_as_many_as_it_began_with),
+        CASE(gpus_and_priorities_out_of_bounds_are_refused),
+        CASE(a_job_keeps_its_number_of_elastic_threads),
         CASE(a_retry_waits_again_and_may_want_more_memory),
-        CASE(reports_that_cannot_be_are_refused_and_change_nothing),
-        CASE(progress_may_fall_from_one_start_to_the_next),
+        CASE(impossible_reports_are_refused_and_change_nothing),
+        CASE(progress_may_fall_from_one_attempt_to_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void an_answer_may_come_later(void **state)
     caller_close(&b);
 }
 
-static void an_answer_to_a_client_that_left_harms_nobody(void **state)
+static void an_answer_to_a_client_that_left_is_dropped(void **state)
 {
     (void)state;
     struct caller a = http_dial();
@@ -105,7 +105,7 @@ static void an_answer_to_a_client_that_left_harms_nobody(void **state)
         http_scene_turns(1);
     caller_close(&a);
     http_scene_turns(20);
-    http_scene_say(http_scene.kept, "to nobody");
+    http_scene_say(http_scene.kept, "too late");
     http_scene_turns(20);
     struct caller b = http_dial();
     http_expect(caller_ask(&b, "POST", "/echo", NULL, "me"), 200, "me");
@@ -231,7 +231,7 @@ static void garbage_is_refused_or_hung_up_on(void **state)
 
 /* Bytes changed, lost and put in: the server answers or hangs up, and goes
  * on. */
-static void mutations_of_a_request_harm_nobody(void **state)
+static void no_mutated_request_stops_the_server(void **state)
 {
     (void)state;
     const char good[] = "POST /echo?q=%41%42&z HTTP/1.1\r\nHost: x\r\n"
@@ -384,13 +384,13 @@ int main(void)
         CASE(parameters_are_decoded_and_headers_cannot_be_split),
         CASE(paths_with_dots_or_control_characters_are_refused),
         CASE(an_answer_may_come_later),
-        CASE(an_answer_to_a_client_that_left_harms_nobody),
+        CASE(an_answer_to_a_client_that_left_is_dropped),
         CASE(requests_in_one_packet_are_answered_in_order),
         CASE(a_body_over_the_limit_is_refused),
         CASE(the_descriptor_alone_says_that_there_is_more),
         CASE(a_chunked_body_over_the_limit_is_refused),
         HURRIED(garbage_is_refused_or_hung_up_on),
-        CASE(mutations_of_a_request_harm_nobody),
+        CASE(no_mutated_request_stops_the_server),
         CASE(a_head_without_end_is_refused),
         HURRIED(a_client_that_dribbles_is_dropped),
         HURRIED(what_came_while_the_server_was_busy_is_answered),

@@ -86,7 +86,8 @@ static void a_child_of_a_killed_daemon_is_no_daemon(void **state)
     sock_unlink(path);
 }
 
-/* Whose child dies a little after somebody else has come for his port. */
+/* A dead daemon whose child dies shortly after another daemon wants its port.
+ */
 static enum firn_status come_for_port(struct firn_error *err)
 {
     char address[40];

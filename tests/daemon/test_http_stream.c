@@ -125,7 +125,7 @@ static void a_source_is_read_as_fast_as_it_is_taken(void **state)
     http_scene.nmore = n;
     open_stream(&c);
     http_scene_turns((int)(2 * n));
-    assert_true(http_scene.nmore > n - most); /* nobody reads: it waits */
+    assert_true(http_scene.nmore > n - most); /* no client reads: it waits */
     struct reply r = caller_reply(&c);
     assert_int_equal(r.nbody, n * 10000);
     reply_release(&r);
@@ -165,7 +165,7 @@ static void who_waits_for_nothing_does_not_wake_the_loop(void **state)
     caller_send(&stream, "GET /who", 8);
     expect_rest();
     memset(big, 'x', sizeof big - 1);
-    for (int i = 0; i < 3; i++) { /* answers that nobody reads */
+    for (int i = 0; i < 3; i++) { /* answers that no client reads */
         caller_send(&slow, head, sizeof head - 1);
         caller_send(&slow, big, sizeof big - 1);
         http_scene_turns(20);
@@ -261,7 +261,7 @@ a_second_daemon_is_refused_and_a_dead_ones_socket_replaced(void **state)
     http_close(http_scene.http);
     http_scene.http = NULL;
 
-    /* A socket that nobody listens on any more. */
+    /* A socket without a listener. */
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "%.100s", http_scene.path);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);

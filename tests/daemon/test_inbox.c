@@ -175,7 +175,7 @@ static void its_gpus_are_not_changed(void **unused)
     tell(&s, (struct firn_inbox){.key = "1-1", .gpus = 1});
     assert_int_equal(book_bounds(s.loop->book, last_job(&s), 2, 2, 1, &err),
                      FIRN_EINVAL);
-    assert_non_null(strstr(err.text, "inbox"));
+    assert_non_null(strstr(err.text, "number of GPUs is fixed"));
     loopscene_close(&s);
 }
 

@@ -123,7 +123,7 @@ static void what_processes_share_must_be_the_same(void **unused)
         assert_string_equal(differs(cases[i][0], cases[i][1]), cases[i][2]);
 }
 
-/* What a mate is told of, and what is the scheduler's to see to. */
+/* Settings that the co-trained job gets, or that the scheduler follows. */
 static void what_each_has_of_its_own_may_differ(void **unused)
 {
     (void)unused;

@@ -109,7 +109,7 @@ void measure_end_children(void)
 static void line(const char *name, double value, const char *relation,
                  const char *limit, const char *unit)
 {
-    char text[BUF_DOUBLE_MAX];
+    char text[STR_DOUBLE_MAX];
     printf("%s\t%s\t%s\t%s\t%s\n", name, double_text(value, text), relation,
            limit, unit);
     fflush(stdout);
@@ -118,14 +118,14 @@ static void line(const char *name, double value, const char *relation,
 void measure_at_most(const char *name, double value, double limit,
                      const char *unit)
 {
-    char text[BUF_DOUBLE_MAX];
+    char text[STR_DOUBLE_MAX];
     line(name, value, "<=", double_text(limit, text), unit);
 }
 
 void measure_exactly(const char *name, double value, double limit,
                      const char *unit)
 {
-    char text[BUF_DOUBLE_MAX];
+    char text[STR_DOUBLE_MAX];
     line(name, value, "==", double_text(limit, text), unit);
 }
 
