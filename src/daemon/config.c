@@ -1,4 +1,5 @@
-/* config.c - flags, firn.yaml, defaults: in this order, the first word counts.
+/* config.c - flags, firn.yaml, defaults: the first of them that sets a value
+ * counts.
  *
  * One table has each key with its place, for flags and for YAML. Flags are
  * taken in first; the file fills what they left open, the defaults the rest.
@@ -290,7 +291,7 @@ static const char *read_event(void *arg, const yaml_event_t *event)
     }
 }
 
-/* The settings from `first` on go before the others: the last word counts. */
+/* Puts the settings from `first` on before the rest: the last one counts. */
 static void file_first(struct config *config, size_t first)
 {
     size_t n = config->nsettings;

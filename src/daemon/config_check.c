@@ -15,7 +15,7 @@ static bool is_yes_or_no(const char *text)
     return strcmp(text, "yes") == 0 || strcmp(text, "no") == 0;
 }
 
-/* `fallback` where nothing is said; false: it is no whole number. */
+/* `fallback` if the value is not set; false: it is no whole number. */
 static bool read_count(const char *text, long fallback, long *out)
 {
     *out = fallback;

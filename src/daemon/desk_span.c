@@ -1,7 +1,7 @@
 /* desk_span.c - how long jobs take: guesses where no duration is given, and
  * better ones.
  *
- * What a user says of the duration holds. Of others the guess is what jobs of
+ * A duration given by the user counts. Without one the guess is what jobs of
  * the same user and application took (livehistory.c), and an hour before the
  * first of them is done. When that changes much, waiting jobs are corrected
  * under their ids, so that each keeps its place in the queue.
@@ -9,7 +9,7 @@
  * A job that reports how far it is needs no guess: progress is a share of the
  * whole, and the time left right whatever was guessed. One that runs and does
  * not report is believed until its time is nearly over; then it is taken to
- * need half as much again, and again. That holds for what users said, too.
+ * need half as much again, and again. So are durations that users gave.
  *
  * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
  */
@@ -98,7 +98,7 @@ static double ran_s(const struct desk *desk, const struct track *track)
         return in_round->held_s +
                (in_round->held.nparts > 0 ? now_s - in_round->since_s : 0);
     return track->past.held_s +
-           (track->open_epoch != 0 ? now_s - track->opened_s : 0);
+           (track->open_attempt != 0 ? now_s - track->opened_s : 0);
 }
 
 double desk_stretched(double duration_s, double done_s)

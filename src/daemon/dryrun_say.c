@@ -186,7 +186,7 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     return status;
 }
 
-/* One that no policy has runs to its end. */
+/* A pinned job runs to its end, whatever the policy decides. */
 static enum firn_status eta_pinned(struct loop *loop,
                                    const struct live_job *job,
                                    struct track *track, struct firn_buf *json)

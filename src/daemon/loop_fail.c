@@ -8,10 +8,10 @@
  *                        come and go there, and no job is to blame
  *
  * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
- * memory the next try asks for: half more than was said or expected (by its
- * profile or shape), or what it was seen to use if that is more; and if it had
- * a GPU for itself, more than that GPU has. When no GPU has so much, it has
- * failed.
+ * memory the next try asks for: half more than it asked for or was expected to
+ * need (by its profile or shape), or what it was seen to use if that is more;
+ * and if it had a GPU for itself, more than that GPU has. When no GPU has so
+ * much, it has failed.
  */
 #include "base/buf.h"
 #include "base/log.h"

@@ -152,9 +152,9 @@ double loop_retry(struct loop *loop, double now_s);
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
 bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b);
-/* Beside `mate` it goes at that rate. */
+/* Beside `sharer` it goes at that rate. */
 void loop_guard_share(struct loop *loop, struct track *track,
-                      struct track *mate, double rate);
+                      struct track *sharer, double rate);
 /* Alone it does. */
 void loop_guard_alone(struct track *track, double rate);
 /* The round takes this step. */

@@ -1,4 +1,4 @@
-/* retain.c - what is no longer kept goes, a little in each turn.
+/* retain.c - files and rows that are no longer kept are removed, a few a turn.
  *
  * A pass has four parts, in this order, and each part goes over its rows by
  * rising id in steps:
