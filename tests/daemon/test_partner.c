@@ -385,6 +385,31 @@ static void a_changed_job_stays_with_its_partner(void **unused)
     loopscene_close(&s);
 }
 
+/* The engine has not heard of a job that its partner is to train: no end of it
+ * will be reported. */
+static void
+a_partner_that_loses_its_gpus_before_the_start_waits_again(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    loopscene_play.is_stuck = true;
+    loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+    struct live_job *b = loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
+    loopscene_turn(&s);
+    assert_int_equal(b->state, LIVE_STARTING);
+    assert_non_null(strstr(b->why, "trained by job 1"));
+    loop_happens_why(s.loop, b, LIFE_SENT_AWAY, "test");
+    assert_int_equal(b->state, LIVE_PENDING);
+    assert_non_null(desk_job(&s.loop->desk, desk_track(&s.loop->desk, b->id)));
+    loopscene_play.is_stuck = false;
+    loopscene_pass(&s, 1);
+    loopscene_done(&s, "a");
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->epoch, 1);
+    loopscene_close(&s);
+}
+
 static void another_policy_takes_the_pair_over(void **unused)
 {
     (void)unused;
@@ -521,6 +546,7 @@ int main(void)
         CASE(a_training_of_two_whose_processes_died_meanwhile_ends),
         CASE(a_cancel_of_a_partner_survives_a_restart),
         CASE(a_changed_job_stays_with_its_partner),
+        CASE(a_partner_that_loses_its_gpus_before_the_start_waits_again),
         CASE(another_policy_takes_the_pair_over),
         CASE(a_drained_node_takes_both_away),
         CASE(a_job_begins_with_the_weights_of_one_that_ended),
