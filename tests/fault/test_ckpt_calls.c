@@ -130,7 +130,7 @@ static bool is_played(void *arg, const struct fault *fault)
     return firndbed_remove(&s.bed) == 0 && is_good;
 }
 
-static void after_any_call_failed_a_checkpoint_is_whole(void **state)
+static void a_checkpoint_is_whole_after_any_system_call_failed(void **state)
 {
     (void)state;
     const struct fault none = {.nth = 0};
@@ -161,8 +161,8 @@ static int remove_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test_teardown(after_any_call_failed_a_checkpoint_is_whole,
-                                  remove_bed),
+        cmocka_unit_test_teardown(
+            a_checkpoint_is_whole_after_any_system_call_failed, remove_bed),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -447,7 +447,8 @@ static int remove_folder(void **state)
     return oncejob_remove(s.folder);
 }
 
-static void killed_at_random_nothing_is_lost_or_doubled(void **state)
+static void
+no_job_is_lost_or_doubled_when_slurm_and_firnd_are_killed(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED");
@@ -490,8 +491,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(
-            killed_at_random_nothing_is_lost_or_doubled, make_folder,
-            remove_folder),
+            no_job_is_lost_or_doubled_when_slurm_and_firnd_are_killed,
+            make_folder, remove_folder),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return tickjob_work(argv[2], (int)strtol(argv[3], NULL, 10));
