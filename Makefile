@@ -402,6 +402,10 @@ test: $(TESTS)
 	$(Q)$(call run,$(TESTS))
 endif
 
+# The table of a job's life in docs/jobs.md, from src/daemon/life.c.
+life-docs: $(BUILD)/tests/daemon/test_life
+	$(Q)FIRN_WRITE_DOCS=1 $<
+
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
@@ -620,6 +624,7 @@ help:
 	@echo 'make e2e        the shell tests: the program, golden results,'
 	@echo '                installation, determinism'
 	@echo 'make style      layers, headers, style, and the tests of these'
+	@echo 'make life-docs  the table of a job'\''s life in docs/jobs.md'
 	@echo 'make check      style, test, e2e and fuzz, with one summary'
 	@echo 'make asan       unit and shell tests under ASan and UBSan'
 	@echo 'make tsan       unit tests under TSan'
@@ -643,7 +648,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+.PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \

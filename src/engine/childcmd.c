@@ -184,13 +184,6 @@ static bool open_pipe(const struct commands *c, int *ours, int *theirs)
            fcntl(*ours, F_SETFL, O_NONBLOCK) == 0 && watch(c, *ours);
 }
 
-/* "NAME=" of both is the same. */
-static bool is_same_name(const char *a, const char *b)
-{
-    size_t n = strcspn(a, "=");
-    return strncmp(a, b, n) == 0 && b[n] == '=';
-}
-
 /* Our own variables, replaced by the command's. */
 static char **all_variables(struct child *child)
 {
@@ -202,8 +195,10 @@ static char **all_variables(struct child *child)
     char **all = arena_alloc(&child->words, (nall + nown + 1) * sizeof *all);
     for (size_t i = 0; i < nall; i++) {
         bool is_over = false;
-        for (size_t k = 0; k < nown && !is_over; k++)
-            is_over = is_same_name(child->env[k], environ[i]);
+        for (size_t k = 0; k < nown && !is_over; k++) {
+            size_t size = strcspn(child->env[k], "=") + 1; /* "NAME=" */
+            is_over = strncmp(child->env[k], environ[i], size) == 0;
+        }
         if (!is_over)
             all[n++] = environ[i];
     }

@@ -43,7 +43,7 @@ static struct localjob *find_or_add(struct local *local, firn_job_id id)
 }
 
 static const double look_every_s = 0.05; /* where no event wakes the engine */
-static const double exit_every_s = 5;    /* ... to an exit file */
+static const double exit_every_s = 5;    /* ... when an exit file appears */
 
 /* --- when to look --------------------------------------------------------- */
 

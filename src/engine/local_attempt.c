@@ -109,15 +109,6 @@ void local_leave(struct local *local, struct localjob *job)
     roster_phase(&local->roster, &job->base, FIRN_PHASE_LEAVING);
 }
 
-static bool end_cgroup(const struct local *local, const struct localjob *job)
-{
-    char name[CGROUP_NAME];
-    if (job->pid == 0)
-        return false;
-    cgroup_name(name, job->base.id, job->base.attempt, job->pid);
-    return cgroup_end((enum cgroup_mode)local->cgroup, name);
-}
-
 /* Kills all processes of the attempt. False: a search of all processes of the
  * host found none. `above` is the job's folder; -1: it does not exist. */
 static bool kill_marked(const struct local *local, struct localjob *job,
@@ -136,7 +127,10 @@ static bool kill_marked(const struct local *local, struct localjob *job,
     const char *const all[PROCS_VARIABLES] = {by_lock, worker, shepherd};
     for (int i = 0; i < PROCS_VARIABLES; i++)
         marks.variables[i] = all[i][0] != '\0' ? all[i] : NULL;
-    bool is_in_cgroup = end_cgroup(local, job);
+    char group[CGROUP_NAME];
+    cgroup_name(group, job->base.id, job->base.attempt, job->pid);
+    bool is_in_cgroup =
+        job->pid != 0 && cgroup_end((enum cgroup_mode)local->cgroup, group);
     size_t n = procs_kill_marked(&marks, &job->orphans);
     bool is_unsure = job->orphans.error != 0;
     if (is_unsure)
@@ -544,7 +538,7 @@ void local_look(struct local *local, struct localjob *job)
     see_pid(local, job);
     if (job->base.is_unsure && job->base.phase == FIRN_PHASE_STARTING)
         job->base.until_s =
-            local_now_s(local) + start_limit_s; /* the clock waits with us */
+            local_now_s(local) + start_limit_s; /* its time begins anew */
     bool is_late = !job->is_over && job->base.phase != FIRN_PHASE_RUNNING &&
                    local_now_s(local) >= job->base.until_s;
     if (is_late) {

@@ -37,19 +37,6 @@ void roster_launch_begin(const struct rosterjob *job,
         vec_add(&out->env, *at);
 }
 
-static enum firn_status put(const struct launchfile *file, int folder,
-                            bool is_remote, struct firn_error *err)
-{
-    struct firn_buf text = {0};
-    launchfile_write(file, &text);
-    enum firn_status status = attempt_put(
-        folder, "launch", (struct firn_bytes){text.at, text.n}, err);
-    if (status == FIRN_OK && is_remote)
-        status = attempt_request_put(folder, "ask", ATTEMPT_GO, err);
-    buf_release(&text);
-    return status;
-}
-
 static enum firn_status raise_fence(const struct rosterjob *job, bool is_remote,
                                     struct firn_error *err)
 {
@@ -86,8 +73,13 @@ enum firn_status roster_prepare(struct rosterjob *job,
                          strerror(errno));
     roster_enter(job, launch);
     job->has_run = job->is_unsure = false;
-    enum firn_status status =
-        put(launch_file->file, folder, launch_file->is_remote, err);
+    struct firn_buf text = {0};
+    launchfile_write(launch_file->file, &text);
+    enum firn_status status = attempt_put(
+        folder, "launch", (struct firn_bytes){text.at, text.n}, err);
+    if (status == FIRN_OK && launch_file->is_remote)
+        status = attempt_request_put(folder, "ask", ATTEMPT_GO, err);
+    buf_release(&text);
     close(folder);
     failpoint("engine.launch.after");
     FIRN_TRY(status);

@@ -118,14 +118,6 @@ static bool pop(struct roster *r, struct firn_event *out)
     return true;
 }
 
-static void wait_until(const struct roster *r, double until_s)
-{
-    struct pollfd fd = {.fd = r->poll, .events = POLLIN};
-    double left_s = until_s - roster_now_s(r);
-    int ms = isfinite(left_s) && left_s < 1e6 ? (int)(1000 * left_s) + 1 : -1;
-    poll(&fd, 1, left_s > 0 ? ms : 0);
-}
-
 bool roster_next(struct roster *r, const struct roster_work *work,
                  double until_s, struct firn_event *out)
 {
@@ -140,6 +132,8 @@ bool roster_next(struct roster *r, const struct roster_work *work,
         work->arm(work->engine);
         if (is_time)
             return has_event;
-        wait_until(r, until_s);
+        struct pollfd fd = {.fd = r->poll, .events = POLLIN};
+        double left_s = fmax(until_s - roster_now_s(r), 0);
+        poll(&fd, 1, left_s < 1e6 ? (int)(1000 * left_s) + 1 : -1);
     }
 }

@@ -62,16 +62,6 @@ static int take_lock(struct shepherd *s)
     }
 }
 
-static int publish_pid(const struct shepherd *s)
-{
-    struct attempt_pid pid = {s->launch.attempt, getpid(),
-                              procs_start(getpid())};
-    if (attempt_exit_reserve(s->folder, NULL) != FIRN_OK ||
-        attempt_pid_put(s->folder, &pid, NULL) != FIRN_OK)
-        return SHEPHERD_IO;
-    return SHEPHERD_OVER;
-}
-
 /* Waits until no worker of an earlier attempt is left. */
 static int wait_for_workers(const struct shepherd *s)
 {
@@ -86,21 +76,6 @@ static int wait_for_workers(const struct shepherd *s)
             return SHEPHERD_LOCKED;
         shepherd_pause(0.02);
     }
-}
-
-/* A log that is not a plain file fails the job; the reason goes to our own
- * output. */
-static int open_log(struct shepherd *s)
-{
-    struct firn_error err = {0};
-    enum firn_status status =
-        joblog_open(&s->output, s->launch.log, s->launch.log_max_bytes, &err);
-    s->log = s->output.out;
-    if (status == FIRN_EINVAL) {
-        dprintf(2, "%s\n", err.text);
-        s->bad_status = JOBLOG_REFUSED;
-    }
-    return status == FIRN_EIO ? SHEPHERD_IO : SHEPHERD_OVER;
 }
 
 static int enter(struct shepherd *s)
@@ -118,14 +93,23 @@ static int enter(struct shepherd *s)
     setsid(); /* fails if the engine has made the session */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
-    code = open_log(s);
-    if (code != SHEPHERD_OVER)
-        return code;
+    struct firn_error err = {0};
+    enum firn_status status =
+        joblog_open(&s->output, s->launch.log, s->launch.log_max_bytes, &err);
+    s->log = s->output.out;
+    if (status == FIRN_EIO)
+        return SHEPHERD_IO;
+    if (status == FIRN_EINVAL) { /* not a plain file: the job fails */
+        dprintf(2, "%s\n", err.text);
+        s->bad_status = JOBLOG_REFUSED;
+    }
     s->kernel = shepherd_kernel(); /* before the kills are counted */
     s->ooms = shepherd_ooms();
-    code = publish_pid(s);
+    struct attempt_pid pid = {s->launch.attempt, s->self, procs_start(s->self)};
+    bool is_good = attempt_exit_reserve(s->folder, NULL) == FIRN_OK &&
+                   attempt_pid_put(s->folder, &pid, NULL) == FIRN_OK;
     failpoint("shepherd.pid.after");
-    return code;
+    return is_good ? SHEPHERD_OVER : SHEPHERD_IO;
 }
 
 static int leave(struct shepherd *s)

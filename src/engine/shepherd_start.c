@@ -78,13 +78,6 @@ static void pick_port(struct shepherd *s)
     snprintf(s->port, sizeof s->port, "MASTER_PORT=%d", s->ports.first);
 }
 
-static bool is_program(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-           access(path, X_OK) == 0;
-}
-
 /* The path of a program; a name without '/' is searched along PATH. */
 static const char *find_program(const char *name, char **env,
                                 char out[PATH_SIZE])
@@ -101,7 +94,9 @@ static const char *find_program(const char *name, char **env,
         size_t n = strcspn(path, ":");
         int size = snprintf(out, PATH_SIZE, "%.*s/%s", n > 0 ? (int)n : 1,
                             n > 0 ? path : ".", name);
-        if (size > 0 && size < PATH_SIZE && is_program(out))
+        struct stat st;
+        if (size > 0 && size < PATH_SIZE && stat(out, &st) == 0 &&
+            S_ISREG(st.st_mode) && access(out, X_OK) == 0)
             return out;
         if (path[n] == '\0')
             return NULL;
@@ -188,17 +183,6 @@ static bool start_one(struct shepherd *s, size_t i, char **argv)
     return false;
 }
 
-/* Sets the mark of all workers: the engine's (engine/herd.h), or one made from
- * the lock file. */
-static void take_mark(struct shepherd *s)
-{
-    static const char name[] = "FIRN_HERD=";
-    attempt_herd(s->above, s->launch.attempt, s->herd);
-    for (size_t i = 0; i < s->launch.common.n; i++)
-        if (strncmp(s->launch.common.at[i], name, sizeof name - 1) == 0)
-            str_copy(s->herd, sizeof s->herd, s->launch.common.at[i]);
-}
-
 void shepherd_start(struct shepherd *s)
 {
     char name[CGROUP_NAME];
@@ -209,13 +193,16 @@ void shepherd_start(struct shepherd *s)
     cgroup_name(name, launch->job, launch->attempt, s->self);
     bool is_in_cgroup =
         cgroup_open(&s->cgroup, (enum cgroup_mode)launch->cgroup, name);
-    if (s->kind == SHEPHERD_LOCAL)
+    if (s->kind == SHEPHERD_LOCAL) {
         shepherd_say(s, "attempt %lld of job %lld: %zu process%s, in %s",
                      (long long)launch->attempt, (long long)launch->job, n,
                      n == 1 ? "" : "es",
                      is_in_cgroup ? "a control group" : "process groups");
-    if (s->kind == SHEPHERD_LOCAL)
-        take_mark(s);
+        attempt_herd(s->above, launch->attempt, s->herd);
+        for (size_t i = 0; i < launch->common.n; i++) /* the engine's mark */
+            if (strncmp(launch->common.at[i], "FIRN_HERD=", 10) == 0)
+                str_copy(s->herd, sizeof s->herd, launch->common.at[i]);
+    }
     if (s->port[0] == '\0')
         pick_port(s);
     char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
@@ -232,15 +219,6 @@ void shepherd_start(struct shepherd *s)
 }
 
 /* --- by srun, on other hosts ---------------------------------------------- */
-
-static bool reserve(struct shepherd *s)
-{
-    bool is_good =
-        attempt_request_put(s->folder, "order", ATTEMPT_GO, NULL) == FIRN_OK;
-    for (size_t i = 0; is_good && i < s->launch.workers.n; i++)
-        is_good = attempt_worker_reserve(s->folder, i, NULL) == FIRN_OK;
-    return is_good;
-}
 
 static int start_srun(struct shepherd *s)
 {
@@ -283,7 +261,11 @@ void shepherd_start_srun(struct shepherd *s)
                  (long long)s->launch.attempt, (long long)s->launch.job, n,
                  n == 1 ? "" : "es", nodes != NULL ? nodes : "its nodes");
     pick_port(s);
-    int error = reserve(s) ? start_srun(s) : EIO;
+    bool is_reserved =
+        attempt_request_put(s->folder, "order", ATTEMPT_GO, NULL) == FIRN_OK;
+    for (size_t i = 0; is_reserved && i < n; i++)
+        is_reserved = attempt_worker_reserve(s->folder, i, NULL) == FIRN_OK;
+    int error = is_reserved ? start_srun(s) : EIO;
     if (error != 0)
         shepherd_say(s, "cannot run srun: %s", strerror(error));
 }

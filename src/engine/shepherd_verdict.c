@@ -120,17 +120,7 @@ static uint64_t foreign_ooms(const struct shepherd *s)
     }
 }
 
-/* The last output of this attempt, in lower case. */
-static void read_tail(const struct shepherd *s, char out[JOBLOG_TAIL + 1])
-{
-    size_t n = s->output.ntail;
-    for (size_t i = 0; i < n; i++)
-        out[i] = s->output.tail[i] == '\0'
-                     ? ' '
-                     : (char)tolower((unsigned char)s->output.tail[i]);
-    out[n] = '\0';
-}
-
+/* The last output of this attempt says that memory ran out. */
 static bool is_memory_in_log(const struct shepherd *s)
 {
     static const char *const phrases[] = {"out of memory", "out_of_memory",
@@ -138,7 +128,10 @@ static bool is_memory_in_log(const struct shepherd *s)
                                           "bad_alloc"};
     char *tail = mem_new(JOBLOG_TAIL + 1, 1);
     bool is_found = false;
-    read_tail(s, tail);
+    for (size_t i = 0; i < s->output.ntail; i++) {
+        char c = s->output.tail[i];
+        tail[i] = c == '\0' ? ' ' : (char)tolower((unsigned char)c);
+    }
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
         is_found = is_found || strstr(tail, phrases[i]) != NULL;
     mem_free(tail);

@@ -40,17 +40,6 @@ static enum attempt_found read_cell(int folder, const char *name, uint64_t *out)
     return found;
 }
 
-static enum firn_status draw_cell(uint64_t *out, struct firn_error *err)
-{
-    uint64_t cell = 0;
-    if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
-        return firn_fail(err, FIRN_EIO,
-                         "cannot draw a random number for the state folder: %s",
-                         strerror(errno));
-    *out = (cell >> 20) + 1; /* 44 bits: readable in squeue */
-    return FIRN_OK;
-}
-
 static enum firn_status keep_cell(int folder, uint64_t cell,
                                   struct firn_error *err)
 {
@@ -88,7 +77,11 @@ static enum firn_status find_cell(int folder, uint64_t *out,
                              names[i], strerror(errno));
     }
     uint64_t cell = 0;
-    FIRN_TRY(draw_cell(&cell, err));
+    if (getrandom(&cell, sizeof cell, 0) != (ssize_t)sizeof cell)
+        return firn_fail(err, FIRN_EIO,
+                         "cannot draw a random number for the state folder: %s",
+                         strerror(errno));
+    cell = (cell >> 20) + 1; /* 44 bits: readable in squeue */
     FIRN_TRY(keep_cell(folder, cell, err));
     *out = cell;
     return FIRN_OK;

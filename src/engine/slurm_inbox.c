@@ -72,19 +72,14 @@ static void free_guest(struct guest *guest)
     mem_free(guest);
 }
 
-static bool is_plain(const char *name)
+enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
                                   "qrstuvwxyz0123456789._-";
-    return name[0] != '-' && strspn(name, letters) == strlen(name);
-}
-
-enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err)
-{
     const char *name = slurm->inbox_partition;
     if (name[0] == '\0' || strcmp(name, "off") == 0)
         return FIRN_OK;
-    if (!is_plain(name))
+    if (name[0] == '-' || strspn(name, letters) != strlen(name))
         return firn_fail(err, FIRN_EINVAL,
                          "slurm.inbox=%.100s is not a partition's name", name);
     if (strcmp(name, slurm->partition) == 0)

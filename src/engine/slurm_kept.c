@@ -118,34 +118,23 @@ bool slurm_kept_read(const struct slurm *slurm, struct slurm_kept *out)
 
 /* --- compared with Slurm -------------------------------------------------- */
 
-static const struct slurm_host *host_of(const struct slurm *slurm,
-                                        const char *name)
-{
-    for (size_t i = 0; i < slurm->hosts.n; i++)
-        if (strcmp(slurm->hosts.at[i].name, name) == 0)
-            return &slurm->hosts.at[i];
-    return NULL;
-}
-
-static bool is_alike(const struct slurm_host *host,
-                     const struct slurm_node *node)
-{
-    return host->ngpus == node->ngpus && host->naming == node->naming &&
-           host->shards_per_gpu == node->shards_per_gpu &&
-           strcmp(host->type, node->type) == 0;
-}
-
 void slurm_kept_compare(const struct slurm *slurm,
                         const struct slurm_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->at.n; i++) {
         const struct slurm_node *node = &nodes->at.at[i];
-        const struct slurm_host *host = host_of(slurm, node->name);
-        if (host == NULL && slurm_is_mine(slurm, node))
+        const struct slurm_host *host = NULL;
+        if (!slurm_is_mine(slurm, node))
+            continue;
+        for (size_t k = 0; k < slurm->hosts.n && host == NULL; k++)
+            if (strcmp(slurm->hosts.at[k].name, node->name) == 0)
+                host = &slurm->hosts.at[k];
+        if (host == NULL)
             log_warn("Slurm has a new node, %s; restart firnd to use it",
                      node->name);
-        else if (host != NULL && slurm_is_mine(slurm, node) &&
-                 !is_alike(host, node))
+        else if (host->ngpus != node->ngpus || host->naming != node->naming ||
+                 host->shards_per_gpu != node->shards_per_gpu ||
+                 strcmp(host->type, node->type) != 0)
             log_warn("the GPUs of node %s have changed; restart firnd to use "
                      "them",
                      node->name);

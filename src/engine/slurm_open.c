@@ -208,17 +208,6 @@ static void find_sharing(struct slurm *slurm)
         slurm->cluster.jobs_per_gpu = 1;
 }
 
-/* Logs the nodes of the partition whose GPUs firn cannot use. */
-static void log_unusable(const struct slurm *slurm,
-                         const struct slurm_nodes *nodes)
-{
-    for (size_t i = 0; i < nodes->at.n; i++) {
-        const struct slurm_node *node = &nodes->at.at[i];
-        if (node->is_odd && slurm_is_in_partition(slurm, node))
-            log_warn("node %s is not used: %s", node->name, node->why);
-    }
-}
-
 /* Builds the cluster from scontrol's output, new or kept. */
 static enum firn_status take_nodes(struct slurm *slurm,
                                    const struct firn_buf *text,
@@ -226,11 +215,13 @@ static enum firn_status take_nodes(struct slurm *slurm,
 {
     struct slurm_nodes nodes = {0};
     enum firn_status status = slurm_nodes_read(&nodes, bytes_of(text), err);
-    for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++)
-        if (slurm_is_mine(slurm, &nodes.at.at[i]))
-            add_host(slurm, &nodes.at.at[i]);
-    if (status == FIRN_OK)
-        log_unusable(slurm, &nodes);
+    for (size_t i = 0; i < nodes.at.n && status == FIRN_OK; i++) {
+        const struct slurm_node *node = &nodes.at.at[i];
+        if (slurm_is_mine(slurm, node))
+            add_host(slurm, node);
+        else if (node->is_odd && slurm_is_in_partition(slurm, node))
+            log_warn("node %s is not used: %s", node->name, node->why);
+    }
     if (status == FIRN_OK && slurm->hosts.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
                            "Slurm's partition '%.100s' has no node with GPUs",

@@ -118,9 +118,7 @@ static void cancel(struct slurm *slurm, struct slurm_orphan *orphan)
 static void sweep(struct slurm *slurm, const struct slurm_jobs *jobs)
 {
     for (size_t i = 0; i < slurm->orphans.n; i++)
-        slurm->orphans.at[i].nseen =
-            -slurm->orphans.at[i]
-                 .nseen; /* negative: not in this answer so far */
+        slurm->orphans.at[i].nseen *= -1; /* not in this answer so far */
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         bool is_part = i > 0 && jobs->at.at[i - 1].id == at->id;
@@ -158,17 +156,6 @@ static void drop_releases(struct slurm *slurm, const struct slurm_jobs *jobs,
     slurm->releases.n = n;
 }
 
-/* Takes back pending jobs whose GPUs foreign jobs now use. */
-static void withdraw_waiting(struct slurm *slurm)
-{
-    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
-        struct slurmjob *job = slurm_at(slurm, i);
-        if (slurm_is_waiting(slurm, job) &&
-            slurm_is_taken(slurm, &job->base.held))
-            slurm_withdraw(slurm, job);
-    }
-}
-
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s)
 {
@@ -176,8 +163,13 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
         return; /* no job was ever submitted */
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         look_for(slurm, slurm_at(slurm, i), jobs, asked_s);
-    if (slurm_nodes_use(slurm, asked_s)) /* before orphans are forgotten */
-        withdraw_waiting(slurm);
+    bool is_sure = slurm_nodes_use(slurm, asked_s); /* before sweep() */
+    for (size_t i = 0; is_sure && i < slurm->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(slurm, i);
+        if (slurm_is_waiting(slurm, job) &&
+            slurm_is_taken(slurm, &job->base.held))
+            slurm_withdraw(slurm, job); /* foreign jobs use its GPUs */
+    }
     sweep(slurm, jobs);
     drop_releases(slurm, jobs, asked_s);
 }

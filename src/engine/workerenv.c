@@ -115,14 +115,9 @@ static bool has_worker(const struct places *places, size_t i, bool is_per_node)
            places->at.at[i].node != places->at.at[i - 1].node;
 }
 
-static int workers_of_host(const struct places *places, int host,
-                           bool is_per_node)
+static void add_own_int(struct launchfile *out, const char *name, int value)
 {
-    int n = 0;
-    for (size_t i = 0; i < places->at.n; i++)
-        n +=
-            places->at.at[i].host == host && has_worker(places, i, is_per_node);
-    return n;
+    launchfile_add_own(out, arena_printf(&out->text, "%s=%d", name, value));
 }
 
 static void add_workers(const struct workerenv *env,
@@ -139,16 +134,16 @@ static void add_workers(const struct workerenv *env,
         if (place->host != host) {
             host = place->host;
             local = 0;
-            nlocal = workers_of_host(places, host, is_per_node);
+            nlocal = 0;
+            for (size_t k = i; k < places->at.n; k++) /* hosts are in a row */
+                nlocal += places->at.at[k].host == host &&
+                          has_worker(places, k, is_per_node);
         }
         launchfile_add_worker(out);
-        launchfile_add_own(out, arena_printf(&out->text, "RANK=%d", rank++));
-        launchfile_add_own(out,
-                           arena_printf(&out->text, "LOCAL_RANK=%d", local++));
-        launchfile_add_own(
-            out, arena_printf(&out->text, "LOCAL_WORLD_SIZE=%d", nlocal));
-        launchfile_add_own(out,
-                           arena_printf(&out->text, "GROUP_RANK=%d", host));
+        add_own_int(out, "RANK", rank++);
+        add_own_int(out, "LOCAL_RANK", local++);
+        add_own_int(out, "LOCAL_WORLD_SIZE", nlocal);
+        add_own_int(out, "GROUP_RANK", host);
         if (place->gpu.visible != NULL)
             launchfile_add_own(out, visible(places, host, out));
         if (env->has_driver && is_sharing(env, launch))
@@ -199,6 +194,11 @@ static void add_text(struct launchfile *out, const char *name,
         vec_add(&out->common, arena_printf(&out->text, "%s=%s", name, value));
 }
 
+static void add_int(struct launchfile *out, const char *name, long long value)
+{
+    vec_add(&out->common, arena_printf(&out->text, "%s=%lld", name, value));
+}
+
 static void add_number(struct launchfile *out, const char *name, double value)
 {
     char number[STR_DOUBLE_MAX];
@@ -214,16 +214,13 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
     int tensor = how->tensor > 0 ? how->tensor : 1;
     int stages = how->stages > 0 ? how->stages : 1;
     if (how->tensor > 0)
-        vec_add(&out->common,
-                arena_printf(&out->text, "FIRN_TENSOR=%d", tensor));
+        add_int(out, "FIRN_TENSOR", tensor);
     if (how->stages > 0)
-        vec_add(&out->common,
-                arena_printf(&out->text, "FIRN_STAGES=%d", stages));
+        add_int(out, "FIRN_STAGES", stages);
     if (how->parallel == FIRN_PARALLEL_SHARDED)
         vec_add(&out->common, "FIRN_SHARDED=1");
     if (how->tensor > 0 || how->stages > 0)
-        vec_add(&out->common, arena_printf(&out->text, "FIRN_REPLICAS=%d",
-                                           alloc->ngpus / (tensor * stages)));
+        add_int(out, "FIRN_REPLICAS", alloc->ngpus / (tensor * stages));
 }
 
 /* The co-trained job of these workers, and the job whose weights they begin
@@ -235,26 +232,21 @@ static void add_related_jobs(const struct firn_launch *launch,
     struct firn_buf words = {0};
     if (launch->after != NULL && launch->after[0] != '\0') {
         add_text(out, "FIRN_AFTER", launch->after);
-        vec_add(&out->common, arena_printf(&out->text, "FIRN_AFTER_JOB=%d",
-                                           launch->after_job));
+        add_int(out, "FIRN_AFTER_JOB", launch->after_job);
     }
     if (mate == NULL)
         return;
     for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
         buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
-    vec_add(&out->common,
-            arena_printf(&out->text, "FIRN_MATE_JOB=%d", mate->job));
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_ATTEMPT=%lld",
-                                       (long long)mate->epoch));
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_EPOCH=%lld",
-                                       (long long)mate->epoch));
+    add_int(out, "FIRN_MATE_JOB", mate->job);
+    add_int(out, "FIRN_MATE_ATTEMPT", mate->epoch);
+    add_int(out, "FIRN_MATE_EPOCH", mate->epoch);
     add_text(out, "FIRN_MATE_TOKEN", mate->token);
     add_text(out, "FIRN_MATE_DIR", mate->ckpt);
     add_text(out, "FIRN_MATE_DATA", mate->dataset);
     add_text(out, "FIRN_MATE_ARGV", words.at);
     if (mate->threads > 0)
-        vec_add(&out->common, arena_printf(&out->text, "FIRN_MATE_THREADS=%d",
-                                           mate->threads));
+        add_int(out, "FIRN_MATE_THREADS", mate->threads);
     add_number(out, "FIRN_MATE_FREEZE_MAX", mate->freeze_max);
     buf_release(&words);
 }
@@ -284,12 +276,9 @@ static void add_common(const struct workerenv *env,
     add_text(out, "FIRN_GPUS", gpus.at);
     buf_release(&gpus);
     add_text(out, "MASTER_ADDR", env->host);
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_JOB=%d", env->job));
-    vec_add(&out->common, arena_printf(&out->text, "FIRN_ATTEMPT=%lld",
-                                       (long long)env->attempt));
-    vec_add(
-        &out->common, /* the name in older versions */
-        arena_printf(&out->text, "FIRN_EPOCH=%lld", (long long)env->attempt));
+    add_int(out, "FIRN_JOB", env->job);
+    add_int(out, "FIRN_ATTEMPT", env->attempt);
+    add_int(out, "FIRN_EPOCH", env->attempt); /* the name in older versions */
     add_text(out, "FIRN_URL", launch->url);
     add_text(out, "FIRN_TOKEN", launch->token);
     add_group_key(out);
@@ -298,11 +287,9 @@ static void add_common(const struct workerenv *env,
     add_text(out, "FIRN_FREEZE", launch->freeze);
     add_number(out, "FIRN_FREEZE_MAX", launch->freeze_max);
     if (launch->threads > 0)
-        vec_add(&out->common,
-                arena_printf(&out->text, "FIRN_THREADS=%d", launch->threads));
+        add_int(out, "FIRN_THREADS", launch->threads);
     if (alloc->how.passes > 0)
-        vec_add(&out->common,
-                arena_printf(&out->text, "FIRN_PASSES=%d", alloc->how.passes));
+        add_int(out, "FIRN_PASSES", alloc->how.passes);
     add_split(alloc, out);
     add_related_jobs(launch, out);
     if (env->has_driver)
@@ -315,9 +302,8 @@ void workerenv_add(const struct workerenv *env,
     struct places places = places_of(env);
     int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
     add_common(env, launch, out);
-    vec_add(&out->common, arena_printf(&out->text, "WORLD_SIZE=%d", nworkers));
-    vec_add(&out->common,
-            arena_printf(&out->text, "GROUP_WORLD_SIZE=%d", places.nhosts));
+    add_int(out, "WORLD_SIZE", nworkers);
+    add_int(out, "GROUP_WORLD_SIZE", places.nhosts);
     if (nworkers > 1 && getenv("OMP_NUM_THREADS") == NULL)
         vec_add(&out->common, "OMP_NUM_THREADS=1"); /* as torchrun does */
     if (is_sharing(env, launch)) {

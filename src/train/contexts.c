@@ -320,8 +320,8 @@ void *firn_threads_stored(struct firn_threads *t, int id, const char *name,
 
 /* --- packing --- */
 
-static enum firn_status nobody_inside(const struct firn_threads *t,
-                                      struct firn_error *err)
+static enum firn_status no_thread_inside(const struct firn_threads *t,
+                                         struct firn_error *err)
 {
     if (t->inside == t->n)
         return FIRN_OK;
@@ -344,7 +344,7 @@ static uint8_t *pack_item(uint8_t *to, int id, const struct part *part,
 enum firn_status firn_threads_pack(const struct firn_threads *t, void **bytes,
                                    size_t *nbytes, struct firn_error *err)
 {
-    FIRN_TRY(nobody_inside(t, err));
+    FIRN_TRY(no_thread_inside(t, err));
     size_t total = BLOB_HEAD;
     for (size_t i = 0; i < t->n; i++)
         for (size_t p = 0; p < t->nparts; p++)
@@ -487,7 +487,7 @@ enum firn_status firn_threads_read(struct firn_threads *t,
                                    const struct firn_ckpt *ckpt,
                                    struct firn_error *err)
 {
-    FIRN_TRY(nobody_inside(t, err));
+    FIRN_TRY(no_thread_inside(t, err));
     for (size_t i = 0; i < t->n; i++)
         for (size_t p = 0; p < t->nparts; p++)
             FIRN_TRY(check_part(ckpt, t->id[i], &t->parts[p], err));

@@ -397,7 +397,7 @@ static void live(int cycle, const char *lock)
                         &h->err);
 }
 
-/* Each rank holds a lock of its own that another epoch would find. */
+/* Each rank holds a lock of its own that another attempt would find. */
 static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
 {
     (void)state;
@@ -414,7 +414,7 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
         if (pid == 0)
             live(i, lock);
         for (int k = 0; k < 24000 && livehost_epoch(&host, 0) == 0; k++)
-            poll(NULL, 0, 5); /* the first lives until there is an epoch */
+            poll(NULL, 0, 5); /* the first lives until there is an attempt */
         poll(NULL, 0, (int)rng_below(&rng, 120));
         kill(pid, SIGKILL);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -433,8 +433,8 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
     attempt_get(top, "ready", &text);
     close(top);
     if (text.n > 0 && strstr(text.at, "TWICE") != NULL)
-        fail_msg("seed %llu: two epochs at once:\n%s", (unsigned long long)seed,
-                 text.at);
+        fail_msg("seed %llu: two attempts at once:\n%s",
+                 (unsigned long long)seed, text.at);
     buf_release(&text);
     pid_t pids[64];
     size_t npids = workers_pids(folder_file("ready"), pids, 64);

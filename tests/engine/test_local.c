@@ -1,5 +1,5 @@
 /* test_local.c - a live engine with real processes: starts, ends, leaves,
- * resizes, sharing, and two epochs never at once.
+ * resizes, sharing, and two attempts never at once.
  *
  * The local engine; test_slurm_live.c is the same with another one. */
 #define _GNU_SOURCE
@@ -465,8 +465,8 @@ static void the_descriptor_is_quiet_when_there_is_nothing_to_do(void **state)
     assert_true(is_quiet());
 }
 
-/* Many resizes in a row; each rank of each epoch takes a lock of its own and
- * would find one of an older epoch. */
+/* Many resizes in a row; each rank of each attempt takes a lock of its own and
+ * would find one of an older attempt. */
 static void two_attempts_never_run_at_once(void **state)
 {
     (void)state;

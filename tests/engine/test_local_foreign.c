@@ -262,7 +262,7 @@ static void an_unknown_process_is_foreign_when_two_looks_see_it(void **state)
 }
 
 /* As in a container that has process numbers of its own. */
-static void what_nothing_is_known_of_is_ours_beside_an_epoch(void **state)
+static void an_unknown_process_beside_an_attempt_of_ours_is_ours(void **state)
 {
     (void)state;
     char work[400], file[300];
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(foreign_processes_are_checked_only_when_due),
         cmocka_unit_test(an_unknown_process_is_foreign_when_two_looks_see_it),
         cmocka_unit_test_setup_teardown(
-            what_nothing_is_known_of_is_ours_beside_an_epoch, folder_make,
+            an_unknown_process_beside_an_attempt_of_ours_is_ours, folder_make,
             workers_sweep),
         cmocka_unit_test_setup_teardown(
             the_busiest_and_the_fullest_gpu_of_a_job_are_told, folder_make,

@@ -1,4 +1,4 @@
-/* test_shepherd.c - one epoch: lock, fence, workers, signals, the whole tree,
+/* test_shepherd.c - one attempt: lock, fence, workers, signals, the whole tree,
  * how it ended. */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -29,32 +29,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An epoch in the making; its folder is the case's own. */
+/* An attempt in the making; its folder is the case's own. */
 struct bench {
     struct launchfile launch;
     char job[300], folder[320], log[320], ready[320];
     int above, dir;
 };
 
-static void bench_open(struct bench *b, int64_t epoch, int nworkers)
+static void bench_open(struct bench *b, int64_t attempt, int nworkers)
 {
     struct firn_error err;
     memset(b, 0, sizeof *b);
     snprintf(b->job, sizeof b->job, "%s/job", folder_path());
     snprintf(b->folder, sizeof b->folder, "%s/epoch-%lld", b->job,
-             (long long)epoch);
+             (long long)attempt);
     snprintf(b->log, sizeof b->log, "%s/log", folder_path());
     snprintf(b->ready, sizeof b->ready, "%s/ready", folder_path());
-    b->dir = attempt_folder(b->job, epoch, true);
+    b->dir = attempt_folder(b->job, attempt, true);
     assert_true(b->dir >= 0);
     b->above = open(b->job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int lock = attempt_lock(b->above);
     if (lock >= 0) {
-        assert_int_equal(attempt_fence_raise(b->above, epoch, &err), FIRN_OK);
+        assert_int_equal(attempt_fence_raise(b->above, attempt, &err), FIRN_OK);
         close(lock);
     }
     b->launch.job = 7;
-    b->launch.attempt = epoch;
+    b->launch.attempt = attempt;
     b->launch.workdir = folder_path();
     b->launch.log = b->log;
     b->launch.grace_s = 60;

@@ -39,7 +39,7 @@ static void until(bool (*is_so)(void))
         fail_msg("it never came to that; seen: %s", host.seen);
 }
 
-/* A rank of job 0 that would tell if another epoch of it were there. */
+/* A rank of job 0 that would tell if another attempt of it were there. */
 static void start_alone(const char *gpus, size_t n)
 {
     char lock[400];

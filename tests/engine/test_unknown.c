@@ -60,10 +60,10 @@ static void leave_all(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
 }
 
-static struct attempt_pid shepherd_of(int64_t epoch)
+static struct attempt_pid shepherd_of(int64_t attempt)
 {
     struct attempt_pid pid = {0};
-    int folder = attempt_folder(host.jobs[0].folder, epoch, false);
+    int folder = attempt_folder(host.jobs[0].folder, attempt, false);
     assert_int_equal(attempt_pid_get(folder, &pid), ATTEMPT_PRESENT);
     close(folder);
     return pid;

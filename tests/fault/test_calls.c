@@ -244,8 +244,8 @@ static bool final_life(void)
 /* (5): of each attempt "started_s" and "ended_s". */
 static bool has_ends(const char *reply)
 {
-    const char *at = strstr(reply, "\"epochs\": [");
-    while (at != NULL && (at = strstr(at, "{\"epoch\": ")) != NULL) {
+    const char *at = strstr(reply, "\"attempts\": [");
+    while (at != NULL && (at = strstr(at, "{\"attempt\": ")) != NULL) {
         size_t n = strcspn(at, "}");
         if (memmem(at, n, "\"started_s\": ", 13) != NULL &&
             memmem(at, n, "\"ended_s\": ", 11) == NULL)
@@ -285,7 +285,7 @@ static bool job_is_good(int i, const struct fault *fault)
                      body);
     if (!has_ends(body))
         return wrong("job %ld has an attempt without an end: %.400s", job->id,
-                     strstr(body, "\"epochs\""));
+                     strstr(body, "\"attempts\""));
     return true;
 }
 

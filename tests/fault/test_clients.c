@@ -113,7 +113,7 @@ static bool read_seen(const char *reply, struct history_seen *out)
         !firndbed_field(reply, "held", held) ||
         !firndbed_field(reply, "ending", ending) ||
         !firndbed_field(reply, "priority", priority) ||
-        !firndbed_field(reply, "epoch", attempt))
+        !firndbed_field(reply, "attempt", attempt))
         return false;
     *out = (struct history_seen){.id = strtol(id, NULL, 10),
                                  .attempt = strtol(attempt, NULL, 10),

@@ -80,7 +80,7 @@ def _shared(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, str
 
 
 def _context(v: int, buffers: Any, state: states.States) -> dict[str, str]:
-    """Hashes of what is a thread's own."""
+    """Hashes of a thread's private state."""
     found = {f"buffers {v}": digest(*buffers)}
     for part, data in states.encode(state).items():
         found[f"{part} {v}"] = digest(data)

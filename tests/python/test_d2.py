@@ -42,19 +42,19 @@ with torch.backends.mkldnn.flags(enabled=False):
 
 
 class Check(unittest.TestCase):
-    def test_a_process_that_is_not_set_up_is_told_what_lacks(self) -> None:
+    def test_missing_settings_of_the_process_are_listed(self) -> None:
         verdict = d2.check(small(), torch.ones(2, 1, 8, 8))
         self.assertFalse(verdict)
         self.assertIn("libfirn_d2.so is not loaded", str(verdict))
 
-    def test_operators_of_a_plain_network_are_steady(self) -> None:
+    def test_a_plain_network_uses_no_varying_operator(self) -> None:
         with torch.backends.mkldnn.flags(enabled=False):
             verdict = d2.check(small(), torch.ones(2, 1, 8, 8))
         self.assertEqual(verdict.varies, {})
         self.assertEqual(verdict.unknown, [])
         self.assertTrue(set(verdict.seen) & d2.PRODUCTS)
 
-    def test_what_varies_and_what_nobody_knows_is_named(self) -> None:
+    def test_varying_and_untested_operators_are_named(self) -> None:
         verdict = d2.check(Solver(3, 3), torch.ones(3, 2))
         self.assertTrue(any("LAPACK" in why for why in verdict.varies.values()))
         verdict = d2.check(nn.Linear(3, 3), torch.ones(2, 3), loss=lambda o: o.erfinv().sum())
@@ -70,7 +70,7 @@ class Check(unittest.TestCase):
         for now, then in zip(model.buffers(), before):
             self.assertTrue(torch.equal(now, then))
 
-    def test_a_process_that_is_set_up_may(self) -> None:
+    def test_a_process_with_all_settings_passes(self) -> None:
         built = os.path.dirname(os.environ.get("FIRN_TRAIN_LIB", ""))
         shim = os.path.join(built, "libfirn_d2.so")
         if not os.path.exists(shim):

@@ -81,7 +81,7 @@ class Placement(unittest.TestCase):
     def test_gradients_that_are_added_as_they_come_equal_ddp_on_four(self) -> None:
         self.same(elastic(1, one_backward=True))
 
-    def test_other_seeds_differ_in_all_but_the_place(self) -> None:
+    def test_other_seeds_change_all_but_the_place_in_the_data(self) -> None:
         found = elastic(1, sampler_seed=1)
         self.assertIn("weights", farm.differing(self.reference, found))
 
@@ -139,7 +139,7 @@ class Stops(unittest.TestCase):
         children = farm.start(nprocs, work, FIRN_JOB="resized")
         return farm.finish(children, 83 if stop_at else 0)
 
-    def test_resized_by_signals_it_equals_a_run_that_nobody_stopped(self) -> None:
+    def test_a_run_resized_by_signals_equals_one_without_stops(self) -> None:
         whole = elastic(1)
         self.part(4, 1)
         self.part(2, 3, layout=[1, 0, 0, 1])
@@ -148,7 +148,7 @@ class Stops(unittest.TestCase):
         self.assertEqual(found.pop("steps"), 8)
         self.assertEqual(farm.differing(whole, found), [])
 
-    def test_killed_between_checkpoints_it_goes_on_from_the_last(self) -> None:
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self) -> None:
         whole = elastic(1, kind="adam")
 
         def dies() -> dict:
@@ -186,7 +186,7 @@ class Stops(unittest.TestCase):
         self.assertEqual(kept("1e9"), [])
         self.assertEqual(kept("1e-9")[-1], "often-000000000003.ckpt")
 
-    def test_a_torn_checkpoint_is_passed_over(self) -> None:
+    def test_an_incomplete_checkpoint_is_skipped(self) -> None:
         whole = elastic(1)
         self.part(1, 3)
         self.part(1, 5)
@@ -216,7 +216,7 @@ class Stops(unittest.TestCase):
 
         farm.run(1, work)
 
-    def test_told_to_stop_without_a_folder_it_says_so(self) -> None:
+    def test_an_order_to_stop_without_a_folder_is_an_error(self) -> None:
         with self.assertRaisesRegex(AssertionError, "set FIRN_DIR"):
             farm.run(1, lambda: scene.elastic(stop_at=1))
 

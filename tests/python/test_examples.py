@@ -51,7 +51,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(passes, again)
         self.assertNotEqual(passes, alone)
 
-    def test_the_fine_tuning_pair_tells_all_it_promises(self) -> None:
+    def test_the_fine_tuning_example_prints_all_its_results(self) -> None:
         output = run("finetune", 1, "--samples", "90", "--epochs", "2")
         for word in ("similarity", "alone", "temporal", "spatial", "switch"):
             self.assertIn(word, output)

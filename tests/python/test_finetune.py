@@ -40,7 +40,7 @@ def tasks(*sizes: int) -> list[finetune.Task]:
 class WhatTrains(unittest.TestCase):
     """LoRA and adapters."""
 
-    def test_both_begin_as_the_backbone_itself(self) -> None:
+    def test_lora_and_adapters_start_as_the_backbone(self) -> None:
         x = torch.randn(5, 6)
         for kind in ("lora", "adapter"):
             model = backbone()
@@ -48,7 +48,7 @@ class WhatTrains(unittest.TestCase):
             finetune.adapt(model, kind, 2)
             self.assertTrue(torch.equal(model(x), before))
 
-    def test_only_what_was_added_trains(self) -> None:
+    def test_only_added_parameters_train(self) -> None:
         model = backbone()
         kept = farm.digest(*model.parameters())
         new = finetune.adapt(model, "lora", 2, lambda name: name == "2")
@@ -114,7 +114,7 @@ class Alike(unittest.TestCase):
         self.assertAlmostEqual(same, 1)
         self.assertGreater(near, far)
 
-    def test_the_guard_speaks_after_two_epochs(self) -> None:
+    def test_the_guard_decides_after_two_epochs(self) -> None:
         self.assertEqual(finetune.judge([1.0], [0.1]), "too early")
         self.assertEqual(finetune.judge([1.0, 0.5], [1.0, 0.6]), "pays")
         self.assertEqual(finetune.judge([1.0, 0.9], [1.0, 0.6]), "undo")
@@ -123,7 +123,7 @@ class Alike(unittest.TestCase):
 class Switch(unittest.TestCase):
     """The pipeline."""
 
-    def test_with_enough_warning_nothing_is_waited_for(self) -> None:
+    def test_a_prepared_switch_does_not_wait(self) -> None:
         shortest_s = 1.0  # of a few: any may be a pause of the machine's own
         for _ in range(20):
             coming = finetune.Pipeline(
@@ -164,11 +164,11 @@ class Switch(unittest.TestCase):
 class Mates(unittest.TestCase):
     """What the scheduler says of another job."""
 
-    def test_without_a_word_there_is_none(self) -> None:
+    def test_without_variables_there_is_no_co_trained_job(self) -> None:
         self.assertIsNone(finetune.mate({}))
         self.assertIsNone(finetune.mate({"FIRN_MATE_DIR": "/x"}))
 
-    def test_all_words_are_read(self) -> None:
+    def test_all_variables_of_a_co_trained_job_are_read(self) -> None:
         mate = finetune.mate(
             {
                 "FIRN_MATE_JOB": "7",

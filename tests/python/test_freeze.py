@@ -84,10 +84,10 @@ class Variances(unittest.TestCase):
         for found, right in zip(profile.variance(squares), expected):
             self.assertAlmostEqual(found / right, 1, delta=1e-6)
 
-    def test_across_threads(self) -> None:
+    def test_variance_across_threads_equals_a_hand_calculation(self) -> None:
         self.check(4)
 
-    def test_of_successive_steps_with_one_thread(self) -> None:
+    def test_variance_of_successive_steps_equals_a_hand_calculation(self) -> None:
         self.check(1)
 
 
@@ -135,7 +135,7 @@ def two_after_one(known: object) -> int:
 class Freezing(unittest.TestCase):
     """While it trains."""
 
-    def test_frozen_layers_stand_still_and_the_others_do_not(self) -> None:
+    def test_only_frozen_layers_stand_still(self) -> None:
         seen = farm.run(1, lambda: frozen_run(two_after_one))
         first, second, third, fourth = (layers for layers, _, _ in seen["epochs"])
         self.assertEqual([n for _, n, _ in seen["epochs"]], [2, 2, 0, 0])
@@ -200,7 +200,7 @@ class Freezing(unittest.TestCase):
         farm.finish(farm.start(1, stopped, FIRN_JOB="frozen"), 83)
         return folder
 
-    def test_stopped_while_frozen_it_goes_on_as_if_not(self) -> None:
+    def test_a_stop_while_frozen_does_not_change_the_bits(self) -> None:
         folder = self.stop_frozen()
         whole = farm.run(1, lambda: frozen_run(two_after_one))
         found = farm.run(
@@ -208,7 +208,7 @@ class Freezing(unittest.TestCase):
         )
         self.assertEqual(found["weights"], whole["weights"])
 
-    def test_resumed_under_a_lower_limit_it_thaws_and_logs_that(self) -> None:
+    def test_a_job_resumed_under_a_lower_limit_thaws_and_logs_it(self) -> None:
         folder = self.stop_frozen()
         seen = farm.run(
             2,
@@ -223,7 +223,7 @@ class Freezing(unittest.TestCase):
         self.assertEqual(seen["log"], seen["log 1"])
         self.assertEqual(seen["weights"], seen["weights 1"])
 
-    def test_no_rule_freezes_more_than_the_environment_lets_it(self) -> None:
+    def test_no_rule_freezes_more_than_firn_freeze_max(self) -> None:
         def most(rule: object, **env: str) -> int:
             seen = farm.run(1, lambda: frozen_run(rule), **env)
             return max(d["value"] for d in seen["log"])
@@ -244,7 +244,7 @@ class Freezing(unittest.TestCase):
 
         self.assertEqual([most(0), most(0.5), most(0.3), most(1)], [3, 2, 1, 3])
 
-    def test_a_rule_that_raises_is_told(self) -> None:
+    def test_an_exception_of_a_rule_is_raised(self) -> None:
         with self.assertRaisesRegex(AssertionError, "no idea"):
             farm.run(1, lambda: frozen_run(self.raises))
 

@@ -83,7 +83,7 @@ class SharedWorkers(unittest.TestCase):
                 last = farm.digest(states.encode(threads.rng[v])["torch"])
                 self.assertEqual(found[v] + [last], self.expected[v])
 
-    def test_what_was_prefetched_is_drawn_again_after_a_stop(self) -> None:
+    def test_prefetched_batches_are_drawn_again_after_a_stop(self) -> None:
         found: dict[int, list[str]] = {v: [] for v in range(V)}
         threads = Threads(2)
         threads.begin(0)
@@ -115,7 +115,7 @@ class SharedWorkers(unittest.TestCase):
         threads.source.close()
         self.assertNotEqual(fresh[0][0], self.expected[0][2])
 
-    def test_a_data_set_that_fails_is_told_with_its_batch(self) -> None:
+    def test_an_error_of_the_data_set_names_its_batch(self) -> None:
         class Broken(Curious):
             def __getitem__(self, i: int) -> tuple:
                 raise KeyError("no such picture")

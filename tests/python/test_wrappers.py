@@ -32,7 +32,7 @@ class Files(unittest.TestCase):
         writer.commit()
         return os.path.join(self.folder, f"job-{step:012d}.ckpt")
 
-    def test_what_was_put_is_there(self) -> None:
+    def test_a_written_section_is_read_back(self) -> None:
         with ckpt.Checkpoint.open(self.write(3, 2)) as found:
             self.assertEqual([v.name for v in found], ["model/w", "note"])
             self.assertEqual(found["model/w"].shape, (2, 1))
@@ -41,7 +41,7 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(FirnError, "no section 'x'"):
                 found["x"]
 
-    def test_a_damaged_one_is_refused_and_the_one_before_is_found(self) -> None:
+    def test_the_previous_checkpoint_replaces_a_damaged_one(self) -> None:
         self.write(1, 2)
         path = self.write(2, 2)
         with open(path, "r+b") as file:
@@ -101,7 +101,7 @@ class Places(unittest.TestCase):
         os.environ.update(env)
         return Place.of_environment()
 
-    def test_threads_are_laid_out_evenly_or_as_told(self) -> None:
+    def test_threads_are_laid_out_evenly_or_by_firn_layout(self) -> None:
         self.assertEqual(even_layout(8, 3), [0, 0, 0, 1, 1, 1, 2, 2])
         place = self.of(
             WORLD_SIZE="2", RANK="1", FIRN_THREADS="4", FIRN_LAYOUT="1,0,0,1"
@@ -112,7 +112,7 @@ class Places(unittest.TestCase):
         with self.assertRaisesRegex(FirnError, "each at least once"):
             self.of(WORLD_SIZE="2", RANK="0", FIRN_THREADS="2", FIRN_LAYOUT="0,0")
 
-    def test_a_number_that_is_none_is_refused_by_name(self) -> None:
+    def test_an_invalid_number_names_its_variable(self) -> None:
         with self.assertRaisesRegex(FirnError, "WORLD_SIZE is 'two'"):
             self.of(WORLD_SIZE="two")
 
@@ -160,7 +160,7 @@ class States(unittest.TestCase):
         with self.assertRaises(FirnError):
             pack.unpack('{"tensor": "gone"}', {})
 
-    def test_what_cannot_be_kept_is_an_error(self) -> None:
+    def test_a_value_that_cannot_be_saved_is_an_error(self) -> None:
         with self.assertRaisesRegex(FirnError, "cannot be put in a checkpoint"):
             pack.pack({"x": {1, 2}}, "optim")
 
@@ -168,7 +168,7 @@ class States(unittest.TestCase):
 class Reports(unittest.TestCase):
     """Without a scheduler."""
 
-    def test_it_speaks_to_nobody_and_hears_the_signal(self) -> None:
+    def test_without_a_url_nothing_is_sent_and_the_signal_is_an_order(self) -> None:
         def work() -> dict:
             reporter = Reporter()
             reporter.say(step=3, loss=0.5, parts={"forward": 0.1}, variance=[1.0])
