@@ -22,7 +22,7 @@ struct tree {
     enum tree_kind kind;
     const char *key;  /* of a mapping's member; NULL */
     const char *text; /* of a word; "" for nothing */
-    long line; /* of the key, if it has one */
+    long line;        /* of the key, if it has one */
     size_t n;
     struct tree *first, *last, *next;
 };

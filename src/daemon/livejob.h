@@ -77,6 +77,8 @@ struct live_ask {
 };
 /* The member of a field. */
 void *live_ask_member(const struct live_ask *ask, enum job_field_id id);
+/* Texts and lists that are NULL become "" and the empty list. */
+void live_ask_complete(struct live_ask *ask);
 void live_ask_release(struct live_ask *ask);
 
 struct live_job {
